@@ -1,0 +1,1 @@
+//! Analytic capacity models: nominal link capacity, collision domains, max-min, Bianchi

@@ -1,0 +1,2 @@
+//! The fairmesh command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The fairness mechanisms, one file each, behind one trait

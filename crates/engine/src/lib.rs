@@ -1,0 +1,1 @@
+//! The simulated world: event queue, nodes, flows, measures and result records

@@ -1,0 +1,1 @@
+//! Queue disciplines with the semantics of their Linux namesakes

@@ -1,0 +1,1 @@
+//! Scenario files (TOML, NetJSON, meshviewer) into a validated world

@@ -1,0 +1,159 @@
+//! Instants and spans on the simulated (or monotonic) clock.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Div, Mul, Sub};
+
+/// An instant: nanoseconds since the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Time(u64);
+
+/// A length of time in nanoseconds, never negative.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Span(u64);
+
+impl Time {
+    /// The start of the run.
+    pub const ZERO: Time = Time(0);
+    /// After every other instant; stands for "never".
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The instant `ns` nanoseconds after the start.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Time(ns)
+    }
+    /// Nanoseconds since the start.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    /// Seconds since the start.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// Time elapsed since `earlier`, zero if `earlier` is later.
+    pub const fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// Longer than every other span.
+    pub const MAX: Span = Span(u64::MAX);
+
+    /// `ns` nanoseconds.
+    pub const fn from_nanos(ns: u64) -> Self {
+        Span(ns)
+    }
+    /// `us` microseconds.
+    pub const fn from_micros(us: u64) -> Self {
+        Span(us * 1_000)
+    }
+    /// `ms` milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Span(ms * 1_000_000)
+    }
+    /// `s` seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Span(s * 1_000_000_000)
+    }
+    /// `s` seconds to the nearest nanosecond; negative and NaN give zero.
+    pub fn from_secs_f64(s: f64) -> Self {
+        // `as` saturates: NaN and negatives become 0.
+        Span((s * 1e9 + 0.5) as u64)
+    }
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    /// Seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// Difference, zero rather than negative.
+    pub const fn saturating_sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+    /// Product, the longest span rather than overflow.
+    pub const fn saturating_mul(self, n: u64) -> Span {
+        Span(self.0.saturating_mul(n))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, d: Span) -> Time {
+        Time(self.0.saturating_add(d.0))
+    }
+}
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, d: Span) {
+        *self = *self + d;
+    }
+}
+impl Sub<Time> for Time {
+    type Output = Span;
+    /// Zero rather than negative, as [`Time::since`].
+    fn sub(self, earlier: Time) -> Span {
+        self.since(earlier)
+    }
+}
+impl Add for Span {
+    type Output = Span;
+    fn add(self, o: Span) -> Span {
+        Span(self.0.saturating_add(o.0))
+    }
+}
+impl AddAssign for Span {
+    fn add_assign(&mut self, o: Span) {
+        *self = *self + o;
+    }
+}
+impl Mul<u64> for Span {
+    type Output = Span;
+    fn mul(self, n: u64) -> Span {
+        Span(self.0 * n)
+    }
+}
+impl Div<Span> for Span {
+    type Output = u64;
+    /// Whole number of times `o` fits.
+    fn div(self, o: Span) -> u64 {
+        self.0 / o.0
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0;
+        if ns >= 1_000_000_000 || ns == 0 {
+            write!(f, "{} s", ns as f64 / 1e9)
+        } else if ns >= 1_000_000 {
+            write!(f, "{} ms", ns as f64 / 1e6)
+        } else if ns >= 1_000 {
+            write!(f, "{} us", ns as f64 / 1e3)
+        } else {
+            write!(f, "{ns} ns")
+        }
+    }
+}
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Time::NEVER {
+            return f.write_str("never");
+        }
+        write!(f, "{}.{:09} s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

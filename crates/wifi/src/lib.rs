@@ -1,0 +1,1 @@
+//! 802.11 airtime arithmetic, the DCF and the medium
