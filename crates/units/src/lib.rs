@@ -4,6 +4,7 @@
 //! radio power an integer count of attowatts, so that adding and removing the same contributions
 //! always gives back the same number: a run is bit-exact on every machine.
 
+mod deadlines;
 mod id;
 mod parse;
 mod power;
@@ -11,6 +12,7 @@ mod quantity;
 mod rng;
 mod time;
 
+pub use deadlines::Deadlines;
 pub use id::{FlowId, NodeId};
 pub use parse::{QuantityError, Unit};
 pub use power::{Decibel, Power};

@@ -49,9 +49,9 @@ impl fmt::Display for BitRate {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let b = self.0;
-        if b >= 1_000_000 && b % 1_000 == 0 {
+        if b >= 1_000_000 && b.is_multiple_of(1_000) {
             write!(f, "{} MB", b as f64 / 1e6)
-        } else if b >= 10_000 && b % 100 == 0 {
+        } else if b >= 10_000 && b.is_multiple_of(100) {
             write!(f, "{} kB", b as f64 / 1e3)
         } else {
             write!(f, "{b} B")

@@ -1,0 +1,68 @@
+//! Rate adaptation: which rate the next attempt to a neighbour is sent at.
+//!
+//! One [`Adapter`] per node and neighbour, told of every data attempt (docs/models/rate-adaptation.md).
+
+mod arf;
+mod sample;
+
+pub use arf::Arf;
+pub use sample::SampleRate;
+
+use fairmesh_units::{Stream, Time};
+
+use crate::phy::{Phy, Rate};
+
+/// How one data attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// The rate it was sent at.
+    pub rate: Rate,
+    /// Its PSDU in bytes.
+    pub bytes: u32,
+    /// Whether the ACK came.
+    pub ok: bool,
+    /// Whether the frame is done with: acknowledged, or given up.
+    pub last: bool,
+}
+
+/// The rate choice of one node for one neighbour.
+#[derive(Clone, Debug)]
+pub enum Adapter {
+    /// Always the same rate.
+    Fixed(Rate),
+    /// Automatic Rate Fallback.
+    Arf(Arf),
+    /// Least mean transmission time, with samples.
+    Sample(Box<SampleRate>),
+}
+
+impl Adapter {
+    /// ARF over all rates of `phy`, beginning at the fastest.
+    pub fn arf(phy: &Phy) -> Self {
+        Adapter::Arf(Arf::new(phy.lowest(), phy.highest()))
+    }
+
+    /// SampleRate over all rates of `phy`.
+    pub fn sample(phy: &Phy) -> Self {
+        Adapter::Sample(Box::new(SampleRate::new(phy)))
+    }
+
+    /// The rate of attempt number `attempt` (0 is the first) of a frame whose PSDU has `bytes`
+    /// bytes. Called once before each attempt.
+    pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
+        match self {
+            Adapter::Fixed(rate) => *rate,
+            Adapter::Arf(a) => a.rate(),
+            Adapter::Sample(s) => s.rate_for(now, bytes, attempt, rng),
+        }
+    }
+
+    /// Reports how a data attempt ended. A missing CTS is not a data attempt and is not reported.
+    pub fn on_result(&mut self, now: Time, attempt: &Attempt) {
+        match self {
+            Adapter::Fixed(_) => {}
+            Adapter::Arf(a) => a.on_result(attempt.rate, attempt.ok),
+            Adapter::Sample(s) => s.on_result(now, attempt),
+        }
+    }
+}

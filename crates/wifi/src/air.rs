@@ -1,0 +1,497 @@
+//! The medium: who transmits, what arrives where, what survives.
+//!
+//! One event starts a transmission and one ends it. Each looks at the transmitter's neighbours in a
+//! flat array; propagation delays are added to instants instead of being events of their own.
+
+use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
+
+use crate::adapt::Adapter;
+use crate::config::{Adaptation, Hearing, MacConfig};
+use crate::counters::{ChannelTime, MacCounters};
+use crate::loss::FrameErrors;
+use crate::neighbours::Neighbours;
+use crate::phy::{Phy, Rate};
+use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
+use crate::upper::{FrameKind, LinkId, OnAir, Outgoing, Upper};
+
+/// How long a station that is not receiving takes to note a frame's energy, and how long after a
+/// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
+/// aCCATime up to 15 µs; 4 µs is what ns-3 uses).
+const CCA_TIME: Span = Span::from_micros(4);
+
+/// Everything the medium is built from.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The stations' stable names; their random streams hang on them.
+    pub names: &'a [String],
+    /// The MAC's settings.
+    pub mac: &'a MacConfig,
+    /// Who hears whom.
+    pub hearing: &'a [Hearing],
+    /// Links with a data rate of their own: (from, to, rate).
+    pub rates: &'a [(u32, u32, Rate)],
+    /// Links with an error process: (from, to, process).
+    pub errors: Vec<(u32, u32, FrameErrors)>,
+    /// External interferers.
+    pub noise: &'a [NoiseSource],
+    /// The run's seed.
+    pub seed: u64,
+}
+
+/// An external source of energy with a duty cycle, such as a microwave oven.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoiseSource {
+    /// Stable name.
+    pub name: String,
+    /// The stations that sense it, each with the received power.
+    pub heard_by: Vec<(u32, fairmesh_units::Power)>,
+    /// From one start to the next, on average.
+    pub period: Span,
+    /// Length of each burst; at most `period`.
+    pub on: Span,
+    /// Each period is multiplied by a uniform number in `1 ± jitter`.
+    pub jitter: f64,
+    /// First burst.
+    pub start: Time,
+}
+
+/// The frame a station has on the air.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmission {
+    pub end: u64,
+    /// Duration field, ns.
+    pub nav: u64,
+    pub air: u64,
+    pub bytes: u32,
+    pub to: u32,
+    pub rate: Rate,
+    pub kind: FrameKind,
+    pub on_air: bool,
+}
+
+/// The packet a station's MAC works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub packet: Outgoing,
+    pub since: u64,
+    /// MPDU length.
+    pub bytes: u32,
+    pub to: u32,
+    pub rate: Rate,
+    pub rts: bool,
+    /// Its data has been on the air before.
+    pub retry: bool,
+    /// The receiver has it.
+    pub accepted: bool,
+    pub sequence: u16,
+    pub data_attempts: u32,
+    pub rts_attempts: u32,
+    pub airtime: u64,
+}
+
+/// All stations and the medium between them.
+///
+/// Sans-IO: [`Air::next_deadline`] says when something happens next, [`Air::step`] lets it happen.
+#[derive(Clone, Debug)]
+pub struct Air {
+    pub(crate) t: Intervals,
+    pub(crate) phy: Phy,
+    pub(crate) rts_threshold: u32,
+    pub(crate) llc_bytes: u32,
+    pub(crate) stations: Vec<Station>,
+    pub(crate) wakes: Deadlines,
+    pub(crate) on_air: Vec<Transmission>,
+    pub(crate) service: Vec<Option<Service>>,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) backoff_rng: Vec<Stream>,
+    /// Per link: last sequence number accepted.
+    pub(crate) last_sequence: Vec<u16>,
+    /// Per link.
+    pub(crate) adapters: Vec<Adapter>,
+    /// Per link, or empty when no link has errors.
+    pub(crate) errors: Vec<FrameErrors>,
+    pub(crate) error_rng: Vec<Stream>,
+    noise: Vec<(NoiseSource, Stream)>,
+    pub(crate) counters: Vec<MacCounters>,
+    pub(crate) tx_total: Vec<u64>,
+    pub(crate) rx_total: Vec<u64>,
+    transmissions: u64,
+    steps: u64,
+    fingerprint: u64,
+}
+
+/// Not a sequence number.
+const NO_SEQUENCE: u16 = u16::MAX;
+
+impl Air {
+    /// Builds the medium. Links named in `rates` and `errors` that `hearing` lacks are ignored.
+    pub fn new(setup: Setup<'_>) -> Self {
+        let Setup { names, mac, hearing, rates, errors, noise, seed } = setup;
+        let phy = mac.phy.clone();
+        let stations = names.len();
+        let capture = mac.capture.ratio();
+        let mut neighbours = Neighbours::new(stations, hearing, mac.reception, capture);
+        let links = neighbours.len();
+        for source in noise {
+            let heard: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
+            neighbours.push_noise(&heard);
+        }
+
+        let adapter = |rate| match mac.adaptation {
+            Adaptation::Fixed => Adapter::Fixed(rate),
+            Adaptation::Arf => Adapter::arf(&phy),
+            Adaptation::SampleRate => Adapter::sample(&phy),
+        };
+        let mut adapters = vec![adapter(mac.rate); links];
+        for &(from, to, rate) in rates {
+            if let Some(i) = neighbours.find(from, to) {
+                adapters[i] = adapter(rate);
+            }
+        }
+        let mut processes = Vec::new();
+        let mut error_rng = Vec::new();
+        if !errors.is_empty() {
+            processes = vec![FrameErrors::None; links];
+            for (from, to, process) in errors {
+                if let Some(i) = neighbours.find(from, to) {
+                    processes[i] = process;
+                }
+            }
+            for h in 0..stations as u32 {
+                for i in neighbours.of(h) {
+                    let (a, b) = (&names[h as usize], &names[neighbours.entry(i).to as usize]);
+                    error_rng.push(Stream::new(seed, &format!("error/{a}>{b}")));
+                }
+            }
+        }
+
+        let timing = phy.timing();
+        let t = Intervals {
+            slot: timing.slot.as_nanos(),
+            sifs: timing.sifs.as_nanos(),
+            difs: timing.difs.as_nanos(),
+            eifs_extra: timing.eifs.saturating_sub(timing.difs).as_nanos(),
+            cca: CCA_TIME.as_nanos(),
+            rx_start: phy.info(mac.rate).waveform.rx_start_delay().as_nanos(),
+        };
+        let mut backoff_rng: Vec<Stream> =
+            names.iter().map(|n| Stream::new(seed, &format!("mac/{n}"))).collect();
+        let mut all = vec![Station::new(timing.cw_min); stations + noise.len()];
+        for (s, rng) in all.iter_mut().zip(&mut backoff_rng) {
+            s.slots = rng.below(s.cw + 1);
+        }
+        let mut wakes = Deadlines::new(all.len());
+        for (i, source) in noise.iter().enumerate() {
+            all[stations + i].phase = Phase::Noise;
+            wakes.set(stations + i, source.start);
+        }
+        let noise = noise
+            .iter()
+            .map(|n| (n.clone(), Stream::new(seed, &format!("noise/{}", n.name))))
+            .collect();
+        let idle = Transmission {
+            end: 0,
+            nav: 0,
+            air: 0,
+            bytes: 0,
+            to: NOBODY,
+            rate: mac.rate,
+            kind: FrameKind::Noise,
+            on_air: false,
+        };
+        Air {
+            t,
+            rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
+            llc_bytes: mac.llc_bytes,
+            on_air: vec![idle; all.len()],
+            service: vec![None; stations],
+            stations: all,
+            wakes,
+            backoff_rng,
+            last_sequence: vec![NO_SEQUENCE; links],
+            adapters,
+            errors: processes,
+            error_rng,
+            noise,
+            counters: vec![MacCounters::default(); stations],
+            tx_total: vec![0; stations],
+            rx_total: vec![0; stations],
+            transmissions: 0,
+            steps: 0,
+            fingerprint: 0xcbf2_9ce4_8422_2325,
+            neighbours,
+            phy,
+        }
+    }
+
+    /// The link from one station to another, if the second hears the first.
+    pub fn link(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
+        self.neighbours.find(from.0, to.0).map(|i| LinkId(i as u32))
+    }
+
+    /// When something happens next; [`Time::NEVER`] if nothing will.
+    #[inline]
+    pub fn next_deadline(&mut self) -> Time {
+        self.wakes.earliest().0
+    }
+
+    /// Lets the next thing happen, and returns when it did.
+    #[inline]
+    pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
+        let (at, i) = self.wakes.earliest();
+        let now = at.as_nanos();
+        if now == NEVER {
+            return at;
+        }
+        self.steps += 1;
+        if self.on_air[i].on_air {
+            self.finish(i as u32, now, upper);
+            return at;
+        }
+        let s = &self.stations[i];
+        if s.answer_at <= now {
+            self.send_answer(i as u32, now, upper);
+            return at;
+        }
+        match s.phase {
+            Phase::Contending => self.send_own(i as u32, now, upper),
+            Phase::ClearToSend => self.send_data(i as u32, now, upper),
+            Phase::AwaitAck | Phase::AwaitCts => self.time_out(i as u32, now, upper),
+            Phase::Noise => self.make_noise(i as u32, now, upper),
+            Phase::Idle | Phase::Broadcasting => self.wakes.set(i, Time::NEVER),
+        }
+        at
+    }
+
+    /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        self.take_next(node.0, at.as_nanos(), upper);
+    }
+
+    /// Puts a frame on the air. `f.end` lies after `now`.
+    pub(crate) fn begin<U: Upper>(
+        &mut self,
+        from: u32,
+        now: u64,
+        f: Transmission,
+        retry: bool,
+        upper: &mut U,
+    ) {
+        let i = from as usize;
+        self.transmissions += 1;
+        self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
+        let s = &mut self.stations[i];
+        s.count_down(now, &self.t);
+        if s.lock_from != NOBODY {
+            // A SIFS response goes out whatever arrives: that reception is abandoned.
+            s.lock_from = NOBODY;
+            s.idle_at = s.idle_at.max(s.after_lock);
+        }
+        s.eifs_at = 0;
+        s.idle_at = s.idle_at.max(f.end);
+        s.tx_end = f.end;
+        self.on_air[i] = f;
+        self.wakes.set(i, Time::from_nanos(f.end));
+        if let Some(total) = self.tx_total.get_mut(i) {
+            *total += f.end - now;
+        }
+        if U::OBSERVE {
+            self.observe(from, now, &f, retry, upper);
+        }
+
+        let t = self.t;
+        for k in self.neighbours.of(from) {
+            let n = self.neighbours.entry(k);
+            let (arrival, end) = (now + n.delay(), f.end + n.delay());
+            let r = n.to as usize;
+            let s = &mut self.stations[r];
+            s.energy += n.power;
+            if end > s.busy_end {
+                s.busy_total += end - arrival.max(s.busy_end);
+                s.busy_end = end;
+            }
+            if s.lock_from != NOBODY {
+                s.after_lock = s.after_lock.max(end);
+                if arrival <= s.lock_at + t.cca && n.power > s.lock_power && n.lockable() {
+                    // Of frames that begin almost together the strongest is taken.
+                    s.idle_at = s.idle_at.max(end);
+                    s.lock(from, n, arrival, end);
+                } else if s.energy > s.lock_limit {
+                    s.doomed = true;
+                }
+                continue;
+            }
+            let wake = self.wakes.get(r).as_nanos();
+            let noticed = arrival + t.cca;
+            if s.tx_end > arrival || (wake <= noticed && s.transmits_at(wake)) {
+                // Deaf: on the air itself, or about to be.
+                s.idle_at = s.idle_at.max(end);
+                continue;
+            }
+            s.count_down(noticed, &t);
+            s.idle_at = s.idle_at.max(end);
+            if n.lockable() {
+                s.settle_nav(arrival, &t);
+                s.after_lock = 0;
+                s.lock(from, n, arrival, end);
+            }
+            if s.phase == Phase::Contending {
+                self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
+            }
+        }
+    }
+
+    /// A frame leaves the air.
+    fn finish<U: Upper>(&mut self, from: u32, now: u64, upper: &mut U) {
+        let i = from as usize;
+        let f = self.on_air[i];
+        self.on_air[i].on_air = false;
+        match self.stations[i].phase {
+            Phase::AwaitAck if f.kind == FrameKind::Data => {
+                self.stations[i].wait_at = now + self.phy.response(f.rate).ack_timeout.as_nanos();
+            }
+            Phase::AwaitCts if f.kind == FrameKind::Rts => {
+                self.stations[i].wait_at = now + self.phy.response(f.rate).cts_timeout.as_nanos();
+            }
+            _ => {}
+        }
+        self.rearm(from);
+        for k in self.neighbours.of(from) {
+            let n = *self.neighbours.entry(k);
+            let s = &mut self.stations[n.to as usize];
+            s.energy -= n.power;
+            if s.lock_from == from {
+                self.complete(from, k, &n, now + n.delay(), &f, upper);
+            }
+        }
+        match self.stations[i].phase {
+            Phase::Broadcasting => self.succeed(from, now, upper),
+            Phase::Noise => self.rest_noise(from, now),
+            _ => {}
+        }
+    }
+
+    /// Works out anew when a station acts next.
+    #[inline]
+    pub(crate) fn rearm(&mut self, station: u32) {
+        let i = station as usize;
+        let at = if self.on_air[i].on_air {
+            self.on_air[i].end
+        } else {
+            self.stations[i].wake_at(&self.t)
+        };
+        self.wakes.set(i, Time::from_nanos(at));
+    }
+
+    fn make_noise<U: Upper>(&mut self, source: u32, now: u64, upper: &mut U) {
+        let on = self.noise[source as usize - self.service.len()].0.on.as_nanos();
+        let f = Transmission {
+            end: now + on,
+            nav: 0,
+            air: on,
+            bytes: 0,
+            to: NOBODY,
+            rate: self.phy.lowest(),
+            kind: FrameKind::Noise,
+            on_air: true,
+        };
+        self.begin(source, now, f, false, upper);
+    }
+
+    fn rest_noise(&mut self, source: u32, now: u64) {
+        let (n, rng) = &mut self.noise[source as usize - self.service.len()];
+        let period = n.period.as_secs_f64() * rng.uniform(1.0 - n.jitter, 1.0 + n.jitter);
+        let rest = Span::from_secs_f64(period).saturating_sub(n.on);
+        // At least a nanosecond: a duty cycle of one must not stop the clock.
+        let next = Time::from_nanos(now) + rest.max(Span::from_nanos(1));
+        self.wakes.set(source as usize, next);
+    }
+
+    fn observe<U: Upper>(
+        &mut self,
+        from: u32,
+        now: u64,
+        f: &Transmission,
+        retry: bool,
+        upper: &mut U,
+    ) {
+        let service = self.service.get(from as usize).and_then(Option::as_ref);
+        let data = if f.kind == FrameKind::Data { service } else { None };
+        upper.on_air(&OnAir {
+            start: Time::from_nanos(now),
+            end: Time::from_nanos(f.end),
+            kind: f.kind,
+            from: NodeId(from),
+            to: (f.to != NOBODY).then_some(NodeId(f.to)),
+            rate: f.rate,
+            bytes: f.bytes,
+            nav: Span::from_nanos(f.nav),
+            retry,
+            sequence: data.map_or(0, |d| d.sequence),
+            packet: data.map(|d| d.packet.packet),
+        });
+    }
+
+    #[inline]
+    fn mix(&mut self, value: u64) {
+        let h = (self.fingerprint ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.fingerprint = h ^ (h >> 29);
+    }
+
+    /// The settings of the PHY.
+    pub fn phy(&self) -> &Phy {
+        &self.phy
+    }
+
+    /// Hash of every transmission so far: start, transmitter, receiver, length.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Transmissions so far, bursts of noise included.
+    pub fn transmissions(&self) -> u64 {
+        self.transmissions
+    }
+
+    /// Steps taken so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The MAC counters of one station.
+    pub fn counters(&self, node: NodeId) -> &MacCounters {
+        &self.counters[node.index()]
+    }
+
+    /// How one station's time until `now` was spent, as an nl80211 survey tells it.
+    pub fn channel_time(&self, now: Time, node: NodeId) -> ChannelTime {
+        let (i, at) = (node.index(), now.as_nanos());
+        let s = &self.stations[i];
+        let ahead = |end: u64| end.saturating_sub(at);
+        ChannelTime {
+            active: Span::from_nanos(at),
+            busy: Span::from_nanos(s.busy_total.saturating_sub(ahead(s.busy_end))),
+            receive: Span::from_nanos(self.rx_total[i]),
+            transmit: Span::from_nanos(self.tx_total[i].saturating_sub(ahead(s.tx_end))),
+        }
+    }
+
+    /// Whether the MAC of `node` holds a packet.
+    pub fn holds_packet(&self, node: NodeId) -> bool {
+        self.service[node.index()].is_some()
+    }
+}
+
+impl Station {
+    /// Starts to receive.
+    #[inline]
+    fn lock(&mut self, from: u32, n: &crate::neighbours::Neighbour, arrival: u64, end: u64) {
+        self.lock_from = from;
+        self.lock_at = arrival;
+        self.lock_end = end;
+        self.lock_power = n.power;
+        self.lock_limit = n.limit;
+        self.too_weak = !n.decodes();
+        self.doomed = self.too_weak || self.energy > n.limit;
+    }
+}

@@ -1,0 +1,43 @@
+//! What a driver counts.
+
+use fairmesh_units::Span;
+
+/// Frames of one station.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MacCounters {
+    /// Unicast data frames put on the air, retries included.
+    pub data: u64,
+    /// RTS frames put on the air.
+    pub rts: u64,
+    /// CTS frames put on the air.
+    pub cts: u64,
+    /// ACK frames put on the air.
+    pub ack: u64,
+    /// Broadcast frames put on the air.
+    pub broadcast: u64,
+    /// Own RTS and data frames that got no answer in time.
+    pub timeouts: u64,
+    /// Packets given up after the retry limit.
+    pub gave_up: u64,
+    /// Decodable frames locked on and lost to other energy.
+    pub collided: u64,
+    /// Frames lost to the error process of their link.
+    pub errored: u64,
+    /// Duplicates received and not passed up.
+    pub duplicates: u64,
+    /// Unicast data frames received for this station, duplicates not counted.
+    pub received: u64,
+}
+
+/// A station's time, cumulative; `busy` leaves out its own frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelTime {
+    /// All time so far.
+    pub active: Span,
+    /// With energy of others on the medium, whether or not the station was transmitting itself.
+    pub busy: Span,
+    /// Receiving frames that turned out well, for this station or another.
+    pub receive: Span,
+    /// Transmitting.
+    pub transmit: Span,
+}

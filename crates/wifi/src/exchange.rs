@@ -1,0 +1,399 @@
+//! Frame exchanges: what a station sends, answers, retries and gives up
+//! (IEEE 802.11-2020 §10.3.2 and §10.3.4).
+
+use fairmesh_units::{NodeId, Span, Stream, Time};
+
+use crate::adapt::Attempt;
+use crate::air::{Air, Service, Transmission};
+use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
+use crate::neighbours::Neighbour;
+use crate::phy::Rate;
+use crate::station::{Answer, NEVER, NOBODY, Phase};
+use crate::upper::{FrameKind, Outcome, SendReport, Upper};
+
+/// After a reception that a waiting station had to sit out, its timeout follows this much later.
+const AFTER_RECEPTION: u64 = 400;
+
+impl Air {
+    /// If the MAC is free, takes the next packet and asks for the medium.
+    pub(crate) fn take_next<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        if self.stations[i].phase != Phase::Idle || !self.load(station, now, upper) {
+            return;
+        }
+        let s = &mut self.stations[i];
+        s.count_down(now, &self.t);
+        if s.slots == 0 {
+            if s.busy(now) {
+                // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
+                s.slots = self.backoff_rng[i].below(s.cw + 1);
+                s.backoff_from = now;
+            } else {
+                s.backoff_from = now + self.t.difs;
+            }
+        }
+        s.phase = Phase::Contending;
+        self.rearm(station);
+    }
+
+    /// Moves the next packet of the upper layer into service.
+    fn load<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) -> bool {
+        let Some(packet) = upper.pull(Time::from_nanos(now), NodeId(station)) else {
+            return false;
+        };
+        let bytes = packet.bytes + self.llc_bytes + DATA_OVERHEAD;
+        let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
+        let s = &mut self.stations[station as usize];
+        s.sequence = (s.sequence + 1) & 0xfff;
+        self.service[station as usize] = Some(Service {
+            packet,
+            since: now,
+            bytes,
+            to,
+            rate: self.phy.lowest_basic(),
+            rts: to != NOBODY && bytes >= self.rts_threshold,
+            retry: false,
+            accepted: false,
+            sequence: s.sequence,
+            data_attempts: 0,
+            rts_attempts: 0,
+            airtime: 0,
+        });
+        true
+    }
+
+    /// The backoff ended: RTS, data or broadcast.
+    pub(crate) fn send_own<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        self.stations[i].slots = 0;
+        let Some(v) = &mut self.service[i] else {
+            self.stations[i].phase = Phase::Idle;
+            self.rearm(station);
+            return;
+        };
+        if let Some(link) = v.packet.link {
+            let attempt = v.data_attempts;
+            v.rate = self.adapters[link.0 as usize].rate_for(
+                Time::from_nanos(now),
+                v.bytes,
+                attempt,
+                &mut self.backoff_rng[i],
+            );
+        }
+        if !v.rts {
+            self.send_data(station, now, upper);
+            return;
+        }
+        v.rts_attempts += 1;
+        let (to, data) = (v.to, self.phy.airtime(v.rate, v.bytes));
+        let response = self.phy.response(v.rate);
+        let air = response.rts.as_nanos();
+        v.airtime += air;
+        let f = Transmission {
+            end: now + air,
+            nav: self.phy.nav_rts(v.rate, data).as_nanos(),
+            air,
+            bytes: RTS,
+            to,
+            rate: response.rate,
+            kind: FrameKind::Rts,
+            on_air: true,
+        };
+        self.counters[i].rts += 1;
+        self.stations[i].phase = Phase::AwaitCts;
+        self.begin(station, now, f, false, upper);
+    }
+
+    /// The packet itself, after the backoff or SIFS after a CTS.
+    pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        let Some(v) = &mut self.service[i] else {
+            self.stations[i].phase = Phase::Idle;
+            self.rearm(station);
+            return;
+        };
+        v.data_attempts += 1;
+        let retry = v.retry;
+        v.retry = true;
+        let air = self.phy.airtime(v.rate, v.bytes).as_nanos();
+        v.airtime += air;
+        let broadcast = v.packet.link.is_none();
+        let nav = if broadcast { 0 } else { self.phy.nav_data(v.rate).as_nanos() };
+        let f = Transmission {
+            end: now + air,
+            nav,
+            air,
+            bytes: v.bytes,
+            to: v.to,
+            rate: v.rate,
+            kind: FrameKind::Data,
+            on_air: true,
+        };
+        if broadcast {
+            self.counters[i].broadcast += 1;
+            self.stations[i].phase = Phase::Broadcasting;
+        } else {
+            self.counters[i].data += 1;
+            self.stations[i].phase = Phase::AwaitAck;
+        }
+        self.begin(station, now, f, retry, upper);
+    }
+
+    /// SIFS after a frame that wants one: ACK or CTS, whatever the medium does.
+    pub(crate) fn send_answer<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        let s = &mut self.stations[i];
+        s.answer_at = NEVER;
+        let rate = Rate(s.answer_rate);
+        let (kind, bytes) = match s.answer {
+            Answer::Ack => (FrameKind::Ack, ACK),
+            Answer::Cts => (FrameKind::Cts, CTS),
+        };
+        match s.answer {
+            Answer::Ack => self.counters[i].ack += 1,
+            Answer::Cts => self.counters[i].cts += 1,
+        }
+        let air = self.phy.airtime(rate, bytes).as_nanos();
+        let f = Transmission {
+            end: now + air,
+            nav: s.answer_nav,
+            air,
+            bytes,
+            to: s.answer_to,
+            rate,
+            kind,
+            on_air: true,
+        };
+        self.begin(station, now, f, false, upper);
+    }
+
+    /// A receiver's locked frame has ended.
+    pub(crate) fn complete<U: Upper>(
+        &mut self,
+        from: u32,
+        link: usize,
+        n: &Neighbour,
+        now: u64,
+        f: &Transmission,
+        upper: &mut U,
+    ) {
+        let to = n.to;
+        let i = to as usize;
+        let s = &mut self.stations[i];
+        s.lock_from = NOBODY;
+        let mut good = !s.doomed;
+        if !good {
+            self.counters[i].collided += u64::from(!s.too_weak);
+        } else if !self.errors.is_empty() {
+            let (at, air) = (Time::from_nanos(now - f.air), Span::from_nanos(f.air));
+            if self.errors[link].lost(at, air, f.bytes, f.rate, &mut self.error_rng[link]) {
+                self.counters[i].errored += 1;
+                good = false;
+            }
+        }
+        if good {
+            s.eifs_at = 0;
+            self.rx_total[i] += f.air;
+            if f.to == to {
+                self.received(from, to, link, now, f, upper);
+            } else {
+                self.overheard(from, to, now, f, upper);
+            }
+        } else {
+            // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
+            s.eifs_at = now + self.t.eifs_extra;
+        }
+        // What arrived meanwhile counts only from here on: a frame queued at the very end of a
+        // reception finds the medium idle.
+        let s = &mut self.stations[i];
+        s.idle_at = s.idle_at.max(s.after_lock);
+        self.rearm(to);
+    }
+
+    /// A good frame for this station.
+    fn received<U: Upper>(
+        &mut self,
+        from: u32,
+        to: u32,
+        link: usize,
+        now: u64,
+        f: &Transmission,
+        upper: &mut U,
+    ) {
+        let i = to as usize;
+        let s = &mut self.stations[i];
+        match f.kind {
+            FrameKind::Data => {
+                s.answer = Answer::Ack;
+                s.answer_at = now + self.t.sifs;
+                s.answer_to = from;
+                s.answer_nav = 0;
+                s.answer_rate = self.phy.control_rate(f.rate).0;
+                let Some(v) = &mut self.service[from as usize] else { return };
+                // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
+                let last = core::mem::replace(&mut self.last_sequence[link], v.sequence);
+                if last == v.sequence && v.data_attempts > 1 {
+                    self.counters[i].duplicates += 1;
+                    return;
+                }
+                v.accepted = true;
+                let packet = v.packet.packet;
+                self.counters[i].received += 1;
+                upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
+                self.take_next(to, now, upper);
+            }
+            FrameKind::Rts => {
+                // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy.
+                if s.nav_end() <= now {
+                    s.answer = Answer::Cts;
+                    s.answer_at = now + self.t.sifs;
+                    s.answer_to = from;
+                    s.answer_rate = f.rate.0;
+                    let spent = self.t.sifs + self.phy.airtime(f.rate, CTS).as_nanos();
+                    s.answer_nav = f.nav.saturating_sub(spent);
+                }
+            }
+            FrameKind::Cts if s.phase == Phase::AwaitCts => {
+                s.rts_failures = 0;
+                s.phase = Phase::ClearToSend;
+                s.wait_at = now + self.t.sifs;
+                if let Some(v) = &mut self.service[i] {
+                    v.airtime += f.air;
+                }
+            }
+            FrameKind::Ack if s.phase == Phase::AwaitAck => {
+                if let Some(v) = &mut self.service[i] {
+                    v.airtime += f.air;
+                }
+                self.succeed(to, now, upper);
+            }
+            FrameKind::Cts | FrameKind::Ack | FrameKind::Noise => {}
+        }
+    }
+
+    /// A good frame for another station, or for all.
+    fn overheard<U: Upper>(
+        &mut self,
+        from: u32,
+        to: u32,
+        now: u64,
+        f: &Transmission,
+        upper: &mut U,
+    ) {
+        let s = &mut self.stations[to as usize];
+        if f.to == NOBODY {
+            if let Some(v) = &self.service[from as usize] {
+                let packet = v.packet.packet;
+                upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, true);
+                self.take_next(to, now, upper);
+            }
+            return;
+        }
+        let until = now + f.nav;
+        if until > s.nav_at {
+            s.nav_at = until;
+            s.nav_reset_at = if f.kind == FrameKind::Rts {
+                now + self.phy.nav_reset(f.rate).as_nanos()
+            } else {
+                0
+            };
+        }
+        if U::OVERHEAR
+            && f.kind == FrameKind::Data
+            && let Some(v) = &self.service[from as usize]
+        {
+            let packet = v.packet.packet;
+            upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
+            self.take_next(to, now, upper);
+        }
+    }
+
+    /// No answer so far.
+    pub(crate) fn time_out<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        let s = &mut self.stations[i];
+        if s.lock_from != NOBODY && s.lock_at + self.t.rx_start <= now && s.lock_end > now {
+            // A reception began in time; it may be the answer.
+            s.wait_at = s.lock_end + AFTER_RECEPTION;
+            self.rearm(station);
+            return;
+        }
+        if s.lock_end + AFTER_RECEPTION != now {
+            s.idle_at = s.idle_at.max(now);
+        }
+        self.counters[i].timeouts += 1;
+        let limits = self.phy.timing();
+        let (short, long) = (limits.short_retry_limit, limits.long_retry_limit);
+        let Some(v) = &mut self.service[i] else { return };
+        let awaited_ack = s.phase == Phase::AwaitAck;
+        let give_up = if !awaited_ack {
+            s.rts_failures += 1;
+            s.rts_failures >= short
+        } else if v.rts {
+            s.long_retries += 1;
+            s.long_retries >= long
+        } else {
+            s.short_retries += 1;
+            s.short_retries >= short
+        };
+        if awaited_ack && let Some(link) = v.packet.link {
+            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: false, last: give_up };
+            self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
+        }
+        if give_up {
+            let outcome = if v.accepted { Outcome::Unconfirmed } else { Outcome::Lost };
+            self.counters[i].gave_up += 1;
+            self.release(station, now, outcome, upper);
+        } else {
+            s.cw = limits.next_cw(s.cw);
+            s.phase = Phase::Contending;
+            draw(s, now, &mut self.backoff_rng[i]);
+            self.rearm(station);
+        }
+    }
+
+    /// The packet in service has been delivered.
+    pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        if let Some(v) = &self.service[station as usize]
+            && let Some(link) = v.packet.link
+        {
+            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: true, last: true };
+            self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
+        }
+        self.release(station, now, Outcome::Sent, upper);
+    }
+
+    /// Done with the packet in service: report it, draw the post-backoff, take the next.
+    fn release<U: Upper>(&mut self, station: u32, now: u64, outcome: Outcome, upper: &mut U) {
+        let i = station as usize;
+        if let Some(v) = self.service[i].take() {
+            let report = SendReport {
+                packet: v.packet,
+                outcome,
+                data_attempts: v.data_attempts,
+                rts_attempts: v.rts_attempts,
+                rate: v.rate,
+                airtime: Span::from_nanos(v.airtime),
+                service: Span::from_nanos(now - v.since),
+            };
+            upper.sent(Time::from_nanos(now), NodeId(station), &report);
+        }
+        let s = &mut self.stations[i];
+        s.short_retries = 0;
+        s.long_retries = 0;
+        s.rts_failures = 0;
+        s.cw = self.phy.timing().cw_min;
+        s.phase = Phase::Idle;
+        draw(s, now, &mut self.backoff_rng[i]);
+        if self.load(station, now, upper) {
+            self.stations[i].phase = Phase::Contending;
+        }
+        self.rearm(station);
+    }
+}
+
+/// A fresh backoff, whatever was left of the last one (IEEE 802.11-2020 §10.3.3).
+fn draw(s: &mut crate::station::Station, now: u64, rng: &mut Stream) {
+    s.slots = rng.below(s.cw + 1);
+    s.backoff_from = now;
+}

@@ -1,0 +1,434 @@
+//! The PHYs: rate tables, interframe spaces, contention windows, control-response rates.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, Span};
+
+use crate::airtime::{ACK, CTS, RTS, Response, Waveform};
+
+/// A rate: its index in the PHY's table, which is sorted from slow to fast.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Rate(pub u8);
+
+impl Rate {
+    /// The rate as an array index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Modulation family: a control response is sent in the family of the frame it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Modulation {
+    /// DSSS and HR/DSSS: 1, 2, 5.5, 11 Mbit/s.
+    Dsss,
+    /// OFDM at 5 GHz: 6 to 54 Mbit/s.
+    Ofdm,
+    /// ERP-OFDM at 2.4 GHz: 6 to 54 Mbit/s with a signal extension.
+    ErpOfdm,
+}
+
+/// One row of a rate table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RateInfo {
+    /// Nominal bit rate of the PSDU.
+    pub bit_rate: BitRate,
+    /// Family.
+    pub modulation: Modulation,
+    /// Duration rule.
+    pub waveform: Waveform,
+    /// Every station of the PHY can receive it.
+    pub mandatory: bool,
+    /// In the basic rate set: broadcasts and control responses may use it.
+    pub basic: bool,
+}
+
+/// PLCP preamble of DSSS frames. 1 Mbit/s frames always have the long one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preamble {
+    /// 144 + 48 µs at 1 Mbit/s.
+    #[default]
+    Long,
+    /// 72 µs at 1 Mbit/s + 24 µs at 2 Mbit/s.
+    Short,
+}
+
+/// Whether an 802.11g network admits 802.11b stations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compatibility {
+    /// ERP-OFDM rates only, 9 µs slots, CWmin 15.
+    Pure,
+    /// DSSS rates too and all of them basic, 20 µs slots, CWmin 31. Protection (CTS to self)
+    /// is not sent.
+    WithB(Preamble),
+}
+
+/// Interframe spaces, contention windows and retry limits of a PHY.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PhyTiming {
+    /// Slot time.
+    pub slot: Span,
+    /// Short interframe space.
+    pub sifs: Span,
+    /// DCF interframe space: SIFS and two slots.
+    pub difs: Span,
+    /// Extended interframe space: SIFS, an ACK at the lowest basic rate, DIFS.
+    pub eifs: Span,
+    /// Smallest contention window; a first backoff is uniform in `0..=cw_min` slots.
+    pub cw_min: u32,
+    /// Largest contention window.
+    pub cw_max: u32,
+    /// Attempts for an RTS, or for a frame sent without one (dot11ShortRetryLimit).
+    pub short_retry_limit: u32,
+    /// Attempts for a data frame sent after RTS/CTS (dot11LongRetryLimit).
+    pub long_retry_limit: u32,
+}
+
+impl PhyTiming {
+    /// The contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
+    pub const fn next_cw(&self, cw: u32) -> u32 {
+        let doubled = 2 * cw + 1;
+        if doubled < self.cw_max { doubled } else { self.cw_max }
+    }
+}
+
+/// A physical layer as configured in one network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Phy {
+    timing: PhyTiming,
+    rates: Vec<RateInfo>,
+    responses: Vec<Response>,
+}
+
+/// Why a PHY's configuration was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PhyError {
+    /// The PHY has no such rate.
+    UnknownRate(BitRate),
+    /// The basic rate set is empty.
+    NoBasicRate,
+    /// A retry limit of zero would send nothing.
+    ZeroRetryLimit,
+    /// Not of the form 2^k − 1, or the largest window is below the smallest.
+    BadWindow {
+        /// The refused CWmin.
+        cw_min: u32,
+        /// The refused CWmax.
+        cw_max: u32,
+    },
+}
+
+impl fmt::Display for PhyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PhyError::UnknownRate(r) => write!(f, "the PHY has no rate of {r}"),
+            PhyError::NoBasicRate => f.write_str("the basic rate set is empty"),
+            PhyError::ZeroRetryLimit => f.write_str("a retry limit is zero"),
+            PhyError::BadWindow { cw_min, cw_max } => write!(
+                f,
+                "contention window {cw_min}..{cw_max}: both must be 2^k - 1 and in this order"
+            ),
+        }
+    }
+}
+impl core::error::Error for PhyError {}
+
+const fn dsss(kbps: u64, preamble: Preamble, basic: bool) -> RateInfo {
+    // IEEE 802.11-2020 §16.2.2.2: the short preamble is not for 1 Mbit/s.
+    let plcp_us = match preamble {
+        Preamble::Short if kbps > 1000 => 96,
+        _ => 192,
+    };
+    RateInfo {
+        bit_rate: BitRate(kbps * 1000),
+        modulation: Modulation::Dsss,
+        waveform: Waveform::Dsss { bits_per_2us: (kbps / 500) as u32, plcp_us },
+        mandatory: true,
+        basic,
+    }
+}
+
+/// (Mbit/s, N_DBPS, mandatory): IEEE 802.11-2020 Table 17-4.
+const OFDM: [(u64, u32, bool); 8] = [
+    (6, 24, true),
+    (9, 36, false),
+    (12, 48, true),
+    (18, 72, false),
+    (24, 96, true),
+    (36, 144, false),
+    (48, 192, false),
+    (54, 216, false),
+];
+
+fn ofdm(modulation: Modulation, extension_us: u32, basic: bool) -> impl Iterator<Item = RateInfo> {
+    OFDM.into_iter().map(move |(mbps, bits_per_symbol, mandatory)| RateInfo {
+        bit_rate: BitRate(mbps * 1_000_000),
+        modulation,
+        waveform: Waveform::Ofdm { bits_per_symbol, extension_us },
+        mandatory,
+        basic: basic && mandatory,
+    })
+}
+
+impl Phy {
+    /// 802.11b with basic rates 1 and 2 Mbit/s: slot 20, SIFS 10, DIFS 50, EIFS 364 µs, CW 31..1023.
+    pub fn dot11b(preamble: Preamble) -> Self {
+        let rates = [(1000, true), (2000, true), (5500, false), (11_000, false)];
+        Phy::build(20, 10, 31, rates.into_iter().map(|(k, b)| dsss(k, preamble, b)).collect())
+    }
+
+    /// 802.11a in a 20 MHz channel with basic rates 6, 12 and 24 Mbit/s: slot 9, SIFS 16 µs,
+    /// CW 15..1023.
+    pub fn dot11a() -> Self {
+        Phy::build(9, 16, 15, ofdm(Modulation::Ofdm, 0, true).collect())
+    }
+
+    /// 802.11g: ERP-OFDM, with or without room for 802.11b stations. SIFS 10 µs.
+    pub fn dot11g(compatibility: Compatibility) -> Self {
+        match compatibility {
+            Compatibility::Pure => {
+                Phy::build(9, 10, 15, ofdm(Modulation::ErpOfdm, 6, true).collect())
+            }
+            Compatibility::WithB(preamble) => {
+                let mut rates: Vec<RateInfo> = ofdm(Modulation::ErpOfdm, 6, false).collect();
+                rates.extend([1000, 2000, 5500, 11_000].map(|k| dsss(k, preamble, true)));
+                rates.sort_by_key(|r| r.bit_rate);
+                Phy::build(20, 10, 31, rates)
+            }
+        }
+    }
+
+    fn build(slot_us: u64, sifs_us: u64, cw_min: u32, rates: Vec<RateInfo>) -> Self {
+        let (slot, sifs) = (Span::from_micros(slot_us), Span::from_micros(sifs_us));
+        let timing = PhyTiming {
+            slot,
+            sifs,
+            difs: sifs + slot * 2, // IEEE 802.11-2020 §10.3.2.3.5
+            eifs: Span::ZERO,
+            cw_min,
+            cw_max: 1023,
+            short_retry_limit: 7,
+            long_retry_limit: 4,
+        };
+        let mut phy = Phy { timing, rates, responses: Vec::new() };
+        phy.refresh();
+        phy
+    }
+
+    /// Recomputes what depends on the basic rate set.
+    fn refresh(&mut self) {
+        self.responses = self.rates().map(|r| self.response_to(r)).collect();
+        let t = &self.timing;
+        // IEEE 802.11-2020 §10.3.2.3.7; the lowest basic rate stands for the lowest mandatory one.
+        self.timing.eifs = t.sifs + self.airtime(self.lowest_basic(), ACK) + t.difs;
+    }
+
+    fn response_to(&self, data: Rate) -> Response {
+        let family = self.info(data).modulation;
+        let best = |eligible: fn(&RateInfo) -> bool| {
+            self.rates()
+                .filter(|&r| r <= data && self.info(r).modulation == family)
+                .rfind(|&r| eligible(self.info(r)))
+        };
+        // IEEE 802.11-2020 §10.6.6.5.2: highest basic rate not above, else highest mandatory one.
+        let rate = best(|r| r.basic).or_else(|| best(|r| r.mandatory)).unwrap_or(data);
+        let wait = self.timing.sifs + self.timing.slot + self.info(rate).waveform.rx_start_delay();
+        Response {
+            rate,
+            ack: self.airtime(rate, ACK),
+            cts: self.airtime(rate, CTS),
+            rts: self.airtime(rate, RTS),
+            ack_timeout: wait,
+            cts_timeout: wait,
+        }
+    }
+
+    /// The same PHY with exactly these basic rates.
+    ///
+    /// # Errors
+    /// If the set is empty or names a rate the PHY does not have.
+    pub fn with_basic_rates(mut self, basic: &[BitRate]) -> Result<Self, PhyError> {
+        if basic.is_empty() {
+            return Err(PhyError::NoBasicRate);
+        }
+        if let Some(&r) = basic.iter().find(|&&r| self.rate(r).is_none()) {
+            return Err(PhyError::UnknownRate(r));
+        }
+        for info in &mut self.rates {
+            info.basic = basic.contains(&info.bit_rate);
+        }
+        self.refresh();
+        Ok(self)
+    }
+
+    /// The same PHY with these retry limits (attempts, the first included).
+    ///
+    /// # Errors
+    /// If either is zero.
+    pub fn with_retry_limits(mut self, short: u32, long: u32) -> Result<Self, PhyError> {
+        if short == 0 || long == 0 {
+            return Err(PhyError::ZeroRetryLimit);
+        }
+        self.timing.short_retry_limit = short;
+        self.timing.long_retry_limit = long;
+        Ok(self)
+    }
+
+    /// The same PHY with this contention window range.
+    ///
+    /// # Errors
+    /// If a bound is not 2^k − 1 with 1 ≤ k ≤ 16, or they are in the wrong order.
+    pub fn with_contention_window(mut self, cw_min: u32, cw_max: u32) -> Result<Self, PhyError> {
+        let fits = |w: u32| w > 0 && w < 1 << 16 && (w + 1).is_power_of_two();
+        if !fits(cw_min) || !fits(cw_max) || cw_min > cw_max {
+            return Err(PhyError::BadWindow { cw_min, cw_max });
+        }
+        self.timing.cw_min = cw_min;
+        self.timing.cw_max = cw_max;
+        Ok(self)
+    }
+
+    /// Interframe spaces, windows and retry limits.
+    pub const fn timing(&self) -> &PhyTiming {
+        &self.timing
+    }
+    /// Slot time.
+    pub const fn slot(&self) -> Span {
+        self.timing.slot
+    }
+    /// Short interframe space.
+    pub const fn sifs(&self) -> Span {
+        self.timing.sifs
+    }
+    /// DCF interframe space.
+    pub const fn difs(&self) -> Span {
+        self.timing.difs
+    }
+    /// Extended interframe space.
+    pub const fn eifs(&self) -> Span {
+        self.timing.eifs
+    }
+
+    /// Every rate, from slow to fast.
+    pub fn rates(&self) -> impl DoubleEndedIterator<Item = Rate> + use<> {
+        (0..self.rates.len() as u8).map(Rate)
+    }
+
+    /// The row of a rate.
+    ///
+    /// # Panics
+    /// If `rate` is not one of this PHY's; so do all the methods that take a rate.
+    pub fn info(&self, rate: Rate) -> &RateInfo {
+        &self.rates[rate.index()]
+    }
+    /// The nominal bit rate.
+    pub fn bit_rate(&self, rate: Rate) -> BitRate {
+        self.info(rate).bit_rate
+    }
+    /// The rate with exactly this bit rate.
+    pub fn rate(&self, bit_rate: BitRate) -> Option<Rate> {
+        self.rates().find(|&r| self.bit_rate(r) == bit_rate)
+    }
+    /// The slowest rate of the table.
+    pub const fn lowest(&self) -> Rate {
+        Rate(0)
+    }
+    /// The fastest rate of the table.
+    pub fn highest(&self) -> Rate {
+        Rate(self.rates.len() as u8 - 1)
+    }
+    /// The slowest basic rate: broadcasts are sent at it.
+    pub fn lowest_basic(&self) -> Rate {
+        self.rates().find(|&r| self.info(r).basic).unwrap_or(Rate(0))
+    }
+
+    /// The rate of the ACK or CTS that answers a frame sent at `data`.
+    pub fn control_rate(&self, data: Rate) -> Rate {
+        self.response(data).rate
+    }
+    /// The control frames that go with data at this rate.
+    pub fn response(&self, data: Rate) -> &Response {
+        &self.responses[data.index()]
+    }
+    /// The time a PSDU (MAC header to FCS) of `bytes` bytes occupies the air, preamble included.
+    pub fn airtime(&self, rate: Rate, bytes: u32) -> Span {
+        self.info(rate).waveform.duration(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Span = Span::from_micros;
+    const MBPS: fn(u64) -> BitRate = |m| BitRate(m * 1_000_000);
+
+    #[test]
+    fn timing_of_each_phy() {
+        let b = *Phy::dot11b(Preamble::Long).timing();
+        assert_eq!((b.slot, b.sifs, b.difs, b.eifs), (US(20), US(10), US(50), US(364)));
+        assert_eq!((b.cw_min, b.cw_max), (31, 1023));
+        assert_eq!((b.short_retry_limit, b.long_retry_limit), (7, 4));
+        let a = *Phy::dot11a().timing();
+        assert_eq!((a.slot, a.sifs, a.difs, a.eifs), (US(9), US(16), US(34), US(94)));
+        assert_eq!(a.cw_min, 15);
+        let g = *Phy::dot11g(Compatibility::Pure).timing();
+        assert_eq!((g.slot, g.difs, g.eifs, g.cw_min), (US(9), US(28), US(88), 15));
+        let bg = *Phy::dot11g(Compatibility::WithB(Preamble::Long)).timing();
+        assert_eq!((bg.slot, bg.difs, bg.eifs, bg.cw_min), (US(20), US(50), US(364), 31));
+    }
+
+    #[test]
+    fn windows_double_up_to_the_limit() {
+        let t = *Phy::dot11b(Preamble::Long).timing();
+        let windows = std::iter::successors(Some(t.cw_min), |&cw| Some(t.next_cw(cw)));
+        let seen: Vec<u32> = windows.take(7).collect();
+        assert_eq!(seen, [31, 63, 127, 255, 511, 1023, 1023]);
+    }
+
+    #[test]
+    fn tables_are_sorted_and_found_by_bit_rate() {
+        let phy = Phy::dot11g(Compatibility::WithB(Preamble::Short));
+        let mbps: Vec<f64> = phy.rates().map(|r| phy.bit_rate(r).0 as f64 / 1e6).collect();
+        assert_eq!(mbps, [1., 2., 5.5, 6., 9., 11., 12., 18., 24., 36., 48., 54.]);
+        assert_eq!(phy.rate(MBPS(11)), Some(Rate(5)));
+        assert_eq!(phy.rate(MBPS(7)), None);
+        assert_eq!((phy.lowest(), phy.highest()), (Rate(0), Rate(11)));
+    }
+
+    #[test]
+    fn control_responses() {
+        let control = |phy: &Phy, mbps: u64| {
+            phy.bit_rate(phy.control_rate(phy.rate(MBPS(mbps)).unwrap())).0 / 1_000_000
+        };
+        let b = Phy::dot11b(Preamble::Long);
+        assert_eq!([1, 2, 11].map(|r| control(&b, r)), [1, 2, 2]);
+        let one = b.clone().with_basic_rates(&[MBPS(1)]).unwrap();
+        assert_eq!([1, 2, 11].map(|r| control(&one, r)), [1, 1, 1]);
+        let a = Phy::dot11a();
+        assert_eq!([6, 9, 12, 18, 24, 54].map(|r| control(&a, r)), [6, 6, 12, 12, 24, 24]);
+        // No OFDM rate is basic here: the highest mandatory one of the family answers.
+        let bg = Phy::dot11g(Compatibility::WithB(Preamble::Long));
+        assert_eq!([6, 9, 11, 18, 54].map(|r| control(&bg, r)), [6, 6, 11, 12, 24]);
+    }
+
+    #[test]
+    fn eifs_follows_the_basic_rates() {
+        let two = Phy::dot11b(Preamble::Long).with_basic_rates(&[MBPS(2)]).unwrap();
+        assert_eq!(two.eifs(), US(10 + 248 + 50));
+        // 1 Mbit/s data cannot be answered at a basic rate: mandatory 1 Mbit/s.
+        assert_eq!(two.control_rate(Rate(0)), Rate(0));
+    }
+
+    #[test]
+    fn configuration_errors() {
+        let b = || Phy::dot11b(Preamble::Long);
+        assert_eq!(b().with_basic_rates(&[]), Err(PhyError::NoBasicRate));
+        assert_eq!(b().with_basic_rates(&[MBPS(54)]), Err(PhyError::UnknownRate(MBPS(54))));
+        assert_eq!(b().with_retry_limits(0, 4), Err(PhyError::ZeroRetryLimit));
+        assert_eq!(b().with_retry_limits(5, 3).unwrap().timing().long_retry_limit, 3);
+        assert!(b().with_contention_window(30, 1023).is_err());
+        assert!(b().with_contention_window(63, 31).is_err());
+        assert_eq!(b().with_contention_window(15, 15).unwrap().timing().cw_max, 15);
+    }
+}

@@ -1,0 +1,149 @@
+//! Received power and delay from distance.
+//!
+//! The `ns2` profile is the two-ray ground model with the 914 MHz radio that ns-2 ships: frames
+//! decode up to 250 m, are sensed and interfere up to 550 m, and have no effect beyond, not even as
+//! summed noise. The `graph` profile knows two flat levels only.
+//!
+//! Sources: Rappaport, *Wireless Communications*, §4.6 (two-ray model, crossover distance);
+//! Jamshaid 2010 §3.1.2 (ranges and radio).
+
+use fairmesh_units::{Distance, Power, Span};
+
+/// Speed of light in vacuum, m/s.
+const LIGHT: f64 = 299_792_458.0;
+/// Transmit power of ns-2's radio, W (24.5 dBm).
+const TRANSMIT_WATTS: f64 = 0.281_838_15;
+/// Carrier wavelength of ns-2's radio, m: 914 MHz with light at 3e8 m/s, as ns-2 computes it.
+const WAVELENGTH: f64 = 3e8 / 914e6;
+/// Height of both antennas above ground, m.
+const ANTENNA: f64 = 1.5;
+/// Antennas closer than this are treated as this far apart, m: the models diverge at zero.
+const NEAREST: f64 = 1.0;
+/// Slack on range comparisons, m, so that nodes placed exactly at the range are within it.
+const SLACK: f64 = 1e-6;
+
+/// Power of every decodable frame where levels are flat.
+pub const FLAT_DECODE_DBM: f64 = -60.0;
+/// Power of every frame that is sensed but not decoded where levels are flat. Less than the usual
+/// 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
+pub const FLAT_SENSE_DBM: f64 = -65.0;
+
+/// How received power falls with distance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Law {
+    /// Free space up to the crossover distance (86 m), fourth power beyond.
+    TwoRayGround,
+    /// [`FLAT_DECODE_DBM`] within decode range, [`FLAT_SENSE_DBM`] within sense range.
+    Flat,
+}
+
+/// A propagation model: a law and two ranges.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Propagation {
+    /// How power falls with distance.
+    pub law: Law,
+    /// Frames from at most this far decode.
+    pub decode: Distance,
+    /// Frames from at most this far are sensed and interfere; at least `decode`.
+    pub sense: Distance,
+}
+
+impl Propagation {
+    /// The `ns2` profile: two-ray ground, 250 m and 550 m.
+    pub const NS2: Propagation =
+        Propagation { law: Law::TwoRayGround, decode: Distance(250.0), sense: Distance(550.0) };
+
+    /// What a receiver `distance` away hears: the power, and whether it can decode the frame when
+    /// alone. `None` beyond sense range.
+    pub fn received(&self, distance: Distance) -> Option<(Power, bool)> {
+        if distance.0 > self.sense.0 + SLACK {
+            return None;
+        }
+        let decodes = distance.0 <= self.decode.0 + SLACK;
+        let power = match self.law {
+            Law::TwoRayGround => two_ray_ground(distance),
+            Law::Flat => flat(decodes),
+        };
+        Some((power, decodes))
+    }
+}
+
+/// The flat power level of a frame that decodes, or of one that is sensed only.
+pub fn flat(decodes: bool) -> Power {
+    Power::from_dbm(if decodes { FLAT_DECODE_DBM } else { FLAT_SENSE_DBM })
+}
+
+/// Power received over flat ground from ns-2's radio, antenna gains and system loss 1.
+///
+/// P·(λ/4πd)² up to the crossover distance 4πh²/λ, P·h⁴/d⁴ from there on.
+pub fn two_ray_ground(distance: Distance) -> Power {
+    use core::f64::consts::PI;
+    let d = distance.0.max(NEAREST);
+    let crossover = 4.0 * PI * ANTENNA * ANTENNA / WAVELENGTH;
+    let gain = if d < crossover {
+        let g = WAVELENGTH / (4.0 * PI * d);
+        g * g
+    } else {
+        let g = ANTENNA / d;
+        g * g * g * g
+    };
+    Power::from_watts(TRANSMIT_WATTS * gain)
+}
+
+/// Time light needs for the distance, in whole nanoseconds, rounded down.
+pub fn delay(distance: Distance) -> Span {
+    Span::from_nanos((distance.0 / LIGHT * 1e9) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_of_the_ns2_radio() {
+        // ns-2's own constants for this radio: RXThresh 3.652e-10 W at 250 m, CSThresh 1.559e-11 W
+        // at 550 m.
+        let watts = |d| two_ray_ground(Distance(d)).as_watts();
+        assert!((watts(250.0) / 3.652e-10 - 1.0).abs() < 1e-3);
+        assert!((watts(550.0) / 1.559e-11 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn an_interferer_at_twice_the_distance_is_12_db_below() {
+        let db =
+            two_ray_ground(Distance(200.0)).as_dbm() - two_ray_ground(Distance(400.0)).as_dbm();
+        assert!((db - 12.04).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_two_laws_meet_at_the_crossover() {
+        let near = two_ray_ground(Distance(86.14)).as_dbm();
+        let far = two_ray_ground(Distance(86.15)).as_dbm();
+        assert!((near - far).abs() < 0.01 && near > far);
+    }
+
+    #[test]
+    fn ranges_are_inclusive_and_silent_beyond() {
+        let p = Propagation::NS2;
+        assert!(p.received(Distance(250.0)).unwrap().1);
+        assert!(!p.received(Distance(250.1)).unwrap().1);
+        assert!(p.received(Distance(550.0)).is_some());
+        assert!(p.received(Distance(550.1)).is_none());
+        assert_eq!(p.received(Distance(0.0)), p.received(Distance(1.0)));
+    }
+
+    #[test]
+    fn flat_levels_are_within_the_capture_margin() {
+        let p = Propagation { law: Law::Flat, ..Propagation::NS2 };
+        let (near, _) = p.received(Distance(10.0)).unwrap();
+        let (far, decodes) = p.received(Distance(500.0)).unwrap();
+        assert!(!decodes);
+        assert!((near.as_dbm() - far.as_dbm() - 5.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn light_takes_667_ns_for_200_m() {
+        assert_eq!(delay(Distance(200.0)), Span::from_nanos(667));
+        assert_eq!(delay(Distance(0.0)), Span::ZERO);
+    }
+}

@@ -1,0 +1,290 @@
+//! One station's view of the medium and its backoff.
+//!
+//! Everything that can keep a station from counting down is remembered as an *end*: of energy on
+//! the medium, of its own frames, of the NAV, of an EIFS. The countdown starts a DIFS after the
+//! last of them, so a station needs no event while it waits: the instant of its next transmission
+//! follows from these ends, and is worked out anew only when one of them moves
+//! (IEEE 802.11-2020 §10.3.4).
+
+use fairmesh_units::Time;
+
+/// No station.
+pub(crate) const NOBODY: u32 = u32::MAX;
+/// Never, in nanoseconds.
+pub(crate) const NEVER: u64 = Time::NEVER.as_nanos();
+
+/// Intervals of the DCF, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intervals {
+    pub slot: u64,
+    pub sifs: u64,
+    pub difs: u64,
+    /// EIFS − DIFS: how much later the countdown starts after a bad frame.
+    pub eifs_extra: u64,
+    /// From the first energy of a frame until a station that was not receiving takes note of it
+    /// (aCCATime). A backoff that ends sooner transmits all the same.
+    pub cca: u64,
+    /// From the first energy of a frame to the start of its payload.
+    pub rx_start: u64,
+}
+
+/// What a station's own traffic is waiting for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Nothing to send; a post-backoff may still count down.
+    Idle,
+    /// A frame waits for the backoff to end.
+    Contending,
+    /// The frame's data is on the air or unanswered.
+    AwaitAck,
+    /// The frame's RTS is on the air or unanswered.
+    AwaitCts,
+    /// The CTS came; data follows after SIFS.
+    ClearToSend,
+    /// A broadcast is on the air.
+    Broadcasting,
+    /// Not a station: an external source of energy.
+    Noise,
+}
+
+/// What a station must answer after SIFS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    Ack,
+    Cts,
+}
+
+/// The state that the medium and the exchange rules work on. Instants in nanoseconds.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Station {
+    // First cache line: what every frame of a neighbour touches.
+    /// Sum of the powers arriving here, attowatts.
+    pub energy: u64,
+    /// Energy above which the locked frame is lost.
+    pub lock_limit: u64,
+    /// End of all energy, own frames and timeouts known so far.
+    pub idle_at: u64,
+    /// End of the frames that arrived during the locked one.
+    pub after_lock: u64,
+    /// End of all energy, for the busy-time counter.
+    pub busy_end: u64,
+    /// Time with energy on the medium.
+    pub busy_total: u64,
+    /// End of the own frame on the air.
+    pub tx_end: u64,
+    /// Transmitter of the locked frame.
+    pub lock_from: u32,
+    pub phase: Phase,
+    /// The locked frame cannot be received any more.
+    pub doomed: bool,
+    /// The locked frame is too weak to decode even alone.
+    pub too_weak: bool,
+    pub answer: Answer,
+
+    // Second line: the backoff.
+    /// The countdown starts no earlier.
+    pub backoff_from: u64,
+    /// The countdown starts a DIFS after this because of a bad frame.
+    pub eifs_at: u64,
+    pub nav_at: u64,
+    /// When an RTS set the NAV: instant at which it lapses unless a reception begins; 0: none.
+    pub nav_reset_at: u64,
+    pub slots: u32,
+    pub cw: u32,
+    /// Arrival and end of the locked frame.
+    pub lock_at: u64,
+    pub lock_end: u64,
+    pub lock_power: u64,
+
+    // Third line: own exchange.
+    /// In `AwaitAck`, `AwaitCts`: the timeout; in `ClearToSend`: start of the data.
+    pub wait_at: u64,
+    /// When `answer` is due; `NEVER`: nothing to answer.
+    pub answer_at: u64,
+    /// To whom, and the neighbour entry of the frame that is answered.
+    pub answer_to: u32,
+    pub answer_rate: u8,
+    /// Duration field the answer will carry, ns.
+    pub answer_nav: u64,
+    pub rts_failures: u32,
+    pub short_retries: u32,
+    pub long_retries: u32,
+    pub sequence: u16,
+}
+
+impl Station {
+    pub fn new(cw_min: u32) -> Self {
+        Station {
+            energy: 0,
+            lock_limit: 0,
+            idle_at: 0,
+            after_lock: 0,
+            busy_end: 0,
+            busy_total: 0,
+            tx_end: 0,
+            lock_from: NOBODY,
+            phase: Phase::Idle,
+            doomed: false,
+            too_weak: false,
+            answer: Answer::Ack,
+            backoff_from: 0,
+            eifs_at: 0,
+            nav_at: 0,
+            nav_reset_at: 0,
+            slots: 0,
+            cw: cw_min,
+            lock_at: 0,
+            lock_end: 0,
+            lock_power: 0,
+            wait_at: NEVER,
+            answer_at: NEVER,
+            answer_to: NOBODY,
+            answer_rate: 0,
+            answer_nav: 0,
+            rts_failures: 0,
+            short_retries: 0,
+            long_retries: 0,
+            sequence: 0,
+        }
+    }
+
+    /// End of the NAV, as far as known: a NAV set by an RTS is expected to lapse until a reception
+    /// proves the exchange alive.
+    #[inline]
+    pub fn nav_end(&self) -> u64 {
+        if self.nav_reset_at == 0 { self.nav_at } else { self.nav_at.min(self.nav_reset_at) }
+    }
+
+    /// Whether a frame queued now must draw a backoff (IEEE 802.11-2020 §10.3.4.2).
+    #[inline]
+    pub fn busy(&self, now: u64) -> bool {
+        self.idle_at > now || self.nav_end() > now
+    }
+
+    /// When the countdown starts or started.
+    #[inline]
+    pub fn countdown_start(&self, t: &Intervals) -> u64 {
+        let clear = self.idle_at.max(self.eifs_at).max(self.nav_end());
+        self.backoff_from.max(clear + t.difs)
+    }
+
+    /// When the backoff ends if nothing else happens.
+    #[inline]
+    pub fn access_at(&self, t: &Intervals) -> u64 {
+        self.countdown_start(t) + u64::from(self.slots) * t.slot
+    }
+
+    /// Counts down the slots that were idle until `now`. Only whole slots count: the one under way
+    /// is lost (IEEE 802.11-2020 §10.3.4.3).
+    #[inline]
+    pub fn count_down(&mut self, now: u64, t: &Intervals) {
+        if self.slots == 0 {
+            return;
+        }
+        let start = self.countdown_start(t);
+        if now >= start + t.slot {
+            let idle = ((now - start) / t.slot).min(u64::from(self.slots));
+            self.slots -= idle as u32;
+            self.backoff_from = start + idle * t.slot;
+        }
+    }
+
+    /// A reception begins at `at`: a NAV that waits for one either lives on or has lapsed already.
+    #[inline]
+    pub fn settle_nav(&mut self, at: u64, t: &Intervals) {
+        if self.nav_reset_at != 0 {
+            if at + t.rx_start > self.nav_reset_at {
+                self.nav_at = self.nav_at.min(self.nav_reset_at);
+            }
+            self.nav_reset_at = 0;
+        }
+    }
+
+    /// The instant of the station's next own action.
+    #[inline]
+    pub fn wake_at(&self, t: &Intervals) -> u64 {
+        let own = match self.phase {
+            Phase::Idle | Phase::Broadcasting | Phase::Noise => NEVER,
+            Phase::Contending => self.access_at(t),
+            Phase::AwaitAck | Phase::AwaitCts | Phase::ClearToSend => self.wait_at,
+        };
+        own.min(self.answer_at)
+    }
+
+    /// Whether the station's next own action at `wake` is to transmit.
+    #[inline]
+    pub fn transmits_at(&self, wake: u64) -> bool {
+        self.answer_at == wake || matches!(self.phase, Phase::Contending | Phase::ClearToSend)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Intervals = Intervals {
+        slot: 20_000,
+        sifs: 10_000,
+        difs: 50_000,
+        eifs_extra: 314_000,
+        cca: 4_000,
+        rx_start: 192_000,
+    };
+    const US: u64 = 1000;
+
+    fn contending(slots: u32) -> Station {
+        Station { phase: Phase::Contending, slots, ..Station::new(31) }
+    }
+
+    #[test]
+    fn backoff_starts_a_difs_after_the_medium() {
+        let mut s = contending(5);
+        s.idle_at = 1000 * US;
+        assert_eq!(s.access_at(&T), 1150 * US);
+        s.eifs_at = 1000 * US + T.eifs_extra; // EIFS = 364 µs in all
+        assert_eq!(s.access_at(&T), 1000 * US + (364 + 100) * US);
+        s.nav_at = 2000 * US;
+        assert_eq!(s.access_at(&T), 2150 * US);
+        s.backoff_from = 3000 * US;
+        assert_eq!(s.access_at(&T), 3100 * US);
+    }
+
+    #[test]
+    fn only_whole_idle_slots_count() {
+        let mut s = contending(5);
+        s.idle_at = 1000 * US;
+        s.count_down(1050 * US + 39 * US, &T);
+        assert_eq!((s.slots, s.backoff_from), (4, 1070 * US));
+        // Asking again a little later loses nothing and counts nothing twice.
+        s.count_down(1050 * US + 41 * US, &T);
+        assert_eq!((s.slots, s.backoff_from), (3, 1090 * US));
+        // The medium was busy until 2 ms: the rest waits for another DIFS.
+        s.idle_at = 2000 * US;
+        assert_eq!(s.access_at(&T), 2000 * US + 50 * US + 60 * US);
+        s.count_down(9000 * US, &T);
+        assert_eq!(s.slots, 0);
+    }
+
+    #[test]
+    fn busy_before_the_countdown_started_costs_no_slot() {
+        let mut s = contending(3);
+        s.idle_at = 1000 * US;
+        s.count_down(1049 * US, &T);
+        assert_eq!(s.slots, 3);
+        s.count_down(1069 * US, &T);
+        assert_eq!(s.slots, 3);
+    }
+
+    #[test]
+    fn nav_from_an_rts_lapses_without_a_reception() {
+        let mut s = contending(0);
+        (s.nav_at, s.nav_reset_at) = (5000 * US, 1000 * US);
+        assert_eq!(s.access_at(&T), 1050 * US);
+        let mut alive = s.clone();
+        alive.settle_nav(808 * US, &T); // payload starts at 1000 µs sharp
+        assert_eq!(alive.access_at(&T), 5050 * US);
+        s.settle_nav(809 * US, &T);
+        assert_eq!(s.access_at(&T), 1050 * US);
+    }
+}

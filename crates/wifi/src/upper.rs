@@ -1,0 +1,124 @@
+//! What lies above the MAC: queues and packets, seen through one trait.
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use crate::phy::Rate;
+
+/// A link of the medium: an index handed out by [`Air::link`](crate::Air::link).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkId(pub u32);
+
+/// A packet on its way into the MAC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// The upper layer's handle.
+    pub packet: u32,
+    /// Where to; `None` broadcasts at the lowest basic rate, once and unacknowledged.
+    pub link: Option<LinkId>,
+    /// Length of the IP datagram.
+    pub bytes: u32,
+}
+
+/// How the MAC got rid of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The receiver acknowledged it, or it was a broadcast.
+    Sent,
+    /// The retry limit was reached, and the receiver never had it.
+    Lost,
+    /// The retry limit was reached because acknowledgements were lost: the receiver has it.
+    Unconfirmed,
+}
+
+/// What a driver's transmit status tells: one per packet, when the MAC is done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendReport {
+    /// The packet.
+    pub packet: Outgoing,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Data frames put on the air.
+    pub data_attempts: u32,
+    /// RTS frames put on the air.
+    pub rts_attempts: u32,
+    /// Rate of the last data frame.
+    pub rate: Rate,
+    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK).
+    pub airtime: Span,
+    /// From the moment the MAC took it.
+    pub service: Span,
+}
+
+/// Kinds of frame on the air.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameKind {
+    /// Data, unicast or broadcast.
+    Data,
+    /// Acknowledgement.
+    Ack,
+    /// Request to send.
+    Rts,
+    /// Clear to send.
+    Cts,
+    /// An interferer's energy; not a frame.
+    Noise,
+}
+
+/// A frame as its transmitter puts it on the air.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OnAir {
+    /// First bit of the preamble.
+    pub start: Time,
+    /// Last bit.
+    pub end: Time,
+    /// Kind.
+    pub kind: FrameKind,
+    /// Transmitter.
+    pub from: NodeId,
+    /// Receiver; `None` for broadcast and noise.
+    pub to: Option<NodeId>,
+    /// Rate.
+    pub rate: Rate,
+    /// Length of the MPDU, header and FCS included.
+    pub bytes: u32,
+    /// Duration field.
+    pub nav: Span,
+    /// The Retry bit.
+    pub retry: bool,
+    /// Sequence number, 0..4096; 0 in control frames.
+    pub sequence: u16,
+    /// The packet inside a data frame.
+    pub packet: Option<u32>,
+}
+
+/// The layer above the MAC of every station.
+///
+/// Calls come synchronously while the medium works; the implementation may queue packets for the
+/// station named in the call (the MAC looks for them when the call returns), and for any other
+/// only by calling [`Air::kick`](crate::Air::kick) later.
+pub trait Upper {
+    /// Whether [`Upper::on_air`] is wanted.
+    const OBSERVE: bool = false;
+    /// Whether [`Upper::overheard`] is wanted.
+    const OVERHEAR: bool = false;
+
+    /// The MAC of `node` is free: its next packet, if it has one.
+    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
+
+    /// `node` received a packet addressed to it (or broadcast) from its neighbour `from`. Each
+    /// unicast packet arrives at most once.
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
+
+    /// The MAC of `node` is done with a packet.
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport);
+
+    /// `node` decoded a data frame meant for another.
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        let _ = (now, node, from, packet);
+    }
+
+    /// A frame starts.
+    fn on_air(&mut self, frame: &OnAir) {
+        let _ = frame;
+    }
+}
