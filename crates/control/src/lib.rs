@@ -1,1 +1,60 @@
-//! The fairness mechanisms, one file each, behind one trait
+//! The fairness mechanisms, one file each, behind one trait.
+//!
+//! A mechanism at one node is a state machine ([`Control`]): events and `now` go in, actions and
+//! the next deadline come out. It reads no clock, opens no socket and sees only what a real Linux
+//! router can measure, so the same code runs in the simulator, in the emulator and on a router.
+//!
+//! - [`Event`] what a mechanism may sense, [`Action`] what it may do, [`Reason`] why it did it;
+//! - [`Needs`] what it requires of its host and where it runs; a host says what it [`Offers`], and
+//!   [`Mechanism::start`] refuses by name what is missing;
+//! - [`Plan`] the classes that the host builds for it, as queues of the simulator or as `tc`
+//!   classes;
+//! - [`lookup`] finds a mechanism by the name used on the command line and in files, variants
+//!   included: `"pfrc+exponential"`.
+//!
+//! How to add one, and how every published mechanism fits: `docs/control.md`.
+
+mod action;
+mod event;
+mod fifo;
+mod kinds;
+mod needs;
+mod plan;
+mod reason;
+mod registry;
+mod setting;
+mod source;
+
+pub use action::{Action, Actions, Class, Merge};
+pub use event::{
+    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
+    Sent, Station,
+};
+pub use kinds::{
+    Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
+};
+pub use needs::{Missing, Needs, Offers};
+pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
+pub use reason::{Reason, Value};
+pub use registry::{
+    Entry, Instance, Knob, Mechanism, Options, Runs, UnknownControl, UnknownKnob, Variant, all,
+    lookup,
+};
+pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
+
+use fairmesh_units::Time;
+
+/// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
+pub trait Control: core::fmt::Debug + Send {
+    /// Takes in an event at `now` and appends what to do about it to `actions`.
+    ///
+    /// `now` never goes backwards. When a deadline is due the host first delivers its samples
+    /// (counters, stations, channel, queues: whatever the mechanism asked for), all with the same
+    /// `now`, and [`Event::Deadline`] last. Events that the mechanism did not ask for may come and
+    /// are ignored.
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions);
+
+    /// When it next wants [`Event::Deadline`], or `None` if it only reacts. After `on(now, …)` it
+    /// is not before `now`, and after a `Deadline` it is later than `now`.
+    fn next_deadline(&self) -> Option<Time>;
+}

@@ -1,1 +1,25 @@
-//! The simulated world: event queue, nodes, flows, measures and result records
+//! The simulated world: radio, queues, transports and applications of one scenario, run to its end.
+//!
+//! [`run`] takes a validated [`Scenario`](fairmesh_scenario::Scenario) and a seed and gives a
+//! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
+//! same to the last bit, on any machine.
+
+mod collect;
+mod error;
+mod fair;
+mod flow;
+mod host;
+pub mod measures;
+mod net;
+pub mod observe;
+mod packet;
+pub mod record;
+mod shaping;
+mod steer;
+mod wire;
+mod world;
+
+pub use error::EngineError;
+pub use fair::{FairRates, fair_rates};
+pub use observe::Observer;
+pub use world::{RunOptions, run, run_observed};

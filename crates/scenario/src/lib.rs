@@ -1,1 +1,69 @@
-//! Scenario files (TOML, NetJSON, meshviewer) into a validated world
+//! Scenario files into a validated world.
+//!
+//! Three formats go in: TOML (docs/scenarios.md), NetJSON NetworkGraph and meshviewer.json;
+//! [`parse`] tells them apart. A [`Draft`] is the mirror of the TOML, also for building worlds
+//! without text. [`Draft::build`] turns it into a [`Scenario`]: nodes, who hears whom at what
+//! power, routes, flows, every number checked.
+//!
+//! ```
+//! use fairmesh_scenario::{ImportOptions, parse};
+//!
+//! let text = br#"
+//!     duration = "60 s"
+//!     [radio]
+//!     rate = "1 Mbit/s"
+//!     [topology]
+//!     chain = { hops = 3 }
+//!     gateway = 0
+//!     [traffic]
+//!     flows = "up"
+//! "#;
+//! let scenario = parse("chain.toml", text, &ImportOptions::default()).unwrap();
+//! assert_eq!(scenario.flows[2].path.len(), 4);
+//!
+//! let error = parse("x.toml", b"duration = \"60\"", &ImportOptions::default()).unwrap_err();
+//! assert!(error.to_string().starts_with("x.toml:1: duration: \"60\" has no unit; expected a time"));
+//! ```
+
+mod build;
+mod decode;
+mod draft;
+mod error;
+mod generate;
+mod import;
+mod name;
+mod neighbours;
+mod routing;
+mod scenario;
+mod text;
+mod toml_file;
+
+pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
+pub use draft::{
+    AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft, DelayedAck,
+    Direction, Draft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout, InterfererDraft, LinkDraft,
+    LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable,
+    RadioDraft, RandomLayout, ReceptionDraft, Routing, RtsDraft, TcpDraft, TcpPreset,
+    TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft,
+    WiredDraft,
+};
+pub use error::{KeyPath, Problem, ScenarioError, Step};
+pub use import::{
+    Format, ImportOptions, MAX_FILE_BYTES, Metric, draft_from_map, format_of, parse, parse_meshviewer,
+    parse_netjson,
+};
+pub use name::Name;
+pub use scenario::{
+    ControlChoice, Flow, Interferer, Link, Node, NodeKind, Scenario, Transport, Wire,
+};
+pub use text::Quantity;
+pub use toml_file::{draft_from_toml, parse_toml};
+
+/// The JSON Schema of the TOML form, for editors.
+pub fn json_schema() -> serde_json::Value {
+    let mut value: serde_json::Value = schemars::schema_for!(Draft).into();
+    if let Some(schema) = value.as_object_mut() {
+        schema.insert("title".to_owned(), "fairmesh scenario".into());
+    }
+    value
+}

@@ -61,7 +61,7 @@ fn long_run_error_rate_of_the_chain() {
 #[test]
 fn states_persist_over_short_gaps_only() {
     let model = Arc::new(ThreeStateModel::triantafyllidou(0.01).unwrap());
-    let good_again = |gap: Span| {
+    let very_bad_again = |gap: Span| {
         let mut chain = ThreeState::new(model.clone());
         let mut rng = Stream::new(3, "chain");
         let states: Vec<State> =
@@ -70,9 +70,9 @@ fn states_persist_over_short_gaps_only() {
         let stay = states.windows(2).filter(|w| w[0] == State::VeryBad && w[1] == w[0]).count();
         stay as f64 / from as f64
     };
-    assert!((good_again(Span::from_micros(20)) - 0.77).abs() < 0.01);
+    assert!((very_bad_again(Span::from_micros(20)) - 0.77).abs() < 0.01);
     let stationary = model.stationary()[State::VeryBad as usize];
-    assert!((good_again(Span::from_millis(2)) - stationary).abs() < 0.01);
+    assert!((very_bad_again(Span::from_millis(2)) - stationary).abs() < 0.01);
 }
 
 #[test]

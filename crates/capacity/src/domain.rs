@@ -1,0 +1,231 @@
+//! Collision domains: which links share the air (Jamshaid 2010 §4.1.2).
+//!
+//! Two links contend if an endpoint of one hears an endpoint of the other (or is the same node).
+//! What "hears" means is the caller's choice: transmission range gives the model a real network
+//! can compute ("realistic"), interference range the one only a simulator can ("omniscient").
+
+use core::fmt;
+
+use fairmesh_units::NodeId;
+
+/// An undirected link between two nodes, the smaller id first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Link {
+    a: NodeId,
+    b: NodeId,
+}
+
+impl Link {
+    /// The link between two nodes, in whichever order they are named.
+    pub fn new(a: NodeId, b: NodeId) -> Self {
+        Link { a: a.min(b), b: a.max(b) }
+    }
+
+    /// Its endpoints, the smaller id first.
+    pub const fn ends(self) -> [NodeId; 2] {
+        [self.a, self.b]
+    }
+}
+
+/// A node outside the relation it was looked up in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownNode(pub NodeId);
+
+impl fmt::Display for UnknownNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} is not part of the network", self.0.0)
+    }
+}
+impl core::error::Error for UnknownNode {}
+
+/// Who hears whom, made symmetric: if either hears the other, their links contend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contention {
+    hears: Vec<Vec<NodeId>>,
+}
+
+impl Contention {
+    /// From the nodes each node hears, by node id; every node hears itself.
+    ///
+    /// # Errors
+    /// If a list names a node beyond the last one.
+    pub fn new<L: AsRef<[NodeId]>>(hears: &[L]) -> Result<Self, UnknownNode> {
+        let mut sets: Vec<Vec<NodeId>> = (0..hears.len() as u32).map(|i| vec![NodeId(i)]).collect();
+        for (i, list) in hears.iter().enumerate() {
+            for &other in list.as_ref() {
+                sets.get_mut(other.index()).ok_or(UnknownNode(other))?.push(NodeId(i as u32));
+                sets[i].push(other);
+            }
+        }
+        for set in &mut sets {
+            set.sort_unstable();
+            set.dedup();
+        }
+        Ok(Contention { hears: sets })
+    }
+
+    /// From pairs that hear each other, among nodes `0..nodes`.
+    ///
+    /// # Errors
+    /// If a pair names a node beyond the last one.
+    pub fn from_pairs(nodes: usize, pairs: &[(NodeId, NodeId)]) -> Result<Self, UnknownNode> {
+        let mut hears = vec![Vec::new(); nodes];
+        for &(a, b) in pairs {
+            hears.get_mut(a.index()).ok_or(UnknownNode(a))?.push(b);
+        }
+        Contention::new(&hears)
+    }
+
+    /// The nodes that `node` hears, itself included, in order.
+    pub fn heard_by(&self, node: NodeId) -> &[NodeId] {
+        &self.hears[node.index()]
+    }
+
+    /// Whether two links cannot be used at the same time.
+    pub fn contend(&self, one: Link, other: Link) -> bool {
+        let hears = |a: NodeId, b: NodeId| self.hears[a.index()].binary_search(&b).is_ok();
+        one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| hears(a, b)))
+    }
+}
+
+/// Sets of links, each of which may use its air at most all of the time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domains {
+    members: Vec<Vec<u32>>,
+    /// By link, the domains it is in.
+    of_link: Vec<Vec<u32>>,
+}
+
+impl Domains {
+    /// The collision domain of every link: domain i is link i and all links that contend with it.
+    ///
+    /// # Errors
+    /// If a link ends at a node that `contention` does not know.
+    pub fn collision(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
+        let nodes = contention.hears.len();
+        let mut incident: Vec<Vec<u32>> = vec![Vec::new(); nodes];
+        for (i, link) in links.iter().enumerate() {
+            for end in link.ends() {
+                incident.get_mut(end.index()).ok_or(UnknownNode(end))?.push(i as u32);
+            }
+        }
+        let members = links
+            .iter()
+            .map(|link| {
+                let heard = link.ends().into_iter().flat_map(|e| contention.heard_by(e));
+                let mut set: Vec<u32> =
+                    heard.flat_map(|n| incident[n.index()].iter().copied()).collect();
+                set.sort_unstable();
+                set.dedup();
+                set
+            })
+            .collect();
+        Ok(Domains::from_sets(members, links.len()))
+    }
+
+    /// Every link on its own, as wired links are.
+    pub fn isolated(links: usize) -> Self {
+        Domains::from_sets((0..links as u32).map(|i| vec![i]).collect(), links)
+    }
+
+    /// Any sets of links: cliques, say.
+    ///
+    /// # Panics
+    /// If a set names a link that is not below `links`.
+    pub fn from_sets(members: Vec<Vec<u32>>, links: usize) -> Self {
+        let mut of_link = vec![Vec::new(); links];
+        for (domain, set) in members.iter().enumerate() {
+            for &link in set {
+                of_link[link as usize].push(domain as u32);
+            }
+        }
+        Domains { members, of_link }
+    }
+
+    /// How many domains there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+    /// Whether there is no domain at all.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+    /// The links in a domain, in order.
+    pub fn links(&self, domain: usize) -> &[u32] {
+        &self.members[domain]
+    }
+
+    /// The share of each domain's time that one bit/s of a flow takes, given the links the flow
+    /// uses and the seconds per bit it spends on each. A link may occur several times.
+    pub fn usage(&self, flow: &[(u32, f64)]) -> Vec<(u32, f64)> {
+        let each = |&(link, cost): &(u32, f64)| {
+            self.of_link[link as usize].iter().map(move |&domain| (domain, cost))
+        };
+        let mut shares: Vec<(u32, f64)> = flow.iter().flat_map(each).collect();
+        // Stable: the order of addition, and so the rounding, follows the path.
+        shares.sort_by_key(|&(domain, _)| domain);
+        shares.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+        shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn n(i: u32) -> NodeId {
+        NodeId(i)
+    }
+
+    fn chain(nodes: u32) -> (Contention, Vec<Link>) {
+        let pairs: Vec<_> = (1..nodes).map(|i| (n(i - 1), n(i))).collect();
+        let links = pairs.iter().map(|&(a, b)| Link::new(b, a)).collect();
+        (Contention::from_pairs(nodes as usize, &pairs).unwrap(), links)
+    }
+
+    #[test]
+    fn a_chain_link_contends_two_links_away() {
+        let (contention, links) = chain(8);
+        let domains = Domains::collision(&contention, &links).unwrap();
+        assert_eq!(domains.links(0), [0, 1, 2]);
+        assert_eq!(domains.links(3), [1, 2, 3, 4, 5]);
+        assert_eq!(domains.links(6), [4, 5, 6]);
+        for (i, &one) in links.iter().enumerate() {
+            for (j, &other) in links.iter().enumerate() {
+                let listed = domains.links(i).contains(&(j as u32));
+                assert_eq!(contention.contend(one, other), listed);
+            }
+        }
+    }
+
+    #[test]
+    fn hearing_one_way_is_enough() {
+        let one_way = Contention::new(&[vec![n(1)], vec![], vec![]]).unwrap();
+        assert_eq!(one_way.heard_by(n(1)), [n(0), n(1)]);
+        assert_eq!(one_way.heard_by(n(2)), [n(2)]);
+    }
+
+    #[test]
+    fn usage_adds_up_per_domain() {
+        let (contention, links) = chain(4);
+        let domains = Domains::collision(&contention, &links).unwrap();
+        // All three links contend with all three.
+        assert_eq!(domains.usage(&[(0, 1.0), (2, 3.0), (0, 0.5)]), [(0, 4.5), (1, 4.5), (2, 4.5)]);
+        assert_eq!(Domains::isolated(3).usage(&[(2, 1.0)]), [(2, 1.0)]);
+    }
+
+    #[test]
+    fn unknown_nodes_are_refused() {
+        assert_eq!(Contention::new(&[vec![n(1)]]), Err(UnknownNode(n(1))));
+        assert_eq!(Contention::from_pairs(2, &[(n(5), n(0))]), Err(UnknownNode(n(5))));
+        let (contention, _) = chain(2);
+        let link = Link::new(n(1), n(2));
+        assert_eq!(Domains::collision(&contention, &[link]), Err(UnknownNode(n(2))));
+    }
+}

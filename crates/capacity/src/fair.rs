@@ -1,0 +1,225 @@
+//! From a network and its flows to the fair rate of each flow.
+
+use core::fmt;
+
+use fairmesh_units::NodeId;
+use fairmesh_wifi::phy::{Phy, Rate};
+
+use crate::domain::{Contention, Domains, Link, UnknownNode};
+use crate::link::{Access, LinkModel, Traffic};
+use crate::maxmin::{self, Demand, Limit, MaxMinError};
+
+/// One direction of a link. Where the other direction is not listed, it is the same.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkSpec {
+    /// The sender.
+    pub from: NodeId,
+    /// The receiver.
+    pub to: NodeId,
+    /// The rate of data frames.
+    pub rate: Rate,
+    /// Probability that one attempt at a data frame succeeds.
+    pub delivery: f64,
+}
+
+/// One flow.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowSpec<'a> {
+    /// The nodes from source to destination, both included. Reverse frames take the same path back.
+    pub path: &'a [NodeId],
+    /// What each packet puts on the air.
+    pub traffic: Traffic,
+    /// Weight, and the most the source offers in bit/s of payload.
+    pub demand: Demand,
+}
+
+/// The fair rates of a network's flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FairAllocation {
+    /// Goodput per flow, bit/s of payload delivered at the destination.
+    pub rates: Vec<f64>,
+    /// What limits each flow; a domain's index is that of its link in `links`.
+    pub limits: Vec<Limit>,
+    /// The links that flows use, in order of their ids: one collision domain each.
+    pub links: Vec<Link>,
+    /// Used fraction of each link's collision domain.
+    pub load: Vec<f64>,
+    /// Σ rate × hops, bit/s: the effective network utilisation of this allocation.
+    pub utilisation: f64,
+}
+
+impl FairAllocation {
+    /// The sum of the rates: Jamshaid 2010's fair-aggregate capacity.
+    pub fn aggregate(&self) -> f64 {
+        self.rates.iter().sum()
+    }
+}
+
+/// Why a network has no fair allocation.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FairError {
+    /// A path has fewer than two nodes; the flow's index.
+    NoPath(usize),
+    /// A flow's path crosses a link that is not listed in either direction.
+    NoLink {
+        /// The flow's index.
+        flow: usize,
+        /// The link's sender.
+        from: NodeId,
+        /// The link's receiver.
+        to: NodeId,
+    },
+    /// A listed link has a delivery probability outside (0, 1] or a rate the PHY does not have.
+    BadLink {
+        /// The link's sender.
+        from: NodeId,
+        /// The link's receiver.
+        to: NodeId,
+    },
+    /// A node outside the network.
+    UnknownNode(UnknownNode),
+    /// Demands or packets out of range.
+    MaxMin(MaxMinError),
+}
+
+impl fmt::Display for FairError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FairError::NoPath(i) => write!(f, "flow {i} has no path"),
+            FairError::NoLink { flow, from, to } => {
+                write!(f, "flow {flow} crosses {} - {}, which is no link", from.0, to.0)
+            }
+            FairError::BadLink { from, to } => {
+                write!(f, "link {} - {}: rate or delivery probability out of range", from.0, to.0)
+            }
+            FairError::UnknownNode(e) => e.fmt(f),
+            FairError::MaxMin(e) => e.fmt(f),
+        }
+    }
+}
+impl core::error::Error for FairError {}
+
+impl From<UnknownNode> for FairError {
+    fn from(e: UnknownNode) -> Self {
+        FairError::UnknownNode(e)
+    }
+}
+impl From<MaxMinError> for FairError {
+    fn from(e: MaxMinError) -> Self {
+        FairError::MaxMin(e)
+    }
+}
+
+/// Links sorted for lookup by direction.
+struct Directory<'a> {
+    phy: &'a Phy,
+    access: Access,
+    links: Vec<LinkSpec>,
+}
+
+impl<'a> Directory<'a> {
+    fn new(phy: &'a Phy, access: Access, links: &[LinkSpec]) -> Result<Self, FairError> {
+        for l in links {
+            if !(l.delivery > 0.0 && l.delivery <= 1.0) || l.rate > phy.highest() {
+                return Err(FairError::BadLink { from: l.from, to: l.to });
+            }
+        }
+        let mut links = links.to_vec();
+        links.sort_by_key(|l| (l.from, l.to));
+        Ok(Directory { phy, access, links })
+    }
+
+    fn model(&self, from: NodeId, to: NodeId) -> Option<LinkModel<'a>> {
+        let find = |a, b| self.links.binary_search_by_key(&(a, b), |l| (l.from, l.to)).ok();
+        let l = self.links[find(from, to).or_else(|| find(to, from))?];
+        Some(LinkModel { phy: self.phy, rate: l.rate, access: self.access, delivery: l.delivery })
+    }
+
+    /// Seconds of air per link, in path order, that a packet sent from the first node of `path`
+    /// takes in frames of `psdu` bytes, and the probability that it arrives. A hop that loses
+    /// packets relieves the later ones.
+    fn walk(
+        &self,
+        path: impl Iterator<Item = NodeId>,
+        psdu: u32,
+        mut each: impl FnMut(Link, f64),
+    ) -> Result<f64, (NodeId, NodeId)> {
+        let mut arriving = 1.0;
+        let mut from = None;
+        for to in path {
+            if let Some(from) = from.replace(to) {
+                let cost = self.model(from, to).ok_or((from, to))?.frame(psdu);
+                each(Link::new(from, to), arriving * cost.seconds);
+                arriving *= cost.delivered;
+            }
+        }
+        Ok(arriving)
+    }
+
+    /// Seconds of air per link and delivered payload bit.
+    fn costs(&self, flow: &FlowSpec) -> Result<Vec<(Link, f64)>, (NodeId, NodeId)> {
+        let t = &flow.traffic;
+        let mut costs = Vec::with_capacity(2 * flow.path.len());
+        let path = flow.path.iter().copied();
+        let arriving = self.walk(path.clone(), t.psdu, |link, s| costs.push((link, s)))?;
+        if t.reverse_per_packet > 0.0 {
+            let replies = arriving * t.reverse_per_packet;
+            self.walk(path.rev(), t.reverse_psdu, |link, s| costs.push((link, replies * s)))?;
+        }
+        let delivered_bits = f64::from(8 * t.payload) * arriving;
+        costs.iter_mut().for_each(|c| c.1 /= delivered_bits);
+        Ok(costs)
+    }
+}
+
+/// The max-min fair rates of `flows` under the collision-domain model.
+///
+/// `hears` lists by node id the nodes each node hears: its decode neighbours for the model a real
+/// network can compute, its interference neighbours for the omniscient one. A link's airtime is its
+/// nominal one ([`LinkModel::frame`]): nobody collides, and nobody's backoff runs while another's
+/// does.
+///
+/// # Errors
+/// See [`FairError`].
+pub fn fair_allocation<L: AsRef<[NodeId]>>(
+    phy: &Phy,
+    access: Access,
+    hears: &[L],
+    links: &[LinkSpec],
+    flows: &[FlowSpec<'_>],
+) -> Result<FairAllocation, FairError> {
+    let contention = Contention::new(hears)?;
+    let directory = Directory::new(phy, access, links)?;
+    let mut costs = Vec::with_capacity(flows.len());
+    for (i, flow) in flows.iter().enumerate() {
+        if flow.path.len() < 2 {
+            return Err(FairError::NoPath(i));
+        }
+        let cost =
+            directory.costs(flow).map_err(|(from, to)| FairError::NoLink { flow: i, from, to })?;
+        costs.push(cost);
+    }
+    let mut links: Vec<Link> = costs.iter().flatten().map(|c| c.0).collect();
+    links.sort_unstable();
+    links.dedup();
+    let domains = Domains::collision(&contention, &links)?;
+    let usage: Vec<Vec<(u32, f64)>> = costs
+        .iter()
+        .map(|cost| {
+            let index = |l: &Link| links.binary_search(l).map_or(0, |i| i as u32);
+            let by_index: Vec<(u32, f64)> = cost.iter().map(|(l, s)| (index(l), *s)).collect();
+            domains.usage(&by_index)
+        })
+        .collect();
+    let demands: Vec<Demand> = flows.iter().map(|f| f.demand).collect();
+    let allocation = maxmin::max_min(&demands, &usage, domains.len())?;
+    let hops = flows.iter().map(|f| (f.path.len() - 1) as f64);
+    let utilisation = allocation.rates.iter().zip(hops).map(|(rate, hops)| rate * hops).sum();
+    Ok(FairAllocation {
+        rates: allocation.rates,
+        limits: allocation.limits,
+        links,
+        load: allocation.load,
+        utilisation,
+    })
+}

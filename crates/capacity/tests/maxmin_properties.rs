@@ -1,0 +1,217 @@
+//! Properties of max-min allocations, and a network of realistic size.
+
+use fairmesh_capacity::domain::{Contention, Domains, Link};
+use fairmesh_capacity::fair::{FlowSpec, LinkSpec, fair_allocation};
+use fairmesh_capacity::link::{Access, Traffic};
+use fairmesh_capacity::maxmin::{Demand, Limit, max_min};
+use fairmesh_units::{NodeId, Stream};
+use fairmesh_wifi::phy::{Phy, Preamble, Rate};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+struct Problem {
+    demands: Vec<Demand>,
+    usage: Vec<Vec<(u32, f64)>>,
+    domains: usize,
+}
+
+fn problem() -> impl Strategy<Value = Problem> {
+    (1usize..8, 1usize..7).prop_flat_map(|(flows, domains)| {
+        // Few distinct values, so that ties are common.
+        let cost = prop_oneof![Just(0.5), Just(1.0), Just(2.0), 0.1..3.0];
+        let shares = prop::collection::btree_map(0..domains as u32, cost, 1..=domains);
+        let weight = prop_oneof![Just(1.0), Just(2.0), 0.2..4.0];
+        let limit = prop_oneof![3 => Just(f64::INFINITY), 1 => 0.0..0.5];
+        let demand = (weight, limit).prop_map(|(weight, limit)| Demand { weight, limit });
+        (
+            prop::collection::vec(demand, flows),
+            prop::collection::vec(shares.prop_map(|m| m.into_iter().collect()), flows),
+        )
+            .prop_map(move |(demands, usage)| Problem { demands, usage, domains })
+    })
+}
+
+fn loads(p: &Problem, rates: &[f64]) -> Vec<f64> {
+    let mut load = vec![0.0; p.domains];
+    for (rate, shares) in rates.iter().zip(&p.usage) {
+        for &(d, cost) in shares {
+            load[d as usize] += rate * cost;
+        }
+    }
+    load
+}
+
+fn feasible(p: &Problem, rates: &[f64]) -> bool {
+    loads(p, rates).iter().all(|&l| l <= 1.0 + 1e-9)
+}
+
+/// Another way to the same allocation: bisect for the highest common level of all flows not yet
+/// fixed, then fix each flow that cannot rise alone. Slow and obviously right.
+fn by_bisection(p: &Problem) -> Vec<f64> {
+    let count = p.demands.len();
+    let mut fixed: Vec<Option<f64>> = vec![None; count];
+    while fixed.iter().any(Option::is_none) {
+        let at = |level: f64| -> Vec<f64> {
+            (0..count)
+                .map(|i| {
+                    let d = p.demands[i];
+                    fixed[i].unwrap_or((level * d.weight).min(d.limit))
+                })
+                .collect()
+        };
+        let (mut low, mut high) = (0.0, 1e3);
+        for _ in 0..200 {
+            let mid = 0.5 * (low + high);
+            if loads(p, &at(mid)).iter().all(|&l| l <= 1.0) { low = mid } else { high = mid }
+        }
+        let rates = at(low);
+        let before = fixed.iter().filter(|f| f.is_some()).count();
+        for i in (0..count).filter(|&i| fixed[i].is_none()).collect::<Vec<_>>() {
+            let mut raised = rates.clone();
+            raised[i] += 1e-7;
+            if rates[i] >= p.demands[i].limit || !loads(p, &raised).iter().all(|&l| l <= 1.0) {
+                fixed[i] = Some(rates[i]);
+            }
+        }
+        assert!(fixed.iter().filter(|f| f.is_some()).count() > before);
+    }
+    fixed.into_iter().flatten().collect()
+}
+
+proptest! {
+    #[test]
+    fn feasible_and_agrees_with_bisection(p in problem()) {
+        let a = max_min(&p.demands, &p.usage, p.domains).unwrap();
+        prop_assert!(feasible(&p, &a.rates));
+        let slow = by_bisection(&p);
+        for (r, s) in a.rates.iter().zip(&slow) {
+            prop_assert!((r - s).abs() < 1e-5, "{:?} {:?}", a.rates, slow);
+        }
+    }
+
+    /// No flow can have more without taking from one that has no more (per weight) than it.
+    #[test]
+    fn every_flow_has_a_bottleneck(p in problem()) {
+        let a = max_min(&p.demands, &p.usage, p.domains).unwrap();
+        let per_weight = |i: usize| a.rates[i] / p.demands[i].weight;
+        for i in 0..p.demands.len() {
+            match a.limits[i] {
+                Limit::Demand => prop_assert_eq!(a.rates[i], p.demands[i].limit),
+                Limit::Domain(d) => {
+                    prop_assert!((a.load[d] - 1.0).abs() < 1e-9);
+                    for j in 0..p.demands.len() {
+                        let shares = p.usage[j].iter().any(|&(x, _)| x as usize == d);
+                        prop_assert!(!shares || per_weight(j) <= per_weight(i) + 1e-9);
+                    }
+                    prop_assert!(p.usage[i].iter().any(|&(x, _)| x as usize == d));
+                }
+            }
+        }
+    }
+
+    /// Faster links by a factor, faster flows by the same factor.
+    #[test]
+    fn scales(p in problem(), factor in 0.001f64..1e7) {
+        let a = max_min(&p.demands, &p.usage, p.domains).unwrap();
+        let mut q = p.clone();
+        q.usage.iter_mut().flatten().for_each(|(_, cost)| *cost /= factor);
+        q.demands.iter_mut().for_each(|d| d.limit *= factor);
+        let b = max_min(&q.demands, &q.usage, q.domains).unwrap();
+        for (x, y) in a.rates.iter().zip(&b.rates) {
+            prop_assert!((x * factor - y).abs() <= 1e-9 * (1.0 + y));
+        }
+    }
+
+    /// The order in which flows are listed does not matter.
+    #[test]
+    fn order_of_flows_is_irrelevant(p in problem()) {
+        let a = max_min(&p.demands, &p.usage, p.domains).unwrap();
+        let mut q = p.clone();
+        q.demands.reverse();
+        q.usage.reverse();
+        let mut b = max_min(&q.demands, &q.usage, q.domains).unwrap().rates;
+        b.reverse();
+        for (x, y) in a.rates.iter().zip(&b) {
+            prop_assert!((x - y).abs() < 1e-9);
+        }
+    }
+
+    /// The definition, checked pair by pair on random graphs.
+    #[test]
+    fn collision_domains_follow_the_definition(
+        pairs in prop::collection::vec((0u32..12, 0u32..12), 1..30),
+    ) {
+        let pairs: Vec<_> = pairs.into_iter().map(|(a, b)| (NodeId(a), NodeId(b))).collect();
+        let contention = Contention::from_pairs(12, &pairs).unwrap();
+        let links: Vec<_> = pairs.iter().filter(|p| p.0 != p.1).map(|p| Link::new(p.0, p.1)).collect();
+        let domains = Domains::collision(&contention, &links).unwrap();
+        for i in 0..links.len() {
+            for j in 0..links.len() {
+                let hears = |a: NodeId, b: NodeId| {
+                    a == b || pairs.iter().any(|&p| p == (a, b) || p == (b, a))
+                };
+                let contend =
+                    links[i].ends().iter().any(|&a| links[j].ends().iter().any(|&b| hears(a, b)));
+                prop_assert_eq!(domains.links(i).contains(&(j as u32)), contend);
+            }
+        }
+    }
+}
+
+/// 1,000 nodes on a square, each hearing some ten others; 300 uploads to the node in the middle.
+#[test]
+fn a_thousand_nodes() {
+    let mut rng = Stream::new(1, "test");
+    let (count, range) = (1000usize, 0.06);
+    let mut place: Vec<(f64, f64)> = (0..count).map(|_| (rng.unit(), rng.unit())).collect();
+    place[0] = (0.5, 0.5);
+    let near = |a: usize, b: usize| {
+        let (dx, dy) = (place[a].0 - place[b].0, place[a].1 - place[b].1);
+        a != b && dx * dx + dy * dy < range * range
+    };
+    let hears: Vec<Vec<NodeId>> = (0..count)
+        .map(|a| (0..count).filter(|&b| near(a, b)).map(|b| NodeId(b as u32)).collect())
+        .collect();
+    let mut parent = vec![None; count];
+    let mut queue = std::collections::VecDeque::from([0usize]);
+    while let Some(a) = queue.pop_front() {
+        for b in &hears[a] {
+            if b.index() != 0 && parent[b.index()].is_none() {
+                parent[b.index()] = Some(a);
+                queue.push_back(b.index());
+            }
+        }
+    }
+    let paths: Vec<Vec<NodeId>> = (1..count)
+        .filter(|&i| parent[i].is_some())
+        .take(300)
+        .map(|i| {
+            let up = std::iter::successors(Some(i), |&i| parent[i]);
+            up.map(|i| NodeId(i as u32)).collect()
+        })
+        .collect();
+    assert_eq!(paths.len(), 300);
+    let links: Vec<LinkSpec> = (0..count)
+        .flat_map(|a| hears[a].iter().map(move |&b| (NodeId(a as u32), b)))
+        .map(|(from, to)| LinkSpec {
+            from,
+            to,
+            rate: Rate(((from.0 + to.0) % 4) as u8),
+            delivery: 0.9,
+        })
+        .collect();
+    let traffic = Traffic::tcp(1460, 0, 2.0, true);
+    let demand = Demand::default();
+    let flows: Vec<_> = paths.iter().map(|path| FlowSpec { path, traffic, demand }).collect();
+    let phy = Phy::dot11b(Preamble::Long);
+    let a = fair_allocation(&phy, Access::Basic, &hears, &links, &flows).unwrap();
+    assert!(a.load.iter().all(|&l| l <= 1.0 + 1e-9));
+    assert!(a.rates.iter().all(|&r| r > 0.0));
+    let distinct = {
+        let mut r = a.rates.clone();
+        r.sort_by(f64::total_cmp);
+        r.dedup_by(|x, y| (*x / *y - 1.0).abs() < 1e-9);
+        r.len()
+    };
+    assert!(distinct > 1, "bottlenecks are distributed");
+}

@@ -1,0 +1,217 @@
+//! What a mechanism may do.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Probability};
+
+use crate::{Header, Reason, SLOTS, Share};
+
+/// A class of traffic at one node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// All traffic at the plan's [`crate::Point`].
+    All,
+    /// One flow's data.
+    Flow(FlowId),
+    /// Everything sent to one neighbour.
+    Link(NodeId),
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Class::All => f.write_str("all traffic"),
+            Class::Flow(flow) => write!(f, "flow {}", flow.0),
+            Class::Link(node) => write!(f, "traffic to node {}", node.0),
+        }
+    }
+}
+
+/// How a header field changes in a packet that already carries one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Merge {
+    /// Overwrite it.
+    Set,
+    /// Keep the larger value.
+    Max,
+    /// Keep the smaller value; a field that is still 0 counts as unset.
+    Min,
+    /// Set bits that are not set.
+    Or,
+}
+
+impl Header {
+    /// Writes one field; a slot that does not exist is ignored.
+    pub fn write(&mut self, slot: u8, merge: Merge, value: u32) {
+        if let Some(field) = self.0.get_mut(usize::from(slot)) {
+            *field = match merge {
+                Merge::Set => value,
+                Merge::Max => value.max(*field),
+                Merge::Min if *field == 0 => value,
+                Merge::Min => value.min(*field),
+                Merge::Or => value | *field,
+            };
+        }
+    }
+}
+
+/// A decision. What it sets stays in force until it is set anew.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Action {
+    /// Limit a class to a rate of IP bytes. A class that the plan does not list is built from its
+    /// template.
+    SetRate {
+        /// Which class.
+        class: Class,
+        /// Its new rate; `None` lifts the limit.
+        rate: Option<BitRate>,
+    },
+    /// Limit a class to a share of the airtime.
+    SetAirtime {
+        /// Which class.
+        class: Class,
+        /// Its new share.
+        share: Share,
+    },
+    /// Take a class built from the template away; what waits in it must not be lost.
+    Remove {
+        /// Which class.
+        class: Class,
+    },
+    /// Set CE in ECN-capable packets of a class with this probability.
+    Mark {
+        /// Which class.
+        class: Class,
+        /// Per packet.
+        probability: Probability,
+    },
+    /// Drop packets of a class with this probability.
+    Drop {
+        /// Which class.
+        class: Class,
+        /// Per packet.
+        probability: Probability,
+    },
+    /// Write a header field into every data packet of a class that leaves this node, its own and
+    /// forwarded ones.
+    Annotate {
+        /// Which packets.
+        class: Class,
+        /// Which field.
+        slot: u8,
+        /// How to combine it with what is there.
+        merge: Merge,
+        /// Its value.
+        value: u32,
+    },
+    /// Send a control message; [`Actions::body`] has its bytes.
+    Send {
+        /// The neighbour; `None` for a broadcast to all neighbours.
+        to: Option<NodeId>,
+        /// Where its bytes start.
+        start: u32,
+        /// Number of its bytes.
+        len: u32,
+    },
+    /// Why: explains the actions that follow it in the same buffer, up to the next reason.
+    Because(Reason),
+}
+
+/// A reusable buffer of actions: once it has grown, filling it allocates nothing.
+#[derive(Clone, Default, Debug)]
+pub struct Actions {
+    list: Vec<Action>,
+    bodies: Vec<u8>,
+    silent: bool,
+}
+
+impl Actions {
+    /// An empty buffer that keeps reasons.
+    pub fn new() -> Self {
+        Actions::default()
+    }
+
+    /// An empty buffer that throws reasons away: for hosts where nobody listens.
+    pub fn silent() -> Self {
+        Actions { silent: true, ..Actions::default() }
+    }
+
+    /// The actions, in the order given.
+    pub fn iter(&self) -> impl Iterator<Item = &Action> {
+        self.list.iter()
+    }
+
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Empties it for the next call.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.bodies.clear();
+    }
+
+    /// The bytes of a [`Action::Send`] in this buffer; empty for anything else.
+    pub fn body(&self, action: &Action) -> &[u8] {
+        match *action {
+            Action::Send { start, len, .. } => {
+                let start = start as usize;
+                self.bodies.get(start..start + len as usize).unwrap_or(&[])
+            }
+            _ => &[],
+        }
+    }
+
+    /// Says why the actions that follow are taken.
+    pub fn because(&mut self, reason: Reason) {
+        if !self.silent {
+            self.list.push(Action::Because(reason));
+        }
+    }
+
+    /// [`Action::SetRate`] to a rate.
+    pub fn set_rate(&mut self, class: Class, rate: BitRate) {
+        self.list.push(Action::SetRate { class, rate: Some(rate) });
+    }
+
+    /// [`Action::SetRate`] to none.
+    pub fn lift_limit(&mut self, class: Class) {
+        self.list.push(Action::SetRate { class, rate: None });
+    }
+
+    /// [`Action::SetAirtime`].
+    pub fn set_airtime(&mut self, class: Class, share: Share) {
+        self.list.push(Action::SetAirtime { class, share });
+    }
+
+    /// [`Action::Remove`].
+    pub fn remove(&mut self, class: Class) {
+        self.list.push(Action::Remove { class });
+    }
+
+    /// [`Action::Mark`]; the probability is cut to 0…1.
+    pub fn mark(&mut self, class: Class, probability: f64) {
+        let probability = Probability(Share::new(probability).get());
+        self.list.push(Action::Mark { class, probability });
+    }
+
+    /// [`Action::Drop`]; the probability is cut to 0…1.
+    pub fn drop(&mut self, class: Class, probability: f64) {
+        let probability = Probability(Share::new(probability).get());
+        self.list.push(Action::Drop { class, probability });
+    }
+
+    /// [`Action::Annotate`]. `slot` must be below [`SLOTS`].
+    pub fn annotate(&mut self, class: Class, slot: u8, merge: Merge, value: u32) {
+        debug_assert!(usize::from(slot) < SLOTS);
+        self.list.push(Action::Annotate { class, slot, merge, value });
+    }
+
+    /// [`Action::Send`] with these bytes.
+    pub fn send(&mut self, to: Option<NodeId>, body: &[u8]) {
+        let start = self.bodies.len() as u32;
+        self.bodies.extend_from_slice(body);
+        self.list.push(Action::Send { to, start, len: body.len() as u32 });
+    }
+}

@@ -1,0 +1,209 @@
+//! What a mechanism may sense.
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span};
+
+use crate::{Class, EventKind, FlowHere, Header, Link};
+
+/// Something that happened, or a sample. All counters are cumulative since some fixed moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event<'a> {
+    /// The time of [`crate::Control::next_deadline`] has come.
+    Deadline,
+    /// A class's counters, as `tc -s class show` gives them.
+    Counters(Counters),
+    /// What a flow has sent through this node, as an `nftables` counter gives it.
+    FlowCounters(FlowCounters),
+    /// A neighbour's counters, as an nl80211 station dump gives them.
+    Station(Station),
+    /// The channel's counters, as an nl80211 survey gives them.
+    Channel(Channel),
+    /// The length of a transmit queue.
+    Queue(QueueLength),
+    /// A frame is done with, as a driver's transmit status reports it.
+    Sent(Sent),
+    /// A data packet came in for this node, to keep or to forward.
+    Received(Heard),
+    /// A data packet for another node was overheard.
+    Overheard(Heard),
+    /// Another node's [`crate::Action::Send`] has arrived.
+    Message(Message<'a>),
+    /// An acknowledgement came back to the source of a local flow.
+    Feedback(Feedback),
+    /// A flow has begun to cross this node.
+    FlowSeen(FlowHere),
+    /// A flow has fallen silent or ended.
+    FlowGone(FlowId),
+    /// The analytic fair rate of a flow, at the start or because the set of flows has changed.
+    Allocation(Allocation),
+}
+
+impl Event<'_> {
+    /// The kind to be declared in [`crate::Needs`]; `None` for a deadline. Queue lengths count as
+    /// samples here.
+    pub fn kind(&self) -> Option<EventKind> {
+        Some(match self {
+            Event::Deadline => return None,
+            Event::Counters(_) => EventKind::Counters,
+            Event::FlowCounters(_) => EventKind::FlowCounters,
+            Event::Station(_) => EventKind::Stations,
+            Event::Channel(_) => EventKind::Channel,
+            Event::Queue(_) => EventKind::QueueSamples,
+            Event::Sent(_) => EventKind::Sent,
+            Event::Received(_) => EventKind::Received,
+            Event::Overheard(_) => EventKind::Overheard,
+            Event::Message(_) => EventKind::Messages,
+            Event::Feedback(_) => EventKind::Feedback,
+            Event::FlowSeen(_) | Event::FlowGone(_) => EventKind::Flows,
+            Event::Allocation(_) => EventKind::Allocations,
+        })
+    }
+}
+
+/// Counters of one class of the mechanism's [`crate::Plan`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// Which class.
+    pub class: Class,
+    /// IP bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Times the class had to wait for its limit.
+    pub overlimits: u64,
+    /// Packets waiting now.
+    pub queued_packets: u32,
+    /// Bytes waiting now.
+    pub queued_bytes: u64,
+}
+
+/// Data of one flow that has left the node, in the flow's direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowCounters {
+    /// Which flow.
+    pub flow: FlowId,
+    /// IP bytes.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// Counters of the traffic with one neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Station {
+    /// The neighbour.
+    pub node: NodeId,
+    /// Bytes sent to it.
+    pub tx_bytes: u64,
+    /// Frames sent to it, retries not counted.
+    pub tx_packets: u64,
+    /// Retries.
+    pub tx_retries: u64,
+    /// Frames given up.
+    pub tx_failed: u64,
+    /// Airtime used to send to it.
+    pub tx_airtime: Span,
+    /// Rate of the last frame to it.
+    pub tx_rate: BitRate,
+    /// Bytes received from it.
+    pub rx_bytes: u64,
+    /// Frames received from it.
+    pub rx_packets: u64,
+    /// Airtime of what was received from it.
+    pub rx_airtime: Span,
+}
+
+/// How the channel was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channel {
+    /// Time the radio was on the channel.
+    pub active: Span,
+    /// Time the channel was sensed busy, own frames included.
+    pub busy: Span,
+    /// Time spent receiving frames.
+    pub receive: Span,
+    /// Time spent transmitting.
+    pub transmit: Span,
+}
+
+/// The length of one transmit queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueLength {
+    /// What waits there: [`Class::Link`] where there is a queue per neighbour, [`Class::All`]
+    /// where one queue serves all.
+    pub class: Class,
+    /// Packets waiting, the frame in service included.
+    pub packets: u32,
+    /// Their IP bytes.
+    pub bytes: u64,
+}
+
+/// What became of a transmitted frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Receiver; `None` for a broadcast.
+    pub to: Option<NodeId>,
+    /// Flow of the data in it, if it is one's data and not an acknowledgement or control.
+    pub flow: Option<FlowId>,
+    /// Size of the IP packet.
+    pub bytes: u32,
+    /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
+    pub airtime: Span,
+    /// Number of attempts, the first included.
+    pub attempts: u8,
+    /// Rate of the last attempt.
+    pub rate: BitRate,
+    /// Whether it was acknowledged (a broadcast: sent).
+    pub delivered: bool,
+}
+
+/// A data packet in the air.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// The hop on which it was heard.
+    pub link: Link,
+    /// Its flow; of an acknowledgement, the flow it acknowledges.
+    pub flow: FlowId,
+    /// Whether it is a pure acknowledgement on its way back.
+    pub ack: bool,
+    /// Size of the IP packet.
+    pub bytes: u32,
+    /// The mechanism's header fields in it.
+    pub header: Header,
+}
+
+/// A control message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// The neighbour that sent it.
+    pub from: NodeId,
+    /// What it said: the mechanism's own encoding, not to be trusted.
+    pub body: &'a [u8],
+}
+
+/// What an acknowledgement told the source of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feedback {
+    /// Which flow.
+    pub flow: FlowId,
+    /// Round-trip time measured with it.
+    pub rtt: Span,
+    /// Application bytes newly acknowledged.
+    pub acked: u32,
+    /// Packets newly found lost.
+    pub lost: u32,
+    /// Whether it echoes a congestion mark.
+    pub marked: bool,
+    /// The header fields that the data packet carried when it reached the receiver.
+    pub header: Header,
+}
+
+/// A flow's share according to a capacity model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allocation {
+    /// Which flow.
+    pub flow: FlowId,
+    /// Rate of application data.
+    pub rate: BitRate,
+}

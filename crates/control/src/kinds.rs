@@ -1,0 +1,173 @@
+//! Small sets of named kinds.
+
+use core::fmt;
+
+macro_rules! kinds {
+    (
+        $(#[$doc:meta])* $kind:ident,
+        $(#[$set_doc:meta])* $set:ident {
+            $( $(#[$vdoc:meta])* $variant:ident = $name:literal, )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $kind { $( $(#[$vdoc])* $variant, )+ }
+
+        impl $kind {
+            /// Every kind.
+            pub const ALL: &'static [$kind] = &[$($kind::$variant),+];
+            /// What it is called in messages.
+            pub const fn name(self) -> &'static str {
+                match self { $($kind::$variant => $name),+ }
+            }
+        }
+
+        $(#[$set_doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $set(u32);
+
+        impl $set {
+            /// The empty set.
+            pub const NONE: $set = $set(0);
+            /// Every kind.
+            pub const ALL: $set = $set::of($kind::ALL);
+
+            /// The set of these kinds.
+            pub const fn of(kinds: &[$kind]) -> $set {
+                let (mut bits, mut i) = (0, 0);
+                while i < kinds.len() {
+                    bits |= 1 << kinds[i] as u32;
+                    i += 1;
+                }
+                $set(bits)
+            }
+            /// Whether `kind` is in it.
+            pub const fn has(self, kind: $kind) -> bool {
+                self.0 & (1 << kind as u32) != 0
+            }
+            /// The kinds in either.
+            pub const fn or(self, other: $set) -> $set {
+                $set(self.0 | other.0)
+            }
+            /// The kinds that `other` lacks.
+            pub const fn without(self, other: $set) -> $set {
+                $set(self.0 & !other.0)
+            }
+            /// Whether nothing is in it.
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+            /// Its kinds, in order.
+            pub fn iter(self) -> impl Iterator<Item = $kind> {
+                $kind::ALL.iter().copied().filter(move |k| self.has(*k))
+            }
+        }
+        impl fmt::Display for $set {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                for (n, kind) in self.iter().enumerate() {
+                    write!(f, "{}{}", if n > 0 { ", " } else { "" }, kind.name())?;
+                }
+                Ok(())
+            }
+        }
+        impl fmt::Debug for $set {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{{{self}}}")
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A kind of [`crate::Event`] that a host may deliver. [`crate::Event::Deadline`] always comes.
+    EventKind,
+    /// A set of event kinds.
+    EventSet {
+        /// [`crate::Event::Counters`], before each deadline.
+        Counters = "counters of its classes",
+        /// [`crate::Event::FlowCounters`], before each deadline.
+        FlowCounters = "counters of each flow",
+        /// [`crate::Event::Station`], before each deadline.
+        Stations = "counters of each neighbour (station dump)",
+        /// [`crate::Event::Channel`], before each deadline.
+        Channel = "channel counters (survey)",
+        /// [`crate::Event::Queue`], before each deadline.
+        QueueSamples = "samples of queue lengths",
+        /// [`crate::Event::Queue`], whenever a length changes.
+        QueueChanges = "every change of a queue's length",
+        /// [`crate::Event::Sent`], for every frame.
+        Sent = "transmit status of every frame",
+        /// [`crate::Event::Received`], for every data packet.
+        Received = "every data packet received",
+        /// [`crate::Event::Overheard`], for every data packet addressed to someone else.
+        Overheard = "data packets overheard",
+        /// [`crate::Event::Message`].
+        Messages = "control messages of other nodes",
+        /// [`crate::Event::Feedback`], for every acknowledgement at a flow's source.
+        Feedback = "transport feedback at the source",
+        /// [`crate::Event::FlowSeen`] and [`crate::Event::FlowGone`].
+        Flows = "flows seen and gone",
+        /// [`crate::Event::Allocation`].
+        Allocations = "analytic fair rates",
+    }
+}
+
+kinds! {
+    /// Something that a host may be able to do for a mechanism.
+    Ability,
+    /// A set of abilities.
+    AbilitySet {
+        /// Queue and limit packets of local flows ([`crate::Point::Local`]).
+        LimitLocal = "limit traffic sourced at the node",
+        /// Queue and limit packets that cross the node ([`crate::Point::Transit`]).
+        LimitTransit = "limit traffic that crosses the node",
+        /// Replace the radio's transmit queue ([`crate::Point::Interface`]).
+        ReplaceQueue = "replace the radio's transmit queue",
+        /// Classes per flow ([`crate::Class::Flow`]).
+        FlowClasses = "a class per flow",
+        /// Classes per neighbour ([`crate::Class::Link`]).
+        LinkClasses = "a class per neighbour",
+        /// Limits in airtime ([`crate::Action::SetAirtime`]).
+        Airtime = "limits in airtime",
+        /// ECN marking ([`crate::Action::Mark`]).
+        Mark = "mark packets with ECN",
+        /// Random dropping ([`crate::Action::Drop`]).
+        Drop = "drop packets at random",
+        /// Header fields in data packets ([`crate::Action::Annotate`]).
+        Annotate = "write header fields into data packets",
+        /// Control messages ([`crate::Action::Send`]).
+        Send = "send control messages",
+    }
+}
+
+kinds! {
+    /// Something that a host may know when a mechanism is started.
+    Knowledge,
+    /// A set of facts.
+    KnowledgeSet {
+        /// [`crate::Setting::neighbours`] with their link rates.
+        LinkRates = "link rates of its neighbours",
+        /// [`crate::Setting::links`] beyond the node's own.
+        Topology = "links within two hops",
+        /// [`crate::FlowHere::fair`] at the start.
+        FairRates = "fair rate of each flow",
+    }
+}
+
+kinds! {
+    /// Where a mechanism runs.
+    Placement,
+    /// A set of places; the empty set is nowhere.
+    PlacementSet {
+        /// Gateways.
+        Gateway = "gateway",
+        /// Nodes one hop from a gateway.
+        GatewayNeighbours = "neighbours of the gateway",
+        /// Nodes that may source flows.
+        Sources = "sources",
+        /// Access points.
+        AccessPoints = "access points",
+        /// All nodes.
+        EveryNode = "every node",
+    }
+}

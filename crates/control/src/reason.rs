@@ -1,0 +1,79 @@
+//! Why a decision was taken: for the log, the metric and the report.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span};
+
+use crate::Class;
+
+/// Something a reason's sentence speaks of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// A rate.
+    Rate(BitRate),
+    /// A flow.
+    Flow(FlowId),
+    /// A node.
+    Node(NodeId),
+    /// A class.
+    Class(Class),
+    /// A share or ratio.
+    Ratio(f64),
+    /// A number of things.
+    Count(u64),
+    /// A length of time.
+    Span(Span),
+    /// Nothing: the rest of the array.
+    None,
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Rate(r) => r.fmt(f),
+            Value::Flow(flow) => write!(f, "{}", flow.0),
+            Value::Node(node) => write!(f, "{}", node.0),
+            Value::Class(class) => class.fmt(f),
+            Value::Ratio(x) => write!(f, "{x:.3}"),
+            Value::Count(n) => n.fmt(f),
+            Value::Span(s) => s.fmt(f),
+            Value::None => Ok(()),
+        }
+    }
+}
+
+/// A reason: a stable code to count by and a sentence to read. Building one copies a few words;
+/// the sentence is put together only when it is printed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reason {
+    /// Stable name such as `"source.allocation"`: the mechanism, a dot, the case.
+    pub code: &'static str,
+    /// What happened, in English, with a `{}` for each value.
+    pub sentence: &'static str,
+    /// The values, in the order of the sentence.
+    pub values: [Value; 4],
+}
+
+impl Reason {
+    /// A reason; values beyond four are left out.
+    pub fn new(code: &'static str, sentence: &'static str, given: &[Value]) -> Self {
+        let mut values = [Value::None; 4];
+        for (to, from) in values.iter_mut().zip(given) {
+            *to = *from;
+        }
+        Reason { code, sentence, values }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut values = self.values.iter();
+        let mut rest = self.sentence;
+        while let Some(at) = rest.find("{}") {
+            f.write_str(&rest[..at])?;
+            values.next().unwrap_or(&Value::None).fmt(f)?;
+            rest = &rest[at + 2..];
+        }
+        f.write_str(rest)
+    }
+}

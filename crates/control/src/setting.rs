@@ -1,0 +1,117 @@
+//! What a mechanism is told about its node when it starts, and small types shared by events.
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
+
+/// A directed link between neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Link {
+    /// Transmitter.
+    pub from: NodeId,
+    /// Receiver.
+    pub to: NodeId,
+}
+
+/// Which part a node plays in the mesh.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Site {
+    /// It joins the mesh to the backhaul.
+    pub gateway: bool,
+    /// Wireless hosts attach to it.
+    pub access_point: bool,
+    /// It may source flows: now or later.
+    pub sources: bool,
+    /// Hops to the nearest gateway, 0 at the gateway; `None` if there is none.
+    pub hops: Option<u32>,
+}
+
+/// A share of the time, between 0 and 1.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default, Debug)]
+pub struct Share(f64);
+
+impl Share {
+    /// `share` cut to 0…1; NaN gives 0.
+    pub fn new(share: f64) -> Self {
+        Share(if share > 0.0 { share.min(1.0) } else { 0.0 })
+    }
+    /// As a number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// Number of fields in a [`Header`].
+pub const SLOTS: usize = 8;
+
+/// Header fields that a mechanism carries in data packets. Each mechanism gives its own meaning to
+/// the slots it uses; how they travel (WCP's transport header, CNA's unused bits of the IP header)
+/// is the host's business, and so are the bytes they add ([`Needs::header_bytes`]).
+///
+/// [`Needs::header_bytes`]: crate::Needs::header_bytes
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Header(pub [u32; SLOTS]);
+
+/// What this node is to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The flow starts here.
+    Source,
+    /// The flow passes here; at a gateway also when its far end lies in the backhaul.
+    Forwarder,
+    /// The flow ends here.
+    Sink,
+}
+
+/// A flow as one node on its path knows it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowHere {
+    /// Which flow.
+    pub flow: FlowId,
+    /// Its weight in the fair allocation; 1 unless configured.
+    pub weight: f64,
+    /// What this node is to it.
+    pub place: Place,
+    /// The neighbour to which its data goes from here.
+    pub next_hop: Option<NodeId>,
+    /// Application bytes in a full packet (for TCP its segment size); positive.
+    pub payload: u32,
+    /// IP bytes of that packet.
+    pub packet: u32,
+    /// The analytic fair rate of application data, if the host has one.
+    pub fair: Option<BitRate>,
+}
+
+impl FlowHere {
+    /// The rate of IP bytes that carries `goodput` of application data in full packets, rounded
+    /// up: goodput × packet / payload.
+    pub fn ip_rate(&self, goodput: BitRate) -> BitRate {
+        let payload = u128::from(self.payload.max(1));
+        let ip = (u128::from(goodput.0) * u128::from(self.packet)).div_ceil(payload);
+        BitRate(u64::try_from(ip).unwrap_or(u64::MAX))
+    }
+}
+
+/// A neighbour to which the node has a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// The neighbour.
+    pub node: NodeId,
+    /// Nominal rate of the link to it.
+    pub rate: BitRate,
+}
+
+/// Everything a mechanism is told about its node when it starts.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// This node.
+    pub node: NodeId,
+    /// Its part in the mesh.
+    pub site: Site,
+    /// The flows that cross it, each once.
+    pub flows: Vec<FlowHere>,
+    /// Its neighbours, each once.
+    pub neighbours: Vec<Neighbour>,
+    /// Links that the routing protocol reports, as far as it looks.
+    pub links: Vec<Link>,
+    /// The mechanism's own random stream.
+    pub stream: Stream,
+}

@@ -1,0 +1,427 @@
+//! What every registered mechanism must keep to, under events in any order. A new mechanism is
+//! covered by its line in the registry.
+
+use fairmesh_control::*;
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+use proptest::prelude::*;
+
+const NODES: u32 = 6;
+const FLOWS: u32 = 5;
+
+fn everything() -> Offers {
+    Offers {
+        host: "the test host",
+        events: EventSet::ALL,
+        abilities: AbilitySet::ALL,
+        knowledge: KnowledgeSet::ALL,
+    }
+}
+
+/// Every mechanism, plain and with each of its variants.
+fn names() -> Vec<String> {
+    all()
+        .flat_map(|e| {
+            let variants = e.variants.iter().map(|v| format!("{}+{}", e.name, v.name));
+            std::iter::once(e.name.to_owned()).chain(variants)
+        })
+        .collect()
+}
+
+fn sites() -> impl Strategy<Value = Site> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), 1u32..4).prop_map(
+        |(gateway, access_point, sources, hops)| Site {
+            gateway,
+            access_point,
+            sources,
+            hops: Some(if gateway { 0 } else { hops }),
+        },
+    )
+}
+
+fn flow_here(s: &mut Stream, flow: u32) -> FlowHere {
+    let places = [Place::Source, Place::Forwarder, Place::Sink];
+    let payload = 1 + s.below(1460);
+    FlowHere {
+        flow: FlowId(flow),
+        weight: f64::from(1 + s.below(3)),
+        place: places[s.below(3) as usize],
+        next_hop: s.chance(0.8).then(|| NodeId(1 + s.below(NODES - 1))),
+        payload,
+        packet: payload + 40,
+        fair: s.chance(0.9).then(|| BitRate(u64::from(s.below(5_000_000)))),
+    }
+}
+
+fn setting(site: Site, seed: u64) -> Setting {
+    let mut s = Stream::new(seed, "conformance/setting");
+    let flows = (0..s.below(FLOWS + 1)).map(|f| flow_here(&mut s, f)).collect();
+    let neighbour = |n| Neighbour { node: NodeId(n), rate: BitRate(11_000_000) };
+    let link = |n| Link { from: NodeId(n), to: NodeId(n + 1) };
+    Setting {
+        node: NodeId(0),
+        site,
+        flows,
+        neighbours: (1..NODES).map(neighbour).collect(),
+        links: (0..NODES - 1).map(link).collect(),
+        stream: Stream::new(seed, "conformance/mechanism"),
+    }
+}
+
+/// A host that makes things up, but keeps counters from running backwards.
+struct Host {
+    rng: Stream,
+    now: Time,
+    total: u64,
+}
+
+impl Host {
+    fn count(&mut self) -> u64 {
+        self.total += u64::from(self.rng.below(100_000));
+        self.total
+    }
+    fn flow(&mut self) -> FlowId {
+        FlowId(self.rng.below(FLOWS))
+    }
+    fn node(&mut self) -> NodeId {
+        NodeId(1 + self.rng.below(NODES - 1))
+    }
+    fn class(&mut self) -> Class {
+        match self.rng.below(3) {
+            0 => Class::All,
+            1 => Class::Flow(self.flow()),
+            _ => Class::Link(self.node()),
+        }
+    }
+    fn header(&mut self) -> Header {
+        Header(std::array::from_fn(|_| self.rng.bits() as u32 >> self.rng.below(32)))
+    }
+    fn heard(&mut self, to: NodeId) -> Heard {
+        Heard {
+            link: Link { from: self.node(), to },
+            flow: self.flow(),
+            ack: self.rng.chance(0.5),
+            bytes: 40 + self.rng.below(1460),
+            header: self.header(),
+        }
+    }
+
+    fn event<'a>(&mut self, body: &'a mut [u8]) -> Event<'a> {
+        match self.rng.below(14) {
+            0 => Event::Counters(Counters {
+                class: self.class(),
+                bytes: self.count(),
+                packets: self.count(),
+                drops: self.count(),
+                overlimits: self.count(),
+                queued_packets: self.rng.below(50),
+                queued_bytes: u64::from(self.rng.below(75_000)),
+            }),
+            1 => Event::FlowCounters(FlowCounters {
+                flow: self.flow(),
+                bytes: self.count(),
+                packets: self.count(),
+            }),
+            2 => Event::Station(Station {
+                node: self.node(),
+                tx_bytes: self.count(),
+                tx_packets: self.count(),
+                tx_retries: self.count(),
+                tx_failed: self.count(),
+                tx_airtime: Span::from_nanos(self.count()),
+                tx_rate: BitRate(11_000_000),
+                rx_bytes: self.count(),
+                rx_packets: self.count(),
+                rx_airtime: Span::from_nanos(self.count()),
+            }),
+            3 => {
+                let active = self.now.since(Time::ZERO);
+                let part = |rng: &mut Stream| {
+                    Span::from_nanos((active.as_nanos() as f64 * rng.unit()) as u64)
+                };
+                Event::Channel(Channel {
+                    active,
+                    busy: part(&mut self.rng),
+                    receive: part(&mut self.rng),
+                    transmit: part(&mut self.rng),
+                })
+            }
+            4 => Event::Queue(QueueLength {
+                class: self.class(),
+                packets: self.rng.below(50),
+                bytes: u64::from(self.rng.below(75_000)),
+            }),
+            5 | 6 => Event::Sent(Sent {
+                to: self.rng.chance(0.9).then_some(NodeId(1)),
+                flow: self.rng.chance(0.5).then_some(FlowId(0)),
+                bytes: 40 + self.rng.below(1460),
+                airtime: Span::from_micros(u64::from(self.rng.below(20_000))),
+                attempts: 1 + self.rng.below(7) as u8,
+                rate: BitRate(11_000_000),
+                delivered: self.rng.chance(0.9),
+            }),
+            7 => Event::Received(self.heard(NodeId(0))),
+            8 => {
+                let to = self.node();
+                Event::Overheard(self.heard(to))
+            }
+            9 => {
+                // Anyone may send anything: mechanisms must not trust a message's form.
+                let len = self.rng.below(body.len() as u32 + 1) as usize;
+                body[..len].fill_with(|| self.rng.bits() as u8);
+                Event::Message(Message { from: self.node(), body: &body[..len] })
+            }
+            10 => Event::Feedback(Feedback {
+                flow: self.flow(),
+                rtt: Span::from_micros(u64::from(self.rng.below(3_000_000))),
+                acked: self.rng.below(3000),
+                lost: self.rng.below(2),
+                marked: self.rng.chance(0.1),
+                header: self.header(),
+            }),
+            11 => {
+                let flow = self.rng.below(FLOWS);
+                Event::FlowSeen(flow_here(&mut self.rng, flow))
+            }
+            12 => Event::FlowGone(self.flow()),
+            _ => Event::Allocation(Allocation {
+                flow: self.flow(),
+                rate: BitRate(u64::from(self.rng.below(5_000_000))),
+            }),
+        }
+    }
+}
+
+/// Checks what one call asked for.
+fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), TestCaseError> {
+    let can = |a| needs.abilities.has(a);
+    let mut explained = false;
+    for action in actions.iter() {
+        prop_assert!(
+            explained || matches!(action, Action::Because(_)),
+            "{name} does not say why: {action:?}"
+        );
+        let class = match *action {
+            Action::Because(reason) => {
+                explained = true;
+                prop_assert!(
+                    reason.code.starts_with(name.split('+').next().unwrap()),
+                    "{}",
+                    reason.code
+                );
+                let filled = reason.values.iter().filter(|v| **v != Value::None).count();
+                prop_assert_eq!(
+                    filled,
+                    reason.sentence.matches("{}").count(),
+                    "{}",
+                    reason.sentence
+                );
+                None
+            }
+            Action::SetRate { class, rate } => {
+                prop_assert_ne!(rate, Some(BitRate(0)), "no bucket has a rate of zero");
+                Some(class)
+            }
+            Action::SetAirtime { class, .. } => {
+                prop_assert!(can(Ability::Airtime));
+                Some(class)
+            }
+            Action::Remove { class } => Some(class),
+            Action::Mark { class, probability } => {
+                prop_assert!(can(Ability::Mark) && (0.0..=1.0).contains(&probability.0));
+                Some(class)
+            }
+            Action::Drop { class, probability } => {
+                prop_assert!(can(Ability::Drop) && (0.0..=1.0).contains(&probability.0));
+                Some(class)
+            }
+            Action::Annotate { slot, .. } => {
+                prop_assert!(can(Ability::Annotate) && usize::from(slot) < SLOTS);
+                None
+            }
+            Action::Send { len, .. } => {
+                prop_assert!(can(Ability::Send));
+                prop_assert_eq!(actions.body(action).len(), len as usize);
+                None
+            }
+        };
+        match class {
+            Some(Class::Flow(_)) => prop_assert!(can(Ability::FlowClasses), "{:?}", action),
+            Some(Class::Link(_)) => prop_assert!(can(Ability::LinkClasses), "{:?}", action),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_plan(needs: &Needs, plan: &Plan) -> Result<(), TestCaseError> {
+    if !plan.is_none() {
+        let ability = match plan.point {
+            Point::Local => Ability::LimitLocal,
+            Point::Transit => Ability::LimitTransit,
+            Point::Interface => Ability::ReplaceQueue,
+        };
+        prop_assert!(needs.abilities.has(ability), "the plan needs an undeclared ability");
+    }
+    let mut classes: Vec<Class> = plan.classes.iter().map(|c| c.class).collect();
+    classes.sort();
+    classes.dedup();
+    prop_assert_eq!(classes.len(), plan.classes.len(), "a class planned twice");
+    for c in plan.classes.iter().chain(&plan.template) {
+        prop_assert!(c.burst.0 > 0);
+        prop_assert_ne!(c.limit, Limit::Rate(BitRate(0)));
+        let (Leaf::DropTail { packets }
+        | Leaf::Fair { packets }
+        | Leaf::Red { packets, .. }
+        | Leaf::Fred { packets }) = c.leaf;
+        prop_assert!(packets > 0);
+    }
+    Ok(())
+}
+
+/// Runs a mechanism against made-up events and gives back everything it did.
+fn run(name: &str, site: Site, seed: u64, steps: u32) -> Result<String, TestCaseError> {
+    let mechanism = lookup(name).unwrap();
+    let started = mechanism.start(setting(site, seed), &everything()).unwrap();
+    prop_assert_eq!(started.is_some(), mechanism.needs(&site).is_some());
+    let Some(Instance { mut control, plan }) = started else { return Ok(String::new()) };
+    let needs = mechanism.needs(&site).unwrap();
+    check_plan(&needs, &plan)?;
+
+    let mut log = format!("{plan:?}\n");
+    let mut host = Host { rng: Stream::new(seed, "conformance/host"), now: Time::ZERO, total: 0 };
+    let mut actions = Actions::new();
+    let mut body = [0u8; 80];
+    for _ in 0..steps {
+        let next = host.now + Span::from_micros(u64::from(host.rng.below(300_000)));
+        // Hosts differ: one is on time, another a little late. Deadlines come before the event.
+        for _ in 0..20 {
+            let Some(due) = control.next_deadline().filter(|d| *d <= next) else { break };
+            let late = Span::from_micros(u64::from(host.rng.below(2)));
+            host.now = host.now.max(due + late);
+            control.on(host.now, &Event::Deadline, &mut actions);
+            let again = control.next_deadline();
+            prop_assert!(again.is_none_or(|d| d > host.now), "{name} stays at its deadline");
+        }
+        host.now = host.now.max(next);
+        let event = host.event(&mut body);
+        control.on(host.now, &event, &mut actions);
+        let due = control.next_deadline();
+        prop_assert!(due.is_none_or(|d| d >= host.now), "{name} wants {due:?}, past");
+        check_actions(name, &needs, &actions)?;
+        for action in actions.iter() {
+            log += &format!("{} {action:?} {:?}\n", host.now, actions.body(action));
+        }
+        actions.clear();
+    }
+    Ok(log)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_mechanism_conforms(site in sites(), seed: u64, steps in 1u32..300) {
+        for name in names() {
+            let first = run(&name, site, seed, steps)?;
+            let second = run(&name, site, seed, steps)?;
+            prop_assert_eq!(first, second, "{} is not deterministic", name);
+        }
+    }
+}
+
+#[test]
+fn the_generator_makes_every_kind_of_event() {
+    let mut host = Host { rng: Stream::new(1, "conformance/host"), now: Time::ZERO, total: 0 };
+    let mut body = [0u8; 80];
+    let kinds: Vec<EventKind> = (0..500).filter_map(|_| host.event(&mut body).kind()).collect();
+    // A queue's length is one event, whether sampled or on change.
+    for kind in EventSet::ALL.without(EventSet::of(&[EventKind::QueueChanges])).iter() {
+        assert!(kinds.contains(&kind), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_host_that_lacks_something_is_told_by_name() {
+    for name in names() {
+        let mechanism = lookup(&name).unwrap();
+        let site = Site { gateway: true, access_point: true, sources: true, hops: Some(1) };
+        let Some(needs) = mechanism.needs(&site) else { continue };
+        let full = everything();
+        for kind in needs.events.iter() {
+            let offers = Offers { events: full.events.without(EventSet::of(&[kind])), ..full };
+            let missing = mechanism.start(setting(site, 1), &offers).unwrap_err();
+            assert!(missing.to_string().contains(kind.name()), "{missing}");
+        }
+        for ability in needs.abilities.iter() {
+            let abilities = full.abilities.without(AbilitySet::of(&[ability]));
+            let missing =
+                mechanism.start(setting(site, 1), &Offers { abilities, ..full }).unwrap_err();
+            assert!(missing.to_string().contains(ability.name()), "{missing}");
+        }
+    }
+}
+
+#[test]
+fn missing_things_read_well() {
+    let nothing = Offers {
+        host: "the linux gateway",
+        events: EventSet::NONE,
+        abilities: AbilitySet::of(&[Ability::FlowClasses]),
+        knowledge: KnowledgeSet::NONE,
+    };
+    let site = Site { sources: true, ..Site::default() };
+    let missing = lookup("source").unwrap().start(setting(site, 1), &nothing).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "source cannot run on the linux gateway: not delivered: analytic fair rates; not \
+         possible: limit traffic sourced at the node; not known: fair rate of each flow"
+    );
+}
+
+#[test]
+fn fifo_runs_nowhere_and_needs_nothing() {
+    let nothing = Offers {
+        host: "anything",
+        events: EventSet::NONE,
+        abilities: AbilitySet::NONE,
+        knowledge: KnowledgeSet::NONE,
+    };
+    let site = Site { gateway: true, access_point: true, sources: true, hops: Some(0) };
+    assert!(lookup("fifo").unwrap().start(setting(site, 1), &nothing).unwrap().is_none());
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    let names: Vec<&str> = all().map(|e| e.name).collect();
+    for (n, name) in names.iter().enumerate() {
+        assert!(!names[..n].contains(name));
+        assert_eq!(lookup(name).unwrap().to_string(), *name);
+    }
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    let unknown = lookup("fifi").unwrap_err().to_string();
+    assert!(unknown.starts_with("unknown control \"fifi\"; known: fifo, source"), "{unknown}");
+    let variant = lookup("fifo+fast").unwrap_err().to_string();
+    assert_eq!(variant, "\"fast\" is not a variant of fifo, or given twice; variants: none");
+    assert!(lookup("").is_err());
+    assert!(lookup("fifo+").is_err());
+}
+
+#[test]
+fn knobs_have_names_and_ranges() {
+    let mut source = lookup("source").unwrap();
+    assert!(source.set("queue", 20.0).is_ok());
+    assert_eq!(
+        source.set("queue", 0.0).unwrap_err().to_string(),
+        "source: queue must lie in 1 to 1000, not 0"
+    );
+    assert!(source.set("room", f64::NAN).is_err());
+    let unknown = source.set("size", 1.0).unwrap_err().to_string();
+    assert_eq!(unknown, "source has no \"size\"; it has: room, queue");
+    for entry in all() {
+        for knob in entry.knobs {
+            assert!((knob.min..=knob.max).contains(&knob.default), "{}", knob.name);
+        }
+    }
+}

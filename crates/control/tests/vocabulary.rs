@@ -1,0 +1,94 @@
+//! Headers, reasons, action buffers, needs.
+
+use fairmesh_control::*;
+use fairmesh_units::{BitRate, FlowId, NodeId};
+
+#[test]
+fn header_fields_merge() {
+    let mut h = Header::default();
+    h.write(0, Merge::Max, 7);
+    h.write(0, Merge::Max, 3);
+    h.write(1, Merge::Min, 7);
+    h.write(1, Merge::Min, 9);
+    h.write(1, Merge::Min, 3);
+    h.write(2, Merge::Or, 0b01);
+    h.write(2, Merge::Or, 0b10);
+    h.write(3, Merge::Set, 5);
+    h.write(3, Merge::Set, 4);
+    h.write(SLOTS as u8, Merge::Set, 1);
+    assert_eq!(h, Header([7, 3, 3, 4, 0, 0, 0, 0]));
+}
+
+#[test]
+fn buffers_carry_several_messages_and_forget_them() {
+    let mut a = Actions::new();
+    a.send(None, b"first");
+    a.because(Reason::new("test.x", "x", &[]));
+    a.send(Some(NodeId(3)), b"second");
+    let bodies: Vec<&[u8]> = a.iter().map(|x| a.body(x)).collect();
+    assert_eq!(bodies, [b"first".as_slice(), b"", b"second"]);
+    let old = *a.iter().last().unwrap();
+    a.clear();
+    assert!(a.is_empty());
+    assert_eq!(a.body(&old), b"", "a body does not outlive its buffer");
+}
+
+#[test]
+fn a_silent_buffer_keeps_actions_only() {
+    let mut a = Actions::silent();
+    a.because(Reason::new("test.x", "x", &[]));
+    a.mark(Class::All, 1.7);
+    a.drop(Class::All, f64::NAN);
+    let probabilities: Vec<f64> = a
+        .iter()
+        .map(|x| match x {
+            Action::Mark { probability, .. } | Action::Drop { probability, .. } => probability.0,
+            _ => panic!("{x:?}"),
+        })
+        .collect();
+    assert_eq!(probabilities, [1.0, 0.0]);
+}
+
+#[test]
+fn reasons_print_their_values_in_order() {
+    let r = Reason::new(
+        "gap.high",
+        "node {} of flow {} at {} of {}",
+        &[
+            Value::Node(NodeId(2)),
+            Value::Flow(FlowId(1)),
+            Value::Ratio(0.5),
+            Value::Rate(BitRate(1000)),
+        ],
+    );
+    assert_eq!(r.to_string(), "node 2 of flow 1 at 0.500 of 1 kbit/s");
+    assert_eq!(Reason::new("x.y", "{} and {}", &[Value::Count(3)]).to_string(), "3 and ");
+}
+
+#[test]
+fn a_mechanism_runs_where_its_needs_say() {
+    let gateway = Site { gateway: true, hops: Some(0), ..Site::default() };
+    let near = Site { hops: Some(1), ..Site::default() };
+    let far = Site { hops: Some(2), sources: true, ..Site::default() };
+    let ap = Site { access_point: true, ..Site::default() };
+    let runs = |place, site: &Site| {
+        Needs { at: PlacementSet::of(&[place]), ..Needs::default() }.runs_at(site)
+    };
+    for (place, at) in [
+        (Placement::Gateway, [true, false, false, false]),
+        (Placement::GatewayNeighbours, [false, true, false, false]),
+        (Placement::Sources, [false, false, true, false]),
+        (Placement::AccessPoints, [false, false, false, true]),
+        (Placement::EveryNode, [true; 4]),
+    ] {
+        assert_eq!([&gateway, &near, &far, &ap].map(|s| runs(place, s)), at, "{place:?}");
+    }
+    assert!(!Needs::default().runs_at(&gateway));
+}
+
+/// Mechanisms may ask for every frame, so that what passes by must be small and copied as is.
+#[test]
+fn events_stay_small() {
+    assert!(size_of::<Event<'_>>() <= 96, "{}", size_of::<Event<'_>>());
+    assert!(size_of::<Action>() <= 144, "{}", size_of::<Action>());
+}

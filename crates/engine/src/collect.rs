@@ -1,0 +1,139 @@
+//! From a finished world to its record.
+
+use fairmesh_units::{NodeId, Time};
+
+use crate::flow::{Ends, FlowState};
+use crate::record::{
+    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, TcpRecord, Totals, TransferRecord,
+};
+use crate::world::World;
+
+/// Reads every meter at `end`.
+pub(crate) fn record<const WATCH: bool>(mut world: World<'_, WATCH>, end: Time) -> RunRecord {
+    let scenario = world.scenario;
+    let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
+    let mut totals = Totals {
+        transmissions: world.air.transmissions(),
+        events: world.events,
+        packets: world.net.packets.created(),
+        ..Totals::default()
+    };
+    let mut fingerprint = world.air.fingerprint();
+    let mut flows = Vec::with_capacity(scenario.flows.len());
+    for (i, spec) in scenario.flows.iter().enumerate() {
+        let flow = &mut world.net.flows[i];
+        let tcp = tcp_record(flow, world.series.cwnd_bytes.get(i));
+        let m = &flow.meters;
+        for total in [m.delivered, m.packets_delivered] {
+            fingerprint = (fingerprint ^ total).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        totals.drops.add(&m.drops);
+        let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+        let transfers = m.transfers.summary();
+        flows.push(FlowRecord {
+            name: spec.name.clone(),
+            from: name(spec.from),
+            to: name(spec.to),
+            hops: spec.wireless_hops,
+            goodput_bps: m.delivered_measured as f64 * 8.0 / measured,
+            fair_bps: world.fair.rates_bps[i],
+            weight: spec.weight,
+            delay_s: m.delay.summary(),
+            packets_sent: m.packets_sent,
+            packets_delivered: m.packets_delivered,
+            drops: m.drops,
+            tcp,
+            transfers: flow.has_transfers.then_some(TransferRecord {
+                completed: m.completed,
+                mean_s: transfers.mean,
+                p95_s: transfers.p95,
+            }),
+        });
+    }
+    let mut nodes = Vec::with_capacity(world.net.interfaces.len());
+    let all = end.as_secs_f64();
+    for id in scenario.wireless() {
+        let node = &scenario.nodes[id.index()];
+        let c = *world.air.counters(id);
+        let mac = MacCounters {
+            data: c.data,
+            rts: c.rts,
+            cts: c.cts,
+            ack: c.ack,
+            broadcast: c.broadcast,
+            timeouts: c.timeouts,
+            gave_up: c.gave_up,
+            collided: c.collided,
+            errored: c.errored,
+            duplicates: c.duplicates,
+        };
+        totals.mac.add(&mac);
+        let time = world.air.channel_time(end, id);
+        let (tx, busy) = (time.transmit.as_secs_f64() / all, time.busy.as_secs_f64() / all);
+        let interface = &mut world.net.interfaces[id.index()];
+        interface.count(end);
+        nodes.push(NodeRecord {
+            name: node.name.clone(),
+            position: node.position,
+            airtime_tx: tx,
+            airtime_busy: busy,
+            // What others send while this node transmits counts as busy and as transmitting.
+            airtime_idle: (1.0 - tx - busy).max(0.0),
+            mac,
+            mean_queue: interface.area as f64 / end.as_nanos() as f64,
+        });
+    }
+    RunRecord {
+        scenario: scenario.name.clone(),
+        control: scenario.control.name.clone(),
+        seed: world.options.seed,
+        fingerprint: format!("{fingerprint:016x}"),
+        duration_s: scenario.duration.as_secs_f64(),
+        warmup_s: scenario.warmup.as_secs_f64(),
+        flows,
+        nodes,
+        totals,
+        series: world.series,
+        decisions: world.decisions,
+    }
+}
+
+fn tcp_record(flow: &mut FlowState, cwnd: Option<&Vec<f64>>) -> Option<TcpRecord> {
+    if !matches!(flow.ends, Ends::Tcp(..)) {
+        return None;
+    }
+    flow.retire();
+    let cwnd = cwnd.filter(|c| !c.is_empty());
+    Some(TcpRecord {
+        segments: flow.meters.segments,
+        retransmits: flow.meters.retransmits,
+        timeouts: flow.meters.timeouts,
+        mean_cwnd_bytes: cwnd.map_or(0.0, |c| c.iter().sum::<f64>() / c.len() as f64),
+    })
+}
+
+impl Drops {
+    /// Adds another's counts.
+    pub fn add(&mut self, o: &Drops) {
+        self.queue += o.queue;
+        self.wire += o.wire;
+        self.retry_limit += o.retry_limit;
+        self.limiter += o.limiter;
+    }
+}
+
+impl MacCounters {
+    /// Adds another's counts.
+    pub fn add(&mut self, o: &MacCounters) {
+        self.data += o.data;
+        self.rts += o.rts;
+        self.cts += o.cts;
+        self.ack += o.ack;
+        self.broadcast += o.broadcast;
+        self.timeouts += o.timeouts;
+        self.gave_up += o.gave_up;
+        self.collided += o.collided;
+        self.errored += o.errored;
+        self.duplicates += o.duplicates;
+    }
+}

@@ -1,0 +1,171 @@
+//! One flow: its application, its two endpoints, its measures.
+
+use fairmesh_scenario::{Flow, Transport};
+use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
+use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
+use fairmesh_units::{Stream, Time};
+use fairmesh_wifi::LinkId;
+
+use crate::measures::Delays;
+use crate::record::Drops;
+
+/// The next step from a node on a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hop {
+    /// Over the air.
+    Radio { link: LinkId },
+    /// Into one direction of a wire.
+    Wire { direction: u32 },
+}
+
+/// Both ends' transport.
+#[derive(Clone, Debug)]
+pub(crate) enum Ends {
+    /// `[0]` at the flow's origin, `[1]` at its destination.
+    Tcp(Box<[Connection; 2]>, TcpConfig),
+    Udp {
+        next: u64,
+        sink: DatagramSink,
+    },
+}
+
+/// A running flow.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowState {
+    pub ends: Ends,
+    pub source: Source,
+    /// Index in `ends` of the end that connects.
+    pub client: usize,
+    /// Connections opened so far.
+    pub generation: u32,
+    /// Nodes of the path, origin first.
+    pub path: Vec<u32>,
+    /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` the other way.
+    pub forward: Vec<Hop>,
+    pub back: Vec<Hop>,
+    /// The application's work comes in pieces with a beginning and an end.
+    pub has_transfers: bool,
+    pub meters: Meters,
+}
+
+/// What is measured of a flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Meters {
+    /// Application bytes delivered in order at the destination, whole run and when measuring.
+    pub delivered: u64,
+    pub delivered_measured: u64,
+    pub delay: Delays,
+    pub packets_sent: u64,
+    pub packets_delivered: u64,
+    pub drops: Drops,
+    /// Of connections that are gone.
+    pub segments: u64,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    /// For traffic made of transfers: start of the one under way, bytes the origin still owes.
+    pub transfer_since: Option<Time>,
+    pub owed: u64,
+    /// Durations of the completed ones.
+    pub transfers: Delays,
+    pub completed: u64,
+}
+
+impl FlowState {
+    /// `forward` and `back` as in the struct.
+    pub fn new(flow: &Flow, seed: u64, forward: Vec<Hop>, back: Vec<Hop>) -> Self {
+        let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
+        let late = flow.start_jitter.as_secs_f64() * rng.unit();
+        let start = Time::ZERO + flow.start + fairmesh_units::Span::from_secs_f64(late);
+        let stop = flow.stop.map_or(Time::NEVER, |s| Time::ZERO + s);
+        let client = match flow.traffic.opener() {
+            FlowEnd::From => 0,
+            FlowEnd::To => 1,
+        };
+        let ends = match &flow.transport {
+            Transport::Tcp(config) => Ends::Tcp(Box::new(pair(config, client)), *config),
+            Transport::Udp => Ends::Udp { next: 0, sink: DatagramSink::default() },
+        };
+        FlowState {
+            ends,
+            source: Source::new(&flow.traffic, start, stop, rng),
+            client,
+            generation: 0,
+            path: flow.path.iter().map(|n| n.0).collect(),
+            forward,
+            back,
+            has_transfers: matches!(
+                flow.traffic,
+                TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
+            ),
+            meters: Meters {
+                delivered: 0,
+                delivered_measured: 0,
+                delay: Delays::new(),
+                packets_sent: 0,
+                packets_delivered: 0,
+                drops: Drops::default(),
+                segments: 0,
+                retransmits: 0,
+                timeouts: 0,
+                transfer_since: None,
+                owed: 0,
+                transfers: Delays::new(),
+                completed: 0,
+            },
+        }
+    }
+
+    /// Opens a new connection in place of the old one.
+    pub fn reconnect(&mut self, now: Time) {
+        self.retire();
+        self.generation += 1;
+        if let Ends::Tcp(ends, config) = &mut self.ends {
+            **ends = pair(config, self.client);
+            ends[self.client].connect(now);
+        }
+    }
+
+    /// Adds the counters of the connection to the totals.
+    pub fn retire(&mut self) {
+        if let Ends::Tcp(ends, _) = &self.ends {
+            for end in ends.iter() {
+                let s = end.stats();
+                self.meters.segments += s.segments_sent;
+                self.meters.retransmits += s.retransmitted;
+                self.meters.timeouts += s.timeouts;
+            }
+        }
+    }
+
+    /// Which end plays this side.
+    pub fn end_of(&self, side: Side) -> usize {
+        match side {
+            Side::Client => self.client,
+            Side::Server => 1 - self.client,
+        }
+    }
+
+    /// The earliest of the flow's deadlines.
+    #[inline]
+    pub fn next_deadline(&self) -> Time {
+        let app = self.source.next_deadline();
+        match &self.ends {
+            Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
+            Ends::Udp { .. } => app,
+        }
+    }
+
+    /// Congestion window at the flow's origin, bytes; `None` for UDP.
+    pub fn cwnd(&self) -> Option<u64> {
+        match &self.ends {
+            Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
+            Ends::Udp { .. } => None,
+        }
+    }
+}
+
+fn pair(config: &TcpConfig, client: usize) -> [Connection; 2] {
+    let mut ends = [Connection::server(config), Connection::server(config)];
+    ends[client] = Connection::client(config);
+    ends
+}

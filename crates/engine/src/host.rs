@@ -1,0 +1,143 @@
+//! The simulator as a host of controls: what it offers them, and one instance per node.
+
+use fairmesh_control::{
+    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Link, Mechanism,
+    Needs, Neighbour, Offers, Place, Plan, Setting, Site, lookup,
+};
+use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
+
+use crate::error::EngineError;
+use crate::fair::{FairRates, packet_sizes};
+
+/// What controls find here.
+pub(crate) const OFFERS: Offers = Offers {
+    host: "the simulator",
+    events: EventSet::of(&[
+        EventKind::Counters,
+        EventKind::FlowCounters,
+        EventKind::Channel,
+        EventKind::QueueSamples,
+        EventKind::Allocations,
+    ]),
+    abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::LimitTransit, Ability::FlowClasses]),
+    knowledge: KnowledgeSet::ALL,
+};
+
+/// A control at one node.
+pub(crate) struct ControlAt {
+    pub node: NodeId,
+    pub control: Box<dyn Control>,
+    pub needs: Needs,
+    pub plan: Plan,
+}
+
+/// The scenario's mechanism with its settings.
+fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
+    let refuse = |e: &dyn std::fmt::Display| EngineError::Control(e.to_string());
+    let mut mechanism = lookup(&scenario.control.name).map_err(|e| refuse(&e))?;
+    for (knob, value) in &scenario.control.settings {
+        mechanism.set(knob, *value).map_err(|e| refuse(&e))?;
+    }
+    Ok(mechanism)
+}
+
+/// Hops of every node to the gateway over links and wires.
+fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
+    let mut hops = vec![None; scenario.nodes.len()];
+    let Some(gateway) = scenario.gateway else { return hops };
+    let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes.len()];
+    for l in &scenario.links {
+        into[l.to.index()].push(l.from);
+    }
+    let mut wave = vec![gateway];
+    hops[gateway.index()] = Some(0);
+    for distance in 1.. {
+        let mut next = Vec::new();
+        for node in wave {
+            for &n in &into[node.index()] {
+                if hops[n.index()].is_none() {
+                    hops[n.index()] = Some(distance);
+                    next.push(n);
+                }
+            }
+        }
+        if next.is_empty() {
+            break;
+        }
+        wave = next;
+    }
+    hops
+}
+
+/// The flows that cross a node, as it knows them.
+fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
+    let mut here = Vec::new();
+    for (i, flow) in scenario.flows.iter().enumerate() {
+        let Some(at) = flow.path.iter().position(|&n| n == node) else { continue };
+        let (payload, packet) = packet_sizes(flow);
+        here.push(FlowHere {
+            flow: FlowId(i as u32),
+            weight: flow.weight,
+            place: match at {
+                0 => Place::Source,
+                _ if at + 1 == flow.path.len() => Place::Sink,
+                _ => Place::Forwarder,
+            },
+            next_hop: flow.path.get(at + 1).copied(),
+            payload,
+            packet,
+            fair: fair.get(i).map(|r| BitRate(*r as u64)),
+        });
+    }
+    here
+}
+
+/// Starts the scenario's control wherever it runs.
+///
+/// # Errors
+/// An unknown control or setting, or one that needs what the simulator does not offer.
+pub(crate) fn start(
+    scenario: &Scenario,
+    fair: &FairRates,
+    seed: u64,
+) -> Result<Vec<ControlAt>, EngineError> {
+    let mechanism = mechanism(scenario)?;
+    let hops = hops_to_gateway(scenario);
+    let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
+    let mut controls = Vec::new();
+    for (i, node) in scenario.nodes.iter().enumerate() {
+        let id = NodeId(i as u32);
+        let site = Site {
+            gateway: scenario.gateway == Some(id),
+            access_point: scenario.gateway == Some(id) && node.kind == NodeKind::Wireless,
+            sources: scenario.flows.iter().any(|f| f.from == id),
+            hops: hops[i],
+        };
+        let Some(needs) = mechanism.needs(&site) else { continue };
+        let own = scenario.links.iter().filter(|l| l.from == id);
+        let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
+        let neighbours = own
+            .map(|l| Neighbour { node: l.to, rate: scenario.mac.phy.bit_rate(rate(l)) })
+            .collect();
+        let setting = Setting {
+            node: id,
+            site,
+            flows: flows_at(scenario, fair.at_start(), id),
+            neighbours,
+            links: links.clone(),
+            stream: Stream::new(seed, &format!("control/{}", node.name)),
+        };
+        let started =
+            mechanism.start(setting, &OFFERS).map_err(|e| EngineError::Control(e.to_string()))?;
+        if let Some(instance) = started {
+            controls.push(ControlAt {
+                node: id,
+                control: instance.control,
+                needs,
+                plan: instance.plan,
+            });
+        }
+    }
+    Ok(controls)
+}

@@ -1,0 +1,151 @@
+//! The measures, defined once: fairness, utilisation, intervals, delay distributions.
+
+use crate::record::DelayRecord;
+
+/// Jain's fairness index (Σx)² / (n Σx²), in [1/n, 1] (Jamshaid 2010 §2.1.5). 1 when there is
+/// nothing to share: no flows, or nobody got anything.
+pub fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|r| r * r).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (rates.len() as f64 * squares) }
+}
+
+/// Jain's index of the rates over their fair rates. Flows whose fair rate is zero do not count.
+pub fn jain_normalized(rates: &[f64], fair: &[f64]) -> f64 {
+    jain(&normalized(rates, fair))
+}
+
+/// Smallest rate over its fair rate.
+pub fn min_over_fair(rates: &[f64], fair: &[f64]) -> f64 {
+    normalized(rates, fair).into_iter().reduce(f64::min).unwrap_or(0.0)
+}
+
+/// Largest rate over its fair rate.
+pub fn max_over_fair(rates: &[f64], fair: &[f64]) -> f64 {
+    normalized(rates, fair).into_iter().reduce(f64::max).unwrap_or(0.0)
+}
+
+fn normalized(rates: &[f64], fair: &[f64]) -> Vec<f64> {
+    rates.iter().zip(fair).filter(|(_, f)| **f > 0.0).map(|(r, f)| r / f).collect()
+}
+
+/// Effective network utilisation Σ rate × hops (Jamshaid 2010 §2.1.5), bit/s.
+pub fn utilization(rates: &[f64], hops: &[u32]) -> f64 {
+    rates.iter().zip(hops).map(|(r, &h)| r * f64::from(h)).sum()
+}
+
+/// Mean and half width of its 95 % confidence interval (Student t). The half width of a single
+/// value is 0.
+pub fn mean_ci95(values: &[f64]) -> (f64, f64) {
+    let n = values.len();
+    if n == 0 {
+        return (0.0, 0.0);
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    if n == 1 {
+        return (mean, 0.0);
+    }
+    let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1) as f64;
+    (mean, t95(n - 1) * (variance / n as f64).sqrt())
+}
+
+/// 97.5 % quantile of Student's t distribution with `dof` degrees of freedom.
+fn t95(dof: usize) -> f64 {
+    use statrs::distribution::{ContinuousCDF, StudentsT};
+    StudentsT::new(0.0, 1.0, dof as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
+}
+
+/// Distribution of a delay: exact moments, percentiles to 1 %.
+#[derive(Clone, Debug)]
+pub(crate) struct Delays {
+    histogram: hdrhistogram::Histogram<u32>,
+    count: u64,
+    sum: f64,
+    squares: f64,
+}
+
+/// Delays are told apart down to this many ns.
+const RESOLUTION: u64 = 1_000;
+
+impl Delays {
+    pub fn new() -> Self {
+        Delays {
+            // Two significant digits always make a histogram.
+            histogram: hdrhistogram::Histogram::new(2).expect("2 digits are in 0..=5"),
+            count: 0,
+            sum: 0.0,
+            squares: 0.0,
+        }
+    }
+
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.count += 1;
+        let s = ns as f64 * 1e-9;
+        self.sum += s;
+        self.squares += s * s;
+        self.histogram.saturating_record(ns / RESOLUTION);
+    }
+
+    pub fn summary(&self) -> DelayRecord {
+        if self.count == 0 {
+            return DelayRecord::default();
+        }
+        let n = self.count as f64;
+        let mean = self.sum / n;
+        let quantile = |q| self.histogram.value_at_quantile(q) as f64 * RESOLUTION as f64 * 1e-9;
+        DelayRecord {
+            mean,
+            std: (self.squares / n - mean * mean).max(0.0).sqrt(),
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn jain_of_the_thesis() {
+        // Jamshaid 2010 §2.1.5: nine equal flows and one starved: 0.9; half at half share: 0.9.
+        let nine: Vec<f64> = (0..10).map(|i| f64::from(u8::from(i > 0))).collect();
+        assert!((jain(&nine) - 0.9).abs() < 1e-12);
+        let half: Vec<f64> = (0..10).map(|i| if i < 5 { 1.0 } else { 0.5 }).collect();
+        assert!((jain(&half) - 0.9).abs() < 1e-12);
+        assert_eq!(jain(&[]), 1.0);
+        assert_eq!(jain_normalized(&[2.0, 1.0], &[4.0, 2.0]), 1.0);
+    }
+
+    #[test]
+    fn student_intervals() {
+        let (mean, half) = mean_ci95(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(mean, 3.0);
+        // t(0.975, 4) = 2.776
+        assert!((half - 2.776_445 * 2.5f64.sqrt() / 5f64.sqrt()).abs() < 1e-4);
+        assert_eq!(mean_ci95(&[7.0]), (7.0, 0.0));
+        assert_eq!(mean_ci95(&[]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn delays() {
+        let mut d = Delays::new();
+        for ms in 1..=1000u64 {
+            d.record(ms * 1_000_000);
+        }
+        let s = d.summary();
+        assert!((s.mean - 0.5005).abs() < 1e-9);
+        assert!((s.p50 - 0.5).abs() < 0.01 && (s.p95 - 0.95).abs() < 0.01);
+    }
+
+    proptest! {
+        #[test]
+        fn jain_lies_between_one_over_n_and_one(rates in prop::collection::vec(0.0f64..1e9, 1..40)) {
+            let j = jain(&rates);
+            prop_assert!(j <= 1.0 + 1e-12 && j >= 1.0 / rates.len() as f64 - 1e-12);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Looking at a run while it happens, frame by frame.
+
+use fairmesh_transport::Segment;
+use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+
+/// Kinds of frame on the air.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameKind {
+    /// Data, unicast or broadcast.
+    Data,
+    /// Acknowledgement.
+    Ack,
+    /// Request to send.
+    Rts,
+    /// Clear to send.
+    Cts,
+}
+
+/// A frame as its transmitter put it on the air.
+#[derive(Clone, Copy, Debug)]
+pub struct AirFrame {
+    /// First bit of the preamble.
+    pub start: Time,
+    /// Last bit.
+    pub end: Time,
+    /// Kind.
+    pub kind: FrameKind,
+    /// Transmitter.
+    pub from: NodeId,
+    /// Receiver; `None` for broadcast.
+    pub to: Option<NodeId>,
+    /// PHY rate.
+    pub rate: BitRate,
+    /// MPDU length with header and FCS, bytes.
+    pub mpdu_bytes: u32,
+    /// Duration/ID field, µs (IEEE 802.11-2020 §9.2.4.2).
+    pub duration_us: u16,
+    /// Whether the Retry bit is set.
+    pub retry: bool,
+    /// MAC sequence number, 0..4096.
+    pub sequence: u16,
+    /// The IP packet inside a data frame.
+    pub packet: Option<AirPacket>,
+}
+
+/// The IP packet inside a data frame.
+#[derive(Clone, Copy, Debug)]
+pub struct AirPacket {
+    /// Its flow.
+    pub flow: FlowId,
+    /// Originating node.
+    pub source: NodeId,
+    /// Final node.
+    pub destination: NodeId,
+    /// Length of the IP datagram, bytes.
+    pub ip_bytes: u32,
+    /// Whether it carries congestion experienced (RFC 3168).
+    pub ce: bool,
+    /// Whether it is ECN-capable.
+    pub ect: bool,
+    /// What it carries.
+    pub payload: AirPayload,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug)]
+pub enum AirPayload {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// A UDP datagram with this running number.
+    Udp {
+        /// Running number within the flow.
+        sequence: u64,
+    },
+}
+
+/// Receives frames as they start; both methods default to nothing.
+pub trait Observer {
+    /// A frame starts.
+    fn frame(&mut self, _frame: &AirFrame) {}
+}

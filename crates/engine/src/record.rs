@@ -1,0 +1,200 @@
+//! What a run leaves behind: plain numbers, serialisable, in base units (bit/s, s, bytes).
+
+use serde::Serialize;
+
+/// The outcome of one run of one scenario under one control with one seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunRecord {
+    /// Scenario name.
+    pub scenario: String,
+    /// Control name, with variant.
+    pub control: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Hash of everything that happened: equal for equal scenario and seed, everywhere.
+    pub fingerprint: String,
+    /// Simulated time, s.
+    pub duration_s: f64,
+    /// Start of the measured interval, s.
+    pub warmup_s: f64,
+    /// One entry per flow, in scenario order.
+    pub flows: Vec<FlowRecord>,
+    /// One entry per node, in scenario order.
+    pub nodes: Vec<NodeRecord>,
+    /// Sums over the whole run.
+    pub totals: Totals,
+    /// Sampled curves; empty when sampling is off.
+    pub series: Series,
+    /// Decisions of the control with their reasons, oldest first (bounded).
+    pub decisions: Vec<DecisionRecord>,
+}
+
+/// One flow's outcome over the measured interval.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowRecord {
+    /// Flow name.
+    pub name: String,
+    /// Source node name.
+    pub from: String,
+    /// Destination node name.
+    pub to: String,
+    /// Wireless hops of its path.
+    pub hops: u32,
+    /// Application bytes delivered in order per second, bit/s.
+    pub goodput_bps: f64,
+    /// Analytic max-min rate, bit/s of application data.
+    pub fair_bps: f64,
+    /// Weight (1 unless told).
+    pub weight: f64,
+    /// One-way network delay of delivered data packets, from the source's queue to the destination.
+    pub delay_s: DelayRecord,
+    /// Data packets handed to the network.
+    pub packets_sent: u64,
+    /// Data packets that reached the destination.
+    pub packets_delivered: u64,
+    /// Data packets and transport acknowledgements of this flow lost, by cause (whole run).
+    pub drops: Drops,
+    /// Transport counters; `None` for UDP.
+    pub tcp: Option<TcpRecord>,
+    /// Completed files or responses, for traffic made of them.
+    pub transfers: Option<TransferRecord>,
+}
+
+/// Distribution of a delay, s. All zero when nothing was delivered.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DelayRecord {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub std: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub struct Drops {
+    /// Refused or pushed out by a wireless interface's queue.
+    pub queue: u64,
+    /// Refused by a queue of the wired side.
+    pub wire: u64,
+    /// Given up by the MAC after its retry limit.
+    pub retry_limit: u64,
+    /// Refused by a control's own limiter.
+    pub limiter: u64,
+}
+
+/// TCP counters over the whole run.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TcpRecord {
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// Retransmitted segments.
+    pub retransmits: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Mean congestion window while sampled, bytes.
+    pub mean_cwnd_bytes: f64,
+}
+
+/// Completed transfers over the measured interval.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TransferRecord {
+    /// Number completed.
+    pub completed: u64,
+    /// Mean completion time, s.
+    pub mean_s: f64,
+    /// 95th percentile of the completion time, s.
+    pub p95_s: f64,
+}
+
+/// One node's outcome over the whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeRecord {
+    /// Node name.
+    pub name: String,
+    /// Position, m, where known.
+    pub position: Option<(f64, f64)>,
+    /// Share of time spent transmitting.
+    pub airtime_tx: f64,
+    /// Share of time with the medium sensed busy by others.
+    pub airtime_busy: f64,
+    /// Share of time idle: neither transmitting nor sensing anything.
+    pub airtime_idle: f64,
+    /// MAC counters.
+    pub mac: MacCounters,
+    /// Mean length of the interface queue, packets.
+    pub mean_queue: f64,
+}
+
+/// MAC-level counters of one node (or summed).
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub struct MacCounters {
+    /// Data frames put on the air, retries included.
+    pub data: u64,
+    /// RTS frames put on the air.
+    pub rts: u64,
+    /// CTS frames put on the air.
+    pub cts: u64,
+    /// ACK frames put on the air.
+    pub ack: u64,
+    /// Broadcast frames put on the air.
+    pub broadcast: u64,
+    /// Transmissions that got no ACK or CTS in time.
+    pub timeouts: u64,
+    /// Frames given up after the retry limit.
+    pub gave_up: u64,
+    /// Frames locked on and lost to interference at this receiver.
+    pub collided: u64,
+    /// Frames locked on and lost to the frame-error model at this receiver.
+    pub errored: u64,
+    /// Duplicates received (the ACK was lost) and not passed up.
+    pub duplicates: u64,
+}
+
+/// Sums over all nodes and flows.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// PHY transmissions of every kind.
+    pub transmissions: u64,
+    /// Engine events handled.
+    pub events: u64,
+    /// Packets created by transports and controls.
+    pub packets: u64,
+    /// Losses by cause.
+    pub drops: Drops,
+    /// MAC counters.
+    pub mac: MacCounters,
+}
+
+/// Curves sampled at a fixed interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Series {
+    /// Sampling instants, s.
+    pub time_s: Vec<f64>,
+    /// Per flow: goodput since the previous sample, bit/s.
+    pub goodput_bps: Vec<Vec<f64>>,
+    /// Per flow: congestion window, bytes (empty for UDP).
+    pub cwnd_bytes: Vec<Vec<f64>>,
+    /// Per node: length of the interface queue, packets.
+    pub queue_packets: Vec<Vec<f64>>,
+    /// Per flow: rate limit set by the control, bit/s (empty where none).
+    pub limit_bps: Vec<Vec<f64>>,
+}
+
+/// One decision of a control.
+#[derive(Clone, Debug, Serialize)]
+pub struct DecisionRecord {
+    /// When, s.
+    pub time_s: f64,
+    /// At which node.
+    pub node: String,
+    /// Stable name of the reason, to count by.
+    pub code: &'static str,
+    /// Why, in words.
+    pub reason: String,
+}

@@ -1,0 +1,273 @@
+//! A scenario as a running world, and the loop that runs it.
+
+use fairmesh_control::{Actions, EventKind};
+use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+use fairmesh_wifi::{Air, NoiseSource, Setup};
+
+use crate::error::EngineError;
+use crate::fair::{FairRates, fair_rates};
+use crate::flow::{FlowState, Hop};
+use crate::host::{self, ControlAt};
+use crate::net::{Net, Shaping};
+use crate::observe::Observer;
+use crate::record::{DecisionRecord, RunRecord, Series};
+use crate::shaping::ClassSet;
+use crate::wire::WireDirection;
+
+/// How to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunOptions {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Interval of the curves; `None`: no curves.
+    pub sample: Option<Span>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { seed: 1, sample: None }
+    }
+}
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
+    World::<false>::new(scenario, options, None)?.run()
+}
+
+/// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_observed(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<RunRecord, EngineError> {
+    World::<true>::new(scenario, options, Some(observer))?.run()
+}
+
+pub(crate) struct World<'a, const WATCH: bool> {
+    pub scenario: &'a Scenario,
+    pub options: RunOptions,
+    pub fair: FairRates,
+    pub air: Air,
+    pub net: Net<'a, WATCH>,
+    pub series: Series,
+    pub(crate) controls: Vec<ControlAt>,
+    pub(crate) actions: Actions,
+    pub decisions: Vec<DecisionRecord>,
+    /// Changes of the fair rates that the controls know of.
+    pub(crate) allocated: usize,
+    /// Bytes each flow had delivered at the last sample.
+    sampled: Vec<u64>,
+    pub events: u64,
+}
+
+impl<'a, const WATCH: bool> World<'a, WATCH> {
+    pub fn new(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        observer: Option<&'a mut dyn Observer>,
+    ) -> Result<Self, EngineError> {
+        if options.sample == Some(Span::ZERO) {
+            return Err(EngineError::ZeroSample);
+        }
+        let fair = fair_rates(scenario)?;
+        let seed = options.seed;
+        let air = build_air(scenario, seed);
+        let mut interfaces = Vec::new();
+        for node in scenario.nodes.iter().filter(|n| n.kind == NodeKind::Wireless) {
+            let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
+            let queue = spec.build().map_err(|e| EngineError::Queue {
+                node: node.name.clone(),
+                problem: e.to_string(),
+            })?;
+            interfaces.push((queue, Stream::new(seed, &format!("queue/{}", node.name))));
+        }
+        let mut wires = Vec::with_capacity(2 * scenario.wires.len());
+        for w in &scenario.wires {
+            for to in [w.b, w.a] {
+                wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
+            }
+        }
+        let mut flows = Vec::with_capacity(scenario.flows.len());
+        for flow in &scenario.flows {
+            let hop = |from: NodeId, to: NodeId| {
+                find_hop(scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
+                    flow: flow.name.clone(),
+                    from: scenario.nodes[from.index()].name.clone(),
+                    to: scenario.nodes[to.index()].name.clone(),
+                })
+            };
+            let steps = || flow.path.windows(2);
+            let forward = steps().map(|w| hop(w[0], w[1])).collect::<Result<Vec<_>, _>>()?;
+            let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
+            flows.push(FlowState::new(flow, seed, forward, back));
+        }
+        let controls = host::start(scenario, &fair, seed)?;
+        let mut classes = Vec::new();
+        for c in controls.iter().filter(|c| !c.plan.is_none()) {
+            let name = &scenario.nodes[c.node.index()].name;
+            let rng = Stream::new(seed, &format!("classes/{name}"));
+            let set = ClassSet::new(c.node, &c.plan, flows.len(), rng);
+            classes.push(
+                set.map_err(|e| EngineError::Queue { node: name.clone(), problem: e.to_string() })?,
+            );
+        }
+        let counts = |c: &&ControlAt| c.needs.events.has(EventKind::FlowCounters);
+        let shaping = Shaping {
+            nodes: scenario.nodes.len(),
+            classes,
+            counting: controls.iter().filter(counts).map(|c| c.node).collect(),
+            controls: controls.len(),
+        };
+        let rates = scenario.mac.phy.rates().map(|r| scenario.mac.phy.bit_rate(r)).collect();
+        let measure_from = Time::ZERO + scenario.warmup;
+        let sampled = vec![0; flows.len()];
+        let net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
+        let mut series = Series::default();
+        if options.sample.is_some() {
+            series.goodput_bps = vec![Vec::new(); net.flows.len()];
+            series.cwnd_bytes = vec![Vec::new(); net.flows.len()];
+            series.limit_bps = vec![Vec::new(); net.flows.len()];
+            series.queue_packets = vec![Vec::new(); net.interfaces.len()];
+        }
+        let mut world = World {
+            scenario,
+            options: *options,
+            fair,
+            air,
+            net,
+            controls,
+            actions: Actions::new(),
+            decisions: Vec::new(),
+            allocated: 0,
+            series,
+            sampled,
+            events: 0,
+        };
+        for i in 0..world.controls.len() {
+            world.rearm_control(i);
+        }
+        Ok(world)
+    }
+
+    fn run(mut self) -> Result<RunRecord, EngineError> {
+        let end = Time::ZERO + self.scenario.duration;
+        let interval = self.options.sample.unwrap_or(Span::MAX);
+        let mut next_sample = Time::ZERO + interval;
+        loop {
+            let change = self.fair.changes.get(self.allocated).map_or(Time::NEVER, |c| c.0);
+            let until = change.min(next_sample).min(end);
+            self.run_until(until);
+            if until == change {
+                self.allocate(change);
+            }
+            if until == next_sample || (until == end && self.options.sample.is_some()) {
+                self.sample(until);
+                next_sample = next_sample + interval;
+            }
+            if until == end {
+                break;
+            }
+        }
+        Ok(crate::collect::record(self, end))
+    }
+
+    /// Lets everything before `end` happen. Of events at one instant the radio's come first, by
+    /// station; then the network's, by flow, wire and interface.
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let (radio, (timer, slot)) = (self.air.next_deadline(), self.net.timers.earliest());
+            if radio.min(timer) >= end {
+                return;
+            }
+            self.events += 1;
+            if radio <= timer {
+                self.air.step(&mut self.net);
+            } else {
+                if let Some(control) = self.net.fire(timer, slot) {
+                    self.control_deadline(timer, control);
+                }
+            }
+            let now = radio.min(timer);
+            while let Some(node) = self.net.kicks.pop() {
+                self.air.kick(now, node, &mut self.net);
+            }
+        }
+    }
+
+    fn sample(&mut self, at: Time) {
+        let before = self.series.time_s.last().copied().unwrap_or(0.0);
+        let interval = at.as_secs_f64() - before;
+        if interval <= 0.0 {
+            return;
+        }
+        let s = &mut self.series;
+        s.time_s.push(at.as_secs_f64());
+        for (f, flow) in self.net.flows.iter().enumerate() {
+            let total = flow.meters.delivered;
+            let before = std::mem::replace(&mut self.sampled[f], total);
+            s.goodput_bps[f].push((total - before) as f64 * 8.0 / interval);
+            if let Some(cwnd) = flow.cwnd() {
+                s.cwnd_bytes[f].push(cwnd as f64);
+            }
+            let id = FlowId(f as u32);
+            if let Some(limit) = self.net.classes.iter().find_map(|c| c.limit_of(id)) {
+                s.limit_bps[f].push(limit.0 as f64);
+            }
+        }
+        for (n, interface) in self.net.interfaces.iter().enumerate() {
+            s.queue_packets[n].push(f64::from(interface.length()));
+        }
+    }
+}
+
+fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<Hop> {
+    if scenario.link(from, to).is_some() {
+        return air.link(from, to).map(|link| Hop::Radio { link });
+    }
+    let wire =
+        scenario.wires.iter().position(|w| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to))?;
+    let backwards = scenario.wires[wire].a != from;
+    Some(Hop::Wire { direction: 2 * wire as u32 + u32::from(backwards) })
+}
+
+fn build_air(scenario: &Scenario, seed: u64) -> Air {
+    let names: Vec<String> =
+        scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
+    let rates: Vec<_> =
+        scenario.links.iter().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
+    let mut errors = Vec::new();
+    for link in &scenario.links {
+        match scenario.errors_of(link) {
+            fairmesh_wifi::loss::FrameErrors::None => {}
+            process => errors.push((link.from.0, link.to.0, process)),
+        }
+    }
+    let noise: Vec<NoiseSource> = scenario
+        .interferers
+        .iter()
+        .map(|i| NoiseSource {
+            name: i.name.clone(),
+            heard_by: i.heard_by.iter().map(|&(n, p)| (n.0, p)).collect(),
+            period: i.period,
+            on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
+            jitter: i.jitter,
+            start: Time::ZERO,
+        })
+        .collect();
+    Air::new(Setup {
+        names: &names,
+        mac: &scenario.mac,
+        hearing: &scenario.hearing,
+        rates: &rates,
+        errors,
+        noise: &noise,
+        seed,
+    })
+}

@@ -1,0 +1,64 @@
+//! The exponentially weighted average queue of RED (Floyd & Jacobson 1993 §V).
+
+use fairmesh_units::{Span, Time};
+
+/// Average queue size, in packets or bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Average {
+    pub value: f64,
+    weight: f64,
+    /// Time to send a typical packet: how many samples an idle period stands for.
+    slot: Span,
+    idle: Idle,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Idle {
+    No,
+    /// The last packet has left for service at this time.
+    Emptied(Time),
+    /// The link came back for more and found nothing: the true start of the idle period.
+    Since(Time),
+}
+
+impl Average {
+    pub fn new(weight: f64, slot: Span) -> Self {
+        Average { value: 0.0, weight, slot, idle: Idle::Since(Time::ZERO) }
+    }
+
+    /// Takes one sample of the queue. An empty queue after an idle period stands for as many empty
+    /// samples as typical packets would have fitted into the period.
+    pub fn arrival(&mut self, now: Time, size: f64) {
+        match self.idle {
+            Idle::No => self.sample(size),
+            Idle::Emptied(t) | Idle::Since(t) => {
+                // avg ← (1 − w)^m · avg with m = idle time / slot (Floyd & Jacobson 1993 Fig. 2)
+                let m = now.since(t).as_nanos() as f64 / self.slot.as_nanos().max(1) as f64;
+                self.value *= libm::pow(1.0 - self.weight, m);
+                self.idle = Idle::No;
+            }
+        }
+    }
+
+    pub fn sample(&mut self, size: f64) {
+        self.value += self.weight * (size - self.value);
+    }
+
+    /// The queue was drained without being served: forget what was.
+    pub fn reset(&mut self) {
+        self.value = 0.0;
+        self.idle = Idle::Since(Time::ZERO);
+    }
+
+    /// The queue has just become empty.
+    pub fn emptied(&mut self, now: Time) {
+        self.idle = Idle::Emptied(now);
+    }
+
+    /// An empty queue was asked for a packet.
+    pub fn found_empty(&mut self, now: Time) {
+        if let Idle::Emptied(_) = self.idle {
+            self.idle = Idle::Since(now);
+        }
+    }
+}

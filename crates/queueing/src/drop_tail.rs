@@ -1,0 +1,105 @@
+//! First in, first out, refusing arrivals when full: Linux `pfifo` and `bfifo`, ns-2 `DropTail`.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{Stream, Time};
+
+use crate::{Backlog, DropCause, Item, Queue, Verdict};
+
+/// A buffer's size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// In packets of any size.
+    Packets(u32),
+    /// In bytes of IP packets.
+    Bytes(u64),
+}
+
+impl Limit {
+    /// Whether `item` still fits beside what is `queued` and `held`.
+    #[inline]
+    pub fn admits(self, queued: Backlog, held: Backlog, item: Item) -> bool {
+        match self {
+            Limit::Packets(n) => queued.packets + held.packets < n,
+            Limit::Bytes(n) => queued.bytes + held.bytes + u64::from(item.bytes) <= n,
+        }
+    }
+
+    /// Whether nothing at all fits.
+    pub fn is_zero(self) -> bool {
+        matches!(self, Limit::Packets(0) | Limit::Bytes(0))
+    }
+
+    /// A ring size that seldom has to grow.
+    pub(crate) fn capacity(self) -> usize {
+        match self {
+            Limit::Packets(n) => (n as usize).min(256),
+            Limit::Bytes(n) => ((n / 1000) as usize).min(256),
+        }
+    }
+}
+
+/// A drop-tail queue.
+#[derive(Clone, Debug)]
+pub struct DropTail {
+    ring: VecDeque<Item>,
+    bytes: u64,
+    limit: Limit,
+}
+
+impl DropTail {
+    /// An empty queue.
+    pub fn new(limit: Limit) -> Self {
+        DropTail { ring: VecDeque::with_capacity(limit.capacity()), bytes: 0, limit }
+    }
+
+    /// The buffer's size.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// Changes the buffer's size; what is queued stays.
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Item> {
+        let item = self.ring.pop_front()?;
+        self.bytes -= u64::from(item.bytes);
+        Some(item)
+    }
+
+    /// Appends without asking the limit.
+    #[inline]
+    pub(crate) fn push(&mut self, item: Item) {
+        self.bytes += u64::from(item.bytes);
+        self.ring.push_back(item);
+    }
+}
+
+impl Queue for DropTail {
+    #[inline]
+    fn enqueue(&mut self, _now: Time, item: Item, held: Backlog, _rng: &mut Stream) -> Verdict {
+        if !self.limit.admits(self.backlog(), held, item) {
+            return Verdict::Dropped(DropCause::Full);
+        }
+        self.push(item);
+        Verdict::Queued
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _now: Time) -> Option<Item> {
+        self.pop()
+    }
+
+    #[inline]
+    fn next_ready(&self, now: Time) -> Time {
+        if self.ring.is_empty() { Time::NEVER } else { now }
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.ring.len() as u32, bytes: self.bytes }
+    }
+}

@@ -1,0 +1,64 @@
+//! Classes taking turns, in the order of their numbers.
+
+use super::class::NONE;
+
+/// A round-robin ring that remembers where it stands when members come and go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ring {
+    /// Class numbers and indices, ascending by number.
+    members: Vec<(u32, u32)>,
+    /// Number of the member whose turn it is (the next higher one if it is gone); `None` past the
+    /// right end.
+    turn: Option<u32>,
+}
+
+impl Ring {
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    fn position(&self, id: u32) -> usize {
+        self.members.partition_point(|m| m.0 < id)
+    }
+
+    pub fn insert(&mut self, id: u32, index: u32) {
+        let at = self.position(id);
+        if self.members.get(at).is_none_or(|m| m.0 != id) {
+            self.members.insert(at, (id, index));
+        }
+    }
+
+    pub fn remove(&mut self, id: u32) {
+        let at = self.position(id);
+        if self.members.get(at).is_some_and(|m| m.0 == id) {
+            self.members.remove(at);
+        }
+    }
+
+    /// Index of the class whose turn it is; NONE past the right end.
+    pub fn current(&mut self) -> u32 {
+        let Some(id) = self.turn else { return NONE };
+        match self.members.get(self.position(id)) {
+            Some(&(id, index)) => {
+                self.turn = Some(id);
+                index
+            }
+            None => {
+                self.turn = None;
+                NONE
+            }
+        }
+    }
+
+    /// Passes the turn on; past the right end after the last member.
+    pub fn advance(&mut self) {
+        let Some(id) = self.turn else { return };
+        let at = self.members.partition_point(|m| m.0 <= id);
+        self.turn = self.members.get(at).map(|m| m.0);
+    }
+
+    /// Back to the first member.
+    pub fn rewind(&mut self) {
+        self.turn = self.members.first().map(|m| m.0);
+    }
+}

@@ -1,0 +1,306 @@
+//! Who sends next: activation, mode changes, charging, dequeueing.
+
+use fairmesh_units::Time;
+
+use super::class::{Class, Kind, Mode, NONE};
+use super::ring::Ring;
+use super::{LEVELS, PRIOS};
+use crate::{Item, Queue};
+
+/// A debt larger than this many seconds of refilling is forgiven (`mbuffer` in the kernel).
+const MAX_DEBT_SECONDS: u64 = 60;
+
+/// The scheduler's state beside the classes themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schedule {
+    /// By level and priority: classes that can send from their own tokens and have, or lend to a
+    /// class that has, something to send.
+    rows: [[Ring; PRIOS]; LEVELS],
+    /// Priorities (bits) with members, by level.
+    row_mask: [u8; LEVELS],
+    /// By level: classes that cannot send on their own, with the time to look again, soonest last.
+    waiting: [Vec<(Time, u32)>; LEVELS],
+}
+
+/// Yields the priorities in a mask, first ones first.
+fn prios(mut mask: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let prio = mask.trailing_zeros();
+        mask &= mask - 1;
+        Some(prio as usize)
+    })
+}
+
+impl Schedule {
+    /// A leaf has got its first packet.
+    pub fn activate(&mut self, classes: &mut [Class], index: u32) {
+        let class = &mut classes[index as usize];
+        class.activity = 1 << class.prio;
+        self.join(classes, index);
+    }
+
+    /// A leaf has lost its last packet.
+    pub fn deactivate(&mut self, classes: &mut [Class], index: u32) {
+        if classes[index as usize].activity != 0 {
+            self.leave(classes, index);
+            classes[index as usize].activity = 0;
+        }
+    }
+
+    /// Enters an active class into the rings in which its mode lets it send: its level's row, or
+    /// its parent's ring and, where that ring was empty, the parent in turn.
+    fn join(&mut self, classes: &mut [Class], index: u32) {
+        let mut at = index;
+        let mut mask = classes[at as usize].activity;
+        loop {
+            let Class { id, parent, level, mode, .. } = classes[at as usize];
+            if mask == 0 {
+                return;
+            }
+            match mode {
+                Mode::CanSend => {
+                    for prio in prios(mask) {
+                        self.rows[level as usize][prio].insert(id.0, at);
+                    }
+                    self.row_mask[level as usize] |= mask;
+                    return;
+                }
+                Mode::MayBorrow if parent != NONE => {
+                    let above = &mut classes[parent as usize];
+                    let mut new = 0;
+                    for prio in prios(mask) {
+                        let ring = above.ring(prio);
+                        if ring.is_empty() {
+                            new |= 1 << prio;
+                        }
+                        ring.insert(id.0, at);
+                    }
+                    above.activity |= new;
+                    mask = new;
+                    at = parent;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// The reverse of `join`, to be called with the mode still unchanged.
+    fn leave(&mut self, classes: &mut [Class], index: u32) {
+        let mut at = index;
+        let mut mask = classes[at as usize].activity;
+        loop {
+            let Class { id, parent, level, mode, .. } = classes[at as usize];
+            if mask == 0 {
+                return;
+            }
+            match mode {
+                Mode::CanSend => {
+                    for prio in prios(mask) {
+                        let ring = &mut self.rows[level as usize][prio];
+                        ring.remove(id.0);
+                        if ring.is_empty() {
+                            self.row_mask[level as usize] &= !(1 << prio);
+                        }
+                    }
+                    return;
+                }
+                Mode::MayBorrow if parent != NONE => {
+                    let above = &mut classes[parent as usize];
+                    let mut gone = 0;
+                    for prio in prios(mask) {
+                        let ring = above.ring(prio);
+                        ring.remove(id.0);
+                        if ring.is_empty() {
+                            gone |= 1 << prio;
+                        }
+                    }
+                    // The parent leaves its own rings before it forgets these priorities.
+                    mask = gone;
+                    at = parent;
+                    above.activity &= !gone;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Gives a class the mode that its buckets ask for and has it woken when that may improve.
+    pub fn reconsider(&mut self, classes: &mut [Class], now: Time, index: u32) {
+        let class = &classes[index as usize];
+        let (mode, wake) = class.judge(now);
+        if mode == class.mode && class.wake > now && class.wake <= wake {
+            // It will look again in time; moving the entry at every packet would be waste.
+            return;
+        }
+        self.set_wake(classes, index, wake);
+        let class = &mut classes[index as usize];
+        if mode == class.mode {
+            return;
+        }
+        if mode == Mode::CannotSend {
+            class.counters.overlimits += 1;
+        }
+        if class.activity == 0 {
+            class.mode = mode;
+            return;
+        }
+        self.leave(classes, index);
+        classes[index as usize].mode = mode;
+        self.join(classes, index);
+    }
+
+    fn set_wake(&mut self, classes: &mut [Class], index: u32, wake: Time) {
+        let class = &mut classes[index as usize];
+        if class.wake == wake {
+            return;
+        }
+        let waiting = &mut self.waiting[class.level as usize];
+        let key = |e: &(Time, u32)| (std::cmp::Reverse(e.0), e.1);
+        if class.wake != Time::NEVER
+            && let Ok(at) = waiting.binary_search_by_key(&key(&(class.wake, index)), key)
+        {
+            waiting.remove(at);
+        }
+        class.wake = wake;
+        if wake != Time::NEVER {
+            let entry = (wake, index);
+            let at = waiting.partition_point(|e| key(e) < key(&entry));
+            waiting.insert(at, entry);
+        }
+    }
+
+    /// Takes a class out of every ring and list.
+    pub fn forget(&mut self, classes: &mut [Class], index: u32) {
+        self.deactivate(classes, index);
+        self.set_wake(classes, index, Time::NEVER);
+    }
+
+    pub fn dequeue(&mut self, classes: &mut [Class], now: Time) -> Option<Item> {
+        for level in 0..LEVELS {
+            while let Some(&(wake, index)) = self.waiting[level].last()
+                && wake <= now
+            {
+                self.reconsider(classes, now, index);
+            }
+            if let Some(prio) = prios(self.row_mask[level]).next() {
+                return Some(self.send(classes, now, level, prio));
+            }
+        }
+        None
+    }
+
+    /// Sends the packet whose turn it is in a row that has members.
+    fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> Item {
+        let index = self.turn(classes, level, prio);
+        let class = &mut classes[index as usize];
+        let parent = class.parent;
+        let Kind::Leaf(leaf) = &mut class.kind else { unreachable!("turns end at leaves") };
+        let item = leaf.queue.dequeue(now).expect("an active leaf has a packet and never waits");
+        leaf.deficit[level] -= i64::from(item.bytes);
+        let next = leaf.deficit[level] < 0;
+        if next {
+            leaf.deficit[level] += i64::from(leaf.quantum);
+        }
+        let empty = leaf.queue.backlog().packets == 0;
+        class.counters.bytes += u64::from(item.bytes);
+        class.counters.packets += 1;
+        if next {
+            self.ring(classes, if level == 0 { NONE } else { parent }, level, prio).advance();
+        }
+        if empty {
+            self.deactivate(classes, index);
+        }
+        self.charge(classes, now, index, level, item.bytes);
+        item
+    }
+
+    /// Follows the rings' turns down from a row to a leaf.
+    fn turn(&mut self, classes: &mut [Class], level: usize, prio: usize) -> u32 {
+        let mut path = [NONE; LEVELS + 1];
+        let mut depth = 0;
+        loop {
+            let ring = self.ring(classes, path[depth], level, prio);
+            let index = ring.current();
+            if index == NONE {
+                // A round has ended: start the next, and above it is another class's turn.
+                ring.rewind();
+                if depth > 0 {
+                    depth -= 1;
+                    self.ring(classes, path[depth], level, prio).advance();
+                }
+            } else if classes[index as usize].is_inner() {
+                depth += 1;
+                path[depth] = index;
+            } else {
+                return index;
+            }
+        }
+    }
+
+    /// A class's ring of children, or a level's row.
+    fn ring<'a>(
+        &'a mut self,
+        classes: &'a mut [Class],
+        owner: u32,
+        level: usize,
+        prio: usize,
+    ) -> &'a mut Ring {
+        if owner == NONE { &mut self.rows[level][prio] } else { classes[owner as usize].ring(prio) }
+    }
+
+    /// Charges a packet sent from the tokens of the ancestor at `level`: every class on the way up
+    /// pays from its ceiling, the lender and those above it from their rate too.
+    fn charge(&mut self, classes: &mut [Class], now: Time, leaf: u32, level: usize, bytes: u32) {
+        let mut at = leaf;
+        while at != NONE {
+            let class = &mut classes[at as usize];
+            let own = class.level as usize;
+            if own >= level {
+                if own == level {
+                    class.counters.lends += 1;
+                }
+                class.rate.take(now, bytes);
+                class.rate.forgive(MAX_DEBT_SECONDS);
+            } else {
+                class.counters.borrows += 1;
+            }
+            class.ceil.take(now, bytes);
+            class.ceil.forgive(MAX_DEBT_SECONDS);
+            if at != leaf {
+                class.counters.bytes += u64::from(bytes);
+                class.counters.packets += 1;
+            }
+            let parent = class.parent;
+            self.reconsider(classes, now, at);
+            at = parent;
+        }
+    }
+
+    /// When the first packet can leave.
+    pub fn next_ready(&self, classes: &[Class], now: Time) -> Time {
+        if self.row_mask.iter().any(|&m| m != 0) {
+            return now;
+        }
+        classes
+            .iter()
+            .filter(|c| c.activity != 0 && !c.is_inner())
+            .map(|leaf| {
+                // The cheapest lender on the way up, once every ceiling below it allows.
+                let (mut best, mut allowed) = (Time::NEVER, now);
+                let mut class = leaf;
+                loop {
+                    allowed = allowed.max(class.ceil.ready_at(now, 0));
+                    best = best.min(allowed.max(class.rate.ready_at(now, 0)));
+                    if class.parent == NONE {
+                        return best;
+                    }
+                    class = &classes[class.parent as usize];
+                }
+            })
+            .min()
+            .unwrap_or(Time::NEVER)
+    }
+}

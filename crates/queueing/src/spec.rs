@@ -1,0 +1,174 @@
+//! Disciplines as plain data, checked before they are built.
+
+use fairmesh_units::{BitRate, Bytes};
+
+use crate::{
+    ClassId, Discipline, DropTail, Fair, FairSpec, Fred, FredSpec, Htb, HtbSpec, Limit, MAX_BURST,
+    Red, RedSpec, Shaper, ShaperSpec,
+};
+
+/// A description of a discipline.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DisciplineSpec {
+    /// First in, first out.
+    DropTail(Limit),
+    /// Deficit round robin over per-flow buffers.
+    Fair(FairSpec),
+    /// Random early detection.
+    Red(RedSpec),
+    /// Flow random early drop.
+    Fred(FredSpec),
+    /// A token bucket in front of another discipline.
+    Shaper(ShaperSpec),
+    /// Hierarchical token buckets.
+    Htb(HtbSpec),
+}
+
+/// Why a description was refused.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A buffer, quantum, number of buckets or packet time of zero.
+    #[error("{what} must not be zero")]
+    Zero {
+        /// Which field.
+        what: &'static str,
+    },
+    /// Thresholds not in the order 0 < min < max.
+    #[error("thresholds must satisfy 0 < min < max, but min is {min} and max is {max}")]
+    Thresholds {
+        /// Lower threshold.
+        min: f64,
+        /// Upper threshold.
+        max: f64,
+    },
+    /// A probability or weight outside (0, 1].
+    #[error("{what} must lie in (0, 1], but is {value}")]
+    Fraction {
+        /// Which field.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A burst that no bucket holds.
+    #[error("burst of {0} exceeds the largest possible, {MAX_BURST}")]
+    Burst(Bytes),
+    /// Two classes with one number.
+    #[error("class {0} exists already")]
+    DuplicateClass(ClassId),
+    /// A class that does not exist.
+    #[error("class {0} does not exist")]
+    UnknownClass(ClassId),
+    /// A parent that has a queue of its own.
+    #[error("class {0} has a queue, so it cannot have child classes")]
+    LeafParent(ClassId),
+    /// Flows sent to a class that has no queue.
+    #[error("class {0} has no queue, so flows cannot be sent to it")]
+    InnerTarget(ClassId),
+    /// A ceiling below the guaranteed rate.
+    #[error("class {class}: ceil {ceil} is below rate {rate}")]
+    CeilBelowRate {
+        /// The class.
+        class: ClassId,
+        /// Its rate.
+        rate: BitRate,
+        /// Its ceiling.
+        ceil: BitRate,
+    },
+    /// A priority above 7.
+    #[error("class {class}: priority {prio} is not one of 0 to 7")]
+    Priority {
+        /// The class.
+        class: ClassId,
+        /// Its priority.
+        prio: u8,
+    },
+    /// More than seven inner classes above one another.
+    #[error("class {0} is nested too deeply")]
+    TooDeep(ClassId),
+    /// A leaf that holds packets back by itself.
+    #[error("class {0}: a leaf must always be ready to send (drop-tail, fair, RED or FRED)")]
+    LeafHoldsBack(ClassId),
+}
+
+pub(crate) fn nonzero(value: u64, what: &'static str) -> Result<(), SpecError> {
+    if value == 0 { Err(SpecError::Zero { what }) } else { Ok(()) }
+}
+
+pub(crate) fn burst(burst: Bytes) -> Result<(), SpecError> {
+    nonzero(burst.0, "burst")?;
+    if burst > MAX_BURST { Err(SpecError::Burst(burst)) } else { Ok(()) }
+}
+
+fn limit(limit: Limit) -> Result<(), SpecError> {
+    if limit.is_zero() { Err(SpecError::Zero { what: "buffer" }) } else { Ok(()) }
+}
+
+fn thresholds(min: f64, max: f64) -> Result<(), SpecError> {
+    // Written so that NaN fails too.
+    if min > 0.0 && min < max && max.is_finite() {
+        Ok(())
+    } else {
+        Err(SpecError::Thresholds { min, max })
+    }
+}
+
+fn fraction(value: f64, what: &'static str) -> Result<(), SpecError> {
+    if value > 0.0 && value <= 1.0 { Ok(()) } else { Err(SpecError::Fraction { what, value }) }
+}
+
+impl DisciplineSpec {
+    /// A drop-tail queue of this many packets.
+    pub fn drop_tail(packets: u32) -> Self {
+        DisciplineSpec::DropTail(Limit::Packets(packets))
+    }
+
+    /// A token bucket in front of `inner`.
+    pub fn shaped(rate: BitRate, burst: Bytes, inner: DisciplineSpec) -> Self {
+        DisciplineSpec::Shaper(ShaperSpec { rate, burst, inner: Box::new(inner) })
+    }
+
+    /// Builds the discipline, empty and with full buckets.
+    ///
+    /// # Errors
+    /// The first field found to be invalid.
+    pub fn build(&self) -> Result<Discipline, SpecError> {
+        Ok(match self {
+            DisciplineSpec::DropTail(l) => {
+                limit(*l)?;
+                Discipline::DropTail(DropTail::new(*l))
+            }
+            DisciplineSpec::Fair(s) => {
+                limit(s.per_flow)?;
+                nonzero(u64::from(s.total.unwrap_or(1)), "total")?;
+                nonzero(u64::from(s.quantum), "quantum")?;
+                nonzero(u64::from(s.buckets), "buckets")?;
+                Discipline::Fair(Fair::new(s.clone()))
+            }
+            DisciplineSpec::Red(s) => {
+                limit(s.limit)?;
+                thresholds(s.min, s.max)?;
+                fraction(s.max_p, "max_p")?;
+                fraction(s.weight, "weight")?;
+                nonzero(s.packet_time.as_nanos(), "packet time")?;
+                Discipline::Red(Box::new(Red::new(s.clone())))
+            }
+            DisciplineSpec::Fred(s) => {
+                nonzero(u64::from(s.limit), "buffer")?;
+                thresholds(s.min, s.max)?;
+                fraction(s.max_p, "max_p")?;
+                fraction(s.weight, "weight")?;
+                nonzero(u64::from(s.max_q), "max_q")?;
+                nonzero(u64::from(s.buckets), "buckets")?;
+                nonzero(s.packet_time.as_nanos(), "packet time")?;
+                Discipline::Fred(Box::new(Fred::new(s.clone())))
+            }
+            DisciplineSpec::Shaper(s) => {
+                nonzero(s.rate.0, "rate")?;
+                burst(s.burst)?;
+                Discipline::Shaper(Shaper::new(s.rate, s.burst, s.inner.build()?))
+            }
+            DisciplineSpec::Htb(s) => Discipline::Htb(Box::new(Htb::new(s)?)),
+        })
+    }
+}

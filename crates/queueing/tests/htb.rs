@@ -1,0 +1,388 @@
+//! The class tree: guarantees, borrowing, ceilings, priorities, changes while running.
+
+mod common;
+
+use common::{Sent, at_ms, item, put, rate, saturate, stream, within};
+use fairmesh_queueing::*;
+use fairmesh_units::{BitRate, Bytes, Span, Time};
+use proptest::prelude::*;
+
+const T0: Time = Time::ZERO;
+const FAST: BitRate = BitRate(1_000_000_000);
+
+fn between(rate: u64, ceil: u64) -> ClassRates {
+    ClassRates::between(BitRate(rate), BitRate(ceil))
+}
+fn leaf(id: u32, parent: u32, rate: u64, ceil: u64) -> ClassSpec {
+    let parent = (parent > 0).then_some(ClassId(parent));
+    ClassSpec::leaf(id, parent, between(rate, ceil), DisciplineSpec::drop_tail(50))
+}
+fn inner(id: u32, parent: u32, rate: u64, ceil: u64) -> ClassSpec {
+    ClassSpec::inner(id, (parent > 0).then_some(ClassId(parent)), between(rate, ceil))
+}
+/// A tree in which flow `n` goes to class `n`.
+fn tree(classes: Vec<ClassSpec>) -> Htb {
+    let leaves = classes.iter().filter(|c| c.leaf.is_some());
+    let flows = leaves.map(|c| (c.id.0, c.id)).collect();
+    Htb::new(&HtbSpec { classes, flows, ..HtbSpec::default() }).unwrap()
+}
+/// Rates of the classes' flows in kbit/s, after the first second.
+fn kbits(sent: &[Sent], until: u64, flows: &[u32]) -> Vec<f64> {
+    let (from, until) = (at_ms(1000), at_ms(until));
+    flows.iter().map(|f| rate(sent, from, until, |s| s.item.flow == *f) / 1e3).collect()
+}
+fn close(got: &[f64], want: &[f64], tolerance: f64) {
+    let near = |(g, w): (&f64, &f64)| (g - w).abs() <= tolerance * w.max(1.0);
+    assert!(got.iter().zip(want).all(near), "got {got:?}, want {want:?}");
+}
+
+#[test]
+fn each_class_gets_its_rate_and_the_rest_goes_by_quantum() {
+    // 1 Mbit/s: 100 + 200 + 300 guaranteed, 400 left, shared 1 : 2 : 1.
+    let quantum = |c: ClassSpec, quantum| ClassSpec { quantum: Some(quantum), ..c };
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        quantum(leaf(10, 1, 100_000, 1_000_000), 1500),
+        quantum(leaf(11, 1, 200_000, 1_000_000), 3000),
+        quantum(leaf(12, 1, 300_000, 1_000_000), 1500),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(21_000), FAST, &[(10, 1500), (11, 1500), (12, 1500)]);
+    close(&kbits(&sent, 21_000, &[10, 11, 12]), &[200.0, 400.0, 400.0], 0.02);
+}
+
+#[test]
+fn quantum_follows_the_rate_unless_given() {
+    // Both borrow from a root of 900; quanta 100k/8/10 = 1250 and 200k/8/10 = 2500.
+    let mut q = tree(vec![
+        inner(1, 0, 900_000, 900_000),
+        leaf(10, 1, 100_000, 900_000),
+        leaf(11, 1, 200_000, 900_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(21_000), FAST, &[(10, 500), (11, 500)]);
+    close(&kbits(&sent, 21_000, &[10, 11]), &[300.0, 600.0], 0.02);
+}
+
+#[test]
+fn what_one_class_leaves_another_may_borrow() {
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        leaf(10, 1, 500_000, 1_000_000),
+        leaf(11, 1, 500_000, 700_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(11_000), FAST, &[(10, 1000)]);
+    close(&kbits(&sent, 11_000, &[10]), &[1000.0], 0.01);
+    let c = q.counters(ClassId(10)).unwrap();
+    assert!(c.borrows > 0 && c.lends > 0);
+    assert_eq!(c.borrows + c.lends, c.packets);
+    let lent = q.counters(ClassId(1)).unwrap();
+    assert_eq!((lent.lends, lent.packets), (c.borrows, c.packets));
+    // The other is held at its ceiling, though the root has more to lend.
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        leaf(10, 1, 500_000, 1_000_000),
+        leaf(11, 1, 500_000, 700_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(11_000), FAST, &[(11, 1000)]);
+    close(&kbits(&sent, 11_000, &[11]), &[700.0], 0.01);
+    assert!(q.counters(ClassId(11)).unwrap().overlimits > 0);
+}
+
+#[test]
+fn a_lower_prio_number_borrows_first() {
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        leaf(10, 1, 100_000, 600_000),
+        ClassSpec { prio: 1, ..leaf(11, 1, 100_000, 1_000_000) },
+        ClassSpec { prio: 2, ..leaf(12, 1, 100_000, 1_000_000) },
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(21_000), FAST, &[(10, 1000), (11, 1000), (12, 1000)]);
+    close(&kbits(&sent, 21_000, &[10, 11, 12]), &[600.0, 300.0, 100.0], 0.02);
+}
+
+#[test]
+fn the_nearest_ancestor_lends_first() {
+    // Class 30 goes first wherever both borrow from the root, yet the 400 of class 2 are for its
+    // own children alone.
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        inner(2, 1, 400_000, 1_000_000),
+        leaf(20, 2, 100_000, 1_000_000),
+        ClassSpec { prio: 1, ..leaf(21, 2, 100_000, 1_000_000) },
+        leaf(30, 1, 100_000, 1_000_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(21_000), FAST, &[(21, 1000), (30, 1000)]);
+    close(&kbits(&sent, 21_000, &[21, 30]), &[400.0, 600.0], 0.02);
+}
+
+#[test]
+fn a_parents_ceiling_binds_its_children_together() {
+    let mut q = tree(vec![
+        inner(1, 0, 1_000_000, 1_000_000),
+        inner(2, 1, 200_000, 300_000),
+        leaf(20, 2, 100_000, 1_000_000),
+        leaf(21, 2, 100_000, 1_000_000),
+        leaf(30, 1, 100_000, 1_000_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(21_000), FAST, &[(20, 1000), (21, 1000), (30, 1000)]);
+    close(&kbits(&sent, 21_000, &[20, 21, 30]), &[150.0, 150.0, 700.0], 0.02);
+}
+
+#[test]
+fn guarantees_hold_even_where_the_parent_has_promised_too_much() {
+    // As in the kernel, a class within its own rate never asks its parent.
+    let mut q = tree(vec![
+        inner(1, 0, 300_000, 300_000),
+        leaf(10, 1, 300_000, 300_000),
+        leaf(11, 1, 300_000, 300_000),
+    ]);
+    let sent = saturate(&mut q, T0, at_ms(11_000), FAST, &[(10, 1000), (11, 1000)]);
+    close(&kbits(&sent, 11_000, &[10, 11]), &[300.0, 300.0], 0.01);
+}
+
+#[test]
+fn a_slow_link_is_shared_in_turns() {
+    // All within their rates: deficit round robin by quantum at level 0.
+    let quantum = |c: ClassSpec, quantum| ClassSpec { quantum: Some(quantum), ..c };
+    let mut q = tree(vec![
+        quantum(leaf(10, 0, 10_000_000, 10_000_000), 1000),
+        quantum(leaf(11, 0, 10_000_000, 10_000_000), 3000),
+    ]);
+    let flows = [(10, 500), (11, 1000)];
+    let sent = saturate(&mut q, T0, at_ms(11_000), BitRate(1_000_000), &flows);
+    close(&kbits(&sent, 11_000, &[10, 11]), &[250.0, 750.0], 0.01);
+}
+
+#[test]
+fn rates_change_in_place_and_nothing_is_lost() {
+    let mut q = tree(vec![leaf(10, 0, 100_000, 100_000)]);
+    let id = ClassId(10);
+    for n in 0..40 {
+        put(&mut q, T0, item(n, 1000, 10));
+    }
+    let mut handles = Vec::new();
+    let mut leave_until = |q: &mut Htb, from, until| {
+        let before = handles.len();
+        let mut now = from;
+        while q.next_ready(now) < until {
+            now = q.next_ready(now);
+            handles.push(q.dequeue(now).unwrap().handle);
+        }
+        handles.len() - before
+    };
+    // 12.5 packets per second, and a burst of 1600 bytes plus one packet.
+    assert_eq!(leave_until(&mut q, T0, at_ms(1000)), 15);
+    q.set_rates(at_ms(1000), id, ClassRates::fixed(BitRate(8_000))).unwrap();
+    assert_eq!(leave_until(&mut q, at_ms(1000), at_ms(3000)), 2);
+    q.set_rates(at_ms(3000), id, ClassRates::fixed(BitRate(800_000))).unwrap();
+    assert!(q.next_ready(at_ms(3000)) < at_ms(3010), "a raise is felt at once");
+    leave_until(&mut q, at_ms(3000), at_ms(5000));
+    assert_eq!(handles, (0..40).collect::<Vec<_>>());
+    let c = q.counters(id).unwrap();
+    assert_eq!((c.packets, c.bytes, c.drops), (40, 40_000, 0));
+    assert!(q.set_rates(T0, ClassId(9), between(1, 1)).is_err());
+    assert!(q.set_rates(T0, id, between(2, 1)).is_err());
+    assert_eq!(q.rates(id), Some(ClassRates::fixed(BitRate(800_000))));
+}
+
+#[test]
+fn classes_come_and_go() {
+    let mut q = tree(vec![inner(1, 0, 1_000_000, 1_000_000), leaf(10, 1, 100_000, 1_000_000)]);
+    q.add_class(&leaf(11, 1, 100_000, 1_000_000)).unwrap();
+    q.assign(11, ClassId(11)).unwrap();
+    for n in 0..6 {
+        put(&mut q, T0, item(n, 1000, 10 + n % 2));
+    }
+    assert_eq!(q.remove_class(ClassId(1)), Err(HtbError::HasChildren(ClassId(1))));
+    let waiting = q.remove_class(ClassId(11)).unwrap();
+    assert_eq!(waiting.iter().map(|it| it.handle).collect::<Vec<_>>(), [1, 3, 5]);
+    assert_eq!(q.backlog(), Backlog { packets: 3, bytes: 3000 });
+    assert_eq!(q.counters(ClassId(11)), None);
+    // Its flow now passes directly; another class may take the number.
+    put(&mut q, T0, item(7, 1000, 11));
+    assert_eq!(q.dequeue(T0).unwrap().handle, 7);
+    q.add_class(&leaf(11, 0, 100_000, 1_000_000)).unwrap();
+    q.assign(11, ClassId(11)).unwrap();
+    q.unassign(10);
+    q.set_default(Some(ClassId(11))).unwrap();
+    put(&mut q, T0, item(8, 1000, 10));
+    assert_eq!(q.counters(ClassId(11)).unwrap().backlog.packets, 1);
+    let mut ids: Vec<u32> = q.class_ids().map(|c| c.0).collect();
+    ids.sort();
+    assert_eq!(ids, [1, 10, 11]);
+}
+
+#[test]
+fn drops_are_counted_where_they_happen() {
+    let small = DisciplineSpec::drop_tail(2);
+    let mut q = tree(vec![ClassSpec { leaf: Some(small), ..leaf(10, 0, 1000, 1000) }]);
+    for n in 0..5 {
+        q.enqueue(T0, item(n, 1000, 10), Backlog::NONE, &mut stream());
+    }
+    let c = q.counters(ClassId(10)).unwrap();
+    assert_eq!((c.drops, c.backlog), (3, Backlog { packets: 2, bytes: 2000 }));
+}
+
+#[test]
+fn bad_trees_are_refused() {
+    let refused =
+        |classes: Vec<ClassSpec>| Htb::new(&HtbSpec { classes, ..HtbSpec::default() }).unwrap_err();
+    let id = ClassId(10);
+    let ok = leaf(10, 0, 1, 1);
+    assert_eq!(refused(vec![ok.clone(), ok.clone()]), SpecError::DuplicateClass(id));
+    assert_eq!(refused(vec![leaf(10, 7, 1, 1)]), SpecError::UnknownClass(ClassId(7)));
+    assert_eq!(refused(vec![ok.clone(), leaf(11, 10, 1, 1)]), SpecError::LeafParent(id));
+    assert_eq!(
+        refused(vec![leaf(10, 0, 2, 1)]).to_string(),
+        "class 1:a: ceil 1 bit/s is below rate 2 bit/s"
+    );
+    assert_eq!(
+        refused(vec![ClassSpec { prio: 8, ..ok.clone() }]),
+        SpecError::Priority { class: id, prio: 8 }
+    );
+    let shaper = DisciplineSpec::shaped(BitRate(1), Bytes(1500), DisciplineSpec::drop_tail(1));
+    assert_eq!(
+        refused(vec![ClassSpec { leaf: Some(shaper), ..ok.clone() }]),
+        SpecError::LeafHoldsBack(id)
+    );
+    let deep: Vec<_> = (1..=8).map(|n| inner(n, n - 1, 1, 1)).collect();
+    assert_eq!(refused(deep), SpecError::TooDeep(ClassId(8)));
+    let to_inner = HtbSpec {
+        classes: vec![inner(1, 0, 1, 1)],
+        default: Some(ClassId(1)),
+        ..HtbSpec::default()
+    };
+    assert_eq!(Htb::new(&to_inner).unwrap_err(), SpecError::InnerTarget(ClassId(1)));
+}
+
+/// Two levels below the root, rates that fit into their parents.
+#[derive(Clone, Debug)]
+struct Shape {
+    /// Per group: share of the root in percent, and its leaves: share of the group in percent,
+    /// ceiling as a multiple of the rate, priority, quantum.
+    groups: Vec<(u64, Vec<(u64, u64, u8, u32)>)>,
+}
+
+const ROOT: u64 = 2_000_000;
+
+impl Shape {
+    fn classes(&self) -> Vec<ClassSpec> {
+        let mut classes = vec![inner(1, 0, ROOT, ROOT)];
+        for (g, (share, leaves)) in self.groups.iter().enumerate() {
+            let (group, rate) = (2 + g as u32, ROOT * share / 100);
+            classes.push(inner(group, 1, rate, ROOT * 3 / 4));
+            for (l, &(share, ceil, prio, quantum)) in leaves.iter().enumerate() {
+                let rate = rate * share / 100;
+                classes.push(ClassSpec {
+                    prio,
+                    quantum: Some(quantum),
+                    ..leaf(group * 10 + l as u32, group, rate, rate * ceil)
+                });
+            }
+        }
+        classes
+    }
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let leaf = (5u64..33, 1u64..8, 0u8..3, 1000u32..6000);
+    let group = (10u64..34, prop::collection::vec(leaf, 1..4));
+    prop::collection::vec(group, 1..4).prop_map(|groups| Shape { groups })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn ceilings_hold_and_guarantees_are_met(shape in shapes(), bytes in 200u32..1500) {
+        let classes = shape.classes();
+        let mut q = tree(classes.clone());
+        let leaves: Vec<&ClassSpec> = classes.iter().filter(|c| c.leaf.is_some()).collect();
+        let flows: Vec<(u32, u32)> = leaves.iter().map(|c| (c.id.0, bytes)).collect();
+        let until = at_ms(4000);
+        let sent = saturate(&mut q, T0, until, FAST, &flows);
+
+        // No leaf exceeds ceil × t + cburst + one packet over any interval. Of an inner class the
+        // same holds but for what its children may send from their own full buckets at once.
+        for class in &classes {
+            let group = class.id.0;
+            let below = |id: u32| group == 1 || id == group || id / 10 == group;
+            let part: Vec<Sent> = sent.iter().filter(|s| below(s.item.flow)).copied().collect();
+            let children = classes.iter().filter(|c| c.id.0 != group && below(c.id.0));
+            let bursts: u64 = children.map(|c| c.rates.burst.0 + u64::from(bytes)).sum();
+            let burst = class.rates.cburst.0 + u64::from(bytes) + bursts;
+            prop_assert_eq!(within(&part, class.rates.ceil, burst), Ok(()), "{:?}", class);
+        }
+        // Every leaf gets its rate, less a few packets.
+        for class in &leaves {
+            let got: u64 = sent
+                .iter()
+                .filter(|s| s.item.flow == class.id.0)
+                .map(|s| u64::from(s.item.bytes))
+                .sum();
+            let promised = class.rates.rate.0 * 4 / 8;
+            prop_assert!(got + 3000 >= promised, "{:?}: {} of {}", class.id, got, promised);
+        }
+        // Work-conserving up to the ceilings: the root is used as far as its children may go.
+        let group_cap = |g: u32| -> u64 {
+            let all: u64 =
+                leaves.iter().filter(|c| c.id.0 / 10 == g).map(|c| c.rates.ceil.0).sum();
+            all.min(ROOT * 3 / 4)
+        };
+        let cap: u64 = (0..shape.groups.len()).map(|g| group_cap(2 + g as u32)).sum();
+        let total: u64 = sent.iter().map(|s| u64::from(s.item.bytes)).sum();
+        let possible = cap.min(ROOT) * 4 / 8;
+        prop_assert!(total + 20_000 >= possible, "{total} of {possible}");
+    }
+
+    /// Changes at random moments lose nothing and leave no class behind that never sends.
+    #[test]
+    fn survives_changes_while_running(
+        shape in shapes(),
+        steps in prop::collection::vec((0u32..9, 0u32..12, 1u64..3_000_000, 0u64..5_000), 1..150),
+    ) {
+        let classes = shape.classes();
+        let mut q = tree(classes.clone());
+        let leaves: Vec<ClassSpec> =
+            classes.iter().filter(|c| c.leaf.is_some()).cloned().collect();
+        let (mut now, mut inside, mut handle) = (T0, 0i64, 0);
+        for (what, which, rate, wait) in steps {
+            now += Span::from_micros(wait);
+            let class = &leaves[which as usize % leaves.len()];
+            match what {
+                0 => {
+                    let rates = between(rate, rate * 2);
+                    prop_assert_eq!(q.set_rates(now, class.id, rates).is_ok(), q.rates(class.id).is_some());
+                }
+                1 => {
+                    q.set_rates(now, ClassId(1), between(rate, rate)).unwrap();
+                }
+                2 => {
+                    if let Ok(out) = q.remove_class(class.id) {
+                        inside -= out.len() as i64;
+                    }
+                }
+                3 => {
+                    if q.add_class(class).is_ok() {
+                        q.assign(class.id.0, class.id).unwrap();
+                    }
+                }
+                4 | 5 => inside -= i64::from(q.dequeue(now).is_some()),
+                _ => {
+                    handle += 1;
+                    let it = item(handle, 40 + which * 120, class.id.0);
+                    let v = q.enqueue(now, it, Backlog::NONE, &mut stream());
+                    inside += i64::from(v == Verdict::Queued);
+                }
+            }
+            prop_assert_eq!(i64::from(q.backlog().packets), inside);
+        }
+        while inside > 0 {
+            let ready = q.next_ready(now);
+            prop_assert!(ready >= now && ready != Time::NEVER);
+            now = ready;
+            prop_assert!(q.dequeue(now).is_some(), "ready but nothing comes");
+            inside -= 1;
+        }
+        prop_assert_eq!(q.next_ready(now), Time::NEVER);
+    }
+}

@@ -1,0 +1,272 @@
+//! `[traffic]` and `[[flow]]`: who sends what, on which path.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairmesh_units::{NodeId, Span};
+
+use super::nodes::Nodes;
+use super::{MAX_FLOWS, Result, fail};
+use crate::draft::{Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft};
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::name::Name;
+use crate::routing::{Graph, Router};
+use crate::scenario::{Flow, NodeKind, Transport, Wire};
+
+/// As in the ns-3 reference runs: flows start one by one within the first second.
+const USUAL_JITTER: Span = Span::from_secs(1);
+
+/// A flow and the keys that its ends came from.
+struct Entry {
+    draft: FlowDraft,
+    key: KeyPath,
+    from_key: KeyPath,
+    to_key: KeyPath,
+}
+
+pub(super) fn build(
+    draft: &Draft,
+    nodes: &Nodes,
+    graph: &Graph,
+    wires: &[Wire],
+    duration: Span,
+) -> Result<Vec<Flow>> {
+    let wired = wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]).collect();
+    let mut entries = shorthand(draft, nodes)?;
+    for (i, flow) in draft.flow.iter().enumerate() {
+        let key = KeyPath::from("flow").index(i);
+        let (from_key, to_key) = (key.clone().key("from"), key.clone().key("to"));
+        entries.push(Entry { draft: flow.clone(), key, from_key, to_key });
+    }
+    if entries.is_empty() {
+        return fail("flow".into(), Problem::Nothing { what: "flow" });
+    }
+    if entries.len() > MAX_FLOWS {
+        let expected = format!("at most {MAX_FLOWS}");
+        return fail("flow".into(), Problem::range(format!("{} flows", entries.len()), expected));
+    }
+    let names = names(&entries)?;
+    let mut ends = Vec::with_capacity(entries.len());
+    let mut uses: BTreeMap<NodeId, u32> = BTreeMap::new();
+    for e in &entries {
+        let from = nodes.find(&e.draft.from, e.from_key.clone())?;
+        let to = nodes.find(&e.draft.to, e.to_key.clone())?;
+        if from == to {
+            return fail(e.to_key.clone(), Problem::SameEnds(e.draft.to.to_string()));
+        }
+        *uses.entry(from).or_default() += 1;
+        *uses.entry(to).or_default() += 1;
+        ends.push((from, to));
+    }
+    let mut router = Router::new(graph);
+    let mut flows = Vec::with_capacity(entries.len());
+    for ((entry, name), (from, to)) in entries.iter().zip(names).zip(ends) {
+        let path = match &entry.draft.path {
+            Some(path) => explicit(path, (from, to), &entry.key, nodes, graph)?,
+            None => {
+                // Distances from a shared end are computed once.
+                let hub = if uses[&from] > uses[&to] { from } else { to };
+                match router.path(from, to, hub) {
+                    Some(path) => path,
+                    None => {
+                        let (from, to) = (entry.draft.from.to_string(), entry.draft.to.to_string());
+                        return fail(entry.to_key.clone(), Problem::Unreachable { from, to });
+                    }
+                }
+            }
+        };
+        flows.push(finish(entry, name, path, &wired, &draft.traffic, duration)?);
+    }
+    Ok(flows)
+}
+
+/// The flows of `traffic.flows`.
+fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
+    let t = &draft.traffic;
+    let Some(direction) = t.flows else {
+        let idle = if t.nodes.is_some() {
+            "traffic.nodes"
+        } else if t.host.is_some() {
+            "traffic.host"
+        } else {
+            return Ok(Vec::new());
+        };
+        let problem = Problem::refused("it serves `traffic.flows` only", "`flows = \"up\"`, for one");
+        return fail(idle.into(), problem);
+    };
+    let Some(host) = t.host.as_ref().or(draft.topology.gateway.as_ref()) else {
+        let problem = Problem::refused("the flows have no other end", "`host`, or `topology.gateway`");
+        return fail("traffic.flows".into(), problem);
+    };
+    let host_key = if t.host.is_some() { "traffic.host" } else { "topology.gateway" };
+    nodes.find(host, host_key.into())?;
+    let homes: Vec<(Name, KeyPath)> = match &t.nodes {
+        Some(names) => {
+            let key = |i| KeyPath::from("traffic.nodes").index(i);
+            names.iter().enumerate().map(|(i, n)| (n.clone(), key(i))).collect()
+        }
+        None => {
+            let skip = [Some(host), draft.topology.gateway.as_ref()];
+            let wireless = nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless);
+            let names = wireless.map(|n| Name::from(n.name.as_str()));
+            let homes = names.filter(|n| !skip.contains(&Some(n)));
+            homes.map(|n| (n, KeyPath::from("traffic.flows"))).collect()
+        }
+    };
+    let mut entries = Vec::new();
+    for (home, key) in homes {
+        let host_key: KeyPath = host_key.into();
+        if direction != Direction::Down {
+            entries.push(Entry {
+                draft: FlowDraft::new(home.clone(), host.clone()),
+                key: key.clone(),
+                from_key: key.clone(),
+                to_key: key.clone(),
+            });
+        }
+        if direction != Direction::Up {
+            entries.push(Entry {
+                draft: FlowDraft::new(host.clone(), home),
+                key: key.clone(),
+                from_key: host_key,
+                to_key: key,
+            });
+        }
+    }
+    Ok(entries)
+}
+
+/// Names given, and names made so that all are different.
+fn names(entries: &[Entry]) -> Result<Vec<String>> {
+    let mut taken = BTreeSet::new();
+    for e in entries {
+        if let Some(name) = &e.draft.name
+            && !taken.insert(name.clone())
+        {
+            return fail(e.key.clone().key("name"), Problem::DuplicateName(name.clone()));
+        }
+    }
+    // How often each made name was wanted: many flows between two nodes stay linear.
+    let mut wanted: BTreeMap<String, u32> = BTreeMap::new();
+    let mut make = |e: &Entry| {
+        let plain = format!("{}->{}", e.draft.from, e.draft.to);
+        let count = wanted.entry(plain.clone()).or_default();
+        loop {
+            *count += 1;
+            let name = if *count == 1 { plain.clone() } else { format!("{plain} #{count}") };
+            if taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    };
+    Ok(entries.iter().map(|e| e.draft.name.clone().unwrap_or_else(|| make(e))).collect())
+}
+
+/// A path given node by node.
+fn explicit(
+    names: &[Name],
+    (from, to): (NodeId, NodeId),
+    key: &KeyPath,
+    nodes: &Nodes,
+    graph: &Graph,
+) -> Result<Vec<NodeId>> {
+    let key = key.clone().key("path");
+    let mut path = Vec::with_capacity(names.len());
+    let mut seen = BTreeSet::new();
+    for (i, name) in names.iter().enumerate() {
+        let node = nodes.find(name, key.clone().index(i))?;
+        if !seen.insert(node) {
+            let problem = Problem::refused(format!("the path visits \"{name}\" twice"), "each node once");
+            return fail(key.index(i), problem);
+        }
+        if let Some(&last) = path.last()
+            && !graph.adjacent(last, node)
+        {
+            let (a, b) = (nodes.name(last).to_owned(), name.to_string());
+            return fail(key.index(i), Problem::NoSuchLink(a, b));
+        }
+        path.push(node);
+    }
+    if path.first() != Some(&from) || path.last() != Some(&to) {
+        let problem = Problem::refused("the path does not join the flow's ends", "a path from `from` to `to`");
+        return fail(key, problem);
+    }
+    Ok(path)
+}
+
+fn finish(
+    entry: &Entry,
+    name: String,
+    path: Vec<NodeId>,
+    wired: &BTreeSet<(NodeId, NodeId)>,
+    defaults: &FlowsDraft,
+    duration: Span,
+) -> Result<Flow> {
+    let Entry { draft, key, .. } = entry;
+    // An inherited value is wrong where it was written.
+    let at = |own: bool, name: &str| {
+        if own { key.clone().key(name) } else { KeyPath::from("traffic").key(name) }
+    };
+    let traffic_draft = draft.traffic.as_ref().or(defaults.traffic.as_ref());
+    let table = traffic_draft.unwrap_or(&TrafficDraft::Word(TrafficKind::Bulk)).table();
+    let traffic_key = at(draft.traffic.is_some(), "traffic");
+    let traffic = table.build().map_err(|p| ScenarioError::at(traffic_key, p))?;
+
+    // An inherited transport gives way where the application can use only the other one.
+    let own = draft.transport.as_ref();
+    let inherited = defaults.transport.as_ref().filter(|t| {
+        draft.traffic.is_none() || traffic.is_udp() == matches!(t, TransportDraft::Udp)
+    });
+    let transport_key = at(own.is_some(), "transport");
+    let transport = match own.or(inherited) {
+        None if traffic.is_udp() => Transport::Udp,
+        None => tcp(&TransportDraft::default(), transport_key.clone())?,
+        Some(given) => tcp(given, transport_key.clone())?,
+    };
+    if traffic.is_udp() != (transport == Transport::Udp) {
+        let problem = if traffic.is_udp() {
+            Problem::refused("`cbr` traffic over TCP", "`transport = \"udp\"`, or `limited` traffic")
+        } else {
+            Problem::refused("this traffic needs a stream", "TCP, or `cbr` traffic")
+        };
+        return fail(transport_key, problem);
+    }
+
+    let start = draft.start.or(defaults.start).unwrap_or(Span::ZERO);
+    if start >= duration {
+        let problem = Problem::range(start, "a start before the end of the run");
+        return fail(at(draft.start.is_some(), "start"), problem);
+    }
+    let stop = draft.stop.or(defaults.stop);
+    if stop.is_some_and(|stop| stop <= start) {
+        return fail(at(draft.stop.is_some(), "stop"), Problem::StopBeforeStart);
+    }
+    let start_jitter = draft.start_jitter.or(defaults.start_jitter).unwrap_or(USUAL_JITTER);
+    let weight = draft.weight.unwrap_or(1.0);
+    if !(weight > 0.0 && weight.is_finite()) {
+        return fail(key.clone().key("weight"), Problem::range(weight, "a number above 0"));
+    }
+    // Where two nodes share a wire and a link, the wire is used.
+    let hops = path.windows(2).filter(|w| !wired.contains(&(w[0], w[1]))).count();
+    Ok(Flow {
+        name,
+        from: path[0],
+        to: path[path.len() - 1],
+        wireless_hops: hops as u32,
+        path,
+        traffic,
+        transport,
+        start,
+        start_jitter,
+        stop,
+        weight,
+    })
+}
+
+fn tcp(draft: &TransportDraft, key: KeyPath) -> Result<Transport> {
+    match draft {
+        TransportDraft::Udp => Ok(Transport::Udp),
+        TransportDraft::Tcp(tcp) => {
+            tcp.build().map(Transport::Tcp).map_err(|p| ScenarioError::at(key, p))
+        }
+    }
+}

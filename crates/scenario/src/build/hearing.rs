@@ -1,0 +1,294 @@
+//! Who hears whom, at what power, with what delay.
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{Distance, NodeId, Probability, Span};
+use fairmesh_wifi::Hearing;
+use fairmesh_wifi::phy::Rate;
+use fairmesh_wifi::propagation::{self, Law, Propagation};
+
+use super::nodes::{self, Nodes, USUAL_DECODE};
+use super::radio::{Radio, find_rate};
+use super::{MAX_PAIRS, Result, fail};
+use crate::draft::{Draft, LinkDraft, Profile, ReceptionDraft};
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::generate::Place;
+use crate::neighbours::{self, Cells};
+use crate::scenario::Link;
+
+/// The wireless medium.
+pub(super) struct Medium {
+    pub hearing: Vec<Hearing>,
+    pub links: Vec<Link>,
+    /// Where positions make the links.
+    pub propagation: Option<Propagation>,
+}
+
+/// Sense range of ns-2's radio.
+const USUAL_SENSE: Distance = Distance(550.0);
+/// Beyond this, received power comes near the resolution of `Power`, an attowatt.
+const FARTHEST_TWO_RAY: Distance = Distance(10_000.0);
+
+impl Medium {
+    pub fn build(
+        draft: &Draft,
+        nodes: &Nodes,
+        radio: &Radio,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self> {
+        let profile = nodes::profile(draft, nodes)?;
+        let mut medium = match &nodes.links {
+            Some(links) => from_links(draft, nodes, radio, links)?,
+            None => from_positions(draft, nodes, profile)?,
+        };
+        details(draft, nodes, radio, &mut medium.links)?;
+        limit_delays(&mut medium.hearing, radio.mac.phy.slot(), nodes, warnings);
+        Ok(medium)
+    }
+}
+
+fn from_positions(draft: &Draft, nodes: &Nodes, profile: Profile) -> Result<Medium> {
+    let t = &draft.topology;
+    if !t.senses.is_empty() || t.sense_hops.is_some() {
+        let key = if t.senses.is_empty() { "topology.sense_hops" } else { "topology.senses" };
+        let problem = Problem::refused("positions say who senses whom", "`topology.links`");
+        return fail(key.into(), problem);
+    }
+    let propagation = law(draft, profile)?;
+    let place = |n: &crate::scenario::Node| n.position.unwrap_or_default();
+    let places: Vec<Place> = nodes.list[..nodes.wireless].iter().map(place).collect();
+    let cells = Cells::new(&places, propagation.sense);
+    let mut hearing = Vec::new();
+    for from in 0..places.len() {
+        let first = hearing.len();
+        cells.within(from, |to, distance| {
+            if let Some((power, decodes)) = propagation.received(distance) {
+                let delay = propagation::delay(distance);
+                hearing.push(Hearing { from: from as u32, to: to as u32, power, decodes, delay });
+            }
+        });
+        check_density(hearing.len(), "topology")?;
+        hearing[first..].sort_unstable_by_key(|h| h.to);
+    }
+    let link = |h: &Hearing| Link {
+        from: NodeId(h.from),
+        to: NodeId(h.to),
+        rate: None,
+        delivery: Probability(1.0),
+    };
+    let links = hearing.iter().filter(|h| h.decodes).map(link).collect();
+    Ok(Medium { hearing, links, propagation: Some(propagation) })
+}
+
+/// The propagation model that `[radio]` asks for.
+fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
+    let r = &draft.radio;
+    let decode = r.decode.unwrap_or(USUAL_DECODE);
+    let (law, usual_sense) = match (profile, r.reception) {
+        // Two flat levels, so that no frame is ever captured.
+        (Profile::Ns2, ReceptionDraft::NoCap) => (Law::Flat, USUAL_SENSE),
+        (Profile::Ns2, _) => (Law::TwoRayGround, USUAL_SENSE),
+        (Profile::Graph, _) => (Law::Flat, decode),
+    };
+    let sense = r.sense.unwrap_or(Distance(usual_sense.0.max(decode.0)));
+    if decode.0 <= 0.0 {
+        return fail("radio.decode".into(), Problem::range(decode, "above 0 m"));
+    }
+    if sense < decode {
+        let problem = Problem::range(sense, format!("at least the decode range, {decode}"));
+        return fail("radio.sense".into(), problem);
+    }
+    if law == Law::TwoRayGround && sense > FARTHEST_TWO_RAY {
+        let key = if r.sense.is_some() { "radio.sense" } else { "radio.decode" };
+        let problem = Problem::range(sense, "at most 10 km, or `profile = \"graph\"`");
+        return fail(key.into(), problem);
+    }
+    Ok(Propagation { law, decode, sense })
+}
+
+fn check_density(pairs: usize, key: &str) -> Result<()> {
+    if pairs > MAX_PAIRS {
+        return fail(key.into(), Problem::TooDense { most: MAX_PAIRS });
+    }
+    Ok(())
+}
+
+/// What is known of an ordered pair.
+#[derive(Clone, Copy)]
+struct Pair {
+    rate: Option<Rate>,
+    /// `None`: sensed only.
+    delivery: Option<Probability>,
+}
+
+type Pairs = BTreeMap<(NodeId, NodeId), Pair>;
+
+fn from_links(
+    draft: &Draft,
+    nodes: &Nodes,
+    radio: &Radio,
+    given: &[LinkDraft],
+) -> Result<Medium> {
+    for (key, is) in [("decode", draft.radio.decode.is_some()), ("sense", draft.radio.sense.is_some())] {
+        if is {
+            let problem = Problem::refused("explicit links have no range", "it to be left out");
+            return fail(KeyPath::from("radio").key(key), problem);
+        }
+    }
+    let mut pairs = Pairs::new();
+    let key = |i| KeyPath::from("topology.links").index(i);
+    for (i, link) in given.iter().enumerate() {
+        let from = nodes.wireless(&link.from, key(i))?;
+        let to = nodes.wireless(&link.to, key(i))?;
+        let (forward, back) = values(link, radio, &key(i))?;
+        let twice = || {
+            let problem = Problem::DuplicateLink(link.from.to_string(), link.to.to_string());
+            ScenarioError::at(key(i), problem)
+        };
+        if pairs.insert((from, to), forward).is_some() {
+            return Err(twice());
+        }
+        if !link.directed && pairs.insert((to, from), back).is_some() {
+            return Err(twice());
+        }
+    }
+    sense_only(draft, nodes, &mut pairs)?;
+    check_density(pairs.len(), "topology.links")?;
+    let delay = |a: NodeId, b: NodeId| {
+        let at = |n: NodeId| nodes.list[n.index()].position;
+        at(a).zip(at(b)).map_or(Span::ZERO, |(a, b)| propagation::delay(neighbours::distance(a, b)))
+    };
+    let hear = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| Hearing {
+        from: from.0,
+        to: to.0,
+        power: propagation::flat(pair.delivery.is_some()),
+        decodes: pair.delivery.is_some(),
+        delay: delay(from, to),
+    };
+    let link = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| {
+        pair.delivery.map(|delivery| Link { from, to, rate: pair.rate, delivery })
+    };
+    Ok(Medium {
+        hearing: pairs.iter().map(hear).collect(),
+        links: pairs.iter().filter_map(link).collect(),
+        propagation: None,
+    })
+}
+
+/// The two directions of a link.
+fn values(link: &LinkDraft, radio: &Radio, key: &KeyPath) -> Result<(Pair, Pair)> {
+    let rate = match link.rate {
+        None => None,
+        Some(rate) => Some(find_rate(&radio.mac.phy, rate, key.clone().key("rate"))?),
+    };
+    let probability = |p: f64, name: &str| {
+        if p > 0.0 && p <= 1.0 {
+            return Ok(Probability(p));
+        }
+        fail(key.clone().key(name), Problem::range(p, "a probability above 0, at most 1"))
+    };
+    let forward = probability(link.delivery.unwrap_or(1.0), "delivery")?;
+    if link.directed && link.delivery_back.is_some() {
+        let problem = Problem::refused("a directed link has no way back", "`directed = false`");
+        return fail(key.clone().key("delivery_back"), problem);
+    }
+    let back = link.delivery_back.map_or(Ok(forward), |p| probability(p, "delivery_back"))?;
+    Ok((Pair { rate, delivery: Some(forward) }, Pair { rate, delivery: Some(back) }))
+}
+
+/// Pairs that sense each other without decoding.
+fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
+    const SENSED: Pair = Pair { rate: None, delivery: None };
+    let t = &draft.topology;
+    // The way back of a directed link is heard, if not understood.
+    let reverse: Vec<_> = pairs.keys().map(|&(a, b)| (b, a)).collect();
+    match t.sense_hops.unwrap_or(1) {
+        1 => {}
+        2 => {
+            let mut around: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.wireless];
+            for &(a, b) in pairs.keys() {
+                around[a.index()].push(b);
+                around[b.index()].push(a);
+            }
+            for list in &mut around {
+                list.sort_unstable();
+                list.dedup();
+                for (k, &a) in list.iter().enumerate() {
+                    for &b in &list[k + 1..] {
+                        pairs.entry((a, b)).or_insert(SENSED);
+                        pairs.entry((b, a)).or_insert(SENSED);
+                    }
+                    check_density(pairs.len(), "topology.sense_hops")?;
+                }
+            }
+        }
+        hops => return fail("topology.sense_hops".into(), Problem::range(hops, "1 or 2")),
+    }
+    for pair in reverse {
+        pairs.entry(pair).or_insert(SENSED);
+    }
+    for (i, [a, b]) in t.senses.iter().enumerate() {
+        let key = KeyPath::from("topology.senses").index(i);
+        if a == b {
+            return fail(key, Problem::SelfLink(a.to_string()));
+        }
+        let a = nodes.wireless(a, key.clone())?;
+        let b = nodes.wireless(b, key)?;
+        pairs.entry((a, b)).or_insert(SENSED);
+        pairs.entry((b, a)).or_insert(SENSED);
+    }
+    Ok(())
+}
+
+/// `[[link]]`: details of links that exist.
+fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, links: &mut [Link]) -> Result<()> {
+    for (i, detail) in draft.link.iter().enumerate() {
+        let key = KeyPath::from("link").index(i);
+        let from = nodes.wireless(&detail.from, key.clone().key("from"))?;
+        let to = nodes.wireless(&detail.to, key.clone().key("to"))?;
+        let (forward, back) = values(detail, radio, &key)?;
+        let mut set = |from: NodeId, to: NodeId, pair: Pair| {
+            let at = links.binary_search_by_key(&(from, to), |l| (l.from, l.to));
+            let Ok(at) = at else {
+                let (a, b) = (nodes.name(from).to_owned(), nodes.name(to).to_owned());
+                return fail(key.clone(), Problem::NoSuchLink(a, b));
+            };
+            links[at].rate = pair.rate.or(links[at].rate);
+            if detail.delivery.is_some() || detail.delivery_back.is_some() {
+                links[at].delivery = pair.delivery.unwrap_or(links[at].delivery);
+            }
+            Ok(())
+        };
+        set(from, to, forward)?;
+        if !detail.directed {
+            set(to, from, back)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the round trip of every link within a slot, as the coverage class of a real radio does
+/// (IEEE 802.11-2020 §17.3.8.6, §9.4.2.9): acknowledgements would come too late otherwise.
+fn limit_delays(hearing: &mut [Hearing], slot: Span, nodes: &Nodes, warnings: &mut Vec<String>) {
+    let most = Span::from_nanos(slot.as_nanos() / 2 - 1);
+    let mut farthest: Option<Hearing> = None;
+    let mut cut = 0;
+    for h in hearing {
+        if h.delay > most {
+            cut += 1;
+            if farthest.is_none_or(|f| h.delay > f.delay) {
+                farthest = Some(*h);
+            }
+            h.delay = most;
+        }
+    }
+    if let Some(f) = farthest {
+        warnings.push(format!(
+            "{cut} propagation delays were cut to {most}, as if the coverage class were set for \
+             them; the longest, {} to {}, was {}: check the positions",
+            nodes.name(NodeId(f.from)),
+            nodes.name(NodeId(f.to)),
+            f.delay,
+        ));
+    }
+}

@@ -1,0 +1,196 @@
+//! From a [`Draft`] to a [`Scenario`].
+
+mod flows;
+mod hearing;
+mod nodes;
+mod radio;
+mod wires;
+
+use std::collections::BTreeSet;
+
+use fairmesh_units::{NodeId, Power, Probability, Span};
+use fairmesh_wifi::propagation;
+
+use crate::draft::{ControlDraft, Draft, InterfererDraft, Routing};
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::routing::{Graph, UNIT_COST};
+use crate::scenario::{ControlChoice, Interferer, Link, NodeKind, Scenario, Wire};
+use hearing::Medium;
+use nodes::Nodes;
+
+/// Most nodes in one scenario, wired hosts included.
+pub const MAX_NODES: u64 = 50_000;
+/// Most ordered pairs of nodes that hear each other in one scenario.
+pub const MAX_PAIRS: usize = 4_000_000;
+/// Most flows in one scenario.
+pub const MAX_FLOWS: usize = 100_000;
+
+type Result<T> = core::result::Result<T, ScenarioError>;
+
+fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
+    Err(ScenarioError::at(key, problem))
+}
+
+impl Draft {
+    /// Checks everything and computes the world: nodes, who hears whom at what power, routes.
+    ///
+    /// # Errors
+    /// The first thing found wrong, with its key; file and line are unknown here.
+    pub fn build(&self) -> Result<Scenario> {
+        let (duration, warmup) = self.times()?;
+        let radio = radio::build(&self.radio)?;
+        let nodes = Nodes::build(self, &radio)?;
+        let mut warnings = Vec::new();
+        let medium = Medium::build(self, &nodes, &radio, &mut warnings)?;
+        let wires = wires::build(self, &nodes)?;
+        let graph = graph(self.topology.routing, &nodes, &medium.links, &wires);
+        let flows = flows::build(self, &nodes, &graph, &wires, duration)?;
+        let interferers = self.interferers(&nodes, &medium)?;
+        let control = self.control()?;
+        Ok(Scenario {
+            name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
+            description: self.description.clone(),
+            duration,
+            warmup,
+            mac: radio.mac,
+            gateway: nodes.gateway,
+            nodes: nodes.list,
+            hearing: medium.hearing,
+            links: medium.links,
+            wires,
+            flows,
+            queue: radio.queue,
+            interferers,
+            errors: radio.errors,
+            control,
+            warnings,
+        })
+    }
+
+    fn times(&self) -> Result<(Span, Span)> {
+        /// A century; sums of a few such spans still fit.
+        const LONGEST: Span = Span::from_secs(100 * 365 * 86_400);
+        if self.duration == Span::ZERO || self.duration > LONGEST {
+            let problem = Problem::range(self.duration, "a time above 0 s and below a century");
+            return fail("duration".into(), problem);
+        }
+        let warmup = self.warmup.unwrap_or(Span::from_nanos(self.duration.as_nanos() / 10));
+        if warmup >= self.duration {
+            let problem = Problem::range(warmup, format!("less than `duration`, {}", self.duration));
+            return fail("warmup".into(), problem);
+        }
+        Ok((self.duration, warmup))
+    }
+
+    fn control(&self) -> Result<ControlChoice> {
+        let check = self.control.check();
+        check.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
+        let ControlDraft { name, settings } = self.control.clone();
+        Ok(ControlChoice { name, settings })
+    }
+
+    fn interferers(&self, nodes: &Nodes, medium: &Medium) -> Result<Vec<Interferer>> {
+        let mut taken = BTreeSet::new();
+        let mut built = Vec::with_capacity(self.interferer.len());
+        for (i, draft) in self.interferer.iter().enumerate() {
+            let key = KeyPath::from("interferer").index(i);
+            let name = draft.name.clone().unwrap_or_else(|| format!("interferer {}", i + 1));
+            if !taken.insert(name.clone()) {
+                return fail(key.key("name"), Problem::DuplicateName(name));
+            }
+            let heard_by = heard_by(draft, &key, nodes, medium)?;
+            let period = draft.period.unwrap_or(Span::from_millis(100));
+            if period < Span::from_micros(100) {
+                return fail(key.key("period"), Problem::range(period, "at least 100 us"));
+            }
+            let jitter = draft.jitter.unwrap_or(0.0);
+            if !(0.0..1.0).contains(&jitter) {
+                return fail(key.key("jitter"), Problem::range(jitter, "0 to below 1"));
+            }
+            // A burst must end before the next can start.
+            if !(draft.duty > 0.0 && draft.duty < 1.0 - jitter) {
+                let expected = "above 0 and below 1 - jitter";
+                return fail(key.key("duty"), Problem::range(draft.duty, expected));
+            }
+            built.push(Interferer {
+                name,
+                position: draft.position.map(|[x, y]| (x, y)),
+                heard_by,
+                period,
+                duty: Probability(draft.duty),
+                jitter,
+                start: draft.start.unwrap_or(Span::ZERO),
+            });
+        }
+        Ok(built)
+    }
+}
+
+fn heard_by(
+    draft: &InterfererDraft,
+    key: &KeyPath,
+    nodes: &Nodes,
+    medium: &Medium,
+) -> Result<Vec<(NodeId, Power)>> {
+    let mut heard = match (&draft.nodes, draft.position, &medium.propagation) {
+        (Some(_), Some(_), _) | (None, None, _) => {
+            let problem = Problem::refused("it is not clear who hears it", "either `nodes` or `position`");
+            return fail(key.clone(), problem);
+        }
+        (None, Some(_), None) => {
+            let problem = Problem::refused("explicit links have no propagation", "`nodes`");
+            return fail(key.clone().key("position"), problem);
+        }
+        (Some(names), None, _) => {
+            let dbm = draft.power.unwrap_or(propagation::FLAT_DECODE_DBM);
+            if !(-110.0..=40.0).contains(&dbm) {
+                return fail(key.clone().key("power"), Problem::range(dbm, "-110 to 40 dBm"));
+            }
+            let power = Power::from_dbm(dbm);
+            let find = |(i, name)| {
+                let key = key.clone().key("nodes").index(i);
+                nodes.wireless(name, key).map(|node| (node, power))
+            };
+            names.iter().enumerate().map(find).collect::<Result<Vec<_>>>()?
+        }
+        (None, Some(position), Some(propagation)) => {
+            if draft.power.is_some() {
+                let problem = Problem::refused("`power` follows from `position`", "one of them");
+                return fail(key.clone().key("power"), problem);
+            }
+            let at = nodes::place(position, key.clone().key("position"))?;
+            let hears = |n: NodeId| {
+                let place = nodes.list[n.index()].position?;
+                let (power, _) = propagation.received(crate::neighbours::distance(at, place))?;
+                Some((n, power))
+            };
+            (0..nodes.wireless as u32).map(NodeId).filter_map(hears).collect()
+        }
+    };
+    heard.sort_unstable_by_key(|h| h.0);
+    heard.dedup_by_key(|h| h.0);
+    Ok(heard)
+}
+
+/// The graph that routes run on: pairs that decode both ways, and wires.
+fn graph(routing: Routing, nodes: &Nodes, links: &[Link], wires: &[Wire]) -> Graph {
+    let mut edges = Vec::with_capacity(links.len() / 2 + wires.len());
+    for link in links.iter().filter(|l| l.from < l.to) {
+        // Acknowledgements need the way back.
+        let Ok(at) = links.binary_search_by_key(&(link.to, link.from), |l| (l.from, l.to)) else {
+            continue;
+        };
+        let cost = match routing {
+            Routing::Hops => UNIT_COST,
+            // De Couto et al. 2003: 1 / (delivery forward × delivery back). `as` saturates.
+            Routing::Etx => {
+                let both = link.delivery.0 * links[at].delivery.0;
+                (UNIT_COST as f64 / both + 0.5).min(1e15) as u64
+            }
+        };
+        edges.push((link.from, link.to, cost));
+    }
+    edges.extend(wires.iter().map(|w| (w.a, w.b, UNIT_COST)));
+    debug_assert!(nodes.list[..nodes.wireless].iter().all(|n| n.kind == NodeKind::Wireless));
+    Graph::new(nodes.list.len(), &edges)
+}

@@ -1,0 +1,121 @@
+//! `[radio]`: the MAC's settings, the queue, the frame errors.
+
+use fairmesh_queueing::DisciplineSpec;
+use fairmesh_units::{BitRate, Decibel, Span};
+use fairmesh_wifi::loss::FrameErrors;
+use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
+use fairmesh_wifi::{Adaptation, MacConfig, Reception};
+
+use super::{Result, fail};
+use crate::draft::{AdaptationDraft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
+use crate::draft::{QueueDraft, USUAL_PACKETS};
+use crate::error::{KeyPath, Problem, ScenarioError};
+
+/// What `[radio]` says.
+pub(super) struct Radio {
+    pub mac: MacConfig,
+    pub queue: DisciplineSpec,
+    pub errors: FrameErrors,
+    /// Time to send a full-sized packet: what RED ages its average by.
+    pub packet_time: Span,
+}
+
+pub(super) fn build(draft: &RadioDraft) -> Result<Radio> {
+    let phy = phy(draft)?;
+    let rate = match draft.rate {
+        None => phy.highest(),
+        Some(bit_rate) => find_rate(&phy, bit_rate, "radio.rate".into())?,
+    };
+    let capture = draft.capture.unwrap_or(Decibel(10.0));
+    if !(0.0..=100.0).contains(&capture.0) {
+        let problem = Problem::range(format!("{} dB", capture.0), "0 dB to 100 dB");
+        return fail("radio.capture".into(), problem);
+    }
+    let size = |bytes: u64, key: &str| {
+        u32::try_from(bytes)
+            .ok()
+            .filter(|&b| b <= 65_535)
+            .ok_or_else(|| ScenarioError::at(key.into(), Problem::range(bytes, "at most 65535 B")))
+    };
+    let rts_threshold = match draft.rts {
+        RtsDraft::Off => None,
+        RtsDraft::On => Some(0),
+        RtsDraft::From(bytes) => Some(size(bytes.0, "radio.rts")?),
+    };
+    let mac = MacConfig {
+        rate,
+        rts_threshold,
+        llc_bytes: size(draft.llc.0.0, "radio.llc")?,
+        reception: match draft.reception {
+            ReceptionDraft::Ns2 => Reception::Ns2,
+            ReceptionDraft::Sinr => Reception::Sinr,
+            ReceptionDraft::NoCap => Reception::NoCapture,
+        },
+        capture,
+        adaptation: match draft.adaptation {
+            AdaptationDraft::Fixed => Adaptation::Fixed,
+            AdaptationDraft::Arf => Adaptation::Arf,
+            AdaptationDraft::SampleRate => Adaptation::SampleRate,
+        },
+        phy,
+    };
+    let packet_time = mac.phy.difs() + mac.phy.airtime(rate, 1536) + mac.phy.sifs()
+        + mac.phy.response(rate).ack;
+    let queue = draft.queue.as_ref().unwrap_or(&QueueDraft::Packets(USUAL_PACKETS));
+    let queue = queue
+        .build(packet_time)
+        .map_err(|p| ScenarioError::at("radio.queue".into(), p))?;
+    let errors = draft.errors.as_ref().map_or(Ok(FrameErrors::None), |e| e.build());
+    let errors = errors.map_err(|p| ScenarioError::at("radio.errors".into(), p))?;
+    Ok(Radio { mac, queue, errors, packet_time })
+}
+
+fn phy(draft: &RadioDraft) -> Result<Phy> {
+    let mut phy = match draft.phy {
+        PhyName::B => Phy::dot11b(Preamble::Long),
+        PhyName::BShort => Phy::dot11b(Preamble::Short),
+        PhyName::A => Phy::dot11a(),
+        PhyName::G => Phy::dot11g(Compatibility::Pure),
+        PhyName::Bg => Phy::dot11g(Compatibility::WithB(Preamble::Long)),
+        PhyName::BgShort => Phy::dot11g(Compatibility::WithB(Preamble::Short)),
+    };
+    if let Some(basic) = &draft.basic_rates {
+        for (i, &rate) in basic.iter().enumerate() {
+            find_rate(&phy, rate, KeyPath::from("radio.basic_rates").index(i))?;
+        }
+        phy = phy
+            .with_basic_rates(basic)
+            .map_err(|e| refused("radio.basic_rates", &e, "at least one rate"))?;
+    }
+    let timing = *phy.timing();
+    let short = draft.short_retry.unwrap_or(timing.short_retry_limit);
+    let long = draft.long_retry.unwrap_or(timing.long_retry_limit);
+    for (key, limit) in [("radio.short_retry", short), ("radio.long_retry", long)] {
+        if !(1..=255).contains(&limit) {
+            return fail(key.into(), Problem::range(limit, "1 to 255 attempts"));
+        }
+    }
+    phy = phy
+        .with_retry_limits(short, long)
+        .map_err(|e| refused("radio.short_retry", &e, "1 to 255 attempts"))?;
+    phy.with_contention_window(
+        draft.cw_min.unwrap_or(timing.cw_min),
+        draft.cw_max.unwrap_or(timing.cw_max),
+    )
+    .map_err(|e| {
+        let key = if draft.cw_min.is_some() { "radio.cw_min" } else { "radio.cw_max" };
+        refused(key, &e, "windows such as 15, 31, …, 1023")
+    })
+}
+
+fn refused(key: &str, error: &PhyError, expected: &str) -> ScenarioError {
+    ScenarioError::at(key.into(), Problem::refused(error.to_string(), expected))
+}
+
+/// The PHY's rate of this bit rate.
+pub(super) fn find_rate(phy: &Phy, rate: BitRate, key: KeyPath) -> Result<Rate> {
+    phy.rate(rate).ok_or_else(|| {
+        let table = phy.rates().map(|r| phy.bit_rate(r)).collect();
+        ScenarioError::at(key, Problem::NoSuchRate { rate, table })
+    })
+}

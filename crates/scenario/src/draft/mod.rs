@@ -1,0 +1,188 @@
+//! A scenario as written: the mirror of the TOML file, also for building worlds without text.
+//!
+//! Every field is a key of the file (docs/scenarios.md has them all with defaults and examples);
+//! [`Draft::build`] checks it and computes the [`Scenario`](crate::Scenario).
+
+/// `Deserialize` for a type written as a word (`$type::word`) or as a table (`From<$table>`).
+macro_rules! word_or_table {
+    ($type:ident, $table:ty, $expecting:expr) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                struct Visitor;
+                impl<'de> serde::de::Visitor<'de> for Visitor {
+                    type Value = $type;
+                    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                        f.write_str($expecting)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$type, E> {
+                        $type::word(word)
+                            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+                    }
+                    fn visit_map<A: serde::de::MapAccess<'de>>(
+                        self,
+                        map: A,
+                    ) -> Result<$type, A::Error> {
+                        <$table as serde::Deserialize>::deserialize(
+                            serde::de::value::MapAccessDeserializer::new(map),
+                        )
+                        .map($type::from)
+                    }
+                }
+                d.deserialize_any(Visitor)
+            }
+        }
+    };
+}
+
+mod control;
+mod errors;
+mod queue;
+mod radio;
+mod topology;
+mod traffic;
+mod transport;
+
+use fairmesh_units::{BitRate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use control::ControlDraft;
+pub use errors::{ChainDraft, ErrorsDraft};
+pub(crate) use queue::USUAL_PACKETS;
+pub use queue::{QueueDraft, QueueKind, QueueTable};
+pub use radio::{
+    AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft,
+};
+pub use topology::{
+    CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,
+    TopologyDraft, TreeLayout,
+};
+pub use traffic::{Direction, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TrafficTable};
+pub use transport::{CongestionDraft, DelayedAck, TcpDraft, TcpPreset, TransportDraft};
+
+use crate::name::Name;
+use crate::text;
+
+/// A scenario as written.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    /// Name of the scenario; by default the file's name without its extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What the scenario shows, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Simulated time.
+    #[serde(with = "text")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub duration: Span,
+    /// Goodput counts from here on; a tenth of `duration` by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub warmup: Option<Span>,
+    /// PHY, MAC, propagation, queue and frame errors.
+    #[serde(default)]
+    pub radio: RadioDraft,
+    /// Who hears whom, and the routes.
+    #[serde(default)]
+    pub topology: TopologyDraft,
+    /// Details of single nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node: Vec<NodeDraft>,
+    /// Details of links that the topology already has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub link: Vec<LinkDraft>,
+    /// Wired hosts behind one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wired: Option<WiredDraft>,
+    /// Single wires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wire: Vec<WireDraft>,
+    /// Defaults of every flow, and the shorthand for one flow per node.
+    #[serde(default)]
+    pub traffic: FlowsDraft,
+    /// Flows one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow: Vec<FlowDraft>,
+    /// Transmitters that are not part of the network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interferer: Vec<InterfererDraft>,
+    /// The fairness mechanism.
+    #[serde(default)]
+    pub control: ControlDraft,
+}
+
+/// `[wired]`: hosts joined to one node, each by a wire of its own.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WiredDraft {
+    /// Names of the hosts.
+    pub hosts: Vec<Name>,
+    /// The node they are joined to; the gateway by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Name>,
+    /// Rate of each wire; 100 Mbit/s by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub rate: Option<BitRate>,
+    /// One-way delay of each wire; 1 ms by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub delay: Option<Span>,
+    /// Packets that wait at each end of each wire; 1000 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u32>,
+}
+
+/// `[[wire]]`: a full-duplex wire between two nodes, wireless or wired.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WireDraft {
+    /// One end.
+    pub from: Name,
+    /// The other end.
+    pub to: Name,
+    /// Rate; 100 Mbit/s by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub rate: Option<BitRate>,
+    /// One-way delay; 1 ms by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub delay: Option<Span>,
+    /// Packets that wait at each end; 1000 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<u32>,
+}
+
+/// `[[interferer]]`: a transmitter that obeys nobody and fills the channel where it is heard.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InterfererDraft {
+    /// Name; "interferer 1" and so on by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The nodes that hear it; or give `position`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<Name>>,
+    /// Where it stands, x and y in metres: heard as a node of the network would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<[f64; 2]>,
+    /// Received power in dBm at every node of `nodes`; -60 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
+    /// A burst starts every so often; 100 ms by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub period: Option<Span>,
+    /// Share of each period that is busy, above 0 and below 1.
+    pub duty: f64,
+    /// Each period is multiplied by a random factor from 1 − jitter to 1 + jitter; 0 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+    /// First burst; 0 s by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub start: Option<Span>,
+}

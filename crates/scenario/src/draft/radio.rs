@@ -1,0 +1,241 @@
+//! `[radio]`: PHY, MAC, propagation.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, Bytes, Decibel, Distance};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::{ErrorsDraft, QueueDraft};
+use crate::text;
+
+/// `[radio]`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RadioDraft {
+    /// The PHY.
+    pub phy: PhyName,
+    /// Data rate of links that name none; the PHY's highest by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub rate: Option<BitRate>,
+    /// Basic rates: broadcasts and control responses use no other. The PHY's own by default.
+    #[serde(with = "text::list", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema_list::<BitRate>")]
+    pub basic_rates: Option<Vec<BitRate>>,
+    /// RTS/CTS before every frame, none, or those of an MPDU of at least this size.
+    pub rts: RtsDraft,
+    /// What a receiver makes of frames that overlap.
+    pub reception: ReceptionDraft,
+    /// A frame survives while it is this much stronger than all others together; 10 dB by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Decibel>")]
+    pub capture: Option<Decibel>,
+    /// Attempts of an RTS and of a frame sent without one; 7 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_retry: Option<u32>,
+    /// Attempts of a data frame sent after RTS/CTS; 4 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_retry: Option<u32>,
+    /// Smallest contention window; the PHY's by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cw_min: Option<u32>,
+    /// Largest contention window; the PHY's by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cw_max: Option<u32>,
+    /// Header between the IP datagram and the MAC header: true is 8 B (LLC/SNAP), false none.
+    pub llc: LlcDraft,
+    /// How the data rate of each link is chosen.
+    pub adaptation: AdaptationDraft,
+    /// Propagation. By default `graph` where the topology has links, else `ns2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// Nodes this close decode each other; 250 m by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Distance>")]
+    pub decode: Option<Distance>,
+    /// Nodes this close sense and disturb each other; 550 m by default, `decode` in `graph`.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Distance>")]
+    pub sense: Option<Distance>,
+    /// Queue of every wireless interface; drop-tail of 50 packets by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueDraft>,
+    /// Frame errors of every link that has no `delivery` of its own; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<ErrorsDraft>,
+}
+
+/// The PHYs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub enum PhyName {
+    /// 1 to 11 Mbit/s, long preamble.
+    #[default]
+    #[serde(rename = "802.11b")]
+    B,
+    /// 1 to 11 Mbit/s, short preamble above 1 Mbit/s.
+    #[serde(rename = "802.11b-short")]
+    BShort,
+    /// 6 to 54 Mbit/s at 5 GHz.
+    #[serde(rename = "802.11a")]
+    A,
+    /// 6 to 54 Mbit/s at 2.4 GHz, no 802.11b stations.
+    #[serde(rename = "802.11g")]
+    G,
+    /// 1 to 54 Mbit/s at 2.4 GHz with room for 802.11b stations, long preamble.
+    #[serde(rename = "802.11bg")]
+    Bg,
+    /// As `802.11bg` with the short preamble.
+    #[serde(rename = "802.11bg-short")]
+    BgShort,
+}
+
+/// What a receiver makes of frames that overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceptionDraft {
+    /// Locks on the first frame it senses, even one too weak to decode.
+    #[default]
+    Ns2,
+    /// Locks only on frames it can decode.
+    Sinr,
+    /// Two flat power levels: every overlap destroys a frame.
+    NoCap,
+}
+
+/// How the data rate of each link is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AdaptationDraft {
+    /// The link's own rate, or the radio's.
+    #[default]
+    Fixed,
+    /// Automatic rate fallback.
+    Arf,
+    /// The rate with the best expected transmission time.
+    SampleRate,
+}
+
+/// How received power follows from the topology.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Two-ray ground from positions.
+    Ns2,
+    /// Equal power on every link, a lower one where a node is sensed only.
+    Graph,
+}
+
+/// `rts`: true, false, or a size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RtsDraft {
+    /// Never.
+    #[default]
+    Off,
+    /// Before every unicast data frame.
+    On,
+    /// Before data frames whose MPDU is at least this large.
+    From(Bytes),
+}
+
+/// `llc`: true, false, or a size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LlcDraft(pub Bytes);
+
+impl Default for LlcDraft {
+    fn default() -> Self {
+        LlcDraft(SNAP)
+    }
+}
+
+/// LLC and SNAP headers together.
+const SNAP: Bytes = Bytes(8);
+
+/// A switch that can also be a size.
+enum SwitchOrSize {
+    Switch(bool),
+    Size(Bytes),
+}
+
+impl<'de> Deserialize<'de> for SwitchOrSize {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = SwitchOrSize;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, or a size such as \"512 B\"")
+            }
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<SwitchOrSize, E> {
+                Ok(SwitchOrSize::Switch(on))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SwitchOrSize, E> {
+                text.parse().map(SwitchOrSize::Size).map_err(E::custom)
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+fn switch_or_size(g: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "boolean" }, text::schema::<Bytes>(g)] })
+}
+
+impl<'de> Deserialize<'de> for RtsDraft {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(match SwitchOrSize::deserialize(d)? {
+            SwitchOrSize::Switch(false) => RtsDraft::Off,
+            SwitchOrSize::Switch(true) => RtsDraft::On,
+            SwitchOrSize::Size(b) => RtsDraft::From(b),
+        })
+    }
+}
+
+impl Serialize for RtsDraft {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RtsDraft::Off => s.serialize_bool(false),
+            RtsDraft::On => s.serialize_bool(true),
+            RtsDraft::From(b) => text::serialize(b, s),
+        }
+    }
+}
+
+impl JsonSchema for RtsDraft {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rts".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        switch_or_size(g)
+    }
+}
+
+impl<'de> Deserialize<'de> for LlcDraft {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(LlcDraft(match SwitchOrSize::deserialize(d)? {
+            SwitchOrSize::Switch(false) => Bytes(0),
+            SwitchOrSize::Switch(true) => SNAP,
+            SwitchOrSize::Size(b) => b,
+        }))
+    }
+}
+
+impl Serialize for LlcDraft {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        text::serialize(&self.0, s)
+    }
+}
+
+impl JsonSchema for LlcDraft {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Llc".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        switch_or_size(g)
+    }
+}

@@ -1,0 +1,329 @@
+//! `[traffic]` and `[[flow]]`.
+
+use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
+use fairmesh_units::{BitRate, Bytes, Span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::TransportDraft;
+use crate::error::Problem;
+use crate::name::Name;
+use crate::text;
+
+/// `[traffic]`: what every flow is unless it says otherwise, and the shorthand for one flow per
+/// node.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FlowsDraft {
+    /// Makes one flow for every node of `nodes`, beside those of `[[flow]]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Direction>,
+    /// The nodes that get a flow; by default every wireless node but the gateway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<Name>>,
+    /// The other end of those flows; the gateway by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Name>,
+    /// What the application does; `bulk` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficDraft>,
+    /// Transport; by default `udp` for `cbr`, else `tcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<TransportDraft>,
+    /// Start of every flow; 0 s by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub start: Option<Span>,
+    /// Each start is late by a random time up to this; 1 s by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub start_jitter: Option<Span>,
+    /// End of every flow; that of the run by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub stop: Option<Span>,
+}
+
+/// Which way the flows of the shorthand go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From every node to the host.
+    Up,
+    /// From the host to every node.
+    Down,
+    /// One each way.
+    Both,
+}
+
+/// `[[flow]]`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowDraft {
+    /// Name; `from->to` by default, with a number where that is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Source of the data; for `http`, the server.
+    pub from: Name,
+    /// Destination of the data; for `http`, the client that asks.
+    pub to: Name,
+    /// What the application does; `traffic.traffic` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficDraft>,
+    /// Transport; `traffic.transport` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<TransportDraft>,
+    /// Start; `traffic.start` by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub start: Option<Span>,
+    /// The start is late by a random time up to this; `traffic.start_jitter` by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub start_jitter: Option<Span>,
+    /// End; `traffic.stop` by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub stop: Option<Span>,
+    /// Share relative to other flows, where the control knows weights; 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// The nodes on the way, both ends included; the shortest route by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Vec<Name>>,
+}
+
+impl FlowDraft {
+    /// A flow with every default.
+    pub fn new(from: impl Into<Name>, to: impl Into<Name>) -> Self {
+        FlowDraft {
+            name: None,
+            from: from.into(),
+            to: to.into(),
+            traffic: None,
+            transport: None,
+            start: None,
+            start_jitter: None,
+            stop: None,
+            weight: None,
+            path: None,
+        }
+    }
+}
+
+/// The kinds of application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TrafficKind {
+    /// Always has data.
+    Bulk,
+    /// One file after another, of random size.
+    File,
+    /// Datagrams at a constant rate.
+    Cbr,
+    /// Requests and answers.
+    Http,
+    /// A stream that the application itself limits.
+    Limited,
+}
+
+/// What an application does: a word, or a table with `kind`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum TrafficDraft {
+    /// With default settings.
+    Word(TrafficKind),
+    /// With settings.
+    Table(TrafficTable),
+}
+
+impl TrafficDraft {
+    /// Datagrams of `packet` bytes of payload at `rate`, each gap multiplied by a random factor
+    /// from 1 − `jitter` to 1 + `jitter`.
+    pub fn cbr(rate: BitRate, packet: Bytes, jitter: f64) -> Self {
+        TrafficDraft::Table(TrafficTable {
+            rate: Some(rate),
+            packet: Some(packet),
+            jitter: Some(jitter),
+            ..TrafficTable::new(TrafficKind::Cbr)
+        })
+    }
+
+    /// The settings.
+    pub(crate) fn table(&self) -> TrafficTable {
+        match self {
+            TrafficDraft::Word(kind) => TrafficTable::new(*kind),
+            TrafficDraft::Table(table) => table.clone(),
+        }
+    }
+
+    fn word(word: &str) -> Option<Self> {
+        Some(TrafficDraft::Word(match word {
+            "bulk" => TrafficKind::Bulk,
+            "file" => TrafficKind::File,
+            "cbr" => TrafficKind::Cbr,
+            "http" => TrafficKind::Http,
+            "limited" => TrafficKind::Limited,
+            _ => return None,
+        }))
+    }
+}
+
+impl From<TrafficTable> for TrafficDraft {
+    fn from(table: TrafficTable) -> Self {
+        TrafficDraft::Table(table)
+    }
+}
+
+const WORDS: &str =
+    "\"bulk\", \"file\", \"http\", or a table such as { kind = \"cbr\", rate = \"100 kbit/s\" }";
+
+word_or_table!(TrafficDraft, TrafficTable, WORDS);
+
+impl JsonSchema for TrafficDraft {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Traffic".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        let word = g.subschema_for::<TrafficKind>();
+        let table = g.subschema_for::<TrafficTable>();
+        json_schema!({ "anyOf": [word, table] })
+    }
+}
+
+/// Settings of the applications; those of another kind are refused.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficTable {
+    /// Which application.
+    pub kind: TrafficKind,
+    /// `cbr`, `limited`: rate of application data. Required.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub rate: Option<BitRate>,
+    /// `cbr`: payload of a datagram, 1472 B by default. `limited`: size of a write, 1460 B.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub packet: Option<Bytes>,
+    /// `cbr`: each gap is multiplied by a random factor from 1 − jitter to 1 + jitter; 0.5 by
+    /// default, since periodic sources lock into phase at a full queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+    /// `file`: mean size, 500 kB by default. `http`: mean answer, 50 kB.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub size: Option<Bytes>,
+    /// `file`, `http`: shape of the Pareto distribution of sizes, above 1; 1.5 by default for
+    /// files. 0: all of the same size, the default for answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<f64>,
+    /// `file`: how many; without end by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// `file`, `http`: mean time from the end of one transfer to the next; 0 s for files, 1 s for
+    /// requests.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub pause: Option<Span>,
+    /// `file`, `http`: pauses are exponentially distributed; true by default for `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_pause: Option<bool>,
+    /// `http`: size of a request, 500 B by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub request: Option<Bytes>,
+    /// `http`: requests before the connection is replaced; 10 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_connection: Option<u32>,
+}
+
+impl TrafficTable {
+    /// An application with default settings.
+    pub fn new(kind: TrafficKind) -> Self {
+        TrafficTable {
+            kind,
+            rate: None,
+            packet: None,
+            jitter: None,
+            size: None,
+            shape: None,
+            count: None,
+            pause: None,
+            random_pause: None,
+            request: None,
+            per_connection: None,
+        }
+    }
+
+    /// Refuses settings of other kinds.
+    fn check(&self) -> Result<(), Problem> {
+        use TrafficKind::{Cbr, File, Http, Limited};
+        let given: [(&str, bool, &[TrafficKind]); 10] = [
+            ("rate", self.rate.is_some(), &[Cbr, Limited]),
+            ("packet", self.packet.is_some(), &[Cbr, Limited]),
+            ("jitter", self.jitter.is_some(), &[Cbr]),
+            ("size", self.size.is_some(), &[File, Http]),
+            ("shape", self.shape.is_some(), &[File, Http]),
+            ("count", self.count.is_some(), &[File]),
+            ("pause", self.pause.is_some(), &[File, Http]),
+            ("random_pause", self.random_pause.is_some(), &[File, Http]),
+            ("request", self.request.is_some(), &[Http]),
+            ("per_connection", self.per_connection.is_some(), &[Http]),
+        ];
+        match given.iter().find(|(_, is, kinds)| *is && !kinds.contains(&self.kind)) {
+            None => Ok(()),
+            Some((key, ..)) => Err(Problem::refused(
+                format!("`{key}` is no setting of this kind of traffic"),
+                "the settings of one kind",
+            )),
+        }
+    }
+
+    /// The application, checked.
+    pub(crate) fn build(&self) -> Result<TrafficSpec, Problem> {
+        self.check()?;
+        let rate = || self.rate.ok_or_else(|| Problem::MissingKey("rate".to_owned()));
+        let packet = |usual: u32| {
+            let bytes = self.packet.unwrap_or(Bytes(u64::from(usual)));
+            u32::try_from(bytes.0).map_err(|_| Problem::range(bytes, "a packet of at most 65507 B"))
+        };
+        let size = |usual_bytes, usual_shape| {
+            let mean = self.size.unwrap_or(Bytes(usual_bytes));
+            match self.shape.unwrap_or(usual_shape) {
+                0.0 => SizeLaw::Fixed(mean),
+                shape => SizeLaw::Pareto { mean, shape },
+            }
+        };
+        let pause = |usual, usually_random| {
+            let mean = self.pause.unwrap_or(usual);
+            if self.random_pause.unwrap_or(usually_random) {
+                Pause::Exponential(mean)
+            } else {
+                Pause::Fixed(mean)
+            }
+        };
+        let spec = match self.kind {
+            TrafficKind::Bulk => TrafficSpec::Bulk,
+            TrafficKind::File => TrafficSpec::Files {
+                size: size(500_000, 1.5),
+                pause: pause(Span::ZERO, false),
+                count: self.count,
+            },
+            TrafficKind::Cbr => TrafficSpec::Cbr {
+                rate: rate()?,
+                datagram: packet(1472)?,
+                jitter: self.jitter.unwrap_or(0.5),
+            },
+            TrafficKind::Http => TrafficSpec::Http {
+                request: self.request.unwrap_or(Bytes(500)),
+                response: size(50_000, 0.0),
+                think: pause(Span::from_secs(1), true),
+                per_connection: self.per_connection.unwrap_or(10),
+            },
+            TrafficKind::Limited => TrafficSpec::Limited { rate: rate()?, chunk: packet(1460)? },
+        };
+        spec.validate()
+            .map_err(|e| Problem::refused(e.to_string(), "settings an application can work with"))?;
+        Ok(spec)
+    }
+}

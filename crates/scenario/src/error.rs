@@ -1,0 +1,328 @@
+//! What can be wrong with a scenario, and where.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, QuantityError};
+
+/// One step of a [`KeyPath`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A key of a table.
+    Key(String),
+    /// An element of an array, from 0.
+    Index(usize),
+}
+
+/// Where in a file a value stands: `flow[2].to`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct KeyPath(pub Vec<Step>);
+
+impl KeyPath {
+    /// The path of the whole file.
+    pub const fn root() -> Self {
+        KeyPath(Vec::new())
+    }
+    /// The path of a key in this table.
+    pub fn key(mut self, key: &str) -> Self {
+        self.0.push(Step::Key(key.to_owned()));
+        self
+    }
+    /// The path of an element of this array, from 0.
+    pub fn index(mut self, index: usize) -> Self {
+        self.0.push(Step::Index(index));
+        self
+    }
+}
+
+impl From<&str> for KeyPath {
+    /// A path of plain keys, separated by dots.
+    fn from(keys: &str) -> Self {
+        KeyPath(keys.split('.').map(|k| Step::Key(k.to_owned())).collect())
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(k) if i == 0 => f.write_str(k)?,
+                Step::Key(k) => write!(f, ".{k}")?,
+                Step::Index(n) => write!(f, "[{n}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A refused scenario: one line, `file:line: key: what is wrong; expected what`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScenarioError {
+    /// The file, where the scenario came from one.
+    pub file: Option<String>,
+    /// The line in it, from 1, where known.
+    pub line: Option<usize>,
+    /// The offending key.
+    pub key: KeyPath,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+impl ScenarioError {
+    pub(crate) fn at(key: KeyPath, problem: Problem) -> Self {
+        ScenarioError { file: None, line: None, key, problem }
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}:", one_line(file))?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            f.write_str(" ")?;
+        }
+        if !self.key.0.is_empty() {
+            write!(f, "{}: ", one_line(&self.key.to_string()))?;
+        }
+        write!(f, "{}", one_line(&self.problem.to_string()))
+    }
+}
+impl core::error::Error for ScenarioError {}
+
+/// The text without control characters and cut to a readable length: it may quote a hostile file.
+fn one_line(text: &str) -> String {
+    const LONGEST: usize = 400;
+    let mut out: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// The kinds of wrong scenario.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Nothing but white space in the file.
+    Empty,
+    /// More bytes than any scenario needs.
+    FileTooLarge {
+        /// The file's size.
+        bytes: usize,
+        /// The largest accepted.
+        most: usize,
+    },
+    /// Not text.
+    NotUtf8 {
+        /// Offset of the first wrong byte.
+        offset: usize,
+    },
+    /// JSON, but neither NetJSON nor meshviewer.json.
+    UnknownFormat,
+    /// Not TOML, or not JSON: the parser's words.
+    Syntax(String),
+    /// A key nobody reads.
+    UnknownKey {
+        /// The keys that could stand there.
+        known: Vec<String>,
+    },
+    /// A required key is absent.
+    MissingKey(String),
+    /// A value of the wrong type, or a word of no meaning.
+    Value {
+        /// What was found.
+        found: String,
+        /// What should have been.
+        expected: String,
+    },
+    /// A quantity's text was refused.
+    Quantity(QuantityError),
+    /// A number outside its range.
+    OutOfRange {
+        /// What was found.
+        found: String,
+        /// The accepted range, in words.
+        expected: String,
+    },
+    /// Anything else: keys that exclude each other, settings that nothing can work with.
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// What to do instead.
+        expected: String,
+    },
+    /// A name that no node has.
+    UnknownNode(String),
+    /// Two nodes of the same name.
+    DuplicateNode(String),
+    /// Two things other than nodes of the same name.
+    DuplicateName(String),
+    /// A link or wire from a node to itself.
+    SelfLink(String),
+    /// The same link twice.
+    DuplicateLink(String, String),
+    /// A pair of nodes that is not a link.
+    NoSuchLink(String, String),
+    /// No path between a flow's ends.
+    Unreachable {
+        /// The flow's source.
+        from: String,
+        /// The flow's destination.
+        to: String,
+    },
+    /// A flow to its own source.
+    SameEnds(String),
+    /// A flow that stops before or when it starts.
+    StopBeforeStart,
+    /// A rate that the PHY does not have.
+    NoSuchRate {
+        /// The refused rate.
+        rate: BitRate,
+        /// The PHY's table.
+        table: Vec<BitRate>,
+    },
+    /// A control, a variant or a setting of it that does not exist.
+    UnknownControl {
+        /// The refused name.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// More nodes than a scenario may have.
+    TooManyNodes {
+        /// How many were asked for.
+        nodes: u64,
+        /// The most accepted.
+        most: u64,
+    },
+    /// More pairs of nodes that hear each other than a scenario may have.
+    TooDense {
+        /// The most accepted.
+        most: usize,
+    },
+    /// No connected random placement was found.
+    NotConnected {
+        /// Placements tried.
+        attempts: u32,
+    },
+    /// Nothing to simulate: no node, or no flow.
+    Nothing {
+        /// What is absent.
+        what: &'static str,
+    },
+}
+
+impl Problem {
+    /// A value of the wrong kind.
+    pub(crate) fn value(found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Problem::Value { found: found.into(), expected: expected.into() }
+    }
+    /// A number outside its range.
+    pub(crate) fn range(found: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Problem::OutOfRange { found: found.to_string(), expected: expected.into() }
+    }
+    /// Wrong in its own words.
+    pub(crate) fn refused(what: impl Into<String>, expected: impl Into<String>) -> Self {
+        Problem::Refused { what: what.into(), expected: expected.into() }
+    }
+
+    /// What is wrong, without what was expected.
+    pub fn what(&self) -> String {
+        match self {
+            Problem::Empty => "the file is empty".into(),
+            Problem::FileTooLarge { bytes, .. } => format!("the file has {bytes} bytes"),
+            Problem::NotUtf8 { offset } => format!("byte {offset} is not UTF-8 text"),
+            Problem::UnknownFormat => "the file's format is not recognised".into(),
+            Problem::Syntax(message) => message.clone(),
+            Problem::UnknownKey { .. } => "unknown key".into(),
+            Problem::MissingKey(key) => format!("`{key}` is missing"),
+            Problem::Value { found, .. } => format!("found {found}"),
+            Problem::Quantity(e) => {
+                let text = e.to_string();
+                text.split("; expected").next().unwrap_or_default().to_owned()
+            }
+            Problem::OutOfRange { found, .. } => format!("{found} is out of range"),
+            Problem::Refused { what, .. } => what.clone(),
+            Problem::UnknownNode(name) => format!("there is no node \"{name}\""),
+            Problem::DuplicateNode(name) => format!("node \"{name}\" is declared twice"),
+            Problem::DuplicateName(name) => format!("the name \"{name}\" is used twice"),
+            Problem::SelfLink(name) => format!("node \"{name}\" is linked to itself"),
+            Problem::DuplicateLink(a, b) => format!("the link {a} to {b} is given twice"),
+            Problem::NoSuchLink(a, b) => format!("there is no link {a} to {b}"),
+            Problem::Unreachable { from, to } => format!("\"{to}\" cannot be reached from \"{from}\""),
+            Problem::SameEnds(name) => format!("the flow starts and ends at \"{name}\""),
+            Problem::StopBeforeStart => "the flow stops before it starts".into(),
+            Problem::NoSuchRate { rate, .. } => format!("the PHY has no rate of {rate}"),
+            Problem::UnknownControl { name, .. } => format!("there is no control \"{name}\""),
+            Problem::TooManyNodes { nodes, .. } => format!("{nodes} nodes"),
+            Problem::TooDense { .. } => "too many nodes hear each other".into(),
+            Problem::NotConnected { attempts } => {
+                format!("none of {attempts} random placements is connected")
+            }
+            Problem::Nothing { what } => format!("the scenario has no {what}"),
+        }
+    }
+
+    /// What was expected instead.
+    pub fn expected(&self) -> String {
+        match self {
+            Problem::Empty => "a scenario in TOML, a NetJSON NetworkGraph or meshviewer.json".into(),
+            Problem::FileTooLarge { most, .. } => format!("at most {most} bytes"),
+            Problem::NotUtf8 { .. } => "a text file".into(),
+            Problem::UnknownFormat => {
+                "TOML, NetJSON with `type = \"NetworkGraph\"`, or meshviewer.json with `nodes` and \
+                 `links`"
+                    .into()
+            }
+            Problem::Syntax(_) => "well-formed TOML or JSON".into(),
+            Problem::UnknownKey { known } => list("one of", known),
+            Problem::MissingKey(_) => "it to be given".into(),
+            Problem::Value { expected, .. }
+            | Problem::OutOfRange { expected, .. }
+            | Problem::Refused { expected, .. } => expected.clone(),
+            Problem::Quantity(e) => e.expected.expected().to_owned(),
+            Problem::UnknownNode(_) => "a node of the topology or a wired host".into(),
+            Problem::DuplicateNode(_) | Problem::DuplicateName(_) => "each name once".into(),
+            Problem::SelfLink(_) => "two different nodes".into(),
+            Problem::DuplicateLink(..) => "each link once; a link counts for both directions unless \
+                 `directed = true`"
+                .into(),
+            Problem::NoSuchLink(..) => "two nodes that decode each other or share a wire".into(),
+            Problem::Unreachable { .. } => "a path of links that decode in both directions".into(),
+            Problem::SameEnds(_) => "two different nodes".into(),
+            Problem::StopBeforeStart => "`stop` after `start`".into(),
+            Problem::NoSuchRate { table, .. } => {
+                list("one of", &table.iter().map(ToString::to_string).collect::<Vec<_>>())
+            }
+            Problem::UnknownControl { known, .. } => list("one of", known),
+            Problem::TooManyNodes { most, .. } => format!("at most {most}"),
+            Problem::TooDense { most } => {
+                format!("at most {most} ordered pairs within sensing range")
+            }
+            Problem::NotConnected { .. } => {
+                "more nodes, a smaller area, or `connected = false`".into()
+            }
+            Problem::Nothing { what } => format!("at least one {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; expected {}", self.what(), self.expected())
+    }
+}
+
+fn list(head: &str, items: &[String]) -> String {
+    if items.is_empty() {
+        return "no key here".to_owned();
+    }
+    format!("{head} {}", items.join(", "))
+}
+
+impl From<QuantityError> for Problem {
+    fn from(e: QuantityError) -> Self {
+        Problem::Quantity(e)
+    }
+}

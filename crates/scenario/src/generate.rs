@@ -1,0 +1,63 @@
+//! Places of nodes by rule.
+
+use fairmesh_units::{Distance, Stream};
+
+use crate::neighbours;
+
+/// A place in metres.
+pub(crate) type Place = (f64, f64);
+
+/// Nodes in a line along x.
+pub(crate) fn chain(hops: u32, spacing: Distance) -> Vec<Place> {
+    (0..=hops).map(|i| (f64::from(i) * spacing.0, 0.0)).collect()
+}
+
+/// Nodes row by row from the origin.
+pub(crate) fn grid(rows: u32, columns: u32, spacing: Distance) -> Vec<Place> {
+    let at = |r: u32, c: u32| (f64::from(c) * spacing.0, f64::from(r) * spacing.0);
+    (0..rows).flat_map(|r| (0..columns).map(move |c| at(r, c))).collect()
+}
+
+/// Random placements tried before giving up.
+pub(crate) const ATTEMPTS: u32 = 1000;
+/// Nodes placed in all attempts together, so that a large, sparse network fails soon.
+const PLACED: u64 = 2_000_000;
+
+/// Nodes uniformly over a rectangle; where `connected` is a range, drawn again until every node
+/// reaches every other over links of at most that length. The error is the number of attempts.
+pub(crate) fn random(
+    nodes: u32,
+    (width, height): (Distance, Distance),
+    seed: u32,
+    connected: Option<Distance>,
+) -> Result<Vec<Place>, u32> {
+    let mut rng = Stream::new(u64::from(seed), "scenario/random");
+    let attempts = ATTEMPTS.min((PLACED / u64::from(nodes.max(1))).max(1) as u32);
+    for _ in 0..attempts {
+        let places: Vec<Place> =
+            (0..nodes).map(|_| (rng.uniform(0.0, width.0), rng.uniform(0.0, height.0))).collect();
+        match connected {
+            Some(range) if !is_connected(&places, range) => {}
+            _ => return Ok(places),
+        }
+    }
+    Err(attempts)
+}
+
+fn is_connected(places: &[Place], range: Distance) -> bool {
+    let mut reached = vec![false; places.len()];
+    let mut todo = vec![0];
+    reached[0] = true;
+    let cells = neighbours::Cells::new(places, range);
+    let mut count = 1;
+    while let Some(i) = todo.pop() {
+        cells.within(i, |j, _| {
+            if !reached[j] {
+                reached[j] = true;
+                count += 1;
+                todo.push(j);
+            }
+        });
+    }
+    count == places.len()
+}

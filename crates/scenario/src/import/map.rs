@@ -1,0 +1,346 @@
+//! A map, whatever its format, into a [`Draft`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fairmesh_units::{BitRate, Span};
+
+use super::metric::Quality;
+use super::{ImportOptions, Result};
+use crate::draft::{
+    Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PhyName, Profile, RadioDraft, Routing,
+    TopologyDraft, WireDraft,
+};
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::name::Name;
+
+/// Mean radius of the Earth, m.
+const EARTH: f64 = 6_371_008.8;
+/// Names that a warning lists.
+const LISTED: usize = 10;
+
+/// A router of a map.
+pub(super) struct MapNode {
+    pub id: Name,
+    /// Other names that a user may know it by.
+    pub aliases: Vec<String>,
+    /// Degrees north and east.
+    pub location: Option<(f64, f64)>,
+}
+
+/// A link of a map, as one entry of the file.
+pub(super) struct MapLink {
+    pub source: Name,
+    pub target: Name,
+    pub quality: Quality,
+    /// The other direction, where the entry has it.
+    pub back: Option<Quality>,
+}
+
+/// What is known of an unordered pair; `.0` in ascending order of index, `.1` in descending.
+#[derive(Clone, Copy, Default)]
+struct Pair(Option<f64>, Option<f64>);
+
+/// A map.
+pub(super) struct Map {
+    label: Option<String>,
+    nodes: Vec<MapNode>,
+    index: BTreeMap<Name, usize>,
+    radio: BTreeMap<(usize, usize), Pair>,
+    cables: BTreeSet<(usize, usize)>,
+    /// Nodes that may be gateways, if they exist.
+    pub uplinks: Vec<Name>,
+    pub warnings: Vec<String>,
+    parallel: usize,
+    dead: usize,
+}
+
+impl Map {
+    pub fn new(label: Option<String>) -> Self {
+        Map {
+            label,
+            nodes: Vec::new(),
+            index: BTreeMap::new(),
+            radio: BTreeMap::new(),
+            cables: BTreeSet::new(),
+            uplinks: Vec::new(),
+            warnings: Vec::new(),
+            parallel: 0,
+            dead: 0,
+        }
+    }
+
+    pub fn add_node(&mut self, node: MapNode, key: KeyPath) -> Result<()> {
+        if self.index.insert(node.id.clone(), self.nodes.len()).is_some() {
+            return Err(ScenarioError::at(key, Problem::DuplicateNode(node.id.to_string())));
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    fn find(&self, name: &Name, key: KeyPath) -> Result<usize> {
+        let found = self.index.get(name).copied();
+        found.ok_or_else(|| ScenarioError::at(key, Problem::UnknownNode(name.to_string())))
+    }
+
+    /// The two ends of a link, if it makes sense.
+    pub fn check_link(&self, source: &Name, target: &Name, key: &KeyPath) -> Result<(usize, usize)> {
+        let a = self.find(source, key.clone().key("source"))?;
+        let b = self.find(target, key.clone().key("target"))?;
+        if a == b {
+            return Err(ScenarioError::at(key.clone(), Problem::SelfLink(source.to_string())));
+        }
+        Ok((a, b))
+    }
+
+    /// Adds one entry. Of several entries for one direction the best counts: parallel links are
+    /// several radios, of which a router uses the best.
+    pub fn add_link(&mut self, link: MapLink, key: KeyPath) -> Result<()> {
+        let (a, b) = self.check_link(&link.source, &link.target, &key)?;
+        if link.quality == Quality::Cable {
+            self.cables.insert((a.min(b), a.max(b)));
+            return Ok(());
+        }
+        for (from, to, quality) in [(a, b, Some(link.quality)), (b, a, link.back)] {
+            let delivery = match quality {
+                None => continue,
+                Some(Quality::Radio(delivery)) => delivery,
+                Some(Quality::Dead | Quality::Cable) => {
+                    self.dead += 1;
+                    continue;
+                }
+            };
+            let pair = self.radio.entry((from.min(to), from.max(to))).or_default();
+            let slot = if from < to { &mut pair.0 } else { &mut pair.1 };
+            if let Some(known) = slot {
+                self.parallel += 1;
+                *known = known.max(delivery);
+            } else {
+                *slot = Some(delivery);
+            }
+        }
+        Ok(())
+    }
+
+    /// The scenario as it would be written.
+    pub fn draft(mut self, options: &ImportOptions, name: String) -> Result<(Draft, Vec<String>)> {
+        let around = self.around();
+        let gateway = self.gateway(options, &around)?;
+        let hops = hops(&around, gateway);
+        let homes = self.homes(options, gateway, &hops)?;
+        if self.parallel > 0 {
+            let text = format!("{} parallel links were merged, the best counts", self.parallel);
+            self.warnings.push(text);
+        }
+        if self.dead > 0 {
+            self.warnings.push(format!("{} links let nothing through and were left out", self.dead));
+        }
+        let places = self.places();
+        let id = |i: usize| self.nodes[i].id.clone();
+        let link = |(&(a, b), pair): (&(usize, usize), &Pair)| {
+            let forward = pair.0.or(pair.1);
+            let back = pair.1.or(pair.0);
+            LinkEntry::Table(LinkDraft {
+                from: id(a),
+                to: id(b),
+                rate: None,
+                delivery: forward,
+                delivery_back: back.filter(|_| back != forward),
+                directed: false,
+            })
+        };
+        let cable = |&(a, b): &(usize, usize)| WireDraft {
+            from: id(a),
+            to: id(b),
+            rate: None,
+            delay: None,
+            queue: None,
+        };
+        let rate = options.rate.or((options.phy == PhyName::G).then_some(BitRate(24_000_000)));
+        let draft = Draft {
+            name: Some(self.label.clone().unwrap_or(name)),
+            duration: options.duration,
+            warmup: Some(Span::from_nanos(options.duration.as_nanos() / 6)),
+            radio: RadioDraft {
+                phy: options.phy,
+                rate,
+                profile: Some(Profile::Graph),
+                ..RadioDraft::default()
+            },
+            topology: TopologyDraft {
+                links: Some(self.radio.iter().map(link).collect()),
+                sense_hops: Some(options.sense_hops),
+                gateway: Some(id(gateway)),
+                routing: Routing::Etx,
+                ..TopologyDraft::default()
+            },
+            node: (0..self.nodes.len())
+                .map(|i| NodeDraft {
+                    position: places.get(i).copied().flatten(),
+                    ..NodeDraft::new(id(i))
+                })
+                .collect(),
+            wire: self.cables.iter().map(cable).collect(),
+            traffic: FlowsDraft {
+                flows: Some(options.direction),
+                nodes: Some(homes.into_iter().map(id).collect()),
+                ..FlowsDraft::default()
+            },
+            ..Draft::default()
+        };
+        Ok((draft, self.warnings))
+    }
+
+    /// Neighbours over radio or cable.
+    fn around(&self) -> Vec<Vec<usize>> {
+        let mut around = vec![Vec::new(); self.nodes.len()];
+        for &(a, b) in self.radio.keys().chain(&self.cables) {
+            around[a].push(b);
+            around[b].push(a);
+        }
+        around
+    }
+
+    fn gateway(&mut self, options: &ImportOptions, around: &[Vec<usize>]) -> Result<usize> {
+        if let Some(wanted) = &options.gateway {
+            let wanted = wanted.trim();
+            let named = self.index.get(&Name::from(wanted)).copied();
+            let known_as = |n: &MapNode| n.aliases.iter().any(|a| a.trim() == wanted);
+            let found = named.or_else(|| self.nodes.iter().position(known_as));
+            return found.ok_or_else(|| {
+                let problem = Problem::UnknownNode(wanted.to_owned());
+                ScenarioError::at("gateway".into(), problem)
+            });
+        }
+        let sizes = component_sizes(around);
+        let best = |candidates: &mut dyn Iterator<Item = usize>| {
+            candidates
+                .filter(|&i| !around[i].is_empty())
+                .max_by_key(|&i| (sizes[i], around[i].len(), core::cmp::Reverse(i)))
+        };
+        let uplinks: Vec<usize> =
+            self.uplinks.iter().filter_map(|n| self.index.get(n).copied()).collect();
+        if let Some(i) = best(&mut uplinks.into_iter()) {
+            return Ok(i);
+        }
+        let Some(i) = best(&mut (0..self.nodes.len())) else {
+            return Err(ScenarioError::at("links".into(), Problem::Nothing { what: "radio link" }));
+        };
+        let name = &self.nodes[i].id;
+        self.warnings.push(format!(
+            "the map names no gateway: \"{name}\", the best connected node, was taken"
+        ));
+        Ok(i)
+    }
+
+    /// The nodes that get a flow, and a warning about those that cannot.
+    fn homes(
+        &mut self,
+        options: &ImportOptions,
+        gateway: usize,
+        hops: &[Option<u32>],
+    ) -> Result<Vec<usize>> {
+        let mut reachable: Vec<usize> =
+            (0..self.nodes.len()).filter(|&i| i != gateway && hops[i].is_some()).collect();
+        let lost: Vec<&str> = (0..self.nodes.len())
+            .filter(|&i| hops[i].is_none())
+            .map(|i| self.nodes[i].id.as_str())
+            .collect();
+        if !lost.is_empty() {
+            let more = if lost.len() > LISTED { ", …" } else { "" };
+            let first = lost[..lost.len().min(LISTED)].join(", ");
+            self.warnings.push(format!(
+                "{} of {} nodes cannot be reached from the gateway and get no flow: {first}{more}",
+                lost.len(),
+                self.nodes.len()
+            ));
+        }
+        if reachable.is_empty() {
+            let name = self.nodes[gateway].id.to_string();
+            let problem = Problem::refused(
+                format!("no node can be reached from the gateway \"{name}\""),
+                "a gateway with links to other nodes",
+            );
+            return Err(ScenarioError::at("gateway".into(), problem));
+        }
+        let wanted = options.flows.unwrap_or(reachable.len()).min(reachable.len());
+        if wanted == 0 {
+            return Err(ScenarioError::at("flows".into(), Problem::range(0, "at least one flow")));
+        }
+        reachable.sort_by_key(|&i| (hops[i], i));
+        // From the nearest to the farthest, both included where there are two or more.
+        let last = reachable.len() - 1;
+        let pick = |k: usize| if wanted == 1 { last } else { k * last / (wanted - 1) };
+        Ok((0..wanted).map(|k| reachable[pick(k)]).collect())
+    }
+
+    /// Metres around the median location: one router placed wrongly moves no other.
+    fn places(&mut self) -> Vec<Option<[f64; 2]>> {
+        let sane = |&(lat, lng): &(f64, f64)| {
+            // A location of exactly zero was never set.
+            lat.abs() <= 90.0 && lng.abs() <= 180.0 && (lat, lng) != (0.0, 0.0)
+        };
+        let given = self.nodes.iter().filter(|n| n.location.is_some()).count();
+        let known: Vec<(f64, f64)> =
+            self.nodes.iter().filter_map(|n| n.location).filter(sane).collect();
+        if given > known.len() {
+            let text = format!("{} impossible locations were ignored", given - known.len());
+            self.warnings.push(text);
+        }
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or_default()
+        };
+        let lat0 = median(known.iter().map(|l| l.0).collect());
+        let lng0 = median(known.iter().map(|l| l.1).collect());
+        // Equirectangular projection.
+        let shrink = libm::cos(lat0.to_radians());
+        let place = |(lat, lng): (f64, f64)| {
+            [EARTH * shrink * (lng - lng0).to_radians(), EARTH * (lat - lat0).to_radians()]
+        };
+        // Beyond this the projection means nothing, and `Draft::build` would refuse it.
+        let near = |p: &[f64; 2]| p.iter().all(|v| v.abs() < 9e6);
+        self.nodes.iter().map(|n| n.location.filter(sane).map(place).filter(near)).collect()
+    }
+}
+
+/// Hops from a node; `None` where there is no way.
+fn hops(around: &[Vec<usize>], from: usize) -> Vec<Option<u32>> {
+    let mut hops = vec![None; around.len()];
+    hops[from] = Some(0);
+    let mut todo = VecDeque::from([(from, 0)]);
+    while let Some((u, h)) = todo.pop_front() {
+        for &v in &around[u] {
+            if hops[v].is_none() {
+                hops[v] = Some(h + 1);
+                todo.push_back((v, h + 1));
+            }
+        }
+    }
+    hops
+}
+
+/// For every node, how many nodes are connected with it.
+fn component_sizes(around: &[Vec<usize>]) -> Vec<usize> {
+    let mut sizes = vec![0; around.len()];
+    for start in 0..around.len() {
+        if sizes[start] > 0 {
+            continue;
+        }
+        let mut members = vec![start];
+        sizes[start] = 1;
+        let mut next = 0;
+        while let Some(&u) = members.get(next) {
+            next += 1;
+            for &v in &around[u] {
+                if sizes[v] == 0 {
+                    sizes[v] = 1;
+                    members.push(v);
+                }
+            }
+        }
+        for &m in &members {
+            sizes[m] = members.len();
+        }
+    }
+    sizes
+}

@@ -1,0 +1,210 @@
+//! Maps of real networks: NetJSON NetworkGraph and meshviewer.json.
+//!
+//! Links decode with their delivery probability; nodes within two hops sense and disturb each
+//! other unless told otherwise; every reachable node gets one bulk TCP flow to or from the gateway.
+//! Locations serve drawings and propagation delays only.
+
+mod map;
+mod meshviewer;
+mod metric;
+mod netjson;
+
+use fairmesh_units::{BitRate, Span};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use crate::draft::{Direction, Draft, PhyName};
+use crate::error::{KeyPath, Problem, ScenarioError, Step};
+use crate::scenario::Scenario;
+use crate::toml_file::{parse_toml, stem};
+use map::Map;
+
+pub use metric::Metric;
+
+/// Largest file that is read at all.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
+
+/// What to make of a map. TOML scenarios say all this themselves and ignore the options.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ImportOptions {
+    /// The gateway, by id, label or address. By default the map's own: a node with an uplink
+    /// (meshviewer) or the one that wrote the file (`router_id`); failing that, the node with most
+    /// links in the largest connected part.
+    pub gateway: Option<String>,
+    /// Which way the flows go.
+    pub direction: Direction,
+    /// How many nodes get a flow: evenly spaced among the reachable ones, from near to far. All by
+    /// default.
+    pub flows: Option<usize>,
+    /// PHY. Maps do not tell; 802.11g by default.
+    pub phy: PhyName,
+    /// Data rate; 24 Mbit/s by default, the highest mandatory rate of OFDM.
+    pub rate: Option<BitRate>,
+    /// What link costs mean; guessed by default from the map's `metric` and `protocol`.
+    pub metric: Option<Metric>,
+    /// Nodes this many hops apart (1 or 2) sense each other.
+    pub sense_hops: u32,
+    /// Simulated time.
+    pub duration: Span,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        ImportOptions {
+            gateway: None,
+            direction: Direction::Down,
+            flows: None,
+            phy: PhyName::G,
+            rate: None,
+            metric: None,
+            sense_hops: 2,
+            duration: Span::from_secs(60),
+        }
+    }
+}
+
+/// The formats of scenario files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// docs/scenarios.md.
+    Toml,
+    /// NetJSON NetworkGraph.
+    NetJson,
+    /// meshviewer.json of version 4 and later.
+    Meshviewer,
+}
+
+type Result<T> = core::result::Result<T, ScenarioError>;
+
+/// Reads a scenario in any of the formats. `file_name` is for messages, and names the scenario
+/// where the file does not.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Scenario> {
+    let (format, text) = format_of(bytes).map_err(|e| in_file(file_name, e))?;
+    match format {
+        Format::Toml => parse_toml(file_name, text),
+        Format::NetJson => parse_netjson(file_name, text, options),
+        Format::Meshviewer => parse_meshviewer(file_name, text, options),
+    }
+}
+
+/// Tells a file's format, and gives its text without a byte-order mark.
+///
+/// # Errors
+/// A file that is too large, empty, no UTF-8, or JSON of another kind.
+pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
+    let fail = |problem| Err(ScenarioError::at(KeyPath::root(), problem));
+    if bytes.len() > MAX_FILE_BYTES {
+        return fail(Problem::FileTooLarge { bytes: bytes.len(), most: MAX_FILE_BYTES });
+    }
+    let text = match core::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(e) => return fail(Problem::NotUtf8 { offset: e.valid_up_to() }),
+    };
+    if text.trim().is_empty() {
+        return fail(Problem::Empty);
+    }
+    // No TOML document starts with a brace.
+    if !text.trim_start().starts_with('{') {
+        return Ok((Format::Toml, text));
+    }
+    #[derive(Deserialize)]
+    struct Kind {
+        r#type: Option<String>,
+        nodes: Option<IgnoredAny>,
+        links: Option<IgnoredAny>,
+    }
+    let kind: Kind = json(text)?;
+    match (kind.r#type.as_deref(), kind.nodes, kind.links) {
+        (Some("NetworkGraph"), ..) => Ok((Format::NetJson, text)),
+        (None, Some(_), Some(_)) => Ok((Format::Meshviewer, text)),
+        _ => fail(Problem::UnknownFormat),
+    }
+}
+
+/// Reads a NetJSON NetworkGraph.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
+    import(file_name, options, || netjson::read(text, options.metric))
+}
+
+/// Reads a meshviewer.json of version 4 or later.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn parse_meshviewer(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
+    import(file_name, options, || meshviewer::read(text))
+}
+
+/// The scenario of a map as it would be written, and what was changed or left out.
+///
+/// # Errors
+/// The first thing found wrong, and TOML, which is no map.
+pub fn draft_from_map(
+    file_name: &str,
+    bytes: &[u8],
+    options: &ImportOptions,
+) -> Result<(Draft, Vec<String>)> {
+    let draft = || {
+        let map = match format_of(bytes)? {
+            (Format::NetJson, text) => netjson::read(text, options.metric)?,
+            (Format::Meshviewer, text) => meshviewer::read(text)?,
+            (Format::Toml, _) => {
+                return Err(ScenarioError::at(KeyPath::root(), Problem::UnknownFormat));
+            }
+        };
+        map.draft(options, stem(file_name))
+    };
+    draft().map_err(|e| in_file(file_name, e))
+}
+
+fn import(
+    file_name: &str,
+    options: &ImportOptions,
+    read: impl FnOnce() -> Result<Map>,
+) -> Result<Scenario> {
+    let scenario = || {
+        let (draft, mut warnings) = read()?.draft(options, stem(file_name))?;
+        let mut scenario = draft.build()?;
+        warnings.append(&mut scenario.warnings);
+        scenario.warnings = warnings;
+        Ok(scenario)
+    };
+    scenario().map_err(|e| in_file(file_name, e))
+}
+
+fn in_file(file_name: &str, mut e: ScenarioError) -> ScenarioError {
+    e.file.get_or_insert_with(|| file_name.to_owned());
+    e
+}
+
+/// Reads JSON, keeping the line and key of an error.
+fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader).and_then(|value| {
+        reader.end().map(|()| value).map_err(|e| {
+            serde_path_to_error::Error::new(serde_path_to_error::Path::default(), e)
+        })
+    });
+    read.map_err(|e| {
+        let step = |s: &serde_path_to_error::Segment| match s {
+            serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
+            serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
+            _ => None,
+        };
+        let key = KeyPath(e.path().iter().filter_map(step).collect());
+        let cause = e.inner();
+        let message = cause.to_string();
+        // serde_json appends the place, which goes in front here.
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let problem = match message.split_once(", expected ") {
+            Some((what, expected)) => Problem::refused(what, expected),
+            None => Problem::Syntax(message.to_owned()),
+        };
+        ScenarioError { file: None, line: Some(cause.line()), key, problem }
+    })
+}

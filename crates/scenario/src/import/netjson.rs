@@ -1,0 +1,116 @@
+//! NetJSON NetworkGraph (netjson.org, draft 00).
+
+use serde::Deserialize;
+
+use super::map::{Map, MapLink, MapNode};
+use super::metric::{Metric, Quality};
+use super::{Result, json};
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::name::Name;
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    protocol: Option<String>,
+    #[serde(default)]
+    metric: Option<String>,
+    #[serde(default)]
+    router_id: Option<Name>,
+    #[serde(default)]
+    label: Option<String>,
+    nodes: Vec<FileNode>,
+    links: Vec<FileLink>,
+}
+
+#[derive(Deserialize)]
+struct FileNode {
+    id: Name,
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    local_addresses: Option<Vec<String>>,
+    #[serde(default)]
+    properties: Option<NodeProperties>,
+}
+
+#[derive(Deserialize)]
+struct NodeProperties {
+    #[serde(default)]
+    location: Option<Location>,
+}
+
+#[derive(Deserialize)]
+struct Location {
+    #[serde(default, alias = "latitude")]
+    lat: Option<f64>,
+    #[serde(default, alias = "longitude", alias = "lon")]
+    lng: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct FileLink {
+    source: Name,
+    target: Name,
+    #[serde(default)]
+    cost: Option<f64>,
+    #[serde(default)]
+    properties: Option<LinkProperties>,
+}
+
+#[derive(Deserialize)]
+struct LinkProperties {
+    /// The delivery probability from source to target, where the file knows it.
+    #[serde(default)]
+    tq: Option<f64>,
+}
+
+pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
+    let file: File = json(text)?;
+    let mut map = Map::new(file.label);
+    map.uplinks.extend(file.router_id);
+    for (i, node) in file.nodes.into_iter().enumerate() {
+        let location = node.properties.and_then(|p| p.location);
+        let mut aliases: Vec<String> = node.local_addresses.unwrap_or_default();
+        aliases.extend(node.label);
+        map.add_node(
+            MapNode {
+                id: node.id,
+                aliases,
+                location: location.and_then(|l| l.lat.zip(l.lng)),
+            },
+            KeyPath::from("nodes").index(i).key("id"),
+        )?;
+    }
+    let metric = metric.or_else(|| {
+        let costs: Vec<f64> = file.links.iter().filter_map(|l| l.cost).collect();
+        let (name, protocol) = (file.metric.as_deref(), file.protocol.as_deref());
+        Metric::guess(name.unwrap_or_default(), protocol.unwrap_or_default(), &costs)
+    });
+    if metric.is_none() {
+        map.warnings.push(format!(
+            "the metric \"{}\" is not known: every link without `properties.tq` counts as perfect",
+            file.metric.unwrap_or_default()
+        ));
+    }
+    let metric = metric.unwrap_or(Metric::None);
+    for (i, link) in file.links.into_iter().enumerate() {
+        let key = KeyPath::from("links").index(i);
+        let tq = link.properties.and_then(|p| p.tq);
+        let (quality, value, cost_key) = match (tq, link.cost) {
+            (Some(tq), _) => (tq_quality(tq), tq, "properties.tq"),
+            (None, Some(cost)) => (metric.quality(cost), cost, "cost"),
+            (None, None) => (Some(Quality::Radio(1.0)), 1.0, "cost"),
+        };
+        let Some(quality) = quality else {
+            let expected = if tq.is_some() { Metric::Tq } else { metric }.expected();
+            return Err(ScenarioError::at(key.key(cost_key), Problem::range(value, expected)));
+        };
+        map.add_link(MapLink { source: link.source, target: link.target, quality, back: None }, key)?;
+    }
+    Ok(map)
+}
+
+fn tq_quality(tq: f64) -> Option<Quality> {
+    let metric = if tq > 1.0 { Metric::Tq255 } else { Metric::Tq };
+    metric.quality(tq)
+}

@@ -1,0 +1,195 @@
+//! The validated world.
+
+use std::collections::BTreeMap;
+
+use fairmesh_queueing::DisciplineSpec;
+use fairmesh_transport::TcpConfig;
+use fairmesh_transport::traffic::TrafficSpec;
+use fairmesh_units::{BitRate, NodeId, Power, Probability, Span};
+use fairmesh_wifi::loss::FrameErrors;
+use fairmesh_wifi::phy::Rate;
+use fairmesh_wifi::{Hearing, MacConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Everything a run needs, checked: ids are in range, every flow has a path, every number is
+/// finite.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Name.
+    pub name: String,
+    /// What it shows, for people.
+    pub description: String,
+    /// Simulated time.
+    pub duration: Span,
+    /// Goodput counts from here to `duration`.
+    pub warmup: Span,
+    /// PHY and MAC of every wireless node.
+    pub mac: MacConfig,
+    /// Wireless nodes, then wired hosts; a [`NodeId`] is an index.
+    pub nodes: Vec<Node>,
+    /// Ordered wireless pairs at or above the carrier-sense threshold, sorted by (from, to).
+    pub hearing: Vec<Hearing>,
+    /// Ordered wireless pairs that decode, sorted by (from, to).
+    pub links: Vec<Link>,
+    /// Wires.
+    pub wires: Vec<Wire>,
+    /// Flows.
+    pub flows: Vec<Flow>,
+    /// Queue of every wireless interface whose node names none.
+    pub queue: DisciplineSpec,
+    /// Transmitters that are not part of the network.
+    pub interferers: Vec<Interferer>,
+    /// Frame errors of every link whose delivery is 1.
+    pub errors: FrameErrors,
+    /// The node that joins the mesh to the wired world.
+    pub gateway: Option<NodeId>,
+    /// The fairness mechanism.
+    pub control: ControlChoice,
+    /// What was changed or left out while reading, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A wireless node or wired host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// Unique name.
+    pub name: String,
+    /// Place in metres, where known.
+    pub position: Option<(f64, f64)>,
+    /// Whether it has a radio.
+    pub kind: NodeKind,
+    /// Queue of its wireless interface, where not the scenario's.
+    pub queue: Option<DisciplineSpec>,
+}
+
+/// Whether a node has a radio.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// One radio, and possibly wires.
+    #[default]
+    Wireless,
+    /// Wires only.
+    Wired,
+}
+
+/// An ordered pair of wireless nodes of which the second decodes the first.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Link {
+    /// Transmitter.
+    pub from: NodeId,
+    /// Receiver.
+    pub to: NodeId,
+    /// Data rate, where not the MAC's.
+    pub rate: Option<Rate>,
+    /// Probability that a frame arrives, collisions apart.
+    pub delivery: Probability,
+}
+
+/// A full-duplex wire; each direction has its own drop-tail queue.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wire {
+    /// One end.
+    pub a: NodeId,
+    /// The other end.
+    pub b: NodeId,
+    /// Rate in each direction.
+    pub rate: BitRate,
+    /// One-way delay.
+    pub delay: Span,
+    /// Packets that wait at each end.
+    pub queue_packets: u32,
+}
+
+/// Traffic from one node to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Flow {
+    /// Unique name.
+    pub name: String,
+    /// Source of the data (the client, for requests and answers).
+    pub from: NodeId,
+    /// Destination of the data.
+    pub to: NodeId,
+    /// The nodes on the way, both ends included; the way back is the same.
+    pub path: Vec<NodeId>,
+    /// Wireless links on the way.
+    pub wireless_hops: u32,
+    /// What the application does.
+    pub traffic: TrafficSpec,
+    /// Stream or datagrams.
+    pub transport: Transport,
+    /// Earliest start.
+    pub start: Span,
+    /// The start is late by a random time up to this.
+    pub start_jitter: Span,
+    /// End, where before that of the run.
+    pub stop: Option<Span>,
+    /// Share relative to other flows.
+    pub weight: f64,
+}
+
+/// A flow's transport.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Transport {
+    /// A stream.
+    Tcp(TcpConfig),
+    /// Datagrams.
+    Udp,
+}
+
+/// A transmitter that obeys nobody: busy for `duty × period` at the start of every period.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interferer {
+    /// Unique name among interferers.
+    pub name: String,
+    /// Place in metres, where known.
+    pub position: Option<(f64, f64)>,
+    /// Wireless nodes that sense it and the power there, sorted by node. Frames it overlaps are
+    /// lost there unless they are stronger by the capture margin.
+    pub heard_by: Vec<(NodeId, Power)>,
+    /// A burst starts every so often.
+    pub period: Span,
+    /// Share of each period that is busy.
+    pub duty: Probability,
+    /// Each period is multiplied by a random factor from 1 − jitter to 1 + jitter.
+    pub jitter: f64,
+    /// First burst.
+    pub start: Span,
+}
+
+/// The mechanism by name, with its settings.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ControlChoice {
+    /// Name and variants: `pfrc`, `wcp+in-network`.
+    pub name: String,
+    /// The knobs that are not at their defaults.
+    pub settings: BTreeMap<String, f64>,
+}
+
+impl Scenario {
+    /// The frame errors of one link: its own delivery where below 1, else the scenario's.
+    pub fn errors_of(&self, link: &Link) -> FrameErrors {
+        match FrameErrors::per_frame(1.0 - link.delivery.0) {
+            Ok(FrameErrors::None) | Err(_) => self.errors.clone(),
+            Ok(own) => own,
+        }
+    }
+
+    /// The link between two nodes, if the second decodes the first.
+    pub fn link(&self, from: NodeId, to: NodeId) -> Option<&Link> {
+        let at = self.links.binary_search_by_key(&(from, to), |l| (l.from, l.to)).ok()?;
+        self.links.get(at)
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
+    }
+
+    /// The wireless nodes, which come first.
+    pub fn wireless(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let ids = 0..self.nodes.len() as u32;
+        ids.map(NodeId).take_while(|n| self.nodes[n.index()].kind == NodeKind::Wireless)
+    }
+}

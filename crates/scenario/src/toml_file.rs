@@ -1,0 +1,67 @@
+//! The TOML form.
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::decode;
+use crate::draft::Draft;
+use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::scenario::Scenario;
+
+/// Reads a TOML scenario and builds it. `file_name` is for messages, and names the scenario where
+/// the file does not.
+///
+/// # Errors
+/// The first thing found wrong, with file, line and key.
+pub fn parse_toml(file_name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    read(file_name, text, Draft::build)
+}
+
+/// Reads a TOML scenario without building it.
+///
+/// # Errors
+/// As [`parse_toml`], as far as single values go.
+pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioError> {
+    read(file_name, text, |draft| Ok(draft.clone()))
+}
+
+fn read<T>(
+    file_name: &str,
+    text: &str,
+    then: impl FnOnce(&Draft) -> Result<T, ScenarioError>,
+) -> Result<T, ScenarioError> {
+    let in_file = |mut e: ScenarioError| {
+        e.file = Some(file_name.to_owned());
+        e
+    };
+    if text.trim().is_empty() {
+        return Err(in_file(ScenarioError::at(KeyPath::root(), Problem::Empty)));
+    }
+    let root = DeTable::parse(text).map_err(|e| in_file(syntax(text, &e)))?;
+    let mut draft: Draft = decode::decode(&root).map_err(|e| in_file(e.locate(text)))?;
+    draft.name.get_or_insert_with(|| stem(file_name));
+    then(&draft).map_err(|e| in_file(with_line(e, text, &root)))
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
+    // "…, expected …" is how the parser ends some of its messages.
+    let problem = match error.message().split_once(", expected ") {
+        Some((what, expected)) => Problem::refused(what, expected),
+        None => Problem::Syntax(error.message().to_owned()),
+    };
+    let mut e = ScenarioError::at(KeyPath::root(), problem);
+    e.line = error.span().map(|s| decode::line_of(text, s.start));
+    e
+}
+
+fn with_line(mut e: ScenarioError, text: &str, root: &Spanned<DeTable<'_>>) -> ScenarioError {
+    e.line = decode::offset_of(root, &e.key).map(|o| decode::line_of(text, o));
+    e
+}
+
+/// The file's name without folders and extension.
+pub(crate) fn stem(file_name: &str) -> String {
+    let base = file_name.rsplit(['/', '\\']).next().unwrap_or(file_name);
+    let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
+    if stem.is_empty() { base.to_owned() } else { stem.to_owned() }
+}

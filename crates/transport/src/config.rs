@@ -1,0 +1,194 @@
+//! What a TCP endpoint can be told.
+
+use core::fmt;
+
+use fairmesh_units::Span;
+
+/// The congestion controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// Slow start and congestion avoidance of RFC 5681.
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// Which of the choices the RFCs leave open (or that ns-3 makes against them) an endpoint makes.
+///
+/// `docs/models/transport.md` has the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialect {
+    /// The RFCs to the letter.
+    Rfc,
+    /// As ns-3.37 behaves, so that goodputs can be compared with it.
+    Ns3,
+}
+
+/// Settings of a TCP endpoint. Both ends of a connection share one.
+///
+/// `default()` is [`TcpConfig::ns3`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TcpConfig {
+    /// Congestion controller.
+    pub congestion: Congestion,
+    /// Largest payload of a segment, bytes.
+    pub mss: u32,
+    /// Selective acknowledgements (RFC 2018) and recovery from them (RFC 6675).
+    pub sack: bool,
+    /// Negotiate explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Initial congestion window, segments.
+    pub initial_window: u32,
+    /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1).
+    pub initial_rto: Span,
+    /// Smallest retransmission timeout (RFC 6298 §2.4 asks for 1 s; simulators and Linux use 0.2 s).
+    pub min_rto: Span,
+    /// Largest retransmission timeout, also of a backed-off one (RFC 6298 §2.5).
+    pub max_rto: Span,
+    /// Clock granularity G of RFC 6298 §2: the least that the variance term adds.
+    pub clock_granularity: Span,
+    /// `None`: every segment is acknowledged. `Some(timeout)`: every second one, or one alone after
+    /// this long (RFC 1122 §4.2.3.2).
+    pub delayed_ack: Option<Span>,
+    /// The sender never has more than this many segments outstanding; `None`: no such limit.
+    pub max_window: Option<u32>,
+    /// Time before the first repetition of a SYN or SYN-ACK; it doubles each time, without end.
+    pub syn_timeout: Span,
+    /// Send new data on the first two duplicate ACKs (RFC 3042). With SACK this always happens.
+    pub limited_transmit: bool,
+    /// Let the window grow only while it is the window that limits the sender (RFC 7661 §4.3).
+    pub validate_window: bool,
+    /// Fall back to the initial window after a silence of one timeout (RFC 5681 §4.1).
+    pub idle_restart: bool,
+    /// Choices where the RFCs leave freedom.
+    pub dialect: Dialect,
+}
+
+impl TcpConfig {
+    /// Comparable with the TCP of ns-3.37 (and of ns-2): NewReno, 1460-byte segments, no SACK, no
+    /// delayed ACK, no limited transmit, initial window 2, timeouts between 0.2 s and 60 s.
+    pub const fn ns3() -> Self {
+        TcpConfig {
+            congestion: Congestion::NewReno,
+            mss: 1460,
+            sack: false,
+            ecn: false,
+            initial_window: 2,
+            initial_rto: Span::from_secs(1),
+            min_rto: Span::from_millis(200),
+            max_rto: Span::from_secs(60),
+            clock_granularity: Span::from_millis(10),
+            delayed_ack: None,
+            max_window: None,
+            syn_timeout: Span::from_secs(3),
+            limited_transmit: false,
+            validate_window: false,
+            idle_restart: false,
+            dialect: Dialect::Ns3,
+        }
+    }
+
+    /// What the RFCs recommend to a host of today: NewReno with SACK, delayed ACKs after 200 ms,
+    /// limited transmit, initial window 10 (RFC 6928), timeouts of at least 1 s.
+    pub const fn rfc() -> Self {
+        TcpConfig {
+            congestion: Congestion::NewReno,
+            mss: 1460,
+            sack: true,
+            ecn: false,
+            initial_window: 10,
+            initial_rto: Span::from_secs(1),
+            min_rto: Span::from_secs(1),
+            max_rto: Span::from_secs(60),
+            clock_granularity: Span::from_millis(1),
+            delayed_ack: Some(Span::from_millis(200)),
+            max_window: None,
+            syn_timeout: Span::from_secs(1),
+            limited_transmit: true,
+            validate_window: true,
+            idle_restart: true,
+            dialect: Dialect::Rfc,
+        }
+    }
+
+    /// Checks that an endpoint can work with these settings.
+    ///
+    /// # Errors
+    /// The first setting that is zero and must not be, or out of order.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let zero = |what, is_zero| if is_zero { Err(ConfigError::Zero(what)) } else { Ok(()) };
+        zero("mss", self.mss == 0)?;
+        zero("initial_window", self.initial_window == 0)?;
+        zero("max_window", self.max_window == Some(0))?;
+        zero("min_rto", self.min_rto == Span::ZERO)?;
+        zero("initial_rto", self.initial_rto == Span::ZERO)?;
+        zero("syn_timeout", self.syn_timeout == Span::ZERO)?;
+        if self.mss > 65_495 {
+            return Err(ConfigError::SegmentTooLarge(self.mss));
+        }
+        if self.min_rto > self.max_rto {
+            return Err(ConfigError::RtoOrder { min: self.min_rto, max: self.max_rto });
+        }
+        Ok(())
+    }
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        TcpConfig::ns3()
+    }
+}
+
+/// Why [`TcpConfig::validate`] refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConfigError {
+    /// This setting must not be zero.
+    Zero(&'static str),
+    /// The segment does not fit an IPv4 datagram (65,495 bytes of payload at most).
+    SegmentTooLarge(u32),
+    /// The smallest timeout is larger than the largest.
+    RtoOrder {
+        /// The smallest timeout given.
+        min: Span,
+        /// The largest timeout given.
+        max: Span,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::Zero(what) => write!(f, "{what} must not be zero"),
+            ConfigError::SegmentTooLarge(mss) => {
+                write!(f, "mss is {mss} B; an IPv4 datagram carries at most 65495 B of TCP payload")
+            }
+            ConfigError::RtoOrder { min, max } => {
+                write!(f, "min_rto ({min}) is larger than max_rto ({max})")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid() {
+        assert_eq!(TcpConfig::ns3().validate(), Ok(()));
+        assert_eq!(TcpConfig::rfc().validate(), Ok(()));
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        let cfg = TcpConfig { mss: 0, ..TcpConfig::ns3() };
+        assert_eq!(cfg.validate(), Err(ConfigError::Zero("mss")));
+        let cfg = TcpConfig { min_rto: Span::from_secs(61), ..TcpConfig::ns3() };
+        let text = cfg.validate().unwrap_err().to_string();
+        assert_eq!(text, "min_rto (61 s) is larger than max_rto (60 s)");
+        let cfg = TcpConfig { mss: 70_000, ..TcpConfig::ns3() };
+        assert_eq!(cfg.validate(), Err(ConfigError::SegmentTooLarge(70_000)));
+    }
+}

@@ -1,0 +1,337 @@
+//! One end of a TCP connection: handshake, both directions, close.
+
+use fairmesh_units::{Span, Time};
+
+use crate::config::TcpConfig;
+use crate::receive::Receiver;
+use crate::segment::{Flags, SackBlocks, Segment};
+use crate::send::Sender;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// A client that has not connected.
+    Idle,
+    /// A server that waits for a SYN.
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+}
+
+/// One end of a full-duplex TCP connection.
+///
+/// One end is a [`client`](Connection::client) and calls [`connect`](Connection::connect); the
+/// other is a [`server`](Connection::server). Either may [`write`](Connection::write). After every
+/// call that takes the time, and after `write` and `close`, the host sends what
+/// [`poll_transmit`](Connection::poll_transmit) gives until it gives nothing, then reads
+/// [`next_deadline`](Connection::next_deadline).
+///
+/// An end answers its peer's FIN with its own as soon as everything written is sent. The receive
+/// window never limits: applications read at once.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    state: State,
+    sender: Sender,
+    receiver: Receiver,
+    /// Both ends want ECN.
+    ecn_wanted: bool,
+    ecn: bool,
+    syn_timeout: Span,
+    syn_due: bool,
+    syn_timer: Time,
+    /// SYNs or SYN-ACKs sent.
+    syns: u32,
+    syn_sent: Time,
+    acks_sent: u64,
+    bytes_acked: u64,
+    bytes_delivered: u64,
+}
+
+/// What a segment brought.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Received {
+    /// Application bytes that are now in order at this end.
+    pub delivered: u64,
+    /// Own bytes newly acknowledged.
+    pub acked: u64,
+    /// The connection was established by this segment.
+    pub established: bool,
+    /// The peer's last byte and its FIN are now in order.
+    pub finished: bool,
+}
+
+/// State and counters of one end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TcpStats {
+    /// Congestion window, bytes (without the inflation of fast recovery).
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `u64::MAX` before the first reduction.
+    pub ssthresh: u64,
+    /// Bytes believed to be in the network.
+    pub in_flight: u64,
+    /// Bytes sent and not cumulatively acknowledged.
+    pub outstanding: u64,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Span>,
+    /// Retransmission timeout, backed off as it stands.
+    pub rto: Span,
+    /// Data segments sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Data segments sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts of data.
+    pub timeouts: u64,
+    /// Times fast recovery was entered.
+    pub fast_recoveries: u64,
+    /// Window reductions for congestion marks.
+    pub ecn_reductions: u64,
+    /// Segments sent that were only an ACK.
+    pub acks_sent: u64,
+    /// SYN or SYN-ACK segments sent.
+    pub syns_sent: u32,
+    /// Application bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Application bytes received in order.
+    pub bytes_delivered: u64,
+}
+
+impl Connection {
+    /// The end that opens the connection. `cfg` must be valid ([`TcpConfig::validate`]).
+    pub fn client(cfg: &TcpConfig) -> Self {
+        Connection::new(cfg, State::Idle)
+    }
+
+    /// The end that waits for the other. `cfg` must be valid ([`TcpConfig::validate`]).
+    pub fn server(cfg: &TcpConfig) -> Self {
+        Connection::new(cfg, State::Listen)
+    }
+
+    fn new(cfg: &TcpConfig, state: State) -> Self {
+        Connection {
+            state,
+            sender: Sender::new(cfg),
+            receiver: Receiver::new(cfg),
+            ecn_wanted: cfg.ecn,
+            ecn: false,
+            syn_timeout: cfg.syn_timeout,
+            syn_due: false,
+            syn_timer: Time::NEVER,
+            syns: 0,
+            syn_sent: Time::ZERO,
+            acks_sent: 0,
+            bytes_acked: 0,
+            bytes_delivered: 0,
+        }
+    }
+
+    /// Opens the connection. Does nothing at a server or a second time.
+    pub fn connect(&mut self, now: Time) {
+        if self.state == State::Idle {
+            self.state = State::SynSent;
+            self.start_syn(now);
+        }
+    }
+
+    /// The application writes `bytes`; `u64::MAX` is a source that never ends. Ignored after
+    /// [`close`](Connection::close). May come before the connection is established.
+    pub fn write(&mut self, bytes: u64) {
+        self.sender.write(bytes);
+    }
+
+    /// Ends this direction after what was written. A source that never ends stops with what was
+    /// sent so far.
+    pub fn close(&mut self) {
+        self.sender.close();
+    }
+
+    /// Whether both directions have ended and nothing is left to send. An end whose peer is not
+    /// closed yet must stay: it may have to repeat its last ACK.
+    pub fn is_closed(&self) -> bool {
+        self.sender.finished() && self.receiver.finished() && !self.receiver.due()
+    }
+
+    /// Whether the handshake is over at this end.
+    pub fn is_established(&self) -> bool {
+        self.state == State::Established
+    }
+
+    /// Bytes written and not yet sent for the first time.
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
+    /// Takes a segment from the network. `ce`: its IP header carries a congestion mark.
+    pub fn on_segment(&mut self, now: Time, seg: &Segment, ce: bool) -> Received {
+        let mut received = Received::default();
+        match self.state {
+            State::Idle => return received,
+            State::Listen => {
+                if seg.flags.has(Flags::SYN) && !seg.flags.has(Flags::ACK) {
+                    // RFC 3168 §6.1.1: a SYN with ECE and CWR asks for ECN
+                    self.ecn = self.ecn_wanted && seg.flags.has(Flags::ECE | Flags::CWR);
+                    self.receiver.on_syn();
+                    self.state = State::SynReceived;
+                    self.start_syn(now);
+                }
+                return received;
+            }
+            State::SynSent => {
+                if !seg.flags.has(Flags::SYN | Flags::ACK) {
+                    return received;
+                }
+                // RFC 3168 §6.1.1: a SYN-ACK with ECE alone agrees
+                self.ecn =
+                    self.ecn_wanted && seg.flags.has(Flags::ECE) && !seg.flags.has(Flags::CWR);
+                self.receiver.on_syn();
+                self.establish(now);
+                self.receiver.ask();
+                received.established = true;
+                return received;
+            }
+            State::SynReceived => {
+                if seg.flags.has(Flags::SYN) {
+                    // Our SYN-ACK was lost or is late.
+                    self.syn_due = true;
+                    self.syns += 1;
+                    return received;
+                }
+                if !seg.flags.has(Flags::ACK) {
+                    return received;
+                }
+                self.establish(now);
+                received.established = true;
+            }
+            State::Established => {
+                if seg.flags.has(Flags::SYN) {
+                    // The peer has not seen our ACK of its SYN-ACK.
+                    if seg.flags.has(Flags::ACK) {
+                        self.receiver.ask();
+                    }
+                    return received;
+                }
+            }
+        }
+        if seg.flags.has(Flags::ACK) {
+            let had_fin = self.sender.finished();
+            let acked = self.sender.on_ack(now, seg);
+            received.acked = acked - u64::from(self.sender.finished() && !had_fin);
+            self.bytes_acked += received.acked;
+        }
+        if seg.len > 0 || seg.flags.has(Flags::FIN) {
+            let was_finished = self.receiver.finished();
+            received.delivered = self.receiver.on_data(now, seg, ce && self.ecn);
+            received.finished = !was_finished && self.receiver.finished();
+            self.bytes_delivered += received.delivered;
+            if received.finished {
+                self.sender.close();
+            }
+        }
+        received
+    }
+
+    /// The next segment to send, `None` when there is nothing more for now.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        if self.syn_due {
+            self.syn_due = false;
+            return Some(self.syn());
+        }
+        if self.state != State::Established {
+            return None;
+        }
+        if self.receiver.due_alone() {
+            return Some(self.ack());
+        }
+        if let Some(out) = self.sender.poll(now) {
+            self.receiver.on_ack_sent(false);
+            return Some(Segment {
+                seq: out.seq,
+                ack: self.receiver.next(),
+                len: out.len,
+                flags: Flags::ACK | out.flags | self.receiver.echo(),
+                sack: self.receiver.blocks(),
+            });
+        }
+        self.receiver.due().then(|| self.ack())
+    }
+
+    /// When [`on_deadline`](Connection::on_deadline) must be called; [`Time::NEVER`] if nothing
+    /// is waited for.
+    pub fn next_deadline(&self) -> Time {
+        self.sender.deadline().min(self.receiver.deadline()).min(self.syn_timer)
+    }
+
+    /// A deadline passed. Harmless when called early.
+    pub fn on_deadline(&mut self, now: Time) {
+        if now >= self.syn_timer {
+            self.start_syn(now);
+        }
+        if now >= self.receiver.deadline() {
+            self.receiver.on_deadline();
+        }
+        if now >= self.sender.deadline() {
+            self.sender.on_deadline(now);
+        }
+    }
+
+    /// State and counters.
+    pub fn stats(&self) -> TcpStats {
+        let counters = self.sender.counters();
+        TcpStats {
+            cwnd: self.sender.cwnd(),
+            ssthresh: self.sender.ssthresh(),
+            in_flight: self.sender.in_flight(),
+            outstanding: self.sender.outstanding(),
+            srtt: self.sender.srtt(),
+            rto: self.sender.rto(),
+            segments_sent: counters.sent,
+            retransmitted: counters.resent,
+            timeouts: counters.timeouts,
+            fast_recoveries: counters.fast_recoveries,
+            ecn_reductions: counters.ecn_reductions,
+            acks_sent: self.acks_sent,
+            syns_sent: self.syns,
+            bytes_acked: self.bytes_acked,
+            bytes_delivered: self.bytes_delivered,
+        }
+    }
+
+    /// Sends a SYN or SYN-ACK and waits twice as long as the last time.
+    fn start_syn(&mut self, now: Time) {
+        self.syn_due = true;
+        self.syn_sent = now;
+        // 2^32 times the first timeout is for ever.
+        self.syn_timer = now + self.syn_timeout.saturating_mul(1 << self.syns.min(32));
+        self.syns += 1;
+    }
+
+    fn establish(&mut self, now: Time) {
+        self.state = State::Established;
+        self.syn_timer = Time::NEVER;
+        self.syn_due = false;
+        // RFC 6298 §3: no sample from a SYN that was repeated
+        let rtt = (self.syns == 1).then(|| now - self.syn_sent);
+        self.sender.establish(rtt, self.ecn);
+    }
+
+    fn syn(&self) -> Segment {
+        let client = self.state == State::SynSent;
+        let flags = if client {
+            Flags::SYN.with(Flags::ECE | Flags::CWR, self.ecn_wanted)
+        } else {
+            (Flags::SYN | Flags::ACK).with(Flags::ECE, self.ecn)
+        };
+        Segment { seq: 0, ack: self.receiver.next(), len: 0, flags, sack: SackBlocks::default() }
+    }
+
+    fn ack(&mut self) -> Segment {
+        self.receiver.on_ack_sent(true);
+        self.acks_sent += 1;
+        Segment {
+            seq: self.sender.next_seq(),
+            ack: self.receiver.next(),
+            len: 0,
+            flags: Flags::ACK | self.receiver.echo(),
+            sack: self.receiver.blocks(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The receiving half: what arrived, what is missing, and when to acknowledge.
+
+use fairmesh_units::{Span, Time};
+
+use crate::config::TcpConfig;
+use crate::segment::{Flags, SackBlocks, Segment};
+
+/// A range received out of order.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    /// When it last changed; larger is later.
+    stamp: u64,
+}
+
+/// Reassembly and acknowledgement of one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// Next byte expected.
+    next: u64,
+    /// Sorted, disjoint and not touching, all above `next`.
+    ranges: Vec<Range>,
+    stamp: u64,
+    fin_at: u64,
+    delay: Option<Span>,
+    sack: bool,
+    /// Segments in order since the last ACK.
+    unacked: u32,
+    /// An ACK is due; data may carry it.
+    due: bool,
+    /// ACKs due that must travel alone: a duplicate ACK on data would not count as one.
+    due_alone: u32,
+    delayed_until: Time,
+    /// Congestion is echoed until the sender says it has slowed down.
+    echo: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(cfg: &TcpConfig) -> Self {
+        Receiver {
+            next: 0,
+            ranges: Vec::new(),
+            stamp: 0,
+            fin_at: u64::MAX,
+            delay: cfg.delayed_ack,
+            sack: cfg.sack,
+            // The first segment is acknowledged at once.
+            unacked: 1,
+            due: false,
+            due_alone: 0,
+            delayed_until: Time::NEVER,
+            echo: false,
+        }
+    }
+
+    /// The peer's SYN arrived.
+    pub(crate) fn on_syn(&mut self) {
+        self.next = 1;
+    }
+
+    /// Next byte expected.
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+    /// Everything including the peer's FIN arrived.
+    pub(crate) const fn finished(&self) -> bool {
+        self.next > self.fin_at
+    }
+    pub(crate) const fn deadline(&self) -> Time {
+        self.delayed_until
+    }
+    /// An ACK must leave alone.
+    pub(crate) const fn due_alone(&self) -> bool {
+        self.due_alone > 0
+    }
+    /// An ACK must leave, alone or with data.
+    pub(crate) const fn due(&self) -> bool {
+        self.due || self.due_alone > 0
+    }
+    /// Asks for one ACK without data.
+    pub(crate) fn ask(&mut self) {
+        self.due_alone += 1;
+    }
+
+    /// The delayed-ACK timer expired.
+    pub(crate) fn on_deadline(&mut self) {
+        self.delayed_until = Time::NEVER;
+        self.due = true;
+    }
+
+    /// Takes a segment with payload or FIN. `ce`: it was marked on the way (only when ECN was
+    /// negotiated). Returns the application bytes that are now in order.
+    pub(crate) fn on_data(&mut self, now: Time, seg: &Segment, ce: bool) -> u64 {
+        // RFC 3168 §6.1.3: CWR first, for this segment may itself be marked
+        if seg.flags.has(Flags::CWR) {
+            self.echo = false;
+        }
+        self.echo |= ce;
+        let end = seg.end();
+        if seg.flags.has(Flags::FIN) {
+            self.fin_at = end - 1;
+        }
+        if end <= self.next || seg.seq > self.next {
+            // RFC 5681 §4.2: out of order, or seen before: acknowledge at once
+            if seg.seq > self.next {
+                self.insert(seg.seq, end);
+            }
+            self.due_alone += 1;
+            return 0;
+        }
+        let before = self.next;
+        self.next = end;
+        let had_gap = !self.ranges.is_empty();
+        if had_gap {
+            self.absorb();
+        }
+        self.unacked += 1;
+        // RFC 5681 §4.2: at once when a gap was filled; otherwise every second segment
+        let now_due = had_gap || self.finished() || self.unacked >= 2;
+        match self.delay {
+            Some(delay) if !now_due => {
+                if self.delayed_until == Time::NEVER {
+                    self.delayed_until = now + delay; // RFC 1122 §4.2.3.2
+                }
+            }
+            _ => self.due = true,
+        }
+        self.next - before - u64::from(self.finished() && before <= self.fin_at)
+    }
+
+    /// Remembers `start..end`, which lies above `next`.
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        self.stamp += 1;
+        // The ranges that overlap or touch it become one with it.
+        let from = self.ranges.partition_point(|r| r.end < start);
+        let to = self.ranges.partition_point(|r| r.start <= end);
+        if from < to {
+            start = start.min(self.ranges[from].start);
+            end = end.max(self.ranges[to - 1].end);
+            self.ranges.drain(from + 1..to);
+            self.ranges[from] = Range { start, end, stamp: self.stamp };
+        } else {
+            self.ranges.insert(from, Range { start, end, stamp: self.stamp });
+        }
+    }
+
+    /// Moves `next` over the ranges it has reached.
+    fn absorb(&mut self) {
+        let reached = self.ranges.partition_point(|r| r.start <= self.next);
+        if let Some(last) = self.ranges[..reached].last() {
+            self.next = self.next.max(last.end);
+            self.ranges.drain(..reached);
+        }
+    }
+
+    /// An ACK left; `alone` if without data.
+    pub(crate) fn on_ack_sent(&mut self, alone: bool) {
+        if alone && self.due_alone > 0 {
+            self.due_alone -= 1;
+        }
+        self.due = false;
+        self.unacked = 0;
+        self.delayed_until = Time::NEVER;
+    }
+
+    /// ECE if congestion is to be echoed.
+    pub(crate) fn echo(&self) -> Flags {
+        Flags::NONE.with(Flags::ECE, self.echo)
+    }
+
+    /// The SACK option: the range that changed last first, then those before it (RFC 2018 §4).
+    pub(crate) fn blocks(&self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if !self.sack || self.ranges.is_empty() {
+            return blocks;
+        }
+        let mut below = u64::MAX;
+        for _ in 0..SackBlocks::MAX {
+            let newest = self.ranges.iter().filter(|r| r.stamp < below).max_by_key(|r| r.stamp);
+            let Some(r) = newest else { break };
+            below = r.stamp;
+            let (start, end) = (r.start - self.next, r.end - self.next);
+            if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(end)) {
+                blocks.push(start, end);
+            }
+        }
+        blocks
+    }
+}

@@ -1,0 +1,299 @@
+//! The sending half: what may leave and when. `recovery` has what acknowledgements and timeouts do.
+//!
+//! One accounting serves both kinds of recovery. `pipe` is the data believed to be in the network
+//! (RFC 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the
+//! window inflation of RFC 6582 §3.2.
+
+mod control;
+mod cubic;
+mod newreno;
+mod recovery;
+mod rto;
+mod scoreboard;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{Span, Time};
+
+use self::control::{Controller, Window};
+use self::rto::Rto;
+use self::scoreboard::{Scoreboard, Sent};
+use crate::config::{Dialect, TcpConfig};
+use crate::segment::Flags;
+
+/// Where loss recovery stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// No loss is being repaired.
+    Open,
+    /// Fast recovery, until `recover` is acknowledged.
+    Recovery,
+    /// After a timeout, until `recover` is acknowledged.
+    Loss,
+}
+
+/// A data segment (or a lone FIN) to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) seq: u64,
+    pub(crate) len: u32,
+    /// FIN, CWR and ECT as they apply.
+    pub(crate) flags: Flags,
+}
+
+/// Counters of one direction.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counters {
+    pub(crate) sent: u64,
+    pub(crate) resent: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) fast_recoveries: u64,
+    pub(crate) ecn_reductions: u64,
+}
+
+/// The sender of one direction of an established connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// Oldest byte not acknowledged.
+    una: u64,
+    /// Next byte never sent.
+    next: u64,
+    /// End of what the application wrote; `u64::MAX` if it writes without end.
+    end: u64,
+    closing: bool,
+    fin_sent: bool,
+
+    board: Scoreboard,
+    window: Window,
+    control: Controller,
+    phase: Phase,
+    /// Where the running recovery ends, or the last one ended. RFC 6582 §3.2, RFC 6675 §2
+    recover: u64,
+    dup_acks: u32,
+    inflation: u64,
+    /// A retransmission is due whatever the window says.
+    forced: bool,
+    first_partial: bool,
+    /// RescueRxt of RFC 6675 §2.
+    rescued: u64,
+
+    rto: Rto,
+    timer: Time,
+    /// `una` at the last timeout.
+    timed_out_at: Option<u64>,
+    last_sent: Time,
+
+    ecn: bool,
+    /// No second reduction for marks until this is acknowledged. RFC 3168 §6.1.2
+    reduced_until: u64,
+    tell_reduced: bool,
+
+    mss: u32,
+    max_window: u64,
+    initial_cwnd: u64,
+    sack: bool,
+    limited_transmit: bool,
+    validate_window: bool,
+    idle_restart: bool,
+    dialect: Dialect,
+    counters: Counters,
+}
+
+impl Sender {
+    pub(crate) fn new(cfg: &TcpConfig) -> Self {
+        let window = Window::new(cfg);
+        Sender {
+            una: 1,
+            next: 1,
+            end: 1,
+            closing: false,
+            fin_sent: false,
+            board: Scoreboard::default(),
+            initial_cwnd: window.cwnd,
+            window,
+            control: Controller::new(cfg),
+            phase: Phase::Open,
+            recover: 0,
+            dup_acks: 0,
+            inflation: 0,
+            forced: false,
+            first_partial: true,
+            rescued: 0,
+            rto: Rto::new(cfg),
+            timer: Time::NEVER,
+            timed_out_at: None,
+            last_sent: Time::ZERO,
+            ecn: false,
+            reduced_until: 0,
+            tell_reduced: false,
+            mss: cfg.mss,
+            max_window: cfg.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(cfg.mss)),
+            sack: cfg.sack,
+            limited_transmit: cfg.limited_transmit,
+            validate_window: cfg.validate_window,
+            idle_restart: cfg.idle_restart,
+            dialect: cfg.dialect,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The handshake is over. `rtt`: its round trip, unless a SYN was repeated.
+    pub(crate) fn establish(&mut self, rtt: Option<Span>, ecn: bool) {
+        self.ecn = ecn;
+        match rtt {
+            Some(rtt) => self.rto.sample(rtt),
+            None => {
+                self.rto.after_lost_syn();
+                if self.dialect == Dialect::Rfc {
+                    // RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost
+                    self.window.cwnd = self.window.mss.min(self.window.cwnd);
+                }
+            }
+        }
+    }
+
+    /// The application writes; `u64::MAX` means without end.
+    pub(crate) fn write(&mut self, bytes: u64) {
+        if !self.closing {
+            self.end = self.end.saturating_add(bytes);
+        }
+    }
+
+    /// No more will be written; a source without end stops where it is.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        if self.end == u64::MAX {
+            self.end = self.next;
+        }
+    }
+
+    /// Whether the FIN was acknowledged.
+    pub(crate) const fn finished(&self) -> bool {
+        self.fin_sent && self.una == self.next
+    }
+    pub(crate) const fn deadline(&self) -> Time {
+        self.timer
+    }
+    pub(crate) const fn next_seq(&self) -> u64 {
+        self.next
+    }
+    pub(crate) const fn unsent(&self) -> u64 {
+        self.end.saturating_sub(self.next)
+    }
+    pub(crate) const fn outstanding(&self) -> u64 {
+        self.next - self.una
+    }
+    pub(crate) const fn in_flight(&self) -> u64 {
+        self.board.pipe().saturating_sub(self.inflation)
+    }
+    pub(crate) const fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+    pub(crate) const fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+    pub(crate) const fn rto(&self) -> Span {
+        self.rto.get()
+    }
+    pub(crate) fn srtt(&self) -> Option<Span> {
+        self.rto.srtt()
+    }
+    pub(crate) const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The next segment that may leave now.
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
+        if self.forced {
+            self.forced = false;
+            if let Some(i) = self.board.first_missing() {
+                return Some(self.resend(now, i));
+            }
+        }
+        if self.board.any_missing() {
+            let i = self.board.first_missing()?;
+            return self.fits(self.board.get(i).payload()).then(|| self.resend(now, i));
+        }
+        if let Some(out) = self.send_new(now) {
+            return Some(out);
+        }
+        if self.sack && self.phase == Phase::Recovery { self.send_doubtful(now) } else { None }
+    }
+
+    /// Whether the window has room for `len` bytes more.
+    fn fits(&self, len: u32) -> bool {
+        self.board.pipe() + u64::from(len) <= self.window.cwnd + self.inflation
+    }
+
+    fn send_new(&mut self, now: Time) -> Option<Outgoing> {
+        let left = self.unsent();
+        if left == 0 && (!self.closing || self.fin_sent) {
+            return None;
+        }
+        if self.board.is_empty() {
+            self.restart_after_idle(now);
+        }
+        let len = left.min(u64::from(self.mss)) as u32;
+        // A lone FIN is not held back: it costs the network nothing.
+        let room = self.outstanding() + u64::from(len) <= self.max_window && self.fits(len);
+        if !room && len > 0 {
+            return None;
+        }
+        let fin = self.closing && u64::from(len) == left;
+        let seq = self.next;
+        self.board.push(now, seq, len, fin);
+        self.next += u64::from(len) + u64::from(fin);
+        self.fin_sent |= fin;
+        // RFC 3168 §6.1.2: CWR on the first new data after a reduction; §6.1.4: ECT on data
+        let data = self.ecn && len > 0;
+        let flags = Flags::NONE
+            .with(Flags::FIN, fin)
+            .with(Flags::ECT, data)
+            .with(Flags::CWR, data && self.tell_reduced);
+        if data {
+            self.tell_reduced = false;
+        }
+        self.left(now);
+        Some(Outgoing { seq, len, flags })
+    }
+
+    /// Rules (3) and (4) of RFC 6675 §4, NextSeg: guesses when nothing surer can be sent.
+    fn send_doubtful(&mut self, now: Time) -> Option<Outgoing> {
+        if !self.fits(self.mss) {
+            return None;
+        }
+        if let Some(i) = self.board.first_doubtful() {
+            return Some(self.resend(now, i));
+        }
+        // ns-3 leaves rule (4) out.
+        if self.una > self.rescued && self.dialect == Dialect::Rfc {
+            let i = self.board.unsacked_tail()?;
+            self.rescued = self.recover;
+            return Some(self.resend(now, i));
+        }
+        None
+    }
+
+    fn resend(&mut self, now: Time, i: usize) -> Outgoing {
+        let s: Sent = self.board.resend(i);
+        self.counters.resent += 1;
+        self.left(now);
+        // RFC 3168 §6.1.5: a retransmission is never ECT
+        Outgoing { seq: s.seq, len: s.payload(), flags: Flags::NONE.with(Flags::FIN, s.fin()) }
+    }
+
+    fn left(&mut self, now: Time) {
+        self.counters.sent += 1;
+        self.last_sent = now;
+        if self.timer == Time::NEVER {
+            self.timer = now + self.rto.get(); // RFC 6298 §5.1
+        }
+    }
+
+    fn restart_after_idle(&mut self, now: Time) {
+        if self.idle_restart && now - self.last_sent > self.rto.get() {
+            // RFC 5681 §4.1
+            self.window.cwnd = self.window.cwnd.min(self.initial_cwnd);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Additive increase, multiplicative decrease (RFC 5681).
+
+use super::control::{CongestionControl, Progress, Window};
+
+/// Slow start and congestion avoidance of RFC 5681; the recovery of RFC 6582 is in the sender.
+#[derive(Clone, Debug)]
+pub(super) struct NewReno {
+    /// ns-3: when slow start ends within an ACK of several segments, the rest of it counts for
+    /// congestion avoidance.
+    pub(super) spill: bool,
+}
+
+/// Slow start: at most one segment per ACK. RFC 5681 §3.1 (2).
+pub(super) fn slow_start(window: &mut Window, acked: u64) {
+    window.cwnd += acked.min(window.mss);
+}
+
+impl CongestionControl for NewReno {
+    fn on_ack(&mut self, window: &mut Window, p: Progress) {
+        if !p.limited {
+            return;
+        }
+        let mut left = p.acked;
+        if window.in_slow_start() {
+            slow_start(window, p.acked);
+            left = if self.spill { p.acked.saturating_sub(window.mss) } else { 0 };
+        }
+        if left > 0 && !window.in_slow_start() {
+            // RFC 5681 §3.1 (3), rounded down but never to nothing
+            window.cwnd += (window.mss * window.mss / window.cwnd).max(1);
+        }
+    }
+
+    fn reduce(&mut self, window: &Window, flight: u64) -> u64 {
+        (flight / 2).max(2 * window.mss) // RFC 5681 §3.1 (4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::Time;
+
+    use super::*;
+
+    const RENO: NewReno = NewReno { spill: false };
+
+    fn ack(acked: u64) -> Progress {
+        Progress { now: Time::ZERO, acked, srtt: None, limited: true }
+    }
+
+    #[test]
+    fn doubles_then_grows_by_one_segment_per_round_trip() {
+        let mut reno = RENO;
+        let mut w = Window { cwnd: 2000, ssthresh: 8000, mss: 1000 };
+        for _ in 0..2 {
+            reno.on_ack(&mut w, ack(1000));
+        }
+        assert_eq!(w.cwnd, 4000);
+        // One ACK of four segments still counts for one.
+        reno.on_ack(&mut w, ack(4000));
+        assert_eq!(w.cwnd, 5000);
+        w.cwnd = 8000;
+        for _ in 0..8 {
+            reno.on_ack(&mut w, ack(1000));
+        }
+        assert!((8900..=9000).contains(&w.cwnd), "{}", w.cwnd);
+    }
+
+    #[test]
+    fn the_end_of_slow_start_within_an_ack() {
+        for (spill, cwnd) in [(false, 4000), (true, 4250)] {
+            let mut w = Window { cwnd: 3000, ssthresh: 4000, mss: 1000 };
+            NewReno { spill }.on_ack(&mut w, ack(3000));
+            assert_eq!(w.cwnd, cwnd);
+            let mut w = Window { cwnd: 3000, ssthresh: 4000, mss: 1000 };
+            NewReno { spill }.on_ack(&mut w, ack(1000));
+            assert_eq!(w.cwnd, 4000);
+        }
+    }
+
+    #[test]
+    fn halves_but_not_below_two_segments() {
+        let mut reno = RENO;
+        let w = Window { cwnd: 20_000, ssthresh: u64::MAX, mss: 1000 };
+        assert_eq!(reno.reduce(&w, 14_000), 7000);
+        assert_eq!(reno.reduce(&w, 3000), 2000);
+    }
+
+    #[test]
+    fn stands_still_when_the_application_is_the_limit() {
+        let mut reno = RENO;
+        let mut w = Window { cwnd: 2000, ssthresh: 8000, mss: 1000 };
+        reno.on_ack(&mut w, Progress { limited: false, ..ack(1000) });
+        assert_eq!(w.cwnd, 2000);
+    }
+}

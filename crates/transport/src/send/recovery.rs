@@ -1,0 +1,271 @@
+//! What an acknowledgement, or its absence, tells the sender: progress, loss, congestion.
+
+use fairmesh_units::Time;
+
+use super::control::{CongestionControl, Progress};
+use super::scoreboard::DUP_THRESH;
+use super::{Phase, Sender};
+use crate::config::Dialect;
+use crate::segment::{Flags, Segment};
+
+impl Sender {
+    /// Takes the acknowledgement in a segment; returns the bytes newly acknowledged.
+    pub(crate) fn on_ack(&mut self, now: Time, seg: &Segment) -> u64 {
+        if seg.ack < self.una || seg.ack > self.next {
+            return 0;
+        }
+        let limited = self.is_limited();
+        let news = self.sack && !seg.sack.is_empty() && self.board.sack(seg.ack, &seg.sack);
+        if news {
+            self.board.find_lost(u64::from(self.mss));
+        }
+        let echo = self.ecn && seg.flags.has(Flags::ECE);
+        if seg.ack == self.una {
+            // RFC 6675 §2; RFC 5681 §2 without SACK
+            let duplicate =
+                if self.sack { news } else { seg.is_pure_ack() && self.una < self.next };
+            if echo {
+                self.on_echo();
+            }
+            if duplicate {
+                self.on_duplicate();
+            }
+            return 0;
+        }
+        let acked = seg.ack - self.una;
+        if let Some(sent) = self.board.discard(seg.ack) {
+            self.rto.sample(now - sent);
+        }
+        self.una = seg.ack;
+        if echo {
+            self.on_echo();
+        }
+        self.on_progress(now, acked, limited);
+        if self.sack && news && self.phase == Phase::Open {
+            self.on_duplicate();
+        }
+        acked
+    }
+
+    /// Whether the window, not the application, limited the sender before this ACK.
+    fn is_limited(&self) -> bool {
+        if !self.validate_window {
+            return true;
+        }
+        let flight = self.board.pipe();
+        if self.window.in_slow_start() {
+            // So that a window of two segments, one in flight, can still double.
+            2 * flight >= self.window.cwnd
+        } else {
+            flight + self.window.mss > self.window.cwnd
+        }
+    }
+
+    fn on_progress(&mut self, now: Time, acked: u64, limited: bool) {
+        let mut restart_timer = true;
+        match self.phase {
+            Phase::Recovery if self.una < self.recover => {
+                restart_timer = self.on_partial_ack(acked);
+            }
+            Phase::Recovery => {
+                self.leave_recovery();
+                if self.dialect == Dialect::Ns3 {
+                    self.grow(now, acked, true);
+                }
+            }
+            Phase::Open | Phase::Loss => {
+                self.dup_acks = 0;
+                self.inflation = 0;
+                let mut counted = acked;
+                if self.phase == Phase::Loss && self.una >= self.recover {
+                    self.phase = Phase::Open;
+                    if self.dialect == Dialect::Ns3 {
+                        // What was sent before the timeout opens no window here.
+                        counted = self.una - self.recover;
+                    }
+                }
+                if counted > 0 {
+                    self.grow(now, counted, limited);
+                }
+            }
+        }
+        if restart_timer {
+            self.rto.on_progress();
+            self.timer = now + self.rto.get(); // RFC 6298 §5.3
+        }
+        if self.board.is_empty() {
+            self.timer = Time::NEVER; // RFC 6298 §5.2
+        }
+    }
+
+    fn grow(&mut self, now: Time, acked: u64, limited: bool) {
+        // Not while the window that met a mark is still being acknowledged.
+        if self.una > self.reduced_until {
+            let progress = Progress { now, acked, srtt: self.rto.srtt(), limited };
+            self.control.on_ack(&mut self.window, progress);
+        }
+    }
+
+    /// An ACK that moves, but not past the recovery point: the next segment is lost too.
+    /// Returns whether the timer is restarted.
+    fn on_partial_ack(&mut self, acked: u64) -> bool {
+        if self.sack {
+            // ns-3 sends the head again at once if it was not sent again already.
+            if self.dialect == Dialect::Ns3 && !self.board.head_lost() {
+                self.board.lose_head();
+                self.forced = true;
+            }
+        } else {
+            // RFC 6582 §3.2 step 3: retransmit, deflate by what was acknowledged less one segment
+            self.board.lose_head();
+            self.forced = true;
+            self.inflation = self.inflation.saturating_sub(acked.saturating_sub(self.window.mss));
+            self.cap_inflation();
+        }
+        // RFC 6582 §3.2 step 3, §4 ("impatient"); with SACK RFC 6298 §5.3 holds
+        let first = core::mem::replace(&mut self.first_partial, false);
+        first || (self.sack && self.dialect == Dialect::Rfc)
+    }
+
+    /// Duplicate ACKs cannot stand for more segments than are outstanding behind the lost one.
+    fn cap_inflation(&mut self) {
+        self.inflation = self.inflation.min(self.outstanding().saturating_sub(self.window.mss));
+    }
+
+    fn leave_recovery(&mut self) {
+        self.phase = Phase::Open;
+        self.dup_acks = 0;
+        self.inflation = 0;
+        self.window.cwnd = match self.dialect {
+            // RFC 6582 §3.2 step 3, full ACK, option 1: no burst
+            Dialect::Rfc if !self.sack => {
+                self.window.ssthresh.min(self.outstanding().max(self.window.mss) + self.window.mss)
+            }
+            // Option 2
+            _ => self.window.ssthresh,
+        };
+    }
+
+    // ---- loss and marks ----
+
+    fn on_duplicate(&mut self) {
+        match self.phase {
+            // What a duplicate ACK after a timeout stands for is unknown.
+            Phase::Loss => {}
+            Phase::Recovery => {
+                if !self.sack {
+                    self.inflation += self.window.mss; // RFC 6582 §3.2 step 2 (RFC 5681 §3.2 step 4)
+                    if self.dialect == Dialect::Ns3 {
+                        self.cap_inflation();
+                    }
+                }
+            }
+            Phase::Open => {
+                self.dup_acks += 1;
+                let lost = self.sack && self.board.head_lost();
+                if (self.dup_acks == DUP_THRESH && self.may_recover()) || lost {
+                    self.enter_recovery();
+                } else if self.limited_transmit && !self.sack && self.dup_acks < DUP_THRESH {
+                    self.inflation += self.window.mss; // RFC 3042
+                }
+            }
+        }
+    }
+
+    /// Whether three duplicate ACKs mean a new loss rather than an echo of the last recovery.
+    fn may_recover(&self) -> bool {
+        // RFC 6582 §3.2 step 1: the ACK must cover more than `recover`. RFC 6675 §5.1 and ns-3: as
+        // much is enough.
+        match self.dialect {
+            Dialect::Rfc if !self.sack => self.una > self.recover,
+            _ => self.una >= self.recover,
+        }
+    }
+
+    fn enter_recovery(&mut self) {
+        let mss = self.window.mss;
+        let outstanding = self.outstanding();
+        if !self.sack {
+            self.inflation = match self.dialect {
+                // RFC 5681 §3.2 step 3: three segments have left the network
+                Dialect::Rfc => 3 * mss,
+                // ns-3 counts only the third, and those that limited transmit had counted.
+                Dialect::Ns3 => self.inflation + mss,
+            };
+            if self.dialect == Dialect::Ns3 {
+                self.cap_inflation();
+            }
+        }
+        self.board.lose_head();
+        let flight = match self.dialect {
+            // RFC 5681 §3.1 (4), RFC 6675 §5 (4.2)
+            Dialect::Rfc => {
+                // RFC 5681 §3.2 step 2: less what limited transmit sent
+                let extra = u64::from(self.limited_transmit && !self.sack) * 2 * mss;
+                outstanding.saturating_sub(extra)
+            }
+            // What is in the pipe, the lost head included if there is no SACK.
+            Dialect::Ns3 if self.sack => self.board.pipe(),
+            Dialect::Ns3 => outstanding.saturating_sub(self.inflation),
+        };
+        // RFC 3168 §6.1.2: one reduction per window, be it for a mark or for a loss
+        if self.una > self.reduced_until {
+            self.window.ssthresh = self.control.reduce(&self.window, flight);
+            self.tell_reduced = true;
+        } else {
+            self.window.ssthresh = self.window.cwnd.max(2 * mss);
+        }
+        self.window.cwnd = self.window.ssthresh;
+        self.recover = self.next;
+        self.phase = Phase::Recovery;
+        self.first_partial = true;
+        self.forced = true;
+        self.rescued = 0;
+        self.counters.fast_recoveries += 1;
+    }
+
+    /// The receiver saw a mark.
+    fn on_echo(&mut self) {
+        // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
+        // window was reduced already
+        if self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
+            return;
+        }
+        let flight = self.in_flight();
+        self.window.ssthresh = self.control.reduce(&self.window, flight);
+        self.window.cwnd = self.window.ssthresh;
+        self.reduced_until = self.next;
+        self.tell_reduced = true;
+        self.counters.ecn_reductions += 1;
+    }
+
+    /// The retransmission timer expired.
+    pub(crate) fn on_deadline(&mut self, now: Time) {
+        if now < self.timer {
+            return;
+        }
+        self.timer = Time::NEVER; // armed again, backed off, by what is sent
+        self.rto.back_off();
+        let (flight, repeated) = match self.dialect {
+            // RFC 5681 §3.1: unchanged when the same segment times out again
+            Dialect::Rfc => (self.outstanding(), self.timed_out_at == Some(self.una)),
+            Dialect::Ns3 => (self.in_flight(), false),
+        };
+        if !repeated {
+            self.window.ssthresh = self.control.reduce(&self.window, flight);
+            self.control.on_timeout();
+        }
+        self.timed_out_at = Some(self.una);
+        self.window.cwnd = self.window.mss; // RFC 5681 §3.1: the loss window
+        self.board.lose_all();
+        self.phase = Phase::Loss;
+        self.recover = self.next; // RFC 6582 §3.2 step 4, RFC 6675 §5.1
+        self.first_partial = true;
+        self.dup_acks = 0;
+        self.inflation = 0;
+        self.forced = false;
+        self.reduced_until = 0;
+        self.tell_reduced = true;
+        self.counters.timeouts += 1;
+    }
+}

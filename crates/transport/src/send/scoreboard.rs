@@ -1,0 +1,263 @@
+//! What is outstanding, segment by segment (RFC 6675 §3).
+//!
+//! Segments keep their boundaries when they are sent again, so one entry per segment says all. The
+//! ring grows to the largest window and is never given back: no allocation per segment.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::Time;
+
+use crate::segment::SackBlocks;
+
+/// DupThresh of RFC 6675 §2.
+pub(super) const DUP_THRESH: u32 = 3;
+
+const FIN: u8 = 1;
+/// Selectively acknowledged.
+const SACKED: u8 = 2;
+/// Believed lost.
+const LOST: u8 = 4;
+/// Sent again since it was last believed lost (or as a guess).
+const RESENT: u8 = 8;
+/// Its round trip must not be measured: sent twice, or sent before a timeout.
+const UNTIMED: u8 = 16;
+
+/// One outstanding segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) seq: u64,
+    time: Time,
+    /// Sequence numbers it occupies: payload and FIN.
+    len: u32,
+    state: u8,
+}
+
+impl Sent {
+    const fn is(self, state: u8) -> bool {
+        self.state & state != 0
+    }
+    const fn end(self) -> u64 {
+        self.seq + self.len as u64
+    }
+    pub(super) const fn fin(self) -> bool {
+        self.is(FIN)
+    }
+    pub(super) const fn payload(self) -> u32 {
+        self.len - self.fin() as u32
+    }
+    /// Lost, and not yet sent again.
+    const fn missing(self) -> bool {
+        self.state & (LOST | RESENT | SACKED) == LOST
+    }
+    /// What it adds to the data in the network. RFC 6675 §4, SetPipe
+    const fn pipe(self) -> u64 {
+        if self.is(SACKED) {
+            return 0;
+        }
+        self.len as u64 * (!self.is(LOST) as u64 + self.is(RESENT) as u64)
+    }
+}
+
+/// The outstanding segments of one direction, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scoreboard {
+    ring: VecDeque<Sent>,
+    /// Bytes believed to be in the network. RFC 6675 §4
+    pipe: u64,
+    /// Segments that are lost and not yet sent again.
+    missing: u32,
+    /// No missing segment starts below this.
+    missing_from: u64,
+    /// Every segment below this has been judged by [`Scoreboard::find_lost`].
+    judged_below: u64,
+    /// End of the highest range acknowledged selectively.
+    sacked_to: u64,
+}
+
+impl Scoreboard {
+    pub(super) const fn pipe(&self) -> u64 {
+        self.pipe
+    }
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+    pub(super) const fn any_missing(&self) -> bool {
+        self.missing > 0
+    }
+
+    /// A new segment left.
+    pub(super) fn push(&mut self, now: Time, seq: u64, payload: u32, fin: bool) {
+        let len = payload + u32::from(fin);
+        self.ring.push_back(Sent { seq, time: now, len, state: if fin { FIN } else { 0 } });
+        self.pipe += u64::from(len);
+    }
+
+    /// Everything below `ack` arrived. Returns when the oldest of it was sent, if that segment's
+    /// round trip may be measured (RFC 6298 §3, Karn).
+    pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
+        let first = *self.ring.front()?;
+        while let Some(&s) = self.ring.front() {
+            if s.end() > ack {
+                if s.seq < ack {
+                    self.trim_head(ack);
+                }
+                break;
+            }
+            self.pipe -= s.pipe();
+            self.missing -= u32::from(s.missing());
+            self.ring.pop_front();
+        }
+        (first.end() <= ack && !first.is(UNTIMED)).then_some(first.time)
+    }
+
+    /// Part of the oldest segment arrived.
+    fn trim_head(&mut self, ack: u64) {
+        let head = &mut self.ring[0];
+        self.pipe -= head.pipe();
+        head.len -= (ack - head.seq) as u32;
+        head.seq = ack;
+        self.pipe += head.pipe();
+    }
+
+    /// Index of the first segment at or after `seq`.
+    fn index(&self, seq: u64) -> usize {
+        self.ring.partition_point(|s| s.seq < seq)
+    }
+
+    /// Records selective acknowledgements (RFC 6675 §4, Update). Returns whether they were news.
+    pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> bool {
+        let mut news = false;
+        for &(from, to) in blocks.as_slice() {
+            let (from, to) = (ack + u64::from(from), ack + u64::from(to));
+            let mut i = self.index(from);
+            while let Some(s) = self.ring.get_mut(i).filter(|s| s.end() <= to) {
+                if !s.is(SACKED) {
+                    self.pipe -= s.pipe();
+                    self.missing -= u32::from(s.missing());
+                    s.state |= SACKED;
+                    self.sacked_to = self.sacked_to.max(s.end());
+                    news = true;
+                }
+                i += 1;
+            }
+        }
+        news
+    }
+
+    /// Marks as lost what RFC 6675 §4 (IsLost) says is lost: three separate ranges, or more than
+    /// two segments' bytes, were selectively acknowledged above it.
+    pub(super) fn find_lost(&mut self, mss: u64) {
+        let mut i = self.index(self.sacked_to);
+        let (mut bytes, mut ranges, mut in_range) = (0, 0, false);
+        loop {
+            if i == 0 || self.ring[i - 1].seq < self.judged_below {
+                return;
+            }
+            i -= 1;
+            let s = self.ring[i];
+            if s.is(SACKED) {
+                bytes += u64::from(s.len);
+                ranges += u32::from(!in_range);
+                if ranges >= DUP_THRESH || bytes > u64::from(DUP_THRESH - 1) * mss {
+                    break;
+                }
+            }
+            in_range = s.is(SACKED);
+        }
+        let top = i;
+        while i > 0 && self.ring[i - 1].seq >= self.judged_below {
+            i -= 1;
+            if !self.ring[i].is(SACKED) {
+                self.lose(i);
+            }
+        }
+        self.judged_below = self.ring[top].seq;
+    }
+
+    /// Believes a segment lost that was not.
+    fn lose(&mut self, i: usize) {
+        let s = &mut self.ring[i];
+        if s.is(LOST) {
+            return;
+        }
+        self.pipe -= s.pipe();
+        s.state |= LOST;
+        self.pipe += s.pipe();
+        if s.missing() {
+            self.missing += 1;
+            self.missing_from = self.missing_from.min(s.seq);
+        }
+    }
+
+    /// Whether the oldest segment is believed lost.
+    pub(super) fn head_lost(&self) -> bool {
+        self.ring.front().is_some_and(|s| s.is(LOST))
+    }
+
+    /// Believes the oldest segment lost, even if it was sent again before.
+    pub(super) fn lose_head(&mut self) {
+        let Some(s) = self.ring.front_mut() else { return };
+        self.pipe -= s.pipe();
+        self.missing += u32::from(!s.missing());
+        s.state = (s.state | LOST) & !(RESENT | SACKED);
+        self.missing_from = s.seq;
+    }
+
+    /// The retransmission timer expired: nothing is in the network, and whatever was not
+    /// selectively acknowledged has to be sent again. Reneging receivers are not modelled, so
+    /// what they acknowledged is believed (RFC 6675 §5.1, erratum 1610).
+    pub(super) fn lose_all(&mut self) {
+        self.pipe = 0;
+        self.missing = 0;
+        for s in &mut self.ring {
+            s.state |= UNTIMED;
+            if !s.is(SACKED) {
+                s.state = (s.state | LOST) & !RESENT;
+                self.missing += 1;
+            }
+        }
+        self.missing_from = 0;
+        if let Some(s) = self.ring.back() {
+            self.judged_below = s.end();
+        }
+    }
+
+    /// The first segment that is lost and not yet sent again. RFC 6675 §4, NextSeg (1)
+    pub(super) fn first_missing(&mut self) -> Option<usize> {
+        if self.missing == 0 {
+            return None;
+        }
+        let from = self.index(self.missing_from);
+        let i = (from..self.ring.len()).find(|&i| self.ring[i].missing())?;
+        self.missing_from = self.ring[i].seq;
+        Some(i)
+    }
+
+    /// The first segment below the highest selectively acknowledged one that has been neither
+    /// acknowledged nor sent again. RFC 6675 §4, NextSeg (3)
+    pub(super) fn first_doubtful(&self) -> Option<usize> {
+        let below = self.ring.iter().take_while(|s| s.seq < self.sacked_to);
+        below.enumerate().find(|(_, s)| !s.is(SACKED | RESENT)).map(|(i, _)| i)
+    }
+
+    /// The highest segment not selectively acknowledged, unless it was sent again already: a
+    /// rescue is for a lost tail. RFC 6675 §4, NextSeg (4)
+    pub(super) fn unsacked_tail(&self) -> Option<usize> {
+        let i = (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))?;
+        (!self.ring[i].is(RESENT)).then_some(i)
+    }
+
+    pub(super) fn get(&self, i: usize) -> Sent {
+        self.ring[i]
+    }
+
+    /// Segment `i` left again.
+    pub(super) fn resend(&mut self, i: usize) -> Sent {
+        let s = &mut self.ring[i];
+        self.pipe -= s.pipe();
+        self.missing -= u32::from(s.missing());
+        s.state |= RESENT | UNTIMED;
+        self.pipe += s.pipe();
+        *s
+    }
+}

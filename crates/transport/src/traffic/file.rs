@@ -1,0 +1,53 @@
+//! Files, each on a new connection.
+
+use fairmesh_units::{Stream, Time};
+
+use super::{Do, Out, Pause, Side, SizeLaw};
+
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    size: SizeLaw,
+    pause: Pause,
+    /// Files still to start.
+    left: Option<u32>,
+    /// Bytes of the running file that have not arrived.
+    missing: u64,
+}
+
+impl Files {
+    pub(super) const fn new(size: SizeLaw, pause: Pause, count: Option<u32>) -> Self {
+        Files { size, pause, left: count, missing: 0 }
+    }
+
+    /// Starts the next file, if there is one.
+    pub(super) fn start(&mut self, rng: &mut Stream, out: Out) -> Time {
+        match &mut self.left {
+            Some(0) => return Time::NEVER,
+            Some(n) => *n -= 1,
+            None => {}
+        }
+        self.missing = self.size.draw(rng);
+        out(Do::Connect);
+        out(Do::Write { side: Side::Client, bytes: self.missing });
+        out(Do::Close);
+        Time::NEVER
+    }
+
+    /// Returns when the next file starts, once this one has arrived.
+    pub(super) fn on_delivered(
+        &mut self,
+        now: Time,
+        side: Side,
+        bytes: u64,
+        rng: &mut Stream,
+    ) -> Option<Time> {
+        if side == Side::Client || self.missing == 0 {
+            return None;
+        }
+        self.missing = self.missing.saturating_sub(bytes);
+        if self.missing > 0 {
+            return None;
+        }
+        Some(if self.left == Some(0) { Time::NEVER } else { now + self.pause.draw(rng) })
+    }
+}

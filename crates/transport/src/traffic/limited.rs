@@ -1,0 +1,28 @@
+//! TCP whose application writes at a constant rate.
+
+use fairmesh_units::{BitRate, Time};
+
+use super::{Do, Out, Side};
+
+#[derive(Clone, Debug)]
+pub(super) struct Limited {
+    rate: BitRate,
+    chunk: u32,
+    started: bool,
+}
+
+impl Limited {
+    pub(super) const fn new(rate: BitRate, chunk: u32) -> Self {
+        Limited { rate, chunk, started: false }
+    }
+
+    /// Writes a chunk and returns when the next is due.
+    pub(super) fn write(&mut self, now: Time, out: Out) -> Time {
+        if !self.started {
+            self.started = true;
+            out(Do::Connect);
+        }
+        out(Do::Write { side: Side::Client, bytes: u64::from(self.chunk) });
+        now + self.rate.time_for(u64::from(self.chunk))
+    }
+}

@@ -1,0 +1,153 @@
+//! Applications: when they connect, write, send datagrams and close.
+//!
+//! A [`Source`] is one flow's application, both ends of it. It takes the time and what was
+//! delivered, and tells the host what to do ([`Do`]). It draws from the one random stream it is
+//! given and never touches a connection.
+//!
+//! **Direction.** A flow goes from a node to a node and its goodput counts application bytes in
+//! that direction. The client of a connection is the end that connects; it sits where
+//! [`TrafficSpec::opener`] says: at the flow's origin for everything that uploads, at its
+//! destination for [`TrafficSpec::Http`], whose responses are the flow's bytes.
+
+mod cbr;
+mod file;
+mod http;
+mod limited;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{Span, Stream, Time};
+
+pub use self::spec::{FlowEnd, Pause, SizeLaw, TrafficError, TrafficSpec};
+use self::{cbr::Cbr, file::Files, http::Http, limited::Limited};
+
+/// An end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The end that connects.
+    Client,
+    /// The end that accepts.
+    Server,
+}
+
+/// What an application wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Do {
+    /// Give up the flow's connection, if any, and open a new one. Segments of an earlier one that
+    /// are still under way must not reach it.
+    Connect,
+    /// Write to the connection; `u64::MAX` bytes is a source that never ends.
+    Write {
+        /// The end that writes.
+        side: Side,
+        /// How much.
+        bytes: u64,
+    },
+    /// Send a UDP datagram from the flow's origin.
+    Datagram {
+        /// Payload, bytes.
+        bytes: u32,
+    },
+    /// Close the client's end (the server follows by itself).
+    Close,
+}
+
+/// Where actions go.
+pub(crate) type Out<'a> = &'a mut dyn FnMut(Do);
+
+/// The application of one flow.
+#[derive(Clone, Debug)]
+pub struct Source {
+    kind: Kind,
+    next: Time,
+    stop: Time,
+    rng: Stream,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Bulk,
+    Files(Files),
+    Cbr(Cbr),
+    Http(Http),
+    Limited(Limited),
+}
+
+impl Source {
+    /// An application that starts at `start` and stops at `stop` ([`Time::NEVER`]: never). `spec`
+    /// must be valid ([`TrafficSpec::validate`]).
+    pub fn new(spec: &TrafficSpec, start: Time, stop: Time, rng: Stream) -> Self {
+        let kind = match *spec {
+            TrafficSpec::Bulk => Kind::Bulk,
+            TrafficSpec::Files { size, pause, count } => {
+                Kind::Files(Files::new(size, pause, count))
+            }
+            TrafficSpec::Cbr { rate, datagram, jitter } => {
+                Kind::Cbr(Cbr::new(rate, datagram, jitter))
+            }
+            TrafficSpec::Http { request, response, think, per_connection } => {
+                Kind::Http(Http::new(request, response, think, per_connection))
+            }
+            TrafficSpec::Limited { rate, chunk } => Kind::Limited(Limited::new(rate, chunk)),
+        };
+        Source { kind, next: if start < stop { start } else { Time::NEVER }, stop, rng }
+    }
+
+    /// When [`on_deadline`](Source::on_deadline) must be called; [`Time::NEVER`] if the
+    /// application only waits for data, or is done.
+    pub fn next_deadline(&self) -> Time {
+        self.next
+    }
+
+    /// The deadline has come. Harmless when called early.
+    pub fn on_deadline(&mut self, now: Time, out: &mut dyn FnMut(Do)) {
+        if now < self.next {
+            return;
+        }
+        if now >= self.stop {
+            self.next = Time::NEVER;
+            if !matches!(self.kind, Kind::Cbr(_)) {
+                out(Do::Close);
+            }
+            return;
+        }
+        let next = match &mut self.kind {
+            Kind::Bulk => {
+                out(Do::Connect);
+                out(Do::Write { side: Side::Client, bytes: u64::MAX });
+                Time::NEVER
+            }
+            Kind::Files(files) => files.start(&mut self.rng, out),
+            Kind::Cbr(cbr) => cbr.send(now, &mut self.rng, out),
+            Kind::Http(http) => http.ask(&mut self.rng, out),
+            Kind::Limited(limited) => limited.write(now, out),
+        };
+        self.wait_until(next);
+    }
+
+    /// `bytes` of application data are now in order at `side`.
+    pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Do)) {
+        if now >= self.stop {
+            return;
+        }
+        let next = match &mut self.kind {
+            Kind::Files(files) => files.on_delivered(now, side, bytes, &mut self.rng),
+            Kind::Http(http) => http.on_delivered(now, side, bytes, &mut self.rng, out),
+            Kind::Bulk | Kind::Cbr(_) | Kind::Limited(_) => None,
+        };
+        if let Some(next) = next {
+            self.wait_until(next);
+        }
+    }
+
+    /// Waits for `next` or the stop, whichever is first.
+    fn wait_until(&mut self, next: Time) {
+        self.next = next.min(self.stop);
+    }
+}
+
+/// `span` stretched by a factor.
+fn scale(span: Span, factor: f64) -> Span {
+    Span::from_nanos((span.as_nanos() as f64 * factor + 0.5) as u64)
+}

@@ -1,0 +1,198 @@
+//! What an application does, as a scenario states it.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, Bytes, Span, Stream};
+
+use super::scale;
+
+/// An end of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowEnd {
+    /// Where the counted bytes come from.
+    From,
+    /// Where they go.
+    To,
+}
+
+/// How large a transfer is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum SizeLaw {
+    /// Always this large.
+    Fixed(Bytes),
+    /// Pareto with this mean and shape (above 1).
+    Pareto {
+        /// Mean size.
+        mean: Bytes,
+        /// Shape; below 2 the variance is infinite.
+        shape: f64,
+    },
+}
+
+impl SizeLaw {
+    /// One draw, at least a byte.
+    pub(crate) fn draw(self, rng: &mut Stream) -> u64 {
+        match self {
+            SizeLaw::Fixed(bytes) => bytes.0,
+            // `as` saturates; below u64::MAX, which would mean "without end".
+            SizeLaw::Pareto { mean, shape } => {
+                ((rng.pareto(shape, mean.0 as f64) + 0.5) as u64).clamp(1, u64::MAX / 2)
+            }
+        }
+    }
+
+    fn problem(self, what: &'static str) -> Result<(), TrafficError> {
+        match self {
+            SizeLaw::Fixed(Bytes(0)) | SizeLaw::Pareto { mean: Bytes(0), .. } => {
+                Err(TrafficError::Zero(what))
+            }
+            SizeLaw::Pareto { shape, .. } if !(shape > 1.0 && shape.is_finite()) => {
+                Err(TrafficError::Shape(shape))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How long an application waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pause {
+    /// Always this long.
+    Fixed(Span),
+    /// Exponential with this mean.
+    Exponential(Span),
+}
+
+impl Pause {
+    pub(crate) fn draw(self, rng: &mut Stream) -> Span {
+        match self {
+            Pause::Fixed(span) => span,
+            Pause::Exponential(mean) => scale(mean, rng.exponential(1.0)),
+        }
+    }
+}
+
+/// What the application of a flow does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum TrafficSpec {
+    /// One TCP connection that always has more to send.
+    Bulk,
+    /// Files one after the other, each on a new TCP connection.
+    Files {
+        /// Size of a file.
+        size: SizeLaw,
+        /// From the arrival of a file's last byte to the next connection.
+        pause: Pause,
+        /// Number of files; `None`: until the flow stops.
+        count: Option<u32>,
+    },
+    /// UDP at a constant rate.
+    Cbr {
+        /// Rate of payload.
+        rate: BitRate,
+        /// Payload of a datagram, bytes.
+        datagram: u32,
+        /// Each gap is multiplied by a uniform draw from 1 ± this; between 0 and 1.
+        jitter: f64,
+    },
+    /// Requests and responses over TCP. The flow's bytes are the responses: the requester is at
+    /// the flow's destination.
+    Http {
+        /// Size of a request.
+        request: Bytes,
+        /// Size of a response.
+        response: SizeLaw,
+        /// From the arrival of a response's last byte to the next request.
+        think: Pause,
+        /// Requests before the connection is replaced by a new one.
+        per_connection: u32,
+    },
+    /// TCP whose application writes at a constant rate.
+    Limited {
+        /// Rate at which the application writes.
+        rate: BitRate,
+        /// Bytes written at a time.
+        chunk: u32,
+    },
+}
+
+impl TrafficSpec {
+    /// The end of the flow that opens its connections: the TCP client.
+    pub const fn opener(&self) -> FlowEnd {
+        match self {
+            TrafficSpec::Http { .. } => FlowEnd::To,
+            _ => FlowEnd::From,
+        }
+    }
+
+    /// Whether it uses UDP.
+    pub const fn is_udp(&self) -> bool {
+        matches!(self, TrafficSpec::Cbr { .. })
+    }
+
+    /// Checks that a source can work with it.
+    ///
+    /// # Errors
+    /// The first size, rate or count that is zero, shape that is not above 1, or jitter outside
+    /// 0 to 1.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        let zero = |what, is_zero| if is_zero { Err(TrafficError::Zero(what)) } else { Ok(()) };
+        match *self {
+            TrafficSpec::Bulk => Ok(()),
+            TrafficSpec::Files { size, .. } => size.problem("file size"),
+            TrafficSpec::Cbr { rate, datagram, jitter } => {
+                zero("rate", rate.0 == 0)?;
+                zero("datagram size", datagram == 0)?;
+                if datagram > 65_507 {
+                    return Err(TrafficError::DatagramTooLarge(datagram));
+                }
+                if (0.0..=1.0).contains(&jitter) {
+                    Ok(())
+                } else {
+                    Err(TrafficError::Jitter(jitter))
+                }
+            }
+            TrafficSpec::Http { request, response, per_connection, .. } => {
+                zero("request size", request.0 == 0)?;
+                zero("requests per connection", per_connection == 0)?;
+                response.problem("response size")
+            }
+            TrafficSpec::Limited { rate, chunk } => {
+                zero("rate", rate.0 == 0)?;
+                zero("chunk", chunk == 0)
+            }
+        }
+    }
+}
+
+/// Why [`TrafficSpec::validate`] refused.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum TrafficError {
+    /// This must not be zero.
+    Zero(&'static str),
+    /// A Pareto shape must be above 1, or the mean does not exist.
+    Shape(f64),
+    /// The jitter fraction must be between 0 and 1.
+    Jitter(f64),
+    /// The datagram does not fit IPv4 (65,507 bytes of payload at most).
+    DatagramTooLarge(u32),
+}
+
+impl fmt::Display for TrafficError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrafficError::Zero(what) => write!(f, "{what} must not be zero"),
+            TrafficError::Shape(shape) => {
+                write!(f, "the Pareto shape is {shape}; it must be above 1, or there is no mean")
+            }
+            TrafficError::Jitter(jitter) => {
+                write!(f, "the jitter is {jitter}; it must be between 0 and 1")
+            }
+            TrafficError::DatagramTooLarge(bytes) => {
+                write!(f, "a datagram of {bytes} B does not fit IPv4 (65507 B at most)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for TrafficError {}

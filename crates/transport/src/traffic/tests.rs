@@ -1,0 +1,181 @@
+use fairmesh_units::{BitRate, Bytes};
+
+use super::*;
+
+fn rng() -> Stream {
+    Stream::new(1, "traffic")
+}
+
+fn secs(s: f64) -> Time {
+    Time::ZERO + Span::from_secs_f64(s)
+}
+
+fn fire(source: &mut Source) -> (Time, Vec<Do>) {
+    let now = source.next_deadline();
+    let mut done = Vec::new();
+    source.on_deadline(now, &mut |d| done.push(d));
+    (now, done)
+}
+
+fn deliver(source: &mut Source, now: Time, side: Side, bytes: u64) -> Vec<Do> {
+    let mut done = Vec::new();
+    source.on_delivered(now, side, bytes, &mut |d| done.push(d));
+    done
+}
+
+const fn up(bytes: u64) -> Do {
+    Do::Write { side: Side::Client, bytes }
+}
+
+#[test]
+fn bulk_starts_stops_and_never_ends_otherwise() {
+    let mut s = Source::new(&TrafficSpec::Bulk, secs(1.0), secs(9.0), rng());
+    assert_eq!(fire(&mut s), (secs(1.0), vec![Do::Connect, up(u64::MAX)]));
+    assert!(deliver(&mut s, secs(2.0), Side::Server, 1000).is_empty());
+    assert_eq!(fire(&mut s), (secs(9.0), vec![Do::Close]));
+    assert_eq!(s.next_deadline(), Time::NEVER);
+    let never = Source::new(&TrafficSpec::Bulk, secs(9.0), secs(9.0), rng());
+    assert_eq!(never.next_deadline(), Time::NEVER);
+}
+
+#[test]
+fn early_calls_do_nothing() {
+    let mut s = Source::new(&TrafficSpec::Bulk, secs(1.0), Time::NEVER, rng());
+    s.on_deadline(secs(0.5), &mut |d| panic!("{d:?}"));
+    assert_eq!(s.next_deadline(), secs(1.0));
+}
+
+#[test]
+fn files_follow_each_other() {
+    let spec = TrafficSpec::Files {
+        size: SizeLaw::Fixed(Bytes(5000)),
+        pause: Pause::Fixed(Span::from_secs(2)),
+        count: Some(2),
+    };
+    let mut s = Source::new(&spec, secs(0.0), Time::NEVER, rng());
+    assert_eq!(fire(&mut s).1, [Do::Connect, up(5000), Do::Close]);
+    assert_eq!(s.next_deadline(), Time::NEVER);
+    deliver(&mut s, secs(1.0), Side::Server, 4000);
+    assert_eq!(s.next_deadline(), Time::NEVER);
+    deliver(&mut s, secs(3.0), Side::Server, 1000);
+    assert_eq!(fire(&mut s), (secs(5.0), vec![Do::Connect, up(5000), Do::Close]));
+    deliver(&mut s, secs(6.0), Side::Server, 5000);
+    assert_eq!(s.next_deadline(), Time::NEVER);
+}
+
+#[test]
+fn pareto_files_have_the_mean_and_differ() {
+    let size = SizeLaw::Pareto { mean: Bytes(30_000), shape: 2.5 };
+    let mut rng = rng();
+    let sizes: Vec<u64> = (0..100_000).map(|_| size.draw(&mut rng)).collect();
+    let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+    assert!((mean / 30_000.0 - 1.0).abs() < 0.05, "{mean}");
+    // The scale, mean (a - 1) / a, is the least.
+    assert!(sizes.iter().all(|&b| b >= 18_000));
+}
+
+#[test]
+fn cbr_keeps_its_rate() {
+    for jitter in [0.0, 0.5, 1.0] {
+        let spec = TrafficSpec::Cbr { rate: BitRate(800_000), datagram: 1000, jitter };
+        let mut s = Source::new(&spec, secs(0.5), secs(100.5), rng());
+        let (mut count, mut last, mut gaps) = (0u32, None, Vec::new());
+        while s.next_deadline() < secs(100.5) {
+            let (now, done) = fire(&mut s);
+            assert_eq!(done, [Do::Datagram { bytes: 1000 }]);
+            count += 1;
+            if let Some(before) = last.replace(now) {
+                gaps.push((now - before).as_secs_f64());
+            }
+        }
+        assert!((f64::from(count) - 10_000.0).abs() < 150.0, "{jitter}: {count}");
+        let (lo, hi) = (0.01 * (1.0 - jitter) - 1e-8, 0.01 * (1.0 + jitter) + 1e-8);
+        assert!(gaps.iter().all(|&g| (lo..=hi).contains(&g)));
+        // At the stop: nothing to close, and silence.
+        assert_eq!(fire(&mut s).1, []);
+        assert_eq!(s.next_deadline(), Time::NEVER);
+    }
+}
+
+#[test]
+fn http_takes_turns() {
+    let spec = TrafficSpec::Http {
+        request: Bytes(300),
+        response: SizeLaw::Fixed(Bytes(20_000)),
+        think: Pause::Fixed(Span::from_secs(1)),
+        per_connection: 2,
+    };
+    assert_eq!(spec.opener(), FlowEnd::To);
+    let mut s = Source::new(&spec, secs(0.0), Time::NEVER, rng());
+    assert_eq!(fire(&mut s).1, [Do::Connect, up(300)]);
+    assert_eq!(deliver(&mut s, secs(0.1), Side::Server, 200), []);
+    let answer = Do::Write { side: Side::Server, bytes: 20_000 };
+    assert_eq!(deliver(&mut s, secs(0.2), Side::Server, 100), [answer]);
+    assert_eq!(deliver(&mut s, secs(0.5), Side::Client, 19_999), []);
+    assert_eq!(s.next_deadline(), Time::NEVER);
+    assert_eq!(deliver(&mut s, secs(0.6), Side::Client, 1), []);
+    // Second request, same connection; after its response the connection closes.
+    assert_eq!(fire(&mut s), (secs(1.6), vec![up(300)]));
+    assert_eq!(deliver(&mut s, secs(1.7), Side::Server, 300), [answer]);
+    assert_eq!(deliver(&mut s, secs(1.9), Side::Client, 20_000), [Do::Close]);
+    assert_eq!(fire(&mut s), (secs(2.9), vec![Do::Connect, up(300)]));
+}
+
+#[test]
+fn limited_writes_at_its_rate() {
+    let spec = TrafficSpec::Limited { rate: BitRate(100_000), chunk: 1250 };
+    let mut s = Source::new(&spec, secs(0.0), secs(10.05), rng());
+    assert_eq!(fire(&mut s), (secs(0.0), vec![Do::Connect, up(1250)]));
+    let mut written = 1250;
+    loop {
+        let (_, done) = fire(&mut s);
+        if done == [Do::Close] {
+            break;
+        }
+        assert_eq!(done, [up(1250)]);
+        written += 1250;
+    }
+    assert_eq!(written, 101 * 1250); // 100 kbit/s for 10 s, and the chunk at 10.0
+}
+
+#[test]
+fn nothing_is_started_after_the_stop() {
+    let spec = TrafficSpec::Files {
+        size: SizeLaw::Fixed(Bytes(1000)),
+        pause: Pause::Exponential(Span::from_secs(100)),
+        count: None,
+    };
+    let mut s = Source::new(&spec, secs(0.0), secs(5.0), rng());
+    fire(&mut s);
+    deliver(&mut s, secs(4.0), Side::Server, 1000);
+    assert_eq!(fire(&mut s), (secs(5.0), vec![Do::Close]));
+    assert!(deliver(&mut s, secs(6.0), Side::Server, 1000).is_empty());
+    assert_eq!(s.next_deadline(), Time::NEVER);
+}
+
+#[test]
+fn the_same_stream_gives_the_same_traffic() {
+    let spec = TrafficSpec::Cbr { rate: BitRate(1_000_000), datagram: 500, jitter: 0.5 };
+    let times = || {
+        let mut s = Source::new(&spec, secs(0.0), Time::NEVER, rng());
+        (0..50).map(|_| fire(&mut s).0).collect::<Vec<_>>()
+    };
+    assert_eq!(times(), times());
+}
+
+#[test]
+fn refuses_what_makes_no_sense() {
+    let cbr = |rate, datagram, jitter| TrafficSpec::Cbr { rate: BitRate(rate), datagram, jitter };
+    assert_eq!(cbr(0, 1, 0.0).validate(), Err(TrafficError::Zero("rate")));
+    assert_eq!(cbr(1, 0, 0.0).validate(), Err(TrafficError::Zero("datagram size")));
+    assert_eq!(cbr(1, 1, 1.5).validate(), Err(TrafficError::Jitter(1.5)));
+    assert!(cbr(1, 1, f64::NAN).validate().is_err());
+    assert_eq!(cbr(1, 70_000, 0.0).validate(), Err(TrafficError::DatagramTooLarge(70_000)));
+    let files = |shape| TrafficSpec::Files {
+        size: SizeLaw::Pareto { mean: Bytes(1), shape },
+        pause: Pause::Fixed(Span::ZERO),
+        count: None,
+    };
+    assert_eq!(files(1.0).validate(), Err(TrafficError::Shape(1.0)));
+    assert_eq!(files(1.5).validate(), Ok(()));
+}

@@ -1,0 +1,289 @@
+//! What can be seen from outside: timing of handshakes and ACKs, use of a link, reaction to loss
+//! and marks.
+
+mod support;
+
+use fairmesh_transport::{Congestion, Connection, Flags, Segment, TcpConfig};
+use fairmesh_units::{Span, Time};
+use support::{Arrival, Bottleneck, CLIENT, Network, SERVER, World};
+
+const DELAY: Span = Span::from_millis(10);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// Delivers everything after 10 ms.
+fn perfect(_: usize, now: Time, _: &Segment, out: &mut Vec<Arrival>) {
+    out.push(Arrival { at: now + DELAY, ce: false });
+}
+
+/// As `perfect`, but loses the data segments with these (first) transmission numbers.
+fn losing(lost: &'static [u64]) -> impl Network {
+    let mut count = 0;
+    move |from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>| {
+        if from == CLIENT && seg.len > 0 {
+            count += 1;
+            if lost.contains(&(count - 1)) {
+                return;
+            }
+        }
+        out.push(Arrival { at: now + DELAY, ce: false });
+    }
+}
+
+#[test]
+fn syn_is_repeated_without_end() {
+    let mut world =
+        World::new(&TcpConfig::ns3(), |_: usize, _: Time, _: &Segment, _: &mut Vec<Arrival>| {});
+    world.connect();
+    world.run_until(at(200_000));
+    let times: Vec<f64> = world.log.iter().map(|(t, ..)| t.as_secs_f64()).collect();
+    assert_eq!(times, [0.0, 3.0, 9.0, 21.0, 45.0, 93.0, 189.0]);
+    assert!(world.log.iter().all(|(_, _, s)| s.flags == Flags::SYN && s.ip_bytes() == 40));
+}
+
+#[test]
+fn syn_ack_is_repeated_until_it_arrives() {
+    let mut lost = 2;
+    let net = move |from: usize, now: Time, _: &Segment, out: &mut Vec<Arrival>| {
+        if from == SERVER && lost > 0 {
+            lost -= 1;
+            return;
+        }
+        out.push(Arrival { at: now + DELAY, ce: false });
+    };
+    let mut world = World::new(&TcpConfig::ns3(), net);
+    world.write(CLIENT, 1000);
+    world.connect();
+    world.run_until(at(20_000));
+    assert_eq!(world.delivered[SERVER], 1000);
+    // No round-trip sample from a repeated SYN: the one sample is the data segment's.
+    assert_eq!(world.ends[CLIENT].stats().srtt, Some(DELAY * 2));
+}
+
+#[test]
+fn ecn_needs_both_ends() {
+    let on = TcpConfig { ecn: true, ..TcpConfig::ns3() };
+    let off = TcpConfig::ns3();
+    for (a, b, expected) in [(on, on, true), (on, off, false), (off, on, false)] {
+        let (mut client, mut server) = (Connection::client(&a), Connection::server(&b));
+        client.write(5000);
+        client.connect(Time::ZERO);
+        let mut ect = false;
+        for _ in 0..4 {
+            while let Some(seg) = client.poll_transmit(Time::ZERO) {
+                ect |= seg.flags.has(Flags::ECT);
+                server.on_segment(Time::ZERO, &seg, false);
+            }
+            while let Some(seg) = server.poll_transmit(Time::ZERO) {
+                assert!(!seg.flags.has(Flags::ECT), "pure ACKs are not ECT");
+                client.on_segment(Time::ZERO, &seg, false);
+            }
+        }
+        assert_eq!(ect, expected);
+    }
+}
+
+#[test]
+fn congestion_is_echoed_until_answered() {
+    let cfg = TcpConfig { ecn: true, ..TcpConfig::ns3() };
+    let (mut client, mut server) = (Connection::client(&cfg), Connection::server(&cfg));
+    client.connect(Time::ZERO);
+    while let Some(seg) = client.poll_transmit(Time::ZERO) {
+        server.on_segment(Time::ZERO, &seg, false);
+        while let Some(seg) = server.poll_transmit(Time::ZERO) {
+            client.on_segment(Time::ZERO, &seg, false);
+        }
+    }
+    assert!(server.is_established());
+    let mut send = |n: u64, flags: Flags, ce: bool| {
+        let seg = Segment {
+            seq: 1 + 100 * n,
+            ack: 1,
+            len: 100,
+            flags: Flags::ACK | flags,
+            ..Segment::default()
+        };
+        server.on_segment(Time::ZERO, &seg, ce);
+        let ack = server.poll_transmit(Time::ZERO).unwrap();
+        assert!(server.poll_transmit(Time::ZERO).is_none());
+        ack.flags.has(Flags::ECE)
+    };
+    assert!(!send(0, Flags::NONE, false));
+    assert!(send(1, Flags::NONE, true));
+    assert!(send(2, Flags::NONE, false));
+    assert!(!send(3, Flags::CWR, false));
+    assert!(send(4, Flags::CWR, true), "marked again on the way");
+}
+
+#[test]
+fn delayed_acks() {
+    let delay = Span::from_millis(200);
+    let cfg =
+        TcpConfig { delayed_ack: Some(delay), initial_window: 10, mss: 1000, ..TcpConfig::ns3() };
+    let mut world = World::new(&cfg, perfect);
+    world.write(CLIENT, 6000);
+    world.connect();
+    world.run_until(at(1000));
+    let acks: Vec<(Time, u64)> = world
+        .log
+        .iter()
+        .filter(|(_, end, s)| *end == SERVER && s.is_pure_ack())
+        .map(|(t, _, s)| (*t, s.ack))
+        .collect();
+    // The first at once, then every second, and the last alone after the delay.
+    let arrived = at(30);
+    assert_eq!(acks, [(arrived, 1001), (arrived, 3001), (arrived, 5001), (arrived + delay, 6001)]);
+}
+
+#[test]
+fn gaps_are_acknowledged_at_once() {
+    let cfg = TcpConfig {
+        delayed_ack: Some(Span::from_millis(200)),
+        initial_window: 10,
+        mss: 1000,
+        sack: true,
+        ..TcpConfig::ns3()
+    };
+    let mut world = World::new(&cfg, losing(&[1]));
+    world.write(CLIENT, 6000);
+    world.connect();
+    world.run_until(at(1000));
+    let acks: Vec<(u64, Vec<(u32, u32)>)> = world
+        .log
+        .iter()
+        .filter(|(_, end, s)| *end == SERVER && s.is_pure_ack())
+        .map(|(_, _, s)| (s.ack, s.sack.as_slice().to_vec()))
+        .collect();
+    let hole = |to: u32| (1001, vec![(1000, to)]);
+    assert_eq!(
+        acks,
+        [(1001, vec![]), hole(2000), hole(3000), hole(4000), hole(5000), (6001, vec![])]
+    );
+    // The retransmission left on the third duplicate and nobody waited for a timer.
+    assert_eq!(world.ends[CLIENT].stats().timeouts, 0);
+    assert_eq!(world.ends[CLIENT].stats().retransmitted, 1);
+}
+
+#[test]
+fn sack_repairs_many_losses_in_one_round_trip() {
+    // Six of a window of 30 are lost. With SACK they are repaired within two round trips of the
+    // first duplicate; without, one per round trip.
+    const LOST: &[u64] = &[20, 22, 25, 30, 31, 40];
+    let finish = |sack: bool| {
+        let cfg = TcpConfig { sack, initial_window: 50, mss: 1000, ..TcpConfig::ns3() };
+        let mut world = World::new(&cfg, losing(LOST));
+        world.write(CLIENT, 50_000);
+        world.connect();
+        while world.delivered[SERVER] < 50_000 {
+            assert!(world.step());
+        }
+        let stats = world.ends[CLIENT].stats();
+        assert_eq!(stats.timeouts, 0);
+        assert_eq!(stats.retransmitted, LOST.len() as u64);
+        world.now
+    };
+    // Data leaves at 20 ms, duplicates are back at 40, the repairs arrive at 50.
+    assert_eq!(finish(true), at(50));
+    // NewReno: the first at 50, then five more round trips of 20 ms.
+    assert_eq!(finish(false), at(150));
+}
+
+#[test]
+fn a_clean_link_is_filled() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        for cfg in [TcpConfig::ns3(), TcpConfig::rfc()] {
+            let cfg = TcpConfig { congestion, ..cfg };
+            // 10 Mbit/s, 20 ms round trip: 17 segments; the queue holds twice that.
+            let mut world = World::new(&cfg, Bottleneck::new(10_000_000, DELAY, 40));
+            world.write(CLIENT, u64::MAX);
+            world.connect();
+            world.run_until(at(10_000));
+            let before = world.delivered[SERVER];
+            // The overshoot of the first slow start may need a timeout; nothing after it does.
+            let timeouts = world.ends[CLIENT].stats().timeouts;
+            world.run_until(at(40_000));
+            let rate = (world.delivered[SERVER] - before) as f64 * 8.0 / 30.0;
+            let share = rate / (10e6 * 1460.0 / 1500.0);
+            assert!((0.97..=1.0).contains(&share), "{congestion:?}: {share}");
+            assert_eq!(world.ends[CLIENT].stats().timeouts, timeouts, "{congestion:?}");
+        }
+    }
+}
+
+#[test]
+fn marks_replace_losses() {
+    let cfg = TcpConfig { ecn: true, ..TcpConfig::rfc() };
+    let mut net = Bottleneck::new(10_000_000, DELAY, 60);
+    net.mark_at = 20;
+    let mut world = World::new(&cfg, net);
+    world.write(CLIENT, u64::MAX);
+    world.connect();
+    world.run_until(at(30_000));
+    let stats = world.ends[CLIENT].stats();
+    assert_eq!((stats.retransmitted, stats.timeouts), (0, 0));
+    assert!(stats.ecn_reductions > 5);
+    // Never two reductions within a round trip: with a queue of 20 to 40 segments in front, one
+    // takes at least 20 ms.
+    assert!(stats.ecn_reductions < 30_000 / 20);
+    let share = world.delivered[SERVER] as f64 * 8.0 / 30.0 / (10e6 * 1460.0 / 1500.0);
+    assert!(share > 0.95, "{share}");
+}
+
+#[test]
+fn the_window_saws_between_half_and_full() {
+    // Congestion avoidance on a fixed pipe loses one segment per tooth: the window grows from P/2
+    // to P by one per round trip (3/8 P² segments), P more leave before the loss shows, and P/2
+    // during the recovery.
+    let mut world = World::new(&TcpConfig::ns3(), Bottleneck::new(2_000_000, DELAY, 20));
+    world.write(CLIENT, u64::MAX);
+    world.connect();
+    world.run_until(at(20_000));
+    let before = world.ends[CLIENT].stats();
+    world.run_until(at(220_000));
+    let after = world.ends[CLIENT].stats();
+    let sent = (after.segments_sent - before.segments_sent) as f64;
+    let losses = (after.fast_recoveries - before.fast_recoveries) as f64;
+    // The pipe: 20 in the queue and the 20 ms of 2 Mbit/s in flight; one more is too many.
+    let peak = 20.0 + 20e-3 * 2e6 / 12_000.0 + 1.0;
+    let expected = 1.0 / (3.0 / 8.0 * peak * peak + 1.5 * peak);
+    let ratio = losses / sent / expected;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn both_ends_close_and_rest() {
+    let mut world = World::new(&TcpConfig::ns3(), losing(&[]));
+    world.write(CLIENT, 3000);
+    world.write(SERVER, 700);
+    world.close(CLIENT);
+    world.connect();
+    while world.step() {}
+    assert_eq!(world.delivered, [700, 3000]);
+    for end in &world.ends {
+        assert!(end.is_closed());
+        assert_eq!(end.next_deadline(), Time::NEVER);
+    }
+    // The FIN rides on the last data segment.
+    let fins: Vec<u32> = world
+        .log
+        .iter()
+        .filter(|(_, end, s)| *end == CLIENT && s.flags.has(Flags::FIN))
+        .map(|(_, _, s)| s.len)
+        .collect();
+    assert_eq!(fins, [3000 - 2 * 1460]);
+}
+
+#[test]
+fn an_endless_source_stops_where_it_is() {
+    let mut world = World::new(&TcpConfig::ns3(), Bottleneck::new(1_000_000, DELAY, 30));
+    world.write(CLIENT, u64::MAX);
+    world.connect();
+    world.run_until(at(5_000));
+    world.close(CLIENT);
+    while world.step() {}
+    assert!(world.ends[CLIENT].is_closed() && world.ends[SERVER].is_closed());
+    assert!(world.now < at(6_000));
+    assert_eq!(world.delivered[SERVER], world.ends[CLIENT].stats().bytes_acked);
+}
