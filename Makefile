@@ -1,0 +1,36 @@
+# make demo   build, then compare no control with source rate control on a neighbourhood mesh
+# make test   every check and test
+# make bench  speed on this machine; against ns-3: make bench-ns3
+
+CARGO ?= cargo
+FAIRMESH = target/release/fairmesh
+
+.PHONY: demo build test check bench bench-ns3 fuzz clean
+
+demo: build
+	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,source --seeds 5 --out results/demo
+
+build:
+	@scripts/setup.sh build
+	@$(CARGO) build --release --quiet -p fairmesh
+
+check:
+	@scripts/setup.sh test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+	scripts/purity.sh
+
+test: check build
+	$(FAIRMESH) fingerprints --check
+	$(FAIRMESH) validate --quick
+	$(FAIRMESH) bench --instructions
+	$(CARGO) test --quiet --workspace
+
+bench: build
+	$(FAIRMESH) bench
+
+bench-ns3: build
+	$(FAIRMESH) bench --against ns3
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Proves that the core crates are pure: they build for a target that has no clock, no files, no
+# network and no randomness, and clippy forbids what would compile there and fail when called.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+core="units wifi transport queueing control capacity scenario engine"
+packages=$(printf -- '-p fairmesh-%s ' $core)
+
+# shellcheck disable=SC2086
+if rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null | xargs -r ls >/dev/null 2>&1; then
+    cargo build --quiet --target wasm32-unknown-unknown $packages
+    echo "purity: the core builds for wasm32-unknown-unknown"
+else
+    echo "purity: SKIPPED building for wasm32-unknown-unknown, this toolchain has no such target"
+fi
+# shellcheck disable=SC2086
+cargo clippy --quiet $packages --lib -- -D warnings
+for crate in $core; do
+    if grep -rnE 'std::(time::(Instant|SystemTime)|thread|net|fs|env|process|io)|thread_rng|getrandom' "crates/$crate/src"; then
+        echo "purity: crates/$crate touches the outside world (above)" >&2
+        exit 1
+    fi
+done
+echo "purity: no clock, file, thread or ambient randomness in: $core"

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs what building and testing need, where it is missing. Needs root only to install.
+#   setup.sh build   a Rust toolchain and a C linker
+#   setup.sh test    also: the tools that some tests call
+set -euo pipefail
+
+# Kept equal to rust-version in Cargo.toml.
+minimum=1.88
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else return 1; fi
+}
+
+updated=
+install() { # install PACKAGE...: whatever of these Debian has not installed yet
+    local missing=()
+    for p in "$@"; do
+        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+    done
+    [ ${#missing[@]} -eq 0 ] && return 0
+    say "installing ${missing[*]}"
+    if [ -z "$updated" ]; then
+        as_root apt-get update -qq || return 1
+        updated=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+new_enough() {
+    command -v cargo >/dev/null || return 1
+    local have
+    have=$(rustc --version 2>/dev/null | awk '{print $2}') || return 1
+    [ "$(printf '%s\n%s\n' "$minimum" "$have" | sort -V | head -n 1)" = "$minimum" ]
+}
+
+rust() {
+    new_enough && return 0
+    # Debian 12 carries a current Rust for its browsers; Debian 13 carries rustup.
+    if install rustc-web cargo-web && new_enough; then return 0; fi
+    if install rustup && rustup default stable && new_enough; then return 0; fi
+    say "Rust $minimum or newer is needed and could not be installed; see the README"
+    exit 1
+}
+
+command -v cc >/dev/null || install gcc libc6-dev
+rust
+[ "${1:-build}" = build ] && exit 0
+
+# tshark reads captures back; valgrind counts instructions; iproute2 shows namespaces.
+install tshark valgrind || say "tshark or valgrind missing: the tests that call them will say so"
+if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
+    timeout 300 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 \
+        || say "no wasm32 target: the purity check will build for the host only"
+fi
