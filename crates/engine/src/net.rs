@@ -2,8 +2,8 @@
 
 use fairmesh_control::Point;
 use fairmesh_queueing::{Backlog, Discipline, Queue, Verdict};
-use fairmesh_transport::Datagram;
 use fairmesh_transport::traffic::{Do, Side};
+use fairmesh_transport::{Datagram, Flags};
 use fairmesh_units::{Deadlines, NodeId, Stream, Time};
 use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
 
@@ -271,10 +271,10 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
         let node = self.flows[f].path[place];
         loop {
             let flow = &mut self.flows[f];
-            let Ends::Tcp(ends, config) = &mut flow.ends else { break };
+            let Ends::Tcp(ends, _) = &mut flow.ends else { break };
             let Some(segment) = ends[end].poll_transmit(now) else { break };
             let data = segment.len > 0;
-            let ect = config.ecn && data;
+            let ect = segment.flags.has(Flags::ECT);
             if data && end == 0 && now >= self.measure_from {
                 flow.meters.packets_sent += 1;
             }

@@ -87,15 +87,13 @@ impl<const WATCH: bool> World<'_, WATCH> {
         let set = self.net.classes.iter().position(|s| s.node == node);
         for action in self.actions.iter() {
             match (action, set) {
-                (Action::Because(reason), _) => {
-                    if self.decisions.len() < MAX_DECISIONS {
-                        self.decisions.push(DecisionRecord {
-                            time_s: now.as_secs_f64(),
-                            node: self.scenario.nodes[node.index()].name.clone(),
-                            code: reason.code,
-                            reason: reason.to_string(),
-                        });
-                    }
+                (Action::Because(reason), _) if self.decisions.len() < MAX_DECISIONS => {
+                    self.decisions.push(DecisionRecord {
+                        time_s: now.as_secs_f64(),
+                        node: self.scenario.nodes[node.index()].name.clone(),
+                        code: reason.code,
+                        reason: reason.to_string(),
+                    });
                 }
                 (Action::SetRate { class, rate }, Some(set)) => {
                     // A class that cannot be built stays unlimited: traffic flows.

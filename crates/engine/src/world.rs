@@ -169,7 +169,7 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
             }
             if until == next_sample || (until == end && self.options.sample.is_some()) {
                 self.sample(until);
-                next_sample = next_sample + interval;
+                next_sample += interval;
             }
             if until == end {
                 break;
