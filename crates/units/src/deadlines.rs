@@ -17,6 +17,8 @@ pub struct Deadlines {
     levels: Vec<Vec<u64>>,
     /// Per level above the first: blocks whose minimum must be looked up again.
     stale: Vec<Vec<u64>>,
+    /// The last answer, while it holds: most events move a few deadlines, few the earliest.
+    first: Option<(u64, usize)>,
     len: usize,
 }
 
@@ -30,7 +32,7 @@ impl Deadlines {
             levels.push(vec![u64::MAX; blocks.next_multiple_of(WIDTH)]);
             stale.push(vec![0; blocks.div_ceil(64)]);
         }
-        Deadlines { levels, stale, len }
+        Deadlines { levels, stale, first: None, len }
     }
 
     /// Number of slots.
@@ -54,6 +56,11 @@ impl Deadlines {
     pub fn set(&mut self, slot: usize, at: Time) {
         let at = at.as_nanos();
         let old = core::mem::replace(&mut self.levels[0][slot], at);
+        if let Some((first, holder)) = self.first
+            && (slot == holder || at <= first)
+        {
+            self.first = None;
+        }
         let mut block = slot / WIDTH;
         for level in 0..self.stale.len() {
             let min = &mut self.levels[level + 1][block];
@@ -72,6 +79,14 @@ impl Deadlines {
     /// The earliest deadline and its slot; the lowest slot among equals.
     #[inline]
     pub fn earliest(&mut self) -> (Time, usize) {
+        let (at, slot) = match self.first {
+            Some(first) => first,
+            None => self.search(),
+        };
+        (Time::from_nanos(at), slot)
+    }
+
+    fn search(&mut self) -> (u64, usize) {
         self.refresh();
         let mut slot = 0;
         let mut at = u64::MAX;
@@ -79,10 +94,11 @@ impl Deadlines {
             let base = slot * WIDTH;
             let block: &[u64; WIDTH] =
                 level[base..base + WIDTH].try_into().expect("levels are padded to whole blocks");
-            (at, slot) = min_of(block);
-            slot += base;
+            at = min_of(block);
+            slot = base + place_of(block, at);
         }
-        (Time::from_nanos(at), slot)
+        self.first = Some((at, slot));
+        (at, slot)
     }
 
     /// Looks up the minima of the blocks whose earliest deadline moved back.
@@ -98,7 +114,7 @@ impl Deadlines {
                     let below: &[u64; WIDTH] = self.levels[level][base..base + WIDTH]
                         .try_into()
                         .expect("levels are padded to whole blocks");
-                    let (min, _) = min_of(below);
+                    let min = min_of(below);
                     let old = core::mem::replace(&mut self.levels[level + 1][block], min);
                     if let Some(up) = self.stale.get_mut(level + 1)
                         && min != old
@@ -112,19 +128,27 @@ impl Deadlines {
     }
 }
 
-/// Smallest value and the first place it stands at.
+/// Smallest value.
 #[inline]
-fn min_of(block: &[u64; WIDTH]) -> (u64, usize) {
+fn min_of(block: &[u64; WIDTH]) -> u64 {
     // Four chains, so that the comparisons overlap.
-    let mut best = [(block[0], 0), (block[1], 1), (block[2], 2), (block[3], 3)];
+    let mut best = [block[0], block[1], block[2], block[3]];
     for i in (4..WIDTH).step_by(4) {
         for (j, b) in best.iter_mut().enumerate() {
-            if block[i + j] < b.0 {
-                *b = (block[i + j], i + j);
-            }
+            *b = (*b).min(block[i + j]);
         }
     }
     best[0].min(best[1]).min(best[2].min(best[3]))
+}
+
+/// First place where `value`, which is there, stands.
+#[inline]
+fn place_of(block: &[u64; WIDTH], value: u64) -> usize {
+    let mut found = 0u32;
+    for (i, v) in block.iter().enumerate() {
+        found |= u32::from(*v == value) << i;
+    }
+    found.trailing_zeros() as usize
 }
 
 #[cfg(test)]

@@ -134,7 +134,11 @@ fn parse(text: &str, expected: Unit) -> Result<f64, QuantityError> {
 fn integer(text: &str, expected: Unit, value: f64) -> Result<u64, QuantityError> {
     // 2^63: leaves room to add two of them.
     if value >= 9.2e18 {
-        return Err(QuantityError { text: text.to_owned(), expected, problem: Problem::OutOfRange });
+        return Err(QuantityError {
+            text: text.to_owned(),
+            expected,
+            problem: Problem::OutOfRange,
+        });
     }
     Ok((value + 0.5) as u64)
 }
