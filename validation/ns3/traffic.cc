@@ -39,7 +39,7 @@ UdpSource::SendOne()
 {
     m_socket->Send(Create<Packet>(bytes));
     const double factor = spread > 0 ? random->GetValue(1 - spread, 1 + spread) : 1;
-    Simulator::Schedule(Seconds(gapSeconds * factor), &UdpSource::SendOne, this);
+    Simulator::Schedule(Seconds(gap.GetSeconds() * factor), &UdpSource::SendOne, this);
 }
 
 uint64_t
@@ -121,10 +121,11 @@ Traffic::StartTcp(Flow& flow, const Address& to, Ptr<Node> source)
 void
 Traffic::StartUdp(Flow& flow, const Address& to, Ptr<Node> source)
 {
+    const double gap = m_options.pkt * 8.0 / flow.spec.rateBps;
     auto sender = CreateObject<UdpSource>();
     sender->to = to;
     sender->bytes = m_options.pkt;
-    sender->gapSeconds = m_options.pkt * 8.0 / flow.spec.rateBps;
+    sender->gap = Seconds(gap);
     sender->spread = m_options.cbrspread;
     if (sender->spread > 0)
     {
@@ -132,7 +133,7 @@ Traffic::StartUdp(Flow& flow, const Address& to, Ptr<Node> source)
     }
     source->AddApplication(sender);
     // Phases are uniform over a gap even where the gap is longer than the jitter.
-    const double latest = std::max(m_options.jitter, sender->gapSeconds);
+    const double latest = std::max(m_options.jitter, gap);
     sender->SetStartTime(Seconds(m_startTime->GetValue(0, latest)));
 }
 

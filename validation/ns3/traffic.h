@@ -7,6 +7,7 @@
 #include "ns3/application.h"
 #include "ns3/ipv4-address.h"
 #include "ns3/node-container.h"
+#include "ns3/nstime.h"
 #include "ns3/packet-sink.h"
 #include "ns3/random-variable-stream.h"
 #include "ns3/tcp-header.h"
@@ -25,7 +26,7 @@ class UdpSource : public ns3::Application
     static ns3::TypeId GetTypeId();
     ns3::Address to;
     uint32_t bytes = 0;
-    double gapSeconds = 0;
+    ns3::Time gap;
     double spread = 0;
     ns3::Ptr<ns3::UniformRandomVariable> random; ///< needed only if spread > 0
 

@@ -56,6 +56,18 @@ fn fair_serves_round_robin_by_bytes() {
 }
 
 #[test]
+fn a_flow_that_joins_sends_in_its_first_turn() {
+    let spec = FairSpec { quantum: 1000, ..FairSpec::per_flow(Limit::Packets(10)) };
+    let mut q = DisciplineSpec::Fair(spec).build().unwrap();
+    for n in 0..3 {
+        put(&mut q, T0, item(n, 1000, 1));
+    }
+    assert_eq!(q.dequeue(T0).unwrap().handle, 0);
+    put(&mut q, T0, item(10, 1000, 2));
+    assert_eq!(handles(&mut q), [10, 1, 2]);
+}
+
+#[test]
 fn fair_keeps_a_greedy_flow_to_its_own_buffer() {
     // Jamshaid 2010 §6.3.3: five packets per flow
     let mut q = DisciplineSpec::Fair(FairSpec::per_flow(Limit::Packets(5))).build().unwrap();
@@ -79,6 +91,21 @@ fn a_full_fair_queue_takes_from_whoever_holds_most() {
     let verdict = offer(&mut q, item(5, 1000, 0));
     assert_eq!(verdict, Verdict::Evicted(item(1, 1000, 0), DropCause::Full));
     assert_eq!(handles(&mut q), [2, 3, 4, 5]);
+    // Where flows would draw level, the one that asks for more pays.
+    for n in [10, 11, 12, 13] {
+        put(&mut q, T0, item(n, 1000, n / 12));
+    }
+    q.dequeue(T0);
+    put(&mut q, T0, item(14, 500, 0));
+    assert_eq!(
+        offer(&mut q, item(15, 500, 2)),
+        Verdict::Evicted(item(12, 1000, 1), DropCause::Full)
+    );
+    assert_eq!(
+        offer(&mut q, item(16, 1000, 2)),
+        Verdict::Evicted(item(15, 500, 2), DropCause::Full)
+    );
+    while q.dequeue(T0).is_some() {}
     // With every place held elsewhere there is nobody to take from.
     let held = Backlog { packets: 4, bytes: 6000 };
     let verdict = q.enqueue(T0, item(6, 1000, 0), held, &mut stream());
@@ -256,7 +283,7 @@ fn red_above_max_drops_all() {
 #[test]
 fn gentle_red_drops_all_only_above_twice_max() {
     let spec =
-        RedSpec { min: 2.0, max: 4.0, max_p: 1e-9, weight: 0.01, ..RedSpec::packets(30, ms(1)) };
+        RedSpec { min: 2.0, max: 4.0, max_p: 1e-9, weight: 0.01, ..RedSpec::packets(2000, ms(1)) };
     let mut q = DisciplineSpec::Red(spec).build().unwrap();
     let mut rng = stream();
     let (mut passed, mut forced) = (0, 0);
@@ -327,9 +354,9 @@ fn fred(weight: f64, many_flows: bool) -> Discipline {
 #[test]
 fn fred_caps_a_greedy_flow_at_max_q() {
     let mut q = fred(0.002, true);
-    let drops: Vec<_> = (0..13).map(|n| drop_of(offer(&mut q, item(n, 1000, 0)))).collect();
+    let drops: Vec<_> = (0..12).map(|n| drop_of(offer(&mut q, item(n, 1000, 0)))).collect();
     assert_eq!(drops[..10], [None; 10], "max_q is a quarter of the buffer");
-    assert_eq!(drops[10..], [Some(DropCause::Unresponsive); 3]);
+    assert_eq!(drops[10..], [Some(DropCause::Unresponsive); 2]);
     // Once struck twice, the flow may not exceed the average flow (here one packet) any more.
     while q.backlog().packets > 1 {
         q.dequeue(T0);
@@ -382,6 +409,33 @@ fn fred_above_max_leaves_two_packets_per_flow_or_none() {
             assert_eq!(verdict, Some(DropCause::Forced));
         }
     }
+}
+
+#[test]
+fn fred_above_max_strikes_those_with_twice_the_share() {
+    let mut q = fred(1.0, false);
+    let mut rng = stream();
+    let mut put = |q: &mut Discipline, flow| {
+        drop_of(q.enqueue(T0, item(0, 1000, flow), Backlog::NONE, &mut rng))
+    };
+    for flow in (0..15).chain([0, 0, 0, 0, 0, 0]) {
+        assert_eq!(put(&mut q, flow), None);
+    }
+    // 21 packets, average 20 over 15 flows; flow 0 holds 7, flow 1 one.
+    assert_eq!(put(&mut q, 0), Some(DropCause::Unresponsive));
+    assert_eq!(put(&mut q, 1), Some(DropCause::Forced));
+}
+
+#[test]
+fn fred_takes_its_average_at_departures_too() {
+    let mut q = fred(0.5, true);
+    for flow in 0..3 {
+        put(&mut q, T0, item(0, 1000, flow)); // samples 0 (idle), 1, 2
+    }
+    q.dequeue(T0); // sample 2
+    q.dequeue(T0); // sample 1
+    let Discipline::Fred(fred) = &q else { panic!() };
+    assert_eq!(fred.average(), 0.5 * (0.5 * (1.25 + 2.0) + 1.0));
 }
 
 #[test]

@@ -62,3 +62,32 @@ impl Ring {
         self.turn = self.members.first().map(|m| m.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_its_place_when_members_come_and_go() {
+        let mut ring = Ring::default();
+        for id in [10, 30, 20] {
+            ring.insert(id, id);
+        }
+        assert_eq!(ring.current(), NONE, "a new ring stands past its end");
+        ring.rewind();
+        assert_eq!(ring.current(), 10);
+        ring.advance();
+        ring.insert(15, 15);
+        assert_eq!(ring.current(), 20, "15 came too late for this round");
+        ring.remove(20);
+        assert_eq!(ring.current(), 30, "the turn passes to the next");
+        ring.advance();
+        ring.insert(40, 40);
+        assert_eq!(ring.current(), NONE, "the round was over before 40 came");
+        ring.rewind();
+        assert_eq!(ring.current(), 10);
+        ring.remove(10);
+        ring.insert(10, 10);
+        assert_eq!(ring.current(), 10, "back before its turn was given away");
+    }
+}

@@ -284,23 +284,28 @@ impl Schedule {
         if self.row_mask.iter().any(|&m| m != 0) {
             return now;
         }
-        classes
-            .iter()
-            .filter(|c| c.activity != 0 && !c.is_inner())
-            .map(|leaf| {
-                // The cheapest lender on the way up, once every ceiling below it allows.
-                let (mut best, mut allowed) = (Time::NEVER, now);
-                let mut class = leaf;
-                loop {
-                    allowed = allowed.max(class.ceil.ready_at(now, 0));
-                    best = best.min(allowed.max(class.rate.ready_at(now, 0)));
-                    if class.parent == NONE {
-                        return best;
-                    }
-                    class = &classes[class.parent as usize];
+        let mut best = Time::NEVER;
+        for leaf in classes.iter().filter(|c| c.activity != 0 && !c.is_inner()) {
+            // Before its own mode improves, a leaf can send only by borrowing.
+            let borrows = leaf.mode == Mode::MayBorrow && leaf.parent != NONE;
+            if !borrows && leaf.wake >= best {
+                continue;
+            }
+            // The first lender on the way up, once every ceiling below it allows.
+            let mut allowed = now;
+            let mut class = leaf;
+            loop {
+                allowed = allowed.max(class.ceil.ready_at(now, 0));
+                if allowed >= best {
+                    break;
                 }
-            })
-            .min()
-            .unwrap_or(Time::NEVER)
+                best = best.min(allowed.max(class.rate.ready_at(now, 0)));
+                if class.parent == NONE {
+                    break;
+                }
+                class = &classes[class.parent as usize];
+            }
+        }
+        best
     }
 }

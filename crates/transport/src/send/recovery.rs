@@ -257,7 +257,7 @@ impl Sender {
         }
         self.timed_out_at = Some(self.una);
         self.window.cwnd = self.window.mss; // RFC 5681 §3.1: the loss window
-        self.board.lose_all();
+        self.board.lose_all(self.dialect == Dialect::Ns3);
         self.phase = Phase::Loss;
         self.recover = self.next; // RFC 6582 §3.2 step 4, RFC 6675 §5.1
         self.first_partial = true;

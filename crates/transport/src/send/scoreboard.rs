@@ -19,8 +19,10 @@ const SACKED: u8 = 2;
 const LOST: u8 = 4;
 /// Sent again since it was last believed lost (or as a guess).
 const RESENT: u8 = 8;
-/// Its round trip must not be measured: sent twice, or sent before a timeout.
+/// Its round trip must not be measured.
 const UNTIMED: u8 = 16;
+/// It must be passed over when looking for a round trip to measure.
+const FORGOTTEN: u8 = 32;
 
 /// One outstanding segment.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +94,10 @@ impl Scoreboard {
         self.pipe += u64::from(len);
     }
 
-    /// Everything below `ack` arrived. Returns when the oldest of it was sent, if that segment's
-    /// round trip may be measured (RFC 6298 §3, Karn).
+    /// Everything below `ack` arrived. Returns when the oldest of it was sent, unless that segment's
+    /// round trip must not be measured (RFC 6298 §3, Karn).
     pub(super) fn discard(&mut self, ack: u64) -> Option<Time> {
-        let first = *self.ring.front()?;
+        let (mut found, mut sample) = (false, None);
         while let Some(&s) = self.ring.front() {
             if s.end() > ack {
                 if s.seq < ack {
@@ -103,11 +105,15 @@ impl Scoreboard {
                 }
                 break;
             }
+            if !found && !s.is(FORGOTTEN) {
+                found = true;
+                sample = (!s.is(UNTIMED)).then_some(s.time);
+            }
             self.pipe -= s.pipe();
             self.missing -= u32::from(s.missing());
             self.ring.pop_front();
         }
-        (first.end() <= ack && !first.is(UNTIMED)).then_some(first.time)
+        sample
     }
 
     /// Part of the oldest segment arrived.
@@ -206,11 +212,14 @@ impl Scoreboard {
     /// The retransmission timer expired: nothing is in the network, and whatever was not
     /// selectively acknowledged has to be sent again. Reneging receivers are not modelled, so
     /// what they acknowledged is believed (RFC 6675 §5.1, erratum 1610).
-    pub(super) fn lose_all(&mut self) {
+    ///
+    /// No round trip that began before is measured. `forget` (as ns-3 does) lets an ACK that covers
+    /// such segments and newer ones measure the newer; otherwise it measures nothing.
+    pub(super) fn lose_all(&mut self, forget: bool) {
         self.pipe = 0;
         self.missing = 0;
         for s in &mut self.ring {
-            s.state |= UNTIMED;
+            s.state |= if forget { FORGOTTEN } else { UNTIMED };
             if !s.is(SACKED) {
                 s.state = (s.state | LOST) & !RESENT;
                 self.missing += 1;

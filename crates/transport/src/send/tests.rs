@@ -234,6 +234,21 @@ fn karn_takes_no_sample_from_what_was_sent_twice() {
 }
 
 #[test]
+fn an_ack_of_old_and_new_after_a_timeout() {
+    for (cfg, sampled) in [(rfc_reno(), false), (TcpConfig::ns3(), true)] {
+        let mut r = Rig::full(cfg, 4);
+        let srtt = r.s.srtt();
+        r.time_out();
+        r.now += Span::from_millis(50);
+        r.ack(1);
+        assert_eq!(r.ack(3), [3, 4]); // 4 is new
+        r.now += Span::from_millis(300);
+        r.ack(5); // the oldest it covers, 3, was sent before the timeout
+        assert_eq!(r.s.srtt() != srtt, sampled);
+    }
+}
+
+#[test]
 fn sack_repairs_only_the_holes() {
     // Segments 1, 4 and 5 of 12 are lost.
     let mut r = Rig::full(rfc_sack(), 12);
