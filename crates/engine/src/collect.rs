@@ -16,6 +16,9 @@ pub(crate) fn record<const WATCH: bool>(mut world: World<'_, WATCH>, end: Time) 
         transmissions: world.air.transmissions(),
         events: world.events,
         packets: world.net.packets.created(),
+        delivered: world.net.arrived,
+        stale: world.net.stale,
+        in_flight: world.net.packets.live(),
         ..Totals::default()
     };
     let mut fingerprint = world.air.fingerprint();
@@ -77,8 +80,7 @@ pub(crate) fn record<const WATCH: bool>(mut world: World<'_, WATCH>, end: Time) 
             position: node.position,
             airtime_tx: tx,
             airtime_busy: busy,
-            // What others send while this node transmits counts as busy and as transmitting.
-            airtime_idle: (1.0 - tx - busy).max(0.0),
+            airtime_idle: (1.0 - tx - busy).max(0.0), // rounding apart never below 0
             mac,
             mean_queue: interface.area as f64 / end.as_nanos() as f64,
         });
@@ -113,6 +115,11 @@ fn tcp_record(flow: &mut FlowState, cwnd: Option<&Vec<f64>>) -> Option<TcpRecord
 }
 
 impl Drops {
+    /// Losses of every cause.
+    pub fn total(&self) -> u64 {
+        self.queue + self.wire + self.retry_limit + self.limiter
+    }
+
     /// Adds another's counts.
     pub fn add(&mut self, o: &Drops) {
         self.queue += o.queue;

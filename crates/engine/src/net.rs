@@ -28,6 +28,9 @@ pub(crate) struct Interface {
 /// The network above the radio. `WATCH`: the observer sees every frame.
 pub(crate) struct Net<'a, const WATCH: bool> {
     pub packets: Packets,
+    /// Packets that reached their endpoint, and those whose connection was gone.
+    pub arrived: u64,
+    pub stale: u64,
     /// Per wireless node.
     pub interfaces: Vec<Interface>,
     pub flows: Vec<FlowState>,
@@ -107,6 +110,8 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
             .collect();
         Net {
             packets: Packets::default(),
+            arrived: 0,
+            stale: 0,
             snapshots: vec![None; interfaces.len()],
             interfaces,
             flows,
@@ -427,6 +432,7 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
         let delivered = match (&mut flow.ends, &p.payload) {
             (Ends::Tcp(ends, _), Payload::Tcp(segment)) => {
                 if p.generation != flow.generation {
+                    self.stale += 1;
                     return;
                 }
                 ends[end].on_segment(now, segment, p.ce).delivered
@@ -437,6 +443,7 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
             }
             _ => 0,
         };
+        self.arrived += 1;
         if delivered > 0 {
             self.delivered(now, f, end, delivered, measuring);
         }

@@ -121,7 +121,7 @@ pub struct NodeRecord {
     pub position: Option<(f64, f64)>,
     /// Share of time spent transmitting.
     pub airtime_tx: f64,
-    /// Share of time with the medium sensed busy by others.
+    /// Share of time with energy of others on the medium while not transmitting.
     pub airtime_busy: f64,
     /// Share of time idle: neither transmitting nor sensing anything.
     pub airtime_idle: f64,
@@ -163,8 +163,15 @@ pub struct Totals {
     pub transmissions: u64,
     /// Engine events handled.
     pub events: u64,
-    /// Packets created by transports and controls.
+    /// Packets created by transports and controls: `delivered`, `stale`, lost (`drops`) or
+    /// `in_flight` at the end.
     pub packets: u64,
+    /// Packets that reached the endpoint they were for.
+    pub delivered: u64,
+    /// Packets that reached an endpoint whose connection had been replaced.
+    pub stale: u64,
+    /// Packets still in a queue, in a MAC, on a wire or on the air.
+    pub in_flight: u64,
     /// Losses by cause.
     pub drops: Drops,
     /// MAC counters.

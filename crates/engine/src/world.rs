@@ -258,7 +258,7 @@ fn build_air(scenario: &Scenario, seed: u64) -> Air {
             period: i.period,
             on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
             jitter: i.jitter,
-            start: Time::ZERO,
+            start: Time::ZERO + i.start,
         })
         .collect();
     Air::new(Setup {

@@ -290,6 +290,7 @@ impl Air {
         s.eifs_at = 0;
         s.idle_at = s.idle_at.max(f.end);
         s.tx_end = f.end;
+        s.occupy(now, f.end);
         self.on_air[i] = f;
         self.wakes.set(i, Time::from_nanos(f.end));
         if let Some(total) = self.tx_total.get_mut(i) {
@@ -306,16 +307,16 @@ impl Air {
             let r = n.to as usize;
             let s = &mut self.stations[r];
             s.energy += n.power;
-            if end > s.busy_end {
-                s.busy_total += end - arrival.max(s.busy_end);
-                s.busy_end = end;
-            }
+            s.occupy(arrival, end);
             if s.lock_from != NOBODY {
                 s.after_lock = s.after_lock.max(end);
                 if arrival <= s.lock_at + t.cca && n.power > s.lock_power && n.lockable() {
                     // Of frames that begin almost together the strongest is taken.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
+                    if s.phase == Phase::Contending {
+                        self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
+                    }
                 } else if s.energy > s.lock_limit {
                     s.doomed = true;
                 }
@@ -468,11 +469,13 @@ impl Air {
         let (i, at) = (node.index(), now.as_nanos());
         let s = &self.stations[i];
         let ahead = |end: u64| end.saturating_sub(at);
+        let occupied = s.busy_total.saturating_sub(ahead(s.busy_end));
+        let transmit = self.tx_total[i].saturating_sub(ahead(s.tx_end));
         ChannelTime {
             active: Span::from_nanos(at),
-            busy: Span::from_nanos(s.busy_total.saturating_sub(ahead(s.busy_end))),
+            busy: Span::from_nanos(occupied.saturating_sub(transmit)),
             receive: Span::from_nanos(self.rx_total[i]),
-            transmit: Span::from_nanos(self.tx_total[i].saturating_sub(ahead(s.tx_end))),
+            transmit: Span::from_nanos(transmit),
         }
     }
 

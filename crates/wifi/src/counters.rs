@@ -29,12 +29,12 @@ pub struct MacCounters {
     pub received: u64,
 }
 
-/// A station's time, cumulative; `busy` leaves out its own frames.
+/// A station's time, cumulative; what is neither `busy` nor `transmit` was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelTime {
     /// All time so far.
     pub active: Span,
-    /// With energy of others on the medium, whether or not the station was transmitting itself.
+    /// With energy of others on the medium while the station was not transmitting itself.
     pub busy: Span,
     /// Receiving frames that turned out well, for this station or another.
     pub receive: Span,

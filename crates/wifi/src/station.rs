@@ -67,9 +67,9 @@ pub(crate) struct Station {
     pub idle_at: u64,
     /// End of the frames that arrived during the locked one.
     pub after_lock: u64,
-    /// End of all energy, for the busy-time counter.
+    /// End of all energy and of the own frames, for the busy-time counter.
     pub busy_end: u64,
-    /// Time with energy on the medium.
+    /// Time with energy on the medium, of others or its own.
     pub busy_total: u64,
     /// End of the own frame on the air.
     pub tx_end: u64,
@@ -146,6 +146,15 @@ impl Station {
             short_retries: 0,
             long_retries: 0,
             sequence: 0,
+        }
+    }
+
+    /// Counts the time from `from` to `to` as busy, where it is not counted yet.
+    #[inline]
+    pub fn occupy(&mut self, from: u64, to: u64) {
+        if to > self.busy_end {
+            self.busy_total += to - from.max(self.busy_end);
+            self.busy_end = to;
         }
     }
 

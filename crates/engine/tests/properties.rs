@@ -1,0 +1,360 @@
+//! What holds in every world: random small scenarios, run to their end.
+
+use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{Observer, RunOptions, run, run_observed};
+use fairmesh_scenario::{
+    AdaptationDraft, ControlDraft, Draft, ErrorsDraft, Flow, FlowDraft, InterfererDraft, LinkDraft,
+    LinkEntry, NodeDraft, NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, ReceptionDraft,
+    RtsDraft, Scenario, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
+};
+use fairmesh_units::{BitRate, Bytes, NodeId, Span};
+use fairmesh_wifi::Adaptation;
+use proptest::prelude::*;
+
+/// One flow: ends, kind, UDP rate.
+type FlowSeed = (u32, u32, u8, u64);
+
+/// The choices a scenario is made of.
+#[derive(Clone, Debug)]
+struct Recipe {
+    places: Vec<(f64, f64)>,
+    graph: bool,
+    phy: u8,
+    rate: usize,
+    rts: Option<u64>,
+    reception: u8,
+    adaptation: u8,
+    errors: u8,
+    queue: (u8, u32),
+    interferer: Option<(f64, f64)>,
+    wired: bool,
+    control: usize,
+    flows: Vec<FlowSeed>,
+}
+
+fn recipe() -> impl Strategy<Value = Recipe> {
+    let places = prop::collection::vec((0.0f64..600.0, 0.0f64..400.0), 3..9);
+    let flows = prop::collection::vec((0u32..9, 0u32..9, 0u8..6, 20_000u64..2_000_000), 1..6);
+    let air = (any::<bool>(), 0u8..3, 0usize..4, prop::option::of(0u64..1600), 0u8..3, 0u8..3);
+    let rest = (
+        0u8..4,
+        (0u8..4, 3u32..80),
+        prop::option::of((0.05f64..0.6, 0.0f64..0.9)),
+        any::<bool>(),
+        any::<usize>(),
+    );
+    (places, air, rest, flows).prop_map(
+        |(
+            places,
+            (graph, phy, rate, rts, reception, adaptation),
+            (errors, queue, interferer, wired, control),
+            flows,
+        )| Recipe {
+            places,
+            graph,
+            phy,
+            rate,
+            rts,
+            reception,
+            adaptation,
+            errors,
+            queue,
+            interferer,
+            wired,
+            control,
+            flows,
+        },
+    )
+}
+
+fn queue((kind, packets): (u8, u32)) -> QueueDraft {
+    let kinds = [QueueKind::DropTail, QueueKind::Fq, QueueKind::Red, QueueKind::Fred];
+    let kind = kinds[kind as usize];
+    QueueDraft::Table(QueueTable { packets: Some(packets), ..QueueTable::new(kind) })
+}
+
+impl Recipe {
+    fn draft(&self) -> Draft {
+        let mut d = Draft {
+            duration: Span::from_secs(4),
+            warmup: Some(Span::from_secs(1)),
+            ..Draft::default()
+        };
+        d.radio.phy = [PhyName::B, PhyName::A, PhyName::Bg][self.phy as usize];
+        let rates: [u64; 4] = match self.phy {
+            0 => [1_000_000, 2_000_000, 5_500_000, 11_000_000],
+            1 => [6_000_000, 12_000_000, 24_000_000, 54_000_000],
+            _ => [1_000_000, 6_000_000, 11_000_000, 54_000_000],
+        };
+        d.radio.rate = Some(BitRate(rates[self.rate]));
+        d.radio.rts = match self.rts {
+            None => RtsDraft::Off,
+            Some(n) if n < 200 => RtsDraft::On,
+            Some(n) => RtsDraft::From(Bytes(n)),
+        };
+        d.radio.reception = [ReceptionDraft::Ns2, ReceptionDraft::Sinr, ReceptionDraft::NoCap]
+            [self.reception as usize];
+        d.radio.adaptation =
+            [AdaptationDraft::Fixed, AdaptationDraft::Arf, AdaptationDraft::SampleRate]
+                [self.adaptation as usize];
+        d.radio.errors = match self.errors {
+            0 => None,
+            1 => Some(ErrorsDraft { frame: Some(0.2), ..ErrorsDraft::default() }),
+            2 => Some(ErrorsDraft { bit: Some(vec![1e-6, 1e-5]), ..ErrorsDraft::default() }),
+            _ => Some(ErrorsDraft { bursts: Some(0.15), ..ErrorsDraft::default() }),
+        };
+        d.radio.queue = Some(queue(self.queue));
+        let n = self.places.len() as u32;
+        if self.graph {
+            // A ring with a chord and a lossy link.
+            let link = |a: u32, b: u32, delivery| {
+                LinkEntry::Table(LinkDraft {
+                    from: (a as usize).into(),
+                    to: (b as usize).into(),
+                    rate: None,
+                    delivery,
+                    delivery_back: None,
+                    directed: false,
+                })
+            };
+            let mut links: Vec<LinkEntry> = (1..n).map(|i| link(i - 1, i, None)).collect();
+            if n > 3 {
+                links.push(link(0, n - 1, Some(0.7)));
+            }
+            d.topology.links = Some(links);
+            d.topology.sense_hops = Some(1 + u32::from(self.reception));
+        } else {
+            d.topology.positions = Some(self.places.iter().map(|p| [p.0, p.1]).collect());
+        }
+        if self.wired {
+            d.topology.gateway = Some(0usize.into());
+            d.wired = Some(WiredDraft {
+                hosts: vec!["host".into()],
+                at: None,
+                rate: Some(BitRate(3_000_000)),
+                delay: None,
+                queue: Some(10),
+            });
+        }
+        if let Some((duty, jitter)) = self.interferer {
+            d.interferer = vec![InterfererDraft {
+                name: None,
+                nodes: Some(vec![1usize.into(), 2usize.into()]),
+                position: None,
+                power: None,
+                period: Some(Span::from_millis(25)),
+                duty,
+                jitter: Some(jitter),
+                start: Some(Span::from_millis(300)),
+            }];
+        }
+        for &(a, b, kind, rate) in &self.flows {
+            let (a, b) = (a % n, b % n);
+            if a == b {
+                continue;
+            }
+            let mut f = FlowDraft::new(a as usize, b as usize);
+            if self.wired && a == 0 {
+                f.from = "host".into();
+            }
+            let tcp = |sack, ecn| {
+                let tcp = TcpDraft { sack: Some(sack), ecn: Some(ecn), ..TcpDraft::default() };
+                Some(TransportDraft::Tcp(tcp))
+            };
+            match kind {
+                0 | 1 => f.traffic = Some(TrafficDraft::cbr(BitRate(rate), Bytes(900), 0.5)),
+                2 => f.transport = tcp(true, true),
+                3 => f.traffic = Some(TrafficDraft::Word(TrafficKind::File)),
+                4 => f.traffic = Some(TrafficDraft::Word(TrafficKind::Http)),
+                _ => f.transport = tcp(false, false),
+            }
+            d.flow.push(f);
+        }
+        d
+    }
+
+    /// The world, if it has one flow at least and every flow has a path; under some control, if
+    /// that one can run there.
+    fn build(&self) -> Option<Scenario> {
+        let draft = self.draft();
+        if draft.flow.is_empty() {
+            return None;
+        }
+        let mut scenario = draft.build().ok()?;
+        let plain = scenario.clone();
+        let controls: Vec<&str> = fairmesh_control::all().map(|e| e.name).collect();
+        scenario.control.name = controls[self.control % controls.len()].to_owned();
+        let short =
+            Scenario { duration: Span::from_millis(1), warmup: Span::ZERO, ..scenario.clone() };
+        Some(if run(&short, &options(1)).is_ok() { scenario } else { plain })
+    }
+}
+
+fn options(seed: u64) -> RunOptions {
+    RunOptions { seed, ..RunOptions::default() }
+}
+
+/// What must be equal where two runs are said to be equal.
+fn essence(r: &RunRecord) -> String {
+    let flows: Vec<_> =
+        r.flows.iter().map(|f| (f.goodput_bps, f.packets_sent, f.drops, f.delay_s.mean)).collect();
+    format!("{} {flows:?} {:?}", r.fingerprint, r.totals)
+}
+
+struct Counting(u64);
+
+impl Observer for Counting {
+    fn frame(&mut self, _: &fairmesh_engine::observe::AirFrame) {
+        self.0 += 1;
+    }
+}
+
+fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
+    // Every packet is somewhere.
+    let t = &r.totals;
+    let known = t.delivered + t.stale + t.in_flight + t.drops.total();
+    prop_assert_eq!(t.packets, known, "{:?}", t);
+    prop_assert!(t.in_flight <= t.packets);
+    // What a MAC gave up was lost there or had arrived all the same.
+    prop_assert!(t.drops.retry_limit <= t.mac.gave_up);
+    // Answers answer frames; noise apart, transmissions are what the stations sent.
+    prop_assert!(t.mac.ack <= t.mac.data && t.mac.cts <= t.mac.rts);
+    let sent = t.mac.data + t.mac.rts + t.mac.cts + t.mac.ack + t.mac.broadcast;
+    prop_assert!(sent <= t.transmissions);
+    if scenario.interferers.is_empty() {
+        prop_assert_eq!(sent, t.transmissions);
+    }
+    for n in &r.nodes {
+        for share in [n.airtime_tx, n.airtime_busy, n.airtime_idle] {
+            prop_assert!((0.0..=1.0).contains(&share), "{} {:?}", n.name, n);
+        }
+        let sum = n.airtime_tx + n.airtime_busy + n.airtime_idle;
+        prop_assert!((sum - 1.0).abs() < 1e-9, "{} {sum}", n.name);
+        prop_assert!(n.mean_queue >= 0.0);
+    }
+    for (f, spec) in r.flows.iter().zip(&scenario.flows) {
+        prop_assert!(f.goodput_bps <= bound(scenario, spec), "{f:?}");
+        prop_assert!(f.goodput_bps >= 0.0 && f.fair_bps.is_finite());
+    }
+    Ok(())
+}
+
+/// No flow gets more than the closed form gives the slowest link of its path for it alone. Where
+/// the rate adapts, the fastest rate counts; a TCP may release at once what had come in before.
+fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
+    let mac = &scenario.mac;
+    let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
+    let traffic = match flow.transport {
+        Transport::Udp => Traffic::udp(900, true),
+        Transport::Tcp(_) => Traffic::tcp(1460, 0, 1.0, true),
+    };
+    let wireless = |n: NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+    let links = flow.path.windows(2).map(|w| {
+        if !wireless(w[0]) || !wireless(w[1]) {
+            return 3e6;
+        }
+        let rate = match mac.adaptation {
+            Adaptation::Fixed => mac.rate,
+            Adaptation::Arf | Adaptation::SampleRate => mac.phy.highest(),
+        };
+        saturated_goodput(&mac.phy, rate, &traffic, Access::Basic)
+    });
+    let packet = f64::from(8 * traffic.payload);
+    // 3 % of luck with backoffs, and what was in flight.
+    links.fold(f64::INFINITY, f64::min) * 1.03 + 60.0 * packet / measured
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_and_time_are_accounted_for(recipe in recipe(), seed in 0u64..1000) {
+        let Some(scenario) = recipe.build() else { return Ok(()) };
+        let r = run(&scenario, &options(seed)).unwrap();
+        check(&scenario, &r)?;
+    }
+
+    #[test]
+    fn looking_changes_nothing(recipe in recipe(), seed in 0u64..1000) {
+        let Some(scenario) = recipe.build() else { return Ok(()) };
+        let plain = essence(&run(&scenario, &options(seed)).unwrap());
+        let again = essence(&run(&scenario, &options(seed)).unwrap());
+        prop_assert_eq!(&plain, &again);
+        let mut frames = Counting(0);
+        let observed = run_observed(&scenario, &options(seed), &mut frames).unwrap();
+        prop_assert_eq!(&plain, &essence(&observed));
+        let mac = &observed.totals.mac;
+        prop_assert_eq!(frames.0, mac.data + mac.rts + mac.cts + mac.ack + mac.broadcast);
+        let sampling = RunOptions { seed, sample: Some(Span::from_millis(70)) };
+        let sampled = run(&scenario, &sampling).unwrap();
+        prop_assert_eq!(&plain, &essence(&sampled));
+        // The samples add up to the whole.
+        prop_assert_eq!(sampled.series.time_s.len(), 58);
+    }
+
+    /// A pair of nodes out of everybody's reach, with a flow of its own, shifts no random stream.
+    #[test]
+    fn strangers_far_away_change_nothing(recipe in recipe(), seed in 0u64..1000) {
+        // Controls may look at all flows.
+        let Some(mut scenario) = recipe.build() else { return Ok(()) };
+        scenario.control.name = "fifo".to_owned();
+        let mut crowd = recipe.draft();
+        let (a, b) = ("far 1", "far 2");
+        if let Some(links) = &mut crowd.topology.links {
+            links.push(LinkEntry::Pair([a.into(), b.into()]));
+        } else {
+            for (name, x) in [(a, 50_000.0), (b, 50_100.0)] {
+                crowd.node.push(NodeDraft { position: Some([x, 0.0]), ..NodeDraft::new(name) });
+            }
+        }
+        // First in the file: the numbers of all other flows shift.
+        crowd.flow.insert(0, FlowDraft::new(a, b));
+        let crowd = crowd.build().unwrap();
+        let (r, c) = (run(&scenario, &options(seed)).unwrap(), run(&crowd, &options(seed)).unwrap());
+        for (f, g) in r.flows.iter().zip(&c.flows[1..]) {
+            prop_assert_eq!(&f.name, &g.name);
+            prop_assert_eq!((f.goodput_bps, f.packets_sent), (g.goodput_bps, g.packets_sent));
+            prop_assert_eq!(f.drops, g.drops);
+            prop_assert_eq!(f.delay_s.mean, g.delay_s.mean);
+        }
+        for n in &r.nodes {
+            let m = c.nodes.iter().find(|m| m.name == n.name).unwrap();
+            prop_assert_eq!(n.mac, m.mac);
+            prop_assert_eq!(n.airtime_busy, m.airtime_busy);
+        }
+    }
+}
+
+/// The recipes are not idle talk: most make a world, and in most worlds something happens.
+#[test]
+fn recipes_make_worlds() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut worlds, mut busy, mut drops) = (0, 0, fairmesh_engine::record::Drops::default());
+    for seed in 0..60 {
+        let r = recipe().new_tree(&mut runner).unwrap().current();
+        let Some(scenario) = r.build() else { continue };
+        worlds += 1;
+        let t = run(&scenario, &options(seed)).unwrap().totals;
+        busy += u32::from(t.transmissions > 500 && t.delivered > 100);
+        drops.add(&t.drops);
+    }
+    assert!(worlds > 20, "{worlds}");
+    assert!(busy * 2 > worlds, "{busy} of {worlds}");
+    assert!(drops.queue > 0 && drops.retry_limit > 0 && drops.wire > 0, "{drops:?}");
+}
+
+/// Conflicting names are the scenario's to refuse; the control's are the engine's.
+#[test]
+fn unknown_controls_are_refused_before_anything_runs() {
+    let mut draft = Draft { duration: Span::from_secs(1), ..Draft::default() };
+    draft.topology.links = Some(vec![LinkEntry::Pair([0usize.into(), 1usize.into()])]);
+    draft.flow.push(FlowDraft::new(0usize, 1usize));
+    let mut scenario = draft.build().unwrap();
+    scenario.control.name = "none such".to_owned();
+    let error = run(&scenario, &options(1)).unwrap_err().to_string();
+    assert!(error.starts_with("control: ") && error.contains("none such"), "{error}");
+    draft.control = ControlDraft { name: "none such".to_owned(), ..ControlDraft::default() };
+    assert!(draft.build().is_err());
+}

@@ -1,0 +1,84 @@
+//! External sources of energy.
+
+use fairmesh_units::{NodeId, Power, Span, Time};
+use fairmesh_wifi::{NoiseSource, Outcome, Outgoing};
+
+use crate::lab::*;
+
+const T: u64 = us(10_000);
+
+fn source(period_ms: u64, on_ms: u64, jitter: f64, heard_by: &[u32]) -> NoiseSource {
+    NoiseSource {
+        name: "oven".to_owned(),
+        heard_by: heard_by.iter().map(|&n| (n, Power::from_dbm(LOUD))).collect(),
+        period: Span::from_millis(period_ms),
+        on: Span::from_millis(on_ms),
+        jitter,
+        start: Time::ZERO,
+    }
+}
+
+fn busy_share(jitter: f64) -> f64 {
+    let mut lab = Lab::cell(2);
+    lab.noise.push(source(10, 3, jitter, &[0]));
+    let mut w = lab.build();
+    w.run(us(100_000_000));
+    let now = Time::from_nanos(us(100_000_000));
+    let t = w.air.channel_time(now, NodeId(0));
+    let starts: Vec<f64> = w.frames(2).map(|f| f.start.as_secs_f64()).collect();
+    let gaps = starts.windows(2).map(|s| s[1] - s[0]);
+    let (least, most) = gaps.fold((1.0, 0.0), |(a, b): (f64, f64), g| (a.min(g), b.max(g)));
+    assert!((least - 0.01 * (1.0 - jitter)).abs() < 1e-4, "{least}");
+    assert!((most - 0.01 * (1.0 + jitter)).abs() < 1e-4, "{most}");
+    assert_eq!(w.air.channel_time(now, NodeId(1)).busy, Span::ZERO, "1 does not hear it");
+    t.busy.as_secs_f64() / t.active.as_secs_f64()
+}
+
+#[test]
+fn the_duty_cycle_is_met() {
+    assert_eq!(busy_share(0.0), 0.3);
+    let jittered = busy_share(0.5);
+    assert!((jittered - 0.3).abs() < 0.003, "{jittered}");
+}
+
+#[test]
+fn bursts_defer_and_destroy() {
+    // Heard by the sender: it waits for the end of the burst, and a DIFS and its backoff.
+    let mut w = Lab::cell(2).noise(0, LOUD, T / 1000, 5000).build();
+    w.at(T + us(1000), 0, 1).run(us(100_000));
+    assert_eq!(w.starts(0)[0], T + us(5000 + DIFS + Dice::of(0).roll(31) * SLOT));
+    assert_eq!(w.outcomes(0), [Outcome::Sent]);
+    // Heard by the receiver only, in the middle of a frame: lost there, and sent again.
+    let mut w = Lab::cell(2).noise(1, LOUD, T / 1000 + 4000, 10).build();
+    w.at(T, 0, 1).run(us(100_000));
+    assert_eq!(w.starts(0).len(), 2);
+    assert_eq!(w.air.counters(NodeId(1)).collided, 1);
+    // 10 dB below the frame it does nothing but keep its hearers quiet.
+    let mut w = Lab::cell(2).noise(1, LOUD - 10.1, T / 1000 + 4000, 10).build();
+    w.at(T, 0, 1).run(us(100_000));
+    assert_eq!(w.starts(0).len(), 1);
+}
+
+#[test]
+fn noise_is_no_frame() {
+    // No EIFS after it, no lock on it, no NAV from it.
+    let mut w = Lab::cell(3).noise(0, LOUD, T / 1000, 700).build();
+    w.at(T + us(100), 1, 0).at(T + us(100), 0, 2).run(us(100_000));
+    // 1, which does not hear it, sends at once; 0 cannot receive and goes on right after.
+    assert_eq!(w.starts(1)[0], T + us(100 + DIFS));
+    assert!(w.arrivals().contains(&(0, 100)));
+    assert!(w.arrivals().contains(&(2, 0)));
+}
+
+#[test]
+fn noise_never_takes_a_frames_place() {
+    // Louder than the frame, 2 µs after it, and soon over: the frame is lost and followed to its
+    // end, where the EIFS begins.
+    let lab = Lab::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD);
+    let mut w = lab.noise(1, LOUD + 5.0, T / 1000 + DIFS + 2, 100).build();
+    let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
+    w.queue(T, 0, broadcast).at(T + us(1000), 1, 2).run(T + us(20_000));
+    assert_eq!(w.air.counters(NodeId(1)).collided, 1);
+    let end = T + us(DIFS + DATA);
+    assert_eq!(w.starts(1)[0], end + us(EIFS + Dice::of(1).roll(31) * SLOT));
+}
