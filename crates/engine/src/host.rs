@@ -4,6 +4,7 @@ use fairmesh_control::{
     Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Link, Mechanism,
     Needs, Neighbour, Offers, Place, Plan, Setting, Site, lookup,
 };
+use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
 
@@ -20,7 +21,12 @@ pub(crate) const OFFERS: Offers = Offers {
         EventKind::QueueSamples,
         EventKind::Allocations,
     ]),
-    abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::LimitTransit, Ability::FlowClasses]),
+    abilities: AbilitySet::of(&[
+        Ability::LimitLocal,
+        Ability::LimitTransit,
+        Ability::ReplaceQueue,
+        Ability::FlowClasses,
+    ]),
     knowledge: KnowledgeSet::ALL,
 };
 
@@ -140,4 +146,21 @@ pub(crate) fn start(
         }
     }
     Ok(controls)
+}
+
+/// The queue that a control puts in place of its node's radio queue.
+///
+/// # Errors
+/// If the control wants classes there.
+pub(crate) fn replacement(
+    scenario: &Scenario,
+    at: &ControlAt,
+) -> Result<DisciplineSpec, EngineError> {
+    crate::shaping::replacement(&at.plan).ok_or_else(|| {
+        EngineError::Control(format!(
+            "{} wants classes in the radio queue of \"{}\"; the simulator replaces it by one queue",
+            scenario.control.name,
+            scenario.nodes[at.node.index()].name
+        ))
+    })
 }

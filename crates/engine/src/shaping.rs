@@ -47,8 +47,8 @@ pub(crate) struct ClassSet {
 
 const NONE: u32 = u32::MAX;
 
-fn discipline(plan: &ClassPlan) -> Result<(Discipline, Option<BitRate>, Bytes), SpecError> {
-    let leaf = match plan.leaf {
+fn leaf(plan: &ClassPlan) -> DisciplineSpec {
+    match plan.leaf {
         Leaf::DropTail { packets } => DisciplineSpec::drop_tail(packets),
         Leaf::Fair { packets } => {
             DisciplineSpec::Fair(FairSpec::per_flow(Buffer::Packets(packets)))
@@ -57,7 +57,20 @@ fn discipline(plan: &ClassPlan) -> Result<(Discipline, Option<BitRate>, Bytes), 
             DisciplineSpec::Red(RedSpec { ecn, ..RedSpec::packets(packets, PACKET_TIME) })
         }
         Leaf::Fred { packets } => DisciplineSpec::Fred(FredSpec::packets(packets, PACKET_TIME)),
-    };
+    }
+}
+
+/// The queue that a plan puts in place of a radio's own: one class for all, without a limit.
+/// `None` if the plan asks for something else there, which no host of this kind builds.
+pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
+    match plan.classes.as_slice() {
+        [only] if only.class == Class::All && only.limit == Limit::None => Some(leaf(only)),
+        _ => None,
+    }
+}
+
+fn discipline(plan: &ClassPlan) -> Result<(Discipline, Option<BitRate>, Bytes), SpecError> {
+    let leaf = leaf(plan);
     let (rate, burst) = match plan.limit {
         Limit::Rate(rate) => (Some(rate), plan.burst),
         Limit::None | Limit::Airtime { .. } => (None, plan.burst),

@@ -1,7 +1,7 @@
 //! A scenario as a running world, and the loop that runs it.
 
-use fairmesh_control::{Actions, EventKind};
-use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_control::{Actions, EventKind, Point};
+use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Air, NoiseSource, Setup};
 
@@ -79,9 +79,13 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
         let fair = fair_rates(scenario)?;
         let seed = options.seed;
         let air = build_air(scenario, seed);
+        let controls = host::start(scenario, &fair, seed)?;
         let mut interfaces = Vec::new();
-        for node in scenario.nodes.iter().filter(|n| n.kind == NodeKind::Wireless) {
-            let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
+        for id in scenario.wireless() {
+            let node = &scenario.nodes[id.index()];
+            let own = controls.iter().find(|c| c.node == id && c.plan.point == Point::Interface);
+            let replaced = own.map(|c| host::replacement(scenario, c)).transpose()?;
+            let spec = replaced.as_ref().or(node.queue.as_ref()).unwrap_or(&scenario.queue);
             let queue = spec.build().map_err(|e| EngineError::Queue {
                 node: node.name.clone(),
                 problem: e.to_string(),
@@ -108,9 +112,9 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
             let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
             flows.push(FlowState::new(flow, seed, forward, back));
         }
-        let controls = host::start(scenario, &fair, seed)?;
         let mut classes = Vec::new();
-        for c in controls.iter().filter(|c| !c.plan.is_none()) {
+        let shapes = |c: &&ControlAt| !c.plan.is_none() && c.plan.point != Point::Interface;
+        for c in controls.iter().filter(shapes) {
             let name = &scenario.nodes[c.node.index()].name;
             let rng = Stream::new(seed, &format!("classes/{name}"));
             let set = ClassSet::new(c.node, &c.plan, flows.len(), rng);
