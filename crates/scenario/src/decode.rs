@@ -72,7 +72,10 @@ impl de::Error for Fault {
         Fault::new(Problem::value(format!("{length} elements"), expected.to_string()))
     }
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Fault::new(Problem::value(format!("\"{variant}\""), format!("one of {}", expected.join(", "))))
+        Fault::new(Problem::value(
+            format!("\"{variant}\""),
+            format!("one of {}", expected.join(", ")),
+        ))
     }
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         let known = expected.iter().map(|&k| k.to_owned()).collect();
@@ -136,7 +139,9 @@ impl<'de> de::Deserializer<'de> for Value<'_, '_> {
                 Ok(v) => visitor.visit_f64(v),
                 Err(_) => Err(Fault::new(Problem::value(x.as_str(), "a number"))),
             },
-            DeValue::Datetime(_) => Err(de::Error::invalid_type(de::Unexpected::Other("date"), &visitor)),
+            DeValue::Datetime(_) => {
+                Err(de::Error::invalid_type(de::Unexpected::Other("date"), &visitor))
+            }
             DeValue::Array(a) => {
                 let mut elements = Elements { values: a.iter(), next: 0 };
                 visitor.visit_seq(&mut elements).and_then(|v| match elements.values.next() {
@@ -226,7 +231,10 @@ impl<'a, 'i> Table<'a, 'i> {
 
 impl<'de> de::MapAccess<'de> for Table<'_, '_> {
     type Error = Fault;
-    fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
         let Some(entry) = self.entries.next() else { return Ok(None) };
         self.value = Some(entry);
         let key: &str = entry.0.get_ref();

@@ -250,7 +250,9 @@ impl Problem {
             Problem::SelfLink(name) => format!("node \"{name}\" is linked to itself"),
             Problem::DuplicateLink(a, b) => format!("the link {a} to {b} is given twice"),
             Problem::NoSuchLink(a, b) => format!("there is no link {a} to {b}"),
-            Problem::Unreachable { from, to } => format!("\"{to}\" cannot be reached from \"{from}\""),
+            Problem::Unreachable { from, to } => {
+                format!("\"{to}\" cannot be reached from \"{from}\"")
+            }
             Problem::SameEnds(name) => format!("the flow starts and ends at \"{name}\""),
             Problem::StopBeforeStart => "the flow stops before it starts".into(),
             Problem::NoSuchRate { rate, .. } => format!("the PHY has no rate of {rate}"),
@@ -267,7 +269,9 @@ impl Problem {
     /// What was expected instead.
     pub fn expected(&self) -> String {
         match self {
-            Problem::Empty => "a scenario in TOML, a NetJSON NetworkGraph or meshviewer.json".into(),
+            Problem::Empty => {
+                "a scenario in TOML, a NetJSON NetworkGraph or meshviewer.json".into()
+            }
             Problem::FileTooLarge { most, .. } => format!("at most {most} bytes"),
             Problem::NotUtf8 { .. } => "a text file".into(),
             Problem::UnknownFormat => {
@@ -285,9 +289,11 @@ impl Problem {
             Problem::UnknownNode(_) => "a node of the topology or a wired host".into(),
             Problem::DuplicateNode(_) | Problem::DuplicateName(_) => "each name once".into(),
             Problem::SelfLink(_) => "two different nodes".into(),
-            Problem::DuplicateLink(..) => "each link once; a link counts for both directions unless \
+            Problem::DuplicateLink(..) => {
+                "each link once; a link counts for both directions unless \
                  `directed = true`"
-                .into(),
+                    .into()
+            }
             Problem::NoSuchLink(..) => "two nodes that decode each other or share a wire".into(),
             Problem::Unreachable { .. } => "a path of links that decode in both directions".into(),
             Problem::SameEnds(_) => "two different nodes".into(),

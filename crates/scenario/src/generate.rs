@@ -51,6 +51,10 @@ fn is_connected(places: &[Place], range: Distance) -> bool {
     let cells = neighbours::Cells::new(places, range);
     let mut count = 1;
     while let Some(i) = todo.pop() {
+        // In a dense network the first few nodes reach all others.
+        if count == places.len() {
+            break;
+        }
         cells.within(i, |j, _| {
             if !reached[j] {
                 reached[j] = true;

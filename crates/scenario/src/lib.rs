@@ -40,17 +40,17 @@ mod toml_file;
 
 pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
-    AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft, DelayedAck,
-    Direction, Draft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout, InterfererDraft, LinkDraft,
-    LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable,
+    AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
+    DelayedAck, Direction, Draft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout, InterfererDraft,
+    LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable,
     RadioDraft, RandomLayout, ReceptionDraft, Routing, RtsDraft, TcpDraft, TcpPreset,
     TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft,
     WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{
-    Format, ImportOptions, MAX_FILE_BYTES, Metric, draft_from_map, format_of, parse, parse_meshviewer,
-    parse_netjson,
+    Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft_from_map, format_of,
+    parse, parse_meshviewer, parse_netjson,
 };
 pub use name::Name;
 pub use scenario::{

@@ -83,8 +83,7 @@ impl<'a> Router<'a> {
     /// which is one of the two: the one that most flows share is cheapest.
     pub fn path(&mut self, from: NodeId, to: NodeId, hub: NodeId) -> Option<Vec<NodeId>> {
         let graph = self.graph;
-        let distance =
-            &*self.known.entry(hub.0).or_insert_with(|| graph.distances(hub.0));
+        let distance = &*self.known.entry(hub.0).or_insert_with(|| graph.distances(hub.0));
         let other = if hub == to { from } else { to };
         if distance[other.index()] == FAR {
             return None;
@@ -171,7 +170,10 @@ mod tests {
         assert_eq!(path(3, &triangle, 0, 2), Some(vec![0, 1, 2]));
         assert_eq!(path(4, &triangle, 0, 3), None);
         // Of two parallel edges the cheaper counts.
-        assert_eq!(path(3, &[(0, 1, 9), (0, 1, 1), (1, 2, 1), (0, 2, 3)], 0, 2), Some(vec![0, 1, 2]));
+        assert_eq!(
+            path(3, &[(0, 1, 9), (0, 1, 1), (1, 2, 1), (0, 2, 3)], 0, 2),
+            Some(vec![0, 1, 2])
+        );
     }
 
     proptest! {

@@ -95,10 +95,7 @@ pub mod list {
         values: &Option<Vec<T>>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        values
-            .as_ref()
-            .map(|v| v.iter().map(Quantity::text).collect::<Vec<_>>())
-            .serialize(s)
+        values.as_ref().map(|v| v.iter().map(Quantity::text).collect::<Vec<_>>()).serialize(s)
     }
 
     /// For `#[serde(with)]`.

@@ -90,9 +90,9 @@ pub fn two_ray_ground(distance: Distance) -> Power {
     Power::from_watts(TRANSMIT_WATTS * gain)
 }
 
-/// Time light needs for the distance, in whole nanoseconds, rounded down.
+/// Time light needs for the distance, in whole nanoseconds, rounded.
 pub fn delay(distance: Distance) -> Span {
-    Span::from_nanos((distance.0 / LIGHT * 1e9) as u64)
+    Span::from_nanos((distance.0 / LIGHT * 1e9 + 0.5) as u64)
 }
 
 #[cfg(test)]
@@ -144,6 +144,7 @@ mod tests {
     #[test]
     fn light_takes_667_ns_for_200_m() {
         assert_eq!(delay(Distance(200.0)), Span::from_nanos(667));
+        assert_eq!(delay(Distance(250.0)), Span::from_nanos(834)); // 833.9
         assert_eq!(delay(Distance(0.0)), Span::ZERO);
     }
 }

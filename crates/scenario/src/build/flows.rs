@@ -6,7 +6,9 @@ use fairmesh_units::{NodeId, Span};
 
 use super::nodes::Nodes;
 use super::{MAX_FLOWS, Result, fail};
-use crate::draft::{Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft};
+use crate::draft::{
+    Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft,
+};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 use crate::routing::{Graph, Router};
@@ -90,11 +92,13 @@ fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
         } else {
             return Ok(Vec::new());
         };
-        let problem = Problem::refused("it serves `traffic.flows` only", "`flows = \"up\"`, for one");
+        let problem =
+            Problem::refused("it serves `traffic.flows` only", "`flows = \"up\"`, for one");
         return fail(idle.into(), problem);
     };
     let Some(host) = t.host.as_ref().or(draft.topology.gateway.as_ref()) else {
-        let problem = Problem::refused("the flows have no other end", "`host`, or `topology.gateway`");
+        let problem =
+            Problem::refused("the flows have no other end", "`host`, or `topology.gateway`");
         return fail("traffic.flows".into(), problem);
     };
     let host_key = if t.host.is_some() { "traffic.host" } else { "topology.gateway" };
@@ -175,7 +179,8 @@ fn explicit(
     for (i, name) in names.iter().enumerate() {
         let node = nodes.find(name, key.clone().index(i))?;
         if !seen.insert(node) {
-            let problem = Problem::refused(format!("the path visits \"{name}\" twice"), "each node once");
+            let problem =
+                Problem::refused(format!("the path visits \"{name}\" twice"), "each node once");
             return fail(key.index(i), problem);
         }
         if let Some(&last) = path.last()
@@ -187,7 +192,10 @@ fn explicit(
         path.push(node);
     }
     if path.first() != Some(&from) || path.last() != Some(&to) {
-        let problem = Problem::refused("the path does not join the flow's ends", "a path from `from` to `to`");
+        let problem = Problem::refused(
+            "the path does not join the flow's ends",
+            "a path from `from` to `to`",
+        );
         return fail(key, problem);
     }
     Ok(path)
@@ -224,7 +232,10 @@ fn finish(
     };
     if traffic.is_udp() != (transport == Transport::Udp) {
         let problem = if traffic.is_udp() {
-            Problem::refused("`cbr` traffic over TCP", "`transport = \"udp\"`, or `limited` traffic")
+            Problem::refused(
+                "`cbr` traffic over TCP",
+                "`transport = \"udp\"`, or `limited` traffic",
+            )
         } else {
             Problem::refused("this traffic needs a stream", "TCP, or `cbr` traffic")
         };

@@ -123,13 +123,10 @@ struct Pair {
 
 type Pairs = BTreeMap<(NodeId, NodeId), Pair>;
 
-fn from_links(
-    draft: &Draft,
-    nodes: &Nodes,
-    radio: &Radio,
-    given: &[LinkDraft],
-) -> Result<Medium> {
-    for (key, is) in [("decode", draft.radio.decode.is_some()), ("sense", draft.radio.sense.is_some())] {
+fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) -> Result<Medium> {
+    for (key, is) in
+        [("decode", draft.radio.decode.is_some()), ("sense", draft.radio.sense.is_some())]
+    {
         if is {
             let problem = Problem::refused("explicit links have no range", "it to be left out");
             return fail(KeyPath::from("radio").key(key), problem);

@@ -76,7 +76,8 @@ impl Draft {
         }
         let warmup = self.warmup.unwrap_or(Span::from_nanos(self.duration.as_nanos() / 10));
         if warmup >= self.duration {
-            let problem = Problem::range(warmup, format!("less than `duration`, {}", self.duration));
+            let problem =
+                Problem::range(warmup, format!("less than `duration`, {}", self.duration));
             return fail("warmup".into(), problem);
         }
         Ok((self.duration, warmup))
@@ -134,7 +135,8 @@ fn heard_by(
 ) -> Result<Vec<(NodeId, Power)>> {
     let mut heard = match (&draft.nodes, draft.position, &medium.propagation) {
         (Some(_), Some(_), _) | (None, None, _) => {
-            let problem = Problem::refused("it is not clear who hears it", "either `nodes` or `position`");
+            let problem =
+                Problem::refused("it is not clear who hears it", "either `nodes` or `position`");
             return fail(key.clone(), problem);
         }
         (None, Some(_), None) => {

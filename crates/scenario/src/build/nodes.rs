@@ -141,8 +141,7 @@ impl Nodes {
                     return fail(key.key("queue"), problem);
                 }
                 let built = queue.build(radio.packet_time);
-                node.queue =
-                    Some(built.map_err(|p| ScenarioError::at(key.key("queue"), p))?);
+                node.queue = Some(built.map_err(|p| ScenarioError::at(key.key("queue"), p))?);
             }
         }
         self.index.insert(name.clone(), NodeId(self.list.len() as u32));
@@ -204,7 +203,10 @@ impl Layout {
         if let Some(c) = &t.chain {
             count(u64::from(c.hops) + 1, "topology.chain.hops")?;
             positive(c.hops, "topology.chain.hops")?;
-            return Ok(placed(generate::chain(c.hops, spacing(c.spacing, "topology.chain.spacing")?)));
+            return Ok(placed(generate::chain(
+                c.hops,
+                spacing(c.spacing, "topology.chain.spacing")?,
+            )));
         }
         if let Some(g) = &t.grid {
             count(u64::from(g.rows) * u64::from(g.columns), "topology.grid")?;
@@ -242,7 +244,14 @@ impl Layout {
             let depth = positive(tree.depth.unwrap_or(2), "topology.tree.depth")?;
             let branches = positive(tree.branches, "topology.tree.branches")?;
             count(1 + u64::from(branches) * u64::from(depth), "topology.tree")?;
-            return Ok(graph(tree_links(branches, depth)));
+            let mut links = tree_links(branches, depth);
+            if tree.meshed {
+                count(u64::from(branches) * u64::from(branches), "topology.tree.branches")?;
+                let first: Vec<Name> = (1..=branches).map(|b| branch_name(1, b)).collect();
+                let pairs = first.iter().enumerate();
+                links.extend(pairs.flat_map(|(i, a)| first[i + 1..].iter().map(|b| link(a, b))));
+            }
+            return Ok(graph(links));
         }
         if let Some(cell) = &t.cell {
             let stations = positive(cell.stations, "topology.cell.stations")?;
@@ -319,16 +328,20 @@ fn graph(links: Vec<LinkDraft>) -> Layout {
     Layout { names, places: Vec::new(), links: Some(links) }
 }
 
-fn tree_links(branches: u32, depth: u32) -> Vec<LinkDraft> {
-    let name = |level: u32, branch: u32| match level {
+/// Mancuso 2010's S and M nodes; deeper ones by level.
+fn branch_name(level: u32, branch: u32) -> Name {
+    match level {
         0 => Name::from("gw"),
         1 => Name::from(format!("s{branch}")),
         2 => Name::from(format!("m{branch}")),
         _ => Name::from(format!("t{level}.{branch}")),
-    };
+    }
+}
+
+fn tree_links(branches: u32, depth: u32) -> Vec<LinkDraft> {
     (1..=depth)
         .flat_map(|level| (1..=branches).map(move |b| (level, b)))
-        .map(|(level, b)| link(&name(level - 1, b), &name(level, b)))
+        .map(|(level, b)| link(&branch_name(level - 1, b), &branch_name(level, b)))
         .collect()
 }
 

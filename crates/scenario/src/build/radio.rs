@@ -59,12 +59,10 @@ pub(super) fn build(draft: &RadioDraft) -> Result<Radio> {
         },
         phy,
     };
-    let packet_time = mac.phy.difs() + mac.phy.airtime(rate, 1536) + mac.phy.sifs()
-        + mac.phy.response(rate).ack;
+    let packet_time =
+        mac.phy.difs() + mac.phy.airtime(rate, 1536) + mac.phy.sifs() + mac.phy.response(rate).ack;
     let queue = draft.queue.as_ref().unwrap_or(&QueueDraft::Packets(USUAL_PACKETS));
-    let queue = queue
-        .build(packet_time)
-        .map_err(|p| ScenarioError::at("radio.queue".into(), p))?;
+    let queue = queue.build(packet_time).map_err(|p| ScenarioError::at("radio.queue".into(), p))?;
     let errors = draft.errors.as_ref().map_or(Ok(FrameErrors::None), |e| e.build());
     let errors = errors.map_err(|p| ScenarioError::at("radio.errors".into(), p))?;
     Ok(Radio { mac, queue, errors, packet_time })

@@ -34,7 +34,8 @@ pub(super) fn build(draft: &Draft, nodes: &Nodes) -> Result<Vec<Wire>> {
         let key = KeyPath::from("wired");
         let at = wired.at.as_ref().or(draft.topology.gateway.as_ref());
         let Some(at) = at else {
-            let problem = Problem::refused("the hosts are joined to nothing", "`at`, or `topology.gateway`");
+            let problem =
+                Problem::refused("the hosts are joined to nothing", "`at`, or `topology.gateway`");
             return fail(key, problem);
         };
         let details = Details { rate: wired.rate, delay: wired.delay, queue: wired.queue };
@@ -76,6 +77,12 @@ fn push(
     if queue_packets == 0 {
         return fail(key.clone().key("queue"), Problem::range(queue_packets, "at least 1 packet"));
     }
-    wires.list.push(Wire { a, b, rate, delay: details.delay.unwrap_or(USUAL_DELAY), queue_packets });
+    wires.list.push(Wire {
+        a,
+        b,
+        rate,
+        delay: details.delay.unwrap_or(USUAL_DELAY),
+        queue_packets,
+    });
     Ok(())
 }

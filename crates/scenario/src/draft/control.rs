@@ -31,7 +31,8 @@ impl ControlDraft {
             let known = match e.of {
                 None => fairmesh_control::all().map(|e| e.name.to_owned()).collect(),
                 Some(entry) => {
-                    let variants = entry.variants.iter().map(|v| format!("{}+{}", entry.name, v.name));
+                    let variants =
+                        entry.variants.iter().map(|v| format!("{}+{}", entry.name, v.name));
                     std::iter::once(entry.name.to_owned()).chain(variants).collect()
                 }
             };
@@ -72,7 +73,10 @@ impl<'de> Deserialize<'de> for ControlDraft {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a table with `use = \"name of a control\"`")
             }
-            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<ControlDraft, A::Error> {
+            fn visit_map<A: de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<ControlDraft, A::Error> {
                 let mut draft = ControlDraft::default();
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {

@@ -15,8 +15,9 @@ macro_rules! word_or_table {
                         f.write_str($expecting)
                     }
                     fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$type, E> {
-                        $type::word(word)
-                            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+                        $type::word(word).ok_or_else(|| {
+                            E::invalid_value(serde::de::Unexpected::Str(word), &self)
+                        })
                     }
                     fn visit_map<A: serde::de::MapAccess<'de>>(
                         self,

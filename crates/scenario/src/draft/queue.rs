@@ -131,7 +131,10 @@ impl QueueTable {
             ));
         }
         if self.quantum.is_some() && self.kind != Fq {
-            return Err(Problem::refused("`quantum` without `kind = \"fq\"`", "the settings of one kind"));
+            return Err(Problem::refused(
+                "`quantum` without `kind = \"fq\"`",
+                "the settings of one kind",
+            ));
         }
         if self.packets.is_some() && self.bytes.is_some() {
             return Err(Problem::refused("`packets` and `bytes` together", "one of them"));
@@ -199,7 +202,8 @@ impl QueueDraft {
             QueueDraft::Packets(n) => DisciplineSpec::drop_tail(*n),
             QueueDraft::Table(t) => t.build(packet_time)?,
         };
-        spec.build().map_err(|e| Problem::refused(e.to_string(), "settings a queue can work with"))?;
+        spec.build()
+            .map_err(|e| Problem::refused(e.to_string(), "settings a queue can work with"))?;
         Ok(spec)
     }
 }
@@ -210,7 +214,9 @@ impl<'de> Deserialize<'de> for QueueDraft {
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = QueueDraft;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of packets, or a table such as { kind = \"red\", packets = 50 }")
+                f.write_str(
+                    "a number of packets, or a table such as { kind = \"red\", packets = 50 }",
+                )
             }
             fn visit_u64<E: de::Error>(self, n: u64) -> Result<QueueDraft, E> {
                 u32::try_from(n)

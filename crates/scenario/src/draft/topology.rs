@@ -118,6 +118,9 @@ pub struct TreeLayout {
     /// Hops from the gateway to the end of each branch; 2 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// Nodes one hop from the gateway are linked with each other too; false by default.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub meshed: bool,
 }
 
 /// One access point and its stations.

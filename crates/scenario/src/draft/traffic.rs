@@ -322,8 +322,9 @@ impl TrafficTable {
             },
             TrafficKind::Limited => TrafficSpec::Limited { rate: rate()?, chunk: packet(1460)? },
         };
-        spec.validate()
-            .map_err(|e| Problem::refused(e.to_string(), "settings an application can work with"))?;
+        spec.validate().map_err(|e| {
+            Problem::refused(e.to_string(), "settings an application can work with")
+        })?;
         Ok(spec)
     }
 }

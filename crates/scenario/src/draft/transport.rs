@@ -200,8 +200,9 @@ impl TcpDraft {
         };
         let mss = match self.mss {
             None => base.mss,
-            Some(b) => u32::try_from(b.0)
-                .map_err(|_| Problem::range(b, "an mss of at most 65495 B"))?,
+            Some(b) => {
+                u32::try_from(b.0).map_err(|_| Problem::range(b, "an mss of at most 65495 B"))?
+            }
         };
         let config = TcpConfig {
             congestion: match self.tcp {

@@ -83,7 +83,12 @@ impl Map {
     }
 
     /// The two ends of a link, if it makes sense.
-    pub fn check_link(&self, source: &Name, target: &Name, key: &KeyPath) -> Result<(usize, usize)> {
+    pub fn check_link(
+        &self,
+        source: &Name,
+        target: &Name,
+        key: &KeyPath,
+    ) -> Result<(usize, usize)> {
         let a = self.find(source, key.clone().key("source"))?;
         let b = self.find(target, key.clone().key("target"))?;
         if a == b {
@@ -132,7 +137,8 @@ impl Map {
             self.warnings.push(text);
         }
         if self.dead > 0 {
-            self.warnings.push(format!("{} links let nothing through and were left out", self.dead));
+            self.warnings
+                .push(format!("{} links let nothing through and were left out", self.dead));
         }
         let places = self.places();
         let id = |i: usize| self.nodes[i].id.clone();
@@ -157,7 +163,8 @@ impl Map {
         };
         let rate = options.rate.or((options.phy == PhyName::G).then_some(BitRate(24_000_000)));
         let draft = Draft {
-            name: Some(self.label.clone().unwrap_or(name)),
+            name: Some(name),
+            description: self.label.clone().unwrap_or_default(),
             duration: options.duration,
             warmup: Some(Span::from_nanos(options.duration.as_nanos() / 6)),
             radio: RadioDraft {

@@ -21,8 +21,10 @@ use map::Map;
 
 pub use metric::Metric;
 
-/// Largest file that is read at all.
+/// Largest file that is read at all; maps of whole cities have a few megabytes.
 pub const MAX_FILE_BYTES: usize = 64 << 20;
+/// Largest TOML file: people write them, and the parser needs up to seventy times as much memory.
+pub const MAX_TOML_BYTES: usize = 8 << 20;
 
 /// What to make of a map. TOML scenarios say all this themselves and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,6 +110,9 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     }
     // No TOML document starts with a brace.
     if !text.trim_start().starts_with('{') {
+        if bytes.len() > MAX_TOML_BYTES {
+            return fail(Problem::FileTooLarge { bytes: bytes.len(), most: MAX_TOML_BYTES });
+        }
         return Ok((Format::Toml, text));
     }
     #[derive(Deserialize)]
@@ -184,27 +189,28 @@ fn in_file(file_name: &str, mut e: ScenarioError) -> ScenarioError {
 
 /// Reads JSON, keeping the line and key of an error.
 fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    use serde_path_to_error::Segment;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut reader).and_then(|value| {
-        reader.end().map(|()| value).map_err(|e| {
-            serde_path_to_error::Error::new(serde_path_to_error::Path::default(), e)
-        })
-    });
-    read.map_err(|e| {
-        let step = |s: &serde_path_to_error::Segment| match s {
-            serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
-            serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let step = |s: &Segment| match s {
+            Segment::Seq { index } => Some(Step::Index(*index)),
+            Segment::Map { key } => Some(Step::Key(key.clone())),
             _ => None,
         };
         let key = KeyPath(e.path().iter().filter_map(step).collect());
-        let cause = e.inner();
-        let message = cause.to_string();
-        // serde_json appends the place, which goes in front here.
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let problem = match message.split_once(", expected ") {
-            Some((what, expected)) => Problem::refused(what, expected),
-            None => Problem::Syntax(message.to_owned()),
-        };
-        ScenarioError { file: None, line: Some(cause.line()), key, problem }
-    })
+        json_error(key, &e.into_inner())
+    })?;
+    reader.end().map_err(|e| json_error(KeyPath::root(), &e))?;
+    Ok(value)
+}
+
+fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
+    let message = cause.to_string();
+    // serde_json appends the place, which goes in front here.
+    let message = message.split(" at line ").next().unwrap_or_default();
+    let problem = match message.split_once(", expected ") {
+        Some((what, expected)) => Problem::refused(what, expected),
+        None => Problem::Syntax(message.to_owned()),
+    };
+    ScenarioError { file: None, line: Some(cause.line()), key, problem }
 }

@@ -73,11 +73,7 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
         let mut aliases: Vec<String> = node.local_addresses.unwrap_or_default();
         aliases.extend(node.label);
         map.add_node(
-            MapNode {
-                id: node.id,
-                aliases,
-                location: location.and_then(|l| l.lat.zip(l.lng)),
-            },
+            MapNode { id: node.id, aliases, location: location.and_then(|l| l.lat.zip(l.lng)) },
             KeyPath::from("nodes").index(i).key("id"),
         )?;
     }
@@ -105,7 +101,10 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
             let expected = if tq.is_some() { Metric::Tq } else { metric }.expected();
             return Err(ScenarioError::at(key.key(cost_key), Problem::range(value, expected)));
         };
-        map.add_link(MapLink { source: link.source, target: link.target, quality, back: None }, key)?;
+        map.add_link(
+            MapLink { source: link.source, target: link.target, quality, back: None },
+            key,
+        )?;
     }
     Ok(map)
 }

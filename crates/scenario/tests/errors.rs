@@ -1,0 +1,508 @@
+//! Wrong scenarios are refused with file, line, key and expectation.
+
+mod common;
+
+use common::{Stopwatch, refuse};
+use fairmesh_scenario::{ImportOptions, MAX_NODES, Problem, parse};
+
+/// A right file; the cases below change one thing.
+const RIGHT: &str = r#"name = "x"
+duration = "60 s"
+[radio]
+rate = "11 Mbit/s"
+[topology]
+links = [[1, 2], [2, 3], [4, 5]]
+[[flow]]
+from = 1
+to = 3
+"#;
+
+/// Replaces text that must be there.
+fn with(old: &str, new: &str) -> String {
+    assert!(RIGHT.contains(old), "{old}");
+    RIGHT.replacen(old, new, 1)
+}
+
+#[test]
+fn the_unchanged_file_is_right() {
+    common::read(RIGHT);
+}
+
+/// Each case: what is changed, into what, and how the error begins.
+const CASES: &[(&str, &str, &str)] = &[
+    // Keys and types.
+    ("rate =", "raet =", "test.toml:4: radio.raet: unknown key; expected one of phy, rate, "),
+    ("name = \"x\"", "nam = 1", "test.toml:1: nam: unknown key; expected one of name, "),
+    ("from = 1", "form = 1", "test.toml:8: flow[0].form: unknown key; expected one of name, from"),
+    ("duration = \"60 s\"", "", "test.toml: `duration` is missing; expected it to be given"),
+    ("\nto = 3", "", "test.toml:7: flow[0]: `to` is missing; expected it to be given"),
+    ("name = \"x\"", "name = 5", "test.toml:1: name: found integer `5`; expected a string"),
+    (
+        "[radio]",
+        "[radio]\nphy = \"802.11z\"",
+        "test.toml:4: radio.phy: found \"802.11z\"; expected one of 802.11b",
+    ),
+    (
+        "[radio]",
+        "[radio]\nphy = 1",
+        "test.toml:4: radio.phy: found integer; expected one of 802.11b",
+    ),
+    (
+        "[radio]",
+        "[radio]\nrts = 3",
+        "test.toml:4: radio.rts: found integer `3`; expected true, false, or a size",
+    ),
+    (
+        "[radio]",
+        "[radio]\nerrors = { frame = 2 }",
+        "test.toml:4: radio.errors: 2 is not a probability",
+    ),
+    ("[1, 2],", "[1, 2, 3],", "test.toml:6: topology.links[0]: found 3 elements; expected"),
+    ("[1, 2],", "[1],", "test.toml:6: topology.links[0]: found 1 elements; expected"),
+    (
+        "[1, 2],",
+        "7,",
+        "test.toml:6: topology.links[0]: found integer `7`; expected a pair of node names",
+    ),
+    (
+        "duration = \"60 s\"",
+        "duration = 2020-01-01",
+        "test.toml:2: duration: found date; expected a time",
+    ),
+    // Units.
+    (
+        "\"60 s\"",
+        "\"60\"",
+        "test.toml:2: duration: \"60\" has no unit; expected a time such as \"200 s\"",
+    ),
+    (
+        "\"60 s\"",
+        "60",
+        "test.toml:2: duration: found integer `60`; expected a time such as \"200 s\"",
+    ),
+    ("\"60 s\"", "\"60 m\"", "test.toml:2: duration: \"60 m\" has a wrong unit; expected a time"),
+    (
+        "11 Mbit/s",
+        "-11 Mbit/s",
+        "test.toml:4: radio.rate: \"-11 Mbit/s\" is negative; expected a rate",
+    ),
+    ("11 Mbit/s", "fast", "test.toml:4: radio.rate: \"fast\" has no number; expected a rate"),
+    (
+        "11 Mbit/s",
+        "12 Mbit/s",
+        "test.toml:4: radio.rate: the PHY has no rate of 12 Mbit/s; expected one of 1 Mbit/s, 2 Mbit/s, 5.5 Mbit/s, 11 Mbit/s",
+    ),
+    // Times.
+    ("\"60 s\"", "\"0 s\"", "test.toml:2: duration: 0 s is out of range"),
+    (
+        "[radio]",
+        "warmup = \"60 s\"\n[radio]",
+        "test.toml:3: warmup: 60 s is out of range; expected less than `duration`, 60 s",
+    ),
+    (
+        "to = 3",
+        "to = 3\nstart = \"60 s\"",
+        "test.toml:10: flow[0].start: 60 s is out of range; expected a start before the end",
+    ),
+    (
+        "to = 3",
+        "to = 3\nstart = \"9 s\"\nstop = \"8 s\"",
+        "test.toml:11: flow[0].stop: the flow stops before it starts; expected `stop` after `start`",
+    ),
+    (
+        "[[flow]]",
+        "[traffic]\nstop = \"0 s\"\n[[flow]]",
+        "test.toml:8: traffic.stop: the flow stops before it starts",
+    ),
+    // Nodes and links.
+    (
+        "[4, 5]",
+        "[4, 4]",
+        "test.toml:6: topology.links[2]: node \"4\" is linked to itself; expected two different nodes",
+    ),
+    (
+        "[4, 5]",
+        "[2, 1]",
+        "test.toml:6: topology.links[2]: the link 2 to 1 is given twice; expected each link once",
+    ),
+    (
+        "[4, 5]",
+        "[-4, 5]",
+        "test.toml:6: topology.links[2][0]: found integer `-4`; expected a node's name",
+    ),
+    (
+        "[4, 5]",
+        "[1.5, 5]",
+        "test.toml:6: topology.links[2][0]: found floating point `1.5`; expected a node's name",
+    ),
+    (
+        "[4, 5]",
+        "{ from = 4, to = 5, delivery = 0 }",
+        "test.toml:6: topology.links[2].delivery: 0 is out of range; expected a probability above 0",
+    ),
+    (
+        "[4, 5]",
+        "{ from = 4, to = 5, delivery = nan }",
+        "test.toml:6: topology.links[2].delivery: NaN is out of range",
+    ),
+    (
+        "[4, 5]",
+        "{ from = 4, to = 5, rate = \"54 Mbit/s\" }",
+        "test.toml:6: topology.links[2].rate: the PHY has no rate of 54 Mbit/s",
+    ),
+    (
+        "[[flow]]",
+        "[[node]]\nid = 1\n[[node]]\nid = \"1\"\n[[flow]]",
+        "test.toml:10: node[1].id: node \"1\" is declared twice; expected each name once",
+    ),
+    (
+        "[[flow]]",
+        "[[node]]\nid = 1\nposition = [nan, 0]\n[[flow]]",
+        "test.toml:9: node[0].position: NaN is out of range; expected coordinates",
+    ),
+    (
+        "[[flow]]",
+        "[[node]]\nid = 1\nposition = [inf, 0]\n[[flow]]",
+        "test.toml:9: node[0].position: inf is out of range",
+    ),
+    (
+        "[[flow]]",
+        "[[node]]\nid = 1\nkind = \"wired\"\n[[flow]]",
+        "test.toml:9: node[0].kind: \"1\" is a wireless node of the topology",
+    ),
+    (
+        "[[flow]]",
+        "[[link]]\nfrom = 1\nto = 3\n[[flow]]",
+        "test.toml:7: link[0]: there is no link 1 to 3; expected two nodes that decode each other",
+    ),
+    (
+        "[4, 5]]",
+        "[4, 5]]\ngateway = 9",
+        "test.toml:7: topology.gateway: there is no node \"9\"; expected a node of the topology",
+    ),
+    (
+        "[4, 5]]",
+        "[4, 5]]\nsenses = [[1, 9]]",
+        "test.toml:7: topology.senses[0]: there is no node \"9\"",
+    ),
+    (
+        "[4, 5]]",
+        "[4, 5]]\nsense_hops = 3",
+        "test.toml:7: topology.sense_hops: 3 is out of range; expected 1 or 2",
+    ),
+    (
+        "[4, 5]]",
+        "[4, 5]]\nchain = { hops = 2 }",
+        "test.toml:6: topology.links: `chain` and `links` together; expected one layout",
+    ),
+    (
+        "[radio]",
+        "[radio]\nprofile = \"ns2\"",
+        "test.toml:4: radio.profile: explicit links have no distances; expected `profile = \"graph\"`",
+    ),
+    (
+        "[radio]",
+        "[radio]\ndecode = \"90 m\"",
+        "test.toml:4: radio.decode: explicit links have no range",
+    ),
+    // Flows.
+    ("to = 3", "to = 9", "test.toml:9: flow[0].to: there is no node \"9\""),
+    (
+        "to = 3",
+        "to = 1",
+        "test.toml:9: flow[0].to: the flow starts and ends at \"1\"; expected two different nodes",
+    ),
+    (
+        "to = 3",
+        "to = 4",
+        "test.toml:9: flow[0].to: \"4\" cannot be reached from \"1\"; expected a path of links that decode in both directions",
+    ),
+    (
+        "to = 3",
+        "to = 3\nweight = 0",
+        "test.toml:10: flow[0].weight: 0 is out of range; expected a number above 0",
+    ),
+    ("to = 3", "to = 3\nweight = -1.5", "test.toml:10: flow[0].weight: -1.5 is out of range"),
+    ("to = 3", "to = 3\nweight = inf", "test.toml:10: flow[0].weight: inf is out of range"),
+    ("to = 3", "to = 3\npath = [1, 3]", "test.toml:10: flow[0].path[1]: there is no link 1 to 3"),
+    (
+        "to = 3",
+        "to = 3\npath = [1, 2]",
+        "test.toml:10: flow[0].path: the path does not join the flow's ends",
+    ),
+    (
+        "to = 3",
+        "to = 3\npath = [1, 2, 1, 2, 3]",
+        "test.toml:10: flow[0].path[2]: the path visits \"1\" twice",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = \"flood\"",
+        "test.toml:10: flow[0].traffic: found string \"flood\"; expected \"bulk\", \"file\"",
+    ),
+    ("to = 3", "to = 3\ntraffic = \"cbr\"", "test.toml:10: flow[0].traffic: `rate` is missing"),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"bulk\", rate = \"1 kbit/s\" }",
+        "test.toml:10: flow[0].traffic: `rate` is no setting of this kind of traffic",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = \"udp\"",
+        "test.toml:10: flow[0].transport: this traffic needs a stream; expected TCP",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { tcp = \"vegas\" }",
+        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { mss = \"0 B\" }",
+        "test.toml:10: flow[0].transport: mss must not be zero",
+    ),
+    (
+        "[[flow]]",
+        "[[flow]]\nname = \"a\"\nfrom = 1\nto = 2\n[[flow]]\nname = \"a\"",
+        "test.toml:12: flow[1].name: the name \"a\" is used twice",
+    ),
+    (
+        "[[flow]]\nfrom = 1\nto = 3",
+        "",
+        "test.toml: flow: the scenario has no flow; expected at least one flow",
+    ),
+    (
+        "[[flow]]",
+        "[traffic]\nflows = \"up\"\n[[flow]]",
+        "test.toml:8: traffic.flows: the flows have no other end; expected `host`",
+    ),
+    (
+        "[[flow]]",
+        "[traffic]\nhost = 1\n[[flow]]",
+        "test.toml:8: traffic.host: it serves `traffic.flows` only",
+    ),
+    // Wires, interferers, control.
+    (
+        "[[flow]]",
+        "[[wire]]\nfrom = 1\nto = \"srv\"\n[[flow]]",
+        "test.toml:9: wire[0].to: there is no node \"srv\"",
+    ),
+    (
+        "[[flow]]",
+        "[wired]\nhosts = [\"a\"]\n[[flow]]",
+        "test.toml:7: wired: the hosts are joined to nothing; expected `at`, or `topology.gateway`",
+    ),
+    (
+        "[[flow]]",
+        "[wired]\nhosts = [\"a\", 1]\nat = 2\n[[flow]]",
+        "test.toml:8: wired.hosts[1]: node \"1\" is declared twice",
+    ),
+    (
+        "[[flow]]",
+        "[[interferer]]\nduty = 0.5\n[[flow]]",
+        "test.toml:7: interferer[0]: it is not clear who hears it; expected either `nodes` or `position`",
+    ),
+    (
+        "[[flow]]",
+        "[[interferer]]\nduty = 1.5\nnodes = [1]\n[[flow]]",
+        "test.toml:8: interferer[0].duty: 1.5 is out of range",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"magic\"\n[[flow]]",
+        "test.toml:8: control.use: there is no control \"magic\"; expected one of fifo, ",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\nepoch = 3\n[[flow]]",
+        "test.toml:9: control.epoch: unknown key; expected one of use",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\nepoch = \"x\"\n[[flow]]",
+        "test.toml:9: control.epoch: found string \"x\"; expected f64",
+    ),
+    // Queues.
+    ("[radio]", "[radio]\nqueue = 0", "test.toml:4: radio.queue: buffer must not be zero"),
+    (
+        "[radio]",
+        "[radio]\nqueue = \"50\"",
+        "test.toml:4: radio.queue: found string \"50\"; expected a number of packets",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"red\", min = 9, max = 3 }",
+        "test.toml:4: radio.queue: thresholds must satisfy",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"fq\", ecn = true }",
+        "test.toml:4: radio.queue: `ecn` is no setting of this kind of queue",
+    ),
+    // TOML itself.
+    ("to = 3", "to = ", "test.toml:9: "),
+    ("to = 3", "to = 3\nto = 4", "test.toml:10: duplicate key"),
+    (
+        "to = 3",
+        "to = 99999999999999999999",
+        "test.toml:9: flow[0].to: 99999999999999999999 is out of range",
+    ),
+];
+
+#[test]
+fn each_mistake_is_named_with_its_line_and_key() {
+    for (old, new, expected) in CASES {
+        let line = refuse(&with(old, new)).to_string();
+        assert!(line.starts_with(expected), "\n got: {line}\nwant: {expected}…");
+    }
+}
+
+#[test]
+fn layouts_check_their_numbers() {
+    let flow = "duration = \"9 s\"\nflow = [{ from = 0, to = 1 }]\n";
+    for (text, expected) in [
+        ("topology.chain = { hops = 0 }", "topology.chain.hops: 0 is out of range"),
+        (
+            "topology.chain = { hops = 4000000000 }",
+            "topology.chain.hops: 4000000001 nodes; expected at most 50000",
+        ),
+        (
+            "topology.chain = { hops = 2, spacing = \"0 m\" }",
+            "topology.chain.spacing: 0 m is out of range",
+        ),
+        (
+            "topology.grid = { rows = 4000000000, columns = 4000000000 }",
+            "topology.grid: 16000000000000000000 nodes",
+        ),
+        (
+            "topology.chain = { hops = 40000, spacing = \"1 cm\" }",
+            "topology.chain.spacing: \"1 cm\" has a wrong unit",
+        ),
+        (
+            "topology.chain = { hops = 40000, spacing = \"0.01 m\" }",
+            "topology: too many nodes hear each other",
+        ),
+        (
+            "topology.random = { nodes = 50, width = \"100 km\" }",
+            "topology.random: none of 1000 random placements is connected",
+        ),
+        (
+            "topology.random = { nodes = 50000, width = \"1 m\" }",
+            "topology: too many nodes hear each other",
+        ),
+        ("topology.cell = { stations = 3000 }", "topology.cell.stations: 9000000 nodes"),
+        ("topology.positions = []", "topology: the scenario has no wireless node"),
+        ("topology.positions = [[0, 1e300]]", "topology.positions[0]: 1"),
+        ("node = [{ id = 0 }]", "node[0]: `position` is missing"),
+        (
+            "topology.chain = { hops = 2 }\nnode = [{ id = 7 }]",
+            "node[0].id: there is no node \"7\"",
+        ),
+        (
+            "topology.chain = { hops = 2 }\nradio = { sense = \"100 m\" }",
+            "radio.sense: 100 m is out of range; expected at least the decode range",
+        ),
+        (
+            "topology.chain = { hops = 2 }\nradio = { decode = \"0 m\" }",
+            "radio.decode: 0 m is out of range",
+        ),
+        (
+            "topology.chain = { hops = 2 }\nradio = { sense = \"20 km\" }",
+            "radio.sense: 20000 m is out of range",
+        ),
+        (
+            "topology = { chain = { hops = 2 }, senses = [[0, 2]] }",
+            "topology.senses: positions say who senses whom",
+        ),
+        (
+            "topology.links = [[0, 1]]\ninterferer = [{ duty = 0.1, position = [0, 0] }]",
+            "interferer[0].position: explicit links have no propagation",
+        ),
+    ] {
+        let start = Stopwatch::start();
+        let line = refuse(&format!("{flow}{text}")).to_string();
+        let (_, rest) = line.split_once(": ").unwrap();
+        assert!(rest.starts_with(expected), "\n got: {rest}\nwant: {expected}…");
+        start.at_most(5.0, text);
+    }
+    assert_eq!(MAX_NODES, 50_000);
+}
+
+#[test]
+fn files_that_are_no_scenario() {
+    let problem = |bytes: &[u8]| {
+        let e = parse("f", bytes, &ImportOptions::default()).unwrap_err();
+        assert_eq!(e.file.as_deref(), Some("f"));
+        assert!(!e.to_string().contains('\n'));
+        e.problem
+    };
+    assert_eq!(problem(b""), Problem::Empty);
+    assert_eq!(problem(b" \n\t "), Problem::Empty);
+    assert_eq!(problem("\u{feff}".as_bytes()), Problem::Empty);
+    assert_eq!(problem(b"name = \"\xff\""), Problem::NotUtf8 { offset: 8 });
+    assert!(matches!(problem(b"\0\0\0\0"), Problem::Syntax(_) | Problem::Refused { .. }));
+    assert_eq!(problem(b"{}"), Problem::UnknownFormat);
+    assert_eq!(problem(b"{\"type\": \"NetworkRoutes\"}"), Problem::UnknownFormat);
+    assert!(matches!(problem(b"{\"type\": "), Problem::Syntax(_)));
+    let huge = vec![b'a'; fairmesh_scenario::MAX_TOML_BYTES + 1];
+    assert!(matches!(problem(&huge), Problem::FileTooLarge { .. }));
+    let huge = vec![b'{'; fairmesh_scenario::MAX_FILE_BYTES + 1];
+    assert!(matches!(problem(&huge), Problem::FileTooLarge { .. }));
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for (open, close) in [("[", "]"), ("{a=", "}")] {
+        let text = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+        refuse(&text);
+    }
+    let json = format!("{{\"nodes\": {}", "[".repeat(100_000));
+    refuse(&json);
+    refuse(&"{\"a\":".repeat(100_000));
+    refuse(&"[a.".repeat(100_000));
+}
+
+#[test]
+fn megabytes_of_garbage_fail_fast() {
+    // Ten megabytes of TOML are refused by their size alone; this is the most that is parsed.
+    let size = fairmesh_scenario::MAX_TOML_BYTES;
+    let mut noise = fairmesh_units::Stream::new(1, "garbage");
+    let printable: String = (0..size).map(|_| char::from(32 + noise.below(95) as u8)).collect();
+    for text in [
+        "\0".repeat(size),
+        "=".repeat(size),
+        "a".repeat(size),
+        "[".repeat(size),
+        "\"".repeat(size),
+        "a = [\n".repeat(size / 6),
+        "a\n".repeat(size / 2),
+        "a.".repeat(size / 2),
+        "{".repeat(size),
+        format!("{{\"type\":\"NetworkGraph\",\"nodes\":[{}", "{\"id\":\"a\"},".repeat(size / 11)),
+        format!("{{{}", "9".repeat((10 << 20) - 1)),
+        format!("{{\"nodes\":[{}]}}", "0,".repeat(5 << 20)),
+        "x".repeat(10 << 20),
+        printable,
+    ] {
+        let start = Stopwatch::start();
+        refuse(&text);
+        start.at_most(5.0, &text[..12]);
+    }
+}
+
+#[test]
+fn errors_carry_their_parts() {
+    let e = refuse(&with("to = 3", "to = 4"));
+    assert_eq!((e.file.as_deref(), e.line), (Some("test.toml"), Some(9)));
+    assert_eq!(e.key.to_string(), "flow[0].to");
+    assert_eq!(e.problem, Problem::Unreachable { from: "1".into(), to: "4".into() });
+    assert_eq!(e.problem.what(), "\"4\" cannot be reached from \"1\"");
+}
+
+#[test]
+fn hostile_text_in_messages_is_tamed() {
+    let e = refuse(&with("name = \"x\"", &format!("\"k\\n\\u001b[31m{}\" = 1", "y".repeat(5000))));
+    let line = e.to_string();
+    assert!(line.chars().all(|c| !c.is_control()), "{line}");
+    assert!(line.len() < 1500, "{}", line.len());
+}

@@ -1,0 +1,464 @@
+//! What a scenario file becomes.
+
+mod common;
+
+use common::{Stopwatch, paths, read};
+use fairmesh_queueing::DisciplineSpec;
+use fairmesh_scenario::{ChainLayout, Draft, NodeKind, TopologyDraft, Transport};
+use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
+use fairmesh_units::{BitRate, Bytes, Decibel, NodeId, Span};
+use fairmesh_wifi::loss::FrameErrors;
+use fairmesh_wifi::{Adaptation, Reception};
+
+const CHAIN: &str = "duration = \"60 s\"\ntopology = { chain = { hops = 3 }, gateway = 0 }\n";
+
+#[test]
+fn defaults_are_those_of_the_reference_runs() {
+    let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
+    assert_eq!((s.duration, s.warmup), (Span::from_secs(60), Span::from_secs(6)));
+    assert_eq!(s.name, "test");
+    assert_eq!(s.gateway, Some(NodeId(0)));
+    let mac = &s.mac;
+    assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(11_000_000));
+    assert_eq!((mac.rts_threshold, mac.llc_bytes), (None, 8));
+    assert_eq!((mac.reception, mac.adaptation), (Reception::Ns2, Adaptation::Fixed));
+    assert_eq!(mac.capture, Decibel(10.0));
+    assert_eq!(s.queue, DisciplineSpec::drop_tail(50));
+    assert!(matches!(s.errors, FrameErrors::None));
+    assert_eq!(s.control.name, "fifo");
+    assert_eq!(paths(&s), [vec![1, 0], vec![2, 1, 0], vec![3, 2, 1, 0]]);
+    let f = &s.flows[2];
+    assert_eq!((f.name.as_str(), f.wireless_hops, f.weight), ("3->0", 3, 1.0));
+    assert_eq!((f.start, f.start_jitter, f.stop), (Span::ZERO, Span::from_secs(1), None));
+    assert_eq!(f.traffic, TrafficSpec::Bulk);
+    let Transport::Tcp(tcp) = &f.transport else { panic!("{:?}", f.transport) };
+    assert_eq!(*tcp, fairmesh_transport::TcpConfig::ns3());
+}
+
+#[test]
+fn ns2_powers_reach_250_m_and_550_m() {
+    let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
+    let pairs: Vec<_> = s.hearing.iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    let expected = [
+        (0, 1, true),
+        (0, 2, false),
+        (1, 0, true),
+        (1, 2, true),
+        (1, 3, false),
+        (2, 0, false),
+        (2, 1, true),
+        (2, 3, true),
+        (3, 1, false),
+        (3, 2, true),
+    ];
+    assert_eq!(pairs, expected);
+    // d^-4 beyond the crossover: 12.04 dB from 200 m to 400 m. mesh.cc's figures for the same.
+    let near = s.hearing[0].power.as_dbm();
+    assert!((near - -60.50).abs() < 0.01, "{near}");
+    assert!((near - s.hearing[1].power.as_dbm() - 12.04).abs() < 0.01);
+    assert_eq!(
+        (s.hearing[0].delay, s.hearing[1].delay),
+        (Span::from_nanos(667), Span::from_nanos(1334))
+    );
+    assert_eq!(s.links.len(), 6);
+    assert!(s.links.iter().all(|l| l.rate.is_none() && l.delivery.0 == 1.0));
+}
+
+#[test]
+fn nocap_has_two_flat_levels() {
+    let s = read(&format!(
+        "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ reception = \"nocap\" }}"
+    ));
+    assert_eq!(s.mac.reception, Reception::NoCapture);
+    let dbm: Vec<i32> = s.hearing.iter().map(|h| h.power.as_dbm().round() as i32).collect();
+    assert_eq!(dbm, [-60, -65, -60, -60, -65, -65, -60, -60, -65, -60]);
+    assert!(s.hearing.iter().all(|h| h.delay > Span::ZERO));
+}
+
+#[test]
+fn graph_profile_senses_no_farther_than_it_decodes() {
+    let s =
+        read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\" }}"));
+    assert_eq!(s.hearing.len(), 6);
+    assert!(s.hearing.iter().all(|h| h.decodes && (h.power.as_dbm() + 60.0).abs() < 1e-6));
+    let s = read(&format!(
+        "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\", sense = \"400 m\" }}"
+    ));
+    assert_eq!(s.hearing.len(), 10);
+}
+
+#[test]
+fn grid_routes_follow_the_tie_rule() {
+    // Worked by hand: of the two neighbours nearer the corner, the one in the row before has the
+    // lower number; in the first row only the one to the left is left.
+    let s = read(
+        "duration = \"9 s\"\ntopology = { grid = { rows = 6, columns = 6 }, gateway = 0 }\n\
+         traffic = { flows = \"up\", nodes = [14, 21, 35] }",
+    );
+    assert_eq!(
+        paths(&s),
+        [
+            vec![14, 8, 2, 1, 0],
+            vec![21, 15, 9, 3, 2, 1, 0],
+            vec![35, 29, 23, 17, 11, 5, 4, 3, 2, 1, 0],
+        ]
+    );
+}
+
+#[test]
+fn explicit_links_have_rates_deliveries_and_directions() {
+    let s = read(
+        r#"
+        duration = "9 s"
+        [topology]
+        links = [
+            [1, 2],
+            { from = 2, to = 3, rate = "2 Mbit/s", delivery = 0.9, delivery_back = 0.8 },
+            { from = 3, to = 4, directed = true },
+            { from = 4, to = 3, directed = true, delivery = 0.5 },
+            { from = 5, to = 1, directed = true },
+        ]
+        senses = [[1, 4]]
+        [[flow]]
+        from = 1
+        to = 4
+        "#,
+    );
+    assert_eq!(
+        s.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+        ["1", "2", "3", "4", "5"]
+    );
+    let link = |a: u32, b: u32| {
+        let l = s.link(NodeId(a), NodeId(b))?;
+        Some((l.rate.map(|r| s.mac.phy.bit_rate(r).0 / 1_000_000), l.delivery.0))
+    };
+    assert_eq!(link(0, 1), Some((None, 1.0)));
+    assert_eq!(link(1, 2), Some((Some(2), 0.9)));
+    assert_eq!(link(2, 1), Some((Some(2), 0.8)));
+    assert_eq!((link(2, 3), link(3, 2)), (Some((None, 1.0)), Some((None, 0.5))));
+    assert_eq!((link(4, 0), link(0, 4)), (Some((None, 1.0)), None));
+    let heard = |a: u32, b: u32| s.hearing.iter().find(|h| (h.from, h.to) == (a, b));
+    assert!(!heard(0, 3).unwrap().decodes && !heard(3, 0).unwrap().decodes);
+    // 1 cannot be understood by 5, but is heard.
+    assert!(!heard(0, 4).unwrap().decodes);
+    assert!(heard(0, 2).is_none());
+    assert!(s.hearing.iter().all(|h| h.delay == Span::ZERO));
+    let at = |h: u32, t: u32| heard(h, t).unwrap().power.as_dbm().round();
+    assert_eq!((at(0, 1), at(0, 3)), (-60.0, -65.0));
+    assert!(matches!(
+        s.errors_of(s.link(NodeId(1), NodeId(2)).unwrap()),
+        FrameErrors::Independent(_)
+    ));
+    assert!(matches!(s.errors_of(s.link(NodeId(0), NodeId(1)).unwrap()), FrameErrors::None));
+}
+
+#[test]
+fn two_hop_sensing_adds_silent_neighbours() {
+    let s = read(
+        "duration = \"9 s\"\ntopology = { links = [[1,2],[2,3],[3,4]], sense_hops = 2 }\n\
+         flow = [{ from = 1, to = 4 }]",
+    );
+    let pairs: Vec<_> = s.hearing.iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    assert_eq!(pairs.len(), 10);
+    assert!(pairs.contains(&(0, 2, false)) && pairs.contains(&(3, 1, false)));
+    assert!(!pairs.iter().any(|p| (p.0, p.1) == (0, 3)));
+}
+
+#[test]
+fn a_directed_link_carries_no_route() {
+    let s = read(
+        "duration = \"9 s\"\n\
+         topology = { links = [[1,2],[2,3],{ from = 1, to = 3, directed = true }] }\n\
+         flow = [{ from = 1, to = 3 }]",
+    );
+    assert_eq!(paths(&s), [[0, 1, 2]]);
+}
+
+#[test]
+fn etx_prefers_two_good_links_to_one_bad_one() {
+    let file = |routing: &str| {
+        format!(
+            "duration = \"9 s\"\n[topology]\nrouting = \"{routing}\"\n\
+             links = [[1,2],[2,3],{{ from = 1, to = 3, delivery = 0.6, delivery_back = 0.7 }}]\n\
+             [[flow]]\nfrom = 1\nto = 3"
+        )
+    };
+    assert_eq!(paths(&read(&file("hops"))), [vec![0, 2]]);
+    assert_eq!(paths(&read(&file("etx"))), [vec![0, 1, 2]]);
+}
+
+#[test]
+fn wired_hosts_come_last_and_routes_cross_wires() {
+    let s = read(
+        r#"
+        duration = "9 s"
+        [topology]
+        chain = { hops = 2 }
+        gateway = 0
+        [wired]
+        hosts = ["server"]
+        delay = "25 ms"
+        [[node]]
+        id = "nas"
+        kind = "wired"
+        [[wire]]
+        from = "nas"
+        to = 2
+        rate = "10 Mbit/s"
+        queue = 20
+        [traffic]
+        flows = "both"
+        host = "server"
+        nodes = [2]
+        [[flow]]
+        from = "server"
+        to = "nas"
+        "#,
+    );
+    let names: Vec<_> = s.nodes.iter().map(|n| (n.name.as_str(), n.kind)).collect();
+    let w = NodeKind::Wireless;
+    assert_eq!(
+        names,
+        [("0", w), ("1", w), ("2", w), ("nas", NodeKind::Wired), ("server", NodeKind::Wired)]
+    );
+    assert_eq!(s.wireless().count(), 3);
+    assert_eq!(paths(&s), [vec![2, 1, 0, 4], vec![4, 0, 1, 2], vec![4, 0, 1, 2, 3]]);
+    assert_eq!(s.flows.iter().map(|f| f.wireless_hops).collect::<Vec<_>>(), [2, 2, 2]);
+    let host = s.wires.iter().find(|w| w.b == NodeId(4)).unwrap();
+    assert_eq!((host.a, host.delay, host.queue_packets), (NodeId(0), Span::from_millis(25), 1000));
+    assert_eq!(s.wires[1].rate, BitRate(10_000_000));
+}
+
+#[test]
+fn every_kind_of_traffic() {
+    let s = read(&format!(
+        r#"{CHAIN}
+        [traffic]
+        transport = {{ tcp = "cubic", mss = "512 B", sack = true, ecn = true, delayed_ack = true }}
+        start_jitter = "0 s"
+        [[flow]]
+        from = 1
+        to = 0
+        traffic = {{ kind = "cbr", rate = "200 kbit/s", packet = "500 B", jitter = 0 }}
+        [[flow]]
+        from = 1
+        to = 0
+        traffic = {{ kind = "file", size = "1 MB", shape = 1.2, count = 3 }}
+        start = "2 s"
+        stop = "50 s"
+        weight = 2.5
+        [[flow]]
+        from = 0
+        to = 1
+        traffic = "http"
+        name = "web"
+        [[flow]]
+        from = 1
+        to = 0
+        traffic = {{ kind = "limited", rate = "30 kbit/s" }}
+        transport = {{ preset = "rfc", delayed_ack = "50 ms" }}
+        "#
+    ));
+    let names: Vec<_> = s.flows.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["1->0", "1->0 #2", "web", "1->0 #3"]);
+    let f = &s.flows;
+    assert_eq!(
+        f[0].traffic,
+        TrafficSpec::Cbr { rate: BitRate(200_000), datagram: 500, jitter: 0.0 }
+    );
+    // The inherited TCP gives way.
+    assert_eq!(f[0].transport, Transport::Udp);
+    assert_eq!(
+        f[1].traffic,
+        TrafficSpec::Files {
+            size: SizeLaw::Pareto { mean: Bytes(1_000_000), shape: 1.2 },
+            pause: Pause::Fixed(Span::ZERO),
+            count: Some(3),
+        }
+    );
+    assert_eq!((f[1].start, f[1].stop), (Span::from_secs(2), Some(Span::from_secs(50))));
+    assert_eq!((f[1].weight, f[1].start_jitter), (2.5, Span::ZERO));
+    let Transport::Tcp(tcp) = &f[1].transport else { panic!() };
+    assert_eq!(tcp.congestion, fairmesh_transport::Congestion::Cubic);
+    assert_eq!((tcp.mss, tcp.sack, tcp.ecn), (512, true, true));
+    assert_eq!(tcp.delayed_ack, Some(Span::from_millis(200)));
+    assert!(matches!(
+        f[2].traffic,
+        TrafficSpec::Http { request: Bytes(500), per_connection: 10, .. }
+    ));
+    let Transport::Tcp(tcp) = &f[3].transport else { panic!() };
+    assert_eq!((tcp.delayed_ack, tcp.initial_window), (Some(Span::from_millis(50)), 10));
+}
+
+#[test]
+fn radio_settings_reach_the_mac() {
+    let s = read(
+        r#"
+        duration = "9 s"
+        [radio]
+        phy = "802.11bg-short"
+        rate = "24 Mbit/s"
+        basic_rates = ["1 Mbit/s", "6 Mbit/s"]
+        rts = "600 B"
+        reception = "sinr"
+        capture = "6 dB"
+        short_retry = 5
+        long_retry = 3
+        cw_min = 15
+        llc = false
+        adaptation = "samplerate"
+        queue = { kind = "red", packets = 30, ecn = true, max_p = 0.2 }
+        errors = { bursts = 0.01 }
+        [topology]
+        positions = [[0, 0], [100, 0.5]]
+        [[node]]
+        id = 1
+        queue = 10
+        [[link]]
+        from = 0
+        to = 1
+        rate = "54 Mbit/s"
+        [[flow]]
+        from = 0
+        to = 1
+        "#,
+    );
+    let mac = &s.mac;
+    assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(24_000_000));
+    assert_eq!(mac.phy.bit_rate(mac.phy.lowest_basic()), BitRate(1_000_000));
+    let t = mac.phy.timing();
+    assert_eq!((t.short_retry_limit, t.long_retry_limit, t.cw_min, t.cw_max), (5, 3, 15, 1023));
+    assert_eq!((mac.rts_threshold, mac.llc_bytes), (Some(600), 0));
+    assert_eq!((mac.reception, mac.adaptation), (Reception::Sinr, Adaptation::SampleRate));
+    assert_eq!(mac.capture, Decibel(6.0));
+    let DisciplineSpec::Red(red) = &s.queue else { panic!("{:?}", s.queue) };
+    assert_eq!((red.limit, red.ecn, red.max_p), (fairmesh_queueing::Limit::Packets(30), true, 0.2));
+    // One 1500-byte packet at 24 Mbit/s takes a bit over half a millisecond.
+    assert!(red.packet_time > Span::from_micros(500) && red.packet_time < Span::from_micros(800));
+    assert!(matches!(s.errors, FrameErrors::ThreeState(_)));
+    assert_eq!(s.nodes[1].queue, Some(DisciplineSpec::drop_tail(10)));
+    assert_eq!(s.nodes[1].position, Some((100.0, 0.5)));
+    let link = s.link(NodeId(1), NodeId(0)).unwrap();
+    assert_eq!(mac.phy.bit_rate(link.rate.unwrap()), BitRate(54_000_000));
+}
+
+#[test]
+fn interferers_are_heard_where_said_or_where_in_range() {
+    let s = read(&format!(
+        r#"{CHAIN}
+        traffic = {{ flows = "up" }}
+        [[interferer]]
+        nodes = [2, 0]
+        power = -62
+        duty = 0.3
+        period = "20 ms"
+        [[interferer]]
+        name = "oven"
+        position = [-300, 0]
+        duty = 0.5
+        jitter = 0.2
+        start = "3 s"
+        "#
+    ));
+    let [a, b] = &s.interferers[..] else { panic!() };
+    assert_eq!(a.name, "interferer 1");
+    assert_eq!(a.heard_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 2]);
+    assert!((a.heard_by[0].1.as_dbm() + 62.0).abs() < 1e-6);
+    assert_eq!((a.period, a.duty.0), (Span::from_millis(20), 0.3));
+    // 300 m and 500 m away; the next is 700 m away.
+    assert_eq!(b.heard_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((b.jitter, b.start), (0.2, Span::from_secs(3)));
+}
+
+#[test]
+fn generators_name_and_place() {
+    let tree = read(
+        "duration = \"9 s\"\ntopology = { tree = { branches = 2, depth = 3 }, gateway = \"gw\" }\n\
+         traffic = { flows = \"up\" }",
+    );
+    let names: Vec<_> = tree.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["gw", "s1", "s2", "m1", "m2", "t3.1", "t3.2"]);
+    assert_eq!(paths(&tree)[4], [5, 3, 1, 0]);
+    let cell = read(
+        "duration = \"9 s\"\ntopology = { cell = { stations = 3 }, gateway = \"ap\" }\n\
+         traffic = { flows = \"up\" }",
+    );
+    assert_eq!(cell.links.len(), 12);
+    let random = |seed: u32| {
+        read(&format!(
+            "duration = \"9 s\"\ntopology.gateway = 0\ntraffic.flows = \"up\"\n\
+             topology.random = {{ nodes = 30, width = \"800 m\", seed = {seed} }}"
+        ))
+    };
+    let places = |seed| random(seed).nodes.iter().map(|n| n.position).collect::<Vec<_>>();
+    assert_eq!(places(1), places(1));
+    assert_ne!(places(1), places(2));
+    assert!(random(3).nodes.iter().all(|n| {
+        let (x, y) = n.position.unwrap();
+        (0.0..800.0).contains(&x) && (0.0..800.0).contains(&y)
+    }));
+    assert_eq!(random(4).flows.len(), 29);
+}
+
+#[test]
+fn numbers_come_before_words_whatever_the_order_in_the_file() {
+    let s = read(
+        "duration = \"9 s\"\ntopology.links = [[\"b\", 10], [10, 9], [9, \"a\"]]\n\
+         node = [{ id = \"a\" }]\nflow = [{ from = 9, to = 10 }]",
+    );
+    assert_eq!(s.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["9", "10", "a", "b"]);
+}
+
+#[test]
+fn an_explicit_path_overrides_the_route() {
+    let s = read(
+        "duration = \"9 s\"\ntopology.links = [[1,2],[2,4],[1,3],[3,4]]\n\
+         flow = [{ from = 1, to = 4 }, { from = 1, to = 4, path = [1, 3, 4] }]",
+    );
+    assert_eq!(paths(&s), [[0, 1, 3], [0, 2, 3]]);
+}
+
+#[test]
+fn long_links_keep_their_round_trip_within_a_slot() {
+    let s = read(
+        "duration = \"9 s\"\nradio = { phy = \"802.11a\", profile = \"graph\", decode = \"5 km\" }\n\
+         topology.positions = [[0, 0], [3000, 0]]\nflow = [{ from = 0, to = 1 }]",
+    );
+    assert_eq!(s.hearing[0].delay, Span::from_nanos(4499));
+    assert_eq!(s.warnings.len(), 1);
+    assert!(s.warnings[0].contains("10.006 us"), "{}", s.warnings[0]);
+}
+
+#[test]
+fn three_thousand_nodes_build_quickly() {
+    let start = Stopwatch::start();
+    let s = read(
+        "duration = \"9 s\"\ntopology = { grid = { rows = 50, columns = 60 }, gateway = 1530 }\n\
+         traffic.flows = \"both\"",
+    );
+    assert_eq!((s.nodes.len(), s.flows.len()), (3000, 5998));
+    start.at_most(1.0, "building 3000 nodes and 5998 routes");
+}
+
+#[test]
+fn drafts_need_no_text_and_survive_it() {
+    let draft = Draft {
+        duration: Span::from_secs(10),
+        topology: TopologyDraft {
+            chain: Some(ChainLayout { hops: 2, spacing: None }),
+            ..TopologyDraft::default()
+        },
+        flow: vec![fairmesh_scenario::FlowDraft::new(2, 0)],
+        ..Draft::default()
+    };
+    let s = draft.build().unwrap();
+    assert_eq!((s.name.as_str(), paths(&s)), ("scenario", vec![vec![2, 1, 0]]));
+    // Any serde format carries a draft.
+    let json = serde_json::to_string(&draft).unwrap();
+    assert_eq!(serde_json::from_str::<Draft>(&json).unwrap(), draft);
+    let error = Draft { duration: Span::ZERO, ..draft }.build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "duration: 0 s is out of range; expected a time above 0 s and below a century"
+    );
+}

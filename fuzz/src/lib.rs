@@ -1,0 +1,75 @@
+//! The bodies of the fuzz targets, so that stable Rust can run them too (tests/smoke.rs).
+//!
+//! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …` fuzz for real; see
+//! README.md.
+
+use fairmesh_scenario::{
+    Draft, Format, ImportOptions, Metric, Scenario, ScenarioError, draft_from_toml, format_of,
+    parse,
+};
+
+/// Any bytes as a scenario file: TOML unless they look like JSON.
+pub fn toml(bytes: &[u8]) {
+    let result = parse("fuzz.toml", bytes, &ImportOptions::default());
+    check(result);
+    if let Ok((Format::Toml, text)) = format_of(bytes)
+        && let Ok(draft) = draft_from_toml("fuzz.toml", text)
+    {
+        rebuild(&draft);
+    }
+}
+
+/// Any bytes as a map. The first byte chooses the options.
+pub fn map(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let options = ImportOptions {
+        metric: [None, Some(Metric::Etx), Some(Metric::Tq255), Some(Metric::Babel)]
+            [usize::from(choice & 3)],
+        sense_hops: 1 + u32::from(choice >> 2 & 1),
+        flows: (choice & 8 != 0).then_some(usize::from(choice >> 4)),
+        ..ImportOptions::default()
+    };
+    check(parse("fuzz.json", bytes, &options));
+}
+
+/// What holds of every answer.
+fn check(result: Result<Scenario, ScenarioError>) {
+    match result {
+        Err(e) => {
+            let line = e.to_string();
+            assert!(line.starts_with("fuzz."), "no file name: {line}");
+            assert!(!line.chars().any(char::is_control), "more than one line: {line:?}");
+            assert!(line.contains("; expected "), "no expectation: {line}");
+        }
+        Ok(s) => {
+            let nodes = s.nodes.len() as u32;
+            assert!(s.warmup < s.duration && !s.flows.is_empty());
+            assert!(s.hearing.is_sorted_by_key(|h| (h.from, h.to)));
+            assert!(s.links.is_sorted_by_key(|l| (l.from, l.to)));
+            assert!(s.hearing.iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to));
+            assert!(s.links.iter().all(|l| l.delivery.0 > 0.0 && l.delivery.0 <= 1.0));
+            assert!(s.queue.build().is_ok());
+            for f in &s.flows {
+                assert_eq!((f.path.first(), f.path.last()), (Some(&f.from), Some(&f.to)));
+                assert!(f.weight > 0.0 && f.weight.is_finite() && f.from != f.to);
+                assert!(f.traffic.validate().is_ok());
+                for hop in f.path.windows(2) {
+                    let wire = |a, b| s.wires.iter().any(|w| (w.a, w.b) == (a, b));
+                    let wired = wire(hop[0], hop[1]) || wire(hop[1], hop[0]);
+                    let both = s.link(hop[0], hop[1]).and(s.link(hop[1], hop[0]));
+                    assert!(wired || both.is_some(), "{hop:?} is neither wire nor link");
+                }
+            }
+        }
+    }
+}
+
+/// Building twice gives the same world.
+fn rebuild(draft: &Draft) {
+    match (draft.build(), draft.build()) {
+        (Ok(a), Ok(b)) => {
+            assert_eq!((a.nodes, a.links, a.wires, a.flows), (b.nodes, b.links, b.wires, b.flows));
+        }
+        (a, b) => assert_eq!(a.err(), b.err()),
+    }
+}

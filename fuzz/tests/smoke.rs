@@ -1,0 +1,60 @@
+//! The fuzz targets over their corpus, whole and damaged, on stable Rust.
+
+use std::path::Path;
+
+use fairmesh_units::Stream;
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 5, "the corpus of {target} is gone");
+    paths.into_iter().map(|p| std::fs::read(p).unwrap()).collect()
+}
+
+/// Every file as it is, cut short, with bytes changed, and spliced into another one.
+fn hammer(target: &str, run: fn(&[u8])) {
+    let files = corpus(target);
+    let mut rng = Stream::new(1, target);
+    let mut below = |n: usize| rng.below(n as u32) as usize;
+    for file in &files {
+        run(file);
+        for _ in 0..200 {
+            let mut bytes = file.clone();
+            match below(4) {
+                0 => bytes.truncate(below(file.len() + 1)),
+                1 => {
+                    for _ in 0..=below(4) {
+                        let at = below(bytes.len());
+                        bytes[at] = below(256) as u8;
+                    }
+                }
+                2 => {
+                    let (at, length) = (below(bytes.len()), below(40));
+                    let end = (at + length).min(bytes.len());
+                    let copy = bytes[at..end].to_vec();
+                    let to = below(bytes.len() + 1);
+                    bytes.splice(to..to, copy);
+                }
+                _ => {
+                    let other = &files[below(files.len())];
+                    let (cut, from) = (below(bytes.len()), below(other.len()));
+                    bytes.truncate(cut);
+                    bytes.extend_from_slice(&other[from..]);
+                }
+            }
+            run(&bytes);
+        }
+    }
+}
+
+#[test]
+fn toml() {
+    hammer("toml", fairmesh_fuzz::toml);
+}
+
+#[test]
+fn map() {
+    hammer("map", fairmesh_fuzz::map);
+}
