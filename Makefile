@@ -24,6 +24,7 @@ test: check build
 	$(FAIRMESH) fingerprints --check
 	$(FAIRMESH) validate --quick
 	$(FAIRMESH) bench --instructions
+	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 	$(CARGO) test --quiet --workspace
 
 bench: build

@@ -81,10 +81,14 @@ impl Contention {
         &self.hears[node.index()]
     }
 
+    /// Whether either of two nodes hears the other, or they are one.
+    pub fn hears(&self, one: NodeId, other: NodeId) -> bool {
+        self.hears[one.index()].binary_search(&other).is_ok()
+    }
+
     /// Whether two links cannot be used at the same time.
     pub fn contend(&self, one: Link, other: Link) -> bool {
-        let hears = |a: NodeId, b: NodeId| self.hears[a.index()].binary_search(&b).is_ok();
-        one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| hears(a, b)))
+        one.ends().into_iter().any(|a| other.ends().into_iter().any(|b| self.hears(a, b)))
     }
 }
 
@@ -128,7 +132,7 @@ impl Domains {
         Domains::from_sets((0..links as u32).map(|i| vec![i]).collect(), links)
     }
 
-    /// Any sets of links: cliques, say.
+    /// Any sets of links, each in order: cliques, say.
     ///
     /// # Panics
     /// If a set names a link that is not below `links`.

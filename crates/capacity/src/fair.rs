@@ -6,6 +6,7 @@ use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::{Phy, Rate};
 
 use crate::domain::{Contention, Domains, Link, UnknownNode};
+use crate::graph::Hop;
 use crate::link::{Access, LinkModel, Traffic};
 use crate::maxmin::{self, Demand, Limit, MaxMinError};
 
@@ -111,14 +112,14 @@ impl From<MaxMinError> for FairError {
 }
 
 /// Links sorted for lookup by direction.
-struct Directory<'a> {
+pub(crate) struct Directory<'a> {
     phy: &'a Phy,
     access: Access,
     links: Vec<LinkSpec>,
 }
 
 impl<'a> Directory<'a> {
-    fn new(phy: &'a Phy, access: Access, links: &[LinkSpec]) -> Result<Self, FairError> {
+    pub(crate) fn new(phy: &'a Phy, access: Access, links: &[LinkSpec]) -> Result<Self, FairError> {
         for l in links {
             if !(l.delivery > 0.0 && l.delivery <= 1.0) || l.rate > phy.highest() {
                 return Err(FairError::BadLink { from: l.from, to: l.to });
@@ -135,36 +136,52 @@ impl<'a> Directory<'a> {
         Some(LinkModel { phy: self.phy, rate: l.rate, access: self.access, delivery: l.delivery })
     }
 
-    /// Seconds of air per link, in path order, that a packet sent from the first node of `path`
+    /// The nominal capacity of each hop of a flow's path if it were alone there.
+    pub(crate) fn capacities(&self, flow: &FlowSpec) -> Vec<f64> {
+        let hops = flow.path.windows(2);
+        hops.filter_map(|h| Some(self.model(h[0], h[1])?.capacity(&flow.traffic))).collect()
+    }
+
+    /// Seconds of air per hop, in path order, that a packet sent from the first node of `path`
     /// takes in frames of `psdu` bytes, and the probability that it arrives. A hop that loses
     /// packets relieves the later ones.
     fn walk(
         &self,
         path: impl Iterator<Item = NodeId>,
         psdu: u32,
-        mut each: impl FnMut(Link, f64),
+        mut each: impl FnMut(Hop, f64),
     ) -> Result<f64, (NodeId, NodeId)> {
         let mut arriving = 1.0;
         let mut from = None;
         for to in path {
             if let Some(from) = from.replace(to) {
                 let cost = self.model(from, to).ok_or((from, to))?.frame(psdu);
-                each(Link::new(from, to), arriving * cost.seconds);
+                each(Hop { from, to }, arriving * cost.seconds);
                 arriving *= cost.delivered;
             }
         }
         Ok(arriving)
     }
 
-    /// Seconds of air per link and delivered payload bit.
-    fn costs(&self, flow: &FlowSpec) -> Result<Vec<(Link, f64)>, (NodeId, NodeId)> {
+    /// Seconds of air per hop and delivered payload bit, of every flow.
+    pub(crate) fn costs(&self, flows: &[FlowSpec]) -> Result<Vec<Vec<(Hop, f64)>>, FairError> {
+        let cost = |(flow, spec): (usize, &FlowSpec)| {
+            if spec.path.len() < 2 {
+                return Err(FairError::NoPath(flow));
+            }
+            self.cost(spec).map_err(|(from, to)| FairError::NoLink { flow, from, to })
+        };
+        flows.iter().enumerate().map(cost).collect()
+    }
+
+    fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());
         let path = flow.path.iter().copied();
-        let arriving = self.walk(path.clone(), t.psdu, |link, s| costs.push((link, s)))?;
+        let arriving = self.walk(path.clone(), t.psdu, |hop, s| costs.push((hop, s)))?;
         if t.reverse_per_packet > 0.0 {
             let replies = arriving * t.reverse_per_packet;
-            self.walk(path.rev(), t.reverse_psdu, |link, s| costs.push((link, replies * s)))?;
+            self.walk(path.rev(), t.reverse_psdu, |hop, s| costs.push((hop, replies * s)))?;
         }
         let delivered_bits = f64::from(8 * t.payload) * arriving;
         costs.iter_mut().for_each(|c| c.1 /= delivered_bits);
@@ -189,25 +206,17 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
     flows: &[FlowSpec<'_>],
 ) -> Result<FairAllocation, FairError> {
     let contention = Contention::new(hears)?;
-    let directory = Directory::new(phy, access, links)?;
-    let mut costs = Vec::with_capacity(flows.len());
-    for (i, flow) in flows.iter().enumerate() {
-        if flow.path.len() < 2 {
-            return Err(FairError::NoPath(i));
-        }
-        let cost =
-            directory.costs(flow).map_err(|(from, to)| FairError::NoLink { flow: i, from, to })?;
-        costs.push(cost);
-    }
-    let mut links: Vec<Link> = costs.iter().flatten().map(|c| c.0).collect();
+    let costs = Directory::new(phy, access, links)?.costs(flows)?;
+    let link = |hop: &Hop| Link::new(hop.from, hop.to);
+    let mut links: Vec<Link> = costs.iter().flatten().map(|c| link(&c.0)).collect();
     links.sort_unstable();
     links.dedup();
     let domains = Domains::collision(&contention, &links)?;
     let usage: Vec<Vec<(u32, f64)>> = costs
         .iter()
         .map(|cost| {
-            let index = |l: &Link| links.binary_search(l).map_or(0, |i| i as u32);
-            let by_index: Vec<(u32, f64)> = cost.iter().map(|(l, s)| (index(l), *s)).collect();
+            let index = |hop: &Hop| links.binary_search(&link(hop)).map_or(0, |i| i as u32);
+            let by_index: Vec<(u32, f64)> = cost.iter().map(|(h, s)| (index(h), *s)).collect();
             domains.usage(&by_index)
         })
         .collect();

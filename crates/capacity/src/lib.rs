@@ -3,14 +3,24 @@
 //! - [`link`]: the nominal capacity of one link, from the MAC's arithmetic;
 //! - [`bianchi`]: many saturated stations in one cell;
 //! - [`domain`]: which links share the air with which (Jamshaid 2010 §4.1);
+//! - [`graph`], [`clique`]: the same as a graph, of links or of directed transmissions, and its
+//!   maximal cliques;
 //! - [`maxmin`]: water-filling over shared resources (Jamshaid 2010 §7.2);
-//! - [`fair`]: all of it together, from nodes, paths and rates to fair rates per flow.
+//! - [`convex`]: proportional fairness, largest aggregate and largest utilisation over them;
+//! - [`bounds`]: what a gateway can say about the aggregate without a map (Jamshaid 2010 §7.5.2);
+//! - [`fair`]: from nodes, paths and rates to max-min fair rates per flow;
+//! - [`analysis`]: all models and criteria side by side.
 //!
 //! Rates are bits of application payload per second and times are seconds, both `f64`: they are
 //! solutions of equations, not measurements. See docs/models/capacity.md.
 
+pub mod analysis;
 pub mod bianchi;
+pub mod bounds;
+pub mod clique;
+pub mod convex;
 pub mod domain;
 pub mod fair;
+pub mod graph;
 pub mod link;
 pub mod maxmin;

@@ -1,7 +1,8 @@
 //! Weighted max-min fairness by water-filling (Jamshaid 2010 §7.2.2).
 //!
 //! All rates rise together, each in proportion to its weight, until a domain is full or a flow has
-//! what it asked for; the flows concerned are capped, and the others go on rising.
+//! what it asked for; the flows concerned are capped, and the others go on rising. A flow with a
+//! guaranteed minimum starts there and waits for the others to reach it.
 
 use core::fmt;
 
@@ -25,8 +26,8 @@ impl Default for Demand {
 pub enum Limit {
     /// It asked for no more.
     Demand,
-    /// This domain is full, and no flow in it has a higher rate per weight. When several domains
-    /// filled at the same moment, the one with the lowest index.
+    /// This domain is full, and no flow in it has a higher rate per weight, guaranteed minima
+    /// apart. When several domains filled at the same moment, the one with the lowest index.
     Domain(usize),
 }
 
@@ -42,7 +43,7 @@ pub struct Allocation {
 }
 
 /// Why no allocation exists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MaxMinError {
     /// This flow's weight is not finite and positive, or its limit negative or NaN.
     BadDemand(usize),
@@ -50,8 +51,17 @@ pub enum MaxMinError {
     BadCost(usize),
     /// This flow uses no domain and asks for infinitely much.
     Unbounded(usize),
-    /// There are not as many demands as flows.
+    /// There are not as many demands, or minima, as flows.
     LengthMismatch,
+    /// The minimum of this flow is negative, not finite, or more than it asks for.
+    BadMinimum(usize),
+    /// The minima alone ask for more than this domain has.
+    Overcommitted {
+        /// The domain; the fullest one.
+        domain: usize,
+        /// How much of its time they would take, more than 1.
+        load: f64,
+    },
 }
 
 impl fmt::Display for MaxMinError {
@@ -63,6 +73,14 @@ impl fmt::Display for MaxMinError {
                 write!(f, "flow {i} uses no shared air and asks for infinitely much")
             }
             MaxMinError::LengthMismatch => f.write_str("as many demands as flows are needed"),
+            MaxMinError::BadMinimum(i) => {
+                write!(f, "flow {i}: guaranteed minimum out of range or more than its demand")
+            }
+            MaxMinError::Overcommitted { domain, load } => write!(
+                f,
+                "the guaranteed minima take {:.1} % of the air in domain {domain}",
+                load * 100.0
+            ),
         }
     }
 }
@@ -70,6 +88,17 @@ impl core::error::Error for MaxMinError {}
 
 /// Levels this close fill at the same moment: what rounding makes of equal fractions.
 const TIE: f64 = 1e-12;
+
+/// How far a flow is.
+#[derive(Clone, Copy)]
+enum Progress {
+    /// At its minimum until the level (rate per weight) reaches it.
+    Waiting(f64),
+    /// At its weight times the level.
+    Rising,
+    /// At its final rate.
+    Capped(f64),
+}
 
 /// One domain while the water rises.
 #[derive(Clone, Default)]
@@ -81,16 +110,71 @@ struct Tank {
 }
 
 impl Tank {
-    fn refill(&mut self, rates: &[Option<f64>], demands: &[Demand]) {
+    fn refill(&mut self, progress: &[Progress], demands: &[Demand]) {
         let (mut fixed, mut rising) = (0.0, 0.0);
         for &(flow, cost) in &self.users {
-            match rates[flow as usize] {
-                Some(rate) => fixed += rate * cost,
-                None => rising += demands[flow as usize].weight * cost,
+            match progress[flow as usize] {
+                Progress::Waiting(rate) | Progress::Capped(rate) => fixed += rate * cost,
+                Progress::Rising => rising += demands[flow as usize].weight * cost,
             }
         }
         self.full_at = if rising > 0.0 { (1.0 - fixed).max(0.0) / rising } else { f64::INFINITY };
     }
+}
+
+/// Refuses flows that no allocation exists for.
+pub(crate) fn check(
+    demands: &[Demand],
+    minimum: &[f64],
+    usage: &[Vec<(u32, f64)>],
+    domains: usize,
+) -> Result<(), MaxMinError> {
+    let minima_fit = minimum.is_empty() || minimum.len() == demands.len();
+    if demands.len() != usage.len() || !minima_fit {
+        return Err(MaxMinError::LengthMismatch);
+    }
+    let mut committed = vec![0.0; domains];
+    for (i, (demand, shares)) in demands.iter().zip(usage).enumerate() {
+        let weighs = demand.weight > 0.0 && demand.weight.is_finite();
+        if !weighs || demand.limit.is_nan() || demand.limit < 0.0 {
+            return Err(MaxMinError::BadDemand(i));
+        }
+        let least = minimum.get(i).copied().unwrap_or(0.0);
+        if !(least >= 0.0 && least.is_finite() && least <= demand.limit) {
+            return Err(MaxMinError::BadMinimum(i));
+        }
+        for &(domain, cost) in shares {
+            let committed = committed.get_mut(domain as usize).ok_or(MaxMinError::BadCost(i))?;
+            if !(cost >= 0.0 && cost.is_finite()) {
+                return Err(MaxMinError::BadCost(i));
+            }
+            *committed += least * cost;
+        }
+        if demand.limit.is_infinite() && shares.iter().all(|&(_, cost)| cost == 0.0) {
+            return Err(MaxMinError::Unbounded(i));
+        }
+    }
+    let mut worst = (0, 1.0 + TIE);
+    for (domain, load) in committed.into_iter().enumerate() {
+        if load > worst.1 {
+            worst = (domain, load);
+        }
+    }
+    if worst.1 > 1.0 + TIE {
+        return Err(MaxMinError::Overcommitted { domain: worst.0, load: worst.1 });
+    }
+    Ok(())
+}
+
+/// The fraction of each domain that these rates use.
+pub(crate) fn loads(rates: &[f64], usage: &[Vec<(u32, f64)>], domains: usize) -> Vec<f64> {
+    let mut load = vec![0.0; domains];
+    for (&rate, shares) in rates.iter().zip(usage) {
+        for &(domain, cost) in shares {
+            load[domain as usize] += rate * cost;
+        }
+    }
+    load
 }
 
 /// The weighted max-min fair rates of flows over `domains` domains.
@@ -106,47 +190,60 @@ pub fn max_min(
     usage: &[Vec<(u32, f64)>],
     domains: usize,
 ) -> Result<Allocation, MaxMinError> {
-    if demands.len() != usage.len() {
-        return Err(MaxMinError::LengthMismatch);
-    }
-    let mut tanks = vec![Tank::default(); domains];
-    for (i, (demand, shares)) in demands.iter().zip(usage).enumerate() {
-        let weighs = demand.weight > 0.0 && demand.weight.is_finite();
-        if !weighs || demand.limit.is_nan() || demand.limit < 0.0 {
-            return Err(MaxMinError::BadDemand(i));
-        }
-        for &(domain, cost) in shares {
-            if !(cost >= 0.0 && cost.is_finite()) {
-                return Err(MaxMinError::BadCost(i));
-            }
-            let tank = tanks.get_mut(domain as usize).ok_or(MaxMinError::BadCost(i))?;
-            tank.users.push((i as u32, cost));
-        }
-        if demand.limit.is_infinite() && shares.iter().all(|&(_, cost)| cost == 0.0) {
-            return Err(MaxMinError::Unbounded(i));
-        }
-    }
+    max_min_above(demands, &[], usage, domains)
+}
 
-    let mut rates: Vec<Option<f64>> = vec![None; demands.len()];
+/// [`max_min`] with a guaranteed minimum in bit/s for each flow, or none if `minimum` is empty.
+///
+/// A guarantee is no bonus: what is left is shared so that the weighted rates of those who have
+/// more than their minimum are max-min fair.
+///
+/// # Errors
+/// See [`MaxMinError`].
+pub fn max_min_above(
+    demands: &[Demand],
+    minimum: &[f64],
+    usage: &[Vec<(u32, f64)>],
+    domains: usize,
+) -> Result<Allocation, MaxMinError> {
+    check(demands, minimum, usage, domains)?;
+    let mut tanks = vec![Tank::default(); domains];
+    for (i, shares) in usage.iter().enumerate() {
+        for &(domain, cost) in shares {
+            tanks[domain as usize].users.push((i as u32, cost));
+        }
+    }
+    let start = |i: usize| match minimum.get(i) {
+        Some(&least) if least == demands[i].limit => Progress::Capped(least),
+        Some(&least) if least > 0.0 => Progress::Waiting(least),
+        _ => Progress::Rising,
+    };
+    let mut progress: Vec<Progress> = (0..demands.len()).map(start).collect();
     let mut limits = vec![Limit::Demand; demands.len()];
-    tanks.iter_mut().for_each(|t| t.refill(&rates, demands));
-    let mut capped: Vec<u32> = Vec::new();
+    tanks.iter_mut().for_each(|t| t.refill(&progress, demands));
+    let mut changed: Vec<u32> = Vec::new();
     loop {
-        let sated = |i: usize| demands[i].limit / demands[i].weight;
-        let rising = (0..demands.len()).filter(|&i| rates[i].is_none());
-        let first_sated = rising.map(sated).fold(f64::INFINITY, f64::min);
-        let level = tanks.iter().map(|t| t.full_at).fold(first_sated, f64::min);
+        // The level at which something happens to a flow by itself: it is reached, or sated.
+        let due = |i: usize| match progress[i] {
+            Progress::Waiting(least) => least / demands[i].weight,
+            Progress::Rising => demands[i].limit / demands[i].weight,
+            Progress::Capped(_) => f64::INFINITY,
+        };
+        let first_due = (0..demands.len()).map(due).fold(f64::INFINITY, f64::min);
+        let level = tanks.iter().map(|t| t.full_at).fold(first_due, f64::min);
         if level.is_infinite() {
             break;
         }
         let reached = level + level * TIE;
 
-        capped.clear();
-        for i in 0..demands.len() {
-            if rates[i].is_none() && sated(i) <= reached {
-                rates[i] = Some(demands[i].limit);
-                capped.push(i as u32);
-            }
+        changed.clear();
+        changed.extend((0..demands.len()).filter(|&i| due(i) <= reached).map(|i| i as u32));
+        for &i in &changed {
+            let i = i as usize;
+            progress[i] = match progress[i] {
+                Progress::Waiting(_) => Progress::Rising,
+                _ => Progress::Capped(demands[i].limit),
+            };
         }
         for (domain, tank) in tanks.iter().enumerate() {
             if tank.full_at > reached {
@@ -154,28 +251,39 @@ pub fn max_min(
             }
             for &(flow, cost) in &tank.users {
                 let i = flow as usize;
-                if cost > 0.0 && rates[i].is_none() {
-                    rates[i] = Some(level * demands[i].weight);
+                let rate = match progress[i] {
+                    Progress::Waiting(least) => least,
+                    // Released into a full domain, it may be a rounding error below its minimum.
+                    Progress::Rising => {
+                        (level * demands[i].weight).max(minimum.get(i).copied().unwrap_or(0.0))
+                    }
+                    Progress::Capped(_) => continue,
+                };
+                if cost > 0.0 {
+                    progress[i] = Progress::Capped(rate);
                     limits[i] = Limit::Domain(domain);
-                    capped.push(flow);
+                    changed.push(flow);
                 }
             }
         }
-        // Only the domains of the flows just capped have changed. In their own bottleneck every
+        // Only the domains of the flows just changed have changed. In their own bottleneck every
         // user is capped now, so it leaves the race: progress is certain.
-        let mut touched: Vec<u32> = capped
+        let mut touched: Vec<u32> = changed
             .iter()
             .flat_map(|&i| usage[i as usize].iter().map(|&(domain, _)| domain))
             .collect();
         touched.sort_unstable();
         touched.dedup();
         for &domain in &touched {
-            tanks[domain as usize].refill(&rates, demands);
+            tanks[domain as usize].refill(&progress, demands);
         }
     }
 
-    let rates: Vec<f64> = rates.into_iter().map(|r| r.unwrap_or(0.0)).collect();
-    let used = |t: &Tank| t.users.iter().map(|&(i, cost)| rates[i as usize] * cost).sum();
-    let load = tanks.iter().map(used).collect();
+    let rate = |p: Progress| match p {
+        Progress::Waiting(rate) | Progress::Capped(rate) => rate,
+        Progress::Rising => 0.0,
+    };
+    let rates: Vec<f64> = progress.into_iter().map(rate).collect();
+    let load = loads(&rates, usage, domains);
     Ok(Allocation { rates, limits, load })
 }

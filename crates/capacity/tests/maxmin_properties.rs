@@ -1,11 +1,8 @@
-//! Properties of max-min allocations, and a network of realistic size.
+//! Properties of max-min allocations and of collision domains.
 
 use fairmesh_capacity::domain::{Contention, Domains, Link};
-use fairmesh_capacity::fair::{FlowSpec, LinkSpec, fair_allocation};
-use fairmesh_capacity::link::{Access, Traffic};
 use fairmesh_capacity::maxmin::{Demand, Limit, max_min};
-use fairmesh_units::{NodeId, Stream};
-use fairmesh_wifi::phy::{Phy, Preamble, Rate};
+use fairmesh_units::NodeId;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -156,62 +153,4 @@ proptest! {
             }
         }
     }
-}
-
-/// 1,000 nodes on a square, each hearing some ten others; 300 uploads to the node in the middle.
-#[test]
-fn a_thousand_nodes() {
-    let mut rng = Stream::new(1, "test");
-    let (count, range) = (1000usize, 0.06);
-    let mut place: Vec<(f64, f64)> = (0..count).map(|_| (rng.unit(), rng.unit())).collect();
-    place[0] = (0.5, 0.5);
-    let near = |a: usize, b: usize| {
-        let (dx, dy) = (place[a].0 - place[b].0, place[a].1 - place[b].1);
-        a != b && dx * dx + dy * dy < range * range
-    };
-    let hears: Vec<Vec<NodeId>> = (0..count)
-        .map(|a| (0..count).filter(|&b| near(a, b)).map(|b| NodeId(b as u32)).collect())
-        .collect();
-    let mut parent = vec![None; count];
-    let mut queue = std::collections::VecDeque::from([0usize]);
-    while let Some(a) = queue.pop_front() {
-        for b in &hears[a] {
-            if b.index() != 0 && parent[b.index()].is_none() {
-                parent[b.index()] = Some(a);
-                queue.push_back(b.index());
-            }
-        }
-    }
-    let paths: Vec<Vec<NodeId>> = (1..count)
-        .filter(|&i| parent[i].is_some())
-        .take(300)
-        .map(|i| {
-            let up = std::iter::successors(Some(i), |&i| parent[i]);
-            up.map(|i| NodeId(i as u32)).collect()
-        })
-        .collect();
-    assert_eq!(paths.len(), 300);
-    let links: Vec<LinkSpec> = (0..count)
-        .flat_map(|a| hears[a].iter().map(move |&b| (NodeId(a as u32), b)))
-        .map(|(from, to)| LinkSpec {
-            from,
-            to,
-            rate: Rate(((from.0 + to.0) % 4) as u8),
-            delivery: 0.9,
-        })
-        .collect();
-    let traffic = Traffic::tcp(1460, 0, 2.0, true);
-    let demand = Demand::default();
-    let flows: Vec<_> = paths.iter().map(|path| FlowSpec { path, traffic, demand }).collect();
-    let phy = Phy::dot11b(Preamble::Long);
-    let a = fair_allocation(&phy, Access::Basic, &hears, &links, &flows).unwrap();
-    assert!(a.load.iter().all(|&l| l <= 1.0 + 1e-9));
-    assert!(a.rates.iter().all(|&r| r > 0.0));
-    let distinct = {
-        let mut r = a.rates.clone();
-        r.sort_by(f64::total_cmp);
-        r.dedup_by(|x, y| (*x / *y - 1.0).abs() < 1e-9);
-        r.len()
-    };
-    assert!(distinct > 1, "bottlenecks are distributed");
 }

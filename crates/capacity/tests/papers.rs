@@ -1,7 +1,10 @@
-//! Worked examples of Jamshaid 2010 §7.2, and allocations on the mesh of the ns-3 anchor.
+//! Worked examples of Jamshaid 2010 §2.1 and §7.2, and allocations on the mesh of the ns-3 anchor.
 
+use fairmesh_capacity::clique::Budget;
+use fairmesh_capacity::convex::Region;
 use fairmesh_capacity::domain::{Contention, Domains, Link};
 use fairmesh_capacity::fair::{FairError, FlowSpec, LinkSpec, fair_allocation};
+use fairmesh_capacity::graph::ConflictGraph;
 use fairmesh_capacity::link::{Access, LinkModel, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::{Allocation, Demand, Limit, MaxMinError, max_min};
 use fairmesh_units::NodeId;
@@ -30,11 +33,49 @@ fn chain(capacities: &[f64], flows: &[&[u32]], domains: &Domains) -> Allocation 
     max_min(&vec![Demand::default(); flows.len()], &usage, domains.len()).unwrap()
 }
 
-fn wireless(links: u32) -> Domains {
+fn wireless_graph(links: u32) -> ConflictGraph {
     let pairs: Vec<_> = (0..links).map(|i| (n(i), n(i + 1))).collect();
     let contention = Contention::from_pairs(links as usize + 1, &pairs).unwrap();
     let links: Vec<_> = pairs.iter().map(|&(a, b)| Link::new(a, b)).collect();
-    Domains::collision(&contention, &links).unwrap()
+    ConflictGraph::of_links(&contention, &links).unwrap()
+}
+
+fn wireless(links: u32) -> Domains {
+    wireless_graph(links).neighbourhoods()
+}
+
+fn cliques(graph: &ConflictGraph) -> Domains {
+    graph.cliques(Budget::default()).unwrap()
+}
+
+/// Fig 2.3: 1, 2 and 3 wired in a row, a flow over each link and one over both. Wires exclude
+/// nothing, so both models have one unit of time per link.
+#[test]
+fn fig_2_3_three_notions_of_fairness() {
+    let wires = ConflictGraph::from_edges(2, &[]);
+    assert_eq!(cliques(&wires), wires.neighbourhoods());
+    let domains = cliques(&wires);
+    let flows: [&[u32]; 3] = [&[0], &[1], &[0, 1]];
+    near(&chain(&[1.0; 2], &flows, &domains).rates, &[0.5; 3]);
+
+    let crossing = |f: &&[u32]| domains.usage(&f.iter().map(|&l| (l, 1.0)).collect::<Vec<_>>());
+    let usage: Vec<_> = flows.iter().map(crossing).collect();
+    let demands = [Demand::default(); 3];
+    let region = Region { demands: &demands, minimum: &[], usage: &usage, domains: 2 };
+    let fair = region.proportional().unwrap();
+    near(&fair.rates, &[2.0 / 3.0, 2.0 / 3.0, 1.0 / 3.0]);
+    assert_eq!(fair.limits, [Limit::Domain(0), Limit::Domain(1), Limit::Domain(0)]);
+    // §2.1.3: the sum is largest when the long flow gets nothing.
+    let most = region.maximise(&[1.0; 3]).unwrap();
+    for (rate, expected) in most.rates.iter().zip([1.0, 1.0, 0.0]) {
+        assert!((rate - expected).abs() < 1e-7, "{:?}", most.rates);
+    }
+    // Effective utilisation: 1/2 + 1/2 + 2/2, and 2/3 + 2/3 + 2/3, are both all there is.
+    let hops = [1.0, 1.0, 2.0];
+    let widest = region.maximise(&hops).unwrap();
+    let worth = |rates: &[f64]| rates.iter().zip(hops).map(|(r, h)| r * h).sum::<f64>();
+    near(&[worth(&[0.5; 3]), worth(&fair.rates)], &[2.0; 2]);
+    assert!((worth(&widest.rates) - 2.0).abs() < 1e-7);
 }
 
 /// Fig 7.1: D, 1, 2, 3 wired in a row with 2R between D and 1, R beyond.
@@ -44,6 +85,7 @@ fn fig_7_1_wired() {
     near(&a.rates, &[1.0, 0.5, 0.5]);
     assert_eq!(a.limits, [Limit::Domain(0), Limit::Domain(1), Limit::Domain(1)]);
     near(&a.load, &[1.0, 1.0, 0.5]);
+    assert_eq!(cliques(&ConflictGraph::from_edges(3, &[])), Domains::isolated(3));
 }
 
 /// Fig 7.2: 1-GW-2-3-4-5-6 with links a to f; f1 crosses a, f2 crosses f to b. All links have 2R
@@ -70,6 +112,19 @@ fn fig_7_2_position_of_the_slow_link() {
     assert!(a.load[d] < 0.99, "d is no bottleneck when a is slow");
 }
 
+/// The same by cliques, for which the thesis gives no values: three links in a row share the air,
+/// so a slow link holds back f1 only if it is within reach of link a.
+#[test]
+fn fig_7_2_by_cliques() {
+    let domains = cliques(&wireless_graph(6));
+    for slow in 0..6 {
+        let mut capacities = [2.0; 6];
+        capacities[slow] = 1.0;
+        let a = chain(&capacities, &[&[0], &[5, 4, 3, 2, 1]], &domains);
+        near(&a.rates, if slow <= 2 { &[0.5, 0.5] } else { &[1.0, 0.5] });
+    }
+}
+
 /// Fig 7.3: 1-GW-2-3-4-5-6-7, flows from 1, 6 and 7 to GW, uniform links.
 #[test]
 fn fig_7_3_distributed_bottlenecks() {
@@ -77,6 +132,10 @@ fn fig_7_3_distributed_bottlenecks() {
     near(&a.rates, &[0.2, 0.1, 0.1]);
     let (c, d) = (2, 3);
     assert_eq!(a.limits, [Limit::Domain(c), Limit::Domain(d), Limit::Domain(d)]);
+    // By cliques of three links: 3 (f2 + f3) ≤ R and f1 + 2 (f2 + f3) ≤ R.
+    let flows: [&[u32]; 3] = [&[0], &[5, 4, 3, 2, 1], &[6, 5, 4, 3, 2, 1]];
+    let a = chain(&[1.0; 7], &flows, &cliques(&wireless_graph(7)));
+    near(&a.rates, &[1.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
 }
 
 #[test]

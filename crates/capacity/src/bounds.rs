@@ -1,0 +1,148 @@
+//! Bounds on the aggregate rate through a gateway that knows its active routers' link rates but
+//! no map (Jamshaid 2010 §7.5.2, "Efficient and Fair Transport Capacity Bounds").
+//!
+//! With capacities as numbers of bits on the air the bounds are those of a perfect scheduler. With
+//! nominal capacities, overhead of the MAC included ([`crate::link::LinkModel::capacity`]), they
+//! are those for 802.11; collisions are ignored.
+
+use core::fmt;
+
+/// How often along a long chain the same air can be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reuse {
+    /// A perfect schedule of as much traffic from as to the gateway: half of the links at a time.
+    ScheduledBothWays,
+    /// A perfect schedule of traffic in one direction: every third link.
+    ScheduledOneWay,
+    /// 802.11, whose exchange of data and ACK keeps the neighbourhoods of both ends idle: every
+    /// third link, whatever the direction.
+    #[default]
+    Dcf,
+}
+
+impl Reuse {
+    /// The fraction of a link's capacity that a long chain of such links carries.
+    pub const fn fraction(self) -> f64 {
+        match self {
+            Reuse::ScheduledBothWays => 1.0 / 2.0,
+            Reuse::ScheduledOneWay | Reuse::Dcf => 1.0 / 3.0,
+        }
+    }
+}
+
+/// Where to look for a fair aggregate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AggregateBounds {
+    /// All routers far away: every flow takes as much air as a flow can.
+    pub lower: f64,
+    /// All routers one hop from the gateway, which is always sending or receiving.
+    pub upper: f64,
+}
+
+/// Why there are no bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BoundsError {
+    /// No router is active.
+    NoRouter,
+    /// The capacity or packet size of this router is not finite and positive.
+    BadRouter(usize),
+}
+
+impl fmt::Display for BoundsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BoundsError::NoRouter => f.write_str("no active router: nothing bounds the aggregate"),
+            BoundsError::BadRouter(i) => {
+                write!(f, "router {i}: link capacity or packet size out of range")
+            }
+        }
+    }
+}
+impl core::error::Error for BoundsError {}
+
+/// The bounds for one active router per element, with the capacities of their links in bit/s.
+///
+/// `upper` is [`one_hop`] with packets of one size, N / Σ 1/W_i, or W when all links have the
+/// capacity W. `lower` is the slowest link's capacity times [`Reuse::fraction`].
+///
+/// The lower bound is no law: hidden terminals, or interference that reaches further than one hop
+/// beyond the receiver, can cost more, and so do the collision domains of a long chain, which hold
+/// five links and give W/5 to a lone flow.
+///
+/// # Errors
+/// See [`BoundsError`].
+pub fn aggregate(capacities: &[f64], reuse: Reuse) -> Result<AggregateBounds, BoundsError> {
+    let turns: Vec<(f64, f64)> = capacities.iter().map(|&w| (1.0, w)).collect();
+    let upper = one_hop(&turns)?;
+    let slowest = capacities.iter().copied().fold(f64::INFINITY, f64::min);
+    Ok(AggregateBounds { lower: slowest * reuse.fraction(), upper })
+}
+
+/// The aggregate of routers that are all one hop from the gateway and send one packet each in
+/// turn, given the size of each one's packets in bits and its link's capacity in bit/s:
+/// Σ s_i / Σ (s_i / W_i).
+///
+/// # Errors
+/// See [`BoundsError`].
+pub fn one_hop(turns: &[(f64, f64)]) -> Result<f64, BoundsError> {
+    let good = |x: f64| x > 0.0 && x.is_finite();
+    if turns.is_empty() {
+        return Err(BoundsError::NoRouter);
+    }
+    if let Some(i) = turns.iter().position(|&(size, capacity)| !good(size) || !good(capacity)) {
+        return Err(BoundsError::BadRouter(i));
+    }
+    let bits: f64 = turns.iter().map(|t| t.0).sum();
+    let seconds: f64 = turns.iter().map(|&(size, capacity)| size / capacity).sum();
+    Ok(bits / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const W: f64 = 1e6;
+
+    fn near(value: f64, expected: f64) {
+        assert!((value / expected - 1.0).abs() < 1e-12, "{value} against {expected}");
+    }
+
+    #[test]
+    fn links_of_one_rate() {
+        for n in [1, 2, 7, 30] {
+            let b = aggregate(&vec![W; n], Reuse::Dcf).unwrap();
+            near(b.upper, W);
+            near(b.lower, W / 3.0);
+        }
+        near(aggregate(&[W; 4], Reuse::ScheduledOneWay).unwrap().lower, W / 3.0);
+        near(aggregate(&[W; 4], Reuse::ScheduledBothWays).unwrap().lower, W / 2.0);
+    }
+
+    #[test]
+    fn links_of_several_rates() {
+        // 1, 2 and 2 Mbit/s: three packets take 1 + 1/2 + 1/2 = 2 times that at 1 Mbit/s.
+        let b = aggregate(&[2.0 * W, W, 2.0 * W], Reuse::Dcf).unwrap();
+        near(b.upper, 1.5 * W);
+        near(b.lower, W / 3.0);
+        near(aggregate(&[2.0 * W, W], Reuse::ScheduledBothWays).unwrap().lower, W / 2.0);
+    }
+
+    #[test]
+    fn larger_packets_count_for_more() {
+        // 3 bits at 1 bit/s and 1 bit at 2 bit/s: 4 bits in 3.5 seconds.
+        near(one_hop(&[(3.0, 1.0), (1.0, 2.0)]).unwrap(), 4.0 / 3.5);
+        // Only their ratio counts.
+        near(
+            one_hop(&[(12e3, W), (12e3, 5.5 * W)]).unwrap(),
+            one_hop(&[(1.0, W), (1.0, 5.5 * W)]).unwrap(),
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(aggregate(&[], Reuse::Dcf), Err(BoundsError::NoRouter));
+        assert_eq!(aggregate(&[W, 0.0], Reuse::Dcf), Err(BoundsError::BadRouter(1)));
+        assert_eq!(aggregate(&[f64::NAN], Reuse::Dcf), Err(BoundsError::BadRouter(0)));
+        assert_eq!(one_hop(&[(1.0, W), (-1.0, W)]), Err(BoundsError::BadRouter(1)));
+    }
+}

@@ -1,0 +1,164 @@
+//! Conflict graphs: which links, or which directed transmissions, cannot be on the air together.
+
+use std::collections::BTreeSet;
+
+use fairmesh_units::NodeId;
+
+use crate::domain::{Contention, Domains, Link, UnknownNode};
+
+/// One direction of a link: the sender of its data frames and their receiver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Hop {
+    /// The sender.
+    pub from: NodeId,
+    /// The receiver.
+    pub to: NodeId,
+}
+
+/// When two transmissions exclude each other, from the most lenient rule to the strictest. All of
+/// them exclude transmissions that share a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Exclusion {
+    /// A schedule without carrier sense and without ACKs: the sender of one is heard at the
+    /// receiver of the other (Jamshaid 2010 §7.5.2, "with perfect scheduling").
+    Scheduled,
+    /// Data and ACK after carrier sense: the sender of one hears either end of the other. Its data
+    /// would spoil the other's data at the receiver or its ACK at the sender, and silences the
+    /// sender anyway. Two receivers may be neighbours: all they emit is an ACK.
+    #[default]
+    Basic,
+    /// RTS and CTS: an end of one hears an end of the other, as each end silences its
+    /// neighbourhood for the whole exchange. The rule of [`Contention::contend`].
+    RtsCts,
+}
+
+impl Exclusion {
+    /// Whether two transmissions exclude each other, given who hears whom.
+    pub fn excludes(self, contention: &Contention, one: Hop, other: Hop) -> bool {
+        let hears = |a, b| contention.hears(a, b);
+        let sender_at_receiver = hears(one.from, other.to) || hears(other.from, one.to);
+        let senders = hears(one.from, other.from);
+        let receivers = hears(one.to, other.to);
+        match self {
+            Exclusion::Scheduled => {
+                sender_at_receiver || one.from == other.from || one.to == other.to
+            }
+            Exclusion::Basic => sender_at_receiver || senders || one.to == other.to,
+            Exclusion::RtsCts => sender_at_receiver || senders || receivers,
+        }
+    }
+}
+
+/// Users of the air, numbered from 0, and which pairs of them cannot use it together
+/// ("link-contention graph", Jamshaid 2010 §4.1.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConflictGraph {
+    /// By vertex, its neighbours in order, itself not included.
+    neighbours: Vec<Vec<u32>>,
+}
+
+impl ConflictGraph {
+    /// From pairs that exclude each other; loops and repetitions do no harm.
+    ///
+    /// # Panics
+    /// If a pair names a vertex that is not below `vertices`.
+    pub fn from_edges(vertices: usize, edges: &[(u32, u32)]) -> Self {
+        let mut neighbours = vec![Vec::new(); vertices];
+        for &(a, b) in edges {
+            neighbours[a as usize].push(b);
+            neighbours[b as usize].push(a);
+        }
+        ConflictGraph::tidied(neighbours)
+    }
+
+    /// Of undirected links, which exclude each other if they contend.
+    ///
+    /// # Errors
+    /// If a link ends at a node that `contention` does not know.
+    pub fn of_links(contention: &Contention, links: &[Link]) -> Result<Self, UnknownNode> {
+        let domains = Domains::collision(contention, links)?;
+        let near = (0..links.len()).map(|i| domains.links(i).to_vec()).collect();
+        Ok(ConflictGraph::tidied(near))
+    }
+
+    /// Of directed transmissions under a rule.
+    ///
+    /// # Errors
+    /// If a transmission ends at a node that `contention` does not know.
+    pub fn of_hops(
+        contention: &Contention,
+        hops: &[Hop],
+        exclusion: Exclusion,
+    ) -> Result<Self, UnknownNode> {
+        // Every rule implies the undirected one, so its graph holds all candidates.
+        let links: Vec<Link> = hops.iter().map(|h| Link::new(h.from, h.to)).collect();
+        let mut graph = ConflictGraph::of_links(contention, &links)?;
+        for (&hop, near) in hops.iter().zip(&mut graph.neighbours) {
+            near.retain(|&other| exclusion.excludes(contention, hop, hops[other as usize]));
+        }
+        Ok(graph)
+    }
+
+    fn tidied(mut neighbours: Vec<Vec<u32>>) -> Self {
+        for (v, near) in neighbours.iter_mut().enumerate() {
+            near.sort_unstable();
+            near.dedup();
+            near.retain(|&other| other as usize != v);
+        }
+        ConflictGraph { neighbours }
+    }
+
+    /// How many vertices there are.
+    pub fn len(&self) -> usize {
+        self.neighbours.len()
+    }
+    /// Whether there is no vertex at all.
+    pub fn is_empty(&self) -> bool {
+        self.neighbours.is_empty()
+    }
+    /// The vertices that exclude `vertex`, in order, without itself.
+    pub fn neighbours(&self, vertex: u32) -> &[u32] {
+        &self.neighbours[vertex as usize]
+    }
+    /// Whether two different vertices exclude each other.
+    pub fn conflict(&self, one: u32, other: u32) -> bool {
+        self.neighbours(one).binary_search(&other).is_ok()
+    }
+    /// Every excluding pair once, the smaller number first, in order.
+    pub fn edges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..self.len() as u32).flat_map(|a| {
+            let near = self.neighbours(a).iter();
+            near.filter(move |&&b| a < b).map(move |&b| (a, b))
+        })
+    }
+
+    /// The collision-domain model: domain i is vertex i and everything that excludes it.
+    pub fn neighbourhoods(&self) -> Domains {
+        let closed = |v: usize| {
+            let mut set = self.neighbours[v].clone();
+            set.insert(set.partition_point(|&other| (other as usize) < v), v as u32);
+            set
+        };
+        Domains::from_sets((0..self.len()).map(closed).collect(), self.len())
+    }
+
+    /// The vertices in an order in which each has few later neighbours: always the one with the
+    /// fewest neighbours left, the lowest number first among equals.
+    pub(crate) fn degeneracy_order(&self) -> Vec<u32> {
+        let mut degree: Vec<usize> = self.neighbours.iter().map(Vec::len).collect();
+        let mut left: BTreeSet<(usize, u32)> =
+            degree.iter().enumerate().map(|(v, &d)| (d, v as u32)).collect();
+        let mut order = Vec::with_capacity(self.len());
+        while let Some((_, v)) = left.pop_first() {
+            order.push(v);
+            for &near in self.neighbours(v) {
+                let d = &mut degree[near as usize];
+                if left.remove(&(*d, near)) {
+                    *d -= 1;
+                    left.insert((*d, near));
+                }
+            }
+        }
+        order
+    }
+}

@@ -1,0 +1,271 @@
+//! Both models and all criteria for a whole network.
+
+mod common;
+
+use fairmesh_capacity::analysis::{Analysis, AnalysisError, Criterion, Network, Sharing};
+use fairmesh_capacity::bounds::{Reuse, aggregate};
+use fairmesh_capacity::clique::Budget;
+use fairmesh_capacity::convex::ConvexError;
+use fairmesh_capacity::fair::{FairError, FlowSpec, LinkSpec, fair_allocation};
+use fairmesh_capacity::graph::{Exclusion, Hop};
+use fairmesh_capacity::link::{Access, LinkModel, Traffic};
+use fairmesh_capacity::maxmin::{Demand, Limit, MaxMinError};
+use fairmesh_units::NodeId;
+use fairmesh_wifi::phy::{Phy, Preamble, Rate};
+
+fn n(i: u32) -> NodeId {
+    NodeId(i)
+}
+
+fn hop(from: u32, to: u32) -> Hop {
+    Hop { from: n(from), to: n(to) }
+}
+
+fn near(value: &[f64], expected: &[f64]) {
+    assert_eq!(value.len(), expected.len());
+    for (v, e) in value.iter().zip(expected) {
+        assert!((v / e - 1.0).abs() < 1e-6, "{value:?} against {expected:?}");
+    }
+}
+
+/// Jamshaid 2010 Fig 7.3 at 1 Mb/s: 0-1-2-…-7 with the gateway at 1, and flows from 0, 6 and 7.
+struct Fig73 {
+    phy: Phy,
+    hears: Vec<Vec<NodeId>>,
+    links: Vec<LinkSpec>,
+    paths: [Vec<NodeId>; 3],
+}
+
+impl Fig73 {
+    fn new() -> Self {
+        let to_gateway = |from: u32| (1..=from).rev().map(n).collect();
+        let links =
+            (1..8).map(|i| LinkSpec { from: n(i - 1), to: n(i), rate: Rate(0), delivery: 1.0 });
+        Fig73 {
+            phy: Phy::dot11b(Preamble::Long),
+            hears: (0..8u32).map(|i| if i > 0 { vec![n(i - 1)] } else { vec![] }).collect(),
+            links: links.collect(),
+            paths: [vec![n(0), n(1)], to_gateway(6), to_gateway(7)],
+        }
+    }
+
+    fn flows(&self, traffic: Traffic) -> Vec<FlowSpec<'_>> {
+        let demand = Demand::default();
+        self.paths.iter().map(|path| FlowSpec { path, traffic, demand }).collect()
+    }
+
+    fn network<'a>(&'a self, flows: &'a [FlowSpec<'a>]) -> Network<'a, Vec<NodeId>> {
+        Network {
+            phy: &self.phy,
+            access: Access::Basic,
+            hears: &self.hears,
+            links: &self.links,
+            flows,
+            sharing: Sharing::Links,
+            minimum: &[],
+            budget: Budget::default(),
+        }
+    }
+
+    fn capacity(&self, traffic: Traffic) -> f64 {
+        LinkModel::perfect(&self.phy, Rate(0)).capacity(&traffic)
+    }
+}
+
+#[test]
+fn fig_7_3_under_both_models_and_all_criteria() {
+    let fig = Fig73::new();
+    let tcp = Traffic::tcp(1460, 0, 1.0, true);
+    let flows = fig.flows(tcp);
+    let r = fig.capacity(tcp);
+    let a = fig.network(&flows).analyse().unwrap();
+    assert_eq!(a.hops, (0..7).map(|i| hop(i, i + 1)).collect::<Vec<_>>());
+    near(&a.capacities[2], &[r; 6]);
+    let check = |rates: &[f64], expected: [f64; 3]| {
+        // What is nothing may be a rounding error more.
+        for (rate, e) in rates.iter().zip(expected) {
+            assert!((rate / r - e).abs() < 1e-6, "{rates:?} in units of {r}");
+        }
+    };
+
+    // With s for f2 + f3, domain c allows f1 + 4 s ≤ R and domain d 5 s ≤ R.
+    let model = &a.collision;
+    let fair = model.by(Criterion::MaxMin);
+    check(&fair.rates, [0.2, 0.1, 0.1]);
+    assert_eq!(fair.limits, [Limit::Domain(2), Limit::Domain(3), Limit::Domain(3)]);
+    assert_eq!(model.bottleneck(Criterion::MaxMin, 0), Some(&[0, 1, 2, 3, 4][..]));
+    assert_eq!(model.bottleneck(Criterion::MaxMin, 1), Some(&[1, 2, 3, 4, 5][..]));
+    near(&[fair.aggregate, fair.utilisation], &[0.4 * r, (0.2 + 0.5 + 0.6) * r]);
+    near(&[fair.utilisation_ratio], &[1.3 / 1.4]);
+    let fair = model.by(Criterion::Proportional);
+    check(&fair.rates, [1.0 / 3.0, 1.0 / 12.0, 1.0 / 12.0]);
+    assert_eq!(fair.limits, [Limit::Domain(2); 3]);
+    near(&[fair.utilisation_ratio], &[1.25 / 1.4]);
+    check(&model.by(Criterion::Aggregate).rates, [1.0, 0.0, 0.0]);
+    // The flow with the most hops per unit of air.
+    check(&model.by(Criterion::Utilisation).rates, [0.2, 0.0, 0.2]);
+    near(&[model.by(Criterion::Utilisation).utilisation], &[1.4 * r]);
+
+    // Cliques of three: f1 + 2 s ≤ R and 3 s ≤ R.
+    let model = a.cliques.as_ref().unwrap();
+    let fair = model.by(Criterion::MaxMin);
+    check(&fair.rates, [1.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
+    assert_eq!(model.bottleneck(Criterion::MaxMin, 0), Some(&[0, 1, 2][..]));
+    assert_eq!(model.bottleneck(Criterion::MaxMin, 2), Some(&[1, 2, 3][..]));
+    check(&model.by(Criterion::Proportional).rates, [1.0 / 3.0, 1.0 / 6.0, 1.0 / 6.0]);
+    check(&model.by(Criterion::Aggregate).rates, [1.0, 0.0, 0.0]);
+    check(&model.by(Criterion::Utilisation).rates, [1.0 / 3.0, 0.0, 1.0 / 3.0]);
+
+    for model in [&a.collision, model] {
+        for (rates, criterion) in model.criteria.iter().zip(Criterion::ALL) {
+            assert_eq!(rates.criterion, criterion);
+            assert!(rates.load.iter().all(|&l| l <= 1.0 + 1e-12), "{:?}", rates.load);
+        }
+        // §7.5.2: the fair aggregate lies between a third of the slowest link and all of it.
+        let gateway: Vec<f64> = a.capacities.iter().map(|c| c[c.len() - 1]).collect();
+        let bounds = aggregate(&gateway, Reuse::Dcf).unwrap();
+        near(&[bounds.lower, bounds.upper], &[r / 3.0, r]);
+        let fair = model.by(Criterion::MaxMin).aggregate;
+        assert!(bounds.lower <= fair && fair <= bounds.upper);
+    }
+    assert_eq!(fig.network(&flows).analyse().unwrap(), a, "the same to the last bit");
+}
+
+#[test]
+fn directions_and_handshakes() {
+    // Away from the gateway and towards it, in two halves that meet tail to tail or head to head.
+    let fig = Fig73::new();
+    let udp = Traffic::udp(1500, true);
+    let demand = Demand::default();
+    let share = |one: [u32; 2], other: [u32; 2], rule| {
+        let (one, other) = (one.map(n), other.map(n));
+        let flows = [&one, &other].map(|path| FlowSpec { path, traffic: udp, demand });
+        let sharing = Sharing::Directed(rule);
+        let a = Network { sharing, ..fig.network(&flows) }.analyse().unwrap();
+        assert_eq!(a.hops.len(), 2);
+        a.cliques.unwrap().by(Criterion::MaxMin).rates[0] / fig.capacity(udp)
+    };
+    near(&[share([0, 1], [3, 2], Exclusion::Basic)], &[1.0]);
+    near(&[share([0, 1], [3, 2], Exclusion::RtsCts)], &[0.5]);
+    near(&[share([1, 0], [2, 3], Exclusion::Scheduled)], &[1.0]);
+    near(&[share([1, 0], [2, 3], Exclusion::Basic)], &[0.5]);
+    // TCP needs both directions of a link, which exclude each other.
+    let tcp = Traffic::tcp(1460, 0, 1.0, true);
+    let path = [n(0), n(1)];
+    let flows = [FlowSpec { path: &path, traffic: tcp, demand }];
+    let sharing = Sharing::Directed(Exclusion::Basic);
+    let a = Network { sharing, ..fig.network(&flows) }.analyse().unwrap();
+    assert_eq!(a.hops, [hop(0, 1), hop(1, 0)]);
+    near(&a.collision.by(Criterion::MaxMin).rates, &[fig.capacity(tcp)]);
+}
+
+#[test]
+fn weights_demands_and_minima() {
+    let fig = Fig73::new();
+    let udp = Traffic::udp(1500, true);
+    let r = fig.capacity(udp);
+    let mut flows = fig.flows(udp);
+    flows[1].demand.weight = 3.0;
+    let a = fig.network(&flows).analyse().unwrap();
+    // 5 (f2 + f3) = R at weights 3 and 1; f1 has what is left of domain c.
+    near(&a.collision.by(Criterion::MaxMin).rates, &[r / 5.0, 0.15 * r, 0.05 * r]);
+    flows[1].demand = Demand { weight: 1.0, limit: 0.05 * r };
+    let a = fig.network(&flows).analyse().unwrap();
+    for model in [&a.collision, a.cliques.as_ref().unwrap()] {
+        assert_eq!(model.bottleneck(Criterion::MaxMin, 1), None);
+        assert_eq!(model.bottleneck(Criterion::Proportional, 1), None);
+        near(&[model.by(Criterion::Proportional).rates[1]], &[0.05 * r]);
+    }
+    let flows = fig.flows(udp);
+    let minimum = [0.0, 0.05 * r, 0.15 * r];
+    let a = Network { minimum: &minimum, ..fig.network(&flows) }.analyse().unwrap();
+    near(&a.collision.by(Criterion::MaxMin).rates, &[r / 5.0, 0.05 * r, 0.15 * r]);
+    let most = a.collision.by(Criterion::Aggregate);
+    near(&most.rates, &[0.2 * r, 0.05 * r, 0.15 * r]);
+    let refused = Network { minimum: &[0.0, 0.2 * r, 0.2 * r], ..fig.network(&flows) }.analyse();
+    match refused {
+        Err(AnalysisError::Fair(FairError::MaxMin(MaxMinError::Overcommitted {
+            domain,
+            load,
+        }))) => {
+            assert_eq!(domain, 3);
+            near(&[load], &[2.0]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let fig = Fig73::new();
+    let flows = fig.flows(Traffic::udp(1500, true));
+    let missing = Network { links: &fig.links[..5], ..fig.network(&flows) }.analyse().unwrap_err();
+    assert_eq!(missing, AnalysisError::Fair(FairError::NoLink { flow: 1, from: n(6), to: n(5) }));
+    let unsolved = AnalysisError::Convex(Criterion::Proportional, ConvexError::Unsolved(1e-3));
+    assert_eq!(
+        unsolved.to_string(),
+        "proportional: the solver came no closer to the optimum than 1e-3"
+    );
+}
+
+fn thousand(budget: Budget) -> Analysis {
+    let mesh = common::mesh(1000, 0.06, 300);
+    let traffic = Traffic::tcp(1460, 0, 2.0, true);
+    let demand = Demand::default();
+    let flows: Vec<_> = mesh.paths.iter().map(|path| FlowSpec { path, traffic, demand }).collect();
+    let phy = Phy::dot11b(Preamble::Long);
+    let network = Network {
+        phy: &phy,
+        access: Access::Basic,
+        hears: &mesh.hears,
+        links: &mesh.links,
+        flows: &flows,
+        sharing: Sharing::Links,
+        minimum: &[],
+        budget,
+    };
+    let analysis = network.analyse().unwrap();
+    let alone = fair_allocation(&phy, Access::Basic, &mesh.hears, &mesh.links, &flows).unwrap();
+    let fair = analysis.collision.by(Criterion::MaxMin);
+    assert_eq!((&fair.rates, &fair.limits), (&alone.rates, &alone.limits));
+    assert_eq!(fair.utilisation, alone.utilisation);
+    analysis
+}
+
+/// 1,000 nodes that hear some ten others each, 300 uploads, all criteria.
+#[test]
+fn a_thousand_nodes_by_domains() {
+    let a = thousand(Budget { cliques: 100, ..Budget::default() });
+    // No cliques for so little, but everything else.
+    assert_eq!(a.cliques.as_ref().unwrap_err().found, 100);
+    let rates = &a.collision.by(Criterion::MaxMin).rates;
+    assert!(rates.iter().all(|&r| r > 0.0));
+    let mut distinct = rates.clone();
+    distinct.sort_by(f64::total_cmp);
+    distinct.dedup_by(|x, y| (*x / *y - 1.0).abs() < 1e-9);
+    assert!(distinct.len() > 1, "bottlenecks are distributed");
+}
+
+#[test]
+fn a_thousand_nodes_by_cliques() {
+    let a = thousand(Budget::default());
+    let cliques = a.cliques.unwrap();
+    assert!(cliques.domains.len() > 100);
+    for (strict, lenient) in a.collision.criteria.iter().zip(&cliques.criteria) {
+        assert!(lenient.load.iter().all(|&l| l <= 1.0 + 1e-9));
+        let better = match strict.criterion {
+            Criterion::MaxMin => {
+                let worst = |r: &[f64]| r.iter().copied().fold(f64::INFINITY, f64::min);
+                worst(&lenient.rates) >= worst(&strict.rates)
+            }
+            Criterion::Proportional => {
+                let logarithms = |r: &[f64]| r.iter().map(|x| x.ln()).sum::<f64>();
+                logarithms(&lenient.rates) >= logarithms(&strict.rates)
+            }
+            Criterion::Aggregate => lenient.aggregate >= strict.aggregate,
+            Criterion::Utilisation => lenient.utilisation >= strict.utilisation,
+        };
+        assert!(better, "{:?}", strict.criterion);
+        assert!(strict.utilisation_ratio <= 1.0 + 1e-6);
+    }
+}
