@@ -1,0 +1,398 @@
+//! The command line's grammar.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use fairmesh_units::{BitRate, Span};
+
+use crate::error::one_line;
+
+/// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
+#[derive(Debug, Parser)]
+#[command(name = "fairmesh", version, max_term_width = 100)]
+#[command(
+    after_help = "Example:\n  fairmesh compare scenarios/stack.toml --control fifo,source\n\n\
+                        Every command has its own --help with examples."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate a scenario once and show what happened
+    Run(RunArgs),
+    /// Simulate a scenario under several controls, with several seeds each
+    Compare(CompareArgs),
+    /// Simulate a scenario for every combination of some settings
+    Sweep(SweepArgs),
+    /// Check a scenario file, or the simulator against ns-3
+    Validate(ValidateArgs),
+    /// Measure the simulator's speed
+    Bench(BenchArgs),
+    /// Compare the fingerprints of scenarios with kept ones
+    Fingerprints(FingerprintArgs),
+    /// List the controls
+    List(ListArgs),
+    /// Print the JSON schema of scenario files
+    #[command(after_help = "Example:\n  fairmesh schema > scenario.schema.json")]
+    Schema,
+    /// One benchmark row, in a process of its own
+    #[command(hide = true)]
+    BenchRow(BenchRowArgs),
+}
+
+/// The scenario and what may be changed about it from outside.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ScenarioArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    pub scenario: PathBuf,
+    /// Simulated time instead of the scenario's, such as "60 s"
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Start of the measured interval instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Span>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID")]
+    pub gateway: Option<String>,
+    /// Flows, for maps: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps; one per node by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps, such as "24 Mbit/s"
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+}
+
+/// Direction of the flows of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// From every node to the gateway.
+    Up,
+    /// From the gateway to every node.
+    Down,
+}
+
+/// How to spread runs over the machine.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ThreadArgs {
+    /// Runs at a time; all cores by default. Results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
+
+/// `fairmesh run`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh run scenarios/stack.toml\n  \
+                        fairmesh run scenarios/stack.toml --control source --seed 7 --pcap stack.pcap")]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scenario: ScenarioArgs,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Control instead of the scenario's
+    #[arg(long, value_name = "NAME")]
+    pub control: Option<String>,
+    /// Write the frames on the air to a capture file for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Capture only what this node sends and receives
+    #[arg(long, value_name = "NODE", requires = "pcap")]
+    pub pcap_at: Option<String>,
+    /// Write a result folder (JSON, Parquet, report.html)
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print the run's record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sample: SampleArgs,
+}
+
+/// Sampling of curves.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct SampleArgs {
+    /// Interval of the curves over time; by default about 200 points per run
+    #[arg(long, value_name = "TIME")]
+    pub sample: Option<Span>,
+}
+
+/// `fairmesh compare`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    fairmesh compare scenarios/stack.toml --control fifo,source\n  \
+    fairmesh compare map.netjson --gateway 10.254.0.10 --flows up --control fifo,source --seeds 5\n  \
+    fairmesh compare scenarios/chain.toml --control fifo --seeds 10 --json")]
+pub struct CompareArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scenario: ScenarioArgs,
+    /// Controls, separated by commas; the scenario's own by default
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub control: Vec<String>,
+    /// Number of seeds: 1, 2, … N
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: u32,
+    /// Result folder; results/SCENARIO-CONTROLS by default, none with --json
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Capture the first seed of every control to FOLDER/CONTROL.pcap
+    #[arg(long, value_name = "FOLDER")]
+    pub pcap: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sample: SampleArgs,
+}
+
+/// `fairmesh sweep`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "A key is a path in the scenario file; * stands for every element of a list. \
+    Values that are not numbers, true or false are taken as text.\n\nExamples:\n  \
+    fairmesh sweep scenarios/chain.toml --vary radio.rts=false,true --out sweeps/rts\n  \
+    fairmesh sweep scenarios/chain-udp.toml --vary 'flow.*.traffic.rate=100 kbit/s,150 kbit/s' \\\n    \
+    --control fifo,source --seeds 10 --out sweeps/load\n\n\
+    An interrupted sweep goes on where it stopped when started again."
+)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scenario: ScenarioArgs,
+    /// A setting and its values, KEY=V1,V2,…; several of them make a grid
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    pub vary: Vec<String>,
+    /// Controls, separated by commas; the scenario's own by default
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub control: Vec<String>,
+    /// Number of seeds: 1, 2, … N
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: u32,
+    /// Folder for the journal of finished runs and the results
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh validate`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh validate scenarios/stack.toml\n  \
+                        fairmesh validate --quick\n  fairmesh validate --group c,d --seeds 10")]
+pub struct ValidateArgs {
+    /// Scenario file to check; without one, the simulator is checked against ns-3
+    pub scenario: Option<PathBuf>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID", requires = "scenario")]
+    pub gateway: Option<String>,
+    /// Flows, for maps
+    #[arg(long, value_name = "WAY", requires = "scenario")]
+    pub flows: Option<Way>,
+    /// A quick subset of the rows
+    #[arg(long, conflicts_with = "scenario")]
+    pub quick: bool,
+    /// Only these groups of rows, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "scenario")]
+    pub group: Vec<String>,
+    /// Seeds per row; as many as the reference has by default
+    #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: Option<u32>,
+    /// Folder with reference.json and scen/
+    #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
+    pub reference: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh bench`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh bench\n  fairmesh bench --against ns3\n  \
+                        fairmesh bench --scale\n  fairmesh bench --instructions")]
+pub struct BenchArgs {
+    /// Run another simulator on the same rows in turn
+    #[arg(long, value_name = "SIMULATOR")]
+    pub against: Option<Against>,
+    /// Cost of a transmission from 10 to 3,000 nodes at constant density
+    #[arg(long, conflicts_with_all = ["against", "instructions"])]
+    pub scale: bool,
+    /// Count instructions under valgrind and compare them with the kept counts
+    #[arg(long, conflicts_with = "against")]
+    pub instructions: bool,
+    /// With --instructions: rewrite the kept counts
+    #[arg(long, requires = "instructions")]
+    pub update: bool,
+    /// File of kept instruction counts
+    #[arg(long, value_name = "FILE", default_value = "validation/bench/instructions.json")]
+    pub kept: PathBuf,
+    /// Only these rows, separated by commas
+    #[arg(long, value_name = "TAGS", value_delimiter = ',')]
+    pub row: Vec<String>,
+    /// Repetitions of every row
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Folder with cost.json, scen/ and the ns-3 harness
+    #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
+    pub reference: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Other simulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Against {
+    /// ns-3, through the harness in validation/ns3.
+    Ns3,
+}
+
+/// One row of a benchmark; [`BenchArgs`] starts these.
+#[derive(Args, Debug)]
+pub struct BenchRowArgs {
+    /// A row of cost.json, or `scale:N`.
+    pub row: String,
+    /// Folder with cost.json and scen/.
+    #[arg(long, default_value = "validation/ns3")]
+    pub reference: PathBuf,
+    /// Simulated seconds instead of the row's.
+    #[arg(long)]
+    pub seconds: Option<f64>,
+}
+
+/// `fairmesh fingerprints`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh fingerprints\n  fairmesh fingerprints --update")]
+pub struct FingerprintArgs {
+    /// Folder of scenario files
+    #[arg(default_value = "scenarios")]
+    pub scenarios: PathBuf,
+    /// File of kept fingerprints
+    #[arg(long, value_name = "FILE", default_value = "validation/fingerprints.json")]
+    pub check: PathBuf,
+    /// Rewrite the kept fingerprints
+    #[arg(long)]
+    pub update: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh list`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  fairmesh list")]
+pub struct ListArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of reading the command line.
+#[derive(Debug)]
+pub enum Parsed {
+    /// A command to run.
+    Command(Box<Command>),
+    /// Text that was asked for: help or version.
+    Text(String),
+    /// A mistake, on one line.
+    Mistake(String),
+}
+
+/// Reads the command line.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Parsed {
+    match Cli::try_parse_from(args) {
+        Ok(cli) => Parsed::Command(Box::new(cli.command)),
+        Err(e) => match e.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Text(e.to_string()),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Parsed::Mistake(format!("expected a command: {}", commands()))
+            }
+            _ => Parsed::Mistake(mistake(&e)),
+        },
+    }
+}
+
+fn commands() -> String {
+    let command = Cli::command();
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+    shown.map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
+}
+
+/// The parser's message without usage and pointers, on one line.
+fn mistake(e: &clap::Error) -> String {
+    let text = e.to_string();
+    let message = text.split("\nUsage:").next().unwrap_or(&text);
+    let message = message.split("\nFor more information").next().unwrap_or(message);
+    let message = message.trim().strip_prefix("error: ").unwrap_or(message.trim());
+    one_line(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Parsed {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_grammar_is_sound_and_every_command_has_an_example() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", sub.get_name());
+            assert!(help.contains(&format!("fairmesh {}", sub.get_name())), "{}", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_one_line() {
+        for line in [
+            "fairmesh",
+            "fairmesh compare",
+            "fairmesh compare x.toml --seeds 0",
+            "fairmesh compare x.toml --seeds many",
+            "fairmesh compare x.toml --duration 5",
+            "fairmesh run x.toml --sede 3",
+            "fairmesh fly",
+        ] {
+            let Parsed::Mistake(m) = read(line) else { panic!("{line} was accepted") };
+            assert!(!m.contains('\n') && !m.is_empty(), "{line}: {m}");
+        }
+        let Parsed::Mistake(m) = read("fairmesh compare x.toml --seeds 0") else { panic!() };
+        assert!(m.contains("--seeds") && m.contains('0'), "{m}");
+    }
+
+    #[test]
+    fn lists_and_quantities() {
+        let args =
+            ["fairmesh", "compare", "x.toml", "--control", "fifo,source", "--duration", "60 s"];
+        let Parsed::Command(c) = parse(args.map(OsString::from)) else { panic!() };
+        let Command::Compare(a) = *c else { panic!() };
+        assert_eq!(a.control, ["fifo", "source"]);
+        assert_eq!(a.scenario.duration, Some(Span::from_secs(60)));
+    }
+}

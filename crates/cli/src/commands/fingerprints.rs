@@ -1,0 +1,126 @@
+//! `fairmesh fingerprints`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+
+use crate::args::{FingerprintArgs, ScenarioArgs};
+use crate::error::CliError;
+use crate::load::{load, set_times, with_control};
+use crate::output::folder::write_file;
+use crate::runner;
+
+/// Runs are cut to this: long enough that every mechanism of a scenario has acted.
+const LONGEST: Span = Span::from_secs(20);
+/// The control beside each scenario's own: it limits rates, so it exercises what `fifo` does not.
+const SECOND: &str = "source";
+
+/// Compares fingerprints with the kept ones, or rewrites these.
+///
+/// # Errors
+/// [`CliError::Verdict`] when they differ; bad input as ever.
+pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let mut jobs: Vec<(String, Scenario)> = Vec::new();
+    for path in scenario_files(&args.scenarios)? {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let loaded = load(&ScenarioArgs { scenario: path, ..ScenarioArgs::default() })?;
+        let mut scenario = loaded.scenario;
+        let duration = scenario.duration.min(LONGEST);
+        set_times(&mut scenario, Some(duration), None)?;
+        let own = scenario.control.name.clone();
+        if own != SECOND {
+            jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND)?));
+        }
+        jobs.push((format!("{stem}/{own}"), scenario));
+    }
+    let found: BTreeMap<String, String> =
+        runner::all(args.threads, "running", &jobs, |(key, s)| {
+            Ok((key.clone(), runner::once(s, 1, None)?.fingerprint))
+        })?
+        .into_iter()
+        .collect();
+
+    if args.update {
+        let mut text =
+            serde_json::to_vec_pretty(&found).map_err(|e| CliError::file(&args.check, e))?;
+        text.push(b'\n');
+        write_file(&args.check, &text)?;
+        writeln!(out, "{} fingerprints kept in {}", found.len(), args.check.display())?;
+        return Ok(());
+    }
+    let kept = kept(&args.check)?;
+    let differences = differences(&kept, &found);
+    for line in &differences {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()?;
+    if differences.is_empty() {
+        writeln!(out, "{} fingerprints as kept in {}", found.len(), args.check.display())?;
+        Ok(())
+    } else {
+        let n = differences.len();
+        let file = args.check.display();
+        Err(CliError::Verdict(format!(
+            "{n} fingerprints differ from {file}; if the change is meant, run with --update"
+        )))
+    }
+}
+
+fn kept(path: &Path) -> Result<BTreeMap<String, String>, CliError> {
+    let expected = "expected kept fingerprints; --update writes them";
+    let text = fs::read_to_string(path)
+        .map_err(|e| CliError::file(path, format!("cannot be read ({e}); {expected}")))?;
+    serde_json::from_str(&text).map_err(|e| CliError::file(path, format!("{e}; {expected}")))
+}
+
+/// The scenario files of a folder, sorted by name.
+///
+/// # Errors
+/// When the folder cannot be read or has none.
+pub fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let expected = "expected a folder of scenarios";
+    let entries = fs::read_dir(folder)
+        .map_err(|e| CliError::file(folder, format!("cannot be read ({e}); {expected}")))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(CliError::file(folder, format!("has no *.toml; {expected}")));
+    }
+    Ok(files)
+}
+
+fn differences(kept: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Vec<String> {
+    let mut out = Vec::new();
+    for (key, new) in found {
+        match kept.get(key) {
+            Some(old) if old == new => {}
+            Some(old) => out.push(format!("{key}: {new}, kept {old}")),
+            None => out.push(format!("{key}: {new}, none kept")),
+        }
+    }
+    out.extend(kept.keys().filter(|k| !found.contains_key(*k)).map(|k| format!("{k}: gone")));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_new_and_gone_are_told_apart() {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        };
+        let kept = map(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        let found = map(&[("a", "1"), ("b", "9"), ("d", "4")]);
+        assert_eq!(differences(&kept, &found), ["b: 9, kept 2", "d: 4, none kept", "c: gone"]);
+        assert!(differences(&kept, &kept).is_empty());
+    }
+}

@@ -1,0 +1,44 @@
+//! The radiotap header (radiotap.org, "Defined fields"): time, rate, channel.
+
+use fairmesh_engine::observe::AirFrame;
+use fairmesh_units::Span;
+
+/// Length of the header, bytes.
+pub const LENGTH: usize = 24;
+
+/// Present: TSFT (bit 0), Flags (1), Rate (2), Channel (3).
+const PRESENT: u32 = 0b1111;
+/// Flags: the frame ends with its FCS.
+const FCS_AT_END: u8 = 0x10;
+/// Flags: short preamble.
+const SHORT_PREAMBLE: u8 = 0x02;
+/// DSSS preambles and headers last 192 µs, or 96 µs when short (IEEE 802.11-2020 §16.2.2).
+const LONGEST_SHORT_PREAMBLE: Span = Span::from_micros(100);
+/// Channel flags: 2.4 GHz spectrum, and the kind of modulation.
+const CCK_2GHZ: u16 = 0x0080 | 0x0020;
+const OFDM_2GHZ: u16 = 0x0080 | 0x0040;
+/// Channel 1, MHz. The simulated medium has one channel.
+const FREQUENCY: u16 = 2412;
+
+/// Appends the header of `frame`. Little-endian; each field aligned to its size.
+pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
+    let half_megabits = frame.rate.0 / 500_000;
+    // 1, 2, 5.5 and 11 Mbit/s are DSSS or CCK, everything else of 802.11a/g is OFDM.
+    let dsss = matches!(half_megabits, 2 | 4 | 11 | 22);
+    let preamble =
+        (frame.end - frame.start).saturating_sub(frame.rate.time_for(frame.mpdu_bytes.into()));
+    let short = dsss && preamble <= LONGEST_SHORT_PREAMBLE;
+    // TSFT is when the first bit of the MPDU arrives, behind the preamble.
+    let mpdu_start = frame.start + preamble;
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&(LENGTH as u16).to_le_bytes());
+    out.extend_from_slice(&PRESENT.to_le_bytes());
+    out.extend_from_slice(&(mpdu_start.as_nanos() / 1000).to_le_bytes());
+    out.push(FCS_AT_END | if short { SHORT_PREAMBLE } else { 0 });
+    out.push(u8::try_from(half_megabits).unwrap_or(0));
+    out.extend_from_slice(&FREQUENCY.to_le_bytes());
+    out.extend_from_slice(&(if dsss { CCK_2GHZ } else { OFDM_2GHZ }).to_le_bytes());
+    // Padding to a multiple of four, so that the frame behind it is aligned.
+    out.extend_from_slice(&[0, 0]);
+    debug_assert!(out.len().is_multiple_of(4));
+}

@@ -1,0 +1,5 @@
+//! The simulator against ns-3: rows of reference results, the same scenarios here, verdicts.
+
+pub mod reference;
+pub mod scenario;
+pub mod verdict;

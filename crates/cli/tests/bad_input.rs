@@ -1,0 +1,201 @@
+//! Whatever is wrong: one line that names it, exit code 2, nothing left behind.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{CHAIN, folder, names, run};
+
+/// Runs, and returns the one line of the error; what lay in the folder must be all that lies there.
+fn refused(dir: &Path, args: &[&str]) -> String {
+    let before = names(dir);
+    let out = run(dir, args);
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{args:?}: {text}");
+    assert!(out.stdout.is_empty(), "{args:?} printed results");
+    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+    assert!(text.starts_with("fairmesh: "), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    assert_eq!(names(dir), before, "{args:?} left something behind");
+    text
+}
+
+fn contains(text: &str, parts: &[&str]) {
+    for p in parts {
+        assert!(text.contains(p), "{p:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn options() {
+    let dir = folder();
+    let d = dir.path();
+    contains(&refused(d, &["compare", "chain.toml", "--seeds", "0"]), &["--seeds", "0"]);
+    contains(
+        &refused(d, &["sweep", "chain.toml", "--vary", "a=1", "--out", "x", "--seeds", "0"]),
+        &["--seeds"],
+    );
+    contains(&refused(d, &["compare", "chain.toml", "--seeds", "-1"]), &["-1"]);
+    contains(&refused(d, &["compare", "chain.toml", "--threads", "0"]), &["--threads"]);
+    contains(&refused(d, &["run", "chain.toml", "--duration", "5"]), &["--duration", "no unit"]);
+    contains(&refused(d, &["run", "chain.toml", "--duration", "0 s"]), &["--duration"]);
+    contains(&refused(d, &["run", "chain.toml", "--warmup", "9 s"]), &["--warmup", "less than"]);
+    contains(&refused(d, &["run", "chain.toml", "--sample", "0 s"]), &["sampling"]);
+    contains(
+        &refused(d, &["run", "chain.toml", "--pcap", "x", "--pcap-at", "nobody"]),
+        &["--pcap-at", "nobody"],
+    );
+    contains(&refused(d, &["run", "chain.toml", "--gateway", "1"]), &["--gateway", "no map"]);
+    contains(&refused(d, &["run"]), &["SCENARIO"]);
+    contains(&refused(d, &[]), &["run, compare, sweep"]);
+    contains(&refused(d, &["fly"]), &["fly"]);
+}
+
+#[test]
+fn controls() {
+    let dir = folder();
+    let d = dir.path();
+    for args in [
+        &["run", "chain.toml", "--control", "nosuch"][..],
+        &["compare", "chain.toml", "--control", "fifo,nosuch"],
+        &["sweep", "chain.toml", "--vary", "radio.rts=true", "--control", "nosuch", "--out", "x"],
+    ] {
+        contains(&refused(d, args), &["--control", "nosuch", "fifo", "source"]);
+    }
+    contains(&refused(d, &["compare", "chain.toml", "--control", "fifo,fifo"]), &["twice"]);
+}
+
+#[test]
+fn files() {
+    let dir = folder();
+    let d = dir.path();
+    fs::write(d.join("empty.toml"), "").unwrap();
+    fs::write(d.join("binary.toml"), [0u8, 159, 146, 150, 255, 0, 7]).unwrap();
+    fs::write(d.join("key.toml"), CHAIN.replace("rate =", "raet =")).unwrap();
+    fs::write(d.join("unit.toml"), CHAIN.replace("4 s", "4 m")).unwrap();
+    fs::write(d.join("bare.toml"), CHAIN.replace("\"4 s\"", "4")).unwrap();
+    let garbage: Vec<u8> =
+        (0..10_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(d.join("garbage.toml"), garbage).unwrap();
+    for command in ["run", "compare", "validate"] {
+        contains(
+            &refused(d, &[command, "nosuch.toml"]),
+            &["nosuch.toml", "no such file", "expected"],
+        );
+        contains(&refused(d, &[command, "."]), &[".: is a folder", "expected"]);
+        contains(&refused(d, &[command, "empty.toml"]), &["empty.toml", "empty", "expected"]);
+        contains(&refused(d, &[command, "binary.toml"]), &["binary.toml", "expected"]);
+        contains(&refused(d, &[command, "garbage.toml"]), &["garbage.toml", "expected"]);
+        contains(&refused(d, &[command, "key.toml"]), &["key.toml:4", "raet", "rate"]);
+        contains(&refused(d, &[command, "unit.toml"]), &["unit.toml:2", "duration", "wrong unit"]);
+        contains(&refused(d, &[command, "bare.toml"]), &["bare.toml:2", "duration"]);
+    }
+}
+
+#[test]
+fn maps() {
+    let dir = folder();
+    let d = dir.path();
+    let map = |nodes: &str, links: &str| {
+        format!(
+            r#"{{"type":"NetworkGraph","protocol":"olsr","version":"1","metric":"etx","nodes":{nodes},"links":{links}}}"#
+        )
+    };
+    let nodes = r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#;
+    let good = map(
+        nodes,
+        r#"[{"source":"a","target":"b","cost":1.0},{"source":"b","target":"c","cost":1.0}]"#,
+    );
+    let bad = map(nodes, r#"[{"source":"a","target":"zz","cost":1.0}]"#);
+    fs::write(d.join("good.netjson"), good).unwrap();
+    fs::write(d.join("bad.netjson"), bad).unwrap();
+    contains(&refused(d, &["compare", "good.netjson"]), &["--gateway", "missing", "a, b, c"]);
+    contains(
+        &refused(d, &["compare", "good.netjson", "--gateway", "q"]),
+        &["good.netjson", "\"q\"", "a, b, c"],
+    );
+    contains(&refused(d, &["compare", "bad.netjson", "--gateway", "a"]), &["bad.netjson", "zz"]);
+    contains(
+        &refused(d, &["compare", "good.netjson", "--gateway", "a", "--flows", "sideways"]),
+        &["sideways", "up"],
+    );
+    contains(
+        &refused(d, &["sweep", "good.netjson", "--gateway", "a", "--vary", "a=1", "--out", "x"]),
+        &["good.netjson", "map", "TOML"],
+    );
+    let text = common::ok(
+        d,
+        &[
+            "compare",
+            "good.netjson",
+            "--gateway",
+            "a",
+            "--flows",
+            "up",
+            "--seeds",
+            "1",
+            "--duration",
+            "2 s",
+            "--json",
+        ],
+    );
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["results"][0]["flows"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn places_that_cannot_be_written() {
+    let dir = folder();
+    let d = dir.path();
+    fs::create_dir(d.join("mine")).unwrap();
+    fs::write(d.join("mine/thesis.tex"), "years of work").unwrap();
+    for out in ["chain.toml", "chain.toml/x", "mine"] {
+        contains(&refused(d, &["compare", "chain.toml", "--out", out]), &[out, "expected"]);
+        contains(&refused(d, &["run", "chain.toml", "--out", out]), &[out, "expected"]);
+        let sweep = ["sweep", "chain.toml", "--vary", "radio.rts=true", "--out", out];
+        contains(&refused(d, &sweep), &[out, "expected"]);
+    }
+    contains(&refused(d, &["run", "chain.toml", "--pcap", "mine"]), &["mine", "folder"]);
+    contains(&refused(d, &["run", "chain.toml", "--pcap", "chain.toml/x"]), &["chain.toml/x"]);
+    contains(
+        &refused(d, &["compare", "chain.toml", "--out", "o", "--pcap", "chain.toml"]),
+        &["chain.toml"],
+    );
+    assert_eq!(fs::read_to_string(d.join("mine/thesis.tex")).unwrap(), "years of work");
+}
+
+#[test]
+fn sweeps() {
+    let dir = folder();
+    let d = dir.path();
+    let sweep = |vary: &str| refused(d, &["sweep", "chain.toml", "--vary", vary, "--out", "x"]);
+    contains(&sweep("radio.rts"), &["--vary", "KEY=VALUE"]);
+    contains(&sweep("radio.rst=true"), &["chain.toml", "rst", "rts"]);
+    contains(&sweep("radio.rate=1 m"), &["radio.rate=1 m", "wrong unit"]);
+    contains(&sweep("flow.*.start=1 s"), &["--vary", "flow"]);
+}
+
+#[test]
+fn validation_and_benchmarks() {
+    let dir = folder();
+    let d = dir.path();
+    contains(&refused(d, &["validate", "--reference", "nowhere"]), &["nowhere/reference.json"]);
+    contains(&refused(d, &["bench", "--reference", "nowhere"]), &["nowhere/cost.json"]);
+    contains(&refused(d, &["fingerprints", "nowhere"]), &["nowhere"]);
+    let reference = common::workspace().join("validation/ns3");
+    let reference = reference.to_str().unwrap();
+    contains(
+        &refused(d, &["validate", "--reference", reference, "--group", "zz"]),
+        &["zz", "a, b"],
+    );
+    contains(
+        &refused(d, &["bench", "--reference", reference, "--row", "zz"]),
+        &["zz", "f_rand100"],
+    );
+}

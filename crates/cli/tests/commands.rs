@@ -1,0 +1,275 @@
+//! The commands as a user meets them.
+
+// Waiting for a process is what one of these tests is about.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{fairmesh, folder, names, ok, run, workspace};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn compare_prints_one_object_of_the_documented_shape() {
+    let dir = folder();
+    let args = ["compare", "chain.toml", "--control", "fifo,source", "--seeds", "3", "--json"];
+    let text = ok(dir.path(), &args);
+    assert_eq!(text.lines().count(), 1);
+    let v = json(&text);
+    assert_eq!(
+        (&v["schema"], &v["scenario"], &v["seeds"]),
+        (&1.into(), &"chain".into(), &3.into())
+    );
+    let results = v["results"].as_array().unwrap();
+    assert_eq!(results.iter().map(|r| &r["control"]).collect::<Vec<_>>(), ["fifo", "source"]);
+    for r in results {
+        for key in [
+            "jain",
+            "jain_normalized",
+            "min_over_fair",
+            "max_over_fair",
+            "utilization_ratio",
+            "sum_goodput_bps",
+        ] {
+            assert!(r[key]["mean"].is_f64() && r[key]["ci95"].is_f64(), "{key}: {}", r[key]);
+        }
+        let flows = r["flows"].as_array().unwrap();
+        assert_eq!(flows.len(), 3);
+        for (i, f) in flows.iter().enumerate() {
+            assert_eq!(f["from"], (i + 1).to_string());
+            assert_eq!((&f["to"], &f["hops"]), (&"0".into(), &(i + 1).into()));
+            assert!(f["goodput_bps"]["mean"].as_f64().unwrap() >= 0.0);
+            assert!(f["goodput_bps"]["ci95"].is_f64());
+            assert!(f["fair_bps"].as_f64().unwrap() > 50e3);
+            let delay = &f["delay_s"];
+            assert!(delay.get("mean").is_some() && delay.get("p95").is_some());
+        }
+        // Goodputs of a chain at 1 Mbit/s, not of nothing.
+        assert!(r["sum_goodput_bps"]["mean"].as_f64().unwrap() > 200e3);
+    }
+    assert_eq!(names(dir.path()), ["chain.toml"], "--json leaves no folder");
+}
+
+#[test]
+fn compare_writes_a_whole_folder_and_replaces_its_own() {
+    let dir = folder();
+    for _ in 0..2 {
+        let text = ok(dir.path(), &["compare", "chain.toml", "--seeds", "2", "--duration", "2 s"]);
+        assert!(text.contains("Report: results/chain-fifo/report.html"), "{text}");
+    }
+    let out = dir.path().join("results/chain-fifo");
+    let files = ["flows.parquet", "report.html", "results.json", "scenario.toml", "series.parquet"];
+    assert_eq!(names(&out), files);
+    assert_eq!(names(&dir.path().join("results")), ["chain-fifo"]);
+    let v = json(&fs::read_to_string(out.join("results.json")).unwrap());
+    assert_eq!(v["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(v["command"], "fairmesh compare chain.toml --seeds 2 --duration '2 s'");
+    assert_eq!(fs::read_to_string(out.join("scenario.toml")).unwrap(), common::CHAIN);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains(v["runs"][0]["fingerprint"].as_str().unwrap()));
+}
+
+#[test]
+fn results_do_not_depend_on_threads_sampling_or_capturing() {
+    let dir = folder();
+    let prints = |extra: &[&str]| {
+        let base = ["compare", "chain.toml", "--control", "fifo,source", "--seeds", "2", "--json"];
+        let v = json(&ok(dir.path(), &[&base[..], extra].concat()));
+        v["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r["fingerprints"].clone())
+            .collect::<Vec<_>>()
+    };
+    let one = prints(&["--threads", "1"]);
+    assert_eq!(one, prints(&["--threads", "3"]));
+    assert_eq!(one, prints(&["--out", "sampled"]));
+    assert_eq!(one, prints(&["--pcap", "captures"]));
+    assert_eq!(names(&dir.path().join("captures")), ["fifo.pcap", "source.pcap"]);
+    assert_ne!(one[0][0], one[0][1], "seeds differ");
+}
+
+#[test]
+fn run_shows_flows_losses_and_airtime() {
+    let dir = folder();
+    let text = ok(dir.path(), &["run", "chain.toml", "--seed", "4", "--control", "source"]);
+    for part in ["chain under source", "seed 4", "3 → 0", "retry limit", "Airtime and frames"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let v = json(&ok(dir.path(), &["run", "chain.toml", "--json"]));
+    assert_eq!(v["nodes"].as_array().unwrap().len(), 4);
+    for n in v["nodes"].as_array().unwrap() {
+        let share = |k: &str| n[k].as_f64().unwrap();
+        let sum = share("airtime_tx") + share("airtime_busy") + share("airtime_idle");
+        assert!((sum - 1.0).abs() < 1e-6, "{n}");
+    }
+}
+
+#[test]
+fn a_sweep_resumes_where_it_stopped() {
+    let dir = folder();
+    let d = dir.path();
+    let args = |seeds: &'static str, out: &'static str| {
+        let base = ["sweep", "chain.toml", "--duration", "1 s", "--vary", "radio.rts=false,true"];
+        [&base[..], &["--control", "fifo,source", "--seeds", seeds, "--out", out, "--json"]]
+            .concat()
+    };
+    let whole = json(&ok(d, &args("2", "a")));
+    assert_eq!(whole["results"].as_array().unwrap().len(), 4);
+    assert_eq!(names(&d.join("a")), ["journal.jsonl", "sweep.json", "sweep.parquet"]);
+
+    // As if it had been killed in the middle of a line.
+    let journal = fs::read_to_string(d.join("a/journal.jsonl")).unwrap();
+    assert_eq!(journal.lines().count(), 1 + 8);
+    fs::create_dir(d.join("b")).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    let cut = format!("{}\n{}", lines[..4].join("\n"), &lines[4][..lines[4].len() / 2]);
+    fs::write(d.join("b/journal.jsonl"), cut).unwrap();
+    let resumed = json(&ok(d, &args("2", "b")));
+    assert_eq!(resumed["results"], whole["results"]);
+    let after = fs::read_to_string(d.join("b/journal.jsonl")).unwrap();
+    assert_eq!(after.lines().count(), 1 + 8);
+    assert!(after.starts_with(&lines[..4].join("\n")), "what was done is not done again");
+
+    // More seeds: only the new ones run.
+    ok(d, &args("3", "b"));
+    let more = fs::read_to_string(d.join("b/journal.jsonl")).unwrap();
+    assert!(more.starts_with(&after) && more.lines().count() == 1 + 12);
+
+    // Another scenario in the same folder is refused.
+    fs::write(d.join("chain.toml"), common::CHAIN.replace("hops = 3", "hops = 2")).unwrap();
+    let out = run(d, &args("2", "b"));
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("another scenario text"));
+}
+
+#[test]
+fn fingerprints_are_kept_and_checked() {
+    let dir = folder();
+    let d = dir.path();
+    fs::create_dir(d.join("scenarios")).unwrap();
+    fs::rename(d.join("chain.toml"), d.join("scenarios/chain.toml")).unwrap();
+    ok(d, &["fingerprints", "--check", "kept.json", "--update"]);
+    let kept = json(&fs::read_to_string(d.join("kept.json")).unwrap());
+    assert_eq!(
+        kept.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["chain/fifo", "chain/source"]
+    );
+    ok(d, &["fingerprints", "--check", "kept.json"]);
+    let old = kept["chain/fifo"].as_str().unwrap();
+    let text = fs::read_to_string(d.join("kept.json")).unwrap().replace(old, "0000000000000000");
+    fs::write(d.join("kept.json"), text).unwrap();
+    let out = run(d, &["fingerprints", "--check", "kept.json"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("chain/fifo"));
+}
+
+#[test]
+fn validate_summarises_a_scenario() {
+    let dir = folder();
+    let text = ok(dir.path(), &["validate", "chain.toml"]);
+    assert!(text.contains("chain.toml: correct. 4 nodes") && text.contains("3 2 1 0"), "{text}");
+    let v = json(&ok(dir.path(), &["validate", "chain.toml", "--json"]));
+    assert_eq!(v["flows"][2]["path"], serde_json::json!(["3", "2", "1", "0"]));
+}
+
+#[test]
+fn a_row_of_the_reference_agrees() {
+    let reference = workspace().join("validation/ns3");
+    let out = run(
+        folder().path(),
+        &[
+            "validate",
+            "--reference",
+            reference.to_str().unwrap(),
+            "--group",
+            "m",
+            "--quick",
+            "--json",
+        ],
+    );
+    let v = json(&String::from_utf8(out.stdout).unwrap());
+    assert_eq!(v["rows"].as_array().unwrap().len(), 2);
+    assert!(v["rows"][0]["lines"][0]["ours_bps"].as_f64().unwrap() > 100e3);
+}
+
+#[test]
+fn a_benchmark_row_measures_its_own_process() {
+    let reference = workspace().join("validation/ns3");
+    let reference = reference.to_str().unwrap();
+    for row in ["b_ns2_h1", "scale:30"] {
+        let args = ["bench-row", row, "--reference", reference, "--seconds", "2"];
+        let v = json(&ok(folder().path(), &args));
+        assert!(v["transmissions"].as_u64().unwrap() > 100);
+        assert!(v["cpu_s"].as_f64().unwrap() > 0.0);
+        assert!(v["peak_kib"].as_i64().unwrap() > 1000);
+    }
+}
+
+#[test]
+fn lists_schema_help_and_version() {
+    let dir = folder();
+    assert!(ok(dir.path(), &["list"]).contains("source"));
+    let names: Vec<Value> = json(&ok(dir.path(), &["list", "--json"]))
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].clone())
+        .collect();
+    assert!(names.contains(&"fifo".into()));
+    assert!(json(&ok(dir.path(), &["schema"]))["properties"]["radio"].is_object());
+    assert!(ok(dir.path(), &["--version"]).starts_with("fairmesh "));
+    for command in
+        ["run", "compare", "sweep", "validate", "bench", "fingerprints", "list", "schema"]
+    {
+        assert!(ok(dir.path(), &[command, "--help"]).contains("Example"), "{command}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let dir = folder();
+    let mut child = fairmesh(dir.path())
+        .args(["schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A byte, then the pipe closes long before the schema has been written.
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    drop(stdout);
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+    assert_eq!(out.status.code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_nothing_half_written() {
+    use std::time::{Duration, Instant};
+    let dir = folder();
+    let d = dir.path();
+    let mut child = fairmesh(d)
+        .args(["compare", "chain.toml", "--seeds", "50", "--duration", "2000 s", "--out", "x"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while names(d).len() < 2 && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(names(d).len(), 2, "the folder is claimed before the first run");
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(d), ["chain.toml"]);
+}

@@ -1,0 +1,61 @@
+//! What the tests of the program share.
+
+// Each test file uses its own part.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program, in a folder of its own so that nothing is left in the sources.
+pub fn fairmesh(folder: &Path) -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_fairmesh"));
+    c.current_dir(folder);
+    c
+}
+
+/// Runs the program in `folder`.
+pub fn run(folder: &Path, args: &[&str]) -> Output {
+    fairmesh(folder).args(args).output().unwrap()
+}
+
+/// Runs the program and returns its standard output; it must succeed.
+pub fn ok(folder: &Path, args: &[&str]) -> String {
+    let out = run(folder, args);
+    let problem = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{args:?}: {problem}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Three hops, three uploads, four seconds.
+pub const CHAIN: &str = r#"
+duration = "4 s"
+[radio]
+rate = "1 Mbit/s"
+[topology]
+chain = { hops = 3 }
+gateway = 0
+[traffic]
+flows = "up"
+"#;
+
+/// A folder with `chain.toml` in it.
+pub fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("chain.toml"), CHAIN).unwrap();
+    dir
+}
+
+/// Names of what lies in a folder, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The workspace's own folder.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
