@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::config::TcpConfig;
+use crate::config::{Dialect, TcpConfig};
 use crate::receive::Receiver;
 use crate::segment::{Flags, SackBlocks, Segment};
 use crate::send::Sender;
@@ -41,7 +41,10 @@ pub struct Connection {
     syn_timer: Time,
     /// SYNs or SYN-ACKs sent.
     syns: u32,
+    /// When the first SYN or SYN-ACK left, and the latest.
+    syn_first: Time,
     syn_sent: Time,
+    dialect: Dialect,
     acks_sent: u64,
     bytes_acked: u64,
     bytes_delivered: u64,
@@ -117,7 +120,9 @@ impl Connection {
             syn_due: false,
             syn_timer: Time::NEVER,
             syns: 0,
+            syn_first: Time::ZERO,
             syn_sent: Time::ZERO,
+            dialect: cfg.dialect,
             acks_sent: 0,
             bytes_acked: 0,
             bytes_delivered: 0,
@@ -298,6 +303,9 @@ impl Connection {
     /// Sends a SYN or SYN-ACK and waits twice as long as the last time.
     fn start_syn(&mut self, now: Time) {
         self.syn_due = true;
+        if self.syns == 0 {
+            self.syn_first = now;
+        }
         self.syn_sent = now;
         // 2^32 times the first timeout is for ever.
         self.syn_timer = now + self.syn_timeout.saturating_mul(1 << self.syns.min(32));
@@ -308,8 +316,14 @@ impl Connection {
         self.state = State::Established;
         self.syn_timer = Time::NEVER;
         self.syn_due = false;
-        // RFC 6298 §3: no sample from a SYN that was repeated
-        let rtt = (self.syns == 1).then(|| now - self.syn_sent);
+        let rtt = match self.dialect {
+            // RFC 6298 §3: no sample from a SYN that was repeated
+            Dialect::Rfc => (self.syns == 1).then(|| now - self.syn_sent),
+            // A SYN has no length, so ns-3 never finds it in its list to mark it as repeated: the
+            // first sample counts from the first SYN, and a flow that lost one starts with a
+            // timeout of many seconds.
+            Dialect::Ns3 => Some(now - self.syn_first),
+        };
         self.sender.establish(rtt, self.ecn);
     }
 
