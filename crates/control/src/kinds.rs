@@ -145,12 +145,14 @@ kinds! {
     Knowledge,
     /// A set of facts.
     KnowledgeSet {
-        /// [`crate::Setting::neighbours`] with their link rates.
+        /// [`crate::Setting::neighbours`] with rate and capacity of their links.
         LinkRates = "link rates of its neighbours",
         /// [`crate::Setting::links`] beyond the node's own.
         Topology = "links within two hops",
         /// [`crate::FlowHere::fair`] at the start.
         FairRates = "fair rate of each flow",
+        /// [`crate::FlowHere::hops`].
+        Hops = "hops on the path of each flow",
     }
 }
 

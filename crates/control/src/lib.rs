@@ -15,15 +15,27 @@
 //! How to add one, and how every published mechanism fits: `docs/control.md`.
 
 mod action;
+mod arc;
+mod bounds;
 mod event;
 mod fifo;
+mod flows;
+mod gateway_queue;
 mod kinds;
 mod needs;
+mod pfrc;
 mod plan;
 mod reason;
+mod refused;
 mod registry;
+mod search;
 mod setting;
+mod share;
 mod source;
+mod static_aggregate;
+mod static_flow;
+#[cfg(test)]
+mod testing;
 
 pub use action::{Action, Actions, Class, Merge};
 pub use event::{
@@ -36,6 +48,7 @@ pub use kinds::{
 pub use needs::{Missing, Needs, Offers};
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
 pub use reason::{Reason, Value};
+pub use refused::{Refused, StartError};
 pub use registry::{
     Entry, Instance, Knob, Mechanism, Options, Runs, UnknownControl, UnknownKnob, Variant, all,
     lookup,

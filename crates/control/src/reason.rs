@@ -19,6 +19,8 @@ pub enum Value {
     Class(Class),
     /// A share or ratio.
     Ratio(f64),
+    /// A share or ratio, to be read in per cent.
+    Percent(f64),
     /// A number of things.
     Count(u64),
     /// A length of time.
@@ -35,6 +37,7 @@ impl fmt::Display for Value {
             Value::Node(node) => write!(f, "{}", node.0),
             Value::Class(class) => class.fmt(f),
             Value::Ratio(x) => write!(f, "{x:.3}"),
+            Value::Percent(x) => write!(f, "{:.0} %", x * 100.0),
             Value::Count(n) => n.fmt(f),
             Value::Span(s) => s.fmt(f),
             Value::None => Ok(()),

@@ -2,10 +2,22 @@
 
 use core::fmt;
 
-use crate::{Control, Missing, Needs, Offers, Plan, Setting, Site};
+use crate::{Control, Missing, Needs, Offers, Plan, Refused, Setting, Site, StartError};
 
 /// Every mechanism, in the order in which they are listed. Adding one: its file and its line here.
-static REGISTRY: &[&Entry] = &[&crate::fifo::ENTRY, &crate::source::ENTRY];
+static REGISTRY: &[&Entry] = &[
+    &crate::fifo::ENTRY,
+    &crate::gateway_queue::FQ,
+    &crate::gateway_queue::RED,
+    &crate::gateway_queue::FRED,
+    &crate::static_aggregate::SHARED,
+    &crate::static_aggregate::FAIR,
+    &crate::static_flow::ENTRY,
+    &crate::source::ENTRY,
+    &crate::arc::SHARED,
+    &crate::arc::FAIR,
+    &crate::pfrc::ENTRY,
+];
 
 /// What the registry knows of a mechanism.
 #[derive(Debug)]
@@ -33,8 +45,8 @@ pub enum Runs {
     At {
         /// What it requires, one entry for each kind of node.
         needs: fn(&Options) -> Vec<Needs>,
-        /// Builds it for one of those nodes.
-        build: fn(&Options, Setting) -> Instance,
+        /// Builds it for one of those nodes, or says what is wrong with the setting.
+        build: fn(&Options, Setting) -> Result<Instance, Refused>,
     },
 }
 
@@ -132,12 +144,14 @@ impl Mechanism {
     /// Starts it at a node; `None` where it does not run.
     ///
     /// # Errors
-    /// Everything that it needs there and the host does not offer.
-    pub fn start(&self, setting: Setting, offers: &Offers) -> Result<Option<Instance>, Missing> {
+    /// Everything that it needs there and the host does not offer, or what it cannot accept in the
+    /// setting.
+    pub fn start(&self, setting: Setting, offers: &Offers) -> Result<Option<Instance>, StartError> {
         let Runs::At { build, .. } = self.entry.runs else { return Ok(None) };
         let Some(needs) = self.needs(&setting.site) else { return Ok(None) };
         Missing::check(&self.to_string(), &needs, offers)?;
-        Ok(Some(build(&self.options, setting)))
+        let refused = |why| StartError::Refused { mechanism: self.to_string(), why };
+        build(&self.options, setting).map(Some).map_err(refused)
     }
 }
 

@@ -78,6 +78,12 @@ pub struct FlowHere {
     pub packet: u32,
     /// The analytic fair rate of application data, if the host has one.
     pub fair: Option<BitRate>,
+    /// IP bytes that its subscriber is promised; `None` promises nothing.
+    pub guarantee: Option<BitRate>,
+    /// IP bytes above which its subscriber's plan does not go; `None` is no ceiling.
+    pub ceiling: Option<BitRate>,
+    /// Wireless hops on its path, as routing reports them; at least 1.
+    pub hops: Option<u32>,
 }
 
 impl FlowHere {
@@ -97,6 +103,10 @@ pub struct Neighbour {
     pub node: NodeId,
     /// Nominal rate of the link to it.
     pub rate: BitRate,
+    /// IP bytes that a lone saturated sender gets across the link in packets of 1500 bytes: its
+    /// rate less headers, gaps, mean backoff and acknowledgements of the MAC; nothing is lost
+    /// (Jamshaid 2010 §7.5.2, "With 802.11 Scheduling").
+    pub capacity: BitRate,
 }
 
 /// Everything a mechanism is told about its node when it starts.

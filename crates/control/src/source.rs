@@ -20,7 +20,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place,
-    Placement, PlacementSet, Plan, Point, Reason, Runs, Setting, Value,
+    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -62,7 +62,7 @@ fn needs(_: &Options) -> Vec<Needs> {
     }]
 }
 
-fn build(options: &Options, setting: Setting) -> Instance {
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let (room, queue) = (options.get("room"), options.get("queue") as u32);
     let mine = |f: &&FlowHere| f.place == Place::Source;
     let flow =
@@ -76,10 +76,10 @@ fn build(options: &Options, setting: Setting) -> Instance {
         burst: Bytes(1500),
         leaf: Leaf::DropTail { packets: queue },
     };
-    Instance {
+    Ok(Instance {
         control: Box::new(Source { room, flows }),
         plan: Plan { point: Point::Local, classes, template: Some(template) },
-    }
+    })
 }
 
 fn class_plan(here: &FlowHere, room: f64, queue: u32) -> ClassPlan {
@@ -172,6 +172,9 @@ mod tests {
             payload: 1460,
             packet: 1500,
             fair: fair.map(BitRate),
+            guarantee: None,
+            ceiling: None,
+            hops: None,
         }
     }
 

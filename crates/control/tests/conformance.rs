@@ -49,13 +49,17 @@ fn flow_here(s: &mut Stream, flow: u32) -> FlowHere {
         payload,
         packet: payload + 40,
         fair: s.chance(0.9).then(|| BitRate(u64::from(s.below(5_000_000)))),
+        guarantee: s.chance(0.2).then(|| BitRate(u64::from(s.below(100_000)))),
+        ceiling: s.chance(0.2).then(|| BitRate(100_000 + u64::from(s.below(5_000_000)))),
+        hops: s.chance(0.8).then(|| 1 + s.below(6)),
     }
 }
 
 fn setting(site: Site, seed: u64) -> Setting {
     let mut s = Stream::new(seed, "conformance/setting");
     let flows = (0..s.below(FLOWS + 1)).map(|f| flow_here(&mut s, f)).collect();
-    let neighbour = |n| Neighbour { node: NodeId(n), rate: BitRate(11_000_000) };
+    let neighbour =
+        |n| Neighbour { node: NodeId(n), rate: BitRate(11_000_000), capacity: BitRate(6_000_000) };
     let link = |n| Link { from: NodeId(n), to: NodeId(n + 1) };
     Setting {
         node: NodeId(0),
@@ -401,7 +405,7 @@ fn names_are_unique_and_found() {
 #[test]
 fn unknown_names_list_the_known_ones() {
     let unknown = lookup("fifi").unwrap_err().to_string();
-    assert!(unknown.starts_with("unknown control \"fifi\"; known: fifo, source"), "{unknown}");
+    assert!(unknown.starts_with("unknown control \"fifi\"; known: fifo, fq"), "{unknown}");
     let variant = lookup("fifo+fast").unwrap_err().to_string();
     assert_eq!(variant, "\"fast\" is not a variant of fifo, or given twice; variants: none");
     assert!(lookup("").is_err());

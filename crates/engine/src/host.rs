@@ -1,5 +1,6 @@
 //! The simulator as a host of controls: what it offers them, and one instance per node.
 
+use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::{
     Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Link, Mechanism,
     Needs, Neighbour, Offers, Place, Plan, Setting, Site, lookup,
@@ -7,6 +8,8 @@ use fairmesh_control::{
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
+use fairmesh_wifi::airtime::DATA_OVERHEAD;
+use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
 use crate::fair::{FairRates, packet_sizes};
@@ -76,6 +79,24 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
+/// Hops of a path that are not wires, at least 1.
+fn wireless_hops(scenario: &Scenario, path: &[NodeId]) -> u32 {
+    let wireless = |n: &NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+    path.windows(2).filter(|hop| hop.iter().all(wireless)).count().max(1) as u32
+}
+
+/// What a lone sender gets across a perfect link at a rate, in IP bytes of full packets.
+fn nominal_capacity(scenario: &Scenario, rate: Rate) -> BitRate {
+    let mac = &scenario.mac;
+    let access = match mac.rts_threshold {
+        Some(t) if t <= 1500 => Access::RtsCts,
+        _ => Access::Basic,
+    };
+    let psdu = 1500 + mac.llc_bytes + DATA_OVERHEAD;
+    let full = Traffic { payload: 1500, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
+    BitRate(saturated_goodput(&mac.phy, rate, &full, access) as u64)
+}
+
 /// The flows that cross a node, as it knows them.
 fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
     let mut here = Vec::new();
@@ -94,6 +115,9 @@ fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
             payload,
             packet,
             fair: fair.get(i).map(|r| BitRate(*r as u64)),
+            guarantee: None,
+            ceiling: None,
+            hops: Some(wireless_hops(scenario, &flow.path)),
         });
     }
     here
@@ -124,7 +148,11 @@ pub(crate) fn start(
         let own = scenario.links.iter().filter(|l| l.from == id);
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
         let neighbours = own
-            .map(|l| Neighbour { node: l.to, rate: scenario.mac.phy.bit_rate(rate(l)) })
+            .map(|l| Neighbour {
+                node: l.to,
+                rate: scenario.mac.phy.bit_rate(rate(l)),
+                capacity: nominal_capacity(scenario, rate(l)),
+            })
             .collect();
         let setting = Setting {
             node: id,

@@ -1,0 +1,300 @@
+//! `arc`, `arc-fq`: the gateway finds one limit for all data by watching how equal flows are
+//! (Jamshaid 2010 §7.4, Algorithms 1 to 3).
+//!
+//! Every epoch δ: if some flow has less than γ of another's rate, and less than θ of its own
+//! highest rate so far, it is being starved and the aggregate goes down; otherwise it goes up.
+//!
+//! Decided here, beyond [`crate::search`] and [`crate::flows`]:
+//! - Line 2 of Algorithm 1, "for ∀ i, j", is read as the text before it is: for any pair. The other
+//!   of the pair is the fastest flow.
+//! - Line 5 sets r_max to the present rate; the text says "previously recorded maximum". It is kept
+//!   as a maximum: otherwise a flow could be starved in small steps, each within θ of the last.
+//! - A maximum can be out of reach for good, because a link became slower. At the lower bound
+//!   nothing more can be taken from the others, so that maxima start anew there.
+//! - Line 6 with nothing measured: in an epoch in which no data passed at all there was an outage,
+//!   not unfairness, and the limit stays.
+//! - A flow is compared once it has been active for a whole epoch; with no such flow there is
+//!   nothing to decide by. A change of the set of active
+//!   flows resets r_max (§7.5.1); the epoch is evaluated as always.
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
+
+use crate::bounds::Bounds;
+use crate::flows::Flows;
+use crate::search::{Rule, Search, Step};
+use crate::{
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement, PlacementSet,
+    Plan, Point, Reason, Refused, Runs, Setting, Value, Variant,
+};
+
+const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
+    Knob { name, about, default, min, max }
+}
+
+const VARIANTS: &[Variant] = &[Variant {
+    name: "exponential",
+    about: "Algorithm 2: exponential increase and decrease instead of binary search",
+}];
+
+/// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
+const EPOCH: Knob = knob("epoch", "time between decisions, seconds", 10.0, 1.0, 600.0);
+const GAMMA: Knob = knob("gamma", "part of the fastest flow's rate that is equal", 0.9, 0.05, 1.0);
+const THETA: Knob =
+    knob("theta", "part of a flow's own highest rate that is equal", 0.95, 0.05, 1.0);
+const ALPHA: Knob = knob("alpha", "factor of an exponential increase", 1.1, 1.01, 4.0);
+const BETA: Knob = knob("beta", "factor of an exponential decrease", 0.9, 0.1, 0.99);
+const IDLE: Knob = knob("idle", "whole epochs of silence that end a flow", 2.0, 1.0, 100.0);
+const STEP: Knob = knob("step", "smallest step of the binary search, part", 0.05, 0.001, 0.5);
+/// Shared with `pfrc`.
+pub(crate) const REUSE: Knob =
+    knob("reuse", "the lower bound is the slowest link's capacity divided by this", 3.0, 1.0, 30.0);
+
+pub(crate) static SHARED: Entry = Entry {
+    name: "arc",
+    about: "the gateway finds one fair limit for all data by itself, one queue",
+    paper: "Jamshaid 2010 §7.4",
+    variants: VARIANTS,
+    knobs: &[
+        EPOCH,
+        GAMMA,
+        THETA,
+        ALPHA,
+        BETA,
+        IDLE,
+        STEP,
+        REUSE,
+        knob("queue", "buffer shared by all flows, packets", 25.0, 1.0, 1000.0),
+    ],
+    runs: Runs::At {
+        needs,
+        build: |o, s| build(o, s, &CODES[0], Leaf::DropTail { packets: o.get("queue") as u32 }),
+    },
+};
+
+pub(crate) static FAIR: Entry = Entry {
+    name: "arc-fq",
+    about: "the gateway finds one fair limit for all data by itself, a queue per flow",
+    paper: "Jamshaid 2010 §7.4",
+    variants: VARIANTS,
+    knobs: &[
+        EPOCH,
+        GAMMA,
+        THETA,
+        ALPHA,
+        BETA,
+        IDLE,
+        STEP,
+        REUSE,
+        knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0),
+    ],
+    runs: Runs::At {
+        needs,
+        build: |o, s| build(o, s, &CODES[1], Leaf::Fair { packets: o.get("queue") as u32 }),
+    },
+};
+
+/// Codes of its reasons.
+#[derive(Debug)]
+struct Codes {
+    unfair: &'static str,
+    equal: &'static str,
+    own_limit: &'static str,
+}
+
+static CODES: [Codes; 2] = [
+    Codes { unfair: "arc.unfair", equal: "arc.equal", own_limit: "arc.bottleneck" },
+    Codes { unfair: "arc-fq.unfair", equal: "arc-fq.equal", own_limit: "arc-fq.bottleneck" },
+];
+
+fn needs(_: &Options) -> Vec<Needs> {
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::FlowCounters]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        header_bytes: 0,
+    }]
+}
+
+/// The search rule that the options ask for.
+pub(crate) fn rule(options: &Options) -> Rule {
+    if options.has("exponential") {
+        Rule::Exponential { alpha: options.get("alpha"), beta: options.get("beta") }
+    } else {
+        Rule::Binary { step: options.get("step") }
+    }
+}
+
+/// A rate for a bucket; never 0.
+pub(crate) fn bucket(rate: f64) -> BitRate {
+    BitRate((rate as u64).max(1))
+}
+
+fn build(
+    options: &Options,
+    setting: Setting,
+    codes: &'static Codes,
+    leaf: Leaf,
+) -> Result<Instance, Refused> {
+    let bounds = Bounds::of(&setting.neighbours, options.get("reuse"))?;
+    let idle = options.get("idle") as u32;
+    let control = Arc {
+        codes,
+        epoch: Span::from_secs_f64(options.get("epoch")),
+        gamma: options.get("gamma"),
+        theta: options.get("theta"),
+        search: Search::new(bounds, rule(options)),
+        flows: Flows::new(idle, idle, 2.0 * bounds.upper),
+        limit: bucket(bounds.lower),
+        began: None,
+        due: Time::ZERO,
+    };
+    let class = ClassPlan {
+        class: Class::All,
+        limit: Limit::Rate(control.limit),
+        burst: Bytes(setting.flows.iter().map(|f| u64::from(f.packet)).max().unwrap_or(1500)),
+        leaf,
+    };
+    Ok(Instance {
+        control: Box::new(control),
+        plan: Plan { point: Point::Transit, classes: vec![class], template: None },
+    })
+}
+
+#[derive(Clone, Default, Debug)]
+struct Seen {
+    /// r_max; `None` right after a reset.
+    highest: Option<f64>,
+    /// Active at the start of the epoch.
+    whole: bool,
+}
+
+#[derive(Debug)]
+struct Arc {
+    codes: &'static Codes,
+    epoch: Span,
+    gamma: f64,
+    theta: f64,
+    search: Search,
+    flows: Flows<Seen>,
+    limit: BitRate,
+    /// When the epoch began; `None` before the first.
+    began: Option<Time>,
+    due: Time,
+}
+
+/// Outcome of Algorithm 1.
+enum Verdict {
+    /// A flow has this part of the fastest one's rate and that part of its own best.
+    Unfair { flow: FlowId, of_fastest: f64, of_best: f64 },
+    /// All flows have at least this part of the fastest one's rate, or of their own best.
+    Fair { slowest: Option<(FlowId, f64)> },
+}
+
+impl Arc {
+    fn close(&mut self, now: Time, actions: &mut Actions) {
+        let elapsed = self.began.map_or(Span::ZERO, |began| now.since(began));
+        let changes = self.flows.close(elapsed);
+        self.began = Some(now);
+        if changes.any() {
+            // §7.5.1: the highest rates were those of another set of flows.
+            self.flows.iter_mut().for_each(|(_, seen)| seen.highest = None);
+        }
+        let measured: f64 = self.flows.active().filter_map(|(m, _)| m.rate).sum();
+        if measured > 0.0 && self.flows.active().any(|(_, seen)| seen.whole) {
+            self.decide(measured, actions);
+        }
+        self.flows.iter_mut().for_each(|(meter, seen)| seen.whole = meter.active);
+    }
+
+    /// Algorithm 1, lines 2 to 6.
+    fn decide(&mut self, measured: f64, actions: &mut Actions) {
+        let verdict = self.evaluate();
+        let step = match verdict {
+            Verdict::Unfair { .. } => self.search.decrease(measured),
+            Verdict::Fair { .. } => self.search.increase(measured),
+        };
+        if matches!(verdict, Verdict::Fair { .. }) || self.search.at_floor() {
+            let anew = self.search.at_floor();
+            for (meter, seen) in self.flows.active_mut() {
+                let Some(rate) = meter.rate.filter(|_| seen.whole) else { continue };
+                let before = seen.highest.filter(|_| !anew).unwrap_or(0.0);
+                seen.highest = Some(before.max(rate)); // line 5
+            }
+        }
+        self.limit = bucket(self.search.estimate());
+        let limit = Value::Rate(self.limit);
+        actions.because(match verdict {
+            Verdict::Unfair { flow, of_fastest, of_best } => Reason::new(
+                self.codes.unfair,
+                "flow {} at {} of the fastest and {} of its own best: at most {} together",
+                &[Value::Flow(flow), Value::Percent(of_fastest), Value::Percent(of_best), limit],
+            ),
+            Verdict::Fair { slowest: Some((flow, part)) } if part < self.gamma => Reason::new(
+                self.codes.own_limit,
+                "flow {} at {} of the fastest has what it can get: {} together",
+                &[Value::Flow(flow), Value::Percent(part), limit],
+            ),
+            Verdict::Fair { .. } => Reason::new(
+                self.codes.equal,
+                "all flows within {} of the fastest: {} together",
+                &[Value::Percent(self.gamma), limit],
+            ),
+        });
+        if step != Step::Same {
+            actions.set_rate(Class::All, self.limit);
+        }
+    }
+
+    /// Algorithm 1, line 2.
+    fn evaluate(&self) -> Verdict {
+        let compared = || {
+            self.flows
+                .active()
+                .filter(|f| f.1.whole)
+                .filter_map(|(m, s)| Some((m.flow, m.rate?, s)))
+        };
+        let fastest = compared().map(|f| f.1).fold(0.0, f64::max);
+        let (mut worst, mut slowest) = (None, None::<(FlowId, f64)>);
+        for (flow, rate, seen) in compared() {
+            let of_fastest = if fastest > 0.0 { rate / fastest } else { 1.0 };
+            let of_best = seen.highest.filter(|h| *h > 0.0).map_or(1.0, |h| rate / h);
+            if slowest.is_none_or(|s| of_fastest < s.1) {
+                slowest = Some((flow, of_fastest));
+            }
+            let starved = of_fastest < self.gamma && of_best < self.theta;
+            if starved && worst.is_none_or(|(_, part, _)| of_fastest < part) {
+                worst = Some((flow, of_fastest, of_best));
+            }
+        }
+        match worst {
+            Some((flow, of_fastest, of_best)) => Verdict::Unfair { flow, of_fastest, of_best },
+            None => Verdict::Fair { slowest },
+        }
+    }
+}
+
+impl Control for Arc {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::FlowCounters(c) => self.flows.sample(c.flow, c.bytes, Seen::default),
+            Event::FlowGone(flow) => {
+                self.flows.end(*flow);
+            }
+            Event::Deadline if now >= self.due => {
+                self.close(now, actions);
+                self.due = now + self.epoch;
+            }
+            _ => {}
+        }
+        self.due = self.due.max(now);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Why a mechanism does not start.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, FlowId, NodeId};
+
+use crate::Missing;
+
+/// What a mechanism cannot accept in its [`crate::Setting`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Refused {
+    /// A weight that is zero, negative or no number.
+    Weight {
+        /// Whose.
+        flow: FlowId,
+        /// As given.
+        weight: f64,
+    },
+    /// Guarantees that not even the worst mesh with these links is sure to carry.
+    Guarantees {
+        /// Their sum.
+        sum: BitRate,
+        /// What the mesh is sure to carry: the lower bound of Jamshaid 2010 §7.5.2.
+        bound: BitRate,
+    },
+    /// A plan that promises more than it allows.
+    Ceiling {
+        /// Whose.
+        flow: FlowId,
+        /// What it promises.
+        guarantee: BitRate,
+        /// What it allows.
+        ceiling: BitRate,
+    },
+    /// No neighbour: there is no mesh behind this gateway.
+    NoNeighbour,
+    /// A link that carries nothing.
+    DeadLink {
+        /// The neighbour at its other end.
+        node: NodeId,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Weight { flow, weight } => {
+                write!(f, "flow {}: a weight must be above 0, not {weight}", flow.0)
+            }
+            Refused::Guarantees { sum, bound } => write!(
+                f,
+                "guarantees add up to {sum}; the links of this gateway are only sure to carry {bound}"
+            ),
+            Refused::Ceiling { flow, guarantee, ceiling } => write!(
+                f,
+                "flow {}: a guarantee of {guarantee} above its ceiling of {ceiling}",
+                flow.0
+            ),
+            Refused::NoNeighbour => f.write_str("the gateway has no neighbour"),
+            Refused::DeadLink { node } => {
+                write!(f, "the link to neighbour {} has a capacity of 0", node.0)
+            }
+        }
+    }
+}
+impl core::error::Error for Refused {}
+
+/// Why [`crate::Mechanism::start`] failed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StartError {
+    /// The host lacks something.
+    Missing(Missing),
+    /// The setting is not acceptable.
+    Refused {
+        /// The mechanism, variants included.
+        mechanism: String,
+        /// What is wrong.
+        why: Refused,
+    },
+}
+
+impl From<Missing> for StartError {
+    fn from(missing: Missing) -> Self {
+        StartError::Missing(missing)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Missing(missing) => missing.fmt(f),
+            StartError::Refused { mechanism, why } => write!(f, "{mechanism}: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            StartError::Missing(missing) => Some(missing),
+            StartError::Refused { why, .. } => Some(why),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What the unit tests of mechanisms share.
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
+
+use crate::{
+    AbilitySet, Action, Actions, Class, Event, EventSet, FlowHere, Instance, KnowledgeSet,
+    Neighbour, Offers, Place, Setting, Site, StartError, lookup,
+};
+
+/// A flow that crosses the gateway, in packets of 1500 bytes with 1460 of data.
+pub(crate) fn flow(id: u32) -> FlowHere {
+    FlowHere {
+        flow: FlowId(id),
+        weight: 1.0,
+        place: Place::Forwarder,
+        next_hop: None,
+        payload: 1460,
+        packet: 1500,
+        fair: None,
+        guarantee: None,
+        ceiling: None,
+        hops: None,
+    }
+}
+
+/// A gateway with two neighbours whose links have a capacity of 900 kbit/s: bounds of 300 and 900.
+pub(crate) fn gateway(flows: &[u32]) -> Setting {
+    let link =
+        |n| Neighbour { node: NodeId(n), rate: BitRate(1_000_000), capacity: BitRate(900_000) };
+    Setting {
+        node: NodeId(0),
+        site: Site { gateway: true, hops: Some(0), ..Site::default() },
+        flows: flows.iter().map(|f| flow(*f)).collect(),
+        neighbours: vec![link(1), link(2)],
+        links: Vec::new(),
+        stream: Stream::new(1, "control/gateway"),
+    }
+}
+
+pub(crate) fn start_with(
+    name: &str,
+    setting: Setting,
+    knobs: &[(&str, f64)],
+) -> Result<Instance, StartError> {
+    let offers = Offers {
+        host: "test",
+        events: EventSet::ALL,
+        abilities: AbilitySet::ALL,
+        knowledge: KnowledgeSet::ALL,
+    };
+    let mut mechanism = lookup(name).unwrap();
+    for (knob, value) in knobs {
+        mechanism.set(knob, *value).unwrap();
+    }
+    mechanism.start(setting, &offers).map(Option::unwrap)
+}
+
+pub(crate) fn start(name: &str, setting: Setting) -> Instance {
+    start_with(name, setting, &[]).unwrap()
+}
+
+/// Everything that an event makes it do.
+pub(crate) fn actions(instance: &mut Instance, now: Time, event: Event<'_>) -> Actions {
+    let mut actions = Actions::new();
+    instance.control.on(now, &event, &mut actions);
+    actions
+}
+
+/// The limits among actions.
+pub(crate) fn limits_of(actions: &Actions) -> Vec<(Class, u64)> {
+    let limit = |a: &Action| match a {
+        Action::SetRate { class, rate } => Some((*class, rate.unwrap().0)),
+        _ => None,
+    };
+    actions.iter().filter_map(limit).collect()
+}
+
+pub(crate) fn limits(instance: &mut Instance, now: Time, event: Event<'_>) -> Vec<(Class, u64)> {
+    limits_of(&actions(instance, now, event))
+}
+
+/// The reasons among actions, as read.
+pub(crate) fn reasons_of(actions: &Actions) -> Vec<String> {
+    let reason = |a: &Action| match a {
+        Action::Because(reason) => Some(reason.to_string()),
+        _ => None,
+    };
+    actions.iter().filter_map(reason).collect()
+}

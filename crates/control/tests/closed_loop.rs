@@ -1,0 +1,310 @@
+//! The gateway's controllers in a closed loop with a mesh of two rules.
+//!
+//! Each flow is offered what its limit lets in. While that adds up to no more than the capacity all
+//! get it; beyond, the flows near the gateway go on growing and the far ones pay for them (the
+//! curves of Jamshaid 2010 Fig. 3.2a).
+
+use fairmesh_control::*;
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+
+/// Packets are this large, in bits.
+const PACKET: f64 = 12_000.0;
+/// Links of 1 Mbit/s: bounds of 300 and 900 kbit/s.
+const LINK: u64 = 900_000;
+
+#[derive(Clone, Copy)]
+struct Flow {
+    weight: f64,
+    /// What it wants, bit/s.
+    demand: f64,
+    active: bool,
+}
+
+const BULK: Flow = Flow { weight: 1.0, demand: f64::INFINITY, active: true };
+
+struct Mesh {
+    control: Box<dyn Control>,
+    actions: Actions,
+    now: Time,
+    capacity: f64,
+    /// Nearest to the gateway first.
+    flows: Vec<Flow>,
+    /// One limit for all, or one each, bit/s.
+    shared: Option<f64>,
+    limits: Vec<f64>,
+    passed: Vec<f64>,
+    /// Rates of the last step, bit/s.
+    rates: Vec<f64>,
+    noise: Stream,
+}
+
+impl Mesh {
+    fn new(name: &str, capacity: f64, flows: &[Flow]) -> Self {
+        Mesh::on_links(name, capacity, LINK, flows)
+    }
+
+    fn on_links(name: &str, capacity: f64, link: u64, flows: &[Flow]) -> Self {
+        let here = |(id, f): (usize, &Flow)| FlowHere {
+            flow: FlowId(id as u32),
+            weight: f.weight,
+            place: Place::Forwarder,
+            next_hop: None,
+            payload: 1460,
+            packet: 1500,
+            fair: None,
+            guarantee: None,
+            ceiling: None,
+            hops: None,
+        };
+        let neighbour = Neighbour { node: NodeId(1), rate: BitRate(link), capacity: BitRate(link) };
+        let setting = Setting {
+            node: NodeId(0),
+            site: Site { gateway: true, hops: Some(0), ..Site::default() },
+            flows: flows.iter().enumerate().map(here).collect(),
+            neighbours: vec![neighbour],
+            links: Vec::new(),
+            stream: Stream::new(1, "control/gateway"),
+        };
+        let offers = Offers {
+            host: "a mesh of two rules",
+            events: EventSet::of(&[EventKind::FlowCounters]),
+            abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+            knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        };
+        let Instance { control, plan } =
+            lookup(name).unwrap().start(setting, &offers).unwrap().unwrap();
+        let mut mesh = Mesh {
+            control,
+            actions: Actions::new(),
+            now: Time::ZERO,
+            capacity,
+            flows: flows.to_vec(),
+            shared: None,
+            limits: vec![f64::INFINITY; flows.len()],
+            passed: vec![0.0; flows.len()],
+            rates: vec![0.0; flows.len()],
+            noise: Stream::new(1, "mesh"),
+        };
+        for class in &plan.classes {
+            let Limit::Rate(rate) = class.limit else { panic!("{class:?}") };
+            mesh.limit(class.class, rate);
+        }
+        mesh
+    }
+
+    fn limit(&mut self, class: Class, rate: BitRate) {
+        match class {
+            Class::All => self.shared = Some(rate.0 as f64),
+            Class::Flow(f) => self.limits[f.index()] = rate.0 as f64,
+            Class::Link(_) => panic!("{class}"),
+        }
+    }
+
+    /// What each flow brings to the air.
+    fn offered(&self) -> Vec<f64> {
+        let want = |(f, limit): (&Flow, &f64)| if f.active { f.demand.min(*limit) } else { 0.0 };
+        let mut offered: Vec<f64> = self.flows.iter().zip(&self.limits).map(want).collect();
+        if let Some(total) = self.shared {
+            // Fair queueing before one bucket.
+            let mut left: Vec<usize> = (0..offered.len()).filter(|i| offered[*i] > 0.0).collect();
+            left.sort_by(|a, b| offered[*a].total_cmp(&offered[*b]));
+            let mut rest = total;
+            for (n, i) in left.iter().enumerate() {
+                offered[*i] = offered[*i].min(rest / (left.len() - n) as f64);
+                rest -= offered[*i];
+            }
+        }
+        offered
+    }
+
+    /// Half a second.
+    fn step(&mut self) {
+        const STEP: Span = Span::from_millis(500);
+        let due = self.control.next_deadline().unwrap();
+        if due <= self.now {
+            for (id, passed) in self.passed.iter().enumerate() {
+                let packets = (passed / PACKET) as u64;
+                let flow = FlowId(id as u32);
+                let counters = FlowCounters { flow, bytes: packets * 1500, packets };
+                self.control.on(self.now, &Event::FlowCounters(counters), &mut self.actions);
+            }
+            self.control.on(self.now, &Event::Deadline, &mut self.actions);
+            let set: Vec<Action> = self.actions.iter().copied().collect();
+            self.actions.clear();
+            for action in set {
+                if let Action::SetRate { class, rate: Some(rate) } = action {
+                    self.limit(class, rate);
+                }
+            }
+        }
+        let offered = self.offered();
+        let excess = (offered.iter().sum::<f64>() - self.capacity).max(0.0);
+        // More is missing than was asked too much, and the farther away the more of it.
+        let far = |i: usize| ((i + 1) * (i + 1)) as f64;
+        let parts: f64 = offered.iter().enumerate().map(|(i, rate)| rate * far(i)).sum();
+        for (i, offered) in offered.iter().enumerate() {
+            let lost = offered * (1.5 * excess * far(i) / parts.max(1.0)).min(0.9);
+            let noise = 1.0 + 0.05 * (self.noise.unit() - 0.5);
+            self.rates[i] = (offered - lost) * noise;
+            self.passed[i] += self.rates[i] * STEP.as_secs_f64();
+        }
+        self.now += STEP;
+    }
+
+    /// Mean rates over so many seconds.
+    fn run(&mut self, seconds: u32) -> Vec<f64> {
+        let before = self.passed.clone();
+        (0..2 * seconds).for_each(|_| self.step());
+        let mean = |(a, b): (&f64, &f64)| (a - b) / f64::from(seconds);
+        self.passed.iter().zip(&before).map(mean).collect()
+    }
+
+    /// Seconds of the given ones after which what is allowed to active flows stays within a tenth of
+    /// where it ends up.
+    fn convergence(&mut self, seconds: u32) -> f64 {
+        let allowed: Vec<Vec<f64>> = (0..2 * seconds)
+            .map(|_| {
+                self.step();
+                self.offered()
+            })
+            .collect();
+        let last = &allowed[allowed.len() - 60..];
+        let off = |offered: &Vec<f64>| {
+            (0..offered.len()).any(|i| {
+                let end = last.iter().map(|o| o[i]).sum::<f64>() / last.len() as f64;
+                (offered[i] - end).abs() > 0.1 * end
+            })
+        };
+        allowed.iter().rposition(off).map_or(0.0, |n| (n + 1) as f64 / 2.0)
+    }
+}
+
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    sum * sum / (rates.len() as f64 * rates.iter().map(|r| r * r).sum::<f64>())
+}
+
+/// PFRC and ARC find a capacity that they do not know, and share it equally.
+#[test]
+fn controllers_find_the_capacity_and_share_it() {
+    for name in ["pfrc", "pfrc+exponential", "pfrc+fast", "pfrc+constrained", "arc-fq"] {
+        for capacity in [330_000.0, 500_000.0, 800_000.0] {
+            let mut mesh = Mesh::new(name, capacity, &[BULK; 6]);
+            mesh.run(200);
+            let rates = mesh.run(400);
+            let used = rates.iter().sum::<f64>() / capacity;
+            assert!(jain(&rates) > 0.97, "{name} at {capacity}: {rates:.0?}");
+            assert!(used > 0.85, "{name} at {capacity}: {used}");
+        }
+    }
+}
+
+/// Without control the same mesh starves its far flows.
+#[test]
+fn the_mesh_is_unfair_by_itself() {
+    let mut mesh = Mesh::new("pfrc", 500_000.0, &[BULK; 6]);
+    mesh.limits = vec![400_000.0; 6];
+    mesh.control = Box::new(Asleep);
+    assert!(jain(&mesh.run(20)) < 0.6);
+}
+
+#[derive(Debug)]
+struct Asleep;
+impl Control for Asleep {
+    fn on(&mut self, _: Time, _: &Event<'_>, _: &mut Actions) {}
+    fn next_deadline(&self) -> Option<Time> {
+        Some(Time::NEVER)
+    }
+}
+
+#[test]
+fn weights_hold() {
+    let flows: Vec<Flow> = (0..6).map(|n| Flow { weight: f64::from(1 + n % 3), ..BULK }).collect();
+    let mut mesh = Mesh::new("pfrc", 600_000.0, &flows);
+    mesh.run(200);
+    let rates = mesh.run(400);
+    let per_weight: Vec<f64> = rates.iter().zip(&flows).map(|(r, f)| r / f.weight).collect();
+    assert!(jain(&per_weight) > 0.97, "{rates:.0?}");
+}
+
+/// Jamshaid 2010 Table 8.3: plain PFRC leaves the air idle that a constrained flow does not use.
+#[test]
+fn what_a_constrained_flow_leaves_is_used() {
+    let capacity = 430_000.0;
+    let others = |name: &str, need: f64| {
+        let mut flows = [BULK; 4];
+        flows[3].demand = need;
+        let mut mesh = Mesh::new(name, capacity, &flows);
+        mesh.run(200);
+        let rates = mesh.run(400);
+        assert!(rates[3] > 0.8 * need, "{name}: the flow itself has {:.0} of {need}", rates[3]);
+        rates[..3].iter().sum::<f64>() / (capacity - need)
+    };
+    for need in [10_000.0, 20_000.0, 30_000.0, 40_000.0, 50_000.0, 60_000.0, 70_000.0] {
+        let (plain, ours) = (others("pfrc", need), others("pfrc+constrained", need));
+        println!("{need}: plain {plain:.2}, constrained {ours:.2}");
+        assert!(ours > 0.95, "{need}: {ours:.3}");
+        assert!(need > 50_000.0 || plain < 0.8, "{need}: {plain:.3}");
+    }
+}
+
+/// From the arrival of a flow, and from its end, until all are allowed their new share for good.
+#[test]
+fn fast_needs_a_third_of_the_time() {
+    let times = |name: &str| {
+        let (mut total, mut fairness) = ([0.0; 2], 1.0_f64);
+        // At several phases of the epoch.
+        for phase in 0..8 {
+            let mut mesh = Mesh::new(name, 500_000.0, &[BULK; 5]);
+            mesh.flows[4].active = false;
+            mesh.run(300 + phase * 3);
+            mesh.flows[4].active = true;
+            total[0] += mesh.convergence(120) / 8.0;
+            fairness = fairness.min(jain(&mesh.run(180 + phase * 3)));
+            mesh.flows[4].active = false;
+            total[1] += mesh.convergence(120) / 8.0;
+        }
+        (total, fairness)
+    };
+    let ((plain, fair), (fast, as_fair)) = (times("pfrc"), times("pfrc+fast"));
+    println!("seconds after an arrival and an end: {plain:?}, fast {fast:?}");
+    for (plain, fast) in plain.iter().zip(fast) {
+        assert!(fast <= plain / 3.0, "{fast} of {plain} s");
+    }
+    assert!(as_fair > fair - 0.005, "{as_fair} after {fair}");
+}
+
+/// Whatever becomes of the mesh, rates follow.
+#[test]
+fn a_capacity_that_changes_is_followed() {
+    for name in ["pfrc", "arc-fq", "pfrc+fast"] {
+        let mut mesh = Mesh::new(name, 700_000.0, &[BULK; 5]);
+        mesh.run(300);
+        for capacity in [350_000.0, 700_000.0] {
+            mesh.capacity = capacity;
+            mesh.run(250);
+            let rates = mesh.run(300);
+            let used = rates.iter().sum::<f64>() / capacity;
+            assert!(jain(&rates) > 0.96 && used > 0.8, "{name} at {capacity}: {used} {rates:.0?}");
+        }
+    }
+}
+
+/// A large network: every one of ten thousand flows has its share, and the largest step the
+/// controllers take, a new limit for each, is a few passes over them.
+#[test]
+fn ten_thousand_flows() {
+    let flows: Vec<Flow> =
+        (0..10_000).map(|n| Flow { weight: f64::from(1 + n % 3), ..BULK }).collect();
+    for name in ["pfrc", "pfrc+constrained", "arc-fq"] {
+        // Each flow passes some packets in an epoch at these rates.
+        let mut mesh = Mesh::on_links(name, 4e8, 1_000_000_000, &flows);
+        mesh.run(60);
+        let offered = mesh.offered();
+        let heavy: f64 = offered.iter().skip(2).step_by(3).sum();
+        let all: f64 = offered.iter().sum();
+        let part = if name == "arc-fq" { 1.0 / 3.0 } else { 0.5 };
+        assert!((heavy / all - part).abs() < 0.01, "{name}: {}", heavy / all);
+        assert!(all > 3e8, "{name}: {all}");
+    }
+}
