@@ -8,7 +8,8 @@ packages=$(printf -- '-p fairmesh-%s ' $core)
 
 # shellcheck disable=SC2086
 if rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null | xargs -r ls >/dev/null 2>&1; then
-    cargo build --quiet --target wasm32-unknown-unknown $packages
+    CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
+        cargo build --quiet --target wasm32-unknown-unknown $packages
     echo "purity: the core builds for wasm32-unknown-unknown"
 else
     echo "purity: SKIPPED building for wasm32-unknown-unknown, this toolchain has no such target"
