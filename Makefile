@@ -21,7 +21,7 @@ check:
 	scripts/purity.sh
 
 test: check build
-	$(FAIRMESH) fingerprints --check
+	$(FAIRMESH) fingerprints
 	$(FAIRMESH) validate --quick
 	$(FAIRMESH) bench --instructions
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
