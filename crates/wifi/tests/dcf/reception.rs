@@ -77,6 +77,16 @@ fn of_frames_within_4_us_the_strongest_is_taken() {
 }
 
 #[test]
+fn a_station_that_turns_to_a_stronger_frame_waits_for_its_end() {
+    let mut w = Lab::new(4).hears(0, 1, at(200.0)).hears(2, 1, at(60.0)).hears(1, 3, LOUD).build();
+    let broadcast = |packet, bytes| Outgoing { packet, link: None, bytes };
+    w.queue(T, 0, broadcast(0, 100)).queue(T + us(2), 2, broadcast(2, BYTES));
+    w.at(T + us(20), 1, 3).run(T + us(10_000));
+    assert!(w.arrivals().contains(&(1, 2)));
+    assert_eq!(w.starts(1)[0], T + us(2 + DIFS + DATA + DIFS));
+}
+
+#[test]
 fn without_capture_every_overlap_destroys() {
     let flat = |dbm| survives(Reception::NoCapture, LOUD, &[dbm], 1000);
     assert!(!flat(LOUD));
