@@ -273,3 +273,16 @@ fn an_interrupt_leaves_nothing_half_written() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(names(d), ["chain.toml"]);
 }
+
+#[test]
+fn a_control_with_nowhere_to_run_is_noted() {
+    let scenario = workspace().join("scenarios/stack.toml");
+    let dir = folder();
+    let file = scenario.to_str().unwrap();
+    let args = ["compare", file, "--control", "fifo,pfrc", "--duration", "21 s", "--json"];
+    let out = run(dir.path(), &[&args[..], &["--warmup", "20 s", "--seeds", "1"]].concat());
+    assert!(out.status.success());
+    let notes = String::from_utf8(out.stderr).unwrap();
+    assert!(notes.contains("note: pfrc runs at no node here"), "{notes}");
+    assert!(!notes.contains("note: fifo"), "{notes}");
+}

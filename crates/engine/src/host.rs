@@ -123,6 +123,32 @@ fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
     here
 }
 
+/// What kind of node each node is.
+fn sites(scenario: &Scenario) -> Vec<Site> {
+    let hops = hops_to_gateway(scenario);
+    let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
+        let id = NodeId(i as u32);
+        let gateway = scenario.gateway == Some(id);
+        Site {
+            gateway,
+            access_point: gateway && node.kind == NodeKind::Wireless,
+            sources: scenario.flows.iter().any(|f| f.from == id),
+            hops: hops[i],
+        }
+    };
+    scenario.nodes.iter().enumerate().map(site).collect()
+}
+
+/// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
+/// scenario that has none, and then the outcome is that of `fifo`.
+///
+/// # Errors
+/// An unknown control or setting.
+pub fn controlled_nodes(scenario: &Scenario) -> Result<usize, EngineError> {
+    let mechanism = mechanism(scenario)?;
+    Ok(sites(scenario).iter().filter(|site| mechanism.needs(site).is_some()).count())
+}
+
 /// Starts the scenario's control wherever it runs.
 ///
 /// # Errors
@@ -133,17 +159,10 @@ pub(crate) fn start(
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
     let mechanism = mechanism(scenario)?;
-    let hops = hops_to_gateway(scenario);
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
-    for (i, node) in scenario.nodes.iter().enumerate() {
-        let id = NodeId(i as u32);
-        let site = Site {
-            gateway: scenario.gateway == Some(id),
-            access_point: scenario.gateway == Some(id) && node.kind == NodeKind::Wireless,
-            sources: scenario.flows.iter().any(|f| f.from == id),
-            hops: hops[i],
-        };
+    for (i, site) in sites(scenario).into_iter().enumerate() {
+        let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
         let Some(needs) = mechanism.needs(&site) else { continue };
         let own = scenario.links.iter().filter(|l| l.from == id);
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);

@@ -21,5 +21,6 @@ mod world;
 
 pub use error::EngineError;
 pub use fair::{FairRates, fair_rates};
+pub use host::controlled_nodes;
 pub use observe::Observer;
 pub use world::{RunOptions, run, run_observed};

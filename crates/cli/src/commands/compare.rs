@@ -7,7 +7,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
 use crate::args::CompareArgs;
-use crate::commands::{print_json, warn};
+use crate::commands::{print_json, warn, warn_of_idle_controls};
 use crate::error::CliError;
 use crate::load::{load, with_controls};
 use crate::output::folder::ResultFolder;
@@ -23,6 +23,7 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let loaded = load(&args.scenario)?;
     warn(&loaded.scenario.warnings);
     let scenarios = with_controls(&loaded.scenario, &args.control)?;
+    warn_of_idle_controls(&scenarios);
     let target = match &args.out {
         Some(folder) => Some(folder.clone()),
         None if args.json => None,

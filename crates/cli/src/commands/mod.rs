@@ -10,6 +10,8 @@ pub mod validate;
 
 use std::io::{self, Write};
 
+use fairmesh_scenario::Scenario;
+
 use crate::error::CliError;
 
 /// Prints a JSON value as one line.
@@ -29,4 +31,20 @@ pub(crate) fn warn(warnings: &[String]) {
         // Nobody to tell is no reason to stop.
         let _ = writeln!(io::stderr(), "fairmesh: note: {}", crate::error::one_line(w));
     }
+}
+
+/// Says which controls have nowhere to run, so that nobody takes their results for theirs.
+pub(crate) fn warn_of_idle_controls(scenarios: &[Scenario]) {
+    let idle = |s: &&Scenario| {
+        // `fifo` is the absence of control.
+        s.control.name != "fifo" && fairmesh_engine::controlled_nodes(s) == Ok(0)
+    };
+    let note = |s: &Scenario| {
+        let why = match s.gateway {
+            None => "; the scenario names no gateway (topology.gateway)",
+            Some(_) => "",
+        };
+        format!("{} runs at no node here, so its results are those of fifo{why}", s.control.name)
+    };
+    warn(&scenarios.iter().filter(idle).map(note).collect::<Vec<_>>());
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::args::RunArgs;
-use crate::commands::{print_json, warn};
+use crate::commands::{print_json, warn, warn_of_idle_controls};
 use crate::error::CliError;
 use crate::load::{load, with_control};
 use crate::output::folder::ResultFolder;
@@ -22,6 +22,7 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     }
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
+    warn_of_idle_controls(std::slice::from_ref(scenario));
     let only = match &args.pcap_at {
         None => None,
         Some(name) => Some(scenario.node(name).ok_or_else(|| {
