@@ -426,7 +426,7 @@ fn long_links_keep_their_round_trip_within_a_slot() {
     );
     assert_eq!(s.hearing[0].delay, Span::from_nanos(4499));
     assert_eq!(s.warnings.len(), 1);
-    assert!(s.warnings[0].contains("10.006 us"), "{}", s.warnings[0]);
+    assert!(s.warnings[0].contains("10.007 us"), "{}", s.warnings[0]);
 }
 
 #[test]
