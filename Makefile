@@ -23,7 +23,7 @@ check:
 test: check build
 	$(FAIRMESH) fingerprints
 	$(FAIRMESH) validate --quick
-	$(FAIRMESH) bench --instructions
+	scripts/instructions.sh
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 	$(CARGO) test --quiet --workspace
 

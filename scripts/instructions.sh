@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Compares instruction counts with the kept ones, or keeps new ones with --update. Counts depend on
+# the compiler, so they are compared only under the one they were kept with.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kept=validation/bench/compiler
+if [ "${1:-}" = --update ]; then
+    target/release/fairmesh bench --instructions --update
+    rustc --version >"$kept"
+elif [ "$(rustc --version)" = "$(cat "$kept")" ]; then
+    target/release/fairmesh bench --instructions
+else
+    echo "instructions: SKIPPED, the counts were kept with $(cat "$kept"), this is $(rustc --version)"
+fi
