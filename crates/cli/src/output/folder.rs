@@ -59,11 +59,15 @@ impl Pending {
             .collect();
         let mut created = Vec::new();
         for dir in missing.iter().rev() {
-            if let Err(e) = fs::create_dir(dir) {
-                remove_empty(&created);
-                return Err(cannot_write(target, &e));
+            match fs::create_dir(dir) {
+                Ok(()) => created.push(dir.clone()),
+                // Another file for the same folder came first.
+                Err(_) if dir.is_dir() => {}
+                Err(e) => {
+                    remove_empty(&created);
+                    return Err(cannot_write(target, &e));
+                }
             }
-            created.push(dir.clone());
         }
         let temporary =
             parent.join(format!(".{}.part-{}", name.to_string_lossy(), std::process::id()));
@@ -275,5 +279,20 @@ mod tests {
         write_file(&target, b"2").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"2");
         assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn several_files_may_need_the_same_new_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let folder = dir.path().join(round.to_string());
+            std::thread::scope(|threads| {
+                for file in ["a", "b", "c", "d"] {
+                    let target = folder.join(file);
+                    threads.spawn(move || write_file(&target, b"x").unwrap());
+                }
+            });
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
+        }
     }
 }
