@@ -30,11 +30,8 @@ impl Rule {
     }
 }
 
-/// A flow starves below this share of the row's best flow…
+/// A flow starves below this share of the row's best flow.
 const STARVED: f64 = 0.1;
-/// …and it starves on both sides if the other side is below this: a flow at the border may fall on
-/// either side of it by chance.
-const NEARLY_STARVED: f64 = 0.2;
 
 /// One compared number: a flow, or the sum.
 #[derive(Clone, Debug, Serialize)]
@@ -127,7 +124,7 @@ fn same_starved(a: &[f64], b: &[f64]) -> bool {
         let best = rates.iter().copied().fold(0.0, f64::max);
         rates.iter().map(|r| if best > 0.0 { r / best } else { 1.0 }).collect()
     };
-    let both = |(a, b): (f64, f64)| a.min(b) >= STARVED || a.max(b) < NEARLY_STARVED;
+    let both = |(a, b): (f64, f64)| (a < STARVED) == (b < STARVED);
     shares(a).into_iter().zip(shares(b)).all(both)
 }
 
@@ -187,6 +184,6 @@ mod tests {
         let wide = judge(m(610.0, 1.0), m(150.0, 200.0));
         assert!(wide.lines.iter().all(|l| l.agrees) && !wide.agrees);
         assert_eq!(wide.same_starved, Some(false));
-        assert!(same_starved(&[100.0, 9.0], &[100.0, 11.0]), "at the border");
+        assert!(!same_starved(&[100.0, 9.0], &[100.0, 11.0]), "no margin");
     }
 }
