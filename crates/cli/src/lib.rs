@@ -13,6 +13,7 @@ pub mod output;
 pub mod pcap;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod settings;
@@ -36,6 +37,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
+        Command::Reproduce(a) => commands::reproduce::run(&a, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),

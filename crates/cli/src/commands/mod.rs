@@ -4,6 +4,7 @@ pub mod bench;
 pub mod compare;
 pub mod fingerprints;
 pub mod list;
+pub mod reproduce;
 pub mod run;
 pub mod sweep;
 pub mod validate;

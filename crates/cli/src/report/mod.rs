@@ -1,7 +1,7 @@
 //! `report.html`: one file that opens from disk, with nothing to fetch.
 
 mod charts;
-mod html;
+pub(crate) mod html;
 mod layout;
 mod topology;
 
