@@ -111,6 +111,8 @@ fn lines(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
         line.around.push(c.value.ci95);
         line.paper.extend(paper.get(&c.row, &c.column).map(|v| (x, v)));
     }
+    // A single point is no line; the table has it.
+    panels.retain(|p| p.lines.iter().any(|l| l.points.len() > 1));
     panels
 }
 

@@ -88,9 +88,12 @@ pub struct Arm {
     /// Scenario file instead of the experiment's.
     #[serde(default)]
     pub scenario: Option<String>,
-    /// Settings over everything else.
+    /// Settings over everything else but those of points.
     #[serde(default)]
     pub set: Table,
+    /// Only these points; all by default.
+    #[serde(default)]
+    pub points: Option<Vec<String>>,
 }
 
 /// A point of an axis: a label and the settings it stands for.
@@ -398,6 +401,11 @@ impl Experiment {
             self.measures.iter().any(|m| matches!(m.of, Kind::Window | Kind::LargestWindow));
         if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
+        }
+        for p in self.arms.iter().flat_map(|a| a.points.iter().flatten()) {
+            if !self.points.iter().any(|known| known.label == *p) {
+                return Err(format!("points: there is no [[point]] \"{p}\""));
+            }
         }
         for e in [&self.quick, &self.full] {
             if e.seeds == 0 {

@@ -99,6 +99,9 @@ impl Plan {
             let root: Table = toml::from_str(&text)
                 .map_err(|_| CliError::file(&path, "is a map; expected a TOML scenario"))?;
             for (p, point) in or_nothing(&experiment.points).iter().enumerate() {
+                if arm.points.as_ref().is_some_and(|only| !only.contains(&point.label)) {
+                    continue;
+                }
                 for topology in &topologies {
                     let mut table = root.clone();
                     let at = [&arm.label, &point.label, &topology.label];
