@@ -47,14 +47,27 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
         // The same flows exist in every topology, or the layout has none.
         let group: Vec<(&Case, &[RunRecord])> =
             (start..end).map(|i| (&plan.cases[i], runs.of_case(index, i, seeds))).collect();
-        out.extend(of_group(experiment, &group));
+        out.extend(of_group(experiment, &group, ""));
+        if experiment.lays_out(Dimension::Family) {
+            let mut families: Vec<&str> = Vec::new();
+            for (case, _) in &group {
+                if !families.contains(&case.family.as_str()) {
+                    families.push(&case.family);
+                }
+            }
+            for family in families {
+                let members: Vec<_> =
+                    group.iter().filter(|(c, _)| c.family == family).copied().collect();
+                out.extend(of_group(experiment, &members, family));
+            }
+        }
         start = end;
     }
     out
 }
 
-/// The numbers of one arm at one point.
-fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])]) -> Vec<Cell> {
+/// The numbers of one arm at one point over some topologies: a family, or all (`""`).
+fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], family: &str) -> Vec<Cell> {
     let first = group[0].0;
     let arm = &experiment.arms[first.arm].label;
     let point = experiment.points.get(first.point).map_or("", |p| p.label.as_str());
@@ -90,6 +103,7 @@ fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])]) -> Vec<Cel
                 let label = |d: &Dimension| match d {
                     Dimension::Arm => arm.clone(),
                     Dimension::Point => point.to_owned(),
+                    Dimension::Family => family.to_owned(),
                     Dimension::Phase => phase_label.to_owned(),
                     Dimension::Flow => flow.clone(),
                     Dimension::Measure => measure.label.clone(),
@@ -158,6 +172,9 @@ fn statistic(measure: &Measure, topologies: &[Vec<f64>]) -> Option<Value> {
     Some(match measure.statistic {
         Statistic::Mean => Value { value: mean, ci95: (values.len() > 1).then_some(ci95) },
         Statistic::Deviation => Value { value: deviation(values, mean), ci95: None },
+        Statistic::Least => {
+            Value { value: values.iter().copied().fold(f64::INFINITY, f64::min), ci95: None }
+        }
     })
 }
 

@@ -42,7 +42,7 @@ pub struct Experiment {
     pub points: Vec<Point>,
     /// Topologies that results are averaged over.
     #[serde(default, rename = "topology")]
-    pub topologies: Vec<Point>,
+    pub topologies: Vec<Topology>,
     /// Intervals of time that are read off apart.
     #[serde(default, rename = "phase")]
     pub phases: Vec<Phase>,
@@ -107,6 +107,20 @@ pub struct Point {
     pub set: Table,
 }
 
+/// A network that results are averaged over.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Its name.
+    pub label: String,
+    /// What it belongs to, where the layout has families.
+    #[serde(default)]
+    pub family: String,
+    /// Settings.
+    #[serde(default)]
+    pub set: Table,
+}
+
 /// An interval of simulated time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -128,7 +142,7 @@ pub struct Measure {
     pub label: String,
     /// What it is.
     pub of: Kind,
-    /// Mean or standard deviation over topologies (over seeds where there is one topology).
+    /// What is told of the values of all topologies (of all seeds where there is one topology).
     #[serde(default)]
     pub statistic: Statistic,
     /// What becomes of flows where the layout has none.
@@ -167,6 +181,8 @@ pub enum Statistic {
     Mean,
     /// Standard deviation of a sample.
     Deviation,
+    /// Smallest.
+    Least,
 }
 
 /// How the values of several flows become one.
@@ -192,6 +208,8 @@ pub enum Dimension {
     Arm,
     /// [`Experiment::points`].
     Point,
+    /// [`Topology::family`], and all of them together.
+    Family,
     /// [`Experiment::phases`].
     Phase,
     /// Flows, by their ends.

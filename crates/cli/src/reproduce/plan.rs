@@ -8,7 +8,7 @@ use fairmesh_units::Span;
 use toml::{Table, Value};
 
 use super::catalogue::Entry;
-use super::declare::{Effort, Experiment, Point, apply};
+use super::declare::{Effort, Experiment, Point, Topology, apply};
 use super::measure::Reading;
 use crate::args::{ScenarioArgs, ThreadArgs};
 use crate::error::CliError;
@@ -43,6 +43,8 @@ pub struct Case {
     pub arm: usize,
     /// Index of the point; 0 where there are none.
     pub point: usize,
+    /// Family of the topology; empty where there is none.
+    pub family: String,
     /// What to read a run with.
     pub reading: Reading,
     /// The scenario's text, complete.
@@ -75,15 +77,17 @@ impl Plan {
         let bad = |e: String| CliError::Run { scenario: entry.id.clone(), problem: e };
         let sample = experiment.sampling().map_err(bad)?;
         let (mut cases, mut missing) = (Vec::new(), Vec::new());
-        let nothing = [Point { label: String::new(), set: Table::new() }];
-        let or_nothing = |points: &'_ [Point]| {
-            if points.is_empty() { nothing.to_vec() } else { points.to_vec() }
-        };
+        let mut points = experiment.points.clone();
+        if points.is_empty() {
+            points.push(Point { label: String::new(), set: Table::new() });
+        }
+        let mut topologies = experiment.topologies.clone();
+        if topologies.is_empty() {
+            let (label, family) = Default::default();
+            topologies.push(Topology { label, family, set: Table::new() });
+        }
         let wanted = extent.effort(experiment).topologies.as_ref();
-        let topologies: Vec<Point> = or_nothing(&experiment.topologies)
-            .into_iter()
-            .filter(|t| wanted.is_none_or(|w| w.contains(&t.label)))
-            .collect();
+        topologies.retain(|t| wanted.is_none_or(|w| w.contains(&t.label)));
         for (a, arm) in experiment.arms.iter().enumerate() {
             if let Some(control) = &arm.control
                 && let Err(e) = fairmesh_control::lookup(control)
@@ -98,7 +102,7 @@ impl Plan {
             build(&path, text.as_bytes(), &ScenarioArgs::default())?;
             let root: Table = toml::from_str(&text)
                 .map_err(|_| CliError::file(&path, "is a map; expected a TOML scenario"))?;
-            for (p, point) in or_nothing(&experiment.points).iter().enumerate() {
+            for (p, point) in points.iter().enumerate() {
                 if arm.points.as_ref().is_some_and(|only| !only.contains(&point.label)) {
                     continue;
                 }
@@ -119,7 +123,8 @@ impl Plan {
                     let scenario = build(&path, text.as_bytes(), &ScenarioArgs::default())
                         .map_err(|e| bad(without_line(e).to_string()))?;
                     let reading = Reading::of(&scenario, &experiment.phases)?;
-                    cases.push(Case { arm: a, point: p, reading, text, scenario });
+                    let family = topology.family.clone();
+                    cases.push(Case { arm: a, point: p, family, reading, text, scenario });
                 }
             }
         }
