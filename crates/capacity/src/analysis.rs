@@ -5,6 +5,7 @@ use core::fmt;
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
+use crate::bounds;
 use crate::clique::{Budget, TooManyCliques};
 use crate::convex::{ConvexError, Optimum, Region};
 use crate::domain::{Contention, Domains, Link};
@@ -100,6 +101,8 @@ pub struct ModelRates {
     /// The sets of [`Analysis::hops`] of which each has one unit of air: the collision domain of
     /// each, or the maximal cliques.
     pub domains: Domains,
+    /// The least that flows which fill a domain can have in sum, bit/s ([`crate::bounds::floor`]).
+    pub floor: f64,
     /// One for each of [`Criterion::ALL`], in that order.
     pub criteria: [Rates; 4],
 }
@@ -244,7 +247,7 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
             named(Criterion::Aggregate, solved(Criterion::Aggregate, region.maximise(&ones))?),
             named(Criterion::Utilisation, widest),
         ];
-        Ok(ModelRates { domains, criteria })
+        Ok(ModelRates { domains, floor: bounds::floor(&usage), criteria })
     }
 }
 
