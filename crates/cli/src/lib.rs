@@ -6,6 +6,7 @@
 pub mod aggregate;
 pub mod args;
 pub mod bench;
+pub mod capacity;
 pub mod commands;
 pub mod error;
 pub mod load;

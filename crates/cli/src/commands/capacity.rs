@@ -2,19 +2,50 @@
 
 use std::io::Write;
 
-use crate::args::CapacityArgs;
-use crate::commands::print_json;
+use crate::args::{CapacityArgs, ScenarioArgs};
+use crate::capacity::{Capacity, page, text};
+use crate::commands::{print_json, warn};
 use crate::error::CliError;
+use crate::load::load;
+use crate::output::folder::PendingFile;
 use crate::output::table;
+use crate::report::Drawing;
 use crate::study::accuracy;
 
 /// Analyses a scenario, or the models themselves.
 ///
 /// # Errors
 /// Bad input; a page that cannot be written.
-pub fn run(args: &CapacityArgs, _command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     if let Some(topologies) = args.accuracy {
         return accuracy(args, topologies, out);
+    }
+    let wanted = ScenarioArgs {
+        scenario: args.scenario.clone().unwrap_or_default(),
+        gateway: args.gateway.clone(),
+        flows: args.flows,
+        flow_count: args.flow_count,
+        rate: args.rate,
+        ..ScenarioArgs::default()
+    };
+    let loaded = load(&wanted)?;
+    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
+    let capacity = Capacity::of(&loaded.scenario, args.hears)?;
+    if !args.json {
+        warn(&loaded.scenario.warnings);
+        out.write_all(text::tables(&capacity).as_bytes())?;
+    }
+    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+        let drawing = Drawing::from(&loaded.scenario);
+        file.write_all(page::render(&capacity, &drawing, command).as_bytes())
+            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+        pending.finish()?;
+        if !args.json {
+            writeln!(out, "\nPage: {}", path.display())?;
+        }
+    }
+    if args.json {
+        print_json(out, &capacity)?;
     }
     Ok(())
 }

@@ -142,12 +142,7 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 ///
 /// # Errors
 /// If no connected placement is found.
-pub fn mesh(
-    topology: u32,
-    rts: bool,
-    rate: BitRate,
-    duration: Span,
-) -> Result<Scenario, CliError> {
+pub fn mesh(topology: u32, rts: bool, rate: BitRate, duration: Span) -> Result<Scenario, CliError> {
     let mut rng = Stream::new(u64::from(topology), "study/accuracy");
     let streams = 25 + (rng.unit() * 16.0) as u32;
     let draft = Draft {
@@ -335,7 +330,11 @@ mod tests {
             ]
         };
         let delivered: Vec<Vec<f64>> = (0..10).map(at).collect();
-        assert_eq!(loss_point(&delivered, &[0, 1, 2]), Some(5), "one of three is not more than 1/3");
+        assert_eq!(
+            loss_point(&delivered, &[0, 1, 2]),
+            Some(5),
+            "one of three is not more than 1/3"
+        );
         assert_eq!(loss_point(&delivered, &[1, 2]), Some(2));
         assert_eq!(loss_point(&delivered, &[0]), None);
         assert_eq!(loss_point(&delivered[..8], &[2]), None, "three rates are not four");
