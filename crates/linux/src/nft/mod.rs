@@ -292,3 +292,6 @@ fn value(kind: char, class: Handle) -> String {
         _ => format!("{:#x}", class.0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,8 +41,8 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
             put_u32(out, TCA_FQ_CODEL_LIMIT, 1024);
             put_u32(out, TCA_FQ_CODEL_FLOWS, FLOWS);
             put_u32(out, TCA_FQ_CODEL_QUANTUM, 1514);
-            put_u32(out, TCA_FQ_CODEL_TARGET, TARGET_US);
             put_u32(out, TCA_FQ_CODEL_INTERVAL, INTERVAL_US);
+            put_u32(out, TCA_FQ_CODEL_TARGET, TARGET_US);
             put_u32(out, TCA_FQ_CODEL_ECN, 1);
             put_u32(out, TCA_FQ_CODEL_MEMORY_LIMIT, 4 << 20);
         }),

@@ -134,3 +134,6 @@ pub fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8>)) {
 pub fn put_kind(out: &mut Vec<u8>, kind: &str) {
     put_str(out, libc::TCA_KIND, kind);
 }
+
+#[cfg(test)]
+mod tests;

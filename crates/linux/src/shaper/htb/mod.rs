@@ -167,8 +167,11 @@ impl HtbPlane {
         Ok(())
     }
 
-    /// Puts another classifier in place.
-    fn reclassify(&mut self, direction: Direction, to: Classifier) -> Result<(), Error> {
+    /// Puts another classifier in place, whether or not the one in use holds.
+    ///
+    /// # Errors
+    /// The kernel lacks it.
+    pub fn use_classifier(&mut self, direction: Direction, to: Classifier) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let port = &state.ports[direction as usize];
         port.filter(&mut self.netlink, to)?;
@@ -407,7 +410,7 @@ impl DataPlane for HtbPlane {
                 let tried = state.available.iter().position(|c| *c == classifier);
                 let next = state.available.get(tried.map_or(0, |at| at + 1)).copied();
                 if let Some(next) = next {
-                    self.reclassify(direction, next)?;
+                    self.use_classifier(direction, next)?;
                     classifier = next;
                 }
             }
