@@ -2,8 +2,8 @@
 
 mod charts;
 pub(crate) mod html;
-mod layout;
-mod topology;
+pub(crate) mod layout;
+pub(crate) mod topology;
 
 use std::fmt::Write as _;
 
