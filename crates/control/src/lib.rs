@@ -20,6 +20,7 @@ mod bounds;
 mod event;
 mod fifo;
 mod flows;
+mod gap;
 mod gateway_queue;
 mod kinds;
 mod needs;
@@ -34,6 +35,7 @@ mod share;
 mod source;
 mod static_aggregate;
 mod static_flow;
+mod survey;
 #[cfg(test)]
 mod testing;
 

@@ -32,6 +32,13 @@ pub enum Refused {
         /// What it allows.
         ceiling: BitRate,
     },
+    /// A part reserved for signalling that leaves the neighbours less than their guarantee.
+    Gamma {
+        /// As given.
+        gamma: f64,
+        /// The most that is left.
+        limit: f64,
+    },
     /// No neighbour: there is no mesh behind this gateway.
     NoNeighbour,
     /// A link that carries nothing.
@@ -55,6 +62,11 @@ impl fmt::Display for Refused {
                 f,
                 "flow {}: a guarantee of {guarantee} above its ceiling of {ceiling}",
                 flow.0
+            ),
+            Refused::Gamma { gamma, limit } => write!(
+                f,
+                "gamma must be at most {limit:.3}, what the guarantees leave of the gateway, not \
+                 {gamma}"
             ),
             Refused::NoNeighbour => f.write_str("the gateway has no neighbour"),
             Refused::DeadLink { node } => {

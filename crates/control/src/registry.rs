@@ -17,6 +17,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::arc::SHARED,
     &crate::arc::FAIR,
     &crate::pfrc::ENTRY,
+    &crate::gap::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.
