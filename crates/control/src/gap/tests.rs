@@ -140,7 +140,7 @@ impl Loop {
             node.mean = 0.0;
         }
         for _ in 0..ticks {
-            self.now = self.now + TICK;
+            self.now += TICK;
             let mut left = capacity;
             for node in &mut self.nodes {
                 let rate = node.limit.min(node.demand).min(left);
@@ -364,7 +364,7 @@ fn without_news_a_neighbour_falls_back_on_its_guarantee() {
     assert!(quiet.is_empty());
     let actions = step(&mut node, 1_500, 300_000, 1, None);
     assert_eq!(limits_of(&actions), [(Class::All, 250_000)]);
-    assert_eq!(step(&mut node, 1_700, 350_000, 1, None).is_empty(), true);
+    assert!(step(&mut node, 1_700, 350_000, 1, None).is_empty());
     let back = step(&mut node, 1_800, 400_000, 1, Some(low));
     assert_eq!(limits_of(&back), [(Class::All, 260_000)], "and goes on when it hears again");
 }
