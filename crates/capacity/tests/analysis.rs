@@ -254,7 +254,7 @@ fn a_thousand_nodes_by_cliques() {
     for (strict, lenient) in a.collision.criteria.iter().zip(&cliques.criteria) {
         assert!(lenient.load.iter().all(|&l| l <= 1.0 + 1e-9));
         let better = match strict.criterion {
-            Criterion::MaxMin => {
+            Criterion::MaxMin | Criterion::Unweighted => {
                 let worst = |r: &[f64]| r.iter().copied().fold(f64::INFINITY, f64::min);
                 worst(&lenient.rates) >= worst(&strict.rates)
             }

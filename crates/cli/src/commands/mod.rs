@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod bench;
+pub mod capacity;
 pub mod compare;
 pub mod fingerprints;
 pub mod list;
