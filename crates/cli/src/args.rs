@@ -210,8 +210,8 @@ pub struct CapacityArgs {
     /// Gateway, for maps: the name of a node
     #[arg(long, value_name = "ID", requires = "scenario")]
     pub gateway: Option<String>,
-    /// Flows, for maps: from every node to the gateway, or the other way round
-    #[arg(long, value_name = "WAY", requires = "scenario")]
+    /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
     pub flows: Option<Way>,
     /// Number of flows, for maps; one per node by default
     #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
@@ -233,12 +233,24 @@ pub struct CapacityArgs {
     /// With --accuracy: runs per mesh and rate
     #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
+    /// With --accuracy: what a receiver makes of overlapping frames
+    #[arg(long, value_name = "RULE", requires = "accuracy", default_value = "ns2")]
+    pub reception: Reception,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub threads: ThreadArgs,
+}
+
+/// Reception rules (docs/scenarios.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reception {
+    /// A receiver locks on the first frame it senses.
+    Ns2,
+    /// It locks on frames that it can decode.
+    Sinr,
 }
 
 /// Which nodes contend.

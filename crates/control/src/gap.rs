@@ -4,7 +4,8 @@
 //! is more than (1 − γ) U* of the gateway's time used? What all others need is never asked for;
 //! that they use the part γ U* is how they ask.
 //!
-//! - the gateway's half ([`gateway`]) measures its utilisation and says so;
+//! - the gateway's half ([`gateway`]) measures its utilisation, by its survey and by what passes,
+//!   and says so;
 //! - each neighbour's half ([`node`]) runs Algorithm 1 whenever it hears.
 //!
 //! How the bit travels: in a small broadcast every `period`, as a beacon's element would; with
@@ -49,7 +50,7 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("beta", "factor of a decrease", 0.9, 0.1, 0.99),
         knob("period", "time between updates, seconds", 0.1, 0.005, 10.0),
         knob("weight", "weight of a new sample in the averages", 0.25, 0.01, 1.0),
-        knob("saturation", "busy part of a saturated gateway's time (U*)", 0.85, 0.1, 1.0),
+        knob("saturation", "busy part of a saturated gateway's time", 0.9, 0.1, 1.0),
         knob("guarantee", "of each neighbour, kbit/s of IP; 0: its fair rate", 0.0, 0.0, 1e6),
         knob("queue", "buffer of local traffic, packets", 50.0, 1.0, 1000.0),
         knob("noise", "largest relative error put on each estimate", 0.0, 0.0, 0.9),

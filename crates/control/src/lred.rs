@@ -162,6 +162,7 @@ mod tests {
         Event::Sent(Sent {
             to: Some(NodeId(1)),
             flow: Some(FlowId(0)),
+            ack: false,
             bytes: 1500,
             airtime: Span::from_millis(2),
             attempts,

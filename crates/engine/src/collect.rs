@@ -9,7 +9,10 @@ use crate::record::{
 use crate::world::World;
 
 /// Reads every meter at `end`.
-pub(crate) fn record<const WATCH: bool>(mut world: World<'_, WATCH>, end: Time) -> RunRecord {
+pub(crate) fn record<const WATCH: bool, const HOST: bool>(
+    mut world: World<'_, WATCH, HOST>,
+    end: Time,
+) -> RunRecord {
     let scenario = world.scenario;
     let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
     let mut totals = Totals {

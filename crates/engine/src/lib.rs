@@ -4,6 +4,7 @@
 //! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
+mod airtime;
 mod collect;
 mod error;
 mod fair;
@@ -17,6 +18,7 @@ mod packet;
 pub mod record;
 mod shaping;
 mod steer;
+mod taps;
 mod wire;
 mod world;
 

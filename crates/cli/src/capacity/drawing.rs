@@ -119,13 +119,12 @@ pub fn contention(c: &Capacity, m: &Model) -> Option<String> {
     let fair = m.by(c.fair());
     let radius = (110.0 / (n as f64).sqrt()).clamp(3.0, 15.0);
     for (v, &(x, y)) in at.iter().enumerate() {
+        let limits = |i: usize| fair.is_some_and(|a| a.bottleneck.contains(&Some(i)));
+        let mut centers = m.bottlenecks.iter().map(|b| b.center).enumerate();
+        let center = centers.any(|(i, at)| at == Some(v as u32) && limits(i));
         // The first bottleneck that holds it: they are in the order of the flows they limit.
-        let holds = |i: &usize| {
-            m.bottlenecks[*i].links.contains(&(v as u32))
-                && fair.is_some_and(|a| a.bottleneck.contains(&Some(*i)))
-        };
+        let holds = |i: &usize| m.bottlenecks[*i].links.contains(&(v as u32)) && limits(*i);
         let held = (0..m.bottlenecks.len()).find(holds);
-        let center = m.bottlenecks.iter().any(|b| b.center == Some(v as u32));
         let class = held.map(colour).unwrap_or_default();
         let mark = if center { " gateway" } else { "" };
         let name = escape(&m.links[v].join("–"));

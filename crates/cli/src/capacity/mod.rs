@@ -174,20 +174,25 @@ impl Capacity {
         };
         let mut models = Vec::new();
         let mut capacities = Vec::new();
+        // Who contends does not depend on RTS: too many cliques once is too many twice.
+        let mut affordable = Budget::default();
         for access in [Access::Basic, Access::RtsCts] {
             let rts = access == Access::RtsCts;
             // The thesis's readings: "realistic" domains, "omniscient" cliques (§4.1.4).
             let (near, far) = (hears.unwrap_or(Hears::Decode), hears.unwrap_or(Hears::Sense));
             let nothing = Budget { cliques: 0, work: 0 };
-            let first = if near == far { Budget::default() } else { nothing };
+            let first = if near == far { affordable } else { nothing };
             let by_domains = analyse(near, access, first)?;
             models.push(summary(scenario, &by_domains, "domains", near, rts));
-            let by_cliques = if near == far {
-                by_domains.clone()
-            } else {
-                analyse(far, access, Budget::default())?
-            };
-            models.push(summary(scenario, &by_cliques, "cliques", far, rts));
+            let by_cliques =
+                if near == far { by_domains.clone() } else { analyse(far, access, affordable)? };
+            let mut cliques = summary(scenario, &by_cliques, "cliques", far, rts);
+            if let Some(why) = &mut cliques.refused {
+                affordable = nothing;
+                let earlier = models.iter().find_map(|m: &Model| m.refused.clone());
+                *why = earlier.unwrap_or_else(|| why.clone());
+            }
+            models.push(cliques);
             if access == model.access {
                 capacities = by_domains.capacities;
             }

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use crate::args::{CapacityArgs, ScenarioArgs};
+use fairmesh_scenario::{Direction, ReceptionDraft};
+
+use crate::args::{CapacityArgs, Reception, ScenarioArgs, Way};
 use crate::capacity::{Capacity, page, text};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
@@ -51,8 +53,19 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
 }
 
 fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result<(), CliError> {
-    let settings =
-        accuracy::Settings { topologies, seeds: args.seeds, ..accuracy::Settings::default() };
+    let settings = accuracy::Settings {
+        topologies,
+        seeds: args.seeds,
+        direction: match args.flows {
+            Some(Way::Down) => Direction::Down,
+            _ => Direction::Up,
+        },
+        reception: match args.reception {
+            Reception::Ns2 => ReceptionDraft::Ns2,
+            Reception::Sinr => ReceptionDraft::Sinr,
+        },
+        ..accuracy::Settings::default()
+    };
     let study = accuracy::run(settings, args.threads)?;
     if args.json {
         return print_json(out, &study);

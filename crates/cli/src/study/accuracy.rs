@@ -12,8 +12,8 @@ use fairmesh_capacity::link::Access;
 use fairmesh_capacity::maxmin::Demand;
 use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::{
-    Direction, Draft, FlowsDraft, LlcDraft, RadioDraft, RandomLayout, RtsDraft, Scenario,
-    TopologyDraft, TrafficDraft, TransportDraft,
+    Direction, Draft, FlowsDraft, LlcDraft, RadioDraft, RandomLayout, ReceptionDraft, RtsDraft,
+    Scenario, TopologyDraft, TrafficDraft, TransportDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Distance, Span, Stream};
 use serde::Serialize;
@@ -34,11 +34,23 @@ pub struct Settings {
     pub duration: Span,
     /// Distance between input rates, as a share of the computed fair rate.
     pub step: f64,
+    /// To the gateway or from it; the thesis says "exchange" and leaves it open.
+    pub direction: Direction,
+    /// What a receiver makes of overlapping frames. In ns-2 a frame too weak to decode, once
+    /// locked on, costs the one it should have received; `sinr` ignores such frames.
+    pub reception: ReceptionDraft,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { topologies: 50, seeds: 5, duration: Span::from_secs(200), step: 0.025 }
+        Settings {
+            topologies: 50,
+            seeds: 5,
+            duration: Span::from_secs(200),
+            step: 0.05,
+            direction: Direction::Up,
+            reception: ReceptionDraft::Ns2,
+        }
     }
 }
 
@@ -142,13 +154,19 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 ///
 /// # Errors
 /// If no connected placement is found.
-pub fn mesh(topology: u32, rts: bool, rate: BitRate, duration: Span) -> Result<Scenario, CliError> {
+pub fn mesh(
+    settings: &Settings,
+    topology: u32,
+    rts: bool,
+    rate: BitRate,
+) -> Result<Scenario, CliError> {
     let mut rng = Stream::new(u64::from(topology), "study/accuracy");
     let streams = 25 + (rng.unit() * 16.0) as u32;
     let draft = Draft {
         name: Some(format!("random-{topology}")),
-        duration,
+        duration: settings.duration,
         radio: RadioDraft {
+            reception: settings.reception,
             rate: Some(BitRate(1_000_000)),
             rts: if rts { RtsDraft::On } else { RtsDraft::Off },
             llc: LlcDraft(Bytes(0)),
@@ -166,7 +184,7 @@ pub fn mesh(topology: u32, rts: bool, rate: BitRate, duration: Span) -> Result<S
             ..TopologyDraft::default()
         },
         traffic: FlowsDraft {
-            flows: Some(Direction::Up),
+            flows: Some(settings.direction),
             traffic: Some(TrafficDraft::cbr(rate, Bytes(1472), 0.5)),
             transport: Some(TransportDraft::Udp),
             start_jitter: Some(Span::from_secs(1)),
@@ -179,7 +197,7 @@ pub fn mesh(topology: u32, rts: bool, rate: BitRate, duration: Span) -> Result<S
 
 fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, CliError> {
     // Before the rate is known, any will do: the models see unlimited sources.
-    let scenario = mesh(topology, rts, BitRate(1000), settings.duration)?;
+    let scenario = mesh(settings, topology, rts, BitRate(1000))?;
     let (domains, cliques) = first_bottlenecks(&scenario)?;
     let mut sweep = Sweep {
         settings,
@@ -273,7 +291,7 @@ impl Sweep<'_> {
 
     fn at(&self, units: usize) -> Result<Vec<f64>, CliError> {
         let rate = BitRate((units as f64 * self.unit).round() as u64);
-        let scenario = mesh(self.topology, self.rts, rate, self.settings.duration)?;
+        let scenario = mesh(self.settings, self.topology, self.rts, rate)?;
         let mut shares = vec![0.0; scenario.flows.len()];
         for seed in 1..=self.settings.seeds {
             let record = runner::once(&scenario, u64::from(seed), None)?;
@@ -343,7 +361,7 @@ mod tests {
     #[test]
     fn meshes_are_those_of_the_thesis() {
         for topology in 1..=20 {
-            let s = mesh(topology, false, BitRate(10_000), Span::from_secs(10)).unwrap();
+            let s = mesh(&Settings::default(), topology, false, BitRate(10_000)).unwrap();
             assert!((25..=40).contains(&s.flows.len()), "{}", s.flows.len());
             assert_eq!(s.nodes.len(), s.flows.len() + 1);
         }
@@ -352,8 +370,13 @@ mod tests {
     /// One small topology end to end: the collision-domain model is in the right region.
     #[test]
     fn one_topology() {
-        let settings =
-            Settings { topologies: 1, seeds: 1, duration: Span::from_secs(60), step: 0.1 };
+        let settings = Settings {
+            topologies: 1,
+            seeds: 1,
+            duration: Span::from_secs(60),
+            step: 0.1,
+            ..Settings::default()
+        };
         let study = run(settings, ThreadArgs::default()).unwrap();
         assert_eq!(study.cases.len(), 2);
         let error = study.cases[0].domains.error.unwrap();

@@ -135,7 +135,7 @@ impl Loop {
     fn run(&mut self, seconds: u64) {
         let ticks = seconds * 1_000_000_000 / TICK.as_nanos();
         let (mut multi, capacity) = (0.0, CAPACITY as f64);
-        let saturation = 0.85;
+        let saturation = 0.9;
         for node in &mut self.nodes {
             node.mean = 0.0;
         }
@@ -180,6 +180,9 @@ impl Loop {
                 let c = FlowCounters { flow: FlowId(f as u32), bytes, packets: bytes / 1500 };
                 gateway.on(now, &Event::FlowCounters(c), &mut actions);
             }
+            let (f, bytes) = (self.nodes.len() as u32, (self.multi_bits / 8.0) as u64);
+            let c = FlowCounters { flow: FlowId(f), bytes, packets: bytes / 1500 };
+            gateway.on(now, &Event::FlowCounters(c), &mut actions);
             gateway.on(now, &Event::Channel(channel), &mut actions);
             gateway.on(now, &Event::Deadline, &mut actions);
             for action in actions.iter() {
@@ -412,6 +415,7 @@ fn acknowledgements_carry_the_bit_only_when_it_changes() {
     let frame = Sent {
         to: Some(NodeId(0)),
         flow: Some(FlowId(1)),
+        ack: false,
         bytes: 1500,
         airtime: Span::from_millis(2),
         attempts: 1,

@@ -301,3 +301,7 @@ pub enum LayoutError {
     #[error("{0} cannot change while running; remove and install anew")]
     Fixed(&'static str),
 }
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -4,8 +4,10 @@
 //! leaves towards the wire, by source as the mesh knows it (before any address translation). Every
 //! subscriber has one class in each direction; traffic of nobody known has a class without a limit.
 
+mod htb;
 mod layout;
 
+pub use htb::HtbPlane;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 
 use fairmesh_units::BitRate;
