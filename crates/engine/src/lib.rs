@@ -25,4 +25,4 @@ pub use error::EngineError;
 pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use observe::Observer;
-pub use world::{RunOptions, run, run_observed};
+pub use world::{RunOptions, run, run_observed, run_under};
