@@ -9,6 +9,7 @@ mod error;
 mod fair;
 mod flow;
 mod host;
+pub mod live;
 pub mod measures;
 mod net;
 pub mod observe;

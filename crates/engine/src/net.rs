@@ -8,6 +8,7 @@ use fairmesh_units::{Deadlines, NodeId, Stream, Time};
 use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
 
 use crate::flow::{Ends, FlowState, Hop};
+use crate::live::{Arrival, Frame};
 use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind, Observer};
 use crate::packet::{Packet, Packets, Payload};
 use crate::shaping::ClassSet;
@@ -46,6 +47,8 @@ pub(crate) struct Net<'a, const WATCH: bool> {
     classes_at: Vec<Option<u32>>,
     /// Per node where a control counts them: data that left it, per flow.
     pub left: Vec<Vec<Left>>,
+    /// Frames from outside that reached a node, oldest first.
+    pub arrivals: Vec<Arrival>,
     pub observer: Option<&'a mut dyn Observer>,
     /// Per node, when observed: the packet in service as it was handed to the MAC.
     snapshots: Vec<Option<AirPacket>>,
@@ -122,6 +125,7 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
             classes,
             classes_at,
             left,
+            arrivals: Vec::new(),
             observer,
             rates,
         }
@@ -305,10 +309,36 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
     }
 
     /// A new packet leaves its endpoint.
-    fn emit(&mut self, now: Time, f: usize, packet: Packet) {
+    fn emit(&mut self, now: Time, f: usize, packet: Packet) -> u32 {
         let node = self.flows[f].path[packet.place as usize];
         let handle = self.packets.insert(packet);
         self.transit(now, node, handle, true);
+        handle
+    }
+
+    /// A frame comes from outside into one of the external flows.
+    pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
+        if now >= self.measure_from {
+            self.flows[f].meters.packets_sent += 1;
+        }
+        let packet = Packet {
+            payload: Payload::External,
+            born: now.as_nanos(),
+            flow: f as u32,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ce: false,
+        };
+        let handle = self.emit(now, f, packet);
+        let node = self.flows[f].path[0];
+        match self.flows[f].forward[0] {
+            Hop::Wire { .. } => {}
+            Hop::Radio { .. } | Hop::Broadcast => self.kicks.push(NodeId(node)),
+        }
+        handle
     }
 
     /// A packet at a node, new there: through the control's classes, if any take it, and on.
@@ -380,7 +410,7 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
         let flow = &self.flows[f];
         let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
         match hop {
-            Hop::Radio { .. } => {
+            Hop::Radio { .. } | Hop::Broadcast => {
                 let n = flow.path[place] as usize;
                 let item = p.item(handle);
                 let i = &mut self.interfaces[n];
@@ -440,6 +470,11 @@ impl<'a, const WATCH: bool> Net<'a, WATCH> {
             (Ends::Udp { sink, .. }, Payload::Udp(datagram)) => {
                 sink.on_datagram(now, datagram);
                 u64::from(datagram.len)
+            }
+            (Ends::External, Payload::External) => {
+                let node = NodeId(flow.path[1]);
+                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle) });
+                u64::from(p.bytes)
             }
             _ => 0,
         };
@@ -532,14 +567,23 @@ impl<const WATCH: bool> Upper for Net<'_, WATCH> {
         let place = p.place as usize;
         let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
         if WATCH {
-            self.snapshots[n] = Some(self.air_packet(item.handle));
+            self.snapshots[n] = self.air_packet(item.handle);
         }
-        let Hop::Radio { link } = hop else { return None };
-        Some(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes })
+        let link = match hop {
+            Hop::Radio { link } => Some(link),
+            Hop::Broadcast => None,
+            Hop::Wire { .. } => return None,
+        };
+        Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
     }
 
     #[inline]
-    fn received(&mut self, now: Time, node: NodeId, _: NodeId, packet: u32, _: bool) {
+    fn received(&mut self, now: Time, node: NodeId, _: NodeId, packet: u32, broadcast: bool) {
+        if broadcast {
+            // The packet stays with its sender, for the next receiver.
+            self.arrivals.push(Arrival { at: now, node, frame: Frame(packet) });
+            return;
+        }
         self.arrive(now, node.0, packet);
     }
 
@@ -551,6 +595,10 @@ impl<const WATCH: bool> Upper for Net<'_, WATCH> {
         if report.outcome == Outcome::Lost {
             let p = self.packets.remove(report.packet.packet);
             self.flows[p.flow as usize].meters.drops.retry_limit += 1;
+        } else if report.packet.link.is_none() {
+            // A broadcast has been heard by whoever could.
+            self.packets.remove(report.packet.packet);
+            self.arrived += 1;
         }
     }
 
@@ -581,22 +629,25 @@ impl<const WATCH: bool> Upper for Net<'_, WATCH> {
 }
 
 impl<const WATCH: bool> Net<'_, WATCH> {
-    fn air_packet(&self, handle: u32) -> AirPacket {
+    /// What an observer sees of a packet; `None` if only the outside knows what it is.
+    fn air_packet(&self, handle: u32) -> Option<AirPacket> {
         let p = self.packets.get(handle);
+        let payload = match p.payload {
+            Payload::Tcp(s) => AirPayload::Tcp(s),
+            Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
+            Payload::External => return None,
+        };
         let path = &self.flows[p.flow as usize].path;
         let (first, last) = (NodeId(path[0]), NodeId(path[path.len() - 1]));
         let (source, destination) = if p.forward { (first, last) } else { (last, first) };
-        AirPacket {
+        Some(AirPacket {
             flow: fairmesh_units::FlowId(p.flow),
             source,
             destination,
             ip_bytes: p.bytes,
             ce: p.ce,
             ect: p.ect,
-            payload: match p.payload {
-                Payload::Tcp(s) => AirPayload::Tcp(s),
-                Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
-            },
-        }
+            payload,
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod compare;
+pub mod emulate;
 pub mod fingerprints;
 pub mod list;
 pub mod run;
