@@ -169,6 +169,9 @@ pub struct EmulateArgs {
     /// Resolve hardware addresses over the air (ARP) instead of knowing them
     #[arg(long)]
     pub arp: bool,
+    /// Let the time the kernel takes to forward or answer a frame pass on the air, too
+    #[arg(long)]
+    pub kernel_time: bool,
     /// Start only the network, without the scenario's traffic
     #[arg(long)]
     pub no_traffic: bool,

@@ -10,10 +10,14 @@ pub struct Lateness {
     histogram: Histogram<u64>,
 }
 
+/// Later than this is told as this.
+const MOST: Span = Span::from_secs(60);
+
 impl Default for Lateness {
     fn default() -> Self {
-        // Three significant digits always make a histogram.
-        Lateness { histogram: Histogram::new(3).expect("3 digits are in 0..=5") }
+        let histogram = Histogram::new_with_bounds(1, MOST.as_nanos(), 3);
+        // Constant bounds, and 3 significant digits are in 0..=5.
+        Lateness { histogram: histogram.expect("bounds and digits make a histogram") }
     }
 }
 

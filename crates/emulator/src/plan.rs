@@ -19,9 +19,10 @@ pub const PREFIX: &str = "fairmesh-";
 /// 802.11-2020 Table 9-25) less 8 of LLC.
 const LARGEST: u32 = 2296;
 
-/// Packets that are with the engine, not with the kernel, while a node sends: the one the MAC
-/// works on and the one after it.
-const AHEAD: u32 = 2;
+/// The longest queue that a TAP device keeps exactly: from 32 places on the kernel gives them back
+/// in batches of 16 (`__ptr_ring_set_size` in `linux/ptr_ring.h`), so that between 0 and 15 of them
+/// are missing.
+const RING: u32 = 31;
 
 /// Length of the kernel's queue where the engine has the node's queue itself.
 const STAGING: u32 = 1000;
@@ -39,9 +40,10 @@ pub struct InterfacePlan {
     pub side: Side,
     /// Packets that wait in the kernel.
     pub queue: u32,
-    /// Whether the kernel's queue is the node's queue: then the engine takes a packet only when
-    /// the MAC is about to need one.
-    pub kernel_queue: bool,
+    /// Packets that the engine takes ahead of the one its MAC works on, as a driver does; the
+    /// kernel's queue fills once they are there, and drops. `None`: the engine takes everything,
+    /// and drops by itself.
+    pub ahead: Option<u32>,
 }
 
 /// What an interface leads to.
@@ -169,14 +171,16 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
         let id = NodeId(i as u32);
         if node.kind == NodeKind::Wireless {
             let queue = node.queue.as_ref().unwrap_or(&scenario.queue);
-            let (queue, kernel_queue) = match queue {
+            let (queue, ahead) = match queue {
                 DisciplineSpec::DropTail(Limit::Packets(n)) => {
-                    (n.saturating_sub(AHEAD).max(1), true)
+                    // One is in service, and one is ready to follow it.
+                    let ring = n.saturating_sub(2).clamp(1, RING);
+                    (ring, Some(n.saturating_sub(ring + 1).max(1)))
                 }
-                _ => (STAGING, false),
+                _ => (STAGING, None),
             };
             let (name, mac) = ("mesh0".to_owned(), Mac::radio(i as u16));
-            all.push(InterfacePlan { node: id, name, mac, side: Side::Radio, queue, kernel_queue });
+            all.push(InterfacePlan { node: id, name, mac, side: Side::Radio, queue, ahead });
         }
         let mut own = 0;
         for (k, wire) in scenario.wires.iter().enumerate() {
@@ -188,7 +192,7 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
                         mac: Mac::wire(k as u16, b),
                         side: Side::Wire { wire: k, b },
                         queue: STAGING,
-                        kernel_queue: false,
+                        ahead: None,
                     });
                     own += 1;
                 }

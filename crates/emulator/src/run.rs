@@ -48,6 +48,8 @@ pub struct EmulateOptions {
     pub exec: Vec<(String, String)>,
     /// A shell at this node; the run ends when it does.
     pub shell: Option<String>,
+    /// Let the time that the kernel takes to forward or answer a frame pass on the air, too.
+    pub kernel_time: bool,
     /// Keep everything that enters the engine.
     pub log: bool,
 }
@@ -64,6 +66,7 @@ impl Default for EmulateOptions {
             traffic: true,
             exec: Vec::new(),
             shell: None,
+            kernel_time: false,
             log: false,
         }
     }
@@ -177,6 +180,7 @@ pub fn emulate(
                 stop,
                 meters,
                 sample: options.sample.unwrap_or(Span::MAX),
+                kernel_time: options.kernel_time,
                 transmissions,
                 lateness: Lateness::default(),
                 series: Series::default(),
@@ -251,6 +255,7 @@ struct Engine<'a> {
     stop: &'a AtomicBool,
     meters: &'a [Meter],
     sample: Span,
+    kernel_time: bool,
     transmissions: &'a AtomicU64,
     lateness: Lateness,
     series: Series,
@@ -282,7 +287,7 @@ impl<'a> Engine<'a> {
         let mut buffer = vec![0u8; 1 << 16];
         // Interfaces that may have frames which the engine has not yet had room for.
         let mut held: Vec<usize> = (0..taps.len()).collect();
-        let mut ready = Vec::new();
+        let (mut ready, mut answers) = (Vec::new(), Vec::new());
         let mut next_sample = Time::ZERO + self.sample;
         let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
         let end = loop {
@@ -298,10 +303,14 @@ impl<'a> Engine<'a> {
                 break end.min(now);
             }
             if due <= now {
-                self.switch.step(|interface, frame| {
+                self.switch.step(|interface, at, frame| {
                     // An interface that is down loses it, as a real one would.
                     let _ = taps[interface].write(frame);
+                    if !self.kernel_time {
+                        answers.push((interface, at));
+                    }
                 });
+                self.take_answers(&mut answers, &mut buffer)?;
                 // Until the kernel has what arrived.
                 let done = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
                 self.lateness.record(done - due);
@@ -355,6 +364,30 @@ impl<'a> Engine<'a> {
                 None => {
                     held.swap_remove(k);
                     waiter.arm(&self.network.taps[i], i as u64)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what nodes sent while they were given a frame: forwarded packets, acknowledgements.
+    /// They enter at the instant at which the frame arrived, as in the simulator, so that the
+    /// kernel's work takes no emulated time.
+    fn take_answers(
+        &mut self,
+        answers: &mut Vec<(usize, Time)>,
+        buffer: &mut [u8],
+    ) -> std::io::Result<()> {
+        for (interface, at) in answers.drain(..) {
+            let all = &self.network.plan.interfaces;
+            let node = all[interface].node;
+            // Interfaces of one node are together.
+            let first = all[..interface].iter().rposition(|i| i.node != node).map_or(0, |i| i + 1);
+            for i in (first..all.len()).take_while(|i| all[*i].node == node) {
+                while self.switch.has_room(i)
+                    && let Some(n) = self.network.taps[i].read(buffer)?
+                {
+                    self.switch.accept(at.max(self.switch.now()), i, &buffer[..n]);
                 }
             }
         }

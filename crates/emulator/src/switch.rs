@@ -88,10 +88,10 @@ impl<'a> Switch<'a> {
     }
 
     /// Whether the engine takes a frame of this interface now. A node's kernel keeps its frames
-    /// until the MAC has room for the next one; where the engine has the queue, it takes all.
+    /// while as many as it takes ahead wait for the MAC.
     pub fn has_room(&self, interface: usize) -> bool {
         let i = &self.interfaces[interface];
-        !i.kernel_queue || self.live.waiting(i.node) == 0
+        i.ahead.is_none_or(|ahead| self.live.waiting(i.node) < ahead)
     }
 
     /// A frame that a namespace sent through an interface enters the engine.
@@ -130,8 +130,9 @@ impl<'a> Switch<'a> {
         self.live.next_deadline()
     }
 
-    /// Lets the engine's next event happen; `deliver` gets what arrived: interface and content.
-    pub fn step(&mut self, mut deliver: impl FnMut(usize, &[u8])) {
+    /// Lets the engine's next event happen; `deliver` gets what arrived: interface, instant and
+    /// content.
+    pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
         self.live.step();
         self.events += 1;
         for arrival in self.live.arrivals().drain(..) {
@@ -139,7 +140,7 @@ impl<'a> Switch<'a> {
             let end = self.ends[number as usize].or(self.radios[arrival.node.index()]);
             if let Some(interface) = end {
                 self.counters[interface].delivered += 1;
-                deliver(interface, self.frames.get(number));
+                deliver(interface, arrival.at, self.frames.get(number));
             }
         }
     }

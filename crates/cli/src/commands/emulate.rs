@@ -109,6 +109,7 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
         traffic: !args.no_traffic,
         exec: args.exec.chunks_exact(2).map(|e| (e[0].clone(), e[1].clone())).collect(),
         shell: args.shell.clone(),
+        kernel_time: args.kernel_time,
         log: false,
     }
 }
