@@ -27,6 +27,9 @@ const TRAFFIC_PRIORITY: i32 = 10;
 /// From the end of the preparations to time zero.
 const LEAD: u64 = 100_000_000;
 
+/// Emulations of this process so far, to tell their namespaces apart.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
 /// How to emulate.
 #[derive(Clone, Debug)]
 pub struct EmulateOptions {
@@ -124,7 +127,8 @@ pub fn emulate(
     }
     check(scenario, options)?;
     let fair = fair_rates(scenario)?;
-    let plan = Plan::new(scenario, &std::process::id().to_string())?;
+    let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let plan = Plan::new(scenario, &run)?;
     // The engine lives in its own thread; here it only says whether it takes the scenario.
     drop(Switch::new(scenario, &plan, options.seed, options.log)?);
     let network = Network::build(
