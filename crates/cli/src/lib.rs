@@ -9,6 +9,7 @@ pub mod bench;
 pub mod capacity;
 pub mod commands;
 pub mod error;
+pub mod interrupt;
 pub mod load;
 pub mod output;
 pub mod pcap;
@@ -36,6 +37,7 @@ use error::CliError;
 pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     match todo {
         Command::Run(a) => commands::run::run(&a, command, out),
+        Command::Emulate(a) => commands::emulate::run(&a, command, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
         Command::Capacity(a) => commands::capacity::run(&a, command, out),

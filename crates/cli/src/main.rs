@@ -5,16 +5,16 @@ use std::process::ExitCode;
 
 use fairmesh_cli::args::{self, Parsed};
 use fairmesh_cli::error::CliError;
-use fairmesh_cli::{dispatch, output};
-
-/// Exit code of a process ended by an interrupt: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
+use fairmesh_cli::{dispatch, interrupt, output};
 
 fn main() -> ExitCode {
     // Without a handler an interrupt still ends the process; it would only leave temporary files.
     let _ = ctrlc::set_handler(|| {
+        if interrupt::is_awaited() {
+            return;
+        }
         output::folder::remove_unfinished();
-        std::process::exit(INTERRUPTED);
+        std::process::exit(interrupt::EXIT_CODE.into());
     });
     let outcome = match args::parse(std::env::args_os()) {
         Parsed::Command(command) => {

@@ -5,7 +5,8 @@
 //! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set
 //!   as text.
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
-//!   [`probe`]: what this kernel can do.
+//!   [`probe`]: what this kernel can do;
+//! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
 
 #![allow(clippy::disallowed_methods)] // clocks and files begin here
 
@@ -13,11 +14,15 @@ pub mod error;
 pub mod link;
 pub mod mac;
 pub mod netlink;
+pub mod netns;
 pub mod nft;
 mod packet;
 pub mod probe;
+pub mod realtime;
 pub mod shaper;
+pub mod tap;
 pub mod tc;
+pub mod tcp;
 
 pub use error::Error;
 pub use ipnet::IpNet;

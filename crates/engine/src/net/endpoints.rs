@@ -5,7 +5,8 @@ use fairmesh_transport::{Datagram, Flags};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
-use crate::flow::Ends;
+use crate::flow::{Ends, Hop};
+use crate::live::{Arrival, Frame};
 use crate::packet::{Packet, Payload};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
@@ -141,6 +142,32 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         self.transit(now, node, handle, true);
     }
 
+    /// A frame comes from outside into one of the external flows.
+    pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
+        let flow = &mut self.flows[f];
+        if now >= self.measure_from {
+            flow.meters.packets_sent += 1;
+        }
+        let (node, hop) = (flow.path[0], flow.forward[0]);
+        let handle = self.packets.insert(Packet {
+            payload: Payload::External,
+            born: now.as_nanos(),
+            flow: f as u32,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ce: false,
+        });
+        self.transit(now, node, handle, true);
+        match hop {
+            Hop::Wire { .. } => {}
+            Hop::Radio { .. } | Hop::Broadcast => self.kicks.push(NodeId(node)),
+        }
+        handle
+    }
+
     /// A packet has reached its destination.
     pub(super) fn deliver(&mut self, now: Time, handle: u32) {
         let p = self.packets.remove(handle);
@@ -170,6 +197,11 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             (Ends::Udp { sink, .. }, Payload::Udp(datagram)) => {
                 sink.on_datagram(now, datagram);
                 u64::from(datagram.len)
+            }
+            (Ends::External, Payload::External) => {
+                let node = NodeId(flow.path[1]);
+                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle) });
+                u64::from(p.bytes)
             }
             _ => 0,
         };
