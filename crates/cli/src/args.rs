@@ -31,8 +31,12 @@ pub enum Command {
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
     Sweep(SweepArgs),
+    /// What the flows of a scenario could have, by analytic models, and what limits them
+    Capacity(CapacityArgs),
     /// Check a scenario file, or the simulator against ns-3
     Validate(ValidateArgs),
+    /// Run the experiments behind the papers' tables and figures
+    Reproduce(ReproduceArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
@@ -195,6 +199,71 @@ pub struct SweepArgs {
     pub threads: ThreadArgs,
 }
 
+/// `fairmesh capacity`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh capacity scenarios/stack.toml\n  \
+    fairmesh capacity map.netjson --gateway 10.254.0.10 --flows up --html capacity.html\n  \
+    fairmesh capacity scenarios/chain-8.toml --hears sense --json\n  \
+    fairmesh capacity --accuracy 50")]
+pub struct CapacityArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    #[arg(required_unless_present = "accuracy", conflicts_with = "accuracy")]
+    pub scenario: Option<PathBuf>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID", requires = "scenario")]
+    pub gateway: Option<String>,
+    /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps; one per node by default
+    #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps, such as "24 Mbit/s"
+    #[arg(long, value_name = "RATE", requires = "scenario")]
+    pub rate: Option<BitRate>,
+    /// Who contends with whom, in both models: those who decode each other, or those who sense
+    /// each other. By default domains decode and cliques sense
+    #[arg(long, value_name = "HOW", requires = "scenario")]
+    pub hears: Option<Hears>,
+    /// Draw topology, bottlenecks and contention graphs into a page
+    #[arg(long, value_name = "FILE", requires = "scenario")]
+    pub html: Option<PathBuf>,
+    /// Instead of a scenario: compare the models with the simulator on so many random meshes
+    /// (Jamshaid 2010, Table 4.1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub accuracy: Option<u32>,
+    /// With --accuracy: runs per mesh and rate
+    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// With --accuracy: what a receiver makes of overlapping frames
+    #[arg(long, value_name = "RULE", requires = "accuracy", default_value = "ns2")]
+    pub reception: Reception,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// Reception rules (docs/scenarios.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reception {
+    /// A receiver locks on the first frame it senses.
+    Ns2,
+    /// It locks on frames that it can decode.
+    Sinr,
+}
+
+/// Which nodes contend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hears {
+    /// Those who decode each other: transmission range.
+    Decode,
+    /// Those who sense each other: interference range.
+    Sense,
+}
+
 /// `fairmesh validate`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh validate scenarios/stack.toml\n  \
@@ -221,6 +290,43 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
     pub reference: PathBuf,
     /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh reproduce list\n  \
+                        fairmesh reproduce jamshaid-table-6.2\n  \
+                        fairmesh reproduce fig-3.5 fig-5.1 --full\n  fairmesh reproduce all")]
+pub struct ReproduceArgs {
+    /// Experiments (a short form such as fig-3.5 will do), all, list; or page, which makes
+    /// docs/reproductions.md from the kept records
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+    /// As many seeds as the paper, and every topology
+    #[arg(long)]
+    pub full: bool,
+    /// Number of seeds: 1, 2, … N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: Option<u32>,
+    /// Keep the records: reproductions/records/ID.json
+    #[arg(long)]
+    pub record: bool,
+    /// With page: compare instead of writing
+    #[arg(long)]
+    pub check: bool,
+    /// Folder of experiments; ./reproductions by default, or what the program brings along
+    #[arg(long, value_name = "FOLDER")]
+    pub from: Option<PathBuf>,
+    /// Folder for results, one folder per experiment; results/reproduce by default, none with
+    /// --json. With page: the file
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON array and nothing else
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

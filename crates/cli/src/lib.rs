@@ -6,6 +6,7 @@
 pub mod aggregate;
 pub mod args;
 pub mod bench;
+pub mod capacity;
 pub mod commands;
 pub mod error;
 pub mod load;
@@ -13,9 +14,11 @@ pub mod output;
 pub mod pcap;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod settings;
+pub mod study;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
@@ -35,7 +38,9 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Run(a) => commands::run::run(&a, command, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
+        Command::Capacity(a) => commands::capacity::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
+        Command::Reproduce(a) => commands::reproduce::run(&a, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),

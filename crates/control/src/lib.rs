@@ -21,9 +21,14 @@ mod event;
 mod fifo;
 mod floor;
 mod flows;
+mod gap;
 mod gateway_queue;
+mod ifa;
 mod kinds;
+mod lbm;
+mod lred;
 mod needs;
+mod nred;
 mod pfrc;
 mod plan;
 mod reason;
@@ -35,13 +40,15 @@ mod share;
 mod source;
 mod static_aggregate;
 mod static_flow;
+mod survey;
+mod tcp_ap;
 #[cfg(test)]
 mod testing;
 
 pub use action::{Action, Actions, Class, Merge};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    Sent, Station,
+    RoundTrip, Sent, Station,
 };
 pub use kinds::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,

@@ -303,7 +303,11 @@ impl Pfrc {
                 Refused::Weight { weight, .. } => Value::Ratio(weight),
                 Refused::Ceiling { ceiling, .. } => Value::Rate(ceiling),
                 Refused::Guarantees { sum, .. } => Value::Rate(sum),
-                Refused::NoNeighbour | Refused::DeadLink { .. } => Value::None,
+                Refused::Gamma { .. }
+                | Refused::Delays { .. }
+                | Refused::Thresholds { .. }
+                | Refused::NoNeighbour
+                | Refused::DeadLink { .. } => Value::None,
             };
             actions.because(Reason::new(
                 "pfrc.refused",

@@ -8,6 +8,8 @@ use fairmesh_transport::{Datagram, Segment};
 pub(crate) enum Payload {
     Tcp(Segment),
     Udp(Datagram),
+    /// A control's message, by number.
+    Message(u32),
 }
 
 /// An IP packet somewhere in the network.
@@ -41,6 +43,7 @@ impl Packet {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
             Payload::Udp(_) => true,
+            Payload::Message(_) => false,
         }
     }
 }

@@ -60,6 +60,10 @@ pub struct TcpConfig {
     pub validate_window: bool,
     /// Fall back to the initial window after a silence of one timeout (RFC 5681 §4.1).
     pub idle_restart: bool,
+    /// Spread each window over a round trip instead of sending it in bursts (Aggarwal, Savage,
+    /// Anderson 2000; Jamshaid 2010 §5.2.1): new data leaves `srtt × segment / cwnd` apart.
+    /// [`Connection::pace`](crate::Connection::pace) sets another spacing.
+    pub pacing: bool,
     /// Choices where the RFCs leave freedom.
     pub dialect: Dialect,
 }
@@ -84,6 +88,7 @@ impl TcpConfig {
             limited_transmit: false,
             validate_window: false,
             idle_restart: false,
+            pacing: false,
             dialect: Dialect::Ns3,
         }
     }
@@ -125,6 +130,7 @@ impl TcpConfig {
             limited_transmit: true,
             validate_window: true,
             idle_restart: true,
+            pacing: false,
             dialect: Dialect::Rfc,
         }
     }

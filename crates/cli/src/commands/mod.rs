@@ -1,9 +1,11 @@
 //! One module per command.
 
 pub mod bench;
+pub mod capacity;
 pub mod compare;
 pub mod fingerprints;
 pub mod list;
+pub mod reproduce;
 pub mod run;
 pub mod sweep;
 pub mod validate;

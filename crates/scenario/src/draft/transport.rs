@@ -144,6 +144,9 @@ pub struct TcpDraft {
     /// Fall back to the initial window after a silence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
+    /// Spread each window over a round trip instead of sending it in bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<bool>,
 }
 
 /// `delayed_ack`: true, false, or a time.
@@ -226,6 +229,7 @@ impl TcpDraft {
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             validate_window: self.validate_window.unwrap_or(base.validate_window),
             idle_restart: self.idle_restart.unwrap_or(base.idle_restart),
+            pacing: self.pacing.unwrap_or(base.pacing),
             dialect: base.dialect,
         };
         config
