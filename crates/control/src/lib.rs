@@ -19,6 +19,7 @@ mod arc;
 mod bounds;
 mod event;
 mod fifo;
+mod floor;
 mod flows;
 mod gap;
 mod gateway_queue;

@@ -11,6 +11,8 @@
 //!   stays as it was.
 //! - A flow that is not active may start at the rate that it would have if it were, so that the
 //!   first packets of a newcomer neither wait nor flood.
+//! - The lower bound W₁/3 (`reuse`) gives way down to W₁/6 (`deepest`) where it is beyond what the
+//!   mesh carries and going below costs nothing ([`crate::floor`]).
 //! - In an epoch in which nothing at all passed there was an outage: rates stay.
 //!
 //! Beyond the thesis:
@@ -32,7 +34,7 @@ mod constrained;
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::constrained::{Demand, Seen};
-use crate::arc::{REUSE, bucket, rule};
+use crate::arc::{PATIENCE, bucket, rule};
 use crate::bounds::Bounds;
 use crate::flows::{Changes, Flows, Meter};
 use crate::search::{Search, Step};
@@ -71,7 +73,14 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("beta", "factor of an exponential decrease", 0.9, 0.1, 0.99),
         knob("idle", "whole epochs of silence that end a flow; +fast: quarters", 2.0, 1.0, 100.0),
         knob("step", "smallest step of the binary search, part", 0.05, 0.001, 0.5),
-        REUSE,
+        knob(
+            "reuse",
+            "the lower bound is the slowest link's capacity divided by this",
+            3.0,
+            1.0,
+            30.0,
+        ),
+        knob("deepest", "the same where that is more than the mesh carries", 6.0, 1.0, 30.0),
         knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0),
         knob("headroom", "+constrained: room above what a flow uses, part", 0.25, 0.05, 4.0),
     ],
@@ -106,7 +115,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let constrained = options.has("constrained");
     let reuse = options.get("reuse");
     let reuse = if constrained { reuse.max(CONSTRAINED_REUSE) } else { reuse };
-    let bounds = Bounds::of(&setting.neighbours, reuse)?;
+    let bounds = Bounds::of(&setting.neighbours, reuse, options.get("deepest"))?;
     let epoch = Span::from_secs_f64(options.get("epoch"));
     let idle = options.get("idle") as u32;
     let looks = if options.has("fast") { LOOKS.min((epoch / SHORTEST) as u32).max(1) } else { 1 };
@@ -119,7 +128,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         headroom: constrained.then(|| options.get("headroom")),
         bounds,
         search: Search::new(bounds, rule(options)),
-        flows: Flows::new(idle, idle * looks, 2.0 * bounds.upper),
+        flows: Flows::new(idle, PATIENCE * idle * looks, 2.0 * bounds.upper),
         promised: 0,
         looked: None,
         count: 0,
