@@ -42,6 +42,8 @@ pub enum Kind {
     Utilization,
     /// Sum of the goodputs.
     SumGoodput,
+    /// What a study gives, which no single run has.
+    Study,
 }
 
 impl Kind {
@@ -169,7 +171,8 @@ impl Reading {
             Kind::Utilization => {
                 measures::utilization(&goodput, &hops) / measures::utilization(&fair, &hops)
             }
-            _ => goodput.iter().sum::<f64>() / 1e3,
+            Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
+            _ => f64::NAN,
         };
         vec![value.is_finite().then_some(value)]
     }
