@@ -8,7 +8,7 @@ use crate::{
     Value,
 };
 
-use super::{Guarantees, PATIENCE, SAMPLES, encode};
+use super::{Guarantees, PATIENCE, SAMPLES, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
@@ -17,7 +17,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         .flows
         .iter()
         .filter(|f| f.hops == Some(1) && f.next_hop.is_none_or(|to| !neighbours.contains(&to)));
-    let guarantees = Guarantees::of(single);
+    let efficiency = options.get("efficiency");
+    let guarantees = Guarantees::of(single, efficiency);
     let fixed =
         1e3 * options.get("guarantee") * guarantees.flows.len().min(neighbours.len()) as f64;
     let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
@@ -25,6 +26,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let mut control = Gateway {
         gamma: options.get("gamma"),
         saturation: options.get("saturation"),
+        efficiency,
         noise: options.get("noise"),
         ack: options.has("ack"),
         aggregate: options.has("aggregate"),
@@ -39,7 +41,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         bytes: 0,
         weighed: 0,
         carried: None,
-        flows: setting.flows.iter().map(passing).collect(),
+        flows: setting.flows.iter().map(|f| passing(f, efficiency)).collect(),
         fills: 0.0,
         sampled: Time::ZERO,
         sample,
@@ -56,6 +58,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
 struct Gateway {
     gamma: f64,
     saturation: f64,
+    efficiency: f64,
     noise: f64,
     ack: bool,
     aggregate: bool,
@@ -94,14 +97,15 @@ struct Gateway {
 #[derive(Debug)]
 struct Passing {
     here: FlowHere,
-    /// Latest analytic rate of IP bytes.
+    /// What its latest analytic rate comes to, in IP bytes.
     fair: Option<u64>,
     /// Its counter at the last sample.
     bytes: Option<u64>,
 }
 
-fn passing(here: &FlowHere) -> Passing {
-    Passing { here: *here, fair: here.fair.map(|r| here.ip_rate(r).0), bytes: None }
+fn passing(here: &FlowHere, efficiency: f64) -> Passing {
+    let fair = here.fair.map(|r| reached(here, r, efficiency));
+    Passing { here: *here, fair, bytes: None }
 }
 
 impl Passing {
@@ -133,7 +137,7 @@ impl Gateway {
 
     /// What the gateway carries when it is saturated, bit/s of one hop.
     fn full(&self) -> f64 {
-        if self.fills > 0.0 { self.fills } else { self.capacity }
+        if self.fills > 0.0 { self.fills } else { self.capacity * self.efficiency }
     }
 
     /// U over U*: what the radio senses, or what the traffic must take of the air around the
@@ -222,7 +226,7 @@ impl Control for Gateway {
             Event::Allocation(a) => {
                 self.guarantees.allocate(a.flow, a.rate);
                 if let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == a.flow) {
-                    f.fair = Some(f.here.ip_rate(a.rate).0);
+                    f.fair = Some(reached(&f.here, a.rate, self.efficiency));
                     self.observe();
                 }
             }

@@ -34,7 +34,7 @@ fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
         links: Vec::new(),
         stream: Stream::new(1, &format!("control/{id}")),
     };
-    start_with("ifa", setting, &[]).unwrap()
+    start_with("ifa", setting, &[("efficiency", 1.0)]).unwrap()
 }
 
 /// A chain 0-1-2: flow 1 from node 1, flow 2 from node 2, the air carries 300 kbit/s over one hop.
