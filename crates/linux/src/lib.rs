@@ -30,5 +30,5 @@ pub use mac::MacAddr;
 pub use shaper::{
     Bypass, ClassCounters, ClassId, Classifier, DataPlane, Direction, Features, HtbPlane,
     Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, RateChange,
-    Relaid, Removed, Side, Slot, Subscriber, Verification,
+    Relaid, Removed, SentCounters, Side, Slot, Subscriber, Verification,
 };

@@ -383,6 +383,15 @@ impl DataPlane for HtbPlane {
         })
     }
 
+    fn sent(&mut self, which: Side) -> Result<SentCounters, Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[which as usize];
+        let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
+        let unmapped = self.read(which, ids::UNMAPPED)?.bytes;
+        let bypass = self.read(which, ids::BYPASS)?.bytes;
+        Ok(SentCounters { bytes: link.counters.tx_bytes, unmapped, bypass })
+    }
+
     fn verify(&mut self) -> Result<Vec<Verification>, Error> {
         let table = self.state.as_ref().ok_or(Error::NotInstalled)?.layout.table.clone();
         let counters = build::counters(&table)?;
