@@ -29,10 +29,14 @@ pub enum Command {
     Run(RunArgs),
     /// Run a scenario in real time over real Linux network stacks (root)
     Emulate(EmulateArgs),
+    /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    Demo(DemoArgs),
     /// Simulate a scenario under several controls, with several seeds each
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
     Sweep(SweepArgs),
+    /// What the flows of a scenario could have, by analytic models, and what limits them
+    Capacity(CapacityArgs),
     /// Check a scenario file, or the simulator against ns-3
     Validate(ValidateArgs),
     /// Measure the simulator's speed
@@ -213,6 +217,31 @@ impl EmulateArgs {
     }
 }
 
+/// `fairmesh demo`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "The daemon's command runs in the gateway's namespace. It finds its interfaces in \
+    FAIRMESH_MESH\nand FAIRMESH_WIRED and the homes, name=address, in FAIRMESH_SUBSCRIBERS.\n\n\
+    Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
+)]
+pub struct DemoArgs {
+    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
+    #[arg(long, required = true)]
+    pub live: bool,
+    /// Scenario instead of the built-in chain of three homes
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Shell command that is the daemon
+    #[arg(long, value_name = "COMMAND")]
+    pub daemon: Option<String>,
+    /// When it is turned on; by default after a third of the time
+    #[arg(long, value_name = "TIME")]
+    pub after: Option<Span>,
+    /// How long the whole takes
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+}
+
 /// A congestion control of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CongestionArg {
@@ -320,6 +349,71 @@ pub struct SweepArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub threads: ThreadArgs,
+}
+
+/// `fairmesh capacity`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh capacity scenarios/stack.toml\n  \
+    fairmesh capacity map.netjson --gateway 10.254.0.10 --flows up --html capacity.html\n  \
+    fairmesh capacity scenarios/chain-8.toml --hears sense --json\n  \
+    fairmesh capacity --accuracy 50")]
+pub struct CapacityArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    #[arg(required_unless_present = "accuracy", conflicts_with = "accuracy")]
+    pub scenario: Option<PathBuf>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID", requires = "scenario")]
+    pub gateway: Option<String>,
+    /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps; one per node by default
+    #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps, such as "24 Mbit/s"
+    #[arg(long, value_name = "RATE", requires = "scenario")]
+    pub rate: Option<BitRate>,
+    /// Who contends with whom, in both models: those who decode each other, or those who sense
+    /// each other. By default domains decode and cliques sense
+    #[arg(long, value_name = "HOW", requires = "scenario")]
+    pub hears: Option<Hears>,
+    /// Draw topology, bottlenecks and contention graphs into a page
+    #[arg(long, value_name = "FILE", requires = "scenario")]
+    pub html: Option<PathBuf>,
+    /// Instead of a scenario: compare the models with the simulator on so many random meshes
+    /// (Jamshaid 2010, Table 4.1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub accuracy: Option<u32>,
+    /// With --accuracy: runs per mesh and rate
+    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// With --accuracy: what a receiver makes of overlapping frames
+    #[arg(long, value_name = "RULE", requires = "accuracy", default_value = "ns2")]
+    pub reception: Reception,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// Reception rules (docs/scenarios.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reception {
+    /// A receiver locks on the first frame it senses.
+    Ns2,
+    /// It locks on frames that it can decode.
+    Sinr,
+}
+
+/// Which nodes contend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hears {
+    /// Those who decode each other: transmission range.
+    Decode,
+    /// Those who sense each other: interference range.
+    Sense,
 }
 
 /// `fairmesh validate`.

@@ -6,6 +6,7 @@
 pub mod aggregate;
 pub mod args;
 pub mod bench;
+pub mod capacity;
 pub mod commands;
 pub mod error;
 pub mod interrupt;
@@ -17,6 +18,7 @@ pub mod report;
 pub mod results;
 pub mod runner;
 pub mod settings;
+pub mod study;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
@@ -35,8 +37,10 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
     match todo {
         Command::Run(a) => commands::run::run(&a, command, out),
         Command::Emulate(a) => commands::emulate::run(&a, command, out),
+        Command::Demo(a) => commands::demo::run(&a, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
+        Command::Capacity(a) => commands::capacity::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),

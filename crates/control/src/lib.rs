@@ -34,13 +34,14 @@ mod share;
 mod source;
 mod static_aggregate;
 mod static_flow;
+mod tcp_ap;
 #[cfg(test)]
 mod testing;
 
 pub use action::{Action, Actions, Class, Merge};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    Sent, Station,
+    RoundTrip, Sent, Station,
 };
 pub use kinds::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,

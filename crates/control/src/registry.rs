@@ -14,6 +14,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::static_aggregate::FAIR,
     &crate::static_flow::ENTRY,
     &crate::source::ENTRY,
+    &crate::tcp_ap::ENTRY,
     &crate::arc::SHARED,
     &crate::arc::FAIR,
     &crate::pfrc::ENTRY,

@@ -9,7 +9,10 @@ use crate::record::{
 use crate::world::World;
 
 /// Reads every meter at `end`.
-pub(crate) fn record<const WATCH: bool>(mut world: World<'_, WATCH>, end: Time) -> RunRecord {
+pub(crate) fn record<const WATCH: bool, const HOST: bool>(
+    mut world: World<'_, WATCH, HOST>,
+    end: Time,
+) -> RunRecord {
     let scenario = world.scenario;
     let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
     let mut totals = totals(&world);
@@ -67,7 +70,9 @@ pub(crate) fn mix(fingerprint: u64, bytes: u64, packets: u64) -> u64 {
 }
 
 /// Counts of the whole world; those of flows and nodes are added later.
-pub(crate) fn totals<const WATCH: bool>(world: &World<'_, WATCH>) -> Totals {
+pub(crate) fn totals<const WATCH: bool, const HOST: bool>(
+    world: &World<'_, WATCH, HOST>,
+) -> Totals {
     Totals {
         transmissions: world.air.transmissions(),
         events: world.events,
@@ -80,8 +85,8 @@ pub(crate) fn totals<const WATCH: bool>(world: &World<'_, WATCH>) -> Totals {
 }
 
 /// One record per wireless node; their counters go into the totals.
-pub(crate) fn nodes<const WATCH: bool>(
-    world: &mut World<'_, WATCH>,
+pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
+    world: &mut World<'_, WATCH, HOST>,
     end: Time,
     totals: &mut Totals,
 ) -> Vec<NodeRecord> {

@@ -3,7 +3,7 @@
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
-use fairmesh_units::{Stream, Time};
+use fairmesh_units::{Span, Stream, Time};
 use fairmesh_wifi::LinkId;
 
 use crate::measures::Delays;
@@ -49,6 +49,8 @@ pub(crate) struct FlowState {
     pub back: Vec<Hop>,
     /// The application's work comes in pieces with a beginning and an end.
     pub has_transfers: bool,
+    /// Spacing of new data that a control has set.
+    pace: Option<Span>,
     pub meters: Meters,
 }
 
@@ -99,7 +101,7 @@ impl FlowState {
     pub fn new(flow: &Flow, seed: u64, forward: Vec<Hop>, back: Vec<Hop>) -> Self {
         let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
         let late = flow.start_jitter.as_secs_f64() * rng.unit();
-        let start = Time::ZERO + flow.start + fairmesh_units::Span::from_secs_f64(late);
+        let start = Time::ZERO + flow.start + Span::from_secs_f64(late);
         let stop = flow.stop.map_or(Time::NEVER, |s| Time::ZERO + s);
         let client = match flow.traffic.opener() {
             FlowEnd::From => 0,
@@ -121,6 +123,7 @@ impl FlowState {
                 flow.traffic,
                 TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
             ),
+            pace: None,
             meters: Meters::new(),
         }
     }
@@ -138,6 +141,7 @@ impl FlowState {
             forward: vec![hop],
             back: Vec::new(),
             has_transfers: false,
+            pace: None,
             meters: Meters::new(),
         }
     }
@@ -148,7 +152,16 @@ impl FlowState {
         self.generation += 1;
         if let Ends::Tcp(ends, config) = &mut self.ends {
             **ends = pair(config, self.client);
+            ends[0].pace(self.pace);
             ends[self.client].connect(now);
+        }
+    }
+
+    /// Spaces new data from the origin, in this connection and those to come.
+    pub fn pace(&mut self, interval: Option<Span>) {
+        self.pace = interval;
+        if let Ends::Tcp(ends, _) = &mut self.ends {
+            ends[0].pace(interval);
         }
     }
 
@@ -161,6 +174,14 @@ impl FlowState {
                 self.meters.retransmits += s.retransmitted;
                 self.meters.timeouts += s.timeouts;
             }
+        }
+    }
+
+    /// Segments that the origin's connection has sent again.
+    pub fn resent(&self) -> u64 {
+        match &self.ends {
+            Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
+            Ends::Udp { .. } | Ends::External => 0,
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
+mod airtime;
 mod collect;
 mod error;
 mod fair;
@@ -11,17 +12,20 @@ mod flow;
 mod host;
 pub mod live;
 pub mod measures;
+mod model;
 mod net;
 pub mod observe;
 mod packet;
 pub mod record;
 mod shaping;
 mod steer;
+mod taps;
 mod wire;
 mod world;
 
 pub use error::EngineError;
 pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
+pub use model::CapacityModel;
 pub use observe::Observer;
 pub use world::{RunOptions, run, run_observed};

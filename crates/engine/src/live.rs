@@ -52,7 +52,7 @@ pub struct PortCounters {
 ///
 /// The scenario's flows and control play no part.
 pub struct Live<'a> {
-    world: World<'a, false>,
+    world: World<'a, false, false>,
     /// Sorted by (from, to): the ports of radio links.
     links: Vec<(NodeId, NodeId, Port)>,
     /// First port of broadcasts, one per wireless node; then one per wire direction.

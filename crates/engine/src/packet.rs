@@ -10,6 +10,8 @@ pub(crate) enum Payload {
     Udp(Datagram),
     /// Known to the outside only.
     External,
+    /// A control's message, by number.
+    Message(u32),
 }
 
 /// An IP packet somewhere in the network.
@@ -43,6 +45,7 @@ impl Packet {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
             Payload::Udp(_) | Payload::External => true,
+            Payload::Message(_) => false,
         }
     }
 }

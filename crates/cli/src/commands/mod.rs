@@ -1,7 +1,9 @@
 //! One module per command.
 
 pub mod bench;
+pub mod capacity;
 pub mod compare;
+pub mod demo;
 pub mod emulate;
 pub mod fingerprints;
 pub mod list;

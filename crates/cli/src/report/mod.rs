@@ -1,9 +1,9 @@
 //! `report.html`: one file that opens from disk, with nothing to fetch.
 
 mod charts;
-mod html;
-mod layout;
-mod topology;
+pub(crate) mod html;
+pub(crate) mod layout;
+pub(crate) mod topology;
 
 use std::fmt::Write as _;
 

@@ -1,0 +1,3 @@
+//! Experiments that compare the analytic models with the simulator.
+
+pub mod accuracy;
