@@ -29,6 +29,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run a scenario in real time over real Linux network stacks (root)
     Emulate(EmulateArgs),
+    /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    Demo(DemoArgs),
     /// Simulate a scenario under several controls, with several seeds each
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
@@ -215,6 +217,31 @@ impl EmulateArgs {
             rate: self.rate,
         }
     }
+}
+
+/// `fairmesh demo`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "The daemon's command runs in the gateway's namespace. It finds its interfaces in \
+    FAIRMESH_MESH\nand FAIRMESH_WIRED and the homes, name=address, in FAIRMESH_SUBSCRIBERS.\n\n\
+    Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
+)]
+pub struct DemoArgs {
+    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
+    #[arg(long, required = true)]
+    pub live: bool,
+    /// Scenario instead of the built-in chain of three homes
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Shell command that is the daemon
+    #[arg(long, value_name = "COMMAND")]
+    pub daemon: Option<String>,
+    /// When it is turned on; by default after a third of the time
+    #[arg(long, value_name = "TIME")]
+    pub after: Option<Span>,
+    /// How long the whole takes
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
 }
 
 /// A congestion control of the kernel.

@@ -38,6 +38,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
     match todo {
         Command::Run(a) => commands::run::run(&a, command, out),
         Command::Emulate(a) => commands::emulate::run(&a, command, out),
+        Command::Demo(a) => commands::demo::run(&a, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
         Command::Capacity(a) => commands::capacity::run(&a, command, out),

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod capacity;
 pub mod compare;
+pub mod demo;
 pub mod emulate;
 pub mod fingerprints;
 pub mod list;

@@ -34,7 +34,9 @@ fn model_accuracy(plan: &Plan, threads: ThreadArgs) -> Result<Record, CliError> 
     let direction = match word("flows") {
         None | Some("up") => Direction::Up,
         Some("down") => Direction::Down,
-        Some(other) => return Err(bad(format!("set.flows: found \"{other}\"; expected up or down"))),
+        Some(other) => {
+            return Err(bad(format!("set.flows: found \"{other}\"; expected up or down")));
+        }
     };
     let reception = match word("reception") {
         None | Some("ns2") => ReceptionDraft::Ns2,

@@ -142,14 +142,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         self.transit(now, node, handle, true);
     }
 
-    /// A frame comes from outside into one of the external flows.
+    /// A frame comes from outside into one of the external flows; returns its handle.
     pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
-        let flow = &mut self.flows[f];
-        if now >= self.measure_from {
-            flow.meters.packets_sent += 1;
-        }
-        let (node, hop) = (flow.path[0], flow.forward[0]);
-        let handle = self.packets.insert(Packet {
+        let packet = Packet {
             payload: Payload::External,
             born: now.as_nanos(),
             flow: f as u32,
@@ -159,12 +154,15 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             forward: true,
             ect: false,
             ce: false,
-        });
-        self.transit(now, node, handle, true);
-        match hop {
-            Hop::Wire { .. } => {}
-            Hop::Radio { .. } | Hop::Broadcast => self.kicks.push(NodeId(node)),
+        };
+        let flow = &mut self.flows[f];
+        flow.meters.packets_sent += 1;
+        let node = flow.path[0];
+        if !matches!(flow.forward[0], Hop::Wire { .. }) {
+            self.kicks.push(NodeId(node));
         }
+        let handle = self.packets.insert(packet);
+        self.transit(now, node, handle, true);
         handle
     }
 
