@@ -20,6 +20,8 @@ const STUCK: u32 = 2;
 const USED: f64 = 0.85;
 /// Epochs of a trial: the first is for the flows to settle, the others are measured.
 const TRIAL: u32 = 3;
+/// The lowest bound in units of what is guaranteed.
+const PROMISED: f64 = 1.25;
 /// Shortest and longest wait after a trial that cost too much.
 const WAITS: (u32, u32) = (8, 64);
 
@@ -123,6 +125,16 @@ impl Floor {
             }
             State::Lowered => Trial::None,
         }
+    }
+
+    /// So much is guaranteed to flows: the lowest bound leaves the others something beside it.
+    pub fn promise(&mut self, sum: f64) {
+        self.lowest = self.lowest.max(PROMISED * sum).min(self.nominal);
+    }
+
+    /// A flow has less than it is guaranteed: the lower bound holds at once, whatever it costs.
+    pub fn give_way(&mut self) {
+        self.state = State::Lowered;
     }
 
     /// The flows have changed: what a trial measures says nothing.

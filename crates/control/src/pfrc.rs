@@ -17,7 +17,8 @@
 //!
 //! Beyond the thesis:
 //! - Plans. A flow never gets more than its ceiling nor less than its guarantee; the rest is shared
-//!   by weight ([`crate::share`]). Guarantees must add up to no more than the lower bound.
+//!   by weight ([`crate::share`]). Guarantees must add up to no more than the lower bound,
+//!   and a flow that has less than its guarantee lowers the aggregate below it at once.
 //! - `+constrained`: [`constrained`].
 //! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
 //!   shares at once and leaves the aggregate alone, and no epoch is spent on it. Evaluations stay as
@@ -82,7 +83,7 @@ pub(crate) static ENTRY: Entry = Entry {
         ),
         knob("deepest", "the same where that is more than the mesh carries", 6.0, 1.0, 30.0),
         knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0),
-        knob("headroom", "+constrained: room above what a flow uses, part", 0.25, 0.05, 4.0),
+        knob("headroom", "+constrained: room above what a flow uses, part", 0.5, 0.05, 4.0),
     ],
     runs: Runs::At { needs, build },
 };
@@ -94,6 +95,8 @@ const SHORTEST: Span = Span::from_secs(1);
 /// Divisor of the lower bound with `+constrained`, at least: W/5 is what a long chain leaves a lone
 /// flow. The published W/3 is beyond that, and at it starved flows would pass for constrained ones.
 const CONSTRAINED_REUSE: f64 = 5.0;
+/// Part of its guarantee that a flow must get: all but the noise of an epoch.
+const GUARANTEED: f64 = 0.95;
 /// Hops beyond which a flow takes no more air.
 const REUSE_HOPS: u32 = 3;
 
@@ -292,6 +295,7 @@ impl Pfrc {
         share.guarantee = guarantee.0 as f64;
         share.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
         self.promised = sum;
+        self.search.promise(sum as f64);
         Ok(())
     }
 
@@ -418,15 +422,17 @@ impl Pfrc {
         let Some(measured) = self.measured() else { return };
         let (gamma, fast, constrained) = (self.gamma, self.fast, self.headroom.is_some());
         let (floor, level) = (self.search.at_floor(), self.level());
-        let mut worst = None::<(FlowId, f64)>;
+        let (mut worst, mut unmet) = (None::<(FlowId, f64)>, false);
         for (meter, share) in self.flows.active_mut() {
             // With several looks per epoch a flow that was silent in the last one may have ended.
             if !share.whole || (fast && meter.silent > 0) {
                 continue;
             }
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
+            // A guarantee is one: γ of it is not enough.
+            let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
-            if part >= gamma {
+            if part >= gamma && !promised {
                 share.demand.met(seen, level * share.weight);
             } else if constrained && share.demand.missed(seen, floor) {
                 actions.because(Reason::new(
@@ -434,12 +440,18 @@ impl Pfrc {
                     "flow {} uses {} whatever it is allowed: the others get the rest",
                     &[Value::Flow(meter.flow), Value::Rate(bucket(rate))],
                 ));
-            } else if worst.is_none_or(|w| part < w.1) {
-                worst = Some((meter.flow, part)); // line 2
+            } else {
+                unmet |= promised;
+                if worst.is_none_or(|w| part < w.1) {
+                    worst = Some((meter.flow, part)); // line 2
+                }
             }
         }
         match worst {
             Some((flow, part)) => {
+                if unmet {
+                    self.search.lower_floor();
+                }
                 let step = self.search.decrease(measured); // line 3
                 actions.because(Reason::new(
                     "pfrc.starved",

@@ -119,6 +119,17 @@ impl Search {
         }
     }
 
+    /// So much is guaranteed to flows.
+    pub fn promise(&mut self, sum: f64) {
+        self.floor.promise(sum);
+    }
+
+    /// A flow has less than it is guaranteed.
+    pub fn lower_floor(&mut self) {
+        self.floor.give_way();
+        self.low = self.low.min(self.floor.rate());
+    }
+
     /// incAggRate.
     pub fn increase(&mut self, passed: f64) -> Step {
         let measured = self.clamp(passed);

@@ -102,7 +102,7 @@ fn a_new_set_of_flows_forgets_best_rates() {
     assert!(b.epoch([200, 160]).1.contains("what it can get"));
     assert!(b.epoch([250, 140]).1.contains("of its own best"));
     // Flow 1 goes: silence counts as starvation until the second silent epoch.
-    assert!(b.epoch([300, 0]).1.contains("0 % of its own best"));
+    assert!(b.epoch([300, 0]).1.contains("1 % of its own best"));
     assert!(b.epoch([300, 0]).1.contains("all flows"));
 }
 

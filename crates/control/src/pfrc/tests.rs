@@ -358,3 +358,18 @@ fn the_plan_is_a_class_per_flow() {
     );
     assert_eq!(i.plan.template.unwrap().leaf, leaf);
 }
+
+#[test]
+fn a_guarantee_is_kept_at_the_others_expense() {
+    let mut setting = gateway(&[0, 1]);
+    setting.flows[1].guarantee = Some(BitRate(200_000));
+    let mut b = Bench::with("pfrc", setting, &[]);
+    assert_eq!(b.limits, [100, 200], "the lower bound of 300 less what is promised");
+    b.full();
+    // 160 of 200 are more than γ, and still no guarantee. No trial: the bound gives way at once,
+    // to 1.25 × 200 at most.
+    for _ in 0..4 {
+        b.look(&[b.limits[0], 160]);
+    }
+    assert_eq!(b.limits, [50, 200]);
+}
