@@ -18,6 +18,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::arc::SHARED,
     &crate::arc::FAIR,
     &crate::pfrc::ENTRY,
+    &crate::cna::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.
