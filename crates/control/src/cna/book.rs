@@ -221,11 +221,13 @@ impl Book {
             .fold([0.0; 3], |s, (_, v)| [s[0] + v[0], s[1] + v[1], s[2] + v[2]])
     }
 
-    /// Σ over K_i ∩ K_j; `None` if `j` has not told who its neighbours are.
-    fn common(&self, j: NodeId) -> Option<[f64; 3]> {
-        let around = self.far(j)?.neighbours.as_ref()?;
-        let near = |n: NodeId| n == j || around.contains(&n);
-        Some(self.sum(|(a, b)| near(a) || near(b)))
+    /// Σ over K_i ∩ K_j, and whether that is all of it: without the topology message of `j` only
+    /// links at either end of i↔j are known to be common, since these lie within two hops of both.
+    fn common(&self, j: NodeId) -> ([f64; 3], bool) {
+        let told = self.far(j).and_then(|f| f.neighbours.as_ref());
+        let near =
+            |n: NodeId| n == j || n == self.node || told.is_some_and(|around| around.contains(&n));
+        (self.sum(|(a, b)| near(a) || near(b)), told.is_some())
     }
 
     /// A neighbourhood quantity by Table 2: own + theirs − common, for the W, RA or A′ at `which`.
@@ -234,14 +236,11 @@ impl Book {
             self.far(j).and_then(|f| f.two).map(|(_, t)| [t.weight, t.reusable, t.airtime][which]);
         // Not heard yet: as if it had nothing but this link.
         let theirs = theirs.unwrap_or(link[which]);
-        let (mine, most) = (own[which], own[which].max(theirs));
-        match self.common(j) {
-            // What was told at different times may not fit together.
-            Some(common) => (mine + theirs - common[which]).max(most),
-            // Without topology: weights and airtime at their most, reusable airtime at its least.
-            None if which == 1 => mine.min(theirs),
-            None => (mine + theirs - link[which]).max(most),
-        }
+        // What was told at different times may not fit together.
+        let least = own[which].max(theirs);
+        let (common, all) = self.common(j);
+        // Weights and airtime at their most, reusable airtime at its least.
+        if which == 1 && !all { least } else { (own[which] + theirs - common[which]).max(least) }
     }
 
     /// Works everything out anew from what is known.

@@ -64,6 +64,9 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
 /// How often averages move and all limits are worked out anew; and how soon after a change.
 const TICK: Span = Span::from_millis(100);
 const SOON: Span = Span::from_millis(10);
+/// The first topology messages, and the time between them.
+const FIRST: u32 = 3;
+const SOONER: Span = Span::from_secs(2);
 /// Share of a link without flows: enough for the first packets of one.
 const IDLE: f64 = 0.1;
 /// Least share of a link per flow, whatever anyone claims.
@@ -130,6 +133,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         worked: Time::ZERO,
         due: Some(Time::ZERO),
         beacon: Time::ZERO + first,
+        told: 0,
         spoke: None,
         strange: [Strange::default(); 4],
         stream,
@@ -181,6 +185,7 @@ struct Cna {
     due: Option<Time>,
     /// Next topology message, and the latest control packet of one-way links.
     beacon: Time,
+    told: u32,
     spoke: Option<Time>,
     strange: [Strange; 4],
     stream: Stream,
@@ -397,8 +402,11 @@ impl Cna {
             return;
         }
         if now >= self.beacon {
+            // A message may be lost, and the next is far: the first ones follow each other sooner.
+            self.told += 1;
+            let pause = if self.told < FIRST { self.topology.min(SOONER) } else { self.topology };
             // Spread by a tenth, so that neighbours do not keep colliding.
-            let spread = self.topology.as_secs_f64() * self.stream.uniform(0.9, 1.1);
+            let spread = pause.as_secs_f64() * self.stream.uniform(0.9, 1.1);
             self.beacon = now + Span::from_secs_f64(spread).max(SOON);
             let count = Value::Count(self.meters.len() as u64);
             let reason = Reason::new("cna.topology", "time to tell the {} neighbours", &[count]);

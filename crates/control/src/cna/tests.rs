@@ -363,8 +363,8 @@ fn the_stack_through_headers() {
         about(share, FREE / 12.0, 0.031);
     }
     assert_eq!(mesh.shares.len(), 12);
-    // One topology message per node, and none of a one-way link.
-    assert_eq!(mesh.messages, 9);
+    // Two topology messages per node so far, and none of a one-way link.
+    assert_eq!(mesh.messages, 2 * 9);
 }
 
 #[test]
