@@ -17,6 +17,7 @@
 mod action;
 mod arc;
 mod bounds;
+mod cna;
 mod event;
 mod fifo;
 mod floor;
