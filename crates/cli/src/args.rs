@@ -35,6 +35,8 @@ pub enum Command {
     Capacity(CapacityArgs),
     /// Check a scenario file, or the simulator against ns-3
     Validate(ValidateArgs),
+    /// Run the experiments behind the papers' tables and figures
+    Reproduce(ReproduceArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
@@ -288,6 +290,43 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
     pub reference: PathBuf,
     /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh reproduce list\n  \
+                        fairmesh reproduce jamshaid-table-6.2\n  \
+                        fairmesh reproduce fig-3.5 fig-5.1 --full\n  fairmesh reproduce all")]
+pub struct ReproduceArgs {
+    /// Experiments (a short form such as fig-3.5 will do), all, list; or page, which makes
+    /// docs/reproductions.md from the kept records
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+    /// As many seeds as the paper, and every topology
+    #[arg(long)]
+    pub full: bool,
+    /// Number of seeds: 1, 2, … N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: Option<u32>,
+    /// Keep the records: reproductions/records/ID.json
+    #[arg(long)]
+    pub record: bool,
+    /// With page: compare instead of writing
+    #[arg(long)]
+    pub check: bool,
+    /// Folder of experiments; ./reproductions by default, or what the program brings along
+    #[arg(long, value_name = "FOLDER")]
+    pub from: Option<PathBuf>,
+    /// Folder for results, one folder per experiment; results/reproduce by default, none with
+    /// --json. With page: the file
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON array and nothing else
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

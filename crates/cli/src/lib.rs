@@ -14,6 +14,7 @@ pub mod output;
 pub mod pcap;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod settings;
@@ -39,6 +40,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
         Command::Capacity(a) => commands::capacity::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
+        Command::Reproduce(a) => commands::reproduce::run(&a, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),

@@ -4,8 +4,10 @@ use fairmesh_units::{NodeId, Time};
 
 use crate::flow::{Ends, FlowState};
 use crate::record::{
-    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, TcpRecord, Totals, TransferRecord,
+    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, SignallingRecord, TcpRecord, Totals,
+    TransferRecord,
 };
+use crate::taps::Signalling;
 use crate::world::World;
 
 /// Reads every meter at `end`.
@@ -56,6 +58,9 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             }),
         });
     }
+    totals.signalling = signalling(&world.net.taps.signalling, end);
+    totals.drops.queue += world.net.taps.signalling.refused;
+    totals.drops.retry_limit += world.net.taps.signalling.lost;
     let mut nodes = Vec::with_capacity(world.net.interfaces.len());
     let all = end.as_secs_f64();
     for id in scenario.wireless() {
@@ -100,6 +105,21 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
         totals,
         series: world.series,
         decisions: world.decisions,
+    }
+}
+
+fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
+    let (bytes, airtime) = (s.message_bytes + s.header_bytes, s.message_airtime + s.header_airtime);
+    let seconds = end.as_secs_f64();
+    SignallingRecord {
+        messages: s.messages,
+        message_frames: s.message_frames,
+        message_bytes: s.message_bytes,
+        messages_lost: s.refused + s.lost,
+        header_bytes: s.header_bytes,
+        airtime_s: airtime.as_secs_f64(),
+        bytes_per_s: bytes as f64 / seconds,
+        airtime_share: airtime.as_secs_f64() / seconds,
     }
 }
 

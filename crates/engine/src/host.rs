@@ -62,7 +62,7 @@ pub(crate) struct ControlAt {
 }
 
 /// The scenario's mechanism with its settings.
-fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
+pub(crate) fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
     let refuse = |e: &dyn std::fmt::Display| EngineError::Control(e.to_string());
     let mut mechanism = lookup(&scenario.control.name).map_err(|e| refuse(&e))?;
     for (knob, value) in &scenario.control.settings {
@@ -177,16 +177,16 @@ pub fn controlled_nodes(scenario: &Scenario) -> Result<usize, EngineError> {
     Ok(sites(scenario).iter().filter(|site| mechanism.needs(site).is_some()).count())
 }
 
-/// Starts the scenario's control wherever it runs.
+/// Starts a control wherever it runs.
 ///
 /// # Errors
-/// An unknown control or setting, or one that needs what the simulator does not offer.
+/// One that needs what the simulator does not offer, or refuses its setting.
 pub(crate) fn start(
     scenario: &Scenario,
+    mechanism: &Mechanism,
     fair: &FairRates,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
-    let mechanism = mechanism(scenario)?;
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
     for (i, site) in sites(scenario).into_iter().enumerate() {

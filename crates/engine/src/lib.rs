@@ -27,4 +27,4 @@ pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
-pub use world::{RunOptions, run, run_observed};
+pub use world::{RunOptions, run, run_observed, run_under};

@@ -176,6 +176,29 @@ pub struct Totals {
     pub drops: Drops,
     /// MAC counters.
     pub mac: MacCounters,
+    /// What the control said to itself over the air.
+    pub signalling: SignallingRecord,
+}
+
+/// What a control's signalling has cost over the whole run.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq)]
+pub struct SignallingRecord {
+    /// Control messages sent by controls.
+    pub messages: u64,
+    /// Frames that carried them, retries included.
+    pub message_frames: u64,
+    /// IP bytes of these frames.
+    pub message_bytes: u64,
+    /// Messages that found their node's queue full or were given up by the MAC.
+    pub messages_lost: u64,
+    /// Bytes of header fields in data frames, retries included.
+    pub header_bytes: u64,
+    /// Airtime of messages (with gaps, backoff and acknowledgements) and of header bytes, s.
+    pub airtime_s: f64,
+    /// Bytes of both per second, summed over all nodes.
+    pub bytes_per_s: f64,
+    /// Airtime of both per second, summed over all nodes.
+    pub airtime_share: f64,
 }
 
 /// Curves sampled at a fixed interval.

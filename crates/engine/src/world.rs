@@ -1,6 +1,6 @@
 //! A scenario as a running world, and the loop that runs it.
 
-use fairmesh_control::{Actions, EventKind, Point};
+use fairmesh_control::{Actions, EventKind, Mechanism, Point};
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
@@ -38,7 +38,7 @@ impl Default for RunOptions {
 /// # Errors
 /// See [`EngineError`]; nothing has run then.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
-    launch::<false>(scenario, options, None)
+    launch::<false>(scenario, options, &host::mechanism(scenario)?, None)
 }
 
 /// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
@@ -50,20 +50,35 @@ pub fn run_observed(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunRecord, EngineError> {
-    launch::<true>(scenario, options, Some(observer))
+    launch::<true>(scenario, options, &host::mechanism(scenario)?, Some(observer))
+}
+
+/// Runs a scenario to its end under a mechanism of the caller's, instead of its own control: one
+/// that is in no registry ([`Mechanism::of`]), for instance.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_under(
+    scenario: &Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+) -> Result<RunRecord, EngineError> {
+    let record = launch::<false>(scenario, options, mechanism, None)?;
+    Ok(RunRecord { control: mechanism.to_string(), ..record })
 }
 
 /// Starts the controls, and runs the world that serves them.
 fn launch<'a, const WATCH: bool>(
     scenario: &'a Scenario,
     options: &RunOptions,
+    mechanism: &Mechanism,
     observer: Option<&'a mut dyn Observer>,
 ) -> Result<RunRecord, EngineError> {
     if options.sample == Some(Span::ZERO) {
         return Err(EngineError::ZeroSample);
     }
     let fair = fair_rates(scenario)?;
-    let controls = host::start(scenario, &fair, options.seed)?;
+    let controls = host::start(scenario, mechanism, &fair, options.seed)?;
     if controls.iter().any(ControlAt::needs_taps) {
         World::<WATCH, true>::new(scenario, options, fair, controls, observer)?.run()
     } else {

@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod compare;
 pub mod fingerprints;
 pub mod list;
+pub mod reproduce;
 pub mod run;
 pub mod sweep;
 pub mod validate;

@@ -183,7 +183,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             InService {
                 to: Some(NodeId(to)),
                 flow: Some(FlowId(p.flow)),
-                ack: !p.is_data(),
+                ack: !p.forward && !p.is_data(),
                 bytes: item.bytes,
                 header,
             },

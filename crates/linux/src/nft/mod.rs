@@ -149,9 +149,11 @@ impl Rules<'_> {
             }
             out.push_str("}\n");
         }
-        if self.uses_egress() && self.maps.macs() != old.macs() {
+        if self.egress_hook && self.maps.macs() != old.macs() {
             let _ = writeln!(out, "table netdev {table} {{\n}}\ndelete table netdev {table}");
-            self.egress(&mut out);
+            if self.uses_egress() {
+                self.egress(&mut out);
+            }
         }
         out
     }
@@ -202,8 +204,9 @@ impl Rules<'_> {
                 let _ = writeln!(out, "  tcp {end} {{ {ports}}} meta {field} set {bypass}");
             }
         }
-        // Router and neighbour discovery (RFC 4861), as numbers: 133 to 137.
-        let _ = write!(out, "  icmpv6 type 133-137 meta {field} set {bypass}\n }}\n");
+        // Multicast listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861:
+        // 133 to 137).
+        let _ = write!(out, "  icmpv6 type {{ 130-137, 143 }} meta {field} set {bypass}\n }}\n");
         self.lookups(out, direction);
     }
 
@@ -260,11 +263,11 @@ impl Rules<'_> {
         for (mac, class) in self.maps.macs() {
             let _ = write!(out, "{mac} : {}, ", self.data(kind, *class));
         }
-        // Who already has a class keeps it.
+        // ARP and the like are nobody's. Who already has a class keeps it.
         let _ = write!(
             out,
             "}}\n }}\n chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
-             policy accept;\n  meta {field} {first}-{last} accept\n  \
+             policy accept;\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {first}-{last} accept\n  \
              meta {field} set ether daddr map @{kind}mac counter name \"classified_down\" accept\n \
              }}\n}}\n"
         );

@@ -103,12 +103,12 @@ pub fn counters(family: &str, table: &str) -> Result<Vec<Counter>, Error> {
 /// # Errors
 /// `nft` is not installed or not permitted.
 pub fn flowtables() -> Result<Vec<String>, Error> {
-    let name = |value: &Value| {
-        let f = &value["flowtable"];
-        let text = |key: &str| f[key].as_str();
-        Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
-    };
-    Ok(list(&["list", "flowtables"])?.iter().filter_map(name).collect())
+    Ok(list(&["list", "flowtables"])?.iter().filter_map(flowtable).collect())
+}
+
+fn flowtable(value: &Value) -> Option<String> {
+    let text = |key: &str| value["flowtable"][key].as_str();
+    Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
 }
 
 fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
@@ -139,4 +139,22 @@ fn refused(stderr: &[u8]) -> Error {
     }
     // The first lines name the place and the reason; a script of thousands of lines may follow.
     Error::Nft(text.lines().take(3).collect::<Vec<_>>().join(" ").chars().take(400).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flowtables_are_recognised() {
+        // `nft -j list flowtables` where a kernel has them.
+        let listed: Value = serde_json::from_str(
+            r#"[{"metainfo": {"json_schema_version": 1}},
+                {"flowtable": {"family": "inet", "name": "ft", "table": "fast", "handle": 2,
+                 "hook": "ingress", "prio": 0, "dev": ["eth0", "eth1"]}}]"#,
+        )
+        .unwrap();
+        let names: Vec<String> = listed.as_array().unwrap().iter().filter_map(flowtable).collect();
+        assert_eq!(names, ["inet fast/ft"]);
+    }
 }
