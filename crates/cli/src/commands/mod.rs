@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod compare;
 pub mod fingerprints;
+pub mod gateway;
 pub mod list;
 pub mod run;
 pub mod sweep;
