@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use netlink_packet_core::{Emitable, NetlinkBuffer, NetlinkHeader, NlasIterator};
+use netlink_packet_core::{Emitable, NetlinkBuffer, NetlinkHeader};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::error::Error;
@@ -386,10 +386,9 @@ fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(io::Error, Option<String>)
             _ => HEADER,
         };
         let attributes = payload.get(4 + echoed.next_multiple_of(4)..).unwrap_or_default();
-        words = NlasIterator::new(attributes)
-            .flatten()
-            .find(|nla| nla.kind() == NLMSGERR_ATTR_MSG)
-            .map(|nla| String::from_utf8_lossy(nla.value()).trim_end_matches('\0').to_owned());
+        words = crate::tc::attributes(attributes)
+            .find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG)
+            .map(|(_, text)| String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
     }
     Some((io::Error::from_raw_os_error(code.checked_neg().unwrap_or(libc::EPROTO)), words))
 }
