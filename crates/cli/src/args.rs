@@ -45,6 +45,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
     Fingerprints(FingerprintArgs),
+    /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
+    Gateway(GatewayArgs),
     /// List the controls
     List(ListArgs),
     /// Print the JSON schema of scenario files
@@ -53,6 +55,16 @@ pub enum Command {
     /// One benchmark row, in a process of its own
     #[command(hide = true)]
     BenchRow(BenchRowArgs),
+}
+
+/// `fairmesh gateway`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh gateway check --config gateway.toml\n  \
+                        fairmesh gateway status\n  fairmesh gateway why \"roof 7\"")]
+pub struct GatewayArgs {
+    /// What to do there.
+    #[command(subcommand)]
+    pub command: fairmesh_agent::args::GatewayCommand,
 }
 
 /// The scenario and what may be changed about it from outside.

@@ -47,6 +47,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),
+        Command::Gateway(a) => commands::gateway::run(a, out),
         Command::List(a) => commands::list::run(&a, out),
         Command::Schema => commands::list::schema(out),
     }

@@ -3,7 +3,7 @@
 //! - [`shaper`]: what a gateway enforces and counts. [`DataPlane`] is the contract, [`HtbPlane`]
 //!   carries it out with HTB and nftables (docs/gateway-dataplane.md).
 //! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set
-//!   as text.
+//!   as text; [`nl80211`]: survey and station dumps, the same way.
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
 //!   [`probe`]: what this kernel can do;
 //! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
@@ -16,6 +16,7 @@ pub mod mac;
 pub mod netlink;
 pub mod netns;
 pub mod nft;
+pub mod nl80211;
 mod packet;
 pub mod probe;
 pub mod realtime;

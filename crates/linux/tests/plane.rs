@@ -348,6 +348,30 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     assert_eq!(features.classifiers[0], Classifier::Priority);
     assert!(features.leaves.contains(&LeafKind::Pfifo) && features.flowtables.is_empty());
     assert_eq!(path.gateway.sh("tc qdisc show"), before, "probing touches nothing");
+    for on in [false, true] {
+        let word = if on { "on" } else { "off" };
+        let tool = run(
+            "ip",
+            &[
+                "netns",
+                "exec",
+                &path.gateway.name,
+                "ethtool",
+                "-K",
+                "mesh0",
+                "gro",
+                word,
+                "tso",
+                word,
+            ],
+        );
+        if tool.status.success() {
+            let seen = path.gateway.within(|| link::offloads("mesh0").unwrap());
+            assert_eq!((seen.gro, seen.tso, seen.lro), (on, on, false));
+        }
+    }
+    let absent = path.gateway.within(|| link::offloads("none0").unwrap_err());
+    assert!(matches!(absent, Error::NoInterface(_)));
     let none = path.call(&mut plane, |p| p.sample(&mut Vec::new()).unwrap_err());
     assert!(matches!(none, Error::NotInstalled));
 }

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod demo;
 pub mod emulate;
 pub mod fingerprints;
+pub mod gateway;
 pub mod list;
 pub mod reproduce;
 pub mod run;

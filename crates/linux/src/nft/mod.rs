@@ -4,6 +4,7 @@
 //! work per packet depends on how many lengths there are, not on how many subscribers. (An nftables
 //! interval map would be a tree, whose depth grows with them.)
 
+pub mod counters;
 mod maps;
 pub mod run;
 
