@@ -70,13 +70,17 @@ impl Network {
     }
 
     fn fill(&mut self, options: &NetworkOptions) -> Result<(), EmulatorError> {
-        let mut missing = Vec::new();
+        let (mut missing, mut default_refused) = (Vec::new(), false);
         for node in &self.plan.nodes {
             let name = &node.namespace;
             let failed = |what: &str| EmulatorError::system(format!("{what} {name}"));
             let ns = Namespace::create(name).map_err(failed("namespace"))?;
             let found = ns.sysctl(&self.parameters(options)).map_err(failed("parameters of"))?;
             missing.extend(found);
+            // Our own sockets ask for it by name, which root may.
+            if ns.sysctl(&settings::congestion(options.congestion)).is_err() {
+                default_refused = true;
+            }
             self.namespaces.push(ns);
         }
         for i in &self.plan.interfaces {
@@ -88,6 +92,13 @@ impl Network {
             let batch = self.batch(NodeId(n as u32), options);
             ns.ip(&batch).map_err(EmulatorError::system(ns.name()))?;
         }
+        if default_refused {
+            let name = options.congestion.name();
+            self.notes.push(format!(
+                "programs of --exec start with the kernel's default congestion control, not {name}: \
+                 it is not among the host's net.ipv4.tcp_allowed_congestion_control"
+            ));
+        }
         missing.sort_unstable();
         missing.dedup();
         self.notes.extend(missing.iter().map(|key| format!("this kernel has no net/{key}")));
@@ -96,7 +107,6 @@ impl Network {
 
     fn parameters(&self, options: &NetworkOptions) -> Vec<(&'static str, String)> {
         let mut all = settings::forwarding();
-        all.push(("ipv4/tcp_congestion_control", options.congestion.name().to_owned()));
         if let (TcpSettings::Scenario, Some(tcp)) = (options.tcp, &self.plan.tcp) {
             all.extend(settings::tcp(tcp));
         }

@@ -34,6 +34,11 @@ pub enum TcpSettings {
     Kernel,
 }
 
+/// The congestion control that programs in a namespace get unless they ask for another.
+pub fn congestion(of: KernelCongestion) -> Vec<(&'static str, String)> {
+    vec![("ipv4/tcp_congestion_control", of.name().to_owned())]
+}
+
 /// Kernel parameters of every namespace: it forwards, and sends no redirects although packets
 /// leave where they came in.
 pub fn forwarding() -> Vec<(&'static str, String)> {
@@ -57,7 +62,9 @@ pub fn forwarding() -> Vec<(&'static str, String)> {
 ///
 /// Off, because the simulator's TCP and the RFCs it follows have none: time stamps (12 bytes in
 /// every segment), RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), duplicate SACKs,
-/// what was learnt from earlier connections.
+/// what was learnt from earlier connections; and acknowledgements held back for up to 1 ms while
+/// segments arrive out of order, which over several hops moves them away from the frames they
+/// would have collided with.
 pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let on = |b: bool| u8::from(b).to_string();
     vec![
@@ -68,6 +75,8 @@ pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
         ("ipv4/tcp_early_retrans", "0".into()),
         ("ipv4/tcp_frto", "0".into()),
         ("ipv4/tcp_ecn", on(config.ecn)),
+        ("ipv4/tcp_comp_sack_nr", "0".into()),
+        ("ipv4/tcp_backlog_ack_defer", "0".into()),
         ("ipv4/tcp_no_metrics_save", "1".into()),
         ("ipv4/tcp_slow_start_after_idle", on(config.idle_restart)),
     ]
