@@ -64,6 +64,11 @@ pub(crate) static ENTRY: Entry = Entry {
 pub(crate) const EFFICIENCY: Knob =
     knob("efficiency", "part of the analytic capacity that the mesh reaches", 0.8, 0.1, 1.0);
 
+/// Part of a link's nominal capacity that TCP carries at the least: segments of 1000 bytes with an
+/// acknowledgement each at 11 Mbit/s. Allocations to flows that want little say less than what
+/// there is; this is what there is in any case.
+pub(crate) const TCP_PART: f64 = 0.55;
+
 /// Samples of the survey per update.
 const SAMPLES: u32 = 4;
 /// Updates without a bit after which a neighbour falls back on its guarantee.

@@ -52,7 +52,7 @@ fn needs(_: &Options) -> Vec<Needs> {
         at: PlacementSet::of(&[Placement::EveryNode]),
         events: EventSet::of(&[EventKind::Counters, EventKind::Messages, EventKind::Allocations]),
         abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::FlowClasses, Ability::Send]),
-        knowledge: KnowledgeSet::of(&[Knowledge::FairRates, Knowledge::Hops]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
         header_bytes: 0,
     }]
 }
@@ -85,10 +85,11 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     };
     // Nodes that are switched on together must not broadcast together.
     let first = Span::from_secs_f64(period.as_secs_f64() * (0.01 + 0.99 * stream.unit()));
+    let fastest = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
     let mut control = Ifa {
         gateway: setting.site.gateway,
         flows: setting.flows.iter().map(flow).collect(),
-        capacity: 0.0,
+        capacity: crate::gap::TCP_PART * efficiency * fastest,
         efficiency,
         level: None,
         sequence: 0,
@@ -274,11 +275,12 @@ impl Control for Ifa {
                 if let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == a.flow) {
                     f.here.fair = Some(a.rate);
                     f.fair = ip_fair(&f.here, self.efficiency);
-                    self.observe();
                 }
             }
             Event::Message(m) if self.hear(now, m.body) => self.apply(actions),
             Event::Deadline if now >= self.due => {
+                // Not with each rate: an allocation is whole only when all of its rates are in.
+                self.observe();
                 self.measure(now);
                 if self.gateway {
                     self.share(now);

@@ -8,7 +8,7 @@ use crate::{
     Value,
 };
 
-use super::{Guarantees, PATIENCE, SAMPLES, encode, reached};
+use super::{Guarantees, PATIENCE, SAMPLES, TCP_PART, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
@@ -30,7 +30,6 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         noise: options.get("noise"),
         ack: options.has("ack"),
         aggregate: options.has("aggregate"),
-        capacity,
         fixed,
         single: None,
         weight: options.get("weight"),
@@ -42,7 +41,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         weighed: 0,
         carried: None,
         flows: setting.flows.iter().map(|f| passing(f, efficiency)).collect(),
-        fills: 0.0,
+        fills: TCP_PART * efficiency * capacity,
         sampled: Time::ZERO,
         sample,
         due: Time::ZERO + sample,
@@ -62,8 +61,6 @@ struct Gateway {
     noise: f64,
     ack: bool,
     aggregate: bool,
-    /// IP bytes per second, in bits, that a lone neighbour gets across.
-    capacity: f64,
     /// U_S* where the operator has set it; 0: the fair rates decide.
     fixed: f64,
     guarantees: Guarantees,
@@ -82,7 +79,8 @@ struct Gateway {
     carried: Option<f64>,
     /// The flows that cross the gateway.
     flows: Vec<Passing>,
-    /// U* in these bits per second: the most that an allocation has ever filled.
+    /// U* in these bits per second: the most that an allocation has ever filled, or what TCP carries
+    /// over the fastest link.
     fills: f64,
     sampled: Time,
     sample: Span,
@@ -135,17 +133,12 @@ impl Gateway {
         self.fills = self.fills.max(self.flows.iter().map(filled).sum());
     }
 
-    /// What the gateway carries when it is saturated, bit/s of one hop.
-    fn full(&self) -> f64 {
-        if self.fills > 0.0 { self.fills } else { self.capacity * self.efficiency }
-    }
-
     /// U over U*: what the radio senses, or what the traffic must take of the air around the
     /// gateway, whichever is more. The gateway does not hear the first hop of far nodes everywhere,
     /// but its neighbours do.
     fn utilization(&self) -> Option<f64> {
         let sensed = self.survey.average? / self.saturation;
-        Some(sensed.max(self.carried.unwrap_or(0.0) / self.full()))
+        Some(sensed.max(self.carried.unwrap_or(0.0) / self.fills))
     }
 
     /// U_S*, the neighbours' guarantees together.
@@ -193,7 +186,7 @@ impl Gateway {
         let error = self.noise * self.stream.uniform(-1.0, 1.0);
         let utilization = utilization * (1.0 + error);
         // Guarantees from a capacity model may leave less than γ: the neighbours keep theirs.
-        let left = (1.0 - self.guaranteed() / self.full()).max(0.0);
+        let left = (1.0 - self.guaranteed() / self.fills).max(0.0);
         let threshold = 1.0 - self.gamma.min(left);
         let used = utilization > threshold;
         let single = !self.aggregate || self.single.unwrap_or(0.0) > self.guaranteed();
@@ -227,10 +220,11 @@ impl Control for Gateway {
                 self.guarantees.allocate(a.flow, a.rate);
                 if let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == a.flow) {
                     f.fair = Some(reached(&f.here, a.rate, self.efficiency));
-                    self.observe();
                 }
             }
             Event::Deadline if now >= self.due => {
+                // Not with each rate: an allocation is whole only when all of its rates are in.
+                self.observe();
                 self.take(now);
                 self.until_update -= 1;
                 if self.until_update == 0 {
