@@ -485,7 +485,8 @@ impl Control for Cna {
             Event::Overheard(h) => self.hear(now, h, actions),
             Event::Message(m) => self.message(now, m.from, m.body, actions),
             Event::Channel(c) if now - self.ticked >= TICK => {
-                if self.outside.survey(c, self.gain).is_err() {
+                let odd = self.outside.survey(c, self.gain).is_err();
+                if odd {
                     self.odd(Odd::Counters, self.book.node, actions);
                 }
             }
