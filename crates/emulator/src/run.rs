@@ -1,5 +1,6 @@
 //! An emulation from beginning to end.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fairmesh_engine::fair_rates;
@@ -24,8 +25,8 @@ use crate::traffic::{FlowOutcome, Job, Meter};
 const ENGINE_PRIORITY: i32 = 50;
 const TRAFFIC_PRIORITY: i32 = 10;
 
-/// From the end of the preparations to time zero.
-const LEAD: u64 = 100_000_000;
+/// From the end of the preparations to time zero, ns: time for the traffic's threads to wake up.
+const LEAD: u64 = 200_000_000;
 
 /// Emulations of this process so far, to tell their namespaces apart.
 static RUNS: AtomicU64 = AtomicU64::new(0);
@@ -143,7 +144,8 @@ pub fn emulate(
     let mut children = Children::start(scenario, &network, options)?;
     ready(&network);
 
-    let epoch = realtime::now() + LEAD;
+    // Clock reading at time zero: the engine's thread sets it when it is ready to be on time.
+    let epoch = OnceLock::new();
     let measure_from = Time::ZERO + scenario.warmup;
     let meters: Vec<Meter> = scenario.flows.iter().map(|_| Meter::default()).collect();
     let (over, transmissions) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -156,41 +158,54 @@ pub fn emulate(
         let mut traffic = Vec::new();
         for (index, flow) in scenario.flows.iter().enumerate().filter(|_| options.traffic) {
             let ends = [flow.from.index(), flow.to.index()];
-            let job = Job {
-                flow,
-                index,
-                at: ends.map(|n| &network.namespaces[n]),
-                addresses: ends.map(|n| network.plan.nodes[n].address),
-                seed: options.seed,
-                congestion: options.congestion,
-                epoch,
-                measure_from,
-                meter: &meters[index],
-            };
-            let over = &over;
+            let (network, meters, epoch, over) = (&network, &meters, &epoch, &over);
             traffic.push(threads.spawn(move || {
                 realtime::fifo(TRAFFIC_PRIORITY);
-                realtime::sleep_until(epoch);
+                let job = Job {
+                    flow,
+                    index,
+                    at: ends.map(|n| &network.namespaces[n]),
+                    addresses: ends.map(|n| network.plan.nodes[n].address),
+                    seed: options.seed,
+                    congestion: options.congestion,
+                    epoch: *epoch.wait(),
+                    measure_from,
+                    meter: &meters[index],
+                };
+                realtime::sleep_until(job.epoch);
                 job.run(over)
             }));
         }
         let (network, end, meters, transmissions) = (&network, &end, &meters, &transmissions);
+        let clock = &epoch;
         let engine = threads.spawn(move || {
-            let engine = Engine {
-                switch: Switch::new(scenario, &network.plan, options.seed, options.log)?,
-                network,
-                epoch,
-                end,
-                stop,
-                meters,
-                sample: options.sample.unwrap_or(Span::MAX),
-                kernel_time: options.kernel_time,
-                transmissions,
-                lateness: Lateness::default(),
-                series: Series::default(),
+            let prepare = || -> Result<Engine<'_>, EmulatorError> {
+                let preferred = realtime::prefer(ENGINE_PRIORITY);
+                let failed = EmulatorError::system("the engine");
+                let waiter = watch_all(network).map_err(failed)?;
+                Ok(Engine {
+                    switch: Switch::new(scenario, &network.plan, options.seed, options.log)?,
+                    network,
+                    waiter,
+                    preferred,
+                    epoch: 0,
+                    end,
+                    stop,
+                    meters,
+                    sample: options.sample.unwrap_or(Span::MAX),
+                    kernel_time: options.kernel_time,
+                    transmissions,
+                    lateness: Lateness::default(),
+                    series: Series::default(),
+                })
             };
+            let prepared = prepare();
+            // Also if that failed: others wait for it.
+            let epoch = *clock.get_or_init(|| realtime::now() + LEAD);
+            let engine = Engine { epoch, ..prepared? };
             engine.run().map_err(EmulatorError::system("the engine"))
         });
+        let epoch = *epoch.wait();
         while !engine.is_finished() {
             std::thread::sleep(std::time::Duration::from_millis(100));
             let now = Time::from_nanos(realtime::now().saturating_sub(epoch));
@@ -249,10 +264,21 @@ fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorEr
     Ok(())
 }
 
+/// A waiter that knows every interface by its number.
+fn watch_all(network: &Network) -> std::io::Result<Waiter> {
+    let waiter = Waiter::new()?;
+    for (i, tap) in network.taps.iter().enumerate() {
+        waiter.add(tap, i as u64)?;
+    }
+    Ok(waiter)
+}
+
 /// The engine's thread.
 struct Engine<'a> {
     switch: Switch<'a>,
     network: &'a Network,
+    waiter: Waiter,
+    preferred: Preferred,
     epoch: u64,
     /// End of the run, ns; `u64::MAX` while it is open.
     end: &'a AtomicU64,
@@ -281,12 +307,7 @@ struct Done {
 
 impl<'a> Engine<'a> {
     fn run(mut self) -> std::io::Result<Done> {
-        let preferred = realtime::prefer(ENGINE_PRIORITY);
         let taps = &self.network.taps;
-        let mut waiter = Waiter::new()?;
-        for (i, tap) in taps.iter().enumerate() {
-            waiter.add(tap, i as u64)?;
-        }
         realtime::sleep_until(self.epoch);
         let mut buffer = vec![0u8; 1 << 16];
         // Interfaces that may have frames which the engine has not yet had room for.
@@ -295,7 +316,7 @@ impl<'a> Engine<'a> {
         let mut next_sample = Time::ZERO + self.sample;
         let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
         let end = loop {
-            self.refill(&mut held, &waiter, &mut buffer)?;
+            self.refill(&mut held, &mut buffer)?;
             let now = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
             let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
             let due = self.switch.next_deadline();
@@ -323,7 +344,7 @@ impl<'a> Engine<'a> {
             }
             // At least that often it sees that the run is over.
             let until = due.min(end).min(next_sample).min(now + Span::from_millis(50));
-            waiter.wait(until.as_nanos() + self.epoch, &mut ready)?;
+            self.waiter.wait(until.as_nanos() + self.epoch, &mut ready)?;
             held.extend(ready.drain(..).map(|i| i as usize));
         };
         if self.sample != Span::MAX && sampled.0 < end {
@@ -338,19 +359,14 @@ impl<'a> Engine<'a> {
             counters,
             lateness: self.lateness,
             series: self.series,
-            preferred,
+            preferred: self.preferred,
             end,
         })
     }
 
     /// Takes from the kernel what the engine has room for. An interface leaves `held` when it has
     /// no more frames; the waiter tells when it has.
-    fn refill(
-        &mut self,
-        held: &mut Vec<usize>,
-        waiter: &Waiter,
-        buffer: &mut [u8],
-    ) -> std::io::Result<()> {
+    fn refill(&mut self, held: &mut Vec<usize>, buffer: &mut [u8]) -> std::io::Result<()> {
         let mut k = 0;
         while k < held.len() {
             let i = held[k];
@@ -367,7 +383,7 @@ impl<'a> Engine<'a> {
                 }
                 None => {
                     held.swap_remove(k);
-                    waiter.arm(&self.network.taps[i], i as u64)?;
+                    self.waiter.arm(&self.network.taps[i], i as u64)?;
                 }
             }
         }
