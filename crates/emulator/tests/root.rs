@@ -106,7 +106,7 @@ fn udp_saturates_one_link_as_simulated() {
 fn udp_saturates_three_hops_as_simulated() {
     if root("udp_saturates_three_hops_as_simulated") {
         let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
-        let (emulated, simulated) = both(&chain(3, (10, 35), &cbr("500 kbit/s")), 1, 5);
+        let (emulated, simulated) = both(&chain(3, (8, 28), &cbr("500 kbit/s")), 1, 5);
         close("UDP, 3 hops", emulated[0], simulated[0], 0.05);
     }
 }
@@ -122,7 +122,7 @@ fn kernel_reno_is_our_newreno_over_one_to_four_hops() {
             threads.spawn(move || {
                 let seeds = if hops < 3 { 1 } else { 3 };
                 // What slow start lost is repaired by then.
-                let times = (20, 60);
+                let times = (15, 50);
                 let (emulated, simulated) = both(&chain(hops, times, RENO), seeds, 10);
                 close(&format!("reno, {hops} hops"), emulated[0], simulated[0], 0.1);
             });
@@ -137,7 +137,7 @@ fn the_three_hop_upload_starves_with_real_tcp() {
     }
     let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let mut scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
-    scenario.duration = fairmesh_units::Span::from_secs(45);
+    scenario.duration = fairmesh_units::Span::from_secs(40);
     scenario.warmup = fairmesh_units::Span::from_secs(5);
     let (emulated, simulated) = both(&scenario, 3, 10);
     println!("3-hop upload: simulated {simulated:.0?}, emulated {emulated:.0?} kbit/s");
@@ -187,7 +187,7 @@ fn cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces() {
     };
     let before = host();
     let scenario = scenario(
-        "duration = \"8 s\"\nwarmup = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n\
+        "duration = \"6 s\"\nwarmup = \"1 s\"\n[radio]\nrate = \"1 Mbit/s\"\n\
          [topology]\nchain = { hops = 1 }\ngateway = 0\n\
          [wired]\nhosts = [\"server\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n\
          [traffic]\ntraffic = \"bulk\"\n[[flow]]\nfrom = 1\nto = \"server\"",
