@@ -8,7 +8,7 @@ use super::metric::Quality;
 use super::{ImportOptions, Result};
 use crate::draft::{
     Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PhyName, Profile, RadioDraft, Routing,
-    TcpDraft, TcpPreset, TopologyDraft, TransportDraft, WireDraft,
+    TopologyDraft, WireDraft,
 };
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
@@ -188,11 +188,6 @@ impl Map {
                 .collect(),
             wire: self.cables.iter().map(cable).collect(),
             traffic: FlowsDraft {
-                // A network of today: its hosts follow the RFCs.
-                transport: Some(TransportDraft::Tcp(TcpDraft {
-                    preset: TcpPreset::Rfc,
-                    ..TcpDraft::default()
-                })),
                 flows: Some(options.direction),
                 nodes: Some(homes.into_iter().map(id).collect()),
                 ..FlowsDraft::default()
