@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, RunArgs};
-use crate::config::Config;
+use crate::config::{Config, SOCKET};
 use crate::error::AgentError;
 use crate::governor::Governor;
 use crate::report::{Status, SubscriberReport};
@@ -31,6 +31,10 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         }
         GatewayCommand::Override(a) => set_override(&a, out),
         GatewayCommand::Reload(a) => {
+            // Said here, whether or not a daemon runs.
+            if a.socket.is_none() {
+                Config::load(&a.config)?;
+            }
             let value = ask(&a, &Request::Reload)?;
             if a.json {
                 return print_json(out, &value);
@@ -65,15 +69,22 @@ fn run(a: &RunArgs) -> Result<(), AgentError> {
 }
 
 /// Where the daemon is: told, or in the configuration, or in the usual place.
-fn socket_of(a: &AskArgs) -> PathBuf {
-    let usual = || PathBuf::from("/run/fairmesh/gateway.sock");
-    a.socket
-        .clone()
-        .unwrap_or_else(|| Config::load(&a.config).map_or_else(|_| usual(), |c| c.socket))
+fn socket_of(a: &AskArgs) -> Result<PathBuf, AgentError> {
+    if let Some(socket) = &a.socket {
+        return Ok(socket.clone());
+    }
+    match Config::load(&a.config) {
+        Ok(config) => Ok(config.socket),
+        // A file that is being edited is no reason not to answer.
+        Err(e) => {
+            let usual = PathBuf::from(SOCKET);
+            if usual.exists() { Ok(usual) } else { Err(e.into()) }
+        }
+    }
 }
 
 fn ask(a: &AskArgs, request: &Request) -> Result<Value, AgentError> {
-    socket::ask(&socket_of(a), request)
+    socket::ask(&socket_of(a)?, request)
 }
 
 fn unreadable(e: &serde_json::Error) -> AgentError {

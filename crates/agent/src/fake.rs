@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fairmesh_linux::{
     ClassCounters, ClassId, Classifier, DataPlane, Direction, Error, Features, Installed,
-    InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, Side, Slot, Verification,
+    InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters, Side, Slot,
+    Verification,
 };
 use fairmesh_units::BitRate;
 
@@ -200,35 +201,16 @@ impl DataPlane for FakePlane {
         Ok(())
     }
 
-    fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error> {
+    fn interface(&mut self, _: Side) -> Result<InterfaceCounters, Error> {
+        Err(FakePlane::refusal("not asked for"))
+    }
+
+    fn sent(&mut self, which: Side) -> Result<SentCounters, Error> {
         if self.broken == Broken::Interface {
             return Err(FakePlane::gone());
         }
-        let (name, sent) = match which {
-            Side::Mesh => ("bat0", self.sent[0]),
-            Side::Wired => ("eth0", self.sent[1]),
-        };
-        Ok(InterfaceCounters {
-            name: name.into(),
-            index: 2,
-            up: true,
-            tx_bytes: sent,
-            tx_packets: sent / FRAME,
-            tx_dropped: 0,
-            rx_bytes: 0,
-            rx_packets: 0,
-            shaped_bytes: sent,
-            shaped_packets: sent / FRAME,
-            shaped_drops: 0,
-            subscriber_bytes: sent,
-            subscriber_packets: sent / FRAME,
-            unmapped_bytes: 0,
-            unmapped_packets: 0,
-            bypass_bytes: 0,
-            bypass_packets: 0,
-            classified_packets: sent / FRAME,
-            unmapped_ipv6_packets: 0,
-        })
+        let bytes = self.sent[usize::from(which == Side::Wired)];
+        Ok(SentCounters { bytes, unmapped: 0, bypass: 0 })
     }
 
     fn verify(&mut self) -> Result<Vec<Verification>, Error> {

@@ -85,10 +85,10 @@ pub fn page<P: DataPlane>(
         }
     }
     p.family("unmapped_bytes_total", "counter", "Frame bytes of nobody known.");
-    for (d, counters) in host.interfaces().iter().enumerate() {
+    for (d, counters) in host.sent().into_iter().enumerate() {
         if let Some(c) = counters {
             let labels = format!("direction=\"{}\"", direction_name(d));
-            p.value("unmapped_bytes_total", &labels, c.unmapped_bytes as f64);
+            p.value("unmapped_bytes_total", &labels, c.unmapped as f64);
         }
     }
     totals(&mut p, host, per_subscriber);

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairmesh_linux::link::{LinkEvent, LinkEvents};
-use fairmesh_linux::{DataPlane, Direction, HtbPlane};
+use fairmesh_linux::{DataPlane, Direction, HtbPlane, Side};
 use fairmesh_units::{BitRate, Span, Time};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::config::{Config, ConfigError, Discover, OnExit};
+use crate::config::{Config, ConfigError, Discover, OnExit, STATE};
 use crate::error::AgentError;
 use crate::governor::{ClassBook, Governor, Override, way};
 use crate::guard::{Guard, Lock};
@@ -20,11 +20,15 @@ use crate::host::{Host, ReloadError};
 use crate::journal::Level;
 use crate::socket::{Call, OverrideRate, Request, Response};
 use crate::sources::{self, Harvest};
-use crate::state::{Kept, KeptOverride, Store};
+use crate::state::{Kept, KeptLearning, KeptOverride, Store};
 use crate::{metrics, report, socket};
 
 /// How often state is looked at for something new to keep.
 const SAVE: Span = Span::from_secs(30);
+/// How often what the control has found out is kept: seldom, for the sake of flash.
+const LEARN: Span = Span::from_secs(600);
+/// Seconds after which it is worth nothing: a week.
+const FORGET: u64 = 7 * 86_400;
 /// How often it is checked that packets reach their classes.
 const VERIFY: Span = Span::from_secs(30);
 /// The longest time between two signs of life.
@@ -58,6 +62,7 @@ struct Daemon {
     store: Store,
     start: Instant,
     saved: Time,
+    learned: Option<(Time, KeptLearning)>,
     save_failed: bool,
     verified: Time,
     guard: Option<Guard>,
@@ -119,6 +124,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         store,
         start: Instant::now(),
         saved: Time::ZERO,
+        learned: None,
         save_failed: false,
         verified: Time::ZERO,
         guard: None,
@@ -150,7 +156,7 @@ fn load(options: &RunOptions) -> Result<(Config, Option<ConfigError>), AgentErro
         },
         Err(e) if options.fall_back => {
             // Where it is kept stands in the file that cannot be read; the usual place then.
-            let good = Store::new(Path::new("/var/lib/fairmesh")).good_config();
+            let good = Store::new(Path::new(STATE)).good_config();
             match Config::load(&good) {
                 Ok(config) => Ok((config, Some(e))),
                 Err(_) => Err(e.into()),
@@ -384,7 +390,10 @@ impl Daemon {
             },
             Request::Doctor => {
                 let verified = self.host.plane().verify().unwrap_or_default();
-                let interfaces: Vec<_> = self.host.interfaces().iter().flatten().collect();
+                let plane = self.host.plane();
+                let sides = [Side::Mesh, Side::Wired];
+                let interfaces: Vec<_> =
+                    sides.into_iter().filter_map(|side| plane.interface(side).ok()).collect();
                 Response::Ok(json!({ "interfaces": interfaces, "verified": verified }))
             }
         }
@@ -440,8 +449,6 @@ impl Daemon {
 
     /// Reads the configuration again; a wrong one changes nothing.
     fn reload(&mut self) -> Result<(), String> {
-        let pid = std::process::id();
-        let _ = pid;
         let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Reloading]);
         let result = self.try_reload();
         let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
@@ -539,11 +546,25 @@ impl Daemon {
         }
     }
 
+    /// What the control has found out, anew from time to time and at the end.
+    fn learn(&mut self, end: bool) {
+        let now = self.now();
+        let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN);
+        if !(end || due && now.since(Time::ZERO) >= LEARN) {
+            return;
+        }
+        if let Some(rate) = self.host.governor.learned() {
+            let control = self.host.governor.mechanism().to_string();
+            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: wall_clock() }));
+        }
+    }
+
     fn kept(&self) -> Kept {
         let governor = &self.host.governor;
         let (now, wall) = (self.now(), wall_clock());
-        let mut kept = Kept::default();
-        kept.classes = governor.book().entries().map(|(n, c)| (n.to_owned(), c)).collect();
+        let classes = governor.book().entries().map(|(n, c)| (n.to_owned(), c)).collect();
+        let learned = self.learned.as_ref().map(|(_, l)| l.clone());
+        let mut kept = Kept { classes, learned, ..Kept::default() };
         for member in governor.members() {
             for (d, way) in member.ways.iter().enumerate() {
                 if let Some(o) = way.overridden {
@@ -561,6 +582,7 @@ impl Daemon {
 
     fn save(&mut self) {
         self.saved = self.now();
+        self.learn(false);
         let kept = self.kept();
         match self.store.save(&kept) {
             Ok(()) => self.save_failed = false,
@@ -580,6 +602,13 @@ impl Daemon {
 
     fn restore(&mut self, kept: &Kept) {
         let (now, wall) = (self.now(), wall_clock());
+        let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
+        if let Some(l) = kept.learned.as_ref().filter(same)
+            && wall.saturating_sub(l.at) < FORGET
+        {
+            self.learned = Some((now, l.clone()));
+            self.host.governor.recall(now, BitRate(l.rate));
+        }
         for o in kept.overrides.iter().filter(|o| o.until > wall) {
             let direction = if o.direction == "up" { Direction::Up } else { Direction::Down };
             let until = now + Span::from_secs(o.until - wall);
@@ -593,6 +622,7 @@ impl Daemon {
     fn stop(&mut self) -> Result<(), AgentError> {
         let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
         self.note(Level::Info, "daemon.stopped", || "limits are lifted".into());
+        self.learn(true);
         self.save();
         let now = self.now();
         let result = self.host.stop(now, self.config.on_exit == OnExit::Remove);

@@ -31,6 +31,19 @@ pub struct Kept {
     pub classes: BTreeMap<String, u16>,
     /// Overrides in force.
     pub overrides: Vec<KeptOverride>,
+    /// What the control had found out.
+    pub learned: Option<KeptLearning>,
+}
+
+/// What a control had found out.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct KeptLearning {
+    /// Which control, with its variants.
+    pub control: String,
+    /// Bits per second of IP packets for everybody together.
+    pub rate: u64,
+    /// When, in seconds since 1970.
+    pub at: u64,
 }
 
 const VERSION: u32 = 1;

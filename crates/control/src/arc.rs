@@ -112,11 +112,22 @@ struct Codes {
     unfair: &'static str,
     equal: &'static str,
     own_limit: &'static str,
+    recalled: &'static str,
 }
 
 static CODES: [Codes; 2] = [
-    Codes { unfair: "arc.unfair", equal: "arc.equal", own_limit: "arc.bottleneck" },
-    Codes { unfair: "arc-fq.unfair", equal: "arc-fq.equal", own_limit: "arc-fq.bottleneck" },
+    Codes {
+        unfair: "arc.unfair",
+        equal: "arc.equal",
+        own_limit: "arc.bottleneck",
+        recalled: "arc.recalled",
+    },
+    Codes {
+        unfair: "arc-fq.unfair",
+        equal: "arc-fq.equal",
+        own_limit: "arc-fq.bottleneck",
+        recalled: "arc-fq.recalled",
+    },
 ];
 
 fn needs(_: &Options) -> Vec<Needs> {
@@ -309,6 +320,21 @@ impl Control for Arc {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(self.limit)
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64);
+        self.limit = bucket(self.search.estimate());
+        actions.because(Reason::new(
+            self.codes.recalled,
+            "begins with {}, which an earlier run had found",
+            &[Value::Rate(self.limit)],
+        ));
+        actions.set_rate(Class::All, self.limit);
     }
 }
 

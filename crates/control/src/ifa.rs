@@ -36,6 +36,7 @@ pub(crate) static ENTRY: Entry = Entry {
     variants: &[],
     knobs: &[
         knob("period", "time between broadcasts, seconds", 0.3, 0.01, 60.0),
+        crate::gap::EFFICIENCY,
         knob("queue", "buffer of each local flow, packets", 50.0, 1.0, 1000.0),
     ],
     runs: Runs::At { needs, build },
@@ -51,7 +52,7 @@ fn needs(_: &Options) -> Vec<Needs> {
         at: PlacementSet::of(&[Placement::EveryNode]),
         events: EventSet::of(&[EventKind::Counters, EventKind::Messages, EventKind::Allocations]),
         abilities: AbilitySet::of(&[Ability::LimitLocal, Ability::FlowClasses, Ability::Send]),
-        knowledge: KnowledgeSet::of(&[Knowledge::FairRates, Knowledge::Hops]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
         header_bytes: 0,
     }]
 }
@@ -63,9 +64,11 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let mut stream = setting.stream;
     let period = Span::from_secs_f64(options.get("period"));
     let leaf = Leaf::DropTail { packets: options.get("queue") as u32 };
+    let efficiency = options.get("efficiency");
     let class = |here: &FlowHere| ClassPlan {
         class: Class::Flow(here.flow),
-        limit: ip_fair(here).map_or(Limit::None, |r| Limit::Rate(BitRate(r as u64))),
+        limit: ip_fair(here, efficiency)
+            .map_or(Limit::None, |r| Limit::Rate(BitRate((r as u64).max(1)))),
         burst: Bytes(u64::from(here.packet.max(1))),
         leaf,
     };
@@ -73,8 +76,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let classes = setting.flows.iter().filter(local).map(class).collect();
     let flow = |here: &FlowHere| Flow {
         here: *here,
-        fair: ip_fair(here),
-        limit: ip_fair(here),
+        fair: ip_fair(here, efficiency),
+        limit: ip_fair(here, efficiency),
         demand: None,
         at: Time::ZERO,
         counters: None,
@@ -82,10 +85,12 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     };
     // Nodes that are switched on together must not broadcast together.
     let first = Span::from_secs_f64(period.as_secs_f64() * (0.01 + 0.99 * stream.unit()));
+    let fastest = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
     let mut control = Ifa {
         gateway: setting.site.gateway,
         flows: setting.flows.iter().map(flow).collect(),
-        capacity: 0.0,
+        capacity: crate::gap::TCP_PART * efficiency * fastest,
+        efficiency,
         level: None,
         sequence: 0,
         turn: 0,
@@ -100,9 +105,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     })
 }
 
-/// The analytic rate of a flow in IP bytes, if it has one.
-fn ip_fair(here: &FlowHere) -> Option<f64> {
-    here.fair.filter(|r| r.0 > 0).map(|r| here.ip_rate(r).0 as f64)
+/// What the analytic rate of a flow comes to, in IP bytes, if it has one.
+fn ip_fair(here: &FlowHere, efficiency: f64) -> Option<f64> {
+    here.fair.filter(|r| r.0 > 0).map(|r| efficiency * here.ip_rate(r).0 as f64)
 }
 
 #[derive(Debug)]
@@ -136,6 +141,8 @@ struct Ifa {
     flows: Vec<Flow>,
     /// What the gateway's air carries, bit/s of IP bytes over one hop: the observer's knowledge.
     capacity: f64,
+    /// Part of the analytic rates that the mesh reaches.
+    efficiency: f64,
     /// Rate per weight, and the number of the news it came with.
     level: Option<f64>,
     sequence: u8,
@@ -266,12 +273,14 @@ impl Control for Ifa {
             }
             Event::Allocation(a) => {
                 if let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == a.flow) {
-                    f.fair = (a.rate.0 > 0).then(|| f.here.ip_rate(a.rate).0 as f64);
-                    self.observe();
+                    f.here.fair = Some(a.rate);
+                    f.fair = ip_fair(&f.here, self.efficiency);
                 }
             }
             Event::Message(m) if self.hear(now, m.body) => self.apply(actions),
             Event::Deadline if now >= self.due => {
+                // Not with each rate: an allocation is whole only when all of its rates are in.
+                self.observe();
                 self.measure(now);
                 if self.gateway {
                     self.share(now);

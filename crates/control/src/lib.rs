@@ -17,6 +17,7 @@
 mod action;
 mod arc;
 mod bounds;
+mod cna;
 mod event;
 mod fifo;
 mod floor;
@@ -63,7 +64,7 @@ pub use registry::{
 };
 pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
 
-use fairmesh_units::Time;
+use fairmesh_units::{BitRate, Time};
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
 pub trait Control: core::fmt::Debug + Send {
@@ -78,4 +79,14 @@ pub trait Control: core::fmt::Debug + Send {
     /// When it next wants [`Event::Deadline`], or `None` if it only reacts. After `on(now, …)` it
     /// is not before `now`, and after a `Deadline` it is later than `now`.
     fn next_deadline(&self) -> Option<Time>;
+
+    /// What it has found out and would be worth knowing after a restart: a rate of IP bytes for
+    /// everybody together.
+    fn learned(&self) -> Option<BitRate> {
+        None
+    }
+
+    /// Begins from what an earlier run had learned; before any event. It is checked against all
+    /// bounds like a measurement.
+    fn recall(&mut self, _learned: BitRate, _actions: &mut Actions) {}
 }

@@ -532,6 +532,26 @@ impl Control for Pfrc {
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
     }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(bucket(self.search.estimate()))
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64);
+        let level = level(self.search.estimate(), self.flows.iter().map(|f| f.1.claim()));
+        actions.because(Reason::new(
+            "pfrc.recalled",
+            "begins with {}, which an earlier run had found",
+            &[self.total()],
+        ));
+        let headroom = self.headroom;
+        for (meter, share) in self.flows.iter_mut() {
+            if share.allow(level, headroom) {
+                actions.set_rate(Class::Flow(meter.flow), share.limit);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::lbm::ENTRY,
     &crate::nred::ENTRY,
     &crate::lred::ENTRY,
+    &crate::cna::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.

@@ -96,6 +96,11 @@ impl Search {
         self.estimate
     }
 
+    /// Begins from an estimate of an earlier run instead of from the lower bound.
+    pub fn recall(&mut self, estimate: f64) {
+        self.move_to(estimate);
+    }
+
     /// Whether there is nothing left to take away.
     pub fn at_floor(&self) -> bool {
         self.estimate <= self.floor.rate() * 1.001

@@ -10,6 +10,7 @@ mod error;
 mod fair;
 mod flow;
 mod host;
+pub mod live;
 pub mod measures;
 mod model;
 mod net;

@@ -242,7 +242,12 @@ fn what_an_earlier_run_left_is_taken_over() {
     assert!(!shown.contains("rate 5Mbit"), "everybody unlimited again: {shown}");
     // What waited is sent, not lost, in classes that stay and in those that go. The new limit
     // counts once the debt of the last packet at the old one is paid (85 ms).
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    for _ in 0..100 {
+        settle();
+        if of(&g.sample(), 2, Direction::Down).backlog_packets == 0 {
+            break;
+        }
+    }
     let counters = g.sample();
     let of_two = of(&counters, 2, Direction::Down);
     assert_eq!((of_two.packets, of_two.drops, of_two.backlog_packets), (30, 0, 0));
@@ -348,6 +353,30 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     assert_eq!(features.classifiers[0], Classifier::Priority);
     assert!(features.leaves.contains(&LeafKind::Pfifo) && features.flowtables.is_empty());
     assert_eq!(path.gateway.sh("tc qdisc show"), before, "probing touches nothing");
+    for on in [false, true] {
+        let word = if on { "on" } else { "off" };
+        let tool = run(
+            "ip",
+            &[
+                "netns",
+                "exec",
+                &path.gateway.name,
+                "ethtool",
+                "-K",
+                "mesh0",
+                "gro",
+                word,
+                "tso",
+                word,
+            ],
+        );
+        if tool.status.success() {
+            let seen = path.gateway.within(|| link::offloads("mesh0").unwrap());
+            assert_eq!((seen.gro, seen.tso, seen.lro), (on, on, false));
+        }
+    }
+    let absent = path.gateway.within(|| link::offloads("none0").unwrap_err());
+    assert!(matches!(absent, Error::NoInterface(_)));
     let none = path.call(&mut plane, |p| p.sample(&mut Vec::new()).unwrap_err());
     assert!(matches!(none, Error::NotInstalled));
 }

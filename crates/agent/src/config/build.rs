@@ -67,8 +67,8 @@ pub(super) fn build(draft: &Draft) -> Result<Config> {
         discover,
         metrics: (listen.port() != 0).then_some(listen),
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
-        state: path(&draft.paths.state, "paths.state", "/var/lib/fairmesh")?,
-        socket: path(&draft.paths.socket, "paths.socket", "/run/fairmesh/gateway.sock")?,
+        state: path(&draft.paths.state, "paths.state", super::STATE)?,
+        socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
     })
 }
 
@@ -402,6 +402,11 @@ impl Taken {
 
 fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
     let plan = plans.find(d.plan.as_deref(), || KeyPath::from("discover.plan"))?;
+    if plan.down.guarantee.or(plan.up.guarantee).is_some() {
+        let what = "a guarantee for whoever is discovered";
+        let expected = "a plan without: nobody knows how many there will be";
+        return refused(KeyPath::from("discover.plan"), what, expected);
+    }
     let nothing = d.netjson.is_none()
         && d.batman.is_none()
         && d.olsr.is_none()

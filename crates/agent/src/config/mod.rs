@@ -19,6 +19,10 @@ pub(crate) use text::prefix;
 
 /// Where the configuration is unless another file is named.
 pub const FILE: &str = "/etc/fairmesh/gateway.toml";
+/// Where the control socket is unless the configuration says otherwise.
+pub const SOCKET: &str = "/run/fairmesh/gateway.sock";
+/// Where state is kept unless the configuration says otherwise.
+pub const STATE: &str = "/var/lib/fairmesh";
 /// The largest file that is read: 10,000 subscribers take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 

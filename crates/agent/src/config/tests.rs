@@ -32,6 +32,8 @@ guarantee_down = "100 kbit/s"
 guarantee_up = "50 kbit/s"
 fair_down = "1 Mbit/s"
 fair_up = "1 Mbit/s"
+[plan.guest]
+weight = 0.5
 [[subscriber]]
 name = "alice"
 prefixes = ["10.1.0.0/24", "fd00:1::/64"]
@@ -50,7 +52,7 @@ olsr = "127.0.0.1:9090"
 babel = "[::1]:33123"
 neighbours = true
 routes = true
-plan = "basic"
+plan = "guest"
 every = "10 s"
 linger = "10 min"
 most = 100
@@ -122,7 +124,12 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("rate = \"54 Mbit/s\"", "rate = \"54\"", "neighbour[0].rate", "has no unit"),
         ("rate = \"54 Mbit/s\"", "rate = \"0 Mbit/s\"", "neighbour[0].rate", "out of range"),
         ("rate = \"54 Mbit/s\"", "", "neighbour[0]", "rate = "),
-        ("capacity = \"20 Mbit/s\"", "capacity = \"1 bit/s\"", "neighbour[1]", "out of range"),
+        (
+            "capacity = \"20 Mbit/s\"",
+            "capacity = \"1 bit/s\"",
+            "neighbour[1].capacity",
+            "out of range",
+        ),
         ("name = \"south\"", "name = \"north\"", "neighbour[1].name", "twice"),
         ("weight = 1.5", "weight = 0", "plan.basic.weight", "0.01 to 100"),
         ("weight = 1.5", "weight = nan", "plan.basic.weight", "0.01 to 100"),
@@ -182,7 +189,18 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("babel = \"[::1]:33123\"", "babel = \"::1\"", "discover.babel", "socket address"),
         ("neighbours = true", "neighbours = \"yes\"", "discover.neighbours", "boolean"),
         ("routes = true", "routes = 1", "discover.routes", "boolean"),
-        ("plan = \"basic\"\nevery", "plan = \"gold\"\nevery", "discover.plan", "one of basic"),
+        (
+            "plan = \"guest\"\nevery",
+            "plan = \"gold\"\nevery",
+            "discover.plan",
+            "one of basic, guest",
+        ),
+        (
+            "plan = \"guest\"\nevery",
+            "plan = \"basic\"\nevery",
+            "discover.plan",
+            "nobody knows how many",
+        ),
         ("every = \"10 s\"", "every = \"0 s\"", "discover.every", "1 s to 3600 s"),
         ("linger = \"10 min\"", "linger = \"10\"", "discover.linger", "has no unit"),
         ("most = 100", "most = 0", "discover.most", "1 to 60000"),
@@ -226,7 +244,7 @@ fn whole_tables_missing() {
     assert!(cut("[wired]", "[shaping]").contains("[wired] is missing"));
     assert!(cut("[[neighbour]]", "[plan.basic]").contains("must know what the gateway's links"));
     assert!(cut("[[subscriber]]", "[metrics]").contains("there is no subscriber"));
-    assert!(cut("netjson", "plan = \"basic\"\nevery").contains("nothing to discover from"));
+    assert!(cut("netjson", "plan = \"guest\"\nevery").contains("nothing to discover from"));
     let e = Config::parse("gateway.toml", "mode = ").unwrap_err().to_string();
     assert!(e.starts_with("gateway.toml:1:"), "{e}");
 }

@@ -1,11 +1,11 @@
 //! The control's side: its setting, its events, its actions.
 
 use fairmesh_control::{
-    Action, Class, Counters, Event, FlowCounters, Limit, Neighbour as Link, Reason, Setting,
-    StartError, Value,
+    Action, Actions, Class, Counters, Event, FlowCounters, Limit, Neighbour as Link, Reason,
+    Setting, StartError, Value,
 };
 use fairmesh_linux::Slot;
-use fairmesh_units::{FlowId, NodeId, Stream, Time};
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
 use super::{Governor, Held, Member, OFFERS, SITE, Why, direction_name, flow, slot, way};
 use crate::config::{Config, Neighbour, Subscriber};
@@ -74,7 +74,21 @@ impl Governor {
         Ok(())
     }
 
-    fn set(&mut self, class: Class, rate: Option<fairmesh_units::BitRate>, why: &Why) {
+    /// What the control has found out, to be kept over a restart.
+    pub fn learned(&self) -> Option<BitRate> {
+        self.control.as_ref()?.learned()
+    }
+
+    /// Has the control begin from what an earlier run had found out.
+    pub fn recall(&mut self, now: Time, learned: BitRate) {
+        let Some(control) = &mut self.control else { return };
+        let mut actions = core::mem::take(&mut self.actions);
+        control.recall(learned, &mut actions);
+        self.carry_out(now, actions);
+        self.refresh(now);
+    }
+
+    fn set(&mut self, class: Class, rate: Option<BitRate>, why: &Why) {
         match class {
             Class::All => {
                 self.aggregate.wanted = rate;
@@ -98,20 +112,22 @@ impl Governor {
         let Some(control) = &mut self.control else { return };
         let mut actions = core::mem::take(&mut self.actions);
         control.on(now, event, &mut actions);
-        if !actions.is_empty() {
-            let mut why = Why::Start;
-            for action in actions.iter() {
-                match action {
-                    Action::Because(reason) => {
-                        let Governor { journal, members, .. } = self;
-                        note(journal, members, now, reason);
-                        why = Why::Decision(*reason);
-                    }
-                    Action::SetRate { class, rate } => self.set(*class, *rate, &why),
-                    Action::Remove { class } => self.set(*class, None, &why),
-                    // None of these abilities is offered.
-                    _ => {}
+        self.carry_out(now, actions);
+    }
+
+    fn carry_out(&mut self, now: Time, mut actions: Actions) {
+        let mut why = Why::Start;
+        for action in actions.iter() {
+            match action {
+                Action::Because(reason) => {
+                    let Governor { journal, members, .. } = self;
+                    note(journal, members, now, reason);
+                    why = Why::Decision(*reason);
                 }
+                Action::SetRate { class, rate } => self.set(*class, *rate, &why),
+                Action::Remove { class } => self.set(*class, None, &why),
+                // None of these abilities is offered.
+                _ => {}
             }
         }
         actions.clear();

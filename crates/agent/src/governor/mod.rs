@@ -16,9 +16,7 @@ use fairmesh_control::{
     Ability, AbilitySet, Actions, Control, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet,
     Mechanism, Offers, Place, Site, StartError,
 };
-use fairmesh_linux::{
-    ClassCounters, ClassId, Direction, InterfaceCounters, Layout, RateChange, Slot,
-};
+use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, RateChange, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
 
 use crate::config::{Config, Discover, Mode, Neighbour, Plan, Rates, Subscriber};
@@ -83,7 +81,7 @@ const fn flow(slot: Slot) -> FlowId {
 
 /// The class of a flow.
 const fn slot(flow: FlowId) -> Slot {
-    let direction = if flow.0 % 2 == 0 { Direction::Down } else { Direction::Up };
+    let direction = if flow.0.is_multiple_of(2) { Direction::Down } else { Direction::Up };
     Slot { class: ClassId((flow.0 / 2) as u16), direction }
 }
 
@@ -223,7 +221,7 @@ impl Governor {
         &mut self,
         now: Time,
         counters: &[ClassCounters],
-        interfaces: [Option<&InterfaceCounters>; 2],
+        interfaces: [Option<SentCounters>; 2],
     ) -> Sanity {
         self.looked = Some(now);
         self.sides.look(now, interfaces);

@@ -1,6 +1,6 @@
 //! Whether the counters of a direction as a whole can be true.
 
-use fairmesh_linux::InterfaceCounters;
+use fairmesh_linux::SentCounters;
 use fairmesh_units::{Span, Time};
 
 use super::way::FAULTS;
@@ -51,10 +51,10 @@ pub(super) struct Sides {
 
 impl Sides {
     /// Begins a look, with the counters of the interfaces where they could be read.
-    pub fn look(&mut self, now: Time, interfaces: [Option<&InterfaceCounters>; 2]) {
+    pub fn look(&mut self, now: Time, interfaces: [Option<SentCounters>; 2]) {
         let elapsed = self.looked.replace(now).map_or(Span::ZERO, |t| now.since(t));
         for (side, counters) in self.sides.iter_mut().zip(interfaces) {
-            let new = counters.map(|c| (c.tx_bytes, c.unmapped_bytes + c.bypass_bytes));
+            let new = counters.map(|c| (c.bytes, c.unmapped + c.bypass));
             let differ = |(new, old): ((u64, u64), (u64, u64))| {
                 Some((new.0.checked_sub(old.0)?, new.1.checked_sub(old.1)?))
             };

@@ -2,9 +2,7 @@
 //! fails. No clock: `now` comes in, the time of the next call goes out.
 
 use fairmesh_control::StartError;
-use fairmesh_linux::{
-    ClassCounters, DataPlane, Error, Installed, InterfaceCounters, RateChange, Side,
-};
+use fairmesh_linux::{ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side};
 use fairmesh_units::{Span, Time};
 
 use crate::config::{Config, Subscriber};
@@ -78,7 +76,7 @@ pub struct Host<P> {
     lift_wait: Span,
     samples: Vec<ClassCounters>,
     changes: Vec<RateChange>,
-    interfaces: [Option<InterfaceCounters>; 2],
+    sent: [Option<SentCounters>; 2],
     now: Time,
 }
 
@@ -99,7 +97,7 @@ impl<P: DataPlane> Host<P> {
             lift_wait: FIRST_WAIT,
             samples: Vec::new(),
             changes: Vec::new(),
-            interfaces: [None, None],
+            sent: [None, None],
             now: Time::ZERO,
         }
     }
@@ -114,9 +112,9 @@ impl<P: DataPlane> Host<P> {
         &mut self.plane
     }
 
-    /// The interfaces' counters at the last look: mesh, wired.
-    pub fn interfaces(&self) -> &[Option<InterfaceCounters>; 2] {
-        &self.interfaces
+    /// What the interfaces had sent at the last look: downstream, upstream.
+    pub fn sent(&self) -> [Option<SentCounters>; 2] {
+        self.sent
     }
 
     fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
@@ -234,9 +232,8 @@ impl<P: DataPlane> Host<P> {
             return;
         }
         self.failed_looks = 0;
-        self.interfaces = [Side::Mesh, Side::Wired].map(|side| self.plane.interface(side).ok());
-        let [mesh, wired] = &self.interfaces;
-        let sanity = self.governor.sample(now, &self.samples, [mesh.as_ref(), wired.as_ref()]);
+        self.sent = [Side::Mesh, Side::Wired].map(|side| self.plane.sent(side).ok());
+        let sanity = self.governor.sample(now, &self.samples, self.sent);
         match sanity {
             Sanity::Stuck => {
                 self.note(Level::Error, "counters.stuck", || {

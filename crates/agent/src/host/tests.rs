@@ -346,6 +346,37 @@ fn a_reload_changes_what_it_says_and_nothing_else() {
     assert_eq!(b.host.plane().installs, installs);
 }
 
+/// A restart begins where the last run had got to, not at the lower bound.
+#[test]
+fn what_was_learned_comes_back() {
+    for control in ["pfrc", "arc-fq", "fifo"] {
+        let mut b = Bench::new(&config(4, "apply", control, ""));
+        b.demand(6e6);
+        b.pass(400);
+        let Some(learned) = b.host.governor.learned() else {
+            assert_eq!(control, "fifo");
+            continue;
+        };
+        let mut again = Bench::new(&config(4, "apply", control, ""));
+        let fresh = again.host.governor.learned().unwrap();
+        assert!(fresh.0 * 3 / 2 < learned.0, "{control}: {fresh} {learned}");
+        again.host.governor.recall(Time::ZERO, learned);
+        again.host.poll(Time::ZERO);
+        assert_eq!(again.host.governor.learned(), Some(learned));
+        assert_eq!(
+            again.total(if control == "pfrc" { "pfrc.recalled" } else { "arc-fq.recalled" }),
+            1
+        );
+        again.demand(6e6);
+        again.pass(40);
+        let now = again.host.governor.learned().unwrap().0 as f64;
+        assert!((now / learned.0 as f64 - 1.0).abs() < 0.3, "{control}: {now} {learned}");
+        // Garbage is cut to what the links carry.
+        again.host.governor.recall(again.now, BitRate(u64::MAX));
+        assert!(again.host.governor.learned().unwrap() <= BitRate(10_000_000));
+    }
+}
+
 #[test]
 fn a_stop_leaves_no_limit() {
     for remove in [false, true] {

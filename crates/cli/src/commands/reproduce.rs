@@ -15,7 +15,7 @@ use crate::reproduce::catalogue::{Catalogue, RECORDS};
 use crate::reproduce::cells::cells;
 use crate::reproduce::plan::{Extent, Plan, Runs};
 use crate::reproduce::record::Record;
-use crate::reproduce::{chart, csv, html, page, text};
+use crate::reproduce::{chart, csv, html, page, study, text};
 
 /// Runs experiments, lists them, or makes the page of the kept records.
 ///
@@ -61,7 +61,10 @@ fn reproduce(
     let runs = Runs::of(&plans, args.threads)?;
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
-        let record = Record::of(plan, i, &runs);
+        let record = match study::record(plan, args.threads)? {
+            Some(record) => record,
+            None => Record::of(plan, i, &runs),
+        };
         if let Some(folder) = folder {
             let panels = chart::panels(plan, i, &runs, &cells(plan, i, &runs));
             for p in &panels {

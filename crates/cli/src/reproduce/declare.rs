@@ -74,6 +74,9 @@ pub struct Effort {
     /// Only these topologies; all by default.
     #[serde(default)]
     pub topologies: Option<Vec<String>>,
+    /// Number of networks that a study draws.
+    #[serde(default)]
+    pub networks: Option<u32>,
 }
 
 /// One thing that is compared with others.

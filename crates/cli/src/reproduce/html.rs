@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::catalogue::Entry;
 use super::chart::Panel;
 use super::record::{Record, Row};
-use super::text::{number, order_words, round};
+use super::text::{number, order_words, round, runs};
 use super::verdict::Verdict;
 use crate::error::CliError;
 use crate::report::html::{escape, fill, table};
@@ -60,7 +60,7 @@ pub fn page(record: &Record, entry: &Entry, panels: &[Panel]) -> Result<String, 
 
 fn subtitle(r: &Record) -> String {
     let plural = if r.seeds == 1 { "" } else { "s" };
-    format!("{}, {} · {} seed{plural} · {} simulations", r.paper, r.place, r.seeds, r.runs)
+    format!("{}, {} · {} seed{plural}{}", r.paper, r.place, r.seeds, runs(r))
 }
 
 fn verdicts(r: &Record) -> String {

@@ -14,6 +14,7 @@ pub mod page;
 pub mod paper;
 pub mod plan;
 pub mod record;
+pub mod study;
 pub mod text;
 pub mod verdict;
 

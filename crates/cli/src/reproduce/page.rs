@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::catalogue::{Catalogue, RECORDS};
 use super::record::{Record, Row};
-use super::text::{number, order_words, round};
+use super::text::{number, order_words, round, runs};
 use crate::error::CliError;
 
 /// How an unbroken page begins.
@@ -84,8 +84,11 @@ pub fn page(catalogue: &Catalogue) -> Result<String, CliError> {
         let plural = if r.seeds == 1 { "" } else { "s" };
         let _ = write!(
             out,
-            "\n`{}`: {} seed{plural}, {} simulations, fingerprint `{}`.\n",
-            r.command, r.seeds, r.runs, r.fingerprint
+            "\n`{}`: {} seed{plural}{}, fingerprint `{}`.\n",
+            r.command,
+            r.seeds,
+            runs(r),
+            r.fingerprint
         );
     }
     Ok(out)

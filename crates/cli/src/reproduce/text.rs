@@ -9,14 +9,14 @@ use crate::output::table;
 /// The table with ours and the paper's, then orders, statements and why.
 pub fn show(record: &Record, entry: &Entry) -> String {
     let mut out = format!(
-        "{}: {}\n{}, {}; {} seed{}, {} runs\n\n",
+        "{}: {}\n{}, {}; {} seed{}{}\n\n",
         record.id,
         record.title,
         record.paper,
         record.place,
         record.seeds,
         if record.seeds == 1 { "" } else { "s" },
-        record.runs,
+        runs(record),
     );
     let judged = record.rows.iter().any(|r| r.verdict.is_some());
     let mut header = vec![String::new()];
@@ -91,6 +91,11 @@ pub fn order_words(o: &super::record::OrderResult) -> String {
         o.pairs,
         pairs.join("; ")
     )
+}
+
+/// ", 25 simulations"; nothing where a study does not count them.
+pub fn runs(r: &Record) -> String {
+    if r.runs > 0 { format!(", {} simulations", r.runs) } else { String::new() }
 }
 
 /// Three significant digits.

@@ -178,3 +178,16 @@ fn the_plan_is_one_class_for_data_that_crosses() {
     assert_eq!(class.leaf, Leaf::Fair { packets: 5 });
     assert_eq!(start("arc", setting).plan.classes[0].leaf, Leaf::DropTail { packets: 25 });
 }
+
+#[test]
+fn what_was_learned_is_where_the_next_run_begins() {
+    let mut b = Bench::running("arc");
+    assert_eq!(b.epoch([150, 150]).0, Some(600_000));
+    let learned = b.instance.control.learned().unwrap();
+    let mut next = start("arc", gateway(&[0, 1]));
+    let mut done = Actions::new();
+    next.control.recall(learned, &mut done);
+    assert_eq!(limits_of(&done), [(Class::All, 600_000)]);
+    next.control.recall(BitRate(u64::MAX), &mut done);
+    assert_eq!(next.control.learned(), Some(BitRate(900_000)), "the upper bound");
+}

@@ -8,7 +8,7 @@ use crate::{
     Value,
 };
 
-use super::{Guarantees, PATIENCE, SAMPLES, encode};
+use super::{Guarantees, PATIENCE, SAMPLES, TCP_PART, encode, reached};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
@@ -17,7 +17,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         .flows
         .iter()
         .filter(|f| f.hops == Some(1) && f.next_hop.is_none_or(|to| !neighbours.contains(&to)));
-    let guarantees = Guarantees::of(single);
+    let efficiency = options.get("efficiency");
+    let guarantees = Guarantees::of(single, efficiency);
     let fixed =
         1e3 * options.get("guarantee") * guarantees.flows.len().min(neighbours.len()) as f64;
     let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
@@ -25,10 +26,10 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let mut control = Gateway {
         gamma: options.get("gamma"),
         saturation: options.get("saturation"),
+        efficiency,
         noise: options.get("noise"),
         ack: options.has("ack"),
         aggregate: options.has("aggregate"),
-        capacity,
         fixed,
         single: None,
         weight: options.get("weight"),
@@ -39,8 +40,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         bytes: 0,
         weighed: 0,
         carried: None,
-        flows: setting.flows.iter().map(passing).collect(),
-        fills: 0.0,
+        flows: setting.flows.iter().map(|f| passing(f, efficiency)).collect(),
+        fills: TCP_PART * efficiency * capacity,
         sampled: Time::ZERO,
         sample,
         due: Time::ZERO + sample,
@@ -56,11 +57,10 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
 struct Gateway {
     gamma: f64,
     saturation: f64,
+    efficiency: f64,
     noise: f64,
     ack: bool,
     aggregate: bool,
-    /// IP bytes per second, in bits, that a lone neighbour gets across.
-    capacity: f64,
     /// U_S* where the operator has set it; 0: the fair rates decide.
     fixed: f64,
     guarantees: Guarantees,
@@ -79,7 +79,8 @@ struct Gateway {
     carried: Option<f64>,
     /// The flows that cross the gateway.
     flows: Vec<Passing>,
-    /// U* in these bits per second: the most that an allocation has ever filled.
+    /// U* in these bits per second: the most that an allocation has ever filled, or what TCP carries
+    /// over the fastest link.
     fills: f64,
     sampled: Time,
     sample: Span,
@@ -94,14 +95,15 @@ struct Gateway {
 #[derive(Debug)]
 struct Passing {
     here: FlowHere,
-    /// Latest analytic rate of IP bytes.
+    /// What its latest analytic rate comes to, in IP bytes.
     fair: Option<u64>,
     /// Its counter at the last sample.
     bytes: Option<u64>,
 }
 
-fn passing(here: &FlowHere) -> Passing {
-    Passing { here: *here, fair: here.fair.map(|r| here.ip_rate(r).0), bytes: None }
+fn passing(here: &FlowHere, efficiency: f64) -> Passing {
+    let fair = here.fair.map(|r| reached(here, r, efficiency));
+    Passing { here: *here, fair, bytes: None }
 }
 
 impl Passing {
@@ -131,17 +133,12 @@ impl Gateway {
         self.fills = self.fills.max(self.flows.iter().map(filled).sum());
     }
 
-    /// What the gateway carries when it is saturated, bit/s of one hop.
-    fn full(&self) -> f64 {
-        if self.fills > 0.0 { self.fills } else { self.capacity }
-    }
-
     /// U over U*: what the radio senses, or what the traffic must take of the air around the
     /// gateway, whichever is more. The gateway does not hear the first hop of far nodes everywhere,
     /// but its neighbours do.
     fn utilization(&self) -> Option<f64> {
         let sensed = self.survey.average? / self.saturation;
-        Some(sensed.max(self.carried.unwrap_or(0.0) / self.full()))
+        Some(sensed.max(self.carried.unwrap_or(0.0) / self.fills))
     }
 
     /// U_S*, the neighbours' guarantees together.
@@ -189,7 +186,7 @@ impl Gateway {
         let error = self.noise * self.stream.uniform(-1.0, 1.0);
         let utilization = utilization * (1.0 + error);
         // Guarantees from a capacity model may leave less than γ: the neighbours keep theirs.
-        let left = (1.0 - self.guaranteed() / self.full()).max(0.0);
+        let left = (1.0 - self.guaranteed() / self.fills).max(0.0);
         let threshold = 1.0 - self.gamma.min(left);
         let used = utilization > threshold;
         let single = !self.aggregate || self.single.unwrap_or(0.0) > self.guaranteed();
@@ -222,11 +219,12 @@ impl Control for Gateway {
             Event::Allocation(a) => {
                 self.guarantees.allocate(a.flow, a.rate);
                 if let Some(f) = self.flows.iter_mut().find(|f| f.here.flow == a.flow) {
-                    f.fair = Some(f.here.ip_rate(a.rate).0);
-                    self.observe();
+                    f.fair = Some(reached(&f.here, a.rate, self.efficiency));
                 }
             }
             Event::Deadline if now >= self.due => {
+                // Not with each rate: an allocation is whole only when all of its rates are in.
+                self.observe();
                 self.take(now);
                 self.until_update -= 1;
                 if self.until_update == 0 {

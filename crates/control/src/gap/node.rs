@@ -12,7 +12,7 @@ use super::{Guarantees, PATIENCE, decode};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let local = || setting.flows.iter().filter(|f| f.place == Place::Source);
-    let guarantees = Guarantees::of(local());
+    let guarantees = Guarantees::of(local(), options.get("efficiency"));
     let fixed = 1e3 * options.get("guarantee");
     let towards = local().find_map(|f| f.next_hop);
     let link = setting.neighbours.iter().find(|n| Some(n.node) == towards);
@@ -28,7 +28,8 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         step: options.get("alpha") * capacity,
         beta: options.get("beta"),
         gamma: options.get("gamma"),
-        saturation: options.get("saturation"),
+        // A neighbour hears less of its competitors than the gateway does.
+        saturation: options.get("saturation") * options.get("efficiency"),
         noise: options.get("noise"),
         weight: options.get("weight"),
         source: match (options.has("overhear"), options.has("ack")) {

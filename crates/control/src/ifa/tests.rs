@@ -24,7 +24,7 @@ fn here(flow: u32, place: Place, hops: u32, fair: u64) -> FlowHere {
 
 fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
     let link =
-        |n| Neighbour { node: NodeId(n), rate: BitRate(2_000_000), capacity: BitRate(900_000) };
+        |n| Neighbour { node: NodeId(n), rate: BitRate(2_000_000), capacity: BitRate(500_000) };
     let site = Site { gateway: id == 0, sources: id > 0, hops: Some(id), ..Site::default() };
     let setting = Setting {
         node: NodeId(id),
@@ -34,7 +34,7 @@ fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
         links: Vec::new(),
         stream: Stream::new(1, &format!("control/{id}")),
     };
-    start_with("ifa", setting, &[]).unwrap()
+    start_with("ifa", setting, &[("efficiency", 1.0)]).unwrap()
 }
 
 /// A chain 0-1-2: flow 1 from node 1, flow 2 from node 2, the air carries 300 kbit/s over one hop.

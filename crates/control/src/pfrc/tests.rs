@@ -373,3 +373,23 @@ fn a_guarantee_is_kept_at_the_others_expense() {
     }
     assert_eq!(b.limits, [50, 200]);
 }
+
+#[test]
+fn what_was_learned_is_where_the_next_run_begins() {
+    let mut b = Bench::new("pfrc", 3);
+    b.full();
+    b.full();
+    let learned = b.instance.control.learned().unwrap();
+    assert_eq!(learned, BitRate(600_000), "(300 + 900) / 2");
+    let mut next = start("pfrc", gateway(&[0, 1, 2]));
+    let mut done = Actions::new();
+    next.control.recall(learned, &mut done);
+    let each = |f| (Class::Flow(FlowId(f)), 200_000);
+    assert_eq!(limits_of(&done), [each(0), each(1), each(2)]);
+    assert_eq!(next.control.learned(), Some(learned));
+    // Between the bounds, whatever was kept.
+    for (kept, taken) in [(u64::MAX, 900_000), (0, 300_000)] {
+        next.control.recall(BitRate(kept), &mut done);
+        assert_eq!(next.control.learned(), Some(BitRate(taken)));
+    }
+}

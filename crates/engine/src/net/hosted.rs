@@ -92,7 +92,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 self.taps.write(node, handle, f, data, to);
                 self.forward_wire(now, handle, direction as usize);
             }
-            Hop::Radio { .. } => self.queue_hosted(now, node, handle, data, NodeId(to)),
+            Hop::Radio { .. } | Hop::Broadcast => {
+                self.queue_hosted(now, node, handle, data, NodeId(to))
+            }
         }
     }
 

@@ -19,15 +19,6 @@ pub enum Table {
     Foreign,
 }
 
-/// A named counter's packets and its name.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counter {
-    /// Its name.
-    pub name: String,
-    /// Packets.
-    pub packets: u64,
-}
-
 /// The version of `nft`, `None` if there is none.
 pub fn version() -> Option<String> {
     let output = Command::new("nft").arg("--version").output().ok()?;
@@ -80,22 +71,6 @@ pub fn table(family: &str, name: &str) -> Result<Table, Error> {
     let ours = |value: &Value| value["chain"]["name"] == MARKER;
     let rules = list(&["-t", "list", "table", family, name])?;
     Ok(if rules.iter().any(ours) { Table::Ours } else { Table::Foreign })
-}
-
-/// The counters of a table; none if there is no such table.
-///
-/// # Errors
-/// `nft` is not installed or not permitted.
-pub fn counters(family: &str, table: &str) -> Result<Vec<Counter>, Error> {
-    let of_table = |value: &Value| {
-        let counter = &value["counter"];
-        if counter["family"] != family || counter["table"] != table {
-            return None;
-        }
-        let name = counter["name"].as_str()?.to_owned();
-        Some(Counter { name, packets: counter["packets"].as_u64()? })
-    };
-    Ok(list(&["list", "counters"])?.iter().filter_map(of_table).collect())
 }
 
 /// Flow tables of the whole system, as `family table/name`. Traffic in them passes no chain.

@@ -197,7 +197,7 @@ pub const HOST: &str = "10.9.0.2:6000";
 
 /// Waits for packets on their way.
 pub fn settle() {
-    thread::sleep(std::time::Duration::from_millis(50));
+    thread::sleep(std::time::Duration::from_millis(150));
 }
 
 /// Sends `count` datagrams of `bytes`.
