@@ -24,3 +24,4 @@ pub mod fair;
 pub mod graph;
 pub mod link;
 pub mod maxmin;
+pub mod region;

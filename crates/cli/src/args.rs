@@ -205,7 +205,7 @@ pub struct SweepArgs {
     fairmesh capacity --accuracy 50")]
 pub struct CapacityArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
-    #[arg(required_unless_present = "accuracy", conflicts_with = "accuracy")]
+    #[arg(required_unless_present_any = ["accuracy", "boundary"], conflicts_with_all = ["accuracy", "boundary"])]
     pub scenario: Option<PathBuf>,
     /// Gateway, for maps: the name of a node
     #[arg(long, value_name = "ID", requires = "scenario")]
@@ -230,6 +230,13 @@ pub struct CapacityArgs {
     /// (Jamshaid 2010, Table 4.1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub accuracy: Option<u32>,
+    /// Instead of a scenario: compare the boundary of the achievable rate region with the simulator
+    /// on so many random meshes
+    #[arg(long, value_name = "N", conflicts_with = "accuracy", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub boundary: Option<u32>,
+    /// With --boundary: without RTS/CTS
+    #[arg(long, requires = "boundary")]
+    pub no_rts: bool,
     /// With --accuracy: runs per mesh and rate
     #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,

@@ -12,7 +12,7 @@ use crate::load::load;
 use crate::output::folder::PendingFile;
 use crate::output::table;
 use crate::report::Drawing;
-use crate::study::accuracy;
+use crate::study::{accuracy, boundary};
 
 /// Analyses a scenario, or the models themselves.
 ///
@@ -21,6 +21,9 @@ use crate::study::accuracy;
 pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     if let Some(topologies) = args.accuracy {
         return accuracy(args, topologies, out);
+    }
+    if let Some(meshes) = args.boundary {
+        return boundary(args, meshes, out);
     }
     let wanted = ScenarioArgs {
         scenario: args.scenario.clone().unwrap_or_default(),
@@ -83,6 +86,45 @@ fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result
         table::row(
             &mut t,
             [r.model.to_owned(), rts.to_owned(), r.cases.to_string()].into_iter().chain(cells),
+        );
+    }
+    writeln!(out, "{t}")?;
+    Ok(())
+}
+
+fn boundary(args: &CapacityArgs, meshes: u32, out: &mut dyn Write) -> Result<(), CliError> {
+    let settings =
+        boundary::Settings { meshes, rts: !args.no_rts, ..boundary::Settings::default() };
+    let study = boundary::run(settings, args.threads)?;
+    if args.json {
+        return print_json(out, &study);
+    }
+    writeln!(
+        out,
+        "The boundary of the achievable rate region against the simulator, {} RTS/CTS: {} of {meshes} \
+         random meshes confirm it (every flow has {:.0} % at {} of it, and one has not at {})\n",
+        if settings.rts { "with" } else { "without" },
+        study.confirmed,
+        100.0 * boundary::SERVED,
+        boundary::INSIDE,
+        boundary::OUTSIDE,
+    )?;
+    let mut t =
+        table::table(&["mesh", "nodes", "hops", "least kbit/s", "inside", "outside", "simulated"]);
+    for c in &study.cases {
+        let hops: Vec<String> = c.hops.iter().map(ToString::to_string).collect();
+        let least = c.rates_bps.iter().copied().fold(f64::INFINITY, f64::min);
+        table::row(
+            &mut t,
+            [
+                format!("{}{}", c.mesh, if c.confirmed { "" } else { " *" }),
+                c.nodes.to_string(),
+                hops.join(" "),
+                format!("{:.1}", least / 1e3),
+                format!("{:.3}", c.inside),
+                format!("{:.3}", c.outside),
+                c.simulated.map_or("–".into(), |s| format!("{s:.2}")),
+            ],
         );
     }
     writeln!(out, "{t}")?;
