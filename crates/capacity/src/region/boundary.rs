@@ -17,6 +17,10 @@ pub struct Section {
     pub points: Vec<(f64, f64)>,
 }
 
+/// What others may give up for a flow that goes on rising, as a share of their rates.
+pub const YIELD: f64 = 0.05;
+/// What that flow has to gain by it.
+pub const GAIN: f64 = 0.2;
 /// Relative accuracy of a search along a ray.
 const FINE: f64 = 1e-4;
 
@@ -24,9 +28,8 @@ impl Region {
     /// The most of `direction` that can be added to `base`, as a factor; 0 where `base` itself is
     /// not achievable.
     pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> f64 {
-        let at = |k: f64| -> Vec<f64> {
-            base.iter().zip(direction).map(|(b, d)| b + k * d).collect()
-        };
+        let at =
+            |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };
         let steepest = direction.iter().copied().fold(0.0, f64::max);
         if steepest <= 0.0 || !self.achievable(base) {
             return 0.0;
@@ -47,44 +50,83 @@ impl Region {
 
     /// The weighted max-min fair point: all rates rise in proportion to their weights; those that
     /// cannot, stop (Rangwala 2008 §4.1).
+    ///
+    /// Under the DCF every flow costs every other a little, across any distance, so that strictly
+    /// nobody could rise once somebody has stopped. Here a flow goes on rising if it can gain
+    /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. The point returned is on
+    /// the boundary.
     pub fn max_min(&mut self) -> Point {
         let flows = self.bits.len();
-        let mut rates = vec![0.0; flows];
-        let mut rising: Vec<bool> = vec![true; flows];
+        let zero = vec![0.0; flows];
+        let mut rates = zero.clone();
+        let mut rising = vec![true; flows];
         while rising.iter().any(|&r| r) {
-            let pick = |r: &[bool]| -> Vec<f64> {
-                r.iter().zip(&self.weights).map(|(&r, &w)| if r { w } else { 0.0 }).collect()
-            };
-            let direction = pick(&rising);
+            let direction: Vec<f64> =
+                (0..flows).map(|i| if rising[i] { self.weights[i] } else { 0.0 }).collect();
             let reach = self.reach(&rates, &direction);
             // A demand may end a rise first.
             let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
             let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
-            let step = reach.min(sated);
-            for i in 0..flows {
-                rates[i] += step * direction[i];
+            for (rate, direction) in rates.iter_mut().zip(&direction) {
+                *rate += reach.min(sated) * direction;
             }
-            let mut stopped = false;
-            for i in 0..flows {
-                if rising[i] && rates[i] >= self.limits[i] * (1.0 - 1e-9) {
-                    (rising[i], stopped) = (false, true);
+            if sated <= reach {
+                for i in 0..flows {
+                    rising[i] &= rates[i] < self.limits[i] * (1.0 - 1e-9);
                 }
-            }
-            if stopped {
                 continue;
             }
-            // Who can rise alone by a little is not at its bottleneck.
+            // The boundary: room for a trade, and who can make one.
+            for rate in &mut rates {
+                *rate *= 1.0 - YIELD;
+            }
             let before = rising.clone();
-            for i in 0..flows {
-                if before[i] {
-                    let mut more = rates.clone();
-                    more[i] *= 1.0 + 20.0 * FINE;
-                    rising[i] = self.achievable(&more);
-                }
+            for i in (0..flows).filter(|&i| before[i]) {
+                let mut more = rates.clone();
+                more[i] *= 1.0 + GAIN;
+                rising[i] = self.achievable(&more);
             }
             if rising == before {
-                // Each could alone, together they cannot: the boundary is met from inside.
+                // Each alone could, together they cannot: they stop together.
                 break;
+            }
+        }
+        // What was given up in vain.
+        let more = self.reach(&zero, &rates);
+        for (rate, limit) in rates.iter_mut().zip(&self.limits) {
+            *rate = (*rate * more).min(*limit);
+        }
+        Point { rates }
+    }
+
+    /// The (weighted) proportionally fair point, max Σ w ln r: found by raising one flow's share of
+    /// the way to the boundary at a time, since the region need not be convex (Rangwala 2008 §2).
+    /// A local optimum; from the max-min point.
+    pub fn proportional(&mut self) -> Point {
+        let mut rates = self.max_min().rates;
+        let worth = |rates: &[f64], weights: &[f64]| -> f64 {
+            rates.iter().zip(weights).map(|(r, w)| w * libm::log(r.max(1e-3))).sum()
+        };
+        let zero = vec![0.0; rates.len()];
+        let mut best = worth(&rates, &self.weights);
+        let mut step = 0.3;
+        while step > 0.01 {
+            let mut improved = false;
+            for i in 0..rates.len() {
+                for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+                    let mut ray = rates.clone();
+                    ray[i] *= factor;
+                    let reach = self.reach(&zero, &ray);
+                    let tried: Vec<f64> =
+                        ray.iter().zip(&self.limits).map(|(r, l)| (r * reach).min(*l)).collect();
+                    let gain = worth(&tried, &self.weights);
+                    if gain > best + 1e-4 {
+                        (rates, best, improved) = (tried, gain, true);
+                    }
+                }
+            }
+            if !improved {
+                step *= 0.5;
             }
         }
         Point { rates }

@@ -11,13 +11,12 @@ use crate::link::Access;
 pub(super) struct Odds {
     /// The first attempt at a packet gets no CTS; without RTS, no ACK because of a collision.
     pub refused: f64,
-    /// The same when the medium at the receiver was taken a moment ago: what of `refused` is due
-    /// to exchanges that the sender does not hear.
+    /// What of `refused` is due to exchanges that the sender does not hear.
     pub hidden: f64,
-    /// How fast a receiver that was taken becomes free, or anything else again, 1/s.
-    pub release: f64,
-    /// The same for one that was free.
-    pub seizure: f64,
+    /// Mean time in seconds for which such an exchange, or a train of them, takes the receiver.
+    pub span: f64,
+    /// Exchanges that the sender does hear, which free the receiver too, per idle second.
+    pub resets: f64,
     /// Probability that the packet was waiting when the sender's last exchange ended: then the
     /// receiver was free a backoff ago.
     pub waiting: f64,
@@ -70,10 +69,14 @@ pub(super) fn service(
     let mut next: Vec<State> = Vec::new();
     let mut cw = t.cw_min;
     let share = if odds.refused > 0.0 { odds.hidden / odds.refused } else { 0.0 };
+    // Hidden trains begin at this rate while there is none, and end at this rate.
+    let free = (1.0 - odds.hidden).max(1e-3);
+    let begin = odds.hidden / (odds.span * free);
+    let seizure = 1.0 / (odds.span * free) + odds.resets;
     let first = gap(f64::from(cw) / 2.0 * slot);
     let difs = t.difs.as_secs_f64();
-    let fresh = odds.waiting * libm::exp(-odds.seizure * first)
-        + odds.relayed * libm::exp(-odds.seizure * difs);
+    let fresh = (1.0 - odds.caused)
+        * (odds.waiting * libm::exp(-seizure * first) + odds.relayed * libm::exp(-seizure * difs));
     let mut refused = odds.refused * (1.0 - share * fresh);
     for _ in 0..ENOUGH {
         let reached: f64 = states.iter().map(|s| s.2).sum();
@@ -101,9 +104,14 @@ pub(super) fn service(
         }
         core::mem::swap(&mut states, &mut next);
         cw = t.next_cw(cw);
-        // A taken receiver may still be so: a two-state process forgets exponentially.
-        let memory = libm::exp(-odds.release * gap(f64::from(cw) / 2.0 * slot));
-        let left = odds.refused * (1.0 - share * odds.caused);
+        // Of an exchange that is met somewhere in its midst, half is left; the next one has not
+        // begun then.
+        let after = gap(f64::from(cw) / 2.0 * slot);
+        let end = 2.0 / odds.span;
+        let memory = libm::exp(-(end + begin + odds.resets) * after);
+        let soon = begin / (begin + end) / odds.hidden.max(1e-12);
+        let dip = (1.0 - soon) * libm::exp(-after / odds.span);
+        let left = odds.refused * (1.0 - share * odds.caused) * (1.0 - share * dip);
         refused = left + (1.0 - left) * memory * share;
     }
     out.dropped += states.iter().map(|s| s.2).sum::<f64>();

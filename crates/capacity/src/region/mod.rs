@@ -23,7 +23,7 @@ use crate::domain::{Contention, UnknownNode};
 use crate::fair::{FairError, FlowSpec, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
-pub use boundary::{Point, Section};
+pub use boundary::{GAIN, Point, Section, YIELD};
 pub use pair::PairClass;
 pub use solve::{LinkState, NodeState, State};
 
@@ -186,9 +186,7 @@ impl Region {
         let too_large = RegionError::TooLarge { links: hops.len() };
         let interfere = |a: usize, b: usize| {
             let of = |u: usize| hops.iter().zip(&user).filter(move |m| *m.1 as usize == u);
-            of(a).any(|x| {
-                of(b).any(|y| pair::exclude(&contention, mesh.access, x.0.hop, y.0.hop))
-            })
+            of(a).any(|x| of(b).any(|y| pair::exclude(&contention, mesh.access, x.0.hop, y.0.hop)))
         };
         let joint = joint::Joint::new(links, interfere).map_err(|_| too_large)?;
         let mut region = Region {

@@ -88,7 +88,8 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
     if one.from == other.from {
         return Trouble { seen: true, ..Trouble::default() };
     }
-    let mut t = Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
+    let mut t =
+        Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
     let hears_frames = !sender_hears_sender && receiver_hears_sender;
     match access {
         Access::RtsCts => {

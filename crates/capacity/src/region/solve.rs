@@ -225,7 +225,9 @@ impl Region {
             let refusals: f64 = (0..n)
                 .filter(|&o| self.hops[o].hop.from != from)
                 .filter(|&o| self.contention.hears(from, self.hops[o].hop.from))
-                .map(|o| self.vain(o, f, self.view[h], &view_idle) * (f.times[o].refused_seen + tail))
+                .map(|o| {
+                    self.vain(o, f, self.view[h], &view_idle) * (f.times[o].refused_seen + tail)
+                })
                 .sum();
             let seen = (0..users).filter(|u| self.view[h] >> u & 1 == 1);
             f.heard[h] = seen.map(|u| begun[u]).sum::<f64>() / view_idle[h];
@@ -237,7 +239,8 @@ impl Region {
         }
         let mut moved = 0.0f64;
         for h in 0..n {
-            let (refused, hidden, lost) = self.odds(h, f, &view_idle, &with, &bare, (slot, sifs, difs));
+            let (refused, hidden, lost) =
+                self.odds(h, f, &view_idle, &with, &bare, (slot, sifs, difs));
             let mix = |old: f64, new: f64| 0.5 * (old + new);
             moved = moved.max((refused - f.refused[h]).abs()).max((lost - f.lost[h]).abs());
             f.refused[h] = mix(f.refused[h], refused);
@@ -245,16 +248,11 @@ impl Region {
             f.lost[h] = mix(f.lost[h], lost);
         }
         for h in 0..n {
-            // A two-state process with this mean busy time and share; what is left of an exchange
-            // of fixed length is half of it. Whatever the sender hears empties the receiver's
-            // surroundings too.
-            let free = (1.0 - f.hidden[h]).max(1e-3);
-            let resets = f.heard[h];
             let odds = Odds {
                 refused: f.refused[h],
                 hidden: f.hidden[h],
-                release: 2.0 / (f.span[h] * free) + resets,
-                seizure: 1.0 / (f.span[h] * free) + resets,
+                span: f.span[h],
+                resets: f.heard[h],
                 waiting: f.load[h].min(1.0),
                 relayed: self.relayed(h, f, &view_idle),
                 caused: self.caused(h, f),
@@ -269,9 +267,7 @@ impl Region {
         for h in 0..n {
             let from = self.hops[h].hop.from;
             let mine = (0..n).filter(|&o| self.hops[o].hop.from == from);
-            let load: f64 = mine
-                .map(|o| f.arrivals[o] * self.service_time(o, f, difs))
-                .sum();
+            let load: f64 = mine.map(|o| f.arrivals[o] * self.service_time(o, f, difs)).sum();
             moved = moved.max((load.min(1.0) - f.load[h]).abs());
             f.load[h] = 0.5 * (f.load[h] + load.min(1.0));
         }

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
-use fairmesh_scenario::{Direction, ReceptionDraft};
+use fairmesh_capacity::region::{Retries, Settings};
+use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
 
-use crate::args::{CapacityArgs, Reception, ScenarioArgs, Way};
+use crate::args::{CapacityArgs, ModelKind, Reception, ScenarioArgs, Way};
+use crate::capacity::region::RegionReport;
 use crate::capacity::{Capacity, page, text};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
@@ -34,6 +36,9 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         ..ScenarioArgs::default()
     };
     let loaded = load(&wanted)?;
+    if args.model == ModelKind::Region {
+        return region(args, &loaded.scenario, command, out);
+    }
     let page = args.html.as_deref().map(PendingFile::create).transpose()?;
     let capacity = Capacity::of(&loaded.scenario, args.hears)?;
     if !args.json {
@@ -51,6 +56,39 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
     }
     if args.json {
         print_json(out, &capacity)?;
+    }
+    Ok(())
+}
+
+fn region(
+    args: &CapacityArgs,
+    scenario: &Scenario,
+    command: &str,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    if !(args.utilization > 0.0 && args.utilization <= 1.0) {
+        let problem = format!("found {}; expected above 0, at most 1", args.utilization);
+        return Err(CliError::option("--utilization", problem));
+    }
+    let settings = Settings {
+        utilisation: args.utilization,
+        retries: if args.retry_limits { Retries::Mac } else { Retries::Unlimited },
+        ..Settings::default()
+    };
+    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
+    let report = RegionReport::of(scenario, &args.group, settings)?;
+    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+        file.write_all(report.page(command).as_bytes())
+            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+        pending.finish()?;
+    }
+    if args.json {
+        return print_json(out, &report);
+    }
+    warn(&scenario.warnings);
+    out.write_all(report.text().as_bytes())?;
+    if let Some(path) = &args.html {
+        writeln!(out, "\nPage: {}", path.display())?;
     }
     Ok(())
 }

@@ -151,8 +151,7 @@ fn case(settings: &Settings, number: u32) -> Result<Case, CliError> {
             f
         })
         .collect();
-    let refused =
-        |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
+    let refused = |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
     let mut region = Region::new(&Mesh {
         phy: &scenario.mac.phy,
         access: model.access,
