@@ -244,7 +244,9 @@ impl<'de> de::SeqAccess<'de> for &mut Elements<'_, '_> {
         let Some(value) = self.values.next() else { return Ok(None) };
         let index = self.next;
         self.next += 1;
-        seed.deserialize(Value(value)).map(Some).map_err(|e| e.under(Step::Index(index)))
+        let at = value.span().start;
+        // A value may also be refused after it was read.
+        seed.deserialize(Value(value)).map(Some).map_err(|e| e.at(at).under(Step::Index(index)))
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.values.len())
@@ -284,7 +286,9 @@ impl<'de> de::MapAccess<'de> for Table<'_, '_> {
         let Some((key, value)) = self.value.take() else {
             return Err(de::Error::custom("a value was read before its key"));
         };
-        seed.deserialize(Value(value)).map_err(|e| e.under(Step::Key(key.get_ref().to_string())))
+        let at = value.span().start;
+        seed.deserialize(Value(value))
+            .map_err(|e| e.at(at).under(Step::Key(key.get_ref().to_string())))
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.entries.len())

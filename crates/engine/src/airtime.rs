@@ -32,16 +32,12 @@ impl Cost {
         ip + self.llc_bytes + DATA_OVERHEAD
     }
 
-    /// DIFS and the mean backoff before the first `attempts` attempts (IEEE 802.11-2020 §10.3.3).
+    /// A DIFS before each of `attempts` attempts, and the mean initial backoff (Jang 2010 §4). The
+    /// longer backoffs of retries are idle time that others use, no airtime.
     fn access(&self, attempts: u32) -> Span {
-        let timing = self.phy.timing();
-        let (mut cw, mut sum) = (timing.cw_min, Span::ZERO);
-        for _ in 0..attempts {
-            let backoff = Span::from_nanos(self.phy.slot().as_nanos() * u64::from(cw) / 2);
-            sum = sum + self.phy.difs() + backoff;
-            cw = timing.next_cw(cw);
-        }
-        sum
+        let slots = u64::from(self.phy.timing().cw_min);
+        let backoff = Span::from_nanos(self.phy.slot().as_nanos() * slots / 2);
+        self.phy.difs() * u64::from(attempts) + backoff
     }
 
     /// A unicast packet that gets through at once.
@@ -50,7 +46,7 @@ impl Cost {
         self.access(1) + self.phy.exchange(rate, psdu, psdu >= self.rts_threshold)
     }
 
-    /// What a packet did cost: every attempt with its backoff, and the answers.
+    /// What a packet did cost: every attempt, the initial backoff, and the answers.
     pub fn actual(&self, report: &SendReport) -> Span {
         let attempts = report.data_attempts.max(report.rts_attempts);
         // SIFS before each answer that came, and before the data that followed a CTS.
@@ -372,8 +368,8 @@ mod tests {
     fn a_packet_costs_frames_gaps_backoff_and_answer() {
         assert_eq!(cost().expected(1500, Rate(3)), ONE);
         assert_eq!(cost().actual(&report(1, 3)), ONE);
-        // The second attempt waits with a window of 63 and sends the frame again.
-        let again = Span::from_micros(50 + 630 + 192 + 1118);
+        // The second attempt waits a DIFS and sends the frame again.
+        let again = Span::from_micros(50 + 192 + 1118);
         assert_eq!(cost().actual(&report(2, 3)), ONE + again);
         assert!(cost().actual(&report(1, 0)) > ONE * 5, "1 Mbit/s");
         assert_eq!(cost().extra(1500, 11, Rate(3), 2), Span::from_micros(16));

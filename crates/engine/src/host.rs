@@ -11,7 +11,8 @@ use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
-use crate::fair::{FairRates, packet_sizes};
+use crate::fair::FairRates;
+use crate::model::packet_sizes;
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers {
@@ -62,7 +63,7 @@ pub(crate) struct ControlAt {
 }
 
 /// The scenario's mechanism with its settings.
-fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
+pub(crate) fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
     let refuse = |e: &dyn std::fmt::Display| EngineError::Control(e.to_string());
     let mut mechanism = lookup(&scenario.control.name).map_err(|e| refuse(&e))?;
     for (knob, value) in &scenario.control.settings {
@@ -145,8 +146,8 @@ pub(crate) fn flow_at(
         payload,
         packet,
         fair: fair.map(|r| BitRate(r as u64)),
-        guarantee: None,
-        ceiling: None,
+        guarantee: flow.guarantee,
+        ceiling: flow.plan,
         hops: Some(wireless_hops(scenario, &flow.path)),
     })
 }
@@ -177,16 +178,16 @@ pub fn controlled_nodes(scenario: &Scenario) -> Result<usize, EngineError> {
     Ok(sites(scenario).iter().filter(|site| mechanism.needs(site).is_some()).count())
 }
 
-/// Starts the scenario's control wherever it runs.
+/// Starts a control wherever it runs.
 ///
 /// # Errors
-/// An unknown control or setting, or one that needs what the simulator does not offer.
+/// One that needs what the simulator does not offer, or refuses its setting.
 pub(crate) fn start(
     scenario: &Scenario,
+    mechanism: &Mechanism,
     fair: &FairRates,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
-    let mechanism = mechanism(scenario)?;
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
     for (i, site) in sites(scenario).into_iter().enumerate() {

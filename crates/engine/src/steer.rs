@@ -2,7 +2,7 @@
 
 use fairmesh_control::{
     Action, Allocation, Channel, Class, Event, EventKind, FlowCounters, Limit, Message, Point,
-    QueueLength,
+    QueueLength, Reason,
 };
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
@@ -148,18 +148,20 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
         let node = self.controls[c].node;
         let set = self.net.classes.iter().position(|s| s.node == node);
         let actions = std::mem::take(&mut self.actions);
+        let mut why = None;
         for action in actions.iter() {
-            match *action {
+            match action {
                 Action::Because(reason) => {
-                    if self.decisions.len() < MAX_DECISIONS {
-                        self.decisions.push(DecisionRecord {
-                            time_s: now.as_secs_f64(),
-                            node: self.scenario.nodes[node.index()].name.clone(),
-                            code: reason.code,
-                            reason: reason.to_string(),
-                        });
-                    }
+                    let before = why.replace(*reason);
+                    self.decided(now, node, before);
+                    continue;
                 }
+                // What controls tell each other, packet by packet, decides nothing yet.
+                Action::Annotate { .. } | Action::Send { .. } => why = None,
+                _ => self.decided(now, node, why.take()),
+            }
+            match *action {
+                Action::Because(_) => {}
                 Action::SetRate { class, rate } => match set {
                     // A class that cannot be built stays unlimited: traffic flows.
                     Some(set) => drop(self.net.classes[set].set_rate(now, class, rate)),
@@ -183,6 +185,7 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                         flow.pace(interval);
                     }
                 }
+                Action::AckBits { bits } => self.net.taps.set_ack_bits(node, bits),
                 Action::Send { to, .. } => {
                     let link = |n| self.air.link(node, n).map(|link| (n, link));
                     match to.map(link) {
@@ -194,10 +197,25 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                 }
             }
         }
+        self.decided(now, node, why);
         self.actions = actions;
         self.actions.clear();
         if let Some(set) = set {
             self.net.drain(now, set);
+        }
+    }
+
+    /// Records a decision.
+    fn decided(&mut self, now: Time, node: NodeId, why: Option<Reason>) {
+        if let Some(reason) = why
+            && self.decisions.len() < MAX_DECISIONS
+        {
+            self.decisions.push(DecisionRecord {
+                time_s: now.as_secs_f64(),
+                node: self.scenario.nodes[node.index()].name.clone(),
+                code: reason.code,
+                reason: reason.to_string(),
+            });
         }
     }
 

@@ -5,8 +5,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use netlink_packet_core::{Emitable, NetlinkBuffer, NetlinkHeader, NlasIterator};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_packet_core::{Emitable, NetlinkBuffer, NetlinkHeader};
+use netlink_sys::{
+    Socket, SocketAddr,
+    protocols::{NETLINK_NETFILTER, NETLINK_ROUTE},
+};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::time::TimeVal;
 
 use crate::error::Error;
 
@@ -97,7 +103,10 @@ impl Refusal {
     }
 }
 
-/// A routing netlink socket.
+/// The longest that the kernel takes to answer, in seconds.
+const PATIENCE: i64 = 10;
+
+/// A netlink socket, by default to routing and traffic control.
 #[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
@@ -119,12 +128,27 @@ impl Netlink {
     /// # Errors
     /// The system's refusal.
     pub fn with_groups(groups: &[u32]) -> Result<Self, Error> {
+        Netlink::of(NETLINK_ROUTE, groups)
+    }
+
+    /// Opens one to netfilter.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn netfilter() -> Result<Self, Error> {
+        Netlink::of(NETLINK_NETFILTER, &[])
+    }
+
+    fn of(protocol: isize, groups: &[u32]) -> Result<Self, Error> {
         let failed = || Error::io("opening a netlink socket");
-        let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed())?;
+        let mut socket = Socket::new(protocol).map_err(failed())?;
         socket.bind_auto().map_err(failed())?;
         // Both exist since Linux 4.12 and 4.3; older kernels answer without words.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
+        // An answer that was dropped for lack of memory must not stop its caller for ever.
+        let patience = TimeVal::new(PATIENCE, 0);
+        setsockopt(&socket, ReceiveTimeout, &patience).map_err(|e| failed()(io::Error::from(e)))?;
         for &group in groups {
             socket.add_membership(group).map_err(failed())?;
         }
@@ -386,10 +410,9 @@ fn refusal(message: &NetlinkBuffer<&[u8]>) -> Option<(io::Error, Option<String>)
             _ => HEADER,
         };
         let attributes = payload.get(4 + echoed.next_multiple_of(4)..).unwrap_or_default();
-        words = NlasIterator::new(attributes)
-            .flatten()
-            .find(|nla| nla.kind() == NLMSGERR_ATTR_MSG)
-            .map(|nla| String::from_utf8_lossy(nla.value()).trim_end_matches('\0').to_owned());
+        words = crate::tc::attributes(attributes)
+            .find(|(kind, _)| *kind == NLMSGERR_ATTR_MSG)
+            .map(|(_, text)| String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
     }
     Some((io::Error::from_raw_os_error(code.checked_neg().unwrap_or(libc::EPROTO)), words))
 }

@@ -3,7 +3,10 @@
 pub mod bench;
 pub mod capacity;
 pub mod compare;
+pub mod demo;
+pub mod emulate;
 pub mod fingerprints;
+pub mod gateway;
 pub mod list;
 pub mod reproduce;
 pub mod run;

@@ -20,6 +20,8 @@ pub enum Kind {
     Sent,
     /// Mean one-way delay of a flow's data.
     Delay,
+    /// Standard deviation of the one-way delay of a flow's data.
+    DelayDeviation,
     /// Mean congestion window of a flow.
     Window,
     /// Largest congestion window of a flow.
@@ -44,6 +46,14 @@ pub enum Kind {
     SumGoodput,
     /// What a study gives, which no single run has.
     Study,
+    /// Sum of the goodputs of flows of one hop.
+    OneHop,
+    /// Sum of the goodputs of flows of more hops.
+    MultiHop,
+    /// E of Mancuso 2010 (11) in per cent: how far [`OneHop`](Kind::OneHop) and
+    /// [`MultiHop`](Kind::MultiHop) are from their targets on average, in parts of these. Targets
+    /// are [`TARGET`] of the analytic rates.
+    ShareError,
 }
 
 impl Kind {
@@ -55,6 +65,7 @@ impl Kind {
                 | Kind::OverFair
                 | Kind::Sent
                 | Kind::Delay
+                | Kind::DelayDeviation
                 | Kind::Window
                 | Kind::LargestWindow
                 | Kind::Completed
@@ -171,6 +182,15 @@ impl Reading {
             Kind::Utilization => {
                 measures::utilization(&goodput, &hops) / measures::utilization(&fair, &hops)
             }
+            Kind::OneHop => sum_of(&shares, |s| s.goodput, true) / 1e3,
+            Kind::MultiHop => sum_of(&shares, |s| s.goodput, false) / 1e3,
+            Kind::ShareError => {
+                let error = |near| {
+                    let target = TARGET * sum_of(&shares, |s| s.fair, near);
+                    ((sum_of(&shares, |s| s.goodput, near) - target) / target).abs()
+                };
+                50.0 * (error(true) + error(false))
+            }
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
             _ => f64::NAN,
         };
@@ -209,6 +229,7 @@ impl Reading {
                         / 1e3,
                 )
             }
+            Kind::DelayDeviation => (f.packets_delivered > 0).then_some(f.delay_s.std * 1e3),
             Kind::Delay => (f.packets_delivered > 0).then_some(f.delay_s.mean * 1e3),
             Kind::Window => {
                 let w = windows();
@@ -226,6 +247,15 @@ impl Reading {
             _ => None,
         }
     }
+}
+
+/// What TCP in a two-hop tree reaches of rates that a model without collisions gives; GAP's own
+/// default.
+const TARGET: f64 = 0.8;
+
+/// Sum over flows of one hop, or over the others.
+fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
+    shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
 }
 
 /// Mean of a curve of means since the previous sample, over `from` to `to` (s).
@@ -296,6 +326,11 @@ mod tests {
         assert_eq!(r.read(Kind::Goodput, &run, None), [Some(150.0), Some(300.0)]);
         assert_eq!(r.read(Kind::OverFair, &run, None), [Some(0.375), Some(1.5)]);
         assert_eq!(r.read(Kind::SumGoodput, &run, None), [Some(450.0)]);
+        assert_eq!(r.read(Kind::OneHop, &run, None), [Some(150.0)]);
+        assert_eq!(r.read(Kind::MultiHop, &run, None), [Some(300.0)]);
+        // Targets of 320 and 160 kbit/s.
+        let error = r.read(Kind::ShareError, &run, None)[0].unwrap();
+        assert!((error - 50.0 * (170.0 / 320.0 + 140.0 / 160.0)).abs() < 1e-9, "{error}");
         assert_eq!(r.read(Kind::MaxOverFair, &run, None), [Some(1.5)]);
         assert_eq!(r.read(Kind::Goodput, &run, Some(0)), [Some(150.0), Some(300.0)]);
     }

@@ -4,6 +4,7 @@
 //! work per packet depends on how many lengths there are, not on how many subscribers. (An nftables
 //! interval map would be a tree, whose depth grows with them.)
 
+pub mod counters;
 mod maps;
 pub mod run;
 
@@ -77,7 +78,7 @@ impl Rules<'_> {
         let _ = write!(
             out,
             " chain {MARKER} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
-             oifname vmap {{ \"{mesh}\" : goto down, \"{wired}\" : goto up }}\n }}\n}}\n"
+             oifname \"{mesh}\" goto down\n  oifname \"{wired}\" goto up\n }}\n}}\n"
         );
         if self.uses_egress() {
             self.egress(&mut out);
@@ -137,11 +138,7 @@ impl Rules<'_> {
             // Rules in the order of lengths: written anew, still in the same transaction.
             for direction in Direction::BOTH {
                 let d = name(direction);
-                let _ = writeln!(
-                    out,
-                    "flush chain inet {table} {d}\nflush chain inet {table} {d}4\n\
-                     flush chain inet {table} {d}6\nflush chain inet {table} {d}_mac"
-                );
+                let _ = writeln!(out, "flush chain inet {table} {d}");
             }
             let _ = writeln!(out, "table inet {table} {{");
             for direction in Direction::BOTH {
@@ -149,9 +146,11 @@ impl Rules<'_> {
             }
             out.push_str("}\n");
         }
-        if self.uses_egress() && self.maps.macs() != old.macs() {
+        if self.egress_hook && self.maps.macs() != old.macs() {
             let _ = writeln!(out, "table netdev {table} {{\n}}\ndelete table netdev {table}");
-            self.egress(&mut out);
+            if self.uses_egress() {
+                self.egress(&mut out);
+            }
         }
         out
     }
@@ -202,46 +201,36 @@ impl Rules<'_> {
                 let _ = writeln!(out, "  tcp {end} {{ {ports}}} meta {field} set {bypass}");
             }
         }
-        // Router and neighbour discovery (RFC 4861), as numbers: 133 to 137.
-        let _ = write!(out, "  icmpv6 type 133-137 meta {field} set {bypass}\n }}\n");
+        // Multicast listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861:
+        // 133 to 137).
+        let _ = write!(out, "  icmpv6 type {{ 130-137, 143 }} meta {field} set {bypass}\n }}\n");
         self.lookups(out, direction);
     }
 
-    /// The chains that look a packet up.
+    /// The chain that looks a packet up. Every packet comes by here, so it has as few steps as
+    /// possible: one lookup where all prefixes of a family have one length.
     fn lookups(&self, out: &mut String, direction: Direction) {
         let d = name(direction);
         let kind = self.kind(direction);
         let field = field(kind);
         let end = if direction == Direction::Down { "daddr" } else { "saddr" };
         let counted = format!("counter name \"classified_{d}\" accept");
-        let _ = writeln!(out, " chain {d}_mac {{");
+        let bypass = value(kind, self.bypass);
+        let _ = writeln!(out, " chain {d} {{\n  meta {field} {bypass} accept");
+        for (v6, version) in [(false, "ip"), (true, "ip6")] {
+            for map in self.maps.lengths(v6) {
+                let mask = map.mask();
+                let _ = writeln!(
+                    out,
+                    "  meta {field} set {version} {end}{mask} map @{kind}{map} {counted}"
+                );
+            }
+        }
         // Downstream the frame's destination is not known yet: the egress hook's business.
         if direction == Direction::Up && !self.maps.macs().is_empty() {
             let _ = writeln!(out, "  meta {field} set ether saddr map @{kind}mac {counted}");
         }
-        out.push_str(" }\n");
-        for v6 in [false, true] {
-            let (family, version) = if v6 { ("6", "ip6") } else { ("4", "ip") };
-            let _ = writeln!(out, " chain {d}{family} {{");
-            for map in self.maps.lengths(v6) {
-                let _ = writeln!(
-                    out,
-                    "  meta {field} set {version} {end}{} map @{kind}{map} {counted}",
-                    map.mask()
-                );
-            }
-            let _ = writeln!(out, "  jump {d}_mac");
-            if v6 {
-                let _ = writeln!(out, "  counter name \"unmapped6_{d}\"");
-            }
-            out.push_str(" }\n");
-        }
-        let bypass = value(kind, self.bypass);
-        let _ = write!(
-            out,
-            " chain {d} {{\n  meta {field} {bypass} accept\n  \
-             meta nfproto vmap {{ ipv4 : goto {d}4, ipv6 : goto {d}6 }}\n }}\n"
-        );
+        let _ = writeln!(out, "  meta nfproto ipv6 counter name \"unmapped6_{d}\"\n }}");
     }
 
     /// The table that sees frames as they leave towards the mesh.
@@ -260,11 +249,11 @@ impl Rules<'_> {
         for (mac, class) in self.maps.macs() {
             let _ = write!(out, "{mac} : {}, ", self.data(kind, *class));
         }
-        // Who already has a class keeps it.
+        // ARP and the like are nobody's. Who already has a class keeps it.
         let _ = write!(
             out,
             "}}\n }}\n chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
-             policy accept;\n  meta {field} {first}-{last} accept\n  \
+             policy accept;\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {first}-{last} accept\n  \
              meta {field} set ether daddr map @{kind}mac counter name \"classified_down\" accept\n \
              }}\n}}\n"
         );

@@ -19,15 +19,6 @@ pub enum Table {
     Foreign,
 }
 
-/// A named counter's packets and its name.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counter {
-    /// Its name.
-    pub name: String,
-    /// Packets.
-    pub packets: u64,
-}
-
 /// The version of `nft`, `None` if there is none.
 pub fn version() -> Option<String> {
     let output = Command::new("nft").arg("--version").output().ok()?;
@@ -82,33 +73,17 @@ pub fn table(family: &str, name: &str) -> Result<Table, Error> {
     Ok(if rules.iter().any(ours) { Table::Ours } else { Table::Foreign })
 }
 
-/// The counters of a table; none if there is no such table.
-///
-/// # Errors
-/// `nft` is not installed or not permitted.
-pub fn counters(family: &str, table: &str) -> Result<Vec<Counter>, Error> {
-    let of_table = |value: &Value| {
-        let counter = &value["counter"];
-        if counter["family"] != family || counter["table"] != table {
-            return None;
-        }
-        let name = counter["name"].as_str()?.to_owned();
-        Some(Counter { name, packets: counter["packets"].as_u64()? })
-    };
-    Ok(list(&["list", "counters"])?.iter().filter_map(of_table).collect())
-}
-
 /// Flow tables of the whole system, as `family table/name`. Traffic in them passes no chain.
 ///
 /// # Errors
 /// `nft` is not installed or not permitted.
 pub fn flowtables() -> Result<Vec<String>, Error> {
-    let name = |value: &Value| {
-        let f = &value["flowtable"];
-        let text = |key: &str| f[key].as_str();
-        Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
-    };
-    Ok(list(&["list", "flowtables"])?.iter().filter_map(name).collect())
+    Ok(list(&["list", "flowtables"])?.iter().filter_map(flowtable).collect())
+}
+
+fn flowtable(value: &Value) -> Option<String> {
+    let text = |key: &str| value["flowtable"][key].as_str();
+    Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
 }
 
 fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
@@ -139,4 +114,22 @@ fn refused(stderr: &[u8]) -> Error {
     }
     // The first lines name the place and the reason; a script of thousands of lines may follow.
     Error::Nft(text.lines().take(3).collect::<Vec<_>>().join(" ").chars().take(400).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flowtables_are_recognised() {
+        // `nft -j list flowtables` where a kernel has them.
+        let listed: Value = serde_json::from_str(
+            r#"[{"metainfo": {"json_schema_version": 1}},
+                {"flowtable": {"family": "inet", "name": "ft", "table": "fast", "handle": 2,
+                 "hook": "ingress", "prio": 0, "dev": ["eth0", "eth1"]}}]"#,
+        )
+        .unwrap();
+        let names: Vec<String> = listed.as_array().unwrap().iter().filter_map(flowtable).collect();
+        assert_eq!(names, ["inet fast/ft"]);
+    }
 }

@@ -65,7 +65,7 @@ fn a_change_touches_only_what_changes() {
         "delete element inet fairmesh p4_32 { 10.0.0.1, 10.0.0.2, }",
         "add element inet fairmesh p4_32 { 10.0.0.1 : fa1:2, }",
         "add element inet fairmesh p4_24 { 10.3.0.0 : fa1:3, }",
-        "flush chain inet fairmesh down4",
+        "flush chain inet fairmesh down\n",
     ] {
         assert!(text.contains(want), "{want} in\n{text}");
     }

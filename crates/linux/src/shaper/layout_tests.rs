@@ -24,7 +24,8 @@ fn refused(change: impl FnOnce(&mut Layout)) -> String {
 
 #[test]
 fn every_wrong_field_is_named() {
-    let cases: [(&str, Box<dyn FnOnce(&mut Layout)>); 12] = [
+    type Change = Box<dyn FnOnce(&mut Layout)>;
+    let cases: [(&str, Change); 12] = [
         ("both `mesh0`", Box::new(|l| l.wired = l.mesh.clone())),
         ("`fair mesh` is not a table name", Box::new(|l| l.table = "fair mesh".into())),
         ("`` is not a table name", Box::new(|l| l.table = String::new())),

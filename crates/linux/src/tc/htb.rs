@@ -1,10 +1,8 @@
 //! HTB: the qdisc and its classes (`net/sched/sch_htb.c`).
 
-use netlink_packet_core::NlasIterator;
-
 use fairmesh_units::{BitRate, Bytes};
 
-use super::{Head, nest, put, put_kind, put_u32, put_u64};
+use super::{Head, attributes, nest, put, put_kind, put_u32, put_u64};
 
 const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_HTB_PARMS: u16 = 1;
@@ -52,14 +50,14 @@ impl Qdisc {
     pub fn read(options: &[u8]) -> Option<Qdisc> {
         let mut qdisc = Qdisc { default: 0, r2q: 0, direct: 0 };
         let mut seen = false;
-        for nla in NlasIterator::new(options).flatten() {
-            match nla.kind() {
+        for (kind, value) in attributes(options) {
+            match kind {
                 TCA_HTB_INIT => {
-                    qdisc.r2q = word(nla.value(), 4)?;
-                    qdisc.default = u16::try_from(word(nla.value(), 8)?).ok()?;
+                    qdisc.r2q = word(value, 4)?;
+                    qdisc.default = u16::try_from(word(value, 8)?).ok()?;
                     seen = true;
                 }
-                TCA_HTB_DIRECT_QLEN => qdisc.direct = word(nla.value(), 0)?,
+                TCA_HTB_DIRECT_QLEN => qdisc.direct = word(value, 0)?,
                 _ => {}
             }
         }
@@ -143,21 +141,20 @@ impl Class {
     pub fn read(options: &[u8]) -> Option<Class> {
         let mut class = None;
         let (mut rate64, mut ceil64) = (None, None);
-        for nla in NlasIterator::new(options).flatten() {
-            match nla.kind() {
+        for (kind, value) in attributes(options) {
+            match kind {
                 TCA_HTB_PARMS => {
-                    let v = nla.value();
                     class = Some(Class {
-                        rate: BitRate(u64::from(word(v, 8)?) * 8),
-                        ceil: BitRate(u64::from(word(v, 20)?) * 8),
-                        buffer_ns: u64::from(word(v, 24)?) * TICK_NS,
-                        cbuffer_ns: u64::from(word(v, 28)?) * TICK_NS,
-                        quantum: word(v, 32)?,
-                        prio: word(v, 40)?,
+                        rate: BitRate(u64::from(word(value, 8)?) * 8),
+                        ceil: BitRate(u64::from(word(value, 20)?) * 8),
+                        buffer_ns: u64::from(word(value, 24)?) * TICK_NS,
+                        cbuffer_ns: u64::from(word(value, 28)?) * TICK_NS,
+                        quantum: word(value, 32)?,
+                        prio: word(value, 40)?,
                     });
                 }
-                TCA_HTB_RATE64 => rate64 = long(nla.value()),
-                TCA_HTB_CEIL64 => ceil64 = long(nla.value()),
+                TCA_HTB_RATE64 => rate64 = long(value),
+                TCA_HTB_CEIL64 => ceil64 = long(value),
                 _ => {}
             }
         }

@@ -1,9 +1,7 @@
 //! Counters, and what dumps of qdiscs and classes bring.
 
-use netlink_packet_core::NlasIterator;
-
 use super::htb::{long, word};
-use super::{Handle, Head};
+use super::{Handle, Head, attributes};
 
 const TCA_KIND: u16 = libc::TCA_KIND;
 const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
@@ -11,7 +9,6 @@ const TCA_STATS2: u16 = libc::TCA_STATS2;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
-const NLA_TYPE_MASK: u16 = 0x3fff;
 
 /// What a qdisc or class has counted (`TCA_STATS2`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -35,9 +32,8 @@ impl Stats {
     pub fn read(value: &[u8]) -> Option<Stats> {
         let mut stats = Stats::default();
         let mut wide = None;
-        for nla in NlasIterator::new(value).flatten() {
-            let value = nla.value();
-            match nla.kind() & NLA_TYPE_MASK {
+        for (kind, value) in attributes(value) {
+            match kind {
                 TCA_STATS_BASIC => {
                     stats.bytes = long(value)?;
                     stats.packets = u64::from(word(value, 8)?);
@@ -75,12 +71,10 @@ pub struct Dumped<'a> {
 impl<'a> Dumped<'a> {
     /// Reads a message's payload.
     pub fn read(payload: &'a [u8]) -> Option<Dumped<'a>> {
-        let (head, mut rest) = Head::read(payload)?;
+        let (head, rest) = Head::read(payload)?;
         let mut dumped = Dumped { head, kind: "", options: &[], stats: None };
-        // By hand rather than by iterator, whose values do not outlive it; this also is the hot
-        // path of a sample.
-        while let Some((kind, value, next)) = attribute(rest) {
-            match kind & NLA_TYPE_MASK {
+        for (kind, value) in attributes(rest) {
+            match kind {
                 TCA_KIND => {
                     dumped.kind = std::str::from_utf8(value).ok()?.trim_end_matches('\0');
                 }
@@ -88,7 +82,6 @@ impl<'a> Dumped<'a> {
                 TCA_STATS2 => dumped.stats = Stats::read(value),
                 _ => {}
             }
-            rest = next;
         }
         Some(dumped)
     }
@@ -97,13 +90,4 @@ impl<'a> Dumped<'a> {
     pub fn is_kernels_default(&self) -> bool {
         self.head.parent == Handle::ROOT && self.head.handle == Handle::NONE
     }
-}
-
-/// Splits off an attribute: kind, value, what follows.
-fn attribute(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
-    let (head, _) = bytes.split_first_chunk::<4>()?;
-    let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-    let value = bytes.get(4..length)?;
-    let next = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    Some((u16::from_ne_bytes([head[2], head[3]]), value, next))
 }

@@ -2,6 +2,8 @@
 //! namespace of its own that ends with the test.
 #![allow(dead_code)]
 
+pub mod traffic;
+
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -189,4 +191,72 @@ pub fn v4(class: u16, port: u16) -> SocketAddr {
 
 pub fn v6(class: u16, port: u16) -> SocketAddr {
     format!("[fd02::{class:x}]:{port}").parse().unwrap()
+}
+
+pub const HOST: &str = "10.9.0.2:6000";
+
+/// Waits for packets on their way.
+pub fn settle() {
+    thread::sleep(std::time::Duration::from_millis(150));
+}
+
+/// Sends `count` datagrams of `bytes`.
+pub fn blast(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
+    for _ in 0..count {
+        socket.send_to(&vec![0; bytes], to).unwrap();
+    }
+}
+
+/// One class's counters.
+pub fn of(counters: &[ClassCounters], class: u16, direction: Direction) -> ClassCounters {
+    let slot = Slot { class: ClassId(class), direction };
+    *counters.iter().find(|c| c.slot == slot).unwrap()
+}
+
+/// A change of one class.
+pub fn change(class: u16, direction: Direction, bits: Option<u64>) -> RateChange {
+    let slot = Slot { class: ClassId(class), direction };
+    RateChange { slot, rate: bits.map(fairmesh_units::BitRate) }
+}
+
+/// A gateway with a data plane installed.
+pub struct Bench {
+    pub path: Path,
+    pub plane: Option<HtbPlane>,
+    pub layout: Layout,
+    pub installed: fairmesh_linux::Installed,
+}
+
+impl Bench {
+    pub fn new(subscribers: Vec<Subscriber>) -> Self {
+        Bench::on(Path::new(), subscribers, |_| ())
+    }
+
+    pub fn on(path: Path, subscribers: Vec<Subscriber>, adapt: impl FnOnce(&mut Layout)) -> Self {
+        let mut layout = path.layout(subscribers);
+        adapt(&mut layout);
+        let mut plane = Some(path.plane());
+        let l = layout.clone();
+        let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
+        Bench { path, plane, layout, installed }
+    }
+
+    pub fn call<T: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
+    ) -> T {
+        self.path.call(&mut self.plane, call)
+    }
+
+    pub fn sample(&mut self) -> Vec<ClassCounters> {
+        self.call(|p| {
+            let mut out = Vec::new();
+            p.sample(&mut out).unwrap();
+            out
+        })
+    }
+
+    pub fn set(&mut self, changes: Vec<RateChange>) {
+        self.call(move |p| p.set_rates(&changes).unwrap());
+    }
 }

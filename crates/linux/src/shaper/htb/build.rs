@@ -1,6 +1,5 @@
 //! Installing, taking over, finding out what is there, removing.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -413,17 +412,6 @@ fn arrives(
     port.delete(&mut batch, ids::PROBE);
     netlink.apply(&mut batch)?;
     sent.map(|()| arrived)
-}
-
-/// Counters of our tables by name; those of the same name in both families are added up.
-pub(super) fn counters(table: &str) -> Result<BTreeMap<String, u64>, Error> {
-    let mut sums = BTreeMap::new();
-    for family in ["inet", "netdev"] {
-        for counter in nft::run::counters(family, table)? {
-            *sums.entry(counter.name).or_default() += counter.packets;
-        }
-    }
-    Ok(sums)
 }
 
 pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {

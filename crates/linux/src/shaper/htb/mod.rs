@@ -74,6 +74,7 @@ struct State {
 #[derive(Debug)]
 pub struct HtbPlane {
     netlink: Netlink,
+    netfilter: Netlink,
     batch: Batch,
     state: Option<State>,
 }
@@ -84,7 +85,8 @@ impl HtbPlane {
     /// # Errors
     /// The system's refusal.
     pub fn open() -> Result<Self, Error> {
-        Ok(HtbPlane { netlink: Netlink::open()?, batch: Batch::new(), state: None })
+        let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
+        Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
     }
 
     /// Sets limits of everybody or of subscribers in one direction.
@@ -358,7 +360,7 @@ impl DataPlane for HtbPlane {
         let unmapped = self.read(which, ids::UNMAPPED)?;
         let bypass = self.read(which, ids::BYPASS)?;
         let d = if which == Side::Mesh { "down" } else { "up" };
-        let counters = build::counters(&table)?;
+        let counters = nft::counters::packets(&mut self.netfilter, &table)?;
         let count = |name: &str| counters.get(&format!("{name}_{d}")).copied().unwrap_or(0);
         Ok(InterfaceCounters {
             name: link.name,
@@ -383,9 +385,18 @@ impl DataPlane for HtbPlane {
         })
     }
 
+    fn sent(&mut self, which: Side) -> Result<SentCounters, Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[which as usize];
+        let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
+        let unmapped = self.read(which, ids::UNMAPPED)?.bytes;
+        let bypass = self.read(which, ids::BYPASS)?.bytes;
+        Ok(SentCounters { bytes: link.counters.tx_bytes, unmapped, bypass })
+    }
+
     fn verify(&mut self) -> Result<Vec<Verification>, Error> {
         let table = self.state.as_ref().ok_or(Error::NotInstalled)?.layout.table.clone();
-        let counters = build::counters(&table)?;
+        let counters = nft::counters::packets(&mut self.netfilter, &table)?;
         let mut result = Vec::new();
         for direction in Direction::BOTH {
             let d = direction as usize;

@@ -1,5 +1,9 @@
 //! Interfaces: what they are, what they count, what happens to them.
 
+mod offload;
+
+pub use offload::{Offloads, offloads};
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use netlink_packet_core::{Emitable, Parseable};
