@@ -1,7 +1,7 @@
 //! From one record per seed to one summary per control: means with 95 % intervals.
 
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{Drops, RunRecord};
+use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord};
 use serde::Serialize;
 
 /// A mean over seeds with the half-width of its 95 % interval (Student t).
@@ -123,6 +123,10 @@ pub struct ControlSummary {
     pub utilization_ratio: Estimate,
     /// Sum of the goodputs, bit/s.
     pub sum_goodput_bps: Estimate,
+    /// Bytes of the control's messages and header fields in the air, per second.
+    pub signalling_bytes_per_s: Estimate,
+    /// Their airtime per second.
+    pub signalling_airtime: Estimate,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowSummary>,
     /// Losses per run, by cause.
@@ -148,6 +152,10 @@ impl ControlSummary {
         let over = |measure: &dyn Fn(&[f64]) -> f64| {
             Estimate::of(&goodputs.iter().map(|g| measure(g)).collect::<Vec<_>>())
         };
+        let cost = |of: &dyn Fn(&SignallingRecord) -> f64| {
+            let values: Vec<f64> = records.iter().map(|r| of(&r.totals.signalling)).collect();
+            Estimate::of(&values)
+        };
         ControlSummary {
             control: first.control.clone(),
             jain: over(&measures::jain),
@@ -158,6 +166,8 @@ impl ControlSummary {
                 if optimum > 0.0 { measures::utilization(g, &hops) / optimum } else { 0.0 }
             }),
             sum_goodput_bps: over(&|g| g.iter().sum()),
+            signalling_bytes_per_s: cost(&|s| s.bytes_per_s),
+            signalling_airtime: cost(&|s| s.airtime_share),
             flows: (0..first.flows.len()).map(|i| flow_summary(records, i)).collect(),
             drops: DropsSummary::over(records.iter().map(|r| &r.totals.drops)),
             transmissions: mean(records.iter().map(|r| r.totals.transmissions as f64)),
@@ -177,8 +187,10 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
     let first = &records[0].flows[i];
     let flows = || records.iter().map(|r| &r.flows[i]);
     let goodput_bps = Estimate::of(&flows().map(|f| f.goodput_bps).collect::<Vec<_>>());
-    // A run that delivered nothing has no delay: it must not pull the mean towards zero.
-    let delivered: Vec<_> = flows().filter(|f| f.packets_delivered > 0).collect();
+    // A run that delivered nothing has no delay, nor has emulated TCP, where none is measured: they
+    // must not pull the mean towards zero.
+    let measured = |f: &&FlowRecord| f.packets_delivered > 0 && f.delay_s.mean > 0.0;
+    let delivered: Vec<_> = flows().filter(measured).collect();
     let delay = |of: &dyn Fn(&fairmesh_engine::record::DelayRecord) -> f64| {
         (!delivered.is_empty()).then(|| mean(delivered.iter().map(|f| of(&f.delay_s))))
     };

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fairmesh_units::{BitRate, FlowId, NodeId, Probability};
+use fairmesh_units::{BitRate, FlowId, NodeId, Probability, Span};
 
 use crate::{Header, Reason, SLOTS, Share};
 
@@ -92,8 +92,8 @@ pub enum Action {
         /// Per packet.
         probability: Probability,
     },
-    /// Write a header field into every data packet of a class that leaves this node, its own and
-    /// forwarded ones.
+    /// Write a header field into every packet of a class that leaves this node, its own and
+    /// forwarded ones, data and acknowledgements.
     Annotate {
         /// Which packets.
         class: Class,
@@ -112,6 +112,19 @@ pub enum Action {
         start: u32,
         /// Number of its bytes.
         len: u32,
+    },
+    /// Carry these bits in every MAC acknowledgement that this node sends from now on, as a spare
+    /// code of the frame control field can; 0 is a plain acknowledgement.
+    AckBits {
+        /// The bits.
+        bits: u8,
+    },
+    /// Send new data of a local TCP flow at least this far apart, whatever its window says.
+    Pace {
+        /// Which flow.
+        flow: FlowId,
+        /// From one segment to the next; `None` leaves it to the window.
+        interval: Option<Span>,
     },
     /// Why: explains the actions that follow it in the same buffer, up to the next reason.
     Because(Reason),
@@ -206,6 +219,16 @@ impl Actions {
     pub fn annotate(&mut self, class: Class, slot: u8, merge: Merge, value: u32) {
         debug_assert!(usize::from(slot) < SLOTS);
         self.list.push(Action::Annotate { class, slot, merge, value });
+    }
+
+    /// [`Action::AckBits`].
+    pub fn ack_bits(&mut self, bits: u8) {
+        self.list.push(Action::AckBits { bits });
+    }
+
+    /// [`Action::Pace`] with an interval.
+    pub fn pace(&mut self, flow: FlowId, interval: Span) {
+        self.list.push(Action::Pace { flow, interval: Some(interval) });
     }
 
     /// [`Action::Send`] with these bytes.

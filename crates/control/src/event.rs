@@ -29,6 +29,8 @@ pub enum Event<'a> {
     Message(Message<'a>),
     /// An acknowledgement came back to the source of a local flow.
     Feedback(Feedback),
+    /// The part of a passing flow's round trip that lies beyond this node was measured.
+    RoundTrip(RoundTrip),
     /// A flow has begun to cross this node.
     FlowSeen(FlowHere),
     /// A flow has fallen silent or ended.
@@ -53,6 +55,7 @@ impl Event<'_> {
             Event::Overheard(_) => EventKind::Overheard,
             Event::Message(_) => EventKind::Messages,
             Event::Feedback(_) => EventKind::Feedback,
+            Event::RoundTrip(_) => EventKind::RoundTrips,
             Event::FlowSeen(_) | Event::FlowGone(_) => EventKind::Flows,
             Event::Allocation(_) => EventKind::Allocations,
         })
@@ -144,8 +147,11 @@ pub struct QueueLength {
 pub struct Sent {
     /// Receiver; `None` for a broadcast.
     pub to: Option<NodeId>,
-    /// Flow of the data in it, if it is one's data and not an acknowledgement or control.
+    /// Flow of the packet in it, of an acknowledgement the flow it acknowledges; `None` for
+    /// control messages.
     pub flow: Option<FlowId>,
+    /// Whether it is a pure acknowledgement on its way back.
+    pub ack: bool,
     /// Size of the IP packet.
     pub bytes: u32,
     /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
@@ -156,6 +162,9 @@ pub struct Sent {
     pub rate: BitRate,
     /// Whether it was acknowledged (a broadcast: sent).
     pub delivered: bool,
+    /// What the receiver carries in its acknowledgements ([`crate::Action::AckBits`]); `None`
+    /// without an acknowledgement, or where nothing is carried.
+    pub ack_bits: Option<u8>,
 }
 
 /// A data packet in the air.
@@ -187,7 +196,8 @@ pub struct Message<'a> {
 pub struct Feedback {
     /// Which flow.
     pub flow: FlowId,
-    /// Round-trip time measured with it.
+    /// Round-trip time measured with it; zero if it measured none (it answers a retransmission, or
+    /// nothing new).
     pub rtt: Span,
     /// Application bytes newly acknowledged.
     pub acked: u32,
@@ -197,6 +207,16 @@ pub struct Feedback {
     pub marked: bool,
     /// The header fields that the data packet carried when it reached the receiver.
     pub header: Header,
+}
+
+/// From data that left this node to the acknowledgement that answers it and passes here: what a
+/// passive observer of TCP headers measures, without segments that were sent twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundTrip {
+    /// Which flow.
+    pub flow: FlowId,
+    /// From this node to the flow's sink and back.
+    pub rtt: Span,
 }
 
 /// A flow's share according to a capacity model.

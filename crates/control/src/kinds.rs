@@ -105,6 +105,8 @@ kinds! {
         Messages = "control messages of other nodes",
         /// [`crate::Event::Feedback`], for every acknowledgement at a flow's source.
         Feedback = "transport feedback at the source",
+        /// [`crate::Event::RoundTrip`], at most once for every acknowledgement that passes.
+        RoundTrips = "round trips beyond the node of passing flows",
         /// [`crate::Event::FlowSeen`] and [`crate::Event::FlowGone`].
         Flows = "flows seen and gone",
         /// [`crate::Event::Allocation`].
@@ -137,6 +139,10 @@ kinds! {
         Annotate = "write header fields into data packets",
         /// Control messages ([`crate::Action::Send`]).
         Send = "send control messages",
+        /// Spare bits of MAC acknowledgements ([`crate::Action::AckBits`]).
+        AckBits = "carry bits in MAC acknowledgements",
+        /// Spacing of local TCP senders' new data ([`crate::Action::Pace`]).
+        Pace = "pace the node's TCP senders",
     }
 }
 

@@ -14,9 +14,16 @@ static REGISTRY: &[&Entry] = &[
     &crate::static_aggregate::FAIR,
     &crate::static_flow::ENTRY,
     &crate::source::ENTRY,
+    &crate::tcp_ap::ENTRY,
     &crate::arc::SHARED,
     &crate::arc::FAIR,
     &crate::pfrc::ENTRY,
+    &crate::gap::ENTRY,
+    &crate::ifa::ENTRY,
+    &crate::lbm::ENTRY,
+    &crate::nred::ENTRY,
+    &crate::lred::ENTRY,
+    &crate::cna::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.
@@ -111,6 +118,12 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
+    /// A mechanism that is in no registry, plain and with its default numbers.
+    pub fn of(entry: &'static Entry) -> Self {
+        let knobs = entry.knobs.iter().map(|k| (k.name, k.default)).collect();
+        Mechanism { entry, options: Options { variants: Vec::new(), knobs } }
+    }
+
     /// What the registry knows of it.
     pub fn entry(&self) -> &'static Entry {
         self.entry
@@ -188,8 +201,8 @@ pub fn lookup(name: &str) -> Result<Mechanism, UnknownControl> {
     }
     // One spelling for one choice, whatever the order given: results are compared by name.
     variants.sort_by_key(|v| entry.variants.iter().position(|e| e.name == *v));
-    let knobs = entry.knobs.iter().map(|k| (k.name, k.default)).collect();
-    Ok(Mechanism { entry, options: Options { variants, knobs } })
+    let plain = Mechanism::of(entry);
+    Ok(Mechanism { options: Options { variants, ..plain.options }, ..plain })
 }
 
 /// A name that no mechanism, or variant of the mechanism, has.

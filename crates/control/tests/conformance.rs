@@ -110,7 +110,7 @@ impl Host {
     }
 
     fn event<'a>(&mut self, body: &'a mut [u8]) -> Event<'a> {
-        match self.rng.below(14) {
+        match self.rng.below(15) {
             0 => Event::Counters(Counters {
                 class: self.class(),
                 bytes: self.count(),
@@ -157,11 +157,13 @@ impl Host {
             5 | 6 => Event::Sent(Sent {
                 to: self.rng.chance(0.9).then_some(NodeId(1)),
                 flow: self.rng.chance(0.5).then_some(FlowId(0)),
+                ack: self.rng.chance(0.3),
                 bytes: 40 + self.rng.below(1460),
                 airtime: Span::from_micros(u64::from(self.rng.below(20_000))),
                 attempts: 1 + self.rng.below(7) as u8,
                 rate: BitRate(11_000_000),
                 delivered: self.rng.chance(0.9),
+                ack_bits: self.rng.chance(0.5).then(|| self.rng.bits() as u8),
             }),
             7 => Event::Received(self.heard(NodeId(0))),
             8 => {
@@ -187,6 +189,10 @@ impl Host {
                 Event::FlowSeen(flow_here(&mut self.rng, flow))
             }
             12 => Event::FlowGone(self.flow()),
+            13 => Event::RoundTrip(RoundTrip {
+                flow: self.flow(),
+                rtt: Span::from_micros(u64::from(self.rng.below(3_000_000))),
+            }),
             _ => Event::Allocation(Allocation {
                 flow: self.flow(),
                 rate: BitRate(u64::from(self.rng.below(5_000_000))),
@@ -240,6 +246,14 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
             }
             Action::Annotate { slot, .. } => {
                 prop_assert!(can(Ability::Annotate) && usize::from(slot) < SLOTS);
+                None
+            }
+            Action::AckBits { .. } => {
+                prop_assert!(can(Ability::AckBits));
+                None
+            }
+            Action::Pace { interval, .. } => {
+                prop_assert!(can(Ability::Pace) && interval != Some(Span::ZERO));
                 None
             }
             Action::Send { len, .. } => {

@@ -1,13 +1,12 @@
 //! The analytic max-min allocation of a scenario, printed beside every measurement.
 
-use fairmesh_capacity::fair::{FlowSpec, fair_allocation};
+use fairmesh_capacity::fair::{FlowSpec, fair_allocation_above};
 use fairmesh_capacity::maxmin::Limit;
 use fairmesh_scenario::{Flow, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
 
 use crate::error::EngineError;
-use crate::model::{CapacityModel, traffic};
+use crate::model::CapacityModel;
 
 /// Fair rates by the collision-domain model over transmission ranges (Jamshaid 2010 §4.1, §7.2).
 ///
@@ -33,12 +32,6 @@ impl FairRates {
     }
 }
 
-/// Application bytes and IP bytes of a full packet of a flow.
-pub(crate) fn packet_sizes(flow: &Flow) -> (u32, u32) {
-    let t = traffic(flow, 0);
-    (t.payload, t.psdu - DATA_OVERHEAD)
-}
-
 /// A rate and a limiting link per flow.
 type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 
@@ -46,8 +39,9 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
     let scenario = model.scenario;
     let on_air = model.on_air(active);
     let flows: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
-    let phy = &scenario.mac.phy;
-    let found = fair_allocation(phy, model.access, &model.decodes, &model.links, &flows)
+    let minimum: Vec<f64> = on_air.iter().map(|&i| model.minimum(i)).collect();
+    let (phy, hears) = (&scenario.mac.phy, &model.decodes);
+    let found = fair_allocation_above(phy, model.access, hears, &model.links, &flows, &minimum)
         .map_err(|e| EngineError::Capacity(e.to_string()))?;
     let mut rates = vec![(0.0, None); scenario.flows.len()];
     for (k, &i) in on_air.iter().enumerate() {

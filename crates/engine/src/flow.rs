@@ -3,7 +3,7 @@
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
-use fairmesh_units::{Stream, Time};
+use fairmesh_units::{Span, Stream, Time};
 use fairmesh_wifi::LinkId;
 
 use crate::measures::Delays;
@@ -14,6 +14,8 @@ use crate::record::Drops;
 pub(crate) enum Hop {
     /// Over the air.
     Radio { link: LinkId },
+    /// Over the air to whoever decodes it.
+    Broadcast,
     /// Into one direction of a wire.
     Wire { direction: u32 },
 }
@@ -27,6 +29,8 @@ pub(crate) enum Ends {
         next: u64,
         sink: DatagramSink,
     },
+    /// Frames that come from outside and go back there.
+    External,
 }
 
 /// A running flow.
@@ -45,6 +49,8 @@ pub(crate) struct FlowState {
     pub back: Vec<Hop>,
     /// The application's work comes in pieces with a beginning and an end.
     pub has_transfers: bool,
+    /// Spacing of new data that a control has set.
+    pace: Option<Span>,
     pub meters: Meters,
 }
 
@@ -70,12 +76,32 @@ pub(crate) struct Meters {
     pub completed: u64,
 }
 
+impl Meters {
+    fn new() -> Self {
+        Meters {
+            delivered: 0,
+            delivered_measured: 0,
+            delay: Delays::new(),
+            packets_sent: 0,
+            packets_delivered: 0,
+            drops: Drops::default(),
+            segments: 0,
+            retransmits: 0,
+            timeouts: 0,
+            transfer_since: None,
+            owed: 0,
+            transfers: Delays::new(),
+            completed: 0,
+        }
+    }
+}
+
 impl FlowState {
     /// `forward` and `back` as in the struct.
     pub fn new(flow: &Flow, seed: u64, forward: Vec<Hop>, back: Vec<Hop>) -> Self {
         let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
         let late = flow.start_jitter.as_secs_f64() * rng.unit();
-        let start = Time::ZERO + flow.start + fairmesh_units::Span::from_secs_f64(late);
+        let start = Time::ZERO + flow.start + Span::from_secs_f64(late);
         let stop = flow.stop.map_or(Time::NEVER, |s| Time::ZERO + s);
         let client = match flow.traffic.opener() {
             FlowEnd::From => 0,
@@ -97,21 +123,26 @@ impl FlowState {
                 flow.traffic,
                 TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
             ),
-            meters: Meters {
-                delivered: 0,
-                delivered_measured: 0,
-                delay: Delays::new(),
-                packets_sent: 0,
-                packets_delivered: 0,
-                drops: Drops::default(),
-                segments: 0,
-                retransmits: 0,
-                timeouts: 0,
-                transfer_since: None,
-                owed: 0,
-                transfers: Delays::new(),
-                completed: 0,
-            },
+            pace: None,
+            meters: Meters::new(),
+        }
+    }
+
+    /// Frames from outside over one hop.
+    pub fn external(from: u32, to: u32, hop: Hop) -> Self {
+        // A source that never starts.
+        let never = Source::new(&TrafficSpec::Bulk, Time::NEVER, Time::NEVER, Stream::new(0, ""));
+        FlowState {
+            ends: Ends::External,
+            source: never,
+            client: 0,
+            generation: 0,
+            path: vec![from, to],
+            forward: vec![hop],
+            back: Vec::new(),
+            has_transfers: false,
+            pace: None,
+            meters: Meters::new(),
         }
     }
 
@@ -121,7 +152,16 @@ impl FlowState {
         self.generation += 1;
         if let Ends::Tcp(ends, config) = &mut self.ends {
             **ends = pair(config, self.client);
+            ends[0].pace(self.pace);
             ends[self.client].connect(now);
+        }
+    }
+
+    /// Spaces new data from the origin, in this connection and those to come.
+    pub fn pace(&mut self, interval: Option<Span>) {
+        self.pace = interval;
+        if let Ends::Tcp(ends, _) = &mut self.ends {
+            ends[0].pace(interval);
         }
     }
 
@@ -134,6 +174,14 @@ impl FlowState {
                 self.meters.retransmits += s.retransmitted;
                 self.meters.timeouts += s.timeouts;
             }
+        }
+    }
+
+    /// Segments that the origin's connection has sent again.
+    pub fn resent(&self) -> u64 {
+        match &self.ends {
+            Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
+            Ends::Udp { .. } | Ends::External => 0,
         }
     }
 
@@ -151,7 +199,7 @@ impl FlowState {
         let app = self.source.next_deadline();
         match &self.ends {
             Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
-            Ends::Udp { .. } => app,
+            Ends::Udp { .. } | Ends::External => app,
         }
     }
 
@@ -159,7 +207,7 @@ impl FlowState {
     pub fn cwnd(&self) -> Option<u64> {
         match &self.ends {
             Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
-            Ends::Udp { .. } => None,
+            Ends::Udp { .. } | Ends::External => None,
         }
     }
 }

@@ -2,36 +2,57 @@
 
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::{
-    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Link, Mechanism,
-    Needs, Neighbour, Offers, Place, Plan, Setting, Site, lookup,
+    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Limit, Link,
+    Mechanism, Needs, Neighbour, Offers, Place, Plan, Point, Setting, Site, lookup,
 };
-use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
-use crate::fair::{FairRates, packet_sizes};
+use crate::fair::FairRates;
+use crate::model::packet_sizes;
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers {
     host: "the simulator",
-    events: EventSet::of(&[
-        EventKind::Counters,
-        EventKind::FlowCounters,
-        EventKind::Channel,
-        EventKind::QueueSamples,
-        EventKind::Allocations,
-    ]),
-    abilities: AbilitySet::of(&[
-        Ability::LimitLocal,
-        Ability::LimitTransit,
-        Ability::ReplaceQueue,
-        Ability::FlowClasses,
-    ]),
+    events: EventSet::ALL,
+    abilities: AbilitySet::ALL,
     knowledge: KnowledgeSet::ALL,
 };
+
+/// Events and abilities that cost nothing per packet; anything else needs taps.
+const PLAIN_EVENTS: EventSet = EventSet::of(&[
+    EventKind::Counters,
+    EventKind::FlowCounters,
+    EventKind::Channel,
+    EventKind::QueueSamples,
+    EventKind::Allocations,
+]);
+const PLAIN_ABILITIES: AbilitySet = AbilitySet::of(&[
+    Ability::LimitLocal,
+    Ability::LimitTransit,
+    Ability::ReplaceQueue,
+    Ability::FlowClasses,
+]);
+
+impl ControlAt {
+    /// Whether it wants more than samples and limits.
+    pub fn needs_taps(&self) -> bool {
+        !self.needs.events.without(PLAIN_EVENTS).is_empty()
+            || !self.needs.abilities.without(PLAIN_ABILITIES).is_empty()
+            || self.in_queue()
+    }
+
+    /// Whether it wants classes in the radio's queue, and not just another queue.
+    pub fn in_queue(&self) -> bool {
+        let plan = &self.plan;
+        plan.point == Point::Interface
+            && !plan.is_none()
+            && crate::shaping::replacement(plan).is_none()
+    }
+}
 
 /// A control at one node.
 pub(crate) struct ControlAt {
@@ -42,7 +63,7 @@ pub(crate) struct ControlAt {
 }
 
 /// The scenario's mechanism with its settings.
-fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
+pub(crate) fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
     let refuse = |e: &dyn std::fmt::Display| EngineError::Control(e.to_string());
     let mut mechanism = lookup(&scenario.control.name).map_err(|e| refuse(&e))?;
     for (knob, value) in &scenario.control.settings {
@@ -99,28 +120,36 @@ fn nominal_capacity(scenario: &Scenario, rate: Rate) -> BitRate {
 
 /// The flows that cross a node, as it knows them.
 fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
-    let mut here = Vec::new();
-    for (i, flow) in scenario.flows.iter().enumerate() {
-        let Some(at) = flow.path.iter().position(|&n| n == node) else { continue };
-        let (payload, packet) = packet_sizes(flow);
-        here.push(FlowHere {
-            flow: FlowId(i as u32),
-            weight: flow.weight,
-            place: match at {
-                0 => Place::Source,
-                _ if at + 1 == flow.path.len() => Place::Sink,
-                _ => Place::Forwarder,
-            },
-            next_hop: flow.path.get(at + 1).copied(),
-            payload,
-            packet,
-            fair: fair.get(i).map(|r| BitRate(*r as u64)),
-            guarantee: None,
-            ceiling: None,
-            hops: Some(wireless_hops(scenario, &flow.path)),
-        });
-    }
-    here
+    let here = |i| flow_at(scenario, fair.get(i).copied(), FlowId(i as u32), node);
+    (0..scenario.flows.len()).filter_map(here).collect()
+}
+
+/// A flow as a node on its path knows it.
+pub(crate) fn flow_at(
+    scenario: &Scenario,
+    fair: Option<f64>,
+    id: FlowId,
+    node: NodeId,
+) -> Option<FlowHere> {
+    let flow = scenario.flows.get(id.index())?;
+    let at = flow.path.iter().position(|&n| n == node)?;
+    let (payload, packet) = packet_sizes(flow);
+    Some(FlowHere {
+        flow: id,
+        weight: flow.weight,
+        place: match at {
+            0 => Place::Source,
+            _ if at + 1 == flow.path.len() => Place::Sink,
+            _ => Place::Forwarder,
+        },
+        next_hop: flow.path.get(at + 1).copied(),
+        payload,
+        packet,
+        fair: fair.map(|r| BitRate(r as u64)),
+        guarantee: flow.guarantee,
+        ceiling: flow.plan,
+        hops: Some(wireless_hops(scenario, &flow.path)),
+    })
 }
 
 /// What kind of node each node is.
@@ -149,16 +178,16 @@ pub fn controlled_nodes(scenario: &Scenario) -> Result<usize, EngineError> {
     Ok(sites(scenario).iter().filter(|site| mechanism.needs(site).is_some()).count())
 }
 
-/// Starts the scenario's control wherever it runs.
+/// Starts a control wherever it runs.
 ///
 /// # Errors
-/// An unknown control or setting, or one that needs what the simulator does not offer.
+/// One that needs what the simulator does not offer, or refuses its setting.
 pub(crate) fn start(
     scenario: &Scenario,
+    mechanism: &Mechanism,
     fair: &FairRates,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
-    let mechanism = mechanism(scenario)?;
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
     for (i, site) in sites(scenario).into_iter().enumerate() {
@@ -195,19 +224,20 @@ pub(crate) fn start(
     Ok(controls)
 }
 
-/// The queue that a control puts in place of its node's radio queue.
+/// Refuses a plan that this host does not build.
 ///
 /// # Errors
-/// If the control wants classes there.
-pub(crate) fn replacement(
-    scenario: &Scenario,
-    at: &ControlAt,
-) -> Result<DisciplineSpec, EngineError> {
-    crate::shaping::replacement(&at.plan).ok_or_else(|| {
-        EngineError::Control(format!(
-            "{} wants classes in the radio queue of \"{}\"; the simulator replaces it by one queue",
-            scenario.control.name,
-            scenario.nodes[at.node.index()].name
-        ))
-    })
+/// Airtime limits anywhere but in the radio's queue: nothing there knows what a packet will cost.
+pub(crate) fn check(scenario: &Scenario, at: &ControlAt) -> Result<(), EngineError> {
+    let plan = &at.plan;
+    let airtime = plan.classes.iter().chain(&plan.template);
+    let airtime = airtime.filter(|c| matches!(c.limit, Limit::Airtime(_))).count();
+    if plan.point == Point::Interface || airtime == 0 {
+        return Ok(());
+    }
+    Err(EngineError::Control(format!(
+        "{} wants airtime limits outside the radio queue of \"{}\"; the simulator keeps them there",
+        scenario.control.name,
+        scenario.nodes[at.node.index()].name
+    )))
 }

@@ -4,11 +4,13 @@
 //! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
+mod airtime;
 mod collect;
 mod error;
 mod fair;
 mod flow;
 mod host;
+pub mod live;
 pub mod measures;
 mod model;
 mod net;
@@ -17,6 +19,7 @@ mod packet;
 pub mod record;
 mod shaping;
 mod steer;
+mod taps;
 mod wire;
 mod world;
 
@@ -25,4 +28,4 @@ pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
-pub use world::{RunOptions, run, run_observed};
+pub use world::{RunOptions, run, run_observed, run_under};

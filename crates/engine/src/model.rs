@@ -6,7 +6,7 @@ use fairmesh_capacity::link::{Access, Traffic};
 use fairmesh_capacity::maxmin::Demand;
 use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
-use fairmesh_units::NodeId;
+use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
@@ -74,6 +74,18 @@ impl<'a> CapacityModel<'a> {
             demand: demand(flow),
         }
     }
+
+    /// What that flow is promised, bit/s of application data: no more than it asks for.
+    pub fn minimum(&self, i: usize) -> f64 {
+        let flow = &self.scenario.flows[i];
+        flow.guarantee.map_or(0.0, |least| goodput(flow, least).min(demand(flow).limit))
+    }
+}
+
+/// Application bytes and IP bytes of a full packet of a flow.
+pub(crate) fn packet_sizes(flow: &Flow) -> (u32, u32) {
+    let t = traffic(flow, 0);
+    (t.payload, t.psdu - DATA_OVERHEAD)
 }
 
 /// What each application packet of a flow puts on the air.
@@ -96,10 +108,17 @@ pub(crate) fn traffic(flow: &Flow, llc: u32) -> Traffic {
     }
 }
 
+/// What a rate in IP bytes is in application bytes, in full packets of this flow.
+fn goodput(flow: &Flow, rate: BitRate) -> f64 {
+    let (payload, packet) = packet_sizes(flow);
+    rate.0 as f64 * f64::from(payload) / f64::from(packet)
+}
+
 fn demand(flow: &Flow) -> Demand {
-    let limit = match flow.traffic {
+    let plan = flow.plan.map_or(f64::INFINITY, |plan| goodput(flow, plan));
+    let limit: f64 = match flow.traffic {
         TrafficSpec::Cbr { rate, .. } | TrafficSpec::Limited { rate, .. } => rate.0 as f64,
         TrafficSpec::Bulk | TrafficSpec::Files { .. } | TrafficSpec::Http { .. } => f64::INFINITY,
     };
-    Demand { weight: flow.weight, limit }
+    Demand { weight: flow.weight, limit: limit.min(plan) }
 }

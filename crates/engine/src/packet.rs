@@ -8,6 +8,10 @@ use fairmesh_transport::{Datagram, Segment};
 pub(crate) enum Payload {
     Tcp(Segment),
     Udp(Datagram),
+    /// A control's message, by number.
+    Message(u32),
+    /// Known to the outside only.
+    External,
 }
 
 /// An IP packet somewhere in the network.
@@ -40,7 +44,8 @@ impl Packet {
     pub fn is_data(&self) -> bool {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
-            Payload::Udp(_) => true,
+            Payload::Udp(_) | Payload::External => true,
+            Payload::Message(_) => false,
         }
     }
 }

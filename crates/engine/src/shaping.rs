@@ -41,13 +41,15 @@ pub(crate) struct ClassSet {
     template: Option<ClassPlan>,
     /// Per flow: its class, `NONE` if it has none of its own.
     of_flow: Vec<u32>,
+    /// Neighbours with a class.
+    of_link: Vec<(NodeId, u32)>,
     all: u32,
     rng: Stream,
 }
 
 const NONE: u32 = u32::MAX;
 
-fn leaf(plan: &ClassPlan) -> DisciplineSpec {
+pub(crate) fn leaf(plan: &ClassPlan) -> DisciplineSpec {
     match plan.leaf {
         Leaf::DropTail { packets } => DisciplineSpec::drop_tail(packets),
         Leaf::Fair { packets } => {
@@ -87,6 +89,7 @@ impl ClassSet {
             classes: Vec::new(),
             template: plan.template,
             of_flow: vec![NONE; flows],
+            of_link: Vec::new(),
             all: NONE,
             rng,
         };
@@ -106,7 +109,7 @@ impl ClassSet {
                     *of = index;
                 }
             }
-            Class::Link(_) => {}
+            Class::Link(n) => self.of_link.push((n, index)),
         }
         self.classes.push(ClassState {
             class: plan.class,
@@ -124,15 +127,23 @@ impl ClassSet {
         let i = match class {
             Class::All => self.all,
             Class::Flow(f) => *self.of_flow.get(f.index())?,
-            Class::Link(_) => NONE,
+            Class::Link(n) => self.of_link.iter().find(|l| l.0 == n)?.1,
         };
         (i != NONE).then_some(i as usize)
     }
 
-    /// The class that takes data of this flow; `None`: it passes untouched.
+    /// The class that takes data of this flow, on its way to the node that `next` gives; `None`: it
+    /// passes untouched.
     #[inline]
-    pub fn classify(&self, flow: u32) -> Option<usize> {
+    pub fn classify(&self, flow: u32, next: impl FnOnce() -> Option<u32>) -> Option<usize> {
         let own = self.of_flow[flow as usize];
+        if own == NONE
+            && !self.of_link.is_empty()
+            && let Some(to) = next()
+            && let Some(l) = self.of_link.iter().find(|l| l.0.0 == to)
+        {
+            return Some(l.1 as usize);
+        }
         let i = if own == NONE { self.all } else { own };
         (i != NONE).then_some(i as usize)
     }
@@ -200,7 +211,9 @@ impl ClassSet {
         let Some(index) = self.index_of(class) else { return Vec::new() };
         let mut gone = self.classes.swap_remove(index);
         let moved = self.classes.len() as u32;
-        for i in self.of_flow.iter_mut().chain([&mut self.all]) {
+        self.of_link.retain(|l| l.1 != index as u32);
+        let links = self.of_link.iter_mut().map(|l| &mut l.1);
+        for i in self.of_flow.iter_mut().chain([&mut self.all]).chain(links) {
             if *i == index as u32 {
                 *i = NONE;
             } else if *i == moved {
@@ -258,9 +271,9 @@ mod tests {
     #[test]
     fn a_flow_has_its_class_or_the_common_one_or_none() {
         let s = set(&[(Class::All, None), (Class::Flow(FlowId(1)), None)]);
-        assert_eq!([0, 1, 2].map(|f| s.classify(f)), [Some(0), Some(1), Some(0)]);
+        assert_eq!([0, 1, 2].map(|f| s.classify(f, || None)), [Some(0), Some(1), Some(0)]);
         let s = set(&[(Class::Flow(FlowId(1)), None)]);
-        assert_eq!([0, 1].map(|f| s.classify(f)), [None, Some(0)]);
+        assert_eq!([0, 1].map(|f| s.classify(f, || None)), [None, Some(0)]);
     }
 
     #[test]
@@ -283,6 +296,6 @@ mod tests {
         assert_eq!((c.packets, c.bytes, c.queued_packets), (2, 3000, 1));
         // Nothing that waits is lost with its class, and the other one keeps its place.
         assert_eq!(s.remove(Class::Flow(FlowId(0))).len(), 1);
-        assert_eq!([0, 2].map(|f| s.classify(f)), [None, Some(0)]);
+        assert_eq!([0, 2].map(|f| s.classify(f, || None)), [None, Some(0)]);
     }
 }

@@ -1,18 +1,21 @@
 //! A scenario as a running world, and the loop that runs it.
 
-use fairmesh_control::{Actions, EventKind, Point};
+use fairmesh_control::{Actions, EventKind, Mechanism, Point};
+use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Air, NoiseSource, Setup};
 
+use crate::airtime::{Cost, LinkClasses};
 use crate::error::EngineError;
 use crate::fair::{FairRates, fair_rates};
 use crate::flow::{FlowState, Hop};
 use crate::host::{self, ControlAt};
-use crate::net::{Net, Shaping};
+use crate::net::{Interface, Net, Shaping};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, RunRecord, Series};
-use crate::shaping::ClassSet;
+use crate::shaping::{self, ClassSet};
+use crate::taps::{Taps, Wish};
 use crate::wire::WireDirection;
 
 /// How to run.
@@ -35,7 +38,7 @@ impl Default for RunOptions {
 /// # Errors
 /// See [`EngineError`]; nothing has run then.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
-    World::<false>::new(scenario, options, None)?.run()
+    launch::<false>(scenario, options, &host::mechanism(scenario)?, None)
 }
 
 /// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
@@ -47,15 +50,56 @@ pub fn run_observed(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunRecord, EngineError> {
-    World::<true>::new(scenario, options, Some(observer))?.run()
+    launch::<true>(scenario, options, &host::mechanism(scenario)?, Some(observer))
 }
 
-pub(crate) struct World<'a, const WATCH: bool> {
+/// Runs a scenario to its end under a mechanism of the caller's, instead of its own control: one
+/// that is in no registry ([`Mechanism::of`]), for instance.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_under(
+    scenario: &Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+) -> Result<RunRecord, EngineError> {
+    let record = launch::<false>(scenario, options, mechanism, None)?;
+    Ok(RunRecord { control: mechanism.to_string(), ..record })
+}
+
+/// Starts the controls, and runs the world that serves them.
+fn launch<'a, const WATCH: bool>(
+    scenario: &'a Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+    observer: Option<&'a mut dyn Observer>,
+) -> Result<RunRecord, EngineError> {
+    if options.sample == Some(Span::ZERO) {
+        return Err(EngineError::ZeroSample);
+    }
+    let fair = fair_rates(scenario)?;
+    let controls = host::start(scenario, mechanism, &fair, options.seed)?;
+    if controls.iter().any(ControlAt::needs_taps) {
+        World::<WATCH, true>::new(scenario, options, fair, controls, observer)?.run()
+    } else {
+        World::<WATCH, false>::new(scenario, options, fair, controls, observer)?.run()
+    }
+}
+
+/// What a world is put together from.
+pub(crate) struct Parts {
+    pub fair: FairRates,
+    pub air: Air,
+    pub controls: Vec<ControlAt>,
+    pub flows: Vec<FlowState>,
+}
+
+pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub scenario: &'a Scenario,
     pub options: RunOptions,
     pub fair: FairRates,
     pub air: Air,
-    pub net: Net<'a, WATCH>,
+    pub net: Net<'a, WATCH, HOST>,
     pub series: Series,
     pub(crate) controls: Vec<ControlAt>,
     pub(crate) actions: Actions,
@@ -67,37 +111,16 @@ pub(crate) struct World<'a, const WATCH: bool> {
     pub events: u64,
 }
 
-impl<'a, const WATCH: bool> World<'a, WATCH> {
+impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
     pub fn new(
         scenario: &'a Scenario,
         options: &RunOptions,
+        fair: FairRates,
+        controls: Vec<ControlAt>,
         observer: Option<&'a mut dyn Observer>,
     ) -> Result<Self, EngineError> {
-        if options.sample == Some(Span::ZERO) {
-            return Err(EngineError::ZeroSample);
-        }
-        let fair = fair_rates(scenario)?;
-        let seed = options.seed;
-        let air = build_air(scenario, seed);
-        let controls = host::start(scenario, &fair, seed)?;
-        let mut interfaces = Vec::new();
-        for id in scenario.wireless() {
-            let node = &scenario.nodes[id.index()];
-            let own = controls.iter().find(|c| c.node == id && c.plan.point == Point::Interface);
-            let replaced = own.map(|c| host::replacement(scenario, c)).transpose()?;
-            let spec = replaced.as_ref().or(node.queue.as_ref()).unwrap_or(&scenario.queue);
-            let queue = spec.build().map_err(|e| EngineError::Queue {
-                node: node.name.clone(),
-                problem: e.to_string(),
-            })?;
-            interfaces.push((queue, Stream::new(seed, &format!("queue/{}", node.name))));
-        }
-        let mut wires = Vec::with_capacity(2 * scenario.wires.len());
-        for w in &scenario.wires {
-            for to in [w.b, w.a] {
-                wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
-            }
-        }
+        let air = build_air(scenario, options.seed);
+        controls.iter().try_for_each(|c| host::check(scenario, c))?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for flow in &scenario.flows {
             let hop = |from: NodeId, to: NodeId| {
@@ -110,7 +133,43 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
             let steps = || flow.path.windows(2);
             let forward = steps().map(|w| hop(w[0], w[1])).collect::<Result<Vec<_>, _>>()?;
             let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
-            flows.push(FlowState::new(flow, seed, forward, back));
+            flows.push(FlowState::new(flow, options.seed, forward, back));
+        }
+        Self::assemble(scenario, options, observer, Parts { fair, air, controls, flows })
+    }
+
+    /// The world of a scenario with given traffic and controls.
+    pub fn assemble(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        observer: Option<&'a mut dyn Observer>,
+        parts: Parts,
+    ) -> Result<Self, EngineError> {
+        let Parts { fair, air, controls, flows } = parts;
+        let seed = options.seed;
+        let mut interfaces = Vec::new();
+        for id in scenario.wireless() {
+            let node = &scenario.nodes[id.index()];
+            let own = controls.iter().find(|c| c.node == id && c.plan.point == Point::Interface);
+            let refuse = |e: SpecError| EngineError::Queue {
+                node: node.name.clone(),
+                problem: e.to_string(),
+            };
+            let replaced = own.and_then(|c| shaping::replacement(&c.plan));
+            let spec = replaced.as_ref().or(node.queue.as_ref()).unwrap_or(&scenario.queue);
+            let queue = spec.build().map_err(refuse)?;
+            let classes = own.filter(|c| c.in_queue()).map(|c| {
+                let rng = Stream::new(seed, &format!("classes/{}", node.name));
+                LinkClasses::new(&c.plan, Cost::new(&scenario.mac), scenario.mac.rate, rng)
+            });
+            let rng = Stream::new(seed, &format!("queue/{}", node.name));
+            interfaces.push(Interface::new(queue, classes.transpose().map_err(refuse)?, rng));
+        }
+        let mut wires = Vec::with_capacity(2 * scenario.wires.len());
+        for w in &scenario.wires {
+            for to in [w.b, w.a] {
+                wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
+            }
         }
         let mut classes = Vec::new();
         let shapes = |c: &&ControlAt| !c.plan.is_none() && c.plan.point != Point::Interface;
@@ -128,6 +187,7 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
             classes,
             counting: controls.iter().filter(counts).map(|c| c.node).collect(),
             controls: controls.len(),
+            taps: build_taps(scenario, &controls, interfaces.len(), seed),
         };
         let rates = scenario.mac.phy.rates().map(|r| scenario.mac.phy.bit_rate(r)).collect();
         let measure_from = Time::ZERO + scenario.warmup;
@@ -190,19 +250,38 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
             if radio.min(timer) >= end {
                 return;
             }
-            self.events += 1;
-            if radio <= timer {
-                self.air.step(&mut self.net);
-            } else {
-                if let Some(control) = self.net.fire(timer, slot) {
-                    self.control_deadline(timer, control);
-                }
-            }
-            let now = radio.min(timer);
-            while let Some(node) = self.net.kicks.pop() {
-                self.air.kick(now, node, &mut self.net);
-            }
+            self.happen(radio, timer, slot);
         }
+    }
+
+    /// The next event: the radio's at `radio`, or that of a timer.
+    #[inline(always)]
+    pub(crate) fn happen(&mut self, radio: Time, timer: Time, slot: usize) {
+        self.events += 1;
+        if radio <= timer {
+            self.air.step(&mut self.net);
+        } else if let Some(control) = self.net.fire(timer, slot) {
+            self.control_deadline(timer, control);
+        }
+        let now = radio.min(timer);
+        if HOST && !self.net.taps.notes.is_empty() {
+            self.tell(now);
+        }
+        self.kick(now);
+    }
+
+    /// Tells the MACs of packets that were queued.
+    #[inline(always)]
+    pub(crate) fn kick(&mut self, now: Time) {
+        while let Some(node) = self.net.kicks.pop() {
+            self.air.kick(now, node, &mut self.net);
+        }
+    }
+
+    /// The fair rate of a flow as of now.
+    pub(crate) fn now_fair(&self, flow: FlowId) -> Option<f64> {
+        let now = self.allocated.checked_sub(1)?;
+        self.fair.changes.get(now)?.1.get(flow.index()).copied()
     }
 
     fn sample(&mut self, at: Time) {
@@ -231,6 +310,21 @@ impl<'a, const WATCH: bool> World<'a, WATCH> {
     }
 }
 
+/// What the controls of a world hear.
+fn build_taps(scenario: &Scenario, controls: &[ControlAt], radios: usize, seed: u64) -> Taps {
+    let wish = |(i, c): (usize, &ControlAt)| Wish {
+        node: c.node,
+        control: i as u32,
+        events: c.needs.events,
+        header_bytes: c.needs.header_bytes,
+        neighbours: scenario.links.iter().filter(|l| l.from == c.node).map(|l| l.to).collect(),
+        rng: Stream::new(seed, &format!("marks/{}", scenario.nodes[c.node.index()].name)),
+    };
+    let wishes = controls.iter().enumerate().map(wish).collect();
+    let (nodes, flows) = (scenario.nodes.len(), scenario.flows.len());
+    Taps::new(nodes, radios, flows, Cost::new(&scenario.mac), wishes)
+}
+
 fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<Hop> {
     if scenario.link(from, to).is_some() {
         return air.link(from, to).map(|link| Hop::Radio { link });
@@ -241,7 +335,7 @@ fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<
     Some(Hop::Wire { direction: 2 * wire as u32 + u32::from(backwards) })
 }
 
-fn build_air(scenario: &Scenario, seed: u64) -> Air {
+pub(crate) fn build_air(scenario: &Scenario, seed: u64) -> Air {
     let names: Vec<String> =
         scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
     let rates: Vec<_> =

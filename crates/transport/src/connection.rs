@@ -57,6 +57,8 @@ pub struct Received {
     pub delivered: u64,
     /// Own bytes newly acknowledged.
     pub acked: u64,
+    /// The round trip that this acknowledgement measured, if it did.
+    pub rtt: Option<Span>,
     /// The connection was established by this segment.
     pub established: bool,
     /// The peer's last byte and its FIN are now in order.
@@ -149,6 +151,12 @@ impl Connection {
         self.sender.close();
     }
 
+    /// Sends new data at least this far apart from now on, whatever the window says; `None` goes
+    /// back to the configuration. Retransmissions are not held back.
+    pub fn pace(&mut self, interval: Option<Span>) {
+        self.sender.pace(interval);
+    }
+
     /// Whether both directions have ended and nothing is left to send. An end whose peer is not
     /// closed yet must stay: it may have to repeat its last ACK.
     pub fn is_closed(&self) -> bool {
@@ -220,6 +228,7 @@ impl Connection {
             let had_fin = self.sender.finished();
             let acked = self.sender.on_ack(now, seg);
             received.acked = acked - u64::from(self.sender.finished() && !had_fin);
+            received.rtt = self.sender.sampled();
             self.bytes_acked += received.acked;
         }
         if seg.len > 0 || seg.flags.has(Flags::FIN) {

@@ -294,3 +294,82 @@ fn an_endless_source_stops_where_it_is() {
     assert!(world.now < at(6_000));
     assert_eq!(world.delivered[SERVER], world.ends[CLIENT].stats().bytes_acked);
 }
+
+/// Instants at which new data left, ms.
+fn departures<N: Network>(world: &World<N>) -> Vec<f64> {
+    let mut top = 0;
+    let new = |(at, from, seg): &(Time, usize, Segment)| {
+        if *from != CLIENT || seg.len == 0 || seg.seq < top {
+            return None;
+        }
+        top = seg.seq + 1;
+        Some(at.as_secs_f64() * 1e3)
+    };
+    world.log.iter().filter_map(new).collect()
+}
+
+#[test]
+fn a_set_spacing_holds_whatever_the_window_allows() {
+    let mut world = World::new(&TcpConfig::ns3(), perfect);
+    world.ends[CLIENT].pace(Some(Span::from_millis(7)));
+    world.write(CLIENT, 100 * 1460);
+    world.connect();
+    world.run_until(at(2000));
+    assert_eq!(world.delivered[SERVER], 100 * 1460);
+    let left = departures(&world);
+    // The window of one round trip (20 ms) holds two segments at first, three and more later.
+    assert!(left.windows(2).all(|w| w[1] - w[0] >= 7.0 - 1e-6), "{left:?}");
+    let steady = &left[10..];
+    assert!(steady.windows(2).all(|w| (w[1] - w[0] - 7.0).abs() < 1e-6), "{left:?}");
+}
+
+#[test]
+fn spacing_ends_when_it_is_lifted() {
+    let mut world = World::new(&TcpConfig::ns3(), perfect);
+    world.ends[CLIENT].pace(Some(Span::from_millis(100)));
+    world.write(CLIENT, 10 * 1460);
+    world.connect();
+    world.run_until(at(250));
+    world.ends[CLIENT].pace(None);
+    world.run_until(at(1000));
+    let left = departures(&world);
+    assert_eq!(left[..3], [20.0, 120.0, 220.0]);
+    // The segment that was waiting leaves at its time at the latest; the rest by the window.
+    assert_eq!((left.len(), world.delivered[SERVER]), (10, 10 * 1460));
+    assert!(left[9] < 450.0, "{left:?}");
+}
+
+#[test]
+fn retransmissions_are_not_held_back() {
+    let mut world = World::new(&TcpConfig::ns3(), losing(&[10]));
+    world.ends[CLIENT].pace(Some(Span::from_millis(7)));
+    world.write(CLIENT, 60 * 1460);
+    world.connect();
+    world.run_until(at(2000));
+    assert_eq!(world.delivered[SERVER], 60 * 1460);
+    let again = world.ends[CLIENT].stats();
+    assert_eq!((again.retransmitted, again.timeouts), (1, 0));
+    let data: Vec<f64> = world
+        .log
+        .iter()
+        .filter(|(_, from, s)| *from == CLIENT && s.len > 0)
+        .map(|(t, ..)| t.as_secs_f64() * 1e3)
+        .collect();
+    assert!(data.windows(2).any(|w| w[1] - w[0] < 7.0 - 1e-6), "all waited");
+}
+
+#[test]
+fn pacing_by_the_window_spreads_it_over_a_round_trip() {
+    let cfg = TcpConfig { pacing: true, max_window: Some(10), ..TcpConfig::ns3() };
+    let mut world = World::new(&cfg, perfect);
+    world.write(CLIENT, 400 * 1460);
+    world.connect();
+    world.run_until(at(5000));
+    let left = departures(&world);
+    // Round trip 20 ms; once the window has grown far beyond ten segments ten leave per round trip,
+    // as bursts without pacing would, but apart.
+    let rest = &left[300..];
+    let together = rest.windows(2).filter(|w| w[1] - w[0] < 0.05).count();
+    assert!(together == 0, "{together} of {} back to back", rest.len());
+    assert_eq!(world.delivered[SERVER], 400 * 1460);
+}

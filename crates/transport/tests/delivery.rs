@@ -29,6 +29,7 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
                 limited_transmit: on[3],
                 validate_window: on[4],
                 idle_restart: on[5],
+                pacing: on[7],
                 dialect: if on[6] { Dialect::Rfc } else { Dialect::Ns3 },
             }
         },

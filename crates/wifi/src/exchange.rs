@@ -229,6 +229,10 @@ impl Air {
                 s.answer_to = from;
                 s.answer_nav = 0;
                 s.answer_rate = self.phy.control_rate(f.rate).0;
+                if U::OVERHEAR {
+                    let air = Span::from_nanos(f.air);
+                    upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
+                }
                 let Some(v) = &mut self.service[from as usize] else { return };
                 // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
                 let last = core::mem::replace(&mut self.last_sequence[link], v.sequence);
@@ -284,6 +288,10 @@ impl Air {
         if f.to == NOBODY {
             if let Some(v) = &self.service[from as usize] {
                 let packet = v.packet.packet;
+                if U::OVERHEAR {
+                    let air = Span::from_nanos(f.air);
+                    upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
+                }
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, true);
                 self.take_next(to, now, upper);
             }

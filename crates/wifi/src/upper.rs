@@ -99,7 +99,7 @@ pub struct OnAir {
 pub trait Upper {
     /// Whether [`Upper::on_air`] is wanted.
     const OBSERVE: bool = false;
-    /// Whether [`Upper::overheard`] is wanted.
+    /// Whether [`Upper::overheard`] and [`Upper::arriving`] are wanted.
     const OVERHEAR: bool = false;
 
     /// The MAC of `node` is free: its next packet, if it has one.
@@ -112,7 +112,15 @@ pub trait Upper {
     /// The MAC of `node` is done with a packet.
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport);
 
-    /// `node` decoded a data frame meant for another.
+    /// `node` decoded a data frame from `from` that was meant for it, or for all, and occupied the
+    /// air this long; comes before [`Upper::received`], for duplicates too. Only where
+    /// [`Upper::OVERHEAR`].
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
+        let _ = (now, node, from, airtime);
+    }
+
+    /// `node` decoded a data frame meant for another. The packet is in service at `from`, but may
+    /// have moved on to its receiver already. Only where [`Upper::OVERHEAR`].
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         let _ = (now, node, from, packet);
     }

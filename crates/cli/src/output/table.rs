@@ -102,7 +102,7 @@ fn flows(r: &ControlSummary) -> Table {
 }
 
 fn controls(results: &[ControlSummary]) -> Table {
-    let mut t = table(&[
+    let mut header = vec![
         "control",
         "sum kbit/s",
         "Jain",
@@ -110,20 +110,28 @@ fn controls(results: &[ControlSummary]) -> Table {
         "min/fair",
         "max/fair",
         "utilisation ratio",
-    ]);
+    ];
+    // Most controls say nothing to each other.
+    let signals = results.iter().any(|r| r.signalling_bytes_per_s.mean > 0.0);
+    if signals {
+        header.extend(["signalling B/s", "signalling ms/s"]);
+    }
+    let mut t = table(&header);
     for r in results {
-        row(
-            &mut t,
-            [
-                r.control.clone(),
-                estimate(&r.sum_goodput_bps, 1e-3, 1),
-                estimate(&r.jain, 1.0, 3),
-                estimate(&r.jain_normalized, 1.0, 3),
-                estimate(&r.min_over_fair, 1.0, 3),
-                estimate(&r.max_over_fair, 1.0, 2),
-                estimate(&r.utilization_ratio, 1.0, 3),
-            ],
-        );
+        let mut cells = vec![
+            r.control.clone(),
+            estimate(&r.sum_goodput_bps, 1e-3, 1),
+            estimate(&r.jain, 1.0, 3),
+            estimate(&r.jain_normalized, 1.0, 3),
+            estimate(&r.min_over_fair, 1.0, 3),
+            estimate(&r.max_over_fair, 1.0, 2),
+            estimate(&r.utilization_ratio, 1.0, 3),
+        ];
+        if signals {
+            cells.push(estimate(&r.signalling_bytes_per_s, 1.0, 0));
+            cells.push(estimate(&r.signalling_airtime, 1e3, 2));
+        }
+        row(&mut t, cells);
     }
     t
 }
@@ -193,11 +201,12 @@ pub fn run(r: &RunRecord) -> String {
     }
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
-        "{} under {}: {} s simulated, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
+        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
          Packets and their losses\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
         r.control,
         r.duration_s,
+        if r.emulation.is_some() { "emulated" } else { "simulated" },
         r.warmup_s,
         r.seed,
         r.fingerprint,

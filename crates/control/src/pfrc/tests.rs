@@ -358,3 +358,38 @@ fn the_plan_is_a_class_per_flow() {
     );
     assert_eq!(i.plan.template.unwrap().leaf, leaf);
 }
+
+#[test]
+fn a_guarantee_is_kept_at_the_others_expense() {
+    let mut setting = gateway(&[0, 1]);
+    setting.flows[1].guarantee = Some(BitRate(200_000));
+    let mut b = Bench::with("pfrc", setting, &[]);
+    assert_eq!(b.limits, [100, 200], "the lower bound of 300 less what is promised");
+    b.full();
+    // 160 of 200 are more than γ, and still no guarantee. No trial: the bound gives way at once,
+    // to 1.25 × 200 at most.
+    for _ in 0..4 {
+        b.look(&[b.limits[0], 160]);
+    }
+    assert_eq!(b.limits, [50, 200]);
+}
+
+#[test]
+fn what_was_learned_is_where_the_next_run_begins() {
+    let mut b = Bench::new("pfrc", 3);
+    b.full();
+    b.full();
+    let learned = b.instance.control.learned().unwrap();
+    assert_eq!(learned, BitRate(600_000), "(300 + 900) / 2");
+    let mut next = start("pfrc", gateway(&[0, 1, 2]));
+    let mut done = Actions::new();
+    next.control.recall(learned, &mut done);
+    let each = |f| (Class::Flow(FlowId(f)), 200_000);
+    assert_eq!(limits_of(&done), [each(0), each(1), each(2)]);
+    assert_eq!(next.control.learned(), Some(learned));
+    // Between the bounds, whatever was kept.
+    for (kept, taken) in [(u64::MAX, 900_000), (0, 300_000)] {
+        next.control.recall(BitRate(kept), &mut done);
+        assert_eq!(next.control.learned(), Some(BitRate(taken)));
+    }
+}

@@ -68,9 +68,11 @@ impl JsonSchema for TransportDraft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TcpPreset {
-    /// Comparable with ns-3 and ns-2, and with the papers.
+    /// Comparable with ns-3.
     #[default]
     Ns3,
+    /// Comparable with ns-2, and with the papers that used it.
+    Ns2,
     /// What the RFCs recommend to a host of today.
     Rfc,
 }
@@ -142,6 +144,9 @@ pub struct TcpDraft {
     /// Fall back to the initial window after a silence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_restart: Option<bool>,
+    /// Spread each window over a round trip instead of sending it in bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<bool>,
 }
 
 /// `delayed_ack`: true, false, or a time.
@@ -196,6 +201,7 @@ impl TcpDraft {
     pub(crate) fn build(&self) -> Result<TcpConfig, Problem> {
         let base = match self.preset {
             TcpPreset::Ns3 => TcpConfig::ns3(),
+            TcpPreset::Ns2 => TcpConfig::ns2(),
             TcpPreset::Rfc => TcpConfig::rfc(),
         };
         let mss = match self.mss {
@@ -223,6 +229,7 @@ impl TcpDraft {
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             validate_window: self.validate_window.unwrap_or(base.validate_window),
             idle_restart: self.idle_restart.unwrap_or(base.idle_restart),
+            pacing: self.pacing.unwrap_or(base.pacing),
             dialect: base.dialect,
         };
         config

@@ -7,6 +7,7 @@
 mod control;
 mod cubic;
 mod newreno;
+mod pacing;
 mod recovery;
 mod rto;
 mod scoreboard;
@@ -16,6 +17,7 @@ mod tests;
 use fairmesh_units::{Span, Time};
 
 use self::control::{Controller, Window};
+use self::pacing::Pacing;
 use self::rto::Rto;
 use self::scoreboard::{Scoreboard, Sent};
 use crate::config::{Dialect, TcpConfig};
@@ -77,7 +79,10 @@ pub(crate) struct Sender {
     /// RescueRxt of RFC 6675 §2.
     rescued: u64,
 
+    pacing: Pacing,
     rto: Rto,
+    /// Round trip measured by the last acknowledgement.
+    sampled: Option<Span>,
     timer: Time,
     /// `una` at the last timeout.
     timed_out_at: Option<u64>,
@@ -119,7 +124,9 @@ impl Sender {
             forced: false,
             first_partial: true,
             rescued: 0,
+            pacing: Pacing::new(cfg.pacing),
             rto: Rto::new(cfg),
+            sampled: None,
             timer: Time::NEVER,
             timed_out_at: None,
             last_sent: Time::ZERO,
@@ -171,8 +178,16 @@ impl Sender {
     pub(crate) const fn finished(&self) -> bool {
         self.fin_sent && self.una == self.next
     }
-    pub(crate) const fn deadline(&self) -> Time {
-        self.timer
+    pub(crate) fn deadline(&self) -> Time {
+        self.timer.min(self.pacing.due())
+    }
+    /// Sets the spacing of new data; `None` goes back to what the configuration says.
+    pub(crate) fn pace(&mut self, interval: Option<Span>) {
+        self.pacing.set(interval);
+    }
+    /// The round trip that the last acknowledgement measured.
+    pub(crate) const fn sampled(&self) -> Option<Span> {
+        self.sampled
     }
     pub(crate) const fn next_seq(&self) -> u64 {
         self.next
@@ -239,6 +254,9 @@ impl Sender {
         if !room && len > 0 {
             return None;
         }
+        if len > 0 && !self.pacing.may_send(now) {
+            return None;
+        }
         let fin = self.closing && u64::from(len) == left;
         let seq = self.next;
         self.board.push(now, seq, len, fin);
@@ -252,6 +270,9 @@ impl Sender {
             .with(Flags::CWR, data && self.tell_reduced);
         if data {
             self.tell_reduced = false;
+        }
+        if self.pacing.is_on() && len > 0 {
+            self.pacing.sent(now, len, self.window.cwnd, self.rto.srtt());
         }
         self.left(now);
         Some(Outgoing { seq, len, flags })

@@ -11,6 +11,7 @@ use crate::segment::{Flags, Segment};
 impl Sender {
     /// Takes the acknowledgement in a segment; returns the bytes newly acknowledged.
     pub(crate) fn on_ack(&mut self, now: Time, seg: &Segment) -> u64 {
+        self.sampled = None;
         if seg.ack < self.una || seg.ack > self.next {
             return 0;
         }
@@ -35,6 +36,7 @@ impl Sender {
         let acked = seg.ack - self.una;
         if let Some(sent) = self.board.discard(seg.ack) {
             self.rto.sample(now - sent);
+            self.sampled = Some(now - sent);
         }
         self.una = seg.ack;
         if echo {
@@ -239,8 +241,9 @@ impl Sender {
         self.counters.ecn_reductions += 1;
     }
 
-    /// The retransmission timer expired.
+    /// The retransmission timer expired, or paced data may leave.
     pub(crate) fn on_deadline(&mut self, now: Time) {
+        self.pacing.on_deadline(now);
         if now < self.timer {
             return;
         }

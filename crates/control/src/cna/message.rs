@@ -1,0 +1,80 @@
+//! Messages: who a node's neighbours are, and what a one-way link's receiver has to tell.
+
+use fairmesh_units::NodeId;
+
+use super::codec::{self, Nonsense, OneHop, TwoHop};
+
+const TOPOLOGY: u8 = 1;
+const ONE_WAY: u8 = 2;
+
+/// A message's content.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Told {
+    /// The sender's neighbours: with its own, the receiver's links within two hops.
+    Neighbours(Vec<NodeId>),
+    /// The sender is the receiver of a link whose other direction is silent.
+    OneWay { to: NodeId, one: OneHop, two: TwoHop },
+}
+
+/// Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
+fn id(node: NodeId) -> [u8; 2] {
+    u16::try_from(node.0).unwrap_or(u16::MAX).to_be_bytes()
+}
+
+pub(super) fn topology(neighbours: impl Iterator<Item = NodeId>) -> Vec<u8> {
+    let mut bytes = vec![TOPOLOGY];
+    // The count must fit a byte.
+    neighbours.take(255).for_each(|n| bytes.extend(id(n)));
+    bytes.insert(1, ((bytes.len() - 1) / 2) as u8);
+    bytes
+}
+
+pub(super) fn one_way(to: NodeId, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
+    let mut bytes = [ONE_WAY; 13];
+    bytes[1..3].copy_from_slice(&id(to));
+    bytes[3..].copy_from_slice(&codec::to_bytes(one, two, dither));
+    bytes
+}
+
+pub(super) fn read(body: &[u8]) -> Result<Told, Nonsense> {
+    let node = |b: &[u8]| NodeId(u32::from(u16::from_be_bytes([b[0], b[1]])));
+    match body {
+        [TOPOLOGY, count, ids @ ..] if ids.len() == 2 * usize::from(*count) => {
+            Ok(Told::Neighbours(ids.chunks_exact(2).map(node).collect()))
+        }
+        [ONE_WAY, a, b, values @ ..] => {
+            let values: &[u8; 10] = values.try_into().map_err(|_| Nonsense)?;
+            let (one, two) = codec::from_bytes(values)?;
+            Ok(Told::OneWay { to: node(&[*a, *b]), one, two })
+        }
+        _ => Err(Nonsense),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back() {
+        let ids = [3, 700, 65_000].map(NodeId);
+        let bytes = topology(ids.into_iter());
+        assert_eq!(bytes, [1, 3, 0, 3, 2, 188, 253, 232]);
+        assert_eq!(read(&bytes), Ok(Told::Neighbours(ids.to_vec())));
+        let one =
+            OneHop { weight: 1.0, largest: 4.0, used: 1.0, scaling: 1.0, ..OneHop::default() };
+        let two = TwoHop { weight: 4.0, largest: 8.0, scaling: 1.0, ..TwoHop::default() };
+        let bytes = one_way(NodeId(8), &one, &two, 0.5);
+        assert_eq!(read(&bytes), Ok(Told::OneWay { to: NodeId(8), one, two }));
+        assert_eq!(read(&bytes[..12]), Err(Nonsense));
+        assert_eq!(read(&[]), Err(Nonsense));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_breaks_it(body in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = read(&body);
+        }
+    }
+}

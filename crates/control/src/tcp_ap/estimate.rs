@@ -1,0 +1,98 @@
+//! From round trips to the spacing of packets.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{BitRate, Span};
+
+/// What the estimate is made with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    /// Wireless hops from the pacing node to the sink.
+    pub hops: u32,
+    /// Rate of the links.
+    pub rate: BitRate,
+    /// IP bytes of a full data packet.
+    pub packet: u32,
+    /// A packet this many hops ahead no longer disturbs its successor.
+    pub reuse: u32,
+    /// Paths shorter than `reuse` are paced over all their hops, not over one.
+    pub whole: bool,
+}
+
+/// Bytes in the air beside an IP packet, and IP bytes of an acknowledgement: with TCP's and IP's 40
+/// the released code counts 112 bytes of headers.
+const FRAME: u32 = 72;
+const ACK: u32 = 40;
+
+/// Queueing and out-of-interference delays from here on are not believed, s.
+const BOUND: f64 = 0.5;
+/// Weight of the past in the mean of the out-of-interference delay, and of the queueing delay.
+const ALPHA: f64 = 0.7;
+const GAMMA: f64 = 0.5;
+/// Round trips of which the variation is taken.
+const HISTORY: usize = 50;
+
+/// Out-of-interference delay of one path and its variation.
+#[derive(Clone, Debug)]
+pub(super) struct Estimate {
+    path: Path,
+    /// Smoothed queueing delay of a hop, s.
+    queueing: f64,
+    /// Smoothed out-of-interference delay, s.
+    delay: Option<f64>,
+    /// Latest samples of it, s.
+    samples: VecDeque<f64>,
+}
+
+impl Estimate {
+    pub fn new(path: Path) -> Self {
+        Estimate { path, queueing: 0.0, delay: None, samples: VecDeque::with_capacity(HISTORY) }
+    }
+
+    /// A round trip was measured; gives the spacing if there is one.
+    pub fn sample(&mut self, rtt: Span) -> Option<Span> {
+        let Path { hops, rate, packet, reuse, whole } = self.path;
+        let hops = hops.max(1);
+        let seconds = |ip: u32| f64::from(8 * (ip + FRAME)) / rate.0.max(1) as f64;
+        let (data, ack) = (seconds(packet), seconds(ACK));
+        // A round trip is h times a data frame, an acknowledgement and two queues.
+        let mut queueing = (rtt.as_secs_f64() / f64::from(hops) - (data + ack)) / 2.0;
+        if queueing > BOUND {
+            queueing = self.queueing;
+        }
+        self.queueing = GAMMA * self.queueing + (1.0 - GAMMA) * queueing;
+        let spanned = match hops {
+            h if h >= reuse => reuse,
+            h if whole => h,
+            _ => 1,
+        };
+        let delay = f64::from(spanned) * (queueing + data);
+        if delay > 0.0 && delay < BOUND {
+            self.delay = Some(self.delay.map_or(delay, |d| ALPHA * d + (1.0 - ALPHA) * delay));
+            if self.samples.len() == HISTORY {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(delay);
+        }
+        self.spacing()
+    }
+
+    /// 1 / rate: (1 + 2 cov) × delay.
+    pub fn spacing(&self) -> Option<Span> {
+        let spacing = (1.0 + 2.0 * self.variation()) * self.delay?;
+        Some(Span::from_secs_f64(spacing).max(Span::from_nanos(1)))
+    }
+
+    /// Coefficient of variation of the latest samples.
+    pub fn variation(&self) -> f64 {
+        let n = self.samples.len() as f64;
+        let mean = self.samples.iter().sum::<f64>() / n;
+        let square = self.samples.iter().map(|s| (s - mean) * (s - mean)).sum::<f64>() / n;
+        if mean > 0.0 { square.sqrt() / mean } else { 0.0 }
+    }
+
+    /// The smoothed out-of-interference delay.
+    pub fn delay(&self) -> Span {
+        Span::from_secs_f64(self.delay.unwrap_or(0.0))
+    }
+}

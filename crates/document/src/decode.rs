@@ -1,0 +1,296 @@
+//! From spanned TOML into serde types, keeping the place of every error.
+//!
+//! The `toml` crate's own deserializer reports positions but neither key paths nor typed causes;
+//! this one reports both.
+
+use std::borrow::Cow;
+
+use serde::de::{self, IntoDeserializer};
+use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::path::{KeyPath, Step};
+use crate::problem::{Located, Problem};
+
+/// An error on its way up from a value to the file.
+#[derive(Debug)]
+struct Fault {
+    /// From the innermost step outwards.
+    steps: Vec<Step>,
+    /// Byte offset of the innermost value.
+    offset: Option<usize>,
+    problem: Problem,
+}
+
+impl Fault {
+    fn new(problem: Problem) -> Self {
+        Fault { steps: Vec::new(), offset: None, problem }
+    }
+    fn at(mut self, offset: usize) -> Self {
+        self.offset.get_or_insert(offset);
+        self
+    }
+    fn under(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+    /// The finished error, with its line in `text`.
+    fn locate(mut self, text: &str) -> Located {
+        self.steps.reverse();
+        Located {
+            line: self.offset.map(|o| line_of(text, o)),
+            key: KeyPath(self.steps),
+            problem: self.problem,
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.problem.fmt(f)
+    }
+}
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        // Our own `Deserialize` implementations word their errors as "what is wrong; expected what".
+        let text = message.to_string();
+        Fault::new(match text.split_once("; expected ") {
+            Some((what, expected)) => Problem::refused(what, expected),
+            None => Problem::Syntax(text),
+        })
+    }
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Fault::new(Problem::value(found.to_string(), expected.to_string()))
+    }
+    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        Fault::invalid_type(found, expected)
+    }
+    fn invalid_length(length: usize, expected: &dyn de::Expected) -> Self {
+        Fault::new(Problem::value(format!("{length} elements"), expected.to_string()))
+    }
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Fault::new(Problem::value(
+            format!("\"{variant}\""),
+            format!("one of {}", expected.join(", ")),
+        ))
+    }
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let known = expected.iter().map(|&k| k.to_owned()).collect();
+        Fault::new(Problem::UnknownKey { known }).under(Step::Key(field.to_owned()))
+    }
+    fn missing_field(field: &'static str) -> Self {
+        Fault::new(Problem::MissingKey(field.to_owned()))
+    }
+}
+
+/// The line, from 1, of a byte offset.
+fn line_of(text: &str, offset: usize) -> usize {
+    let end = offset.min(text.len());
+    1 + text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
+}
+
+/// The byte offset of the value at a key path, or of the nearest enclosing one that exists.
+fn offset_of(root: &Spanned<DeTable<'_>>, path: &KeyPath) -> Option<usize> {
+    let mut steps = path.0.iter();
+    let Some(Step::Key(first)) = steps.next() else { return None };
+    let mut value = get(root.get_ref(), first)?;
+    for step in steps {
+        let next = match (step, value.get_ref()) {
+            (Step::Key(k), DeValue::Table(t)) => get(t, k),
+            (Step::Index(i), DeValue::Array(a)) => a.get(*i),
+            _ => None,
+        };
+        match next {
+            Some(v) => value = v,
+            None => break,
+        }
+    }
+    Some(value.span().start)
+}
+
+fn get<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a Spanned<DeValue<'i>>> {
+    table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v)
+}
+
+/// A value and where it stands.
+struct Value<'a, 'i>(&'a Spanned<DeValue<'i>>);
+
+/// A parsed document that still knows where everything stands.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    root: Spanned<DeTable<'t>>,
+}
+
+impl<'t> Document<'t> {
+    /// Parses TOML.
+    ///
+    /// # Errors
+    /// Text that is no TOML, in the parser's words.
+    pub fn parse(text: &'t str) -> Result<Self, Located> {
+        match DeTable::parse(text) {
+            Ok(root) => Ok(Document { text, root }),
+            Err(e) => {
+                // "…, expected …" is how the parser ends some of its messages.
+                let problem = match e.message().split_once(", expected ") {
+                    Some((what, expected)) => Problem::refused(what, expected),
+                    None => Problem::Syntax(e.message().to_owned()),
+                };
+                let line = e.span().map(|s| line_of(text, s.start));
+                Err(Located { line, key: KeyPath::root(), problem })
+            }
+        }
+    }
+
+    /// Decodes all of it.
+    ///
+    /// # Errors
+    /// The first value, key or type that does not fit, in file order.
+    pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T, Located> {
+        let table = Table::new(self.root.get_ref());
+        T::deserialize(de::value::MapAccessDeserializer::new(table))
+            .map_err(|fault| fault.locate(self.text))
+    }
+
+    /// The line, from 1, of the value at a key path, or of the nearest enclosing one that exists.
+    pub fn line(&self, path: &KeyPath) -> Option<usize> {
+        offset_of(&self.root, path).map(|offset| line_of(self.text, offset))
+    }
+}
+
+impl<'de> de::Deserializer<'de> for Value<'_, '_> {
+    type Error = Fault;
+
+    fn deserialize_any<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let offset = self.0.span().start;
+        let result = match self.0.get_ref() {
+            DeValue::String(s) => visitor.visit_str(s),
+            DeValue::Boolean(b) => visitor.visit_bool(*b),
+            DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
+                Ok(n) => visitor.visit_i64(n),
+                Err(_) => Err(Fault::new(Problem::range(n, "a 64-bit integer"))),
+            },
+            DeValue::Float(x) => match x.as_str().parse::<f64>() {
+                Ok(v) => visitor.visit_f64(v),
+                Err(_) => Err(Fault::new(Problem::value(x.as_str(), "a number"))),
+            },
+            DeValue::Datetime(_) => {
+                Err(de::Error::invalid_type(de::Unexpected::Other("date"), &visitor))
+            }
+            DeValue::Array(a) => {
+                let mut elements = Elements { values: a.iter(), next: 0 };
+                visitor.visit_seq(&mut elements).and_then(|v| match elements.values.next() {
+                    // Visitors of fixed-length tuples stop early.
+                    Some(_) => Err(de::Error::invalid_length(a.len(), &"fewer")),
+                    None => Ok(v),
+                })
+            }
+            DeValue::Table(t) => visitor.visit_map(Table::new(t)),
+        };
+        result.map_err(|e| e.at(offset))
+    }
+
+    fn deserialize_option<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: de::Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: de::Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let offset = self.0.span().start;
+        let result = match self.0.get_ref() {
+            DeValue::String(s) => visitor.visit_enum(IntoDeserializer::<Fault>::into_deserializer(
+                Cow::<str>::clone(s).into_owned(),
+            )),
+            other => Err(Fault::new(Problem::value(
+                other.type_str(),
+                format!("one of {}", variants.join(", ")),
+            ))),
+        };
+        result.map_err(|e| e.at(offset))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+struct Elements<'a, 'i> {
+    values: std::slice::Iter<'a, Spanned<DeValue<'i>>>,
+    next: usize,
+}
+
+impl<'de> de::SeqAccess<'de> for &mut Elements<'_, '_> {
+    type Error = Fault;
+    fn next_element_seed<T: de::DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
+        let Some(value) = self.values.next() else { return Ok(None) };
+        let index = self.next;
+        self.next += 1;
+        let at = value.span().start;
+        // A value may also be refused after it was read.
+        seed.deserialize(Value(value)).map(Some).map_err(|e| e.at(at).under(Step::Index(index)))
+    }
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.values.len())
+    }
+}
+
+type Entry<'a, 'i> = (&'a Spanned<Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
+
+struct Table<'a, 'i> {
+    entries: std::vec::IntoIter<Entry<'a, 'i>>,
+    value: Option<Entry<'a, 'i>>,
+}
+
+impl<'a, 'i> Table<'a, 'i> {
+    fn new(table: &'a DeTable<'i>) -> Self {
+        // In file order, so that the first error of the file is the one reported.
+        let mut entries: Vec<Entry<'a, 'i>> = table.iter().collect();
+        entries.sort_by_key(|(k, _)| k.span().start);
+        Table { entries: entries.into_iter(), value: None }
+    }
+}
+
+impl<'de> de::MapAccess<'de> for Table<'_, '_> {
+    type Error = Fault;
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some(entry) = self.entries.next() else { return Ok(None) };
+        self.value = Some(entry);
+        let key: &str = entry.0.get_ref();
+        seed.deserialize(IntoDeserializer::<Fault>::into_deserializer(key))
+            .map(Some)
+            .map_err(|e| e.at(entry.0.span().start))
+    }
+    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let Some((key, value)) = self.value.take() else {
+            return Err(de::Error::custom("a value was read before its key"));
+        };
+        let at = value.span().start;
+        seed.deserialize(Value(value))
+            .map_err(|e| e.at(at).under(Step::Key(key.get_ref().to_string())))
+    }
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.entries.len())
+    }
+}

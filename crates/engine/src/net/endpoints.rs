@@ -1,0 +1,241 @@
+//! Applications and transports: what leaves an endpoint and what reaches one.
+
+use fairmesh_transport::traffic::{Do, Side};
+use fairmesh_transport::{Datagram, Flags};
+use fairmesh_units::{NodeId, Time};
+
+use super::Net;
+use crate::flow::{Ends, Hop};
+use crate::live::{Arrival, Frame};
+use crate::packet::{Packet, Payload};
+
+impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    pub(super) fn flow_deadline(&mut self, now: Time, f: usize) {
+        if self.flows[f].source.next_deadline() <= now {
+            self.application(now, f, |source, out| source.on_deadline(now, out));
+        }
+        if let Ends::Tcp(ends, _) = &mut self.flows[f].ends {
+            for end in ends.iter_mut() {
+                if end.next_deadline() <= now {
+                    end.on_deadline(now);
+                }
+            }
+        }
+        for end in 0..2 {
+            let node = self.flush(now, f, end);
+            if (node as usize) < self.interfaces.len() {
+                self.kicks.push(NodeId(node));
+            }
+        }
+        self.rearm_flow(f);
+    }
+
+    /// Lets the application speak, and does what it says.
+    fn application(
+        &mut self,
+        now: Time,
+        f: usize,
+        speak: impl FnOnce(&mut fairmesh_transport::traffic::Source, &mut dyn FnMut(Do)),
+    ) {
+        // At most Connect, Write, Close at once.
+        let mut said = [None; 4];
+        let mut n = 0;
+        speak(&mut self.flows[f].source, &mut |what| {
+            said[n] = Some(what);
+            n += 1;
+        });
+        for what in said.into_iter().flatten() {
+            match what {
+                Do::Connect => self.flows[f].reconnect(now),
+                Do::Write { side, bytes } => {
+                    let flow = &mut self.flows[f];
+                    let end = flow.end_of(side);
+                    if flow.has_transfers {
+                        if side == Side::Client {
+                            flow.meters.transfer_since.get_or_insert(now);
+                        }
+                        if end == 0 {
+                            flow.meters.owed += bytes;
+                        }
+                    }
+                    if let Ends::Tcp(ends, _) = &mut flow.ends {
+                        ends[end].write(bytes);
+                    }
+                }
+                Do::Datagram { bytes } => self.send_datagram(now, f, bytes),
+                Do::Close => {
+                    let flow = &mut self.flows[f];
+                    let client = flow.client;
+                    if let Ends::Tcp(ends, _) = &mut flow.ends {
+                        ends[client].close();
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_datagram(&mut self, now: Time, f: usize, bytes: u32) {
+        let flow = &mut self.flows[f];
+        let Ends::Udp { next, .. } = &mut flow.ends else { return };
+        let datagram = Datagram { seq: *next, len: bytes, sent: now };
+        *next += 1;
+        if now >= self.measure_from {
+            flow.meters.packets_sent += 1;
+        }
+        let packet = Packet {
+            payload: Payload::Udp(datagram),
+            born: now.as_nanos(),
+            flow: f as u32,
+            generation: flow.generation,
+            bytes: datagram.ip_bytes(),
+            place: 0,
+            forward: true,
+            ect: false,
+            ce: false,
+        };
+        self.emit(now, f, packet);
+    }
+
+    /// Sends what an endpoint wants to send; returns the endpoint's node.
+    fn flush(&mut self, now: Time, f: usize, end: usize) -> u32 {
+        let last = self.flows[f].path.len() - 1;
+        let place = if end == 0 { 0 } else { last };
+        let node = self.flows[f].path[place];
+        loop {
+            let flow = &mut self.flows[f];
+            let Ends::Tcp(ends, _) = &mut flow.ends else { break };
+            let Some(segment) = ends[end].poll_transmit(now) else { break };
+            let data = segment.len > 0;
+            let ect = segment.flags.has(Flags::ECT);
+            if data && end == 0 && now >= self.measure_from {
+                flow.meters.packets_sent += 1;
+            }
+            let packet = Packet {
+                payload: Payload::Tcp(segment),
+                born: now.as_nanos(),
+                flow: f as u32,
+                generation: flow.generation,
+                bytes: segment.ip_bytes(),
+                place: place as u16,
+                forward: end == 0,
+                ect,
+                ce: false,
+            };
+            self.emit(now, f, packet);
+        }
+        node
+    }
+
+    fn rearm_flow(&mut self, f: usize) {
+        let at = self.flows[f].next_deadline();
+        self.timers.set(f, at);
+    }
+
+    /// A new packet leaves its endpoint.
+    fn emit(&mut self, now: Time, f: usize, packet: Packet) {
+        let node = self.flows[f].path[packet.place as usize];
+        if HOST {
+            self.emit_hosted(now, node, packet);
+            return;
+        }
+        let handle = self.packets.insert(packet);
+        self.transit(now, node, handle, true);
+    }
+
+    /// A frame comes from outside into one of the external flows; returns its handle.
+    pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
+        let packet = Packet {
+            payload: Payload::External,
+            born: now.as_nanos(),
+            flow: f as u32,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ce: false,
+        };
+        let flow = &mut self.flows[f];
+        flow.meters.packets_sent += 1;
+        let node = flow.path[0];
+        if !matches!(flow.forward[0], Hop::Wire { .. }) {
+            self.kicks.push(NodeId(node));
+        }
+        let handle = self.packets.insert(packet);
+        self.transit(now, node, handle, true);
+        handle
+    }
+
+    /// A packet has reached its destination.
+    pub(super) fn deliver(&mut self, now: Time, handle: u32) {
+        let p = self.packets.remove(handle);
+        let f = p.flow as usize;
+        let end = usize::from(p.forward);
+        if HOST && p.forward && p.is_data() {
+            self.taps.landed(f, handle);
+        }
+        let measuring = now >= self.measure_from;
+        let flow = &mut self.flows[f];
+        if p.forward && p.is_data() && measuring {
+            flow.meters.packets_delivered += 1;
+            flow.meters.delay.record(now.as_nanos() - p.born);
+        }
+        let delivered = match (&mut flow.ends, &p.payload) {
+            (Ends::Tcp(ends, _), Payload::Tcp(segment)) => {
+                if p.generation != flow.generation {
+                    self.stale += 1;
+                    return;
+                }
+                let received = ends[end].on_segment(now, segment, p.ce);
+                if HOST && end == 0 {
+                    self.feedback(f, handle, segment, &received);
+                }
+                received.delivered
+            }
+            (Ends::Udp { sink, .. }, Payload::Udp(datagram)) => {
+                sink.on_datagram(now, datagram);
+                u64::from(datagram.len)
+            }
+            (Ends::External, Payload::External) => {
+                let node = NodeId(flow.path[1]);
+                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle) });
+                u64::from(p.bytes)
+            }
+            _ => 0,
+        };
+        self.arrived += 1;
+        if delivered > 0 {
+            self.delivered(now, f, end, delivered, measuring);
+        }
+        if matches!(self.flows[f].ends, Ends::Tcp(..)) {
+            self.flush(now, f, end);
+            self.rearm_flow(f);
+        }
+    }
+
+    /// Application bytes have arrived in order at one end.
+    fn delivered(&mut self, now: Time, f: usize, end: usize, bytes: u64, measuring: bool) {
+        let flow = &mut self.flows[f];
+        if end == 1 {
+            let m = &mut flow.meters;
+            m.delivered += bytes;
+            if measuring {
+                m.delivered_measured += bytes;
+            }
+            if flow.has_transfers {
+                m.owed = m.owed.saturating_sub(bytes);
+                if m.owed == 0
+                    && let Some(since) = m.transfer_since.take()
+                    && measuring
+                {
+                    m.completed += 1;
+                    m.transfers.record((now - since).as_nanos());
+                }
+            }
+        }
+        if flow.has_transfers {
+            let side = if end == flow.client { Side::Client } else { Side::Server };
+            self.application(now, f, |source, out| source.on_delivered(now, side, bytes, out));
+        }
+    }
+}

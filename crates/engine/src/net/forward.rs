@@ -1,0 +1,135 @@
+//! Packets on their way through a node: classes, queues, wires.
+
+use fairmesh_control::Point;
+use fairmesh_queueing::{Queue, Verdict};
+use fairmesh_units::Time;
+
+use super::Net;
+use crate::flow::Hop;
+
+impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    /// A packet at a node, new there: through the control's classes, if any take it, and on.
+    pub(super) fn transit(&mut self, now: Time, node: u32, handle: u32, local: bool) {
+        if let Some(set) = self.classes_at[node as usize] {
+            let p = self.packets.get(handle);
+            let set = set as usize;
+            let taken = match self.classes[set].point {
+                Point::Local => local,
+                Point::Transit | Point::Interface => true,
+            };
+            if taken
+                && p.forward
+                && p.is_data()
+                && let Some(class) = self.classes[set].classify(p.flow, || self.next(p))
+            {
+                let item = p.item(handle);
+                let verdict = self.classes[set].enqueue(now, class, item);
+                if verdict == Verdict::Marked {
+                    self.packets.get_mut(handle).ce = true;
+                }
+                if let Some(lost) = refused(verdict, handle) {
+                    let lost = self.packets.remove(lost);
+                    self.flows[lost.flow as usize].meters.drops.limiter += 1;
+                }
+                self.drain(now, set);
+                return;
+            }
+        }
+        self.pass(now, node, handle);
+    }
+
+    /// Lets go what a node's classes release.
+    pub fn drain(&mut self, now: Time, set: usize) {
+        let node = self.classes[set].node;
+        while let Some(item) = self.classes[set].dequeue(now) {
+            self.pass(now, node.0, item.handle);
+        }
+        let slot = self.classes_slot(set);
+        self.timers.set(slot, self.classes[set].next_ready(now));
+        if node.index() < self.interfaces.len() {
+            self.kicks.push(node);
+        }
+    }
+
+    /// A packet is done with the classes of a node: to its endpoint or into the next queue.
+    pub fn pass(&mut self, now: Time, node: u32, handle: u32) {
+        let p = self.packets.get(handle);
+        if let Some(left) = self.left[node as usize].get_mut(p.flow as usize)
+            && p.forward
+            && p.is_data()
+        {
+            left.packets += 1;
+            left.bytes += u64::from(p.bytes);
+        }
+        if HOST {
+            self.pass_hosted(now, node, handle);
+        }
+        let p = self.packets.get(handle);
+        let f = p.flow as usize;
+        let end = if p.forward { self.flows[f].path.len() - 1 } else { 0 };
+        if p.place as usize == end {
+            self.deliver(now, handle);
+        } else {
+            self.forward(now, handle);
+        }
+    }
+
+    /// Puts a packet into the queue of its next hop.
+    fn forward(&mut self, now: Time, handle: u32) {
+        let p = self.packets.get(handle);
+        let (f, place) = (p.flow as usize, p.place as usize);
+        let flow = &self.flows[f];
+        let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
+        if HOST {
+            return self.forward_hosted(now, handle, hop);
+        }
+        match hop {
+            Hop::Radio { .. } | Hop::Broadcast => {
+                let n = flow.path[place] as usize;
+                let item = p.item(handle);
+                let i = &mut self.interfaces[n];
+                i.count(now);
+                let verdict = i.queue.enqueue(now, item, i.held, &mut i.rng);
+                if verdict == Verdict::Marked {
+                    self.packets.get_mut(handle).ce = true;
+                }
+                if let Some(lost) = refused(verdict, handle) {
+                    let lost = self.packets.remove(lost);
+                    self.flows[lost.flow as usize].meters.drops.queue += 1;
+                }
+            }
+            Hop::Wire { direction } => self.forward_wire(now, handle, direction as usize),
+        }
+    }
+
+    pub(super) fn forward_wire(&mut self, now: Time, handle: u32, d: usize) {
+        let p = self.packets.get(handle);
+        if self.wires[d].send(now, handle, p.bytes) {
+            let slot = self.wire_slot(d);
+            self.timers.set(slot, self.wires[d].next_deadline());
+        } else {
+            let lost = self.packets.remove(handle);
+            self.flows[lost.flow as usize].meters.drops.wire += 1;
+        }
+    }
+
+    /// A packet has reached the next node on its path.
+    pub(super) fn arrive(&mut self, now: Time, node: u32, handle: u32) {
+        let p = self.packets.get_mut(handle);
+        if p.forward {
+            p.place += 1;
+        } else {
+            p.place -= 1;
+        }
+        self.transit(now, node, handle, false);
+    }
+}
+
+/// The packet a verdict gives back, if any.
+pub(super) fn refused(verdict: Verdict, offered: u32) -> Option<u32> {
+    match verdict {
+        Verdict::Queued | Verdict::Marked => None,
+        Verdict::Dropped(_) => Some(offered),
+        Verdict::Evicted(item, _) => Some(item.handle),
+    }
+}

@@ -1,0 +1,133 @@
+//! The network as the MAC sees it.
+
+use fairmesh_queueing::{Backlog, Queue};
+use fairmesh_units::{NodeId, Span, Time};
+use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
+
+use super::Net;
+use crate::flow::Hop;
+use crate::live::{Arrival, Frame};
+use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
+use crate::packet::Payload;
+
+impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
+    const OBSERVE: bool = WATCH;
+    const OVERHEAR: bool = HOST;
+
+    #[inline]
+    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
+        if HOST {
+            return self.pull_hosted(now, node);
+        }
+        let n = node.index();
+        let i = &mut self.interfaces[n];
+        i.count(now);
+        let Some(item) = i.queue.dequeue(now) else {
+            let ready = i.queue.next_ready(now);
+            let slot = self.interface_slot(n);
+            self.timers.set(slot, ready);
+            return None;
+        };
+        i.held = Backlog { packets: 1, bytes: u64::from(item.bytes) };
+        let p = self.packets.get(item.handle);
+        let flow = &self.flows[p.flow as usize];
+        let place = p.place as usize;
+        let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
+        if WATCH {
+            self.snapshots[n] = self.air_packet(item.handle);
+        }
+        let link = match hop {
+            Hop::Radio { link } => Some(link),
+            Hop::Broadcast => None,
+            Hop::Wire { .. } => return None,
+        };
+        Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
+    }
+
+    #[inline]
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        if HOST && self.received_hosted(node, from, packet, broadcast) {
+            return;
+        }
+        if broadcast {
+            // The packet stays with its sender, for the next receiver.
+            self.arrivals.push(Arrival { at: now, node, frame: Frame(packet) });
+            return;
+        }
+        self.arrive(now, node.0, packet);
+    }
+
+    #[inline]
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+        if HOST {
+            return self.sent_hosted(now, node, report);
+        }
+        let i = &mut self.interfaces[node.index()];
+        i.count(now);
+        i.held = Backlog::NONE;
+        if report.outcome == Outcome::Lost {
+            let p = self.packets.remove(report.packet.packet);
+            self.flows[p.flow as usize].meters.drops.retry_limit += 1;
+        } else if report.packet.link.is_none() {
+            // A broadcast has been heard by whoever could.
+            self.packets.remove(report.packet.packet);
+            self.arrived += 1;
+        }
+    }
+
+    fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span) {
+        self.taps.arriving(node, from, airtime);
+    }
+
+    fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, _: u32) {
+        self.taps.overheard(node, from);
+    }
+
+    #[inline]
+    fn on_air(&mut self, f: &OnAir) {
+        let Some(observer) = &mut self.observer else { return };
+        let kind = match f.kind {
+            fairmesh_wifi::FrameKind::Data => FrameKind::Data,
+            fairmesh_wifi::FrameKind::Ack => FrameKind::Ack,
+            fairmesh_wifi::FrameKind::Rts => FrameKind::Rts,
+            fairmesh_wifi::FrameKind::Cts => FrameKind::Cts,
+            fairmesh_wifi::FrameKind::Noise => return,
+        };
+        observer.frame(&AirFrame {
+            start: f.start,
+            end: f.end,
+            kind,
+            from: f.from,
+            to: f.to,
+            rate: self.rates[f.rate.index()],
+            mpdu_bytes: f.bytes,
+            duration_us: f.nav.as_nanos().div_ceil(1000) as u16,
+            retry: f.retry,
+            sequence: f.sequence,
+            packet: if f.packet.is_some() { self.snapshots[f.from.index()] } else { None },
+        });
+    }
+}
+
+impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    pub(super) fn air_packet(&self, handle: u32) -> Option<AirPacket> {
+        let p = self.packets.get(handle);
+        let payload = match p.payload {
+            Payload::Tcp(s) => AirPayload::Tcp(s),
+            Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
+            Payload::Message(_) | Payload::External => return None,
+        };
+        let path = &self.flows[p.flow as usize].path;
+        let (first, last) = (NodeId(path[0]), NodeId(path[path.len() - 1]));
+        let (source, destination) = if p.forward { (first, last) } else { (last, first) };
+        Some(AirPacket {
+            flow: fairmesh_units::FlowId(p.flow),
+            source,
+            destination,
+            ip_bytes: p.bytes,
+            ce: p.ce,
+            ect: p.ect,
+            payload,
+        })
+    }
+}

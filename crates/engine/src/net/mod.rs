@@ -1,0 +1,193 @@
+//! Everything above the MAC: queues, forwarding, transports, applications.
+
+mod endpoints;
+mod forward;
+mod hosted;
+mod interface;
+mod mac;
+
+use fairmesh_units::{Deadlines, NodeId, Time};
+
+use crate::flow::FlowState;
+use crate::live::Arrival;
+use crate::observe::{AirPacket, Observer};
+use crate::packet::Packets;
+use crate::shaping::ClassSet;
+use crate::taps::{SWEEP, Taps};
+use crate::wire::WireDirection;
+
+pub(crate) use interface::Interface;
+
+/// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: some control wants
+/// more than counters and limits, and `taps` serves it.
+pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
+    pub packets: Packets,
+    /// Packets that reached their endpoint, and those whose connection was gone.
+    pub arrived: u64,
+    pub stale: u64,
+    /// Per wireless node.
+    pub interfaces: Vec<Interface>,
+    pub flows: Vec<FlowState>,
+    pub wires: Vec<WireDirection>,
+    /// One per flow, per wire direction, per interface, in this order.
+    pub timers: Deadlines,
+    /// Interfaces to tell the MAC about once the event is over.
+    pub kicks: Vec<NodeId>,
+    /// Start of the measured interval.
+    pub measure_from: Time,
+    /// Classes of the control, and per node the ones that stand there.
+    pub classes: Vec<ClassSet>,
+    classes_at: Vec<Option<u32>>,
+    controls: usize,
+    /// Per node where a control counts them: data that left it, per flow.
+    pub left: Vec<Vec<Left>>,
+    /// What controls hear and put into packets; idle unless `HOST`.
+    pub taps: Taps,
+    /// Frames from outside that reached a node, oldest first.
+    pub arrivals: Vec<Arrival>,
+    pub observer: Option<&'a mut dyn Observer>,
+    /// Per node, when observed: the packet in service as it was handed to the MAC.
+    snapshots: Vec<Option<AirPacket>>,
+    pub rates: Vec<fairmesh_units::BitRate>,
+}
+
+/// Data of one flow that left a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Left {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// What controls have put into the network.
+pub(crate) struct Shaping {
+    /// Nodes, wired hosts included.
+    pub nodes: usize,
+    /// At most one set per node.
+    pub classes: Vec<ClassSet>,
+    /// Nodes whose passing data is counted per flow.
+    pub counting: Vec<NodeId>,
+    /// Number of controls.
+    pub controls: usize,
+    /// What they hear.
+    pub taps: Taps,
+}
+
+/// What a timer slot stands for.
+enum Timer {
+    Flow(usize),
+    Wire(usize),
+    Interface(usize),
+    Classes(usize),
+    Control(usize),
+    /// Time to look for flows that have fallen silent.
+    Sweep,
+}
+
+impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
+    pub fn new(
+        interfaces: Vec<Interface>,
+        flows: Vec<FlowState>,
+        wires: Vec<WireDirection>,
+        shaping: Shaping,
+        measure_from: Time,
+        observer: Option<&'a mut dyn Observer>,
+        rates: Vec<fairmesh_units::BitRate>,
+    ) -> Self {
+        let Shaping { nodes, classes, counting, controls, taps } = shaping;
+        let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
+        let mut timers = Deadlines::new(slots);
+        let mut classes_at = vec![None; nodes];
+        for (i, set) in classes.iter().enumerate() {
+            classes_at[set.node.index()] = Some(i as u32);
+        }
+        let mut left = vec![Vec::new(); nodes];
+        for node in counting {
+            left[node.index()] = vec![Left::default(); flows.len()];
+        }
+        for (i, flow) in flows.iter().enumerate() {
+            timers.set(i, flow.next_deadline());
+        }
+        Net {
+            packets: Packets::default(),
+            arrived: 0,
+            stale: 0,
+            snapshots: vec![None; interfaces.len()],
+            interfaces,
+            flows,
+            wires,
+            timers,
+            kicks: Vec::new(),
+            measure_from,
+            classes,
+            classes_at,
+            controls,
+            left,
+            taps,
+            arrivals: Vec::new(),
+            observer,
+            rates,
+        }
+    }
+
+    fn timer(&self, slot: usize) -> Timer {
+        let (f, w, i) = (self.flows.len(), self.wires.len(), self.interfaces.len());
+        if slot < f {
+            Timer::Flow(slot)
+        } else if slot < f + w {
+            Timer::Wire(slot - f)
+        } else if slot < f + w + i {
+            Timer::Interface(slot - f - w)
+        } else {
+            let c = slot - f - w - i;
+            let sets = self.classes.len();
+            match c {
+                c if c < sets => Timer::Classes(c),
+                c if c < sets + self.controls => Timer::Control(c - sets),
+                _ => Timer::Sweep,
+            }
+        }
+    }
+
+    pub(crate) fn wire_slot(&self, direction: usize) -> usize {
+        self.flows.len() + direction
+    }
+    pub(crate) fn interface_slot(&self, node: usize) -> usize {
+        self.flows.len() + self.wires.len() + node
+    }
+    pub(crate) fn classes_slot(&self, set: usize) -> usize {
+        self.flows.len() + self.wires.len() + self.interfaces.len() + set
+    }
+    /// The timer slot of a control.
+    pub fn control_slot(&self, control: usize) -> usize {
+        self.classes_slot(self.classes.len()) + control
+    }
+
+    /// A timer has come due. If it is a control's, its number is returned and the rest is the
+    /// caller's.
+    pub fn fire(&mut self, now: Time, slot: usize) -> Option<usize> {
+        match self.timer(slot) {
+            Timer::Flow(f) => self.flow_deadline(now, f),
+            Timer::Wire(d) => {
+                while let Some(packet) = self.wires[d].take(now) {
+                    let to = self.wires[d].to;
+                    self.arrive(now, to, packet);
+                    if (to as usize) < self.interfaces.len() {
+                        self.kicks.push(NodeId(to));
+                    }
+                }
+                self.timers.set(slot, self.wires[d].next_deadline());
+            }
+            Timer::Interface(n) => {
+                self.timers.set(slot, Time::NEVER);
+                self.kicks.push(NodeId(n as u32));
+            }
+            Timer::Classes(set) => self.drain(now, set),
+            Timer::Control(control) => return Some(control),
+            Timer::Sweep => {
+                let again = self.taps.sweep(now);
+                self.timers.set(slot, if again { now + SWEEP } else { Time::NEVER });
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,583 @@
+//! What controls hear of frames and packets, and what they put into them.
+//!
+//! The network notes events as they happen; the world tells them to the controls when the event is
+//! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
+//! to the MAC, since the packet may have moved on before the exchange is over.
+
+use std::collections::VecDeque;
+
+use fairmesh_control::{
+    Class, EventKind, EventSet, Feedback, Header, Heard, Link, Merge, QueueLength, RoundTrip, Sent,
+    Station,
+};
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+use fairmesh_wifi::{LinkId, Outcome, Outgoing, SendReport};
+
+use crate::airtime::Cost;
+
+/// How often flows are looked at, and how long one is silent before it is gone.
+pub(crate) const SWEEP: Span = Span::from_millis(250);
+const SILENCE: Span = Span::from_secs(2);
+
+/// Control messages that wait at a node; more are refused.
+const MESSAGES: usize = 16;
+/// IP and UDP headers of a control message.
+pub(crate) const MESSAGE_HEADERS: u32 = 28;
+/// Segments whose round trip is being measured, per flow.
+const TIMED: usize = 256;
+
+/// Something to tell a control.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    Queue(QueueLength),
+    Sent(Sent),
+    Received(Heard),
+    Overheard(Heard),
+    /// A message's bytes in [`Taps::bodies`].
+    Message {
+        from: NodeId,
+        start: usize,
+        len: usize,
+    },
+    Feedback(Feedback),
+    RoundTrip(RoundTrip),
+    FlowSeen(FlowId),
+    FlowGone(FlowId),
+}
+
+/// What rides on a packet beside its payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rider {
+    pub header: Header,
+    /// In an acknowledgement: the header that the latest data packet arrived with.
+    pub echo: Header,
+}
+
+/// The frame in a MAC, as it was handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InService {
+    pub to: Option<NodeId>,
+    /// `None` for a control message.
+    pub flow: Option<FlowId>,
+    pub ack: bool,
+    pub bytes: u32,
+    pub header: Header,
+}
+
+impl InService {
+    fn heard(&self, from: NodeId) -> Option<Heard> {
+        let (flow, to) = (self.flow?, self.to?);
+        let link = Link { from, to };
+        Some(Heard { link, flow, ack: self.ack, bytes: self.bytes, header: self.header })
+    }
+}
+
+/// A header field to write.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    class: Class,
+    slot: u8,
+    merge: Merge,
+    value: u32,
+}
+
+/// Random marks and losses of a class.
+#[derive(Clone, Copy, Debug)]
+struct Chance {
+    class: Class,
+    mark: f64,
+    lose: f64,
+}
+
+/// What became of a packet by chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Pass,
+    Mark,
+    Lose,
+}
+
+/// Data of one flow whose acknowledgements are awaited.
+#[derive(Clone, Debug, Default)]
+struct Timed {
+    generation: u32,
+    /// Highest sequence number seen.
+    top: u64,
+    /// End of each segment, and when it left.
+    segments: VecDeque<(u64, Time)>,
+}
+
+/// One node with a control.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    control: u32,
+    events: EventSet,
+    fields: Vec<Field>,
+    chances: Vec<Chance>,
+    rng: Stream,
+    /// Per flow: when its data last crossed; `None`: not there.
+    crossing: Vec<Option<Time>>,
+    timed: Vec<Timed>,
+    /// By neighbour.
+    stations: Vec<Station>,
+}
+
+/// A control message on its way.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    handle: u32,
+    link: Option<LinkId>,
+    to: Option<NodeId>,
+    bytes: u32,
+}
+
+/// What signalling has cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signalling {
+    /// Messages asked for, transmissions of them, their IP bytes and airtime.
+    pub messages: u64,
+    pub message_frames: u64,
+    pub message_bytes: u64,
+    pub message_airtime: Span,
+    /// Header bytes in the air, and the airtime they took.
+    pub header_bytes: u64,
+    pub header_airtime: Span,
+    /// Messages that found no room, or were given up by the MAC.
+    pub refused: u64,
+    pub lost: u64,
+}
+
+/// Everything controls hear and say.
+#[derive(Debug)]
+pub(crate) struct Taps {
+    /// Per node.
+    at: Vec<Option<Box<Tap>>>,
+    /// (control, what)
+    pub notes: Vec<(u32, Note)>,
+    pub bodies: Vec<u8>,
+    riders: Vec<Rider>,
+    /// Per flow: header of the latest data packet that arrived.
+    echoes: Vec<Header>,
+    /// Per flow: retransmissions its source was told of.
+    told: Vec<u64>,
+    /// Per wireless node.
+    service: Vec<Option<InService>>,
+    waiting: Vec<VecDeque<Waiting>>,
+    /// Bytes of messages by number; free numbers.
+    messages: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    /// Per node: bits that its MAC acknowledgements carry; 0: none.
+    ack_bits: Vec<u8>,
+    header_bytes: u32,
+    sweeps: bool,
+    pub cost: Cost,
+    pub signalling: Signalling,
+}
+
+/// What a control at a node asks for.
+pub(crate) struct Wish {
+    pub node: NodeId,
+    pub control: u32,
+    pub events: EventSet,
+    pub header_bytes: u32,
+    pub neighbours: Vec<NodeId>,
+    pub rng: Stream,
+}
+
+impl Taps {
+    pub fn new(nodes: usize, radios: usize, flows: usize, cost: Cost, wishes: Vec<Wish>) -> Self {
+        let header_bytes = wishes.iter().map(|w| w.header_bytes).max().unwrap_or(0);
+        let asks = |kind| wishes.iter().any(|w| w.events.has(kind));
+        let sweeps = asks(EventKind::Flows);
+        let mut at: Vec<Option<Box<Tap>>> = Vec::new();
+        at.resize_with(nodes, || None);
+        for w in wishes {
+            let per_flow = |kind| if w.events.has(kind) { flows } else { 0 };
+            let station = |&node: &NodeId| Station {
+                node,
+                tx_bytes: 0,
+                tx_packets: 0,
+                tx_retries: 0,
+                tx_failed: 0,
+                tx_airtime: Span::ZERO,
+                tx_rate: fairmesh_units::BitRate(0),
+                rx_bytes: 0,
+                rx_packets: 0,
+                rx_airtime: Span::ZERO,
+            };
+            at[w.node.index()] = Some(Box::new(Tap {
+                control: w.control,
+                events: w.events,
+                fields: Vec::new(),
+                chances: Vec::new(),
+                rng: w.rng,
+                crossing: vec![None; per_flow(EventKind::Flows)],
+                timed: vec![Timed::default(); per_flow(EventKind::RoundTrips)],
+                stations: w.neighbours.iter().map(station).collect(),
+            }));
+        }
+        Taps {
+            at,
+            notes: Vec::new(),
+            bodies: Vec::new(),
+            riders: Vec::new(),
+            echoes: vec![Header::default(); flows],
+            told: vec![0; flows],
+            service: vec![None; radios],
+            waiting: vec![VecDeque::new(); radios],
+            messages: Vec::new(),
+            free: Vec::new(),
+            ack_bits: vec![0; nodes],
+            header_bytes,
+            sweeps,
+            cost,
+            signalling: Signalling::default(),
+        }
+    }
+
+    /// The control at a node that wants events of this kind.
+    fn listener(&self, node: usize, kind: EventKind) -> Option<u32> {
+        self.at[node].as_ref().filter(|t| t.events.has(kind)).map(|t| t.control)
+    }
+
+    fn note(&mut self, node: usize, kind: EventKind, note: Note) {
+        if let Some(control) = self.listener(node, kind) {
+            self.notes.push((control, note));
+        }
+    }
+
+    /// Whether the control at a node wants events of this kind.
+    pub fn wants(&self, node: usize, kind: EventKind) -> bool {
+        self.listener(node, kind).is_some()
+    }
+
+    // ---- packets
+
+    /// Bytes of header fields in a new packet.
+    pub fn header_bytes(&self) -> u32 {
+        self.header_bytes
+    }
+
+    /// A packet was made; `echoing`: an acknowledgement of this flow's data.
+    pub fn packet(&mut self, handle: u32, echoing: Option<usize>) {
+        let h = handle as usize;
+        if self.riders.len() <= h {
+            self.riders.resize(h + 1, Rider::default());
+        }
+        let echo = echoing.map_or(Header::default(), |f| self.echoes[f]);
+        self.riders[h] = Rider { header: Header::default(), echo };
+    }
+
+    pub fn rider(&self, handle: u32) -> Rider {
+        self.riders[handle as usize]
+    }
+
+    /// Data of a flow has reached its sink.
+    pub fn landed(&mut self, flow: usize, handle: u32) {
+        self.echoes[flow] = self.riders[handle as usize].header;
+    }
+
+    /// An acknowledgement was taken in by a flow's source.
+    pub fn feedback(&mut self, node: usize, feedback: Feedback, resent: u64) {
+        let told = &mut self.told[feedback.flow.index()];
+        // A new connection counts from zero again.
+        let lost = resent.checked_sub(*told).unwrap_or(resent) as u32;
+        *told = resent;
+        let feedback = Feedback { lost, ..feedback };
+        if feedback.acked > 0 || feedback.rtt > Span::ZERO || feedback.marked || lost > 0 {
+            self.note(node, EventKind::Feedback, Note::Feedback(feedback));
+        }
+    }
+
+    /// Data of a flow crosses a node. Returns whether sweeps must begin.
+    pub fn crosses(&mut self, now: Time, node: usize, flow: FlowId) -> bool {
+        let Some(tap) = &mut self.at[node] else { return false };
+        let Some(last) = tap.crossing.get_mut(flow.index()) else { return false };
+        let new = last.replace(now).is_none();
+        if new {
+            self.notes.push((tap.control, Note::FlowSeen(flow)));
+        }
+        new && self.sweeps
+    }
+
+    /// Looks for flows that have fallen silent; returns whether any is left to look for.
+    pub fn sweep(&mut self, now: Time) -> bool {
+        let mut left = false;
+        for tap in self.at.iter_mut().flatten() {
+            for (f, last) in tap.crossing.iter_mut().enumerate() {
+                match *last {
+                    Some(at) if at + SILENCE <= now => {
+                        *last = None;
+                        self.notes.push((tap.control, Note::FlowGone(FlowId(f as u32))));
+                    }
+                    Some(_) => left = true,
+                    None => {}
+                }
+            }
+        }
+        left
+    }
+
+    /// A data segment of a flow has left a node; `end`: the sequence number after it.
+    pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
+        let Some(tap) = &mut self.at[node] else { return };
+        let Some(t) = tap.timed.get_mut(flow) else { return };
+        if t.generation != generation {
+            *t = Timed { generation, ..Timed::default() };
+        }
+        if end > t.top {
+            t.top = end;
+            if t.segments.len() < TIMED {
+                t.segments.push_back((end, now));
+            }
+        } else {
+            // Karn's rule (RFC 6298 §3): nothing is measured across a retransmission.
+            t.segments.clear();
+        }
+    }
+
+    /// An acknowledgement of a flow passes a node.
+    pub fn answered(&mut self, now: Time, node: usize, flow: usize, generation: u32, ack: u64) {
+        let Some(tap) = &mut self.at[node] else { return };
+        let Some(t) = tap.timed.get_mut(flow) else { return };
+        if t.generation != generation {
+            return;
+        }
+        let mut left = None;
+        while let Some(&(end, at)) = t.segments.front()
+            && end <= ack
+        {
+            left = Some(at);
+            t.segments.pop_front();
+        }
+        if let Some(at) = left {
+            let trip = RoundTrip { flow: FlowId(flow as u32), rtt: now - at };
+            self.notes.push((tap.control, Note::RoundTrip(trip)));
+        }
+    }
+
+    // ---- actions
+
+    /// Writes a field into packets of a class from now on.
+    pub fn annotate(&mut self, node: NodeId, class: Class, slot: u8, merge: Merge, value: u32) {
+        let Some(tap) = &mut self.at[node.index()] else { return };
+        let field = Field { class, slot, merge, value };
+        match tap.fields.iter_mut().find(|f| f.class == class && f.slot == slot) {
+            Some(known) => *known = field,
+            None => tap.fields.push(field),
+        }
+    }
+
+    /// Marks packets of a class by chance from now on, or loses them.
+    pub fn chance(&mut self, node: NodeId, class: Class, mark: Option<f64>, lose: Option<f64>) {
+        let Some(tap) = &mut self.at[node.index()] else { return };
+        if !tap.chances.iter().any(|c| c.class == class) {
+            tap.chances.push(Chance { class, mark: 0.0, lose: 0.0 });
+        }
+        for c in tap.chances.iter_mut().filter(|c| c.class == class) {
+            (c.mark, c.lose) = (mark.unwrap_or(c.mark), lose.unwrap_or(c.lose));
+        }
+    }
+
+    /// Decides about a packet that is about to leave a node towards `to`.
+    pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: bool) -> Fate {
+        let Some(tap) = &mut self.at[node] else { return Fate::Pass };
+        let mut fate = Fate::Pass;
+        for c in &tap.chances {
+            if !belongs(c.class, flow, data, to) {
+                continue;
+            }
+            if c.lose > 0.0 && tap.rng.chance(c.lose) {
+                return Fate::Lose;
+            }
+            if ect && c.mark > 0.0 && tap.rng.chance(c.mark) {
+                fate = Fate::Mark;
+            }
+        }
+        fate
+    }
+
+    /// A packet goes to the MAC of a node, or into a wire: its fields are written.
+    pub fn write(&mut self, node: usize, handle: u32, flow: u32, data: bool, to: u32) -> Header {
+        let header = &mut self.riders[handle as usize].header;
+        if let Some(tap) = &self.at[node] {
+            for f in tap.fields.iter().filter(|f| belongs(f.class, flow, data, to)) {
+                header.write(f.slot, f.merge, f.value);
+            }
+        }
+        *header
+    }
+
+    // ---- frames
+
+    /// Remembers the frame that the MAC of a node works on.
+    pub fn serve(&mut self, node: usize, frame: InService) {
+        self.service[node] = Some(frame);
+    }
+
+    /// The length of a node's queue has changed.
+    pub fn queue_changed(&mut self, node: usize, length: QueueLength) {
+        self.note(node, EventKind::QueueChanges, Note::Queue(length));
+    }
+
+    /// A frame meant for this node came in; returns whether it is a control message.
+    pub fn received(&mut self, node: NodeId, from: NodeId, message: Option<u32>) {
+        let Some(frame) = self.service[from.index()] else { return };
+        let n = node.index();
+        if let Some(s) = self.station(n, from) {
+            s.rx_packets += 1;
+            s.rx_bytes += u64::from(frame.bytes);
+        }
+        match message {
+            Some(body) => {
+                if let Some(control) = self.listener(n, EventKind::Messages) {
+                    let start = self.bodies.len();
+                    let body = &self.messages[body as usize];
+                    self.bodies.extend_from_slice(body);
+                    let len = body.len();
+                    self.notes.push((control, Note::Message { from, start, len }));
+                }
+            }
+            None => {
+                if let Some(heard) = frame.heard(from) {
+                    self.note(n, EventKind::Received, Note::Received(heard));
+                }
+            }
+        }
+    }
+
+    /// A data frame occupied the air at a receiver.
+    pub fn arriving(&mut self, node: NodeId, from: NodeId, airtime: Span) {
+        if let Some(s) = self.station(node.index(), from) {
+            s.rx_airtime += airtime;
+        }
+    }
+
+    /// A frame meant for another was decoded.
+    pub fn overheard(&mut self, node: NodeId, from: NodeId) {
+        let frame = self.service[from.index()];
+        if let Some(heard) = frame.and_then(|f| f.heard(from)) {
+            self.note(node.index(), EventKind::Overheard, Note::Overheard(heard));
+        }
+    }
+
+    /// The MAC of a node is done with a frame.
+    pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
+        let n = node.index();
+        let frame = self.service[n].take()?;
+        let actual = self.cost.actual(report);
+        let rate = self.cost.bit_rate(report.rate);
+        let tries = report.data_attempts.max(report.rts_attempts);
+        let delivered = report.outcome != Outcome::Lost;
+        let own = match frame.flow {
+            Some(_) => self.header_bytes,
+            None => 0,
+        };
+        let m = &mut self.signalling;
+        if frame.flow.is_none() {
+            m.message_frames += u64::from(report.data_attempts);
+            m.message_bytes += u64::from(frame.bytes) * u64::from(report.data_attempts);
+            m.message_airtime += actual;
+        } else if own > 0 {
+            m.header_bytes += u64::from(own) * u64::from(report.data_attempts);
+            m.header_airtime +=
+                self.cost.extra(frame.bytes, own, report.rate, report.data_attempts);
+        }
+        if let Some(to) = frame.to
+            && let Some(s) = self.station(n, to)
+        {
+            s.tx_packets += 1;
+            s.tx_bytes += u64::from(frame.bytes);
+            s.tx_retries += u64::from(tries.saturating_sub(1));
+            s.tx_failed += u64::from(!delivered);
+            s.tx_airtime += report.airtime;
+            s.tx_rate = rate;
+        }
+        let sent = Sent {
+            to: frame.to,
+            flow: frame.flow,
+            ack: frame.ack,
+            bytes: frame.bytes,
+            airtime: actual,
+            attempts: u8::try_from(tries).unwrap_or(u8::MAX),
+            rate,
+            delivered,
+            ack_bits: self.acknowledged_with(frame.to.filter(|_| delivered)),
+        };
+        self.note(n, EventKind::Sent, Note::Sent(sent));
+        Some(frame)
+    }
+
+    /// A node's MAC acknowledgements carry these bits from now on.
+    pub fn set_ack_bits(&mut self, node: NodeId, bits: u8) {
+        self.ack_bits[node.index()] = bits;
+    }
+
+    /// What an acknowledgement that came just now from a node carries.
+    fn acknowledged_with(&self, by: Option<NodeId>) -> Option<u8> {
+        self.ack_bits.get(by?.index()).copied().filter(|b| *b != 0)
+    }
+
+    fn station(&mut self, node: usize, of: NodeId) -> Option<&mut Station> {
+        self.at[node].as_mut()?.stations.iter_mut().find(|s| s.node == of)
+    }
+
+    /// Counters of a node's neighbours.
+    pub fn stations(&self, node: NodeId) -> &[Station] {
+        self.at[node.index()].as_ref().map_or(&[], |t| &t.stations)
+    }
+
+    // ---- messages
+
+    /// Keeps a message's bytes; gives its number.
+    pub fn keep(&mut self, body: &[u8]) -> u32 {
+        let i = self.free.pop().unwrap_or_else(|| {
+            self.messages.push(Vec::new());
+            self.messages.len() as u32 - 1
+        });
+        let kept = &mut self.messages[i as usize];
+        kept.clear();
+        kept.extend_from_slice(body);
+        i
+    }
+
+    pub fn forget(&mut self, message: u32) {
+        self.free.push(message);
+    }
+
+    /// Queues a message; they go before data, as the kernel's default discipline sends what is
+    /// marked as control. Returns whether there was room.
+    pub fn post(
+        &mut self,
+        node: usize,
+        handle: u32,
+        to: Option<(NodeId, LinkId)>,
+        bytes: u32,
+    ) -> bool {
+        self.signalling.messages += 1;
+        let Some(queue) = self.waiting.get_mut(node).filter(|q| q.len() < MESSAGES) else {
+            self.signalling.refused += 1;
+            return false;
+        };
+        queue.push_back(Waiting { handle, link: to.map(|t| t.1), to: to.map(|t| t.0), bytes });
+        true
+    }
+
+    /// The next message of a node, for its MAC.
+    pub fn next_message(&mut self, node: usize) -> Option<Outgoing> {
+        let w = self.waiting[node].pop_front()?;
+        let header = Header::default();
+        let (to, bytes) = (w.to, w.bytes);
+        self.service[node] = Some(InService { to, flow: None, ack: false, bytes, header });
+        Some(Outgoing { packet: w.handle, link: w.link, bytes })
+    }
+}
+
+/// Whether a packet is of a class.
+fn belongs(class: Class, flow: u32, data: bool, to: u32) -> bool {
+    match class {
+        Class::All => true,
+        Class::Flow(f) => data && f.0 == flow,
+        Class::Link(n) => n.0 == to,
+    }
+}

@@ -1,0 +1,233 @@
+//! Events: frames sent, received and overheard, queues, neighbours, feedback, flows.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use fairmesh_control::*;
+use fairmesh_engine::{RunOptions, run};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+use crate::probe::{everywhere, listen, scenario};
+
+/// Two hops of TCP and one of UDP beside them; node 3 hears only 2.
+const LINE: &str = r#"
+name = "line"
+duration = "6 s"
+[radio]
+phy = "802.11b"
+rate = "2 Mbit/s"
+[topology]
+links = [[0, 1], [1, 2], [2, 3]]
+[[flow]]
+from = 0
+to = 2
+transport = { tcp = "newreno", mss = "1000 B" }
+[[flow]]
+from = 1
+to = 0
+traffic = { kind = "cbr", rate = "100 kbit/s", packet = "500 B" }
+transport = "udp"
+start = "1 s"
+stop = "3 s"
+"#;
+
+#[test]
+fn listening_changes_nothing() {
+    let s = scenario(LINE);
+    let plain = run(&s, &RunOptions::default()).unwrap();
+    let (heard, _) = listen(&s, everywhere(EventKind::ALL, &[]), None, |_, _, _| None::<()>);
+    assert_eq!(plain.fingerprint, heard.fingerprint);
+    assert_eq!(plain.totals.drops, heard.totals.drops);
+}
+
+#[test]
+fn every_frame_is_reported_with_its_cost() {
+    let s = scenario(LINE);
+    let (record, sent) = listen(&s, everywhere(&[EventKind::Sent], &[]), None, |node, _, e| {
+        let Event::Sent(s) = e else { return None };
+        Some((node, *s))
+    });
+    let mac = record.totals.mac;
+    let attempts: u64 = sent.iter().map(|(_, s)| u64::from(s.attempts)).sum();
+    // A frame still in a MAC at the end has no report yet.
+    assert!(attempts <= mac.data && mac.data - attempts < 20, "{attempts} of {}", mac.data);
+    let failed = sent.iter().filter(|(_, s)| !s.delivered).count() as u64;
+    assert_eq!(failed, record.totals.drops.retry_limit);
+    for (node, s) in &sent {
+        assert_eq!(s.rate, BitRate(2_000_000));
+        let (flow, to) = (s.flow.unwrap(), s.to.unwrap());
+        let expected = match (flow.0, s.ack, node.0) {
+            (0, false, n) => (n + 1, 1040),
+            (0, true, n) => (n - 1, 40),
+            (_, _, n) => (n - 1, 528),
+        };
+        // The handshake's segments are smaller than data.
+        assert_eq!((to.0, s.bytes), (expected.0, expected.1.min(s.bytes)));
+        // DIFS, backoff, preambles, frame, SIFS, ACK at 2 Mbit/s.
+        let once = 50 + 310 + 192 + 4 * (u64::from(s.bytes) + 36) + 10 + 248;
+        if s.attempts == 1 {
+            assert_eq!(s.airtime, Span::from_micros(once));
+        } else {
+            assert!(s.airtime > Span::from_micros(once));
+        }
+    }
+    assert!(sent.iter().any(|(_, s)| s.ack) && sent.iter().any(|(_, s)| s.attempts > 1));
+}
+
+#[test]
+fn data_is_received_once_and_overheard_by_others() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::Received, EventKind::Overheard], &[]);
+    let (record, heard) = listen(&s, needs, None, |node, _, e| match e {
+        Event::Received(h) => Some((node, *h, true)),
+        Event::Overheard(h) => Some((node, *h, false)),
+        _ => None,
+    });
+    for (node, h, received) in &heard {
+        assert_eq!(*received, h.link.to == *node, "{h:?}");
+        assert_ne!(h.link.from, *node);
+        assert!(h.link.from.0.abs_diff(node.0) == 1, "{node:?} cannot hear {h:?}");
+    }
+    let count = |n: u32, flow: u32, ack: bool, received: bool| {
+        let is = |(node, h, r): &&(NodeId, Heard, bool)| {
+            (node.0, h.flow.0, h.ack, *r) == (n, flow, ack, received)
+        };
+        heard.iter().filter(is).count() as u64
+    };
+    // What the destination received is what was delivered: data and the handshake's segments.
+    let delivered = record.flows[1].packets_delivered;
+    assert_eq!(count(0, 1, false, true), delivered);
+    assert!(count(2, 0, false, true) >= record.flows[0].packets_delivered);
+    // Node 3 hears node 2, which only acknowledges; node 0 overhears what 1 forwards.
+    assert_eq!(count(3, 0, false, false), 0);
+    assert!(count(3, 0, true, false) > 100 && count(0, 0, false, false) > 100);
+}
+
+#[test]
+fn queue_lengths_are_told_at_every_change() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::QueueChanges], &[]);
+    let (record, lengths) = listen(&s, needs, None, |node, now, e| {
+        let Event::Queue(q) = e else { return None };
+        Some((node, now, *q))
+    });
+    // The mean over time follows from the changes.
+    for n in 0..4 {
+        let mine: Vec<_> = lengths.iter().filter(|(node, ..)| node.0 == n).collect();
+        let mut area = 0.0;
+        for (i, (_, at, q)) in mine.iter().enumerate() {
+            let until = mine.get(i + 1).map_or(Time::ZERO + Span::from_secs(6), |m| m.1);
+            area += f64::from(q.packets) * (until - *at).as_secs_f64();
+            assert_eq!(q.class, Class::All);
+        }
+        let mean = record.nodes[n as usize].mean_queue;
+        assert!((area / 6.0 - mean).abs() < 0.01 * mean + 1e-6, "node {n}: {} {mean}", area / 6.0);
+    }
+}
+
+#[test]
+fn neighbours_are_counted_like_a_station_dump() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::Stations], &[]);
+    let every = Some(Span::from_millis(5999));
+    let (record, stations) = listen(&s, needs, every, |node, now, e| match e {
+        Event::Station(s) if now > Time::ZERO => Some((node, *s)),
+        _ => None,
+    });
+    let of: BTreeMap<(u32, u32), Station> =
+        stations.iter().map(|(n, s)| ((n.0, s.node.0), *s)).collect();
+    assert_eq!(
+        of.keys().copied().collect::<Vec<_>>(),
+        [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
+    );
+    for (a, b) in [(0, 1), (1, 2), (2, 1), (1, 0)] {
+        let (tx, rx) = (of[&(a, b)], of[&(b, a)]);
+        // A packet without an acknowledgement may have been received; one may be under way.
+        assert!(rx.rx_packets.abs_diff(tx.tx_packets) <= 2 + tx.tx_failed, "{tx:?} {rx:?}");
+        // Frames and answers on one side, decoded frames on the other.
+        assert!(rx.rx_airtime < tx.tx_airtime && rx.rx_airtime > Span::ZERO);
+        assert_eq!(tx.tx_rate, BitRate(2_000_000));
+    }
+    let retries: u64 = of.values().map(|s| s.tx_retries).sum();
+    let packets: u64 = of.values().map(|s| s.tx_packets).sum();
+    assert!((retries + packets).abs_diff(record.totals.mac.data) < 20);
+    assert_eq!(of[&(3, 2)].tx_packets, 0);
+}
+
+#[test]
+fn sources_hear_every_acknowledgement() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::Feedback], &[]);
+    let (record, feedback) = listen(&s, needs, None, |node, now, e| {
+        let Event::Feedback(f) = e else { return None };
+        assert_eq!((node, f.flow), (NodeId(0), FlowId(0)), "only a TCP source has feedback");
+        Some((now, *f))
+    });
+    let acked: u64 = feedback.iter().map(|(_, f)| u64::from(f.acked)).sum();
+    let delivered = record.flows[0].goodput_bps * 6.0 / 8.0;
+    // What the last acknowledgements say is still on its way.
+    assert!(acked as f64 <= delivered && acked as f64 > 0.8 * delivered, "{acked} {delivered}");
+    assert!(feedback.iter().all(|(_, f)| !f.marked));
+    let timed: Vec<Span> =
+        feedback.iter().map(|(_, f)| f.rtt).filter(|r| *r > Span::ZERO).collect();
+    assert!(timed.len() * 10 > feedback.len() * 8, "{} of {}", timed.len(), feedback.len());
+    // Two data frames and two acknowledgements at 2 Mbit/s at the least.
+    assert!(timed.iter().all(|r| *r > Span::from_millis(2 * 4 + 2) && *r < Span::from_secs(2)));
+    let lost: u64 = feedback.iter().map(|(_, f)| u64::from(f.lost)).sum();
+    assert!(lost <= record.flows[0].tcp.unwrap().retransmits);
+}
+
+#[test]
+fn round_trips_beyond_a_node_are_shorter_than_all_of_it() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::RoundTrips, EventKind::Feedback], &[]);
+    let (_, trips) = listen(&s, needs, None, |node, _, e| match e {
+        Event::RoundTrip(r) if r.flow == FlowId(0) => Some((node.0, r.rtt)),
+        Event::Feedback(f) if f.rtt > Span::ZERO => Some((9, f.rtt)),
+        _ => None,
+    });
+    let mean = |n: u32| {
+        let of: Vec<f64> = trips.iter().filter(|t| t.0 == n).map(|t| t.1.as_secs_f64()).collect();
+        assert!(of.len() > 100, "{} at {n}", of.len());
+        of.iter().sum::<f64>() / of.len() as f64
+    };
+    let [own, first, second] = [mean(9), mean(0), mean(1)];
+    assert!((own / first - 1.0).abs() < 0.02, "the sender's own {own}, seen there {first}");
+    assert!(second < 0.8 * first && second > 0.1 * first, "{second} {first}");
+}
+
+#[test]
+fn flows_are_seen_where_they_cross_and_gone_when_silent() {
+    let s = scenario(LINE);
+    let needs = everywhere(&[EventKind::Flows], &[]);
+    let (_, seen) = listen(&s, needs, None, |node, now, e| match e {
+        Event::FlowSeen(here) => Some((node.0, here.flow.0, true, now, here.next_hop)),
+        Event::FlowGone(flow) => Some((node.0, flow.0, false, now, None)),
+        _ => None,
+    });
+    let udp: Vec<_> = seen.iter().filter(|s| s.1 == 1).collect();
+    let at = |s: u64| Time::ZERO + Span::from_millis(s);
+    assert_eq!(
+        udp.iter().map(|s| (s.0, s.2)).collect::<Vec<_>>(),
+        [(1, true), (0, true), (0, false), (1, false)]
+    );
+    assert!(udp[0].3 >= at(1000) && udp[1].3 < at(1300));
+    assert!(udp[2].3 > at(4900) && udp[3].3 < at(5400), "{:?}", udp[2].3);
+    assert_eq!(udp[0].4, Some(NodeId(0)));
+    // TCP's acknowledgements are no flow of their own; nobody else sees it.
+    let tcp: Vec<_> = seen.iter().filter(|s| s.1 == 0).map(|s| (s.0, s.2)).collect();
+    assert_eq!(tcp, [(0, true), (1, true), (2, true)]);
+}
+
+#[test]
+fn only_what_was_asked_for_is_told() {
+    let s = scenario(LINE);
+    let others = Cell::new(0);
+    let (_, n) = listen(&s, everywhere(&[EventKind::Received], &[]), None, move |_, _, e| {
+        if e.kind() != Some(EventKind::Received) {
+            others.set(others.get() + 1);
+        }
+        Some(others.get())
+    });
+    assert_eq!(n.last(), Some(&0));
+}

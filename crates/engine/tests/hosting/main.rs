@@ -1,0 +1,8 @@
+//! What the engine offers controls, each tried by a control made for it.
+
+mod acting;
+mod airtime;
+mod hearing;
+mod messages;
+mod pacing;
+mod probe;
