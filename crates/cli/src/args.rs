@@ -499,9 +499,9 @@ pub struct ValidateArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh reproduce list\n  \
                         fairmesh reproduce jamshaid-table-6.2\n  \
-                        fairmesh reproduce fig-3.5 fig-5.1 --full\n  fairmesh reproduce all")]
+                        fairmesh reproduce fig-3.2 fig-5.1 --full\n  fairmesh reproduce all")]
 pub struct ReproduceArgs {
-    /// Experiments (a short form such as fig-3.5 will do), all, list; or page, which makes
+    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; or page, which makes
     /// docs/reproductions.md from the kept records
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
