@@ -242,7 +242,7 @@ pub struct DemoArgs {
     /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
     #[arg(long, required = true)]
     pub live: bool,
-    /// Scenario instead of the built-in chain of three homes
+    /// Scenario instead of the built-in chain of four homes
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// Shell command that is the daemon

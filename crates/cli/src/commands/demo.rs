@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(
             line,
             "export FAIRMESH_MESH=mesh0 FAIRMESH_WIRED=wire0 \
-             FAIRMESH_SUBSCRIBERS='1=10.66.0.2 2=10.66.0.3 3=10.66.0.4'; sleep 30; exec daemon"
+             FAIRMESH_SUBSCRIBERS='1=10.66.0.2 2=10.66.0.3 3=10.66.0.4 4=10.66.0.5'; sleep 30; exec daemon"
         );
     }
 
@@ -241,18 +241,18 @@ mod tests {
             let late = s.saturating_sub(30) * 10_000;
             let p = Progress {
                 now: Time::ZERO + Span::from_secs(s),
-                delivered: vec![early + late, late, late],
+                delivered: vec![early + late, late, late, late],
                 transmissions: 0,
             };
             view.show(&p, &mut shown).unwrap();
         }
         let shown = String::from_utf8(shown).unwrap();
         assert!(shown.contains("800.0 kbit/s  ████"), "{shown}");
-        assert!(shown.contains("no control; the daemon comes in 20 s, Jain 0.33"), "{shown}");
+        assert!(shown.contains("no control; the daemon comes in 20 s, Jain 0.25"), "{shown}");
         let verdict = view.verdict(Time::ZERO + Span::from_secs(60));
         let row = verdict.lines().find(|l| l.contains("1 → server")).unwrap();
         assert!(row.contains("800.0") && row.contains("80.0"), "{verdict}");
         let jain = verdict.lines().find(|l| l.contains("Jain")).unwrap();
-        assert!(jain.contains("0.333") && jain.contains("1.000"), "{verdict}");
+        assert!(jain.contains("0.250") && jain.contains("1.000"), "{verdict}");
     }
 }
