@@ -199,6 +199,10 @@ pub struct EmulateArgs {
     /// Open a shell in a node's namespace; the run ends when it does
     #[arg(long, value_name = "NODE", conflicts_with = "duration")]
     pub shell: Option<String>,
+    /// Controls of the gateway's daemon, comma-separated, one emulation each; "fifo" is the mesh
+    /// without the daemon
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
+    pub control: Vec<String>,
     /// Also simulate the scenario, and show both side by side
     #[arg(long)]
     pub beside: bool,

@@ -8,6 +8,7 @@ pub mod args;
 pub mod bench;
 pub mod capacity;
 pub mod commands;
+pub mod daemon;
 pub mod error;
 pub mod interrupt;
 pub mod load;
