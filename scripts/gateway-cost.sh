@@ -17,10 +17,13 @@ cleanup() {
     [ -z "${pid:-}" ] || kill "$pid" 2>/dev/null || true
     sleep 1
     for n in w g m; do ip netns del "$ns$n" 2>/dev/null || true; done
-    rm -rf "$work"
+    [ -n "${KEEP:-}" ] || rm -rf "$work"
 }
 trap cleanup EXIT
-for n in w g m; do ip netns add "$ns$n"; done
+for n in w g m; do
+    ip netns add "$ns$n"
+    ip -n "$ns$n" link set lo up
+done
 ip link add name w0 netns "${ns}w" type veth peer name wan netns "${ns}g"
 ip link add name m0 netns "${ns}m" type veth peer name mesh netns "${ns}g"
 ip -n "${ns}w" addr add 172.31.0.2/24 dev w0
@@ -72,7 +75,8 @@ while time.time() < end:
 PY
     traffic=$!
     sleep 5
-    ticks() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
+    # Its children (nft) count too once they have ended.
+    ticks() { awk '{ print $14 + $15 + $16 + $17 }' "/proc/$pid/stat"; }
     before=$(ticks)
     start=$(date +%s.%N)
     sleep "$seconds"

@@ -109,9 +109,13 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let calls = send.clone();
     socket::serve(&config.socket, move |call| calls.send(Message::Call(call)).is_ok())
         .map_err(|e| AgentError::file(&config.socket, e))?;
-    if let Some(address) = config.metrics {
-        serve_metrics(address, send.clone())
-            .map_err(|e| AgentError::Refused(format!("metrics.listen: {address}: {e}")))?;
+    if let Some(address) = config.metrics
+        && let Err(e) = serve_metrics(address, send.clone())
+    {
+        // Nobody's share depends on it.
+        let journal = &mut host.governor.journal;
+        journal
+            .note(Time::ZERO, Level::Warning, "metrics.unavailable", || format!("{address}: {e}"));
     }
     signals(send.clone())?;
     links(send.clone());
@@ -294,7 +298,9 @@ impl Daemon {
     /// neither less than a busy machine needs nor longer than anybody waits.
     fn patience(&self) -> Duration {
         let epoch = self.config.sample.as_secs_f64();
-        Duration::from_secs_f64((2.0 * epoch).clamp(5.0, 30.0))
+        // Making the classes of thousands of subscribers takes its time, too.
+        let classes = self.host.governor.members().len() as f64 * 0.002;
+        Duration::from_secs_f64((2.0 * epoch).clamp(5.0, 30.0) + classes)
     }
 
     fn offer_discovery(&self) {

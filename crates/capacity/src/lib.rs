@@ -26,3 +26,4 @@ pub mod gap;
 pub mod graph;
 pub mod link;
 pub mod maxmin;
+pub mod region;

@@ -374,10 +374,11 @@ pub struct SweepArgs {
 #[command(after_help = "Examples:\n  fairmesh capacity scenarios/stack.toml\n  \
     fairmesh capacity map.netjson --gateway 10.254.0.10 --flows up --html capacity.html\n  \
     fairmesh capacity scenarios/chain-8.toml --hears sense --json\n  \
+    fairmesh capacity scenarios/stack.toml --model region --html region.html\n  \
     fairmesh capacity --accuracy 50")]
 pub struct CapacityArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
-    #[arg(required_unless_present = "accuracy", conflicts_with = "accuracy")]
+    #[arg(required_unless_present_any = ["accuracy", "boundary"], conflicts_with_all = ["accuracy", "boundary"])]
     pub scenario: Option<PathBuf>,
     /// Gateway, for maps: the name of a node
     #[arg(long, value_name = "ID", requires = "scenario")]
@@ -395,6 +396,21 @@ pub struct CapacityArgs {
     /// each other. By default domains decode and cliques sense
     #[arg(long, value_name = "HOW", requires = "scenario")]
     pub hears: Option<Hears>,
+    /// Sets of links that share the air (collision domains and cliques), or the achievable rate
+    /// region of the DCF
+    #[arg(long, value_name = "MODEL", requires = "scenario", default_value = "sets")]
+    pub model: ModelKind,
+    /// With --model region: the flows whose rate is drawn against that of all others, by name,
+    /// separated by commas
+    #[arg(long, value_name = "FLOWS", value_delimiter = ',', requires = "scenario")]
+    pub group: Vec<String>,
+    /// With --model region: the largest share of time that a queue may be busy
+    #[arg(long, value_name = "U", requires = "scenario", default_value_t = 1.0)]
+    pub utilization: f64,
+    /// With --model region: give frames up at the scenario's retry limits, and let at most 5 % of a
+    /// flow's packets be lost; without, they are retried until they arrive
+    #[arg(long, requires = "scenario")]
+    pub retry_limits: bool,
     /// Draw topology, bottlenecks and contention graphs into a page
     #[arg(long, value_name = "FILE", requires = "scenario")]
     pub html: Option<PathBuf>,
@@ -402,6 +418,13 @@ pub struct CapacityArgs {
     /// (Jamshaid 2010, Table 4.1)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub accuracy: Option<u32>,
+    /// Instead of a scenario: compare the boundary of the achievable rate region with the simulator
+    /// on so many random meshes
+    #[arg(long, value_name = "N", conflicts_with = "accuracy", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub boundary: Option<u32>,
+    /// With --boundary: without RTS/CTS
+    #[arg(long, requires = "boundary")]
+    pub no_rts: bool,
     /// With --accuracy: runs per mesh and rate
     #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
@@ -423,6 +446,15 @@ pub enum Reception {
     Ns2,
     /// It locks on frames that it can decode.
     Sinr,
+}
+
+/// Families of capacity models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelKind {
+    /// Collision domains and cliques.
+    Sets,
+    /// The achievable rate region (docs/models/region.md).
+    Region,
 }
 
 /// Which nodes contend.

@@ -42,10 +42,16 @@ pub enum CliError {
     Interrupted,
     /// The gateway daemon, or what asks it.
     #[error(transparent)]
-    Gateway(#[from] fairmesh_agent::error::AgentError),
+    Gateway(Box<fairmesh_agent::error::AgentError>),
     /// Standard output could not be written.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<fairmesh_agent::error::AgentError> for CliError {
+    fn from(e: fairmesh_agent::error::AgentError) -> Self {
+        CliError::Gateway(Box::new(e))
+    }
 }
 
 impl CliError {

@@ -21,7 +21,7 @@
 //!   and a flow that has less than its guarantee lowers the aggregate below it at once.
 //! - `+constrained`: [`constrained`].
 //! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
-//!   shares at once and leaves the aggregate alone, and no epoch is spent on it. Evaluations stay as
+//!   shares at once and no epoch is spent on it; a flow less leaves the aggregate alone. Evaluations stay as
 //!   far apart as they were, because TCP's rates say little over shorter times. Silence ends a flow
 //!   after two quarters; whoever comes back soon gets twice the patience, up to what the plain
 //!   controller has.
@@ -390,7 +390,8 @@ impl Pfrc {
     fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
         let now = self.flows.active().count() as u32;
         let before = (now + changes.ended).saturating_sub(changes.arrived);
-        if !self.fast
+        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone.
+        if (!self.fast || changes.arrived > changes.returned)
             && before > 0
             && let Some(measured) = self.measured()
         {

@@ -10,6 +10,9 @@ use netlink_sys::{
     Socket, SocketAddr,
     protocols::{NETLINK_NETFILTER, NETLINK_ROUTE},
 };
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimeout;
+use nix::sys::time::TimeVal;
 
 use crate::error::Error;
 
@@ -100,6 +103,9 @@ impl Refusal {
     }
 }
 
+/// The longest that the kernel takes to answer, in seconds.
+const PATIENCE: i64 = 10;
+
 /// A netlink socket, by default to routing and traffic control.
 #[derive(Debug)]
 pub struct Netlink {
@@ -140,6 +146,9 @@ impl Netlink {
         // Both exist since Linux 4.12 and 4.3; older kernels answer without words.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
+        // An answer that was dropped for lack of memory must not stop its caller for ever.
+        let patience = TimeVal::new(PATIENCE, 0);
+        setsockopt(&socket, ReceiveTimeout, &patience).map_err(|e| failed()(io::Error::from(e)))?;
         for &group in groups {
             socket.add_membership(group).map_err(failed())?;
         }

@@ -423,6 +423,8 @@ proptest! {
                 }
                 _ => b.host.link(b.now, "bat0", seconds % 2 == 0),
             }
+            // As the daemon does after every message.
+            b.host.poll(b.now);
             b.pass(seconds);
             if b.host.phase() != Phase::Running || b.host.governor.mode() == Mode::Observe {
                 prop_assert!(b.host.plane().broken == Broken::Interface || b.host.plane().free());

@@ -4,6 +4,7 @@
 mod bounds;
 pub mod drawing;
 pub mod page;
+pub mod region;
 pub mod text;
 
 use std::collections::BTreeMap;

@@ -24,15 +24,24 @@ pub fn render(c: &Capacity, d: &Drawing, command: &str) -> String {
     );
     let sections: String =
         c.models.iter().filter(|m| m.rts == c.rts).map(|m| section(c, m, d)).collect();
+    let all = format!(
+        "{sections}<section><h2>All models and criteria</h2>{}<p class=\"note\">Σ rate × hops: effective \
+         network utilisation; its largest value under each model is 1.</p><p>{}</p></section>",
+        criteria(c),
+        escape(&text::bounds(c)).replace('\n', "<br>")
+    );
+    frame(&c.scenario, &subtitle, &all, command)
+}
+
+/// A page around sections that are safe already.
+pub(super) fn frame(scenario: &str, subtitle: &str, sections: &str, command: &str) -> String {
     html::fill(
         include_str!("../../assets/capacity.html"),
         &[
-            ("title", &escape(&c.scenario)),
+            ("title", &escape(scenario)),
             ("style", include_str!("../../assets/report.css")),
-            ("subtitle", &subtitle),
-            ("models", &sections),
-            ("criteria", &criteria(c)),
-            ("bounds", &escape(&text::bounds(c)).replace('\n', "<br>")),
+            ("subtitle", &escape(subtitle)),
+            ("sections", sections),
             ("command", &escape(command)),
             ("generator", GENERATOR),
         ],

@@ -193,6 +193,7 @@ impl Panel {
         let mut chart = ChartBuilder::on(&root)
             .caption(&self.title, ("sans-serif", 15).into_font().color(&INK))
             .margin(8)
+            .margin_right(20)
             .x_label_area_size(40)
             .y_label_area_size(52)
             .build_cartesian_2d(from..to, 0.0..top)?;
@@ -266,7 +267,11 @@ impl Panel {
         if self.lines.len() > 1 {
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::UpperRight)
+                .position(if bars {
+                    SeriesLabelPosition::UpperRight
+                } else {
+                    SeriesLabelPosition::UpperLeft
+                })
                 .background_style(WHITE.mix(0.85))
                 .border_style(FAINT)
                 .label_font(("sans-serif", 12).into_font().color(&INK))

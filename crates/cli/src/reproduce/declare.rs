@@ -163,6 +163,10 @@ pub struct Measure {
     /// Tolerance instead of the experiment's.
     #[serde(default)]
     pub within: Option<Tolerance>,
+    /// Column with the paper's standard deviation over its networks, which are not ours: a number
+    /// within that deviation agrees too.
+    #[serde(default)]
+    pub spread: Option<String>,
 }
 
 fn one() -> f64 {

@@ -18,7 +18,8 @@ paper's. Every experiment is a folder of `reproductions/`: scenarios, the paper'
 declaration of what varies and how it is judged, and notes on what was read from text or decided where
 the paper is silent.
 
-**The rule.** A number *agrees* within the tolerance that its declaration states. Otherwise its
+**The rule.** A number *agrees* within the tolerance that its declaration states, or within the standard
+deviation over networks where the paper states one (its networks are not ours). Otherwise its
 *direction is the same* if it is ordered against every other number of its column (or row, where rows
 are compared along) as the paper's are, ties within the tolerance apart; otherwise it *differs*. A row
 is as good as the worst of its judged numbers. Beside rows there are orders of rows, and statements

@@ -1,6 +1,7 @@
 //! When a number, a row, an order and a statement of the paper come out here too.
 //!
-//! - A number *agrees* within the tolerance of its measure.
+//! - A number *agrees* within the tolerance of its measure, or within the standard deviation over
+//!   networks where the paper states one: its networks are not ours.
 //! - Else its *direction is the same* if it is ordered against every other number of its column
 //!   (or row) as the paper's are, those apart that the paper has within the tolerance of each
 //!   other.
@@ -50,7 +51,13 @@ pub struct Judged<'a> {
 
 /// Holds every number against the paper's.
 pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) -> Vec<Judged<'a>> {
-    let tolerance = |c: &Cell| experiment.measures[c.measure].within.unwrap_or(experiment.verdict);
+    let tolerance = |c: &Cell| {
+        let measure = &experiment.measures[c.measure];
+        let mut t = measure.within.unwrap_or(experiment.verdict);
+        let spread = measure.spread.as_ref().and_then(|s| paper.get(&c.row, s));
+        t.absolute = t.absolute.max(spread.unwrap_or(0.0));
+        t
+    };
     let known: Vec<(&Cell, Option<f64>)> =
         cells.iter().map(|c| (c, paper.get(&c.row, &c.column))).collect();
     let judged = |c: &Cell| experiment.measures[c.measure].judged;
@@ -192,6 +199,18 @@ mod tests {
         assert_eq!(verdicts(0.1, 0.8, 0.82), [SameDirection, Agrees, Agrees]);
         assert_eq!(verdicts(0.7, 0.6, 0.82)[0], Differs, "above y");
         assert_eq!(verdicts(0.4, 1.0, 0.82)[1], SameDirection, "y and z are a tie in the paper");
+    }
+
+    #[test]
+    fn a_published_deviation_widens_the_tolerance() {
+        let mut e = experiment();
+        e.measures[0].spread = Some("sd".into());
+        let mut p = paper(&[("x", 0.4)]);
+        p.columns.push("sd".into());
+        p.rows.insert("x".into(), vec![0.4, 0.24]);
+        let verdict = |value| numbers(&e, &p, &[cell("x", "a", value)])[0].verdict.unwrap();
+        assert_eq!(verdict(0.63), Verdict::Agrees);
+        assert_eq!(verdict(0.65), Verdict::Differs);
     }
 
     #[test]
