@@ -66,6 +66,14 @@ impl Work {
     /// # Errors
     /// See [`Daemon::prepare`]; a temporary folder that cannot be made.
     pub fn new(scenarios: &[Scenario], asked: bool) -> Result<Self, CliError> {
+        Self::at(scenarios, asked, Time::ZERO)
+    }
+
+    /// The same, with daemons that start at `start`.
+    ///
+    /// # Errors
+    /// See [`Daemon::prepare`]; a temporary folder that cannot be made.
+    pub fn at(scenarios: &[Scenario], asked: bool, start: Time) -> Result<Self, CliError> {
         static WORKS: AtomicU64 = AtomicU64::new(0);
         let number = WORKS.fetch_add(1, Ordering::Relaxed);
         // Short: a socket's path has at most 107 bytes.
@@ -77,7 +85,7 @@ impl Work {
             if asked && control != "fifo" {
                 let folder = work.folder.join(control);
                 std::fs::create_dir_all(&folder).map_err(|e| CliError::file(&folder, e))?;
-                daemon = Some(Daemon::prepare(scenario, &folder, Time::ZERO)?);
+                daemon = Some(Daemon::prepare(scenario, &folder, start)?);
             }
             work.prepared.push((control.clone(), RefCell::new(daemon)));
         }
@@ -239,10 +247,11 @@ impl Daemon {
         let file = self.folder.join(EVENTS);
         let mut kept = String::new();
         for (at, line) in &heard {
-            let time_s = self.clock.map_or(0.0, |(instant, now)| {
-                now.as_secs_f64() + signed(*at, instant)
-            });
+            let time_s =
+                self.clock.map_or(0.0, |(instant, now)| now.as_secs_f64() + signed(*at, instant));
             match serde_json::from_str::<Told>(line) {
+                // The mesh is being taken down around it.
+                Ok(_) if time_s > record.duration_s => {}
                 Ok(told) => {
                     let event = serde_json::json!({
                         "time_s": time_s, "code": told.code, "level": told.level, "text": told.text
@@ -322,11 +331,7 @@ fn signed(a: Instant, b: Instant) -> f64 {
 }
 
 /// The subscriber at the mesh's end of a flow, if the flow passes between it and the wired side.
-fn subscribed(
-    scenario: &Scenario,
-    gateway: NodeId,
-    flow: &fairmesh_scenario::Flow,
-) -> Subscribed {
+fn subscribed(scenario: &Scenario, gateway: NodeId, flow: &fairmesh_scenario::Flow) -> Subscribed {
     let home = |n: NodeId| n != gateway && scenario.nodes[n.index()].kind == NodeKind::Wireless;
     let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
     match (home(flow.from), home(flow.to)) {

@@ -14,6 +14,7 @@ pub mod interrupt;
 pub mod load;
 pub mod output;
 pub mod pcap;
+pub mod phases;
 mod progress;
 pub mod report;
 pub mod reproduce;

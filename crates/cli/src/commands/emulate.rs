@@ -20,7 +20,7 @@ use crate::load::{load, with_controls};
 use crate::output::folder::ResultFolder;
 use crate::output::json::Comparison;
 use crate::output::table;
-use crate::{interrupt, results, runner};
+use crate::{interrupt, phases, results, runner};
 
 /// Emulates a scenario, or removes what earlier emulations left.
 ///
@@ -40,15 +40,11 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
-    let scenarios = with_controls(scenario, &args.control)?;
-    if args.control.is_empty() && scenario.control.name != "fifo" {
-        let name = &scenario.control.name;
-        let note = format!("the scenario's control \"{name}\" is not run; --control {name} does");
-        warn(&[note]);
-    }
+    let mut scenarios = with_controls(scenario, &args.control)?;
+    set(&mut scenarios, &args.set)?;
     let sample = args.sample.sample;
-    let sample =
-        sample.or_else(|| folder.is_some().then(|| runner::sample_interval(scenario.duration)));
+    let curves = folder.is_some() || !scenario.rate_changes.is_empty();
+    let sample = sample.or_else(|| curves.then(|| runner::sample_interval(scenario.duration)));
     let work = Work::new(&scenarios, !args.control.is_empty())?;
     let mut emulated = Vec::new();
     for (i, scenario) in scenarios.iter().enumerate() {
@@ -72,7 +68,9 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
             [only] => out.write_all(table::run(&only[0]).as_bytes())?,
             _ => out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?,
         }
-        for record in records.iter().flatten() {
+        let all: Vec<&RunRecord> = records.iter().flatten().collect();
+        out.write_all(phases::text(scenario, &all).as_bytes())?;
+        for record in all {
             if let Some(e) = &record.emulation {
                 write!(out, "\n{}: {}", record.control, summary(e))?;
             }
@@ -92,6 +90,28 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     Err(CliError::Verdict("the emulated run is invalid, see above".into()))
 }
 
+/// Changes a setting of every control that has it.
+fn set(scenarios: &mut [Scenario], settings: &[(String, f64)]) -> Result<(), CliError> {
+    for (name, value) in settings {
+        let mut taken = false;
+        for scenario in &mut *scenarios {
+            let refused = |e: &dyn std::fmt::Display| CliError::option("--set", e);
+            let mut control =
+                fairmesh_control::lookup(&scenario.control.name).map_err(|e| refused(&e))?;
+            if control.entry().knobs.iter().any(|k| k.name == name) {
+                control.set(name, *value).map_err(|e| refused(&e))?;
+                scenario.control.settings.insert(name.clone(), *value);
+                taken = true;
+            }
+        }
+        if !taken {
+            let problem = format!("none of the controls has a setting \"{name}\"");
+            return Err(CliError::option("--set", problem));
+        }
+    }
+    Ok(())
+}
+
 /// One emulation, with or without a daemon at the gateway.
 fn one(
     scenario: &Scenario,
@@ -101,8 +121,13 @@ fn one(
 ) -> Result<RunRecord, CliError> {
     let daemon = RefCell::new(daemon);
     let bar = bar(scenario, args);
+    // The control is the daemon's.
+    let mut mesh = scenario.clone();
+    if daemon.borrow().is_some() {
+        "fifo".clone_into(&mut mesh.control.name);
+    }
     let outcome = emulate(
-        scenario,
+        &mesh,
         &options(args, sample),
         interrupt::awaited(),
         &mut |network| {
