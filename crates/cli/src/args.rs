@@ -199,6 +199,13 @@ pub struct EmulateArgs {
     /// Open a shell in a node's namespace; the run ends when it does
     #[arg(long, value_name = "NODE", conflicts_with = "duration")]
     pub shell: Option<String>,
+    /// Controls of the gateway's daemon, comma-separated, one emulation each; "fifo" is the mesh
+    /// without the daemon
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
+    pub control: Vec<String>,
+    /// A setting of these controls, such as epoch=2; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "control", value_parser = setting)]
+    pub set: Vec<(String, f64)>,
     /// Also simulate the scenario, and show both side by side
     #[arg(long)]
     pub beside: bool,
@@ -214,6 +221,14 @@ pub struct EmulateArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sample: SampleArgs,
+}
+
+/// `name=value` of a control's setting.
+fn setting(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.split_once('=').and_then(|(name, value)| {
+        Some((name.trim().to_owned(), value.trim().parse::<f64>().ok()?))
+    });
+    parsed.ok_or_else(|| "expected a name and a number, such as epoch=2".to_owned())
 }
 
 impl EmulateArgs {
