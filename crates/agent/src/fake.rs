@@ -47,6 +47,8 @@ pub(crate) struct FakeClass {
 pub(crate) struct FakePlane {
     pub classes: BTreeMap<Slot, FakeClass>,
     pub capacity: f64,
+    /// Every packet downstream is answered by one of 66 bytes upstream, which takes no capacity.
+    pub answered: bool,
     pub broken: Broken,
     /// Sent by the interfaces.
     pub sent: [u64; 2],
@@ -78,6 +80,7 @@ impl FakePlane {
     /// Lets traffic flow for some seconds.
     pub fn run(&mut self, seconds: f64) {
         let mut left = self.capacity;
+        let mut answers = Vec::new();
         for (slot, class) in &mut self.classes {
             if slot.class == ClassId::ALL {
                 continue;
@@ -89,6 +92,16 @@ impl FakePlane {
             class.packets += packets;
             class.bytes += packets * FRAME;
             self.sent[usize::from(slot.direction == Direction::Up)] += packets * FRAME;
+            if self.answered && slot.direction == Direction::Down {
+                answers.push((Slot { direction: Direction::Up, ..*slot }, packets));
+            }
+        }
+        for (slot, packets) in answers {
+            if let Some(class) = self.classes.get_mut(&slot) {
+                class.packets += packets;
+                class.bytes += packets * 66;
+                self.sent[1] += packets * 66;
+            }
         }
     }
 

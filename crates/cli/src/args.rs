@@ -199,6 +199,13 @@ pub struct EmulateArgs {
     /// Open a shell in a node's namespace; the run ends when it does
     #[arg(long, value_name = "NODE", conflicts_with = "duration")]
     pub shell: Option<String>,
+    /// Controls of the gateway's daemon, comma-separated, one emulation each; "fifo" is the mesh
+    /// without the daemon
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
+    pub control: Vec<String>,
+    /// A setting of these controls, such as epoch=2; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "control", value_parser = setting)]
+    pub set: Vec<(String, f64)>,
     /// Also simulate the scenario, and show both side by side
     #[arg(long)]
     pub beside: bool,
@@ -214,6 +221,14 @@ pub struct EmulateArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sample: SampleArgs,
+}
+
+/// `name=value` of a control's setting.
+fn setting(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.split_once('=').and_then(|(name, value)| {
+        Some((name.trim().to_owned(), value.trim().parse::<f64>().ok()?))
+    });
+    parsed.ok_or_else(|| "expected a name and a number, such as epoch=2".to_owned())
 }
 
 impl EmulateArgs {
@@ -242,7 +257,7 @@ pub struct DemoArgs {
     /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
     #[arg(long, required = true)]
     pub live: bool,
-    /// Scenario instead of the built-in chain of three homes
+    /// Scenario instead of the built-in chain of four homes
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
     /// Shell command that is the daemon
@@ -499,9 +514,9 @@ pub struct ValidateArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh reproduce list\n  \
                         fairmesh reproduce jamshaid-table-6.2\n  \
-                        fairmesh reproduce fig-3.5 fig-5.1 --full\n  fairmesh reproduce all")]
+                        fairmesh reproduce fig-3.2 fig-5.1 --full\n  fairmesh reproduce all")]
 pub struct ReproduceArgs {
-    /// Experiments (a short form such as fig-3.5 will do), all, list; or page, which makes
+    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; or page, which makes
     /// docs/reproductions.md from the kept records
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,

@@ -115,6 +115,29 @@ fn hopeless_cliques_are_refused_and_domains_still_there() {
     assert!(out.contains("Collision domains"));
 }
 
+/// Rangwala 2008 Fig 2 and §4.1 on the Stack: 4 → 5 is congested; the page draws the region.
+#[test]
+fn the_region_of_the_stack() {
+    let dir = folder();
+    let stack = shipped("stack.toml");
+    let v = json(&ok(dir.path(), &["capacity", &stack, "--model", "region", "--json"]));
+    let rates: Vec<f64> =
+        v["max_min_bps"].as_array().unwrap().iter().map(|r| r.as_f64().unwrap()).collect();
+    assert!(rates.iter().all(|r| (r / 300e3 - 1.0).abs() < 0.2), "{rates:?}");
+    let links = v["links"].as_array().unwrap();
+    let congested: Vec<&str> = links
+        .iter()
+        .filter(|l| l["congested"] == true)
+        .map(|l| l["from"].as_str().unwrap())
+        .collect();
+    assert!(congested.contains(&"4") && !congested.contains(&"5"), "{congested:?}");
+    // The middle flow against the outer two, unasked.
+    assert_eq!(v["first_group"], serde_json::json!([0, 2]));
+    let args = ["capacity", "chain.toml", "--model", "region", "--html", "r.html"];
+    assert!(ok(dir.path(), &args).contains("max-min"));
+    assert!(fs::read_to_string(dir.path().join("r.html")).unwrap().contains("class=\"boundary\""));
+}
+
 #[test]
 fn mistakes_are_one_line() {
     let dir = folder();
@@ -126,6 +149,8 @@ fn mistakes_are_one_line() {
         &["capacity", "chain.toml", "--hears", "smell"],
         &["capacity", "chain.toml", "--html", "."],
         &["capacity", "--accuracy", "1"],
+        &["capacity", "chain.toml", "--model", "region", "--utilization", "2"],
+        &["capacity", "chain.toml", "--model", "region", "--group", "nobody"],
     ] {
         let out = run(dir.path(), args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");

@@ -1,6 +1,9 @@
 //! `fairmesh emulate` as a user meets it: refusals, results, and what it leaves behind. What needs
 //! root is skipped with a line that says so.
 
+// The program runs in real time, so its tests wait in real time.
+#![allow(clippy::disallowed_methods)]
+
 mod common;
 
 use std::io::Write;

@@ -26,7 +26,14 @@ fn quick(ids: &[&str]) -> Vec<Value> {
 /// thesis states, and statements of its text.
 #[test]
 fn a_quick_run_agrees_where_the_records_do() {
-    let ids = ["figure-3.2", "figure-3.4", "figure-6.5", "figure-7.6", "figure-8.5", "table-6.4"];
+    let ids = [
+        "figure-3.2",
+        "jamshaid-figure-3.4",
+        "figure-6.5",
+        "figure-7.6",
+        "figure-8.5",
+        "table-6.4",
+    ];
     let records = quick(&ids);
     assert_eq!(records.len(), ids.len());
     for r in &records {
@@ -74,8 +81,16 @@ fn the_table_of_a_quick_run() {
 #[test]
 fn pictures_are_drawn_and_embedded() {
     let dir = folder();
-    let args =
-        ["reproduce", "fig-3.6", "fig-8.6", "fig-3.4", "--seeds", "1", "--from", &reproductions()];
+    let args = [
+        "reproduce",
+        "jamshaid-fig-3.6",
+        "fig-8.6",
+        "jamshaid-figure-3.4",
+        "--seeds",
+        "1",
+        "--from",
+        &reproductions(),
+    ];
     ok(dir.path(), &args);
     let out = |id: &str| dir.path().join("results/reproduce").join(id);
     for (id, pictures) in

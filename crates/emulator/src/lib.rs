@@ -9,10 +9,12 @@
 #![allow(clippy::disallowed_methods)]
 
 mod children;
+mod engine;
 mod error;
 pub mod frame;
 pub mod lateness;
 mod network;
+mod outcome;
 pub mod plan;
 mod run;
 mod settings;

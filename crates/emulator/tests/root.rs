@@ -3,7 +3,6 @@
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, RwLock};
 
 use fairmesh_emulator::switch::replay;
 use fairmesh_emulator::{EmulateOptions, KernelCongestion, Outcome, emulate};
@@ -11,9 +10,6 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_linux::netns;
 use fairmesh_scenario::{ImportOptions, Scenario, parse};
-
-/// Scenarios at 1 Mbit/s run beside each other; faster ones have the machine for themselves.
-static ALONE: RwLock<()> = RwLock::new(());
 
 fn root(test: &str) -> bool {
     let is = nix::unistd::geteuid().is_root();
@@ -96,7 +92,6 @@ fn cbr(rate: &str) -> String {
 #[test]
 fn udp_saturates_one_link_as_simulated() {
     if root("udp_saturates_one_link_as_simulated") {
-        let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
         let (emulated, simulated) = both(&chain(1, (5, 18), &cbr("2 Mbit/s")), 1, 3);
         close("UDP, 1 hop", emulated[0], simulated[0], 0.05);
     }
@@ -105,7 +100,6 @@ fn udp_saturates_one_link_as_simulated() {
 #[test]
 fn udp_saturates_three_hops_as_simulated() {
     if root("udp_saturates_three_hops_as_simulated") {
-        let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
         let (emulated, simulated) = both(&chain(3, (8, 28), &cbr("500 kbit/s")), 1, 5);
         close("UDP, 3 hops", emulated[0], simulated[0], 0.05);
     }
@@ -116,7 +110,6 @@ fn kernel_reno_is_our_newreno_over_one_to_four_hops() {
     if !root("kernel_reno_is_our_newreno_over_one_to_four_hops") {
         return;
     }
-    let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|threads| {
         for hops in 1..=4 {
             threads.spawn(move || {
@@ -135,7 +128,6 @@ fn the_three_hop_upload_starves_with_real_tcp() {
     if !root("the_three_hop_upload_starves_with_real_tcp") {
         return;
     }
-    let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let mut scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
     scenario.duration = fairmesh_units::Span::from_secs(40);
     scenario.warmup = fairmesh_units::Span::from_secs(5);
@@ -150,7 +142,6 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
     if !root("the_middle_of_the_stack_starves_with_real_tcp") {
         return;
     }
-    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
     let mut scenario = scenario(include_str!("../../../scenarios/stack.toml"));
     scenario.duration = fairmesh_units::Span::from_secs(15);
     scenario.warmup = fairmesh_units::Span::from_secs(3);
@@ -175,7 +166,6 @@ fn cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces() {
     if !root("cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces") {
         return;
     }
-    let _beside = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let foreign = format!("not-ours-{}", std::process::id());
     drop(netns::Namespace::create(&foreign).unwrap());
     let host = || {

@@ -135,12 +135,21 @@ impl<'a> Live<'a> {
 
     /// When something happens next; [`Time::NEVER`] if nothing will.
     pub fn next_deadline(&mut self) -> Time {
-        self.world.air.next_deadline().min(self.world.net.timers.earliest().0)
+        let event = self.world.air.next_deadline().min(self.world.net.timers.earliest().0);
+        event.min(self.world.next_rate_change())
     }
 
     /// Lets the next thing happen, and returns when it did.
     pub fn step(&mut self) -> Time {
         let radio = self.world.air.next_deadline();
+        let change = self.world.next_rate_change();
+        if change <= radio.min(self.world.net.timers.earliest().0) {
+            if change != Time::NEVER {
+                self.world.change_rates(change);
+                self.now = self.now.max(change);
+            }
+            return change;
+        }
         let (timer, slot) = self.world.net.timers.earliest();
         let at = radio.min(timer);
         if at != Time::NEVER {

@@ -1,5 +1,7 @@
 //! What a run leaves behind: plain numbers, serialisable, in base units (bit/s, s, bytes).
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// The outcome of one run of one scenario under one control with one seed.
@@ -278,7 +280,7 @@ pub struct DecisionRecord {
     /// At which node.
     pub node: String,
     /// Stable name of the reason, to count by.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// Why, in words.
     pub reason: String,
 }

@@ -213,7 +213,7 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
             self.decisions.push(DecisionRecord {
                 time_s: now.as_secs_f64(),
                 node: self.scenario.nodes[node.index()].name.clone(),
-                code: reason.code,
+                code: reason.code.into(),
                 reason: reason.to_string(),
             });
         }

@@ -106,6 +106,8 @@ pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub decisions: Vec<DecisionRecord>,
     /// Changes of the fair rates that the controls know of.
     pub(crate) allocated: usize,
+    /// The scenario's changes of link rates that have happened.
+    rate_changes: usize,
     /// Bytes each flow had delivered at the last sample.
     sampled: Vec<u64>,
     pub events: u64,
@@ -210,6 +212,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             actions: Actions::new(),
             decisions: Vec::new(),
             allocated: 0,
+            rate_changes: 0,
             series,
             sampled,
             events: 0,
@@ -226,8 +229,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let mut next_sample = Time::ZERO + interval;
         loop {
             let change = self.fair.changes.get(self.allocated).map_or(Time::NEVER, |c| c.0);
-            let until = change.min(next_sample).min(end);
+            let until = change.min(next_sample).min(end).min(self.next_rate_change());
             self.run_until(until);
+            self.change_rates(until);
             if until == change {
                 self.allocate(change);
             }
@@ -240,6 +244,23 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             }
         }
         Ok(crate::collect::record(self, end))
+    }
+
+    /// When the scenario changes a link's rate next; [`Time::NEVER`] if it does not.
+    pub(crate) fn next_rate_change(&self) -> Time {
+        let next = self.scenario.rate_changes.get(self.rate_changes);
+        next.map_or(Time::NEVER, |c| Time::ZERO + c.at)
+    }
+
+    /// Changes the rates whose time has come. Frames in the air keep theirs.
+    pub(crate) fn change_rates(&mut self, now: Time) {
+        while self.next_rate_change() <= now {
+            let change = self.scenario.rate_changes[self.rate_changes];
+            if let Some(link) = self.air.link(change.from, change.to) {
+                self.air.set_rate(link, change.rate);
+            }
+            self.rate_changes += 1;
+        }
     }
 
     /// Lets everything before `end` happen. Of events at one instant the radio's come first, by

@@ -35,7 +35,7 @@ fn shipped(name: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
 fn runs(scenario: &Scenario, seeds: u64) -> Vec<RunRecord> {
     let one = |seed| {
         let sample = Some(fairmesh_units::Span::from_secs(1));
-        run(scenario, &RunOptions { seed, sample, ..RunOptions::default() }).unwrap()
+        run(scenario, &RunOptions { seed, sample }).unwrap()
     };
     (1..=seeds).map(one).collect()
 }

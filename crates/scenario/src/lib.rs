@@ -53,7 +53,7 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    ControlChoice, Flow, Interferer, Link, Node, NodeKind, Scenario, Transport, Wire,
+    ControlChoice, Flow, Interferer, Link, Node, NodeKind, RateChange, Scenario, Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::{draft_from_toml, parse_toml};

@@ -42,6 +42,8 @@ pub struct Scenario {
     pub interferers: Vec<Interferer>,
     /// Frame errors of every link whose delivery is 1.
     pub errors: FrameErrors,
+    /// Links whose rate changes while the run lasts, by time.
+    pub rate_changes: Vec<RateChange>,
     /// The node that joins the mesh to the wired world.
     pub gateway: Option<NodeId>,
     /// The fairness mechanism.
@@ -85,6 +87,19 @@ pub struct Link {
     pub rate: Option<Rate>,
     /// Probability that a frame arrives, collisions apart.
     pub delivery: Probability,
+}
+
+/// The rate of a link from some time on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RateChange {
+    /// When.
+    pub at: Span,
+    /// Transmitter.
+    pub from: NodeId,
+    /// Receiver.
+    pub to: NodeId,
+    /// The rate from then on.
+    pub rate: Rate,
 }
 
 /// A full-duplex wire; each direction has its own drop-tail queue.

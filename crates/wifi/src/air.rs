@@ -229,6 +229,11 @@ impl Air {
         self.neighbours.find(from.0, to.0).map(|i| LinkId(i as u32))
     }
 
+    /// Changes the data rate of a link from the next attempt on. Rate adaptation begins anew.
+    pub fn set_rate(&mut self, link: LinkId, rate: Rate) {
+        self.adapters[link.0 as usize] = Adapter::Fixed(rate);
+    }
+
     /// When something happens next; [`Time::NEVER`] if nothing will.
     #[inline]
     pub fn next_deadline(&mut self) -> Time {

@@ -144,6 +144,7 @@ impl Governor {
             .mechanism
             .needs(&SITE)
             .is_some_and(|n| n.events.has(fairmesh_control::EventKind::Counters));
+        self.members.iter_mut().for_each(show);
         // While limits are lifted by a fault, what passes says nothing about them.
         for i in 0..self.members.len() * usize::from(sane && self.held == Held::No) {
             for (d, direction) in fairmesh_linux::Direction::BOTH.into_iter().enumerate() {
@@ -153,7 +154,7 @@ impl Governor {
                     continue;
                 }
                 let flow = flow(Slot { class: member.class, direction });
-                let (bytes, packets) = (meter.bytes, meter.packets);
+                let [bytes, packets] = member.ways[d].shown.unwrap_or([meter.bytes, meter.packets]);
                 let counters = Counters {
                     class: Class::Flow(flow),
                     bytes,
@@ -175,6 +176,32 @@ impl Governor {
     /// A reason's sentence with the names of subscribers in place of numbers.
     pub fn explain(&self, reason: &Reason) -> String {
         sentence(&self.members, reason)
+    }
+}
+
+/// The largest mean packet of pure acknowledgements: 40 to 72 bytes in IPv4, and 20 more in IPv6
+/// (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
+const ACKNOWLEDGEMENT: u64 = 100;
+/// The smallest mean packet of a transfer that is acknowledged.
+const DATA: u64 = 300;
+
+/// What the control gets to see of a subscriber: all that passed, but the acknowledgements of its
+/// transfers the other way. They are no flow: they would take a few per cent of an allocation, and
+/// the control would lower everybody's as if they starved.
+fn show(member: &mut Member) {
+    let moved = member.ways.each_ref().map(|w| {
+        let seen = w.seen.unwrap_or([w.meter.bytes, w.meter.packets]);
+        [w.meter.bytes - seen[0], w.meter.packets - seen[1]]
+    });
+    for d in 0..2 {
+        let ([bytes, packets], [data, segments]) = (moved[d], moved[1 - d]);
+        let answers = bytes < packets * ACKNOWLEDGEMENT && data > segments * DATA;
+        let way = &mut member.ways[d];
+        let shown = way.shown.get_or_insert([0, 0]);
+        if !answers {
+            *shown = [shown[0] + bytes, shown[1] + packets];
+        }
+        way.seen = Some([way.meter.bytes, way.meter.packets]);
     }
 }
 

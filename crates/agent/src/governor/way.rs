@@ -198,6 +198,10 @@ pub struct Override {
 pub struct Way {
     /// Its counters.
     pub meter: Meter,
+    /// IP bytes and packets of its meter at the control's last deadline, and those of them that
+    /// were shown to the control.
+    pub(super) seen: Option<[u64; 2]>,
+    pub(super) shown: Option<[u64; 2]>,
     /// What the control wants, in IP bytes; `None`: no limit of its own.
     pub wanted: Option<BitRate>,
     /// Why it wants that.

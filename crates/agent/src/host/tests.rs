@@ -101,6 +101,24 @@ fn pfrc_makes_an_unfair_mesh_fair() {
     assert!(m.ways[0].change.as_ref().unwrap().why.code().starts_with("pfrc."));
 }
 
+/// Taken for flows, they would starve for ever: everybody would stay at the lower bound's half.
+#[test]
+fn acknowledgements_are_no_flows() {
+    let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
+    b.demand(6e6);
+    b.host.plane().answered = true;
+    b.pass(400);
+    let rates = got(&mut b, 100);
+    assert!(jain(&rates) > 0.99, "{rates:?}");
+    assert!(rates.iter().sum::<f64>() > 0.8 * 9e6, "{rates:?}");
+    // Who then uploads in earnest is a flow.
+    b.host.plane().answered = false;
+    b.host.plane().classes.get_mut(&FakePlane::slot(1, Direction::Up)).unwrap().demand = 6e6;
+    let before = b.total("pfrc.flows");
+    b.pass(30);
+    assert!(b.total("pfrc.flows") > before);
+}
+
 #[test]
 fn observing_limits_nothing_and_says_what_it_would_do() {
     let mut b = Bench::new(&config(4, "observe", "pfrc", ""));

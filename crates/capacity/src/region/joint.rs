@@ -82,16 +82,16 @@ impl Joint {
         for _ in 0..ROUNDS {
             self.weigh();
             let mut worst = 0.0f64;
-            for link in 0..shares.len() {
-                if shares[link] <= 0.0 {
+            for (link, &share) in shares.iter().enumerate() {
+                if share <= 0.0 {
                     continue;
                 }
                 let idle = self.idle(self.near[link]);
-                let wanted = shares[link] / idle;
+                let wanted = share / idle;
                 if !wanted.is_finite() || wanted > 1e9 {
                     return false;
                 }
-                worst = worst.max((self.factor[link] * idle / shares[link] - 1.0).abs());
+                worst = worst.max((self.factor[link] * idle / share - 1.0).abs());
                 self.factor[link] = libm::sqrt(self.factor[link] * wanted);
             }
             if worst < 1e-6 {

@@ -200,14 +200,17 @@ impl Region {
         // By user: share of the time with and without what follows an exchange; by hop: the
         // sender's own.
         let (mut with, mut bare) = (vec![0.0; users], vec![0.0; users]);
-        let (mut begun, mut own) = (vec![0.0; users], vec![0.0; n]);
+        let mut begun = vec![0.0; users];
         for h in 0..n {
             let (s, times, u) = (&f.service[h], &f.times[h], self.user[h] as usize);
             // With RTS the medium is taken once the CTS is sent; without, by every attempt.
             with[u] += f.arrivals[h] * s.data * (times.exchange + tail);
             bare[u] += f.arrivals[h] * s.data * times.exchange;
             begun[u] += f.arrivals[h] * s.data;
-            own[h] = f.arrivals[h] * self.sending(s, times, difs);
+        }
+        let mut own = vec![0.0; n];
+        for (h, own) in own.iter_mut().enumerate() {
+            *own = f.arrivals[h] * self.sending(&f.service[h], &f.times[h], difs);
         }
         if !self.joint.fit(&with) {
             return None;

@@ -1,17 +1,19 @@
 //! `fairmesh demo --live`: an emulated mesh to watch, and the gateway's daemon turned on half-way.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use fairmesh_emulator::{EmulateOptions, Progress, emulate};
+use fairmesh_emulator::{EmulateOptions, Network, Progress, emulate};
 use fairmesh_engine::measures::jain;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::args::{DemoArgs, ScenarioArgs};
 use crate::commands::emulate::{refused, summary};
+use crate::daemon::Work;
 use crate::error::CliError;
 use crate::load::{build, load};
 use crate::output::table;
@@ -19,6 +21,9 @@ use crate::{interrupt, load};
 
 /// The scenario of those who bring none.
 const BUILT_IN: &str = include_str!("../../assets/demo-live.toml");
+
+/// What the daemon does where the scenario names no control.
+const DEFAULT_CONTROL: &str = "pfrc";
 
 /// The view is drawn this often on a terminal, and this often elsewhere.
 const REDRAW: Span = Span::from_millis(500);
@@ -51,23 +56,51 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
         CliError::option("demo", "the scenario names no gateway, where the daemon runs")
     })?;
     let daemon = args.daemon.as_ref().map(|line| hook(&scenario, gateway, on, line));
-    if daemon.is_none() {
-        // Without a daemon there is nothing to turn on; the mesh alone is still worth watching.
-        let _ = writeln!(io::stderr(), "fairmesh: note: no --daemon; the mesh stays as it is");
-    }
     let name = scenario.nodes[gateway.index()].name.clone();
+    let mut own = None;
+    let mut work = None;
+    if daemon.is_none() {
+        let mut controlled = scenario.clone();
+        if controlled.control.name == "fifo" {
+            controlled.control.name = DEFAULT_CONTROL.to_owned();
+        }
+        let made = Work::at(&[controlled], true, Time::ZERO + on)?;
+        own = made.daemon(0);
+        work = Some(made);
+        "fifo".clone_into(&mut scenario.control.name);
+    }
+    let own = RefCell::new(own);
     let options = EmulateOptions {
         exec: daemon.iter().map(|line| (name.clone(), line.clone())).collect(),
         ..EmulateOptions::default()
     };
-    let on = daemon.is_some().then_some(Time::ZERO + on);
-    let mut view = View::new(&scenario, on);
-    let outcome = emulate(&scenario, &options, interrupt::awaited(), &mut |_| {}, &mut |p| {
+    let mut view = View::new(&scenario, Some(Time::ZERO + on));
+    let mut ready = |network: &Network| {
+        if let Some(d) = own.borrow_mut().as_mut() {
+            d.ready(network);
+        }
+    };
+    let outcome = emulate(&scenario, &options, interrupt::awaited(), &mut ready, &mut |p| {
+        if let Some(d) = own.borrow_mut().as_mut() {
+            d.watch(p);
+        }
         // A closed terminal is no reason to stop; the result comes at the end.
         let _ = view.show(p, &mut io::stderr());
     });
-    let record = outcome.map_err(|e| refused(&scenario, &e))?.record;
+    let mut record = outcome.map_err(|e| refused(&scenario, &e))?.record;
     write!(out, "{}", view.verdict(Time::ZERO + scenario.duration))?;
+    if let Some(daemon) = own.into_inner() {
+        daemon.finish(DEFAULT_CONTROL, &mut record)?;
+        writeln!(out, "What the daemon decided last, and why:")?;
+        let last = &record.decisions;
+        for d in &last[last.len().saturating_sub(5)..] {
+            writeln!(out, "{:>5.0} s  {}: {}", d.time_s, d.code, d.reason)?;
+        }
+        for problem in record.emulation.iter().flat_map(|e| &e.problems) {
+            writeln!(io::stderr(), "fairmesh: warning: {problem}")?;
+        }
+    }
+    drop(work);
     if let Some(e) = &record.emulation {
         write!(out, "\n{}", summary(e))?;
     }
@@ -226,7 +259,7 @@ mod tests {
         assert_eq!(
             line,
             "export FAIRMESH_MESH=mesh0 FAIRMESH_WIRED=wire0 \
-             FAIRMESH_SUBSCRIBERS='1=10.66.0.2 2=10.66.0.3 3=10.66.0.4'; sleep 30; exec daemon"
+             FAIRMESH_SUBSCRIBERS='1=10.66.0.2 2=10.66.0.3 3=10.66.0.4 4=10.66.0.5'; sleep 30; exec daemon"
         );
     }
 
@@ -241,18 +274,18 @@ mod tests {
             let late = s.saturating_sub(30) * 10_000;
             let p = Progress {
                 now: Time::ZERO + Span::from_secs(s),
-                delivered: vec![early + late, late, late],
+                delivered: vec![early + late, late, late, late],
                 transmissions: 0,
             };
             view.show(&p, &mut shown).unwrap();
         }
         let shown = String::from_utf8(shown).unwrap();
         assert!(shown.contains("800.0 kbit/s  ████"), "{shown}");
-        assert!(shown.contains("no control; the daemon comes in 20 s, Jain 0.33"), "{shown}");
+        assert!(shown.contains("no control; the daemon comes in 20 s, Jain 0.25"), "{shown}");
         let verdict = view.verdict(Time::ZERO + Span::from_secs(60));
         let row = verdict.lines().find(|l| l.contains("1 → server")).unwrap();
         assert!(row.contains("800.0") && row.contains("80.0"), "{verdict}");
         let jain = verdict.lines().find(|l| l.contains("Jain")).unwrap();
-        assert!(jain.contains("0.333") && jain.contains("1.000"), "{verdict}");
+        assert!(jain.contains("0.250") && jain.contains("1.000"), "{verdict}");
     }
 }

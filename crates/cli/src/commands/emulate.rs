@@ -1,5 +1,6 @@
 //! `fairmesh emulate`.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 
 use fairmesh_emulator::{
@@ -13,12 +14,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 use crate::commands::{print_json, warn};
+use crate::daemon::{Daemon, Work};
 use crate::error::CliError;
-use crate::load::load;
+use crate::load::{load, with_controls};
 use crate::output::folder::ResultFolder;
 use crate::output::json::Comparison;
 use crate::output::table;
-use crate::{interrupt, results, runner};
+use crate::{interrupt, phases, results, runner};
 
 /// Emulates a scenario, or removes what earlier emulations left.
 ///
@@ -38,53 +40,117 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
+    let mut scenarios = with_controls(scenario, &args.control)?;
+    set(&mut scenarios, &args.set)?;
     let sample = args.sample.sample;
-    let sample =
-        sample.or_else(|| folder.is_some().then(|| runner::sample_interval(scenario.duration)));
-    let options = options(args, sample);
-    let bar = bar(scenario, args);
-    let outcome = emulate(
-        scenario,
-        &options,
-        interrupt::awaited(),
-        &mut |network| announce(scenario, network, args.json),
-        &mut |progress: &Progress| bar.set_position(progress.now.as_nanos() / 1_000_000),
-    );
-    bar.finish_and_clear();
-    let record = outcome.map_err(|e| refused(scenario, &e))?.record;
-    let mut records = vec![vec![record]];
-    if args.beside {
-        records.insert(0, vec![runner::once(scenario, args.seed, sample)?]);
+    let curves = folder.is_some() || !scenario.rate_changes.is_empty();
+    let sample = sample.or_else(|| curves.then(|| runner::sample_interval(scenario.duration)));
+    let work = Work::new(&scenarios, !args.control.is_empty())?;
+    let mut emulated = Vec::new();
+    for (i, scenario) in scenarios.iter().enumerate() {
+        emulated.push(vec![one(scenario, args, sample, work.daemon(i))?]);
     }
-    let emulated = records.last().and_then(|r| r.first());
+    let mut records = Vec::new();
+    if args.beside {
+        for scenario in &scenarios {
+            records.push(vec![runner::once(scenario, args.seed, sample)?]);
+        }
+    }
+    let verdict: Vec<String> = emulated.iter().flatten().filter_map(invalid).collect();
+    records.append(&mut emulated);
     if args.json {
-        match (&records[..], emulated) {
-            ([_, _], _) => print_json(out, &Comparison::of(&records))?,
-            (_, Some(record)) => print_json(out, record)?,
-            _ => {}
+        match &records[..] {
+            [only] if args.control.is_empty() => print_json(out, &only[0])?,
+            _ => print_json(out, &Comparison::of(&records))?,
         }
     } else {
-        if args.beside {
-            out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?;
-        } else if let Some(record) = emulated {
-            out.write_all(table::run(record).as_bytes())?;
+        match &records[..] {
+            [only] => out.write_all(table::run(&only[0]).as_bytes())?,
+            _ => out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?,
         }
-        if let Some(e) = emulated.and_then(|r| r.emulation.as_ref()) {
-            write!(out, "\n{}", summary(e))?;
+        let all: Vec<&RunRecord> = records.iter().flatten().collect();
+        out.write_all(phases::text(scenario, &all).as_bytes())?;
+        for record in all {
+            if let Some(e) = &record.emulation {
+                write!(out, "\n{}: {}", record.control, summary(e))?;
+            }
         }
     }
-    let verdict = emulated.and_then(invalid);
     if let Some(folder) = folder {
+        for (name, bytes) in work.files()? {
+            folder.write(&name, &bytes)?;
+        }
         results::write(folder, &loaded, &Comparison::of(&records), &records, command)?;
     }
     out.flush()?;
-    match verdict {
-        None => Ok(()),
-        Some(problem) => {
-            let _ = writeln!(io::stderr(), "{}", red(&format!("INVALID: {problem}")));
-            Err(CliError::Verdict("the emulated run is invalid, see above".into()))
+    if verdict.is_empty() {
+        return Ok(());
+    }
+    let _ = writeln!(io::stderr(), "{}", red(&format!("INVALID: {}", verdict.join("; "))));
+    Err(CliError::Verdict("the emulated run is invalid, see above".into()))
+}
+
+/// Changes a setting of every control that has it.
+fn set(scenarios: &mut [Scenario], settings: &[(String, f64)]) -> Result<(), CliError> {
+    for (name, value) in settings {
+        let mut taken = false;
+        for scenario in &mut *scenarios {
+            let refused = |e: &dyn std::fmt::Display| CliError::option("--set", e);
+            let mut control =
+                fairmesh_control::lookup(&scenario.control.name).map_err(|e| refused(&e))?;
+            if control.entry().knobs.iter().any(|k| k.name == name) {
+                control.set(name, *value).map_err(|e| refused(&e))?;
+                scenario.control.settings.insert(name.clone(), *value);
+                taken = true;
+            }
+        }
+        if !taken {
+            let problem = format!("none of the controls has a setting \"{name}\"");
+            return Err(CliError::option("--set", problem));
         }
     }
+    Ok(())
+}
+
+/// One emulation, with or without a daemon at the gateway.
+fn one(
+    scenario: &Scenario,
+    args: &EmulateArgs,
+    sample: Option<Span>,
+    daemon: Option<Daemon>,
+) -> Result<RunRecord, CliError> {
+    let daemon = RefCell::new(daemon);
+    let bar = bar(scenario, args);
+    // The control is the daemon's.
+    let mut mesh = scenario.clone();
+    if daemon.borrow().is_some() {
+        "fifo".clone_into(&mut mesh.control.name);
+    }
+    let outcome = emulate(
+        &mesh,
+        &options(args, sample),
+        interrupt::awaited(),
+        &mut |network| {
+            announce(scenario, network, args.json);
+            if let Some(d) = daemon.borrow_mut().as_mut() {
+                d.ready(network);
+            }
+        },
+        &mut |progress: &Progress| {
+            bar.set_position(progress.now.as_nanos() / 1_000_000);
+            if let Some(d) = daemon.borrow_mut().as_mut() {
+                d.watch(progress);
+            }
+        },
+    );
+    bar.finish_and_clear();
+    let mut record = outcome.map_err(|e| refused(scenario, &e))?.record;
+    match daemon.into_inner() {
+        Some(daemon) => daemon.finish(&scenario.control.name, &mut record)?,
+        None if !args.control.is_empty() => record.control += " fifo",
+        None => {}
+    }
+    Ok(record)
 }
 
 fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {

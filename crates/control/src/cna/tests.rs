@@ -326,6 +326,7 @@ impl Mesh {
             attempts: 1,
             rate: BitRate(11_000_000),
             delivered: true,
+            ack_bits: None,
         };
         self.tell(from, Event::Sent(sent));
     }

@@ -9,12 +9,12 @@ mod wires;
 use std::collections::BTreeSet;
 
 use fairmesh_units::{NodeId, Power, Probability, Span};
-use fairmesh_wifi::propagation;
+use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 
 use crate::draft::{ControlDraft, Draft, InterfererDraft, Routing};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::routing::{Graph, UNIT_COST};
-use crate::scenario::{ControlChoice, Interferer, Link, NodeKind, Scenario, Wire};
+use crate::scenario::{ControlChoice, Interferer, Link, NodeKind, RateChange, Scenario, Wire};
 use hearing::Medium;
 use nodes::Nodes;
 
@@ -47,6 +47,7 @@ impl Draft {
         let flows = flows::build(self, &nodes, &graph, &wires, duration)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
+        let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
         Ok(Scenario {
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),
@@ -61,6 +62,7 @@ impl Draft {
             flows,
             queue: radio.queue,
             interferers,
+            rate_changes,
             errors: radio.errors,
             control,
             warnings,
@@ -88,6 +90,35 @@ impl Draft {
         check.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
         let ControlDraft { name, settings } = self.control.clone();
         Ok(ControlChoice { name, settings })
+    }
+
+    fn rate_changes(
+        &self,
+        nodes: &Nodes,
+        links: &[Link],
+        mac: &MacConfig,
+    ) -> Result<Vec<RateChange>> {
+        let mut all = Vec::new();
+        for (i, draft) in self.rate_change.iter().enumerate() {
+            let key = KeyPath::from("rate_change").index(i);
+            if mac.adaptation != Adaptation::Fixed {
+                let problem = Problem::refused("rates adapt", "`radio.adaptation = \"fixed\"`");
+                return fail(key, problem);
+            }
+            let rate = radio::find_rate(&mac.phy, draft.rate, key.clone().key("rate"))?;
+            let from = nodes.wireless(&draft.from, key.clone().key("from"))?;
+            let to = nodes.wireless(&draft.to, key.clone().key("to"))?;
+            let ends = [(from, to), (to, from)];
+            for &(from, to) in &ends[..if draft.directed { 1 } else { 2 }] {
+                if links.binary_search_by_key(&(from, to), |l| (l.from, l.to)).is_err() {
+                    let what = format!("{} does not decode {}", draft.to, draft.from);
+                    return fail(key, Problem::refused(what, "two ends of a link"));
+                }
+                all.push(RateChange { at: draft.at, from, to, rate });
+            }
+        }
+        all.sort_by_key(|c| c.at);
+        Ok(all)
     }
 
     fn interferers(&self, nodes: &Nodes, medium: &Medium) -> Result<Vec<Interferer>> {

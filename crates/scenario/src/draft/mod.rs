@@ -109,9 +109,33 @@ pub struct Draft {
     /// Transmitters that are not part of the network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interferer: Vec<InterfererDraft>,
+    /// Links whose rate changes while the run lasts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rate_change: Vec<RateChangeDraft>,
     /// The fairness mechanism.
     #[serde(default)]
     pub control: ControlDraft,
+}
+
+/// `[[rate_change]]`: from `at` on a link runs at another rate, in both directions.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateChangeDraft {
+    /// When.
+    #[serde(with = "text")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub at: Span,
+    /// One end; the transmitter where it is directed.
+    pub from: Name,
+    /// The other end.
+    pub to: Name,
+    /// The data rate from then on; one of the PHY's.
+    #[serde(with = "text")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub rate: BitRate,
+    /// Only `from` to `to`.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub directed: bool,
 }
 
 /// `[wired]`: hosts joined to one node, each by a wire of its own.
