@@ -1,11 +1,15 @@
 # make demo   build, then compare no control with source rate control on a neighbourhood mesh
 # make test   every check and test
+# make gateway  the gateway daemon for routers: static, without the simulator; make deb packages it
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
 CARGO ?= cargo
 FAIRMESH = target/release/fairmesh
+GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
+TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
+GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build test check bench bench-ns3 fuzz clean
+.PHONY: demo build gateway deb test check bench bench-ns3 fuzz clean
 
 demo: build
 	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,source --seeds 5 --out results/demo
@@ -13,6 +17,14 @@ demo: build
 build:
 	@scripts/setup.sh build
 	@$(CARGO) build --release --quiet -p fairmesh
+
+gateway:
+	@rustup target add $(GATEWAY_TARGET)
+	$(CARGO) build --profile gateway --target $(GATEWAY_TARGET) -p fairmesh-agent
+	@ls -l $(GATEWAY)
+
+deb: gateway
+	packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
 
 check:
 	@scripts/setup.sh test

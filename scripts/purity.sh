@@ -3,7 +3,7 @@
 # network and no randomness, and clippy forbids what would compile there and fail when called.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-core="units wifi transport queueing control capacity scenario engine"
+core="units document wifi transport queueing control capacity scenario engine"
 packages=$(printf -- '-p fairmesh-%s ' $core)
 
 # shellcheck disable=SC2086

@@ -48,8 +48,9 @@ command -v cc >/dev/null || install gcc libc6-dev
 rust
 [ "${1:-build}" = build ] && exit 0
 
-# tshark reads captures back; valgrind counts instructions; iproute2 shows namespaces.
-install tshark valgrind || say "tshark or valgrind missing: the tests that call them will say so"
+# tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
+# tests in network namespaces.
+install tshark valgrind iproute2 nftables iperf3 || say "a tool is missing: the tests that call it will say so"
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
     timeout 300 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 \
         || say "no wasm32 target: the purity check will build for the host only"

@@ -5,6 +5,7 @@ use core::fmt;
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
+use crate::bounds;
 use crate::clique::{Budget, TooManyCliques};
 use crate::convex::{ConvexError, Optimum, Region};
 use crate::domain::{Contention, Domains, Link};
@@ -56,20 +57,28 @@ pub enum Criterion {
     Aggregate,
     /// The largest Σ rate × hops, fair or not.
     Utilisation,
+    /// Max-min fairness as if all weights were equal.
+    Unweighted,
 }
 
 impl Criterion {
     /// All of them, in the order in which they are reported.
-    pub const ALL: [Criterion; 4] =
-        [Criterion::MaxMin, Criterion::Proportional, Criterion::Aggregate, Criterion::Utilisation];
+    pub const ALL: [Criterion; 5] = [
+        Criterion::MaxMin,
+        Criterion::Proportional,
+        Criterion::Aggregate,
+        Criterion::Utilisation,
+        Criterion::Unweighted,
+    ];
 
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
-            Criterion::MaxMin => "max-min",
+            Criterion::MaxMin => "weighted max-min",
             Criterion::Proportional => "proportional",
             Criterion::Aggregate => "max aggregate",
             Criterion::Utilisation => "max utilisation",
+            Criterion::Unweighted => "max-min",
         }
     }
 }
@@ -100,8 +109,10 @@ pub struct ModelRates {
     /// The sets of [`Analysis::hops`] of which each has one unit of air: the collision domain of
     /// each, or the maximal cliques.
     pub domains: Domains,
+    /// The least that flows which fill a domain can have in sum, bit/s ([`crate::bounds::floor`]).
+    pub floor: f64,
     /// One for each of [`Criterion::ALL`], in that order.
-    pub criteria: [Rates; 4],
+    pub criteria: [Rates; 5],
 }
 
 impl ModelRates {
@@ -218,6 +229,8 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
         };
         let hops: Vec<f64> = self.flows.iter().map(|f| (f.path.len() - 1) as f64).collect();
         let fair = max_min_above(&demands, self.minimum, &usage, domains.len())?;
+        let alike: Vec<Demand> = demands.iter().map(|d| Demand { weight: 1.0, ..*d }).collect();
+        let unweighted = max_min_above(&alike, self.minimum, &usage, domains.len())?;
         let failed = |criterion| move |e| AnalysisError::Convex(criterion, e);
         let solved = |criterion, found: Result<Optimum, ConvexError>| {
             let Optimum { rates, limits, load, .. } = found.map_err(failed(criterion))?;
@@ -243,8 +256,9 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
             named(Criterion::Proportional, solved(Criterion::Proportional, region.proportional())?),
             named(Criterion::Aggregate, solved(Criterion::Aggregate, region.maximise(&ones))?),
             named(Criterion::Utilisation, widest),
+            named(Criterion::Unweighted, unweighted),
         ];
-        Ok(ModelRates { domains, criteria })
+        Ok(ModelRates { domains, floor: bounds::floor(&usage), criteria })
     }
 }
 

@@ -8,26 +8,49 @@
 use core::fmt;
 
 /// How often along a long chain the same air can be used.
+///
+/// Which one holds is a matter of the model that rates are judged by. A lone flow over many hops
+/// gets exactly this fraction, and no saturated allocation of flows on shortest paths gets less in
+/// sum: where a set of k links of each path shares one unit of air, Σ r · k ≥ W there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reuse {
     /// A perfect schedule of as much traffic from as to the gateway: half of the links at a time.
     ScheduledBothWays,
     /// A perfect schedule of traffic in one direction: every third link.
     ScheduledOneWay,
-    /// 802.11, whose exchange of data and ACK keeps the neighbourhoods of both ends idle: every
-    /// third link, whatever the direction.
+    /// 802.11 in the thesis, whose exchange of data and ACK keeps the neighbourhoods of both ends
+    /// idle: every third link, whatever the direction. The same as `Cliques(1)`.
     #[default]
     Dcf,
+    /// The clique model, where nodes hear this many hops along a chain: h + 2 links in a row
+    /// exclude each other.
+    Cliques(u32),
+    /// The collision-domain model, where nodes hear this many hops along a chain: the domain of a
+    /// link reaches h + 1 links to either side.
+    Domains(u32),
 }
 
 impl Reuse {
     /// The fraction of a link's capacity that a long chain of such links carries.
-    pub const fn fraction(self) -> f64 {
+    pub fn fraction(self) -> f64 {
         match self {
             Reuse::ScheduledBothWays => 1.0 / 2.0,
             Reuse::ScheduledOneWay | Reuse::Dcf => 1.0 / 3.0,
+            Reuse::Cliques(hops) => 1.0 / (f64::from(hops) + 2.0),
+            Reuse::Domains(hops) => 1.0 / (2.0 * f64::from(hops) + 3.0),
         }
     }
+}
+
+/// The sharp lower bound where the map is known: no allocation that fills the air of at least one
+/// domain has a smaller sum, whatever is fair about it.
+///
+/// `usage[i]` lists the share of each domain that one bit/s of flow i takes
+/// ([`crate::domain::Domains::usage`]). In a full domain Σ share · r = 1, so Σ r is at least one
+/// over the largest share. Infinite where no flow uses any air.
+pub fn floor(usage: &[Vec<(u32, f64)>]) -> f64 {
+    let shares = usage.iter().flatten().map(|&(_, share)| share);
+    1.0 / shares.fold(0.0, f64::max)
 }
 
 /// Where to look for a fair aggregate.
@@ -65,9 +88,9 @@ impl core::error::Error for BoundsError {}
 /// `upper` is [`one_hop`] with packets of one size, N / Σ 1/W_i, or W when all links have the
 /// capacity W. `lower` is the slowest link's capacity times [`Reuse::fraction`].
 ///
-/// The lower bound is no law: hidden terminals, or interference that reaches further than one hop
-/// beyond the receiver, can cost more, and so do the collision domains of a long chain, which hold
-/// five links and give W/5 to a lone flow.
+/// Each lower bound is a law of the model that its [`Reuse`] names, for flows on shortest paths that
+/// fill at least one domain ([`floor`] says it for any paths). It is none of 802.11: hidden
+/// terminals cost more.
 ///
 /// # Errors
 /// See [`BoundsError`].

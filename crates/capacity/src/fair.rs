@@ -205,6 +205,22 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
     links: &[LinkSpec],
     flows: &[FlowSpec<'_>],
 ) -> Result<FairAllocation, FairError> {
+    fair_allocation_above(phy, access, hears, links, flows, &[])
+}
+
+/// [`fair_allocation`] with a guaranteed minimum in bit/s of payload for each flow, or none if
+/// `minimum` is empty.
+///
+/// # Errors
+/// See [`FairError`].
+pub fn fair_allocation_above<L: AsRef<[NodeId]>>(
+    phy: &Phy,
+    access: Access,
+    hears: &[L],
+    links: &[LinkSpec],
+    flows: &[FlowSpec<'_>],
+    minimum: &[f64],
+) -> Result<FairAllocation, FairError> {
     let contention = Contention::new(hears)?;
     let costs = Directory::new(phy, access, links)?.costs(flows)?;
     let link = |hop: &Hop| Link::new(hop.from, hop.to);
@@ -221,7 +237,7 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
         })
         .collect();
     let demands: Vec<Demand> = flows.iter().map(|f| f.demand).collect();
-    let allocation = maxmin::max_min(&demands, &usage, domains.len())?;
+    let allocation = maxmin::max_min_above(&demands, minimum, &usage, domains.len())?;
     let hops = flows.iter().map(|f| (f.path.len() - 1) as f64);
     let utilisation = allocation.rates.iter().zip(hops).map(|(rate, hops)| rate * hops).sum();
     Ok(FairAllocation {

@@ -9,6 +9,7 @@
 //! - [`convex`]: proportional fairness, largest aggregate and largest utilisation over them;
 //! - [`bounds`]: what a gateway can say about the aggregate without a map (Jamshaid 2010 §7.5.2);
 //! - [`fair`]: from nodes, paths and rates to max-min fair rates per flow;
+//! - [`gap`]: the fluid model of a gateway with two priorities and an elastic limit (Mancuso 2010 §V);
 //! - [`analysis`]: all models and criteria side by side.
 //!
 //! Rates are bits of application payload per second and times are seconds, both `f64`: they are
@@ -21,6 +22,8 @@ pub mod clique;
 pub mod convex;
 pub mod domain;
 pub mod fair;
+pub mod gap;
 pub mod graph;
 pub mod link;
 pub mod maxmin;
+pub mod region;

@@ -1,7 +1,7 @@
 //! From one record per seed to one summary per control: means with 95 % intervals.
 
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{Drops, RunRecord, SignallingRecord};
+use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord};
 use serde::Serialize;
 
 /// A mean over seeds with the half-width of its 95 % interval (Student t).
@@ -187,8 +187,10 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
     let first = &records[0].flows[i];
     let flows = || records.iter().map(|r| &r.flows[i]);
     let goodput_bps = Estimate::of(&flows().map(|f| f.goodput_bps).collect::<Vec<_>>());
-    // A run that delivered nothing has no delay: it must not pull the mean towards zero.
-    let delivered: Vec<_> = flows().filter(|f| f.packets_delivered > 0).collect();
+    // A run that delivered nothing has no delay, nor has emulated TCP, where none is measured: they
+    // must not pull the mean towards zero.
+    let measured = |f: &&FlowRecord| f.packets_delivered > 0 && f.delay_s.mean > 0.0;
+    let delivered: Vec<_> = flows().filter(measured).collect();
     let delay = |of: &dyn Fn(&fairmesh_engine::record::DelayRecord) -> f64| {
         (!delivered.is_empty()).then(|| mean(delivered.iter().map(|f| of(&f.delay_s))))
     };

@@ -27,16 +27,26 @@ pub struct Cli {
 pub enum Command {
     /// Simulate a scenario once and show what happened
     Run(RunArgs),
+    /// Run a scenario in real time over real Linux network stacks (root)
+    Emulate(EmulateArgs),
+    /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    Demo(DemoArgs),
     /// Simulate a scenario under several controls, with several seeds each
     Compare(CompareArgs),
     /// Simulate a scenario for every combination of some settings
     Sweep(SweepArgs),
+    /// What the flows of a scenario could have, by analytic models, and what limits them
+    Capacity(CapacityArgs),
     /// Check a scenario file, or the simulator against ns-3
     Validate(ValidateArgs),
+    /// Run the experiments behind the papers' tables and figures
+    Reproduce(ReproduceArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
     Fingerprints(FingerprintArgs),
+    /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
+    Gateway(GatewayArgs),
     /// List the controls
     List(ListArgs),
     /// Print the JSON schema of scenario files
@@ -45,6 +55,16 @@ pub enum Command {
     /// One benchmark row, in a process of its own
     #[command(hide = true)]
     BenchRow(BenchRowArgs),
+}
+
+/// `fairmesh gateway`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh gateway check --config gateway.toml\n  \
+                        fairmesh gateway status\n  fairmesh gateway why \"roof 7\"")]
+pub struct GatewayArgs {
+    /// What to do there.
+    #[command(subcommand)]
+    pub command: fairmesh_agent::args::GatewayCommand,
 }
 
 /// The scenario and what may be changed about it from outside.
@@ -118,6 +138,156 @@ pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sample: SampleArgs,
+}
+
+/// `fairmesh emulate`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(
+    after_help = "Every node becomes a network namespace; frames pass through the simulated \
+    radio.\n\nExamples:\n  \
+    sudo fairmesh emulate scenarios/chain-3-up.toml --duration '60 s' --beside --out results/chain\n  \
+    sudo fairmesh emulate scenarios/stack.toml --congestion cubic\n  \
+    sudo fairmesh emulate scenarios/chain-3-up.toml --no-traffic --exec 0 'iperf3 -s' --shell 3\n  \
+    sudo fairmesh emulate --clean"
+)]
+pub struct EmulateArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    #[arg(required_unless_present = "clean")]
+    pub scenario: Option<PathBuf>,
+    /// Emulated time, which is real time, instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Start of the measured interval instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Span>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID")]
+    pub gateway: Option<String>,
+    /// Flows, for maps
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+    /// Seed of the radio's and the traffic's random streams
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The kernel's congestion control
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = CongestionArg::Reno)]
+    pub congestion: CongestionArg,
+    /// The kernel's TCP: with the scenario's settings as far as it has them, or as it comes
+    #[arg(long, value_name = "SETTINGS", value_enum, default_value_t = TcpArg::Scenario)]
+    pub tcp: TcpArg,
+    /// Who finds the ways: the scenario, or a daemon in every namespace
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = RoutingArg::Static)]
+    pub routing: RoutingArg,
+    /// Resolve hardware addresses over the air (ARP) instead of knowing them
+    #[arg(long)]
+    pub arp: bool,
+    /// Let the time the kernel takes to forward or answer a frame pass on the air, too
+    #[arg(long)]
+    pub kernel_time: bool,
+    /// Start only the network, without the scenario's traffic
+    #[arg(long)]
+    pub no_traffic: bool,
+    /// Start a shell command in a node's namespace; may be given several times
+    #[arg(long, num_args = 2, value_names = ["NODE", "COMMAND"], action = clap::ArgAction::Append)]
+    pub exec: Vec<String>,
+    /// Open a shell in a node's namespace; the run ends when it does
+    #[arg(long, value_name = "NODE", conflicts_with = "duration")]
+    pub shell: Option<String>,
+    /// Also simulate the scenario, and show both side by side
+    #[arg(long)]
+    pub beside: bool,
+    /// Write a result folder (JSON, Parquet, report.html)
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print the run's record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Remove what emulations that are no longer running left behind
+    #[arg(long, exclusive = true)]
+    pub clean: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sample: SampleArgs,
+}
+
+impl EmulateArgs {
+    /// The scenario and what is changed about it, as other commands have it.
+    pub fn scenario_args(&self) -> ScenarioArgs {
+        ScenarioArgs {
+            scenario: self.scenario.clone().unwrap_or_default(),
+            duration: self.duration,
+            warmup: self.warmup,
+            gateway: self.gateway.clone(),
+            flows: self.flows,
+            flow_count: self.flow_count,
+            rate: self.rate,
+        }
+    }
+}
+
+/// `fairmesh demo`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "The daemon's command runs in the gateway's namespace. It finds its interfaces in \
+    FAIRMESH_MESH\nand FAIRMESH_WIRED and the homes, name=address, in FAIRMESH_SUBSCRIBERS.\n\n\
+    Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
+)]
+pub struct DemoArgs {
+    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
+    #[arg(long, required = true)]
+    pub live: bool,
+    /// Scenario instead of the built-in chain of four homes
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Shell command that is the daemon
+    #[arg(long, value_name = "COMMAND")]
+    pub daemon: Option<String>,
+    /// When it is turned on; by default after a third of the time
+    #[arg(long, value_name = "TIME")]
+    pub after: Option<Span>,
+    /// How long the whole takes
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+}
+
+/// A congestion control of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CongestionArg {
+    /// NewReno.
+    #[default]
+    Reno,
+    /// RFC 9438.
+    Cubic,
+    /// BBR.
+    Bbr,
+}
+
+/// Settings of the kernel's TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TcpArg {
+    /// The scenario's.
+    #[default]
+    Scenario,
+    /// The kernel's.
+    Kernel,
+}
+
+/// Who finds the ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RoutingArg {
+    /// The scenario's routes.
+    #[default]
+    Static,
+    /// babeld in every namespace.
+    Babeld,
+    /// The kernel's batman-adv.
+    Batman,
 }
 
 /// Sampling of curves.
@@ -195,6 +365,103 @@ pub struct SweepArgs {
     pub threads: ThreadArgs,
 }
 
+/// `fairmesh capacity`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh capacity scenarios/stack.toml\n  \
+    fairmesh capacity map.netjson --gateway 10.254.0.10 --flows up --html capacity.html\n  \
+    fairmesh capacity scenarios/chain-8.toml --hears sense --json\n  \
+    fairmesh capacity scenarios/stack.toml --model region --html region.html\n  \
+    fairmesh capacity --accuracy 50")]
+pub struct CapacityArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    #[arg(required_unless_present_any = ["accuracy", "boundary"], conflicts_with_all = ["accuracy", "boundary"])]
+    pub scenario: Option<PathBuf>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID", requires = "scenario")]
+    pub gateway: Option<String>,
+    /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps; one per node by default
+    #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps, such as "24 Mbit/s"
+    #[arg(long, value_name = "RATE", requires = "scenario")]
+    pub rate: Option<BitRate>,
+    /// Who contends with whom, in both models: those who decode each other, or those who sense
+    /// each other. By default domains decode and cliques sense
+    #[arg(long, value_name = "HOW", requires = "scenario")]
+    pub hears: Option<Hears>,
+    /// Sets of links that share the air (collision domains and cliques), or the achievable rate
+    /// region of the DCF
+    #[arg(long, value_name = "MODEL", requires = "scenario", default_value = "sets")]
+    pub model: ModelKind,
+    /// With --model region: the flows whose rate is drawn against that of all others, by name,
+    /// separated by commas
+    #[arg(long, value_name = "FLOWS", value_delimiter = ',', requires = "scenario")]
+    pub group: Vec<String>,
+    /// With --model region: the largest share of time that a queue may be busy
+    #[arg(long, value_name = "U", requires = "scenario", default_value_t = 1.0)]
+    pub utilization: f64,
+    /// With --model region: give frames up at the scenario's retry limits, and let at most 5 % of a
+    /// flow's packets be lost; without, they are retried until they arrive
+    #[arg(long, requires = "scenario")]
+    pub retry_limits: bool,
+    /// Draw topology, bottlenecks and contention graphs into a page
+    #[arg(long, value_name = "FILE", requires = "scenario")]
+    pub html: Option<PathBuf>,
+    /// Instead of a scenario: compare the models with the simulator on so many random meshes
+    /// (Jamshaid 2010, Table 4.1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub accuracy: Option<u32>,
+    /// Instead of a scenario: compare the boundary of the achievable rate region with the simulator
+    /// on so many random meshes
+    #[arg(long, value_name = "N", conflicts_with = "accuracy", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub boundary: Option<u32>,
+    /// With --boundary: without RTS/CTS
+    #[arg(long, requires = "boundary")]
+    pub no_rts: bool,
+    /// With --accuracy: runs per mesh and rate
+    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// With --accuracy: what a receiver makes of overlapping frames
+    #[arg(long, value_name = "RULE", requires = "accuracy", default_value = "ns2")]
+    pub reception: Reception,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// Reception rules (docs/scenarios.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reception {
+    /// A receiver locks on the first frame it senses.
+    Ns2,
+    /// It locks on frames that it can decode.
+    Sinr,
+}
+
+/// Families of capacity models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelKind {
+    /// Collision domains and cliques.
+    Sets,
+    /// The achievable rate region (docs/models/region.md).
+    Region,
+}
+
+/// Which nodes contend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Hears {
+    /// Those who decode each other: transmission range.
+    Decode,
+    /// Those who sense each other: interference range.
+    Sense,
+}
+
 /// `fairmesh validate`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh validate scenarios/stack.toml\n  \
@@ -221,6 +488,43 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
     pub reference: PathBuf,
     /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
+/// `fairmesh reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh reproduce list\n  \
+                        fairmesh reproduce jamshaid-table-6.2\n  \
+                        fairmesh reproduce fig-3.2 fig-5.1 --full\n  fairmesh reproduce all")]
+pub struct ReproduceArgs {
+    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; or page, which makes
+    /// docs/reproductions.md from the kept records
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
+    /// As many seeds as the paper, and every topology
+    #[arg(long)]
+    pub full: bool,
+    /// Number of seeds: 1, 2, … N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub seeds: Option<u32>,
+    /// Keep the records: reproductions/records/ID.json
+    #[arg(long)]
+    pub record: bool,
+    /// With page: compare instead of writing
+    #[arg(long)]
+    pub check: bool,
+    /// Folder of experiments; ./reproductions by default, or what the program brings along
+    #[arg(long, value_name = "FOLDER")]
+    pub from: Option<PathBuf>,
+    /// Folder for results, one folder per experiment; results/reproduce by default, none with
+    /// --json. With page: the file
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON array and nothing else
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

@@ -37,9 +37,21 @@ pub enum CliError {
     /// A check of ours did not pass: the command worked, its verdict is no.
     #[error("{0}")]
     Verdict(String),
+    /// The user interrupted a command that had to clean up, and has.
+    #[error("interrupted; everything was removed")]
+    Interrupted,
+    /// The gateway daemon, or what asks it.
+    #[error(transparent)]
+    Gateway(Box<fairmesh_agent::error::AgentError>),
     /// Standard output could not be written.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<fairmesh_agent::error::AgentError> for CliError {
+    fn from(e: fairmesh_agent::error::AgentError) -> Self {
+        CliError::Gateway(Box::new(e))
+    }
 }
 
 impl CliError {
@@ -58,6 +70,8 @@ impl CliError {
         match self {
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             CliError::Verdict(_) => 1,
+            CliError::Interrupted => crate::interrupt::EXIT_CODE,
+            CliError::Gateway(e) => e.exit_code(),
             _ => 2,
         }
     }

@@ -6,16 +6,20 @@
 pub mod aggregate;
 pub mod args;
 pub mod bench;
+pub mod capacity;
 pub mod commands;
 pub mod error;
+pub mod interrupt;
 pub mod load;
 pub mod output;
 pub mod pcap;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod settings;
+pub mod study;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
@@ -33,12 +37,17 @@ use error::CliError;
 pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     match todo {
         Command::Run(a) => commands::run::run(&a, command, out),
+        Command::Emulate(a) => commands::emulate::run(&a, command, out),
+        Command::Demo(a) => commands::demo::run(&a, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
+        Command::Capacity(a) => commands::capacity::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
+        Command::Reproduce(a) => commands::reproduce::run(&a, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),
+        Command::Gateway(a) => commands::gateway::run(a, out),
         Command::List(a) => commands::list::run(&a, out),
         Command::Schema => commands::list::schema(out),
     }

@@ -3,21 +3,25 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use fairmesh_cli::args::{self, Parsed};
+use fairmesh_cli::args::{self, Command, Parsed};
 use fairmesh_cli::error::CliError;
-use fairmesh_cli::{dispatch, output};
-
-/// Exit code of a process ended by an interrupt: 128 + SIGINT.
-const INTERRUPTED: i32 = 130;
+use fairmesh_cli::{dispatch, interrupt, output};
 
 fn main() -> ExitCode {
-    // Without a handler an interrupt still ends the process; it would only leave temporary files.
-    let _ = ctrlc::set_handler(|| {
-        output::folder::remove_unfinished();
-        std::process::exit(INTERRUPTED);
-    });
     let outcome = match args::parse(std::env::args_os()) {
         Parsed::Command(command) => {
+            // The daemon ends in its own way.
+            if !matches!(*command, Command::Gateway(_)) {
+                // Without a handler an interrupt still ends the process; it would only leave
+                // temporary files.
+                let _ = ctrlc::set_handler(|| {
+                    if interrupt::is_awaited() {
+                        return;
+                    }
+                    output::folder::remove_unfinished();
+                    std::process::exit(interrupt::EXIT_CODE.into());
+                });
+            }
             let mut out = io::BufWriter::new(io::stdout());
             let line = fairmesh_cli::command_line(std::env::args());
             dispatch(*command, &line, &mut out).and_then(|()| Ok(out.flush()?))

@@ -49,5 +49,6 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
             limit_bps: vec![vec![]; n],
         },
         decisions: vec![],
+        emulation: None,
     }
 }

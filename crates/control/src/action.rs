@@ -113,6 +113,12 @@ pub enum Action {
         /// Number of its bytes.
         len: u32,
     },
+    /// Carry these bits in every MAC acknowledgement that this node sends from now on, as a spare
+    /// code of the frame control field can; 0 is a plain acknowledgement.
+    AckBits {
+        /// The bits.
+        bits: u8,
+    },
     /// Send new data of a local TCP flow at least this far apart, whatever its window says.
     Pace {
         /// Which flow.
@@ -213,6 +219,11 @@ impl Actions {
     pub fn annotate(&mut self, class: Class, slot: u8, merge: Merge, value: u32) {
         debug_assert!(usize::from(slot) < SLOTS);
         self.list.push(Action::Annotate { class, slot, merge, value });
+    }
+
+    /// [`Action::AckBits`].
+    pub fn ack_bits(&mut self, bits: u8) {
+        self.list.push(Action::AckBits { bits });
     }
 
     /// [`Action::Pace`] with an interval.

@@ -11,6 +11,14 @@
 //!   as a maximum: otherwise a flow could be starved in small steps, each within θ of the last.
 //! - A maximum can be out of reach for good, because a link became slower. At the lower bound
 //!   nothing more can be taken from the others, so that maxima start anew there.
+//! - After a reset of r_max (§7.5.1) a flow counts as starved below its part of the lower bound,
+//!   which everybody can have by the bound's definition. With no maximum at all nobody would be
+//!   starved, and where starved TCPs fall silent and come back in every other epoch, which are
+//!   changes of the set, the aggregate would only ever rise.
+//! - The lower bound is W₁/5 (`reuse`), not W₁/3: it is also where r_max is learned, and beyond the
+//!   capacity, as W/3 is in a chain of six hops and more, the far flows' maxima are those of
+//!   starved flows.
+//! - Rates are compared to a packet per epoch; they are not known better.
 //! - Line 6 with nothing measured: in an epoch in which no data passed at all there was an outage,
 //!   not unfairness, and the limit stays.
 //! - A flow is compared once it has been active for a whole epoch; with no such flow there is
@@ -46,9 +54,13 @@ const ALPHA: Knob = knob("alpha", "factor of an exponential increase", 1.1, 1.01
 const BETA: Knob = knob("beta", "factor of an exponential decrease", 0.9, 0.1, 0.99);
 const IDLE: Knob = knob("idle", "whole epochs of silence that end a flow", 2.0, 1.0, 100.0);
 const STEP: Knob = knob("step", "smallest step of the binary search, part", 0.05, 0.001, 0.5);
-/// Shared with `pfrc`.
-pub(crate) const REUSE: Knob =
-    knob("reuse", "the lower bound is the slowest link's capacity divided by this", 3.0, 1.0, 30.0);
+/// How often its patience a flow may be silent that was given up too early, here and in `pfrc`.
+pub(crate) const PATIENCE: u32 = 4;
+/// A full packet, bits.
+const PACKET: f64 = 12_000.0;
+/// A collision domain of a chain has five links (§4.1.2).
+const REUSE: Knob =
+    knob("reuse", "the lower bound is the slowest link's capacity divided by this", 5.0, 1.0, 30.0);
 
 pub(crate) static SHARED: Entry = Entry {
     name: "arc",
@@ -100,11 +112,22 @@ struct Codes {
     unfair: &'static str,
     equal: &'static str,
     own_limit: &'static str,
+    recalled: &'static str,
 }
 
 static CODES: [Codes; 2] = [
-    Codes { unfair: "arc.unfair", equal: "arc.equal", own_limit: "arc.bottleneck" },
-    Codes { unfair: "arc-fq.unfair", equal: "arc-fq.equal", own_limit: "arc-fq.bottleneck" },
+    Codes {
+        unfair: "arc.unfair",
+        equal: "arc.equal",
+        own_limit: "arc.bottleneck",
+        recalled: "arc.recalled",
+    },
+    Codes {
+        unfair: "arc-fq.unfair",
+        equal: "arc-fq.equal",
+        own_limit: "arc-fq.bottleneck",
+        recalled: "arc-fq.recalled",
+    },
 ];
 
 fn needs(_: &Options) -> Vec<Needs> {
@@ -137,7 +160,8 @@ fn build(
     codes: &'static Codes,
     leaf: Leaf,
 ) -> Result<Instance, Refused> {
-    let bounds = Bounds::of(&setting.neighbours, options.get("reuse"))?;
+    let reuse = options.get("reuse");
+    let bounds = Bounds::of(&setting.neighbours, reuse, reuse)?;
     let idle = options.get("idle") as u32;
     let control = Arc {
         codes,
@@ -145,7 +169,8 @@ fn build(
         gamma: options.get("gamma"),
         theta: options.get("theta"),
         search: Search::new(bounds, rule(options)),
-        flows: Flows::new(idle, idle, 2.0 * bounds.upper),
+        flows: Flows::new(idle, PATIENCE * idle, 2.0 * bounds.upper),
+        bounds,
         limit: bucket(bounds.lower),
         began: None,
         due: Time::ZERO,
@@ -176,6 +201,7 @@ struct Arc {
     epoch: Span,
     gamma: f64,
     theta: f64,
+    bounds: Bounds,
     search: Search,
     flows: Flows<Seen>,
     limit: BitRate,
@@ -203,14 +229,14 @@ impl Arc {
         }
         let measured: f64 = self.flows.active().filter_map(|(m, _)| m.rate).sum();
         if measured > 0.0 && self.flows.active().any(|(_, seen)| seen.whole) {
-            self.decide(measured, actions);
+            self.decide(measured, elapsed, actions);
         }
         self.flows.iter_mut().for_each(|(meter, seen)| seen.whole = meter.active);
     }
 
     /// Algorithm 1, lines 2 to 6.
-    fn decide(&mut self, measured: f64, actions: &mut Actions) {
-        let verdict = self.evaluate();
+    fn decide(&mut self, measured: f64, elapsed: Span, actions: &mut Actions) {
+        let verdict = self.evaluate(PACKET / elapsed.as_secs_f64());
         let step = match verdict {
             Verdict::Unfair { .. } => self.search.decrease(measured),
             Verdict::Fair { .. } => self.search.increase(measured),
@@ -247,8 +273,9 @@ impl Arc {
         }
     }
 
-    /// Algorithm 1, line 2.
-    fn evaluate(&self) -> Verdict {
+    /// Algorithm 1, line 2; a rate is known to `exact` bit/s.
+    fn evaluate(&self, exact: f64) -> Verdict {
+        let sure = self.bounds.lower / self.flows.active().count().max(1) as f64;
         let compared = || {
             self.flows
                 .active()
@@ -258,8 +285,8 @@ impl Arc {
         let fastest = compared().map(|f| f.1).fold(0.0, f64::max);
         let (mut worst, mut slowest) = (None, None::<(FlowId, f64)>);
         for (flow, rate, seen) in compared() {
-            let of_fastest = if fastest > 0.0 { rate / fastest } else { 1.0 };
-            let of_best = seen.highest.filter(|h| *h > 0.0).map_or(1.0, |h| rate / h);
+            let of = |other: f64| if other > 0.0 { (rate + exact).min(other) / other } else { 1.0 };
+            let (of_fastest, of_best) = (of(fastest), of(seen.highest.unwrap_or(sure)));
             if slowest.is_none_or(|s| of_fastest < s.1) {
                 slowest = Some((flow, of_fastest));
             }
@@ -293,6 +320,21 @@ impl Control for Arc {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(self.limit)
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64);
+        self.limit = bucket(self.search.estimate());
+        actions.because(Reason::new(
+            self.codes.recalled,
+            "begins with {}, which an earlier run had found",
+            &[Value::Rate(self.limit)],
+        ));
+        actions.set_rate(Class::All, self.limit);
     }
 }
 

@@ -12,14 +12,16 @@ pub(crate) struct Bounds {
     /// Every flow takes as much air as a flow can: W₁/3 of the slowest link, or what the knob
     /// `reuse` has instead of 3.
     pub lower: f64,
+    /// What the lower one may give way to ([`crate::floor`]): a part of it.
+    pub lowest: f64,
     /// Every router is one hop away: N / Σ 1/W_j.
     pub upper: f64,
 }
 
 impl Bounds {
     /// From the nominal capacities of the neighbours' links; along a chain every `reuse`-th link is
-    /// active at a time.
-    pub fn of(neighbours: &[Neighbour], reuse: f64) -> Result<Bounds, Refused> {
+    /// active at a time, or, where that is more, every `deepest`-th.
+    pub fn of(neighbours: &[Neighbour], reuse: f64, deepest: f64) -> Result<Bounds, Refused> {
         if neighbours.is_empty() {
             return Err(Refused::NoNeighbour);
         }
@@ -29,12 +31,11 @@ impl Bounds {
         let capacities = neighbours.iter().map(|n| n.capacity.0 as f64);
         let inverse: f64 = capacities.clone().map(|w| 1.0 / w).sum();
         let slowest = capacities.fold(f64::INFINITY, f64::min);
-        Ok(Bounds { lower: slowest / reuse, upper: neighbours.len() as f64 / inverse })
-    }
-
-    /// `rate` moved between the bounds; NaN gives the lower.
-    pub fn clamp(&self, rate: f64) -> f64 {
-        if rate > self.lower { rate.min(self.upper) } else { self.lower }
+        Ok(Bounds {
+            lower: slowest / reuse,
+            lowest: slowest / reuse.max(deepest),
+            upper: neighbours.len() as f64 / inverse,
+        })
     }
 }
 
@@ -54,27 +55,24 @@ mod tests {
 
     #[test]
     fn equal_links_give_a_third_of_one_and_one() {
-        let b = Bounds::of(&links(&[900_000; 4]), 3.0).unwrap();
+        let b = Bounds::of(&links(&[900_000; 4]), 3.0, 6.0).unwrap();
         assert!((b.lower - 300_000.0).abs() < 1e-6 && (b.upper - 900_000.0).abs() < 1e-6, "{b:?}");
     }
 
     #[test]
     fn several_rates_share_turns() {
         // N / Σ 1/W: two links of 1 and 2 take turns, 2 packets in 1 + 1/2 units of time.
-        let b = Bounds::of(&links(&[2_000_000, 1_000_000]), 3.0).unwrap();
+        let b = Bounds::of(&links(&[2_000_000, 1_000_000]), 3.0, 6.0).unwrap();
         assert!((b.upper - 2.0 / 1.5 * 1e6).abs() < 1e-3, "{b:?}");
         assert!((b.lower - 1e6 / 3.0).abs() < 1e-6, "{b:?}");
     }
 
     #[test]
-    fn a_rate_is_moved_between_them() {
-        let b = Bounds { lower: 10.0, upper: 30.0 };
-        assert_eq!([0.0, 20.0, 99.0, f64::NAN].map(|r| b.clamp(r)), [10.0, 20.0, 30.0, 10.0]);
-    }
-
-    #[test]
     fn no_neighbour_and_dead_links_are_refused() {
-        assert_eq!(Bounds::of(&[], 3.0), Err(Refused::NoNeighbour));
-        assert_eq!(Bounds::of(&links(&[1, 0]), 3.0), Err(Refused::DeadLink { node: NodeId(1) }));
+        assert_eq!(Bounds::of(&[], 3.0, 6.0), Err(Refused::NoNeighbour));
+        assert_eq!(
+            Bounds::of(&links(&[1, 0]), 3.0, 6.0),
+            Err(Refused::DeadLink { node: NodeId(1) })
+        );
     }
 }

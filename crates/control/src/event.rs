@@ -162,6 +162,9 @@ pub struct Sent {
     pub rate: BitRate,
     /// Whether it was acknowledged (a broadcast: sent).
     pub delivered: bool,
+    /// What the receiver carries in its acknowledgements ([`crate::Action::AckBits`]); `None`
+    /// without an acknowledgement, or where nothing is carried.
+    pub ack_bits: Option<u8>,
 }
 
 /// A data packet in the air.

@@ -37,6 +37,8 @@ pub(crate) struct Meter {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Changes {
     pub arrived: u32,
+    /// Those among them that had been given up too early.
+    pub returned: u32,
     pub ended: u32,
 }
 
@@ -147,7 +149,7 @@ impl<T> Flows<T> {
     /// Ends an epoch: rates and activity.
     pub fn close(&mut self, elapsed: Span) -> Changes {
         let seconds = elapsed.as_secs_f64();
-        let mut changes = Changes { arrived: 0, ended: core::mem::take(&mut self.ended) };
+        let mut changes = Changes { ended: core::mem::take(&mut self.ended), ..Changes::default() };
         for (meter, _) in &mut self.list {
             let rate = meter.moved as f64 * 8.0 / seconds;
             // The comparison is false for the NaN and the infinity of an epoch without length.
@@ -158,6 +160,7 @@ impl<T> Flows<T> {
                     meter.active = true;
                     changes.arrived += 1;
                     if meter.given_up && meter.silent < 4 * meter.patience {
+                        changes.returned += 1;
                         meter.patience = (meter.patience * 2).min(self.idle_most);
                     }
                     meter.given_up = false;
@@ -204,9 +207,10 @@ mod tests {
         }
     }
 
-    const NONE: Changes = Changes { arrived: 0, ended: 0 };
-    const ARRIVED: Changes = Changes { arrived: 1, ended: 0 };
-    const ENDED: Changes = Changes { arrived: 0, ended: 1 };
+    const NONE: Changes = Changes { arrived: 0, returned: 0, ended: 0 };
+    const ARRIVED: Changes = Changes { arrived: 1, ..NONE };
+    const RETURNED: Changes = Changes { arrived: 1, returned: 1, ..NONE };
+    const ENDED: Changes = Changes { ended: 1, ..NONE };
 
     #[test]
     fn a_flow_comes_with_its_first_packet_and_goes_after_silence() {
@@ -247,7 +251,7 @@ mod tests {
         b.epoch(2000);
         b.epoch(2000);
         assert_eq!(b.epoch(2000).2, ENDED);
-        assert_eq!(b.epoch(3000).2, ARRIVED);
+        assert_eq!(b.epoch(3000).2, RETURNED);
         for _ in 0..3 {
             assert_eq!(b.epoch(3000).2, NONE);
         }

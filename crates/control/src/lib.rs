@@ -20,10 +20,16 @@ mod bounds;
 mod cna;
 mod event;
 mod fifo;
+mod floor;
 mod flows;
+mod gap;
 mod gateway_queue;
+mod ifa;
 mod kinds;
+mod lbm;
+mod lred;
 mod needs;
+mod nred;
 mod pfrc;
 mod plan;
 mod reason;
@@ -35,6 +41,7 @@ mod share;
 mod source;
 mod static_aggregate;
 mod static_flow;
+mod survey;
 mod tcp_ap;
 #[cfg(test)]
 mod testing;
@@ -57,7 +64,7 @@ pub use registry::{
 };
 pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
 
-use fairmesh_units::Time;
+use fairmesh_units::{BitRate, Time};
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
 pub trait Control: core::fmt::Debug + Send {
@@ -72,4 +79,14 @@ pub trait Control: core::fmt::Debug + Send {
     /// When it next wants [`Event::Deadline`], or `None` if it only reacts. After `on(now, …)` it
     /// is not before `now`, and after a `Deadline` it is later than `now`.
     fn next_deadline(&self) -> Option<Time>;
+
+    /// What it has found out and would be worth knowing after a restart: a rate of IP bytes for
+    /// everybody together.
+    fn learned(&self) -> Option<BitRate> {
+        None
+    }
+
+    /// Begins from what an earlier run had learned; before any event. It is checked against all
+    /// bounds like a measurement.
+    fn recall(&mut self, _learned: BitRate, _actions: &mut Actions) {}
 }

@@ -15,7 +15,7 @@ pub struct Needs {
     pub abilities: AbilitySet,
     /// What the host must know beforehand.
     pub knowledge: KnowledgeSet,
-    /// Bytes that its header fields add to every data packet.
+    /// Bytes that its header fields add to every packet, acknowledgements included.
     pub header_bytes: u32,
 }
 

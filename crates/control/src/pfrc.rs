@@ -11,14 +11,17 @@
 //!   stays as it was.
 //! - A flow that is not active may start at the rate that it would have if it were, so that the
 //!   first packets of a newcomer neither wait nor flood.
+//! - The lower bound W₁/3 (`reuse`) gives way down to W₁/6 (`deepest`) where it is beyond what the
+//!   mesh carries and going below costs nothing ([`crate::floor`]).
 //! - In an epoch in which nothing at all passed there was an outage: rates stay.
 //!
 //! Beyond the thesis:
 //! - Plans. A flow never gets more than its ceiling nor less than its guarantee; the rest is shared
-//!   by weight ([`crate::share`]). Guarantees must add up to no more than the lower bound.
+//!   by weight ([`crate::share`]). Guarantees must add up to no more than the lower bound,
+//!   and a flow that has less than its guarantee lowers the aggregate below it at once.
 //! - `+constrained`: [`constrained`].
 //! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
-//!   shares at once and leaves the aggregate alone, and no epoch is spent on it. Evaluations stay as
+//!   shares at once and no epoch is spent on it; a flow less leaves the aggregate alone. Evaluations stay as
 //!   far apart as they were, because TCP's rates say little over shorter times. Silence ends a flow
 //!   after two quarters; whoever comes back soon gets twice the patience, up to what the plain
 //!   controller has.
@@ -32,7 +35,7 @@ mod constrained;
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::constrained::{Demand, Seen};
-use crate::arc::{REUSE, bucket, rule};
+use crate::arc::{PATIENCE, bucket, rule};
 use crate::bounds::Bounds;
 use crate::flows::{Changes, Flows, Meter};
 use crate::search::{Search, Step};
@@ -71,9 +74,16 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("beta", "factor of an exponential decrease", 0.9, 0.1, 0.99),
         knob("idle", "whole epochs of silence that end a flow; +fast: quarters", 2.0, 1.0, 100.0),
         knob("step", "smallest step of the binary search, part", 0.05, 0.001, 0.5),
-        REUSE,
+        knob(
+            "reuse",
+            "the lower bound is the slowest link's capacity divided by this",
+            3.0,
+            1.0,
+            30.0,
+        ),
+        knob("deepest", "the same where that is more than the mesh carries", 6.0, 1.0, 30.0),
         knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0),
-        knob("headroom", "+constrained: room above what a flow uses, part", 0.25, 0.05, 4.0),
+        knob("headroom", "+constrained: room above what a flow uses, part", 0.5, 0.05, 4.0),
     ],
     runs: Runs::At { needs, build },
 };
@@ -85,6 +95,8 @@ const SHORTEST: Span = Span::from_secs(1);
 /// Divisor of the lower bound with `+constrained`, at least: W/5 is what a long chain leaves a lone
 /// flow. The published W/3 is beyond that, and at it starved flows would pass for constrained ones.
 const CONSTRAINED_REUSE: f64 = 5.0;
+/// Part of its guarantee that a flow must get: all but the noise of an epoch.
+const GUARANTEED: f64 = 0.95;
 /// Hops beyond which a flow takes no more air.
 const REUSE_HOPS: u32 = 3;
 
@@ -106,7 +118,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let constrained = options.has("constrained");
     let reuse = options.get("reuse");
     let reuse = if constrained { reuse.max(CONSTRAINED_REUSE) } else { reuse };
-    let bounds = Bounds::of(&setting.neighbours, reuse)?;
+    let bounds = Bounds::of(&setting.neighbours, reuse, options.get("deepest"))?;
     let epoch = Span::from_secs_f64(options.get("epoch"));
     let idle = options.get("idle") as u32;
     let looks = if options.has("fast") { LOOKS.min((epoch / SHORTEST) as u32).max(1) } else { 1 };
@@ -119,7 +131,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         headroom: constrained.then(|| options.get("headroom")),
         bounds,
         search: Search::new(bounds, rule(options)),
-        flows: Flows::new(idle, idle * looks, 2.0 * bounds.upper),
+        flows: Flows::new(idle, PATIENCE * idle * looks, 2.0 * bounds.upper),
         promised: 0,
         looked: None,
         count: 0,
@@ -283,6 +295,7 @@ impl Pfrc {
         share.guarantee = guarantee.0 as f64;
         share.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
         self.promised = sum;
+        self.search.promise(sum as f64);
         Ok(())
     }
 
@@ -294,7 +307,11 @@ impl Pfrc {
                 Refused::Weight { weight, .. } => Value::Ratio(weight),
                 Refused::Ceiling { ceiling, .. } => Value::Rate(ceiling),
                 Refused::Guarantees { sum, .. } => Value::Rate(sum),
-                Refused::NoNeighbour | Refused::DeadLink { .. } => Value::None,
+                Refused::Gamma { .. }
+                | Refused::Delays { .. }
+                | Refused::Thresholds { .. }
+                | Refused::NoNeighbour
+                | Refused::DeadLink { .. } => Value::None,
             };
             actions.because(Reason::new(
                 "pfrc.refused",
@@ -373,7 +390,8 @@ impl Pfrc {
     fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
         let now = self.flows.active().count() as u32;
         let before = (now + changes.ended).saturating_sub(changes.arrived);
-        if !self.fast
+        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone.
+        if (!self.fast || changes.arrived > changes.returned)
             && before > 0
             && let Some(measured) = self.measured()
         {
@@ -405,15 +423,17 @@ impl Pfrc {
         let Some(measured) = self.measured() else { return };
         let (gamma, fast, constrained) = (self.gamma, self.fast, self.headroom.is_some());
         let (floor, level) = (self.search.at_floor(), self.level());
-        let mut worst = None::<(FlowId, f64)>;
+        let (mut worst, mut unmet) = (None::<(FlowId, f64)>, false);
         for (meter, share) in self.flows.active_mut() {
             // With several looks per epoch a flow that was silent in the last one may have ended.
             if !share.whole || (fast && meter.silent > 0) {
                 continue;
             }
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
+            // A guarantee is one: γ of it is not enough.
+            let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
-            if part >= gamma {
+            if part >= gamma && !promised {
                 share.demand.met(seen, level * share.weight);
             } else if constrained && share.demand.missed(seen, floor) {
                 actions.because(Reason::new(
@@ -421,12 +441,18 @@ impl Pfrc {
                     "flow {} uses {} whatever it is allowed: the others get the rest",
                     &[Value::Flow(meter.flow), Value::Rate(bucket(rate))],
                 ));
-            } else if worst.is_none_or(|w| part < w.1) {
-                worst = Some((meter.flow, part)); // line 2
+            } else {
+                unmet |= promised;
+                if worst.is_none_or(|w| part < w.1) {
+                    worst = Some((meter.flow, part)); // line 2
+                }
             }
         }
         match worst {
             Some((flow, part)) => {
+                if unmet {
+                    self.search.lower_floor();
+                }
                 let step = self.search.decrease(measured); // line 3
                 actions.because(Reason::new(
                     "pfrc.starved",
@@ -505,6 +531,26 @@ impl Control for Pfrc {
 
     fn next_deadline(&self) -> Option<Time> {
         Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(bucket(self.search.estimate()))
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64);
+        let level = level(self.search.estimate(), self.flows.iter().map(|f| f.1.claim()));
+        actions.because(Reason::new(
+            "pfrc.recalled",
+            "begins with {}, which an earlier run had found",
+            &[self.total()],
+        ));
+        let headroom = self.headroom;
+        for (meter, share) in self.flows.iter_mut() {
+            if share.allow(level, headroom) {
+                actions.set_rate(Class::Flow(meter.flow), share.limit);
+            }
+        }
     }
 }
 

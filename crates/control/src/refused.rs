@@ -32,6 +32,27 @@ pub enum Refused {
         /// What it allows.
         ceiling: BitRate,
     },
+    /// A part reserved for signalling that leaves the neighbours less than their guarantee.
+    Gamma {
+        /// As given.
+        gamma: f64,
+        /// The most that is left.
+        limit: f64,
+    },
+    /// A target for a delay that ends before it begins.
+    Delays {
+        /// The smallest delay wanted, seconds.
+        least: f64,
+        /// The largest, seconds.
+        most: f64,
+    },
+    /// A lower threshold that is not below the upper one.
+    Thresholds {
+        /// The lower one.
+        min: f64,
+        /// The upper one.
+        max: f64,
+    },
     /// No neighbour: there is no mesh behind this gateway.
     NoNeighbour,
     /// A link that carries nothing.
@@ -56,6 +77,17 @@ impl fmt::Display for Refused {
                 "flow {}: a guarantee of {guarantee} above its ceiling of {ceiling}",
                 flow.0
             ),
+            Refused::Gamma { gamma, limit } => write!(
+                f,
+                "gamma must be at most {limit:.3}, what the guarantees leave of the gateway, not \
+                 {gamma}"
+            ),
+            Refused::Delays { least, most } => {
+                write!(f, "delay_min must not be above delay_max, {least} s is above {most} s")
+            }
+            Refused::Thresholds { min, max } => {
+                write!(f, "min must be below max, {min} is not below {max}")
+            }
             Refused::NoNeighbour => f.write_str("the gateway has no neighbour"),
             Refused::DeadLink { node } => {
                 write!(f, "the link to neighbour {} has a capacity of 0", node.0)

@@ -18,6 +18,11 @@ static REGISTRY: &[&Entry] = &[
     &crate::arc::SHARED,
     &crate::arc::FAIR,
     &crate::pfrc::ENTRY,
+    &crate::gap::ENTRY,
+    &crate::ifa::ENTRY,
+    &crate::lbm::ENTRY,
+    &crate::nred::ENTRY,
+    &crate::lred::ENTRY,
     &crate::cna::ENTRY,
 ];
 

@@ -14,10 +14,16 @@
 //!   After a probe that failed this way or starved someone the next one waits for 1 good epoch,
 //!   then 2, 4, and at most 8: a settled mesh is disturbed in one epoch of nine. While it waits, line
 //!   3 holds, which moves the estimate towards what really passes.
+//! - The lower bound of §7.5.2 is not low enough for every mesh: in a chain each link shares its
+//!   collision domain with four others (§4.1.2), so that a flow over five hops and more gets W/5 and
+//!   not W/3, and "practically achievable bounds may be lower". Below it, however, a flow that needs
+//!   little, or that no limit on others helps, would take everybody down with it. So the bound
+//!   gives way only where that costs nothing: see [`crate::floor`].
 //! - An aggregate of which less than 70 % is used is not what holds flows back, and line 3 would
 //!   even lower it: it stays.
 
 use crate::bounds::Bounds;
+use crate::floor::{Floor, Trial};
 
 /// How to find the next estimate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -56,6 +62,7 @@ struct Probe {
 pub(crate) struct Search {
     bounds: Bounds,
     rule: Rule,
+    floor: Floor,
     low: f64,
     up: f64,
     estimate: f64,
@@ -73,6 +80,7 @@ impl Search {
         Search {
             bounds,
             rule,
+            floor: Floor::new(bounds),
             low: bounds.lower,
             up: bounds.upper,
             estimate: bounds.lower,
@@ -88,15 +96,52 @@ impl Search {
         self.estimate
     }
 
+    /// Begins from an estimate of an earlier run instead of from the lower bound.
+    pub fn recall(&mut self, estimate: f64) {
+        self.move_to(estimate);
+    }
+
     /// Whether there is nothing left to take away.
     pub fn at_floor(&self) -> bool {
-        self.estimate <= self.bounds.lower * 1.001
+        self.estimate <= self.floor.rate() * 1.001
+    }
+
+    /// Whether the lower bound gives way; the estimate to try then, and from there on the search
+    /// within bounds that are known anew.
+    fn try_floor(&mut self, passed: f64, starved: bool) -> Option<Step> {
+        match self.floor.watch(self.estimate, passed, starved) {
+            Trial::None => None,
+            Trial::Runs(rate) => Some(self.move_to(rate)),
+            Trial::Lowered => {
+                self.settle_anew();
+                (self.low, self.up) = (self.floor.rate(), self.bounds.lower);
+                None
+            }
+            Trial::Kept(rate) => {
+                self.settle_anew();
+                Some(self.move_to(rate))
+            }
+        }
+    }
+
+    /// So much is guaranteed to flows.
+    pub fn promise(&mut self, sum: f64) {
+        self.floor.promise(sum);
+    }
+
+    /// A flow has less than it is guaranteed.
+    pub fn lower_floor(&mut self) {
+        self.floor.give_way();
+        self.low = self.low.min(self.floor.rate());
     }
 
     /// incAggRate.
     pub fn increase(&mut self, passed: f64) -> Step {
-        let measured = self.bounds.clamp(passed);
+        let measured = self.clamp(passed);
         let Rule::Binary { step } = self.rule else { return self.exponential(measured, true) };
+        if let Some(done) = self.try_floor(passed, false) {
+            return done;
+        }
         if passed < USED * self.estimate {
             return Step::Same;
         }
@@ -119,7 +164,7 @@ impl Search {
         }
         let part = self.give_way(Step::Up, step);
         let from = self.estimate;
-        self.up = self.up.max(self.bounds.clamp(from * (1.0 + part)));
+        self.up = self.up.max(self.clamp(from * (1.0 + part)));
         let done = self.move_to(from * (1.0 + part));
         let earns = passed * (1.0 + (self.estimate / from - 1.0) / 2.0);
         self.probe = (done == Step::Up).then_some(Probe { from, earns });
@@ -127,9 +172,12 @@ impl Search {
     }
 
     /// decAggRate.
-    pub fn decrease(&mut self, measured: f64) -> Step {
-        let measured = self.bounds.clamp(measured);
+    pub fn decrease(&mut self, passed: f64) -> Step {
+        let measured = self.clamp(passed);
         let Rule::Binary { step } = self.rule else { return self.exponential(measured, false) };
+        if let Some(done) = self.try_floor(passed, true) {
+            return done;
+        }
         if self.probe.take().is_some() {
             self.probe_failed();
         }
@@ -140,25 +188,32 @@ impl Search {
             return self.move_to(proposed);
         }
         let new = self.estimate * (1.0 - self.give_way(Step::Down, step));
-        self.low = self.low.min(self.bounds.clamp(new));
+        self.low = self.low.min(self.clamp(new));
         self.move_to(new)
     }
 
     /// A flow more: its presence makes rates smaller, but what was measured without it bounds
     /// nothing. The lower bound opens, the upper one stays where it is.
     pub fn arrival(&mut self, measured: f64) -> Step {
-        let measured = self.bounds.clamp(measured);
+        let measured = self.clamp(measured);
         self.settle_anew();
+        self.floor.interrupt();
         let Rule::Binary { .. } = self.rule else { return self.exponential(measured, false) };
         let proposed = (self.low.min(measured) + measured) / 2.0;
-        self.low = self.bounds.lower;
+        self.low = self.floor.rate();
         self.move_to(proposed.min(self.estimate))
     }
 
     /// A flow less.
     pub fn termination(&mut self, measured: f64) -> Step {
         self.settle_anew();
+        self.floor.interrupt();
         self.increase(measured)
+    }
+
+    /// `rate` moved between the bounds in force; NaN gives the lower.
+    fn clamp(&self, rate: f64) -> f64 {
+        if rate > self.floor.rate() { rate.min(self.bounds.upper) } else { self.floor.rate() }
     }
 
     fn settle_anew(&mut self) {
@@ -188,7 +243,9 @@ impl Search {
     }
 
     fn move_to(&mut self, new: f64) -> Step {
-        let old = core::mem::replace(&mut self.estimate, self.bounds.clamp(new));
+        let new = self.clamp(new);
+        let old = core::mem::replace(&mut self.estimate, new);
+        self.floor.moved(self.estimate);
         if self.estimate > old {
             Step::Up
         } else if self.estimate < old {
@@ -203,7 +260,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { lower: 300.0, upper: 900.0 };
+    const BOUNDS: Bounds = Bounds { lower: 300.0, lowest: 300.0, upper: 900.0 };
     const BINARY: Rule = Rule::Binary { step: 0.05 };
 
     fn at(search: &Search) -> [f64; 3] {

@@ -19,16 +19,19 @@ pub(crate) static SHARED: Entry = Entry {
     paper: "Jamshaid 2010 §6.2.3",
     variants: &[],
     // §6.3.3: 25 packets where flows share a buffer.
-    knobs: &[Knob {
-        name: "queue",
-        about: "buffer shared by all flows, packets",
-        default: 25.0,
-        min: 1.0,
-        max: 1000.0,
-    }],
+    knobs: &[
+        Knob {
+            name: "queue",
+            about: "buffer shared by all flows, packets",
+            default: 25.0,
+            min: 1.0,
+            max: 1000.0,
+        },
+        LIMIT,
+    ],
     runs: Runs::At {
         needs,
-        build: |o, s| build(s, "static", Leaf::DropTail { packets: o.get("queue") as u32 }),
+        build: |o, s| build(o, s, "static", Leaf::DropTail { packets: o.get("queue") as u32 }),
     },
 };
 
@@ -38,17 +41,29 @@ pub(crate) static FAIR: Entry = Entry {
     paper: "Jamshaid 2010 §6.2.3",
     variants: &[],
     // §6.3.3: 5 packets where each flow has its own.
-    knobs: &[Knob {
-        name: "queue",
-        about: "buffer of each flow, packets",
-        default: 5.0,
-        min: 1.0,
-        max: 1000.0,
-    }],
+    knobs: &[
+        Knob {
+            name: "queue",
+            about: "buffer of each flow, packets",
+            default: 5.0,
+            min: 1.0,
+            max: 1000.0,
+        },
+        LIMIT,
+    ],
     runs: Runs::At {
         needs,
-        build: |o, s| build(s, "static-fq", Leaf::Fair { packets: o.get("queue") as u32 }),
+        build: |o, s| build(o, s, "static-fq", Leaf::Fair { packets: o.get("queue") as u32 }),
     },
+};
+
+/// §7.3: how the mesh shares an aggregate that is given.
+const LIMIT: Knob = Knob {
+    name: "limit",
+    about: "IP bytes of all flows together, bit/s, instead of the fair rates; 0: the fair rates",
+    default: 0.0,
+    min: 0.0,
+    max: 1e12,
 };
 
 fn needs(_: &Options) -> Vec<Needs> {
@@ -61,9 +76,16 @@ fn needs(_: &Options) -> Vec<Needs> {
     }]
 }
 
-fn build(setting: Setting, name: &'static str, leaf: Leaf) -> Result<Instance, Refused> {
+fn build(
+    options: &Options,
+    setting: Setting,
+    name: &'static str,
+    leaf: Leaf,
+) -> Result<Instance, Refused> {
+    let given = options.get("limit") as u64;
     let mut control = StaticAggregate {
         name,
+        given: (given > 0).then_some(BitRate(given)),
         flows: Vec::with_capacity(setting.flows.len()),
         sum: 0,
         limit: None,
@@ -87,6 +109,8 @@ fn build(setting: Setting, name: &'static str, leaf: Leaf) -> Result<Instance, R
 #[derive(Debug)]
 struct StaticAggregate {
     name: &'static str,
+    /// The limit, where it is given.
+    given: Option<BitRate>,
     /// By id: the flow and what it adds to the sum.
     flows: Vec<(FlowHere, u64)>,
     /// Of IP bytes per second, in bits; 128 bits hold any sum of rates.
@@ -126,6 +150,9 @@ impl StaticAggregate {
     }
 
     fn wanted(&self) -> Option<BitRate> {
+        if self.given.is_some() {
+            return self.given;
+        }
         let sum = BitRate(u64::try_from(self.sum).unwrap_or(u64::MAX));
         if sum.0 > 0 { Some(sum) } else { self.limit }
     }
@@ -190,6 +217,14 @@ mod tests {
         assert_eq!(class.leaf, Leaf::DropTail { packets: 25 });
         let i = start_with("static-fq", setting, &[("queue", 7.0)]).unwrap();
         assert_eq!(i.plan.classes[0].leaf, Leaf::Fair { packets: 7 });
+    }
+
+    #[test]
+    fn a_limit_that_is_given_stays() {
+        let mut i = start_with("static", gateway(&[1, 2]), &[("limit", 350e3)]).unwrap();
+        assert_eq!(i.plan.classes[0].limit, Limit::Rate(BitRate(350_000)));
+        let allocation = Allocation { flow: FlowId(1), rate: BitRate(1_000_000) };
+        assert_eq!(limits(&mut i, Time::ZERO, Event::Allocation(allocation)), []);
     }
 
     #[test]

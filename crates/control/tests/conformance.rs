@@ -163,6 +163,7 @@ impl Host {
                 attempts: 1 + self.rng.below(7) as u8,
                 rate: BitRate(11_000_000),
                 delivered: self.rng.chance(0.9),
+                ack_bits: self.rng.chance(0.5).then(|| self.rng.bits() as u8),
             }),
             7 => Event::Received(self.heard(NodeId(0))),
             8 => {
@@ -245,6 +246,10 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
             }
             Action::Annotate { slot, .. } => {
                 prop_assert!(can(Ability::Annotate) && usize::from(slot) < SLOTS);
+                None
+            }
+            Action::AckBits { .. } => {
+                prop_assert!(can(Ability::AckBits));
                 None
             }
             Action::Pace { interval, .. } => {

@@ -17,24 +17,14 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
 ) -> RunRecord {
     let scenario = world.scenario;
     let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
-    let mut totals = Totals {
-        transmissions: world.air.transmissions(),
-        events: world.events,
-        packets: world.net.packets.created(),
-        delivered: world.net.arrived,
-        stale: world.net.stale,
-        in_flight: world.net.packets.live(),
-        ..Totals::default()
-    };
+    let mut totals = totals(&world);
     let mut fingerprint = world.air.fingerprint();
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (i, spec) in scenario.flows.iter().enumerate() {
         let flow = &mut world.net.flows[i];
         let tcp = tcp_record(flow, world.series.cwnd_bytes.get(i));
         let m = &flow.meters;
-        for total in [m.delivered, m.packets_delivered] {
-            fingerprint = (fingerprint ^ total).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
+        fingerprint = mix(fingerprint, m.delivered, m.packets_delivered);
         totals.drops.add(&m.drops);
         let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
         let transfers = m.transfers.summary();
@@ -61,6 +51,51 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     totals.signalling = signalling(&world.net.taps.signalling, end);
     totals.drops.queue += world.net.taps.signalling.refused;
     totals.drops.retry_limit += world.net.taps.signalling.lost;
+    let nodes = nodes(&mut world, end, &mut totals);
+    RunRecord {
+        scenario: scenario.name.clone(),
+        control: scenario.control.name.clone(),
+        seed: world.options.seed,
+        fingerprint: format!("{fingerprint:016x}"),
+        duration_s: scenario.duration.as_secs_f64(),
+        warmup_s: scenario.warmup.as_secs_f64(),
+        flows,
+        nodes,
+        totals,
+        series: world.series,
+        decisions: world.decisions,
+        emulation: None,
+    }
+}
+
+/// Adds what a flow delivered to a fingerprint.
+pub(crate) fn mix(fingerprint: u64, bytes: u64, packets: u64) -> u64 {
+    let step = |f: u64, total: u64| (f ^ total).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    step(step(fingerprint, bytes), packets)
+}
+
+/// Counts of the whole world; those of flows and nodes are added later.
+pub(crate) fn totals<const WATCH: bool, const HOST: bool>(
+    world: &World<'_, WATCH, HOST>,
+) -> Totals {
+    Totals {
+        transmissions: world.air.transmissions(),
+        events: world.events,
+        packets: world.net.packets.created(),
+        delivered: world.net.arrived,
+        stale: world.net.stale,
+        in_flight: world.net.packets.live(),
+        ..Totals::default()
+    }
+}
+
+/// One record per wireless node; their counters go into the totals.
+pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
+    world: &mut World<'_, WATCH, HOST>,
+    end: Time,
+    totals: &mut Totals,
+) -> Vec<NodeRecord> {
+    let scenario = world.scenario;
     let mut nodes = Vec::with_capacity(world.net.interfaces.len());
     let all = end.as_secs_f64();
     for id in scenario.wireless() {
@@ -93,19 +128,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             mean_queue: interface.area as f64 / end.as_nanos() as f64,
         });
     }
-    RunRecord {
-        scenario: scenario.name.clone(),
-        control: scenario.control.name.clone(),
-        seed: world.options.seed,
-        fingerprint: format!("{fingerprint:016x}"),
-        duration_s: scenario.duration.as_secs_f64(),
-        warmup_s: scenario.warmup.as_secs_f64(),
-        flows,
-        nodes,
-        totals,
-        series: world.series,
-        decisions: world.decisions,
-    }
+    nodes
 }
 
 fn signalling(s: &Signalling, end: Time) -> SignallingRecord {

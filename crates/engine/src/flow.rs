@@ -14,6 +14,8 @@ use crate::record::Drops;
 pub(crate) enum Hop {
     /// Over the air.
     Radio { link: LinkId },
+    /// Over the air to whoever decodes it.
+    Broadcast,
     /// Into one direction of a wire.
     Wire { direction: u32 },
 }
@@ -27,6 +29,8 @@ pub(crate) enum Ends {
         next: u64,
         sink: DatagramSink,
     },
+    /// Frames that come from outside and go back there.
+    External,
 }
 
 /// A running flow.
@@ -72,6 +76,26 @@ pub(crate) struct Meters {
     pub completed: u64,
 }
 
+impl Meters {
+    fn new() -> Self {
+        Meters {
+            delivered: 0,
+            delivered_measured: 0,
+            delay: Delays::new(),
+            packets_sent: 0,
+            packets_delivered: 0,
+            drops: Drops::default(),
+            segments: 0,
+            retransmits: 0,
+            timeouts: 0,
+            transfer_since: None,
+            owed: 0,
+            transfers: Delays::new(),
+            completed: 0,
+        }
+    }
+}
+
 impl FlowState {
     /// `forward` and `back` as in the struct.
     pub fn new(flow: &Flow, seed: u64, forward: Vec<Hop>, back: Vec<Hop>) -> Self {
@@ -100,21 +124,25 @@ impl FlowState {
                 TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
             ),
             pace: None,
-            meters: Meters {
-                delivered: 0,
-                delivered_measured: 0,
-                delay: Delays::new(),
-                packets_sent: 0,
-                packets_delivered: 0,
-                drops: Drops::default(),
-                segments: 0,
-                retransmits: 0,
-                timeouts: 0,
-                transfer_since: None,
-                owed: 0,
-                transfers: Delays::new(),
-                completed: 0,
-            },
+            meters: Meters::new(),
+        }
+    }
+
+    /// Frames from outside over one hop.
+    pub fn external(from: u32, to: u32, hop: Hop) -> Self {
+        // A source that never starts.
+        let never = Source::new(&TrafficSpec::Bulk, Time::NEVER, Time::NEVER, Stream::new(0, ""));
+        FlowState {
+            ends: Ends::External,
+            source: never,
+            client: 0,
+            generation: 0,
+            path: vec![from, to],
+            forward: vec![hop],
+            back: Vec::new(),
+            has_transfers: false,
+            pace: None,
+            meters: Meters::new(),
         }
     }
 
@@ -153,7 +181,7 @@ impl FlowState {
     pub fn resent(&self) -> u64 {
         match &self.ends {
             Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
-            Ends::Udp { .. } => 0,
+            Ends::Udp { .. } | Ends::External => 0,
         }
     }
 
@@ -171,7 +199,7 @@ impl FlowState {
         let app = self.source.next_deadline();
         match &self.ends {
             Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
-            Ends::Udp { .. } => app,
+            Ends::Udp { .. } | Ends::External => app,
         }
     }
 
@@ -179,7 +207,7 @@ impl FlowState {
     pub fn cwnd(&self) -> Option<u64> {
         match &self.ends {
             Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
-            Ends::Udp { .. } => None,
+            Ends::Udp { .. } | Ends::External => None,
         }
     }
 }

@@ -11,7 +11,8 @@ use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
-use crate::fair::{FairRates, packet_sizes};
+use crate::fair::FairRates;
+use crate::model::packet_sizes;
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers {
@@ -145,8 +146,8 @@ pub(crate) fn flow_at(
         payload,
         packet,
         fair: fair.map(|r| BitRate(r as u64)),
-        guarantee: None,
-        ceiling: None,
+        guarantee: flow.guarantee,
+        ceiling: flow.plan,
         hops: Some(wireless_hops(scenario, &flow.path)),
     })
 }

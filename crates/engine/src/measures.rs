@@ -57,7 +57,7 @@ fn t95(dof: usize) -> f64 {
 
 /// Distribution of a delay: exact moments, percentiles to 1 %.
 #[derive(Clone, Debug)]
-pub(crate) struct Delays {
+pub struct Delays {
     histogram: hdrhistogram::Histogram<u32>,
     count: u64,
     sum: f64,
@@ -67,7 +67,14 @@ pub(crate) struct Delays {
 /// Delays are told apart down to this many ns.
 const RESOLUTION: u64 = 1_000;
 
+impl Default for Delays {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Delays {
+    /// None yet.
     pub fn new() -> Self {
         Delays {
             // Two significant digits always make a histogram.
@@ -78,6 +85,7 @@ impl Delays {
         }
     }
 
+    /// Adds a delay, ns.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.count += 1;
@@ -88,6 +96,12 @@ impl Delays {
         let _ = self.histogram.record(ns / RESOLUTION);
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The distribution, s.
     pub fn summary(&self) -> DelayRecord {
         if self.count == 0 {
             return DelayRecord::default();

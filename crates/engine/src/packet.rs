@@ -10,6 +10,8 @@ pub(crate) enum Payload {
     Udp(Datagram),
     /// A control's message, by number.
     Message(u32),
+    /// Known to the outside only.
+    External,
 }
 
 /// An IP packet somewhere in the network.
@@ -42,7 +44,7 @@ impl Packet {
     pub fn is_data(&self) -> bool {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
-            Payload::Udp(_) => true,
+            Payload::Udp(_) | Payload::External => true,
             Payload::Message(_) => false,
         }
     }

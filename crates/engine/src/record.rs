@@ -27,6 +27,60 @@ pub struct RunRecord {
     pub series: Series,
     /// Decisions of the control with their reasons, oldest first (bounded).
     pub decisions: Vec<DecisionRecord>,
+    /// How well the run kept time, if it was emulated; absent from simulated runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<EmulationRecord>,
+}
+
+/// What an emulated run says about itself (docs/emulator.md).
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EmulationRecord {
+    /// Whether the run kept its time well enough to be believed.
+    pub valid: bool,
+    /// Why not, in words; empty if it is valid.
+    pub problems: Vec<String>,
+    /// How late events ran.
+    pub lateness_s: LatenessRecord,
+    /// The 99th percentile of the lateness beyond which a run is invalid, s.
+    pub bound_s: f64,
+    /// What differs from the simulator, and what this system lacks, in words.
+    pub notes: Vec<String>,
+    /// One entry per interface between a namespace and the engine.
+    pub interfaces: Vec<InterfaceRecord>,
+}
+
+/// Distribution of how late events ran, s.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LatenessRecord {
+    /// Events that count.
+    pub events: u64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Latest of all.
+    pub max: f64,
+}
+
+/// What passed between a namespace and the engine.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct InterfaceRecord {
+    /// Node or wired host.
+    pub node: String,
+    /// Name of the interface in its namespace.
+    pub interface: String,
+    /// Frames that the engine took from the kernel.
+    pub from_kernel: u64,
+    /// Frames that the engine handed to the kernel.
+    pub to_kernel: u64,
+    /// Frames that the kernel dropped because the interface's queue was full.
+    pub queue_drops: u64,
+    /// Frames to an address that no neighbour has.
+    pub unreachable: u64,
 }
 
 /// One flow's outcome over the measured interval.

@@ -185,6 +185,7 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                         flow.pace(interval);
                     }
                 }
+                Action::AckBits { bits } => self.net.taps.set_ack_bits(node, bits),
                 Action::Send { to, .. } => {
                     let link = |n| self.air.link(node, n).map(|link| (n, link));
                     match to.map(link) {

@@ -86,6 +86,14 @@ fn launch<'a, const WATCH: bool>(
     }
 }
 
+/// What a world is put together from.
+pub(crate) struct Parts {
+    pub fair: FairRates,
+    pub air: Air,
+    pub controls: Vec<ControlAt>,
+    pub flows: Vec<FlowState>,
+}
+
 pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub scenario: &'a Scenario,
     pub options: RunOptions,
@@ -111,9 +119,34 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         controls: Vec<ControlAt>,
         observer: Option<&'a mut dyn Observer>,
     ) -> Result<Self, EngineError> {
-        let seed = options.seed;
-        let air = build_air(scenario, seed);
+        let air = build_air(scenario, options.seed);
         controls.iter().try_for_each(|c| host::check(scenario, c))?;
+        let mut flows = Vec::with_capacity(scenario.flows.len());
+        for flow in &scenario.flows {
+            let hop = |from: NodeId, to: NodeId| {
+                find_hop(scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
+                    flow: flow.name.clone(),
+                    from: scenario.nodes[from.index()].name.clone(),
+                    to: scenario.nodes[to.index()].name.clone(),
+                })
+            };
+            let steps = || flow.path.windows(2);
+            let forward = steps().map(|w| hop(w[0], w[1])).collect::<Result<Vec<_>, _>>()?;
+            let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
+            flows.push(FlowState::new(flow, options.seed, forward, back));
+        }
+        Self::assemble(scenario, options, observer, Parts { fair, air, controls, flows })
+    }
+
+    /// The world of a scenario with given traffic and controls.
+    pub fn assemble(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        observer: Option<&'a mut dyn Observer>,
+        parts: Parts,
+    ) -> Result<Self, EngineError> {
+        let Parts { fair, air, controls, flows } = parts;
+        let seed = options.seed;
         let mut interfaces = Vec::new();
         for id in scenario.wireless() {
             let node = &scenario.nodes[id.index()];
@@ -137,20 +170,6 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             for to in [w.b, w.a] {
                 wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
             }
-        }
-        let mut flows = Vec::with_capacity(scenario.flows.len());
-        for flow in &scenario.flows {
-            let hop = |from: NodeId, to: NodeId| {
-                find_hop(scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
-                    flow: flow.name.clone(),
-                    from: scenario.nodes[from.index()].name.clone(),
-                    to: scenario.nodes[to.index()].name.clone(),
-                })
-            };
-            let steps = || flow.path.windows(2);
-            let forward = steps().map(|w| hop(w[0], w[1])).collect::<Result<Vec<_>, _>>()?;
-            let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
-            flows.push(FlowState::new(flow, seed, forward, back));
         }
         let mut classes = Vec::new();
         let shapes = |c: &&ControlAt| !c.plan.is_none() && c.plan.point != Point::Interface;
@@ -231,21 +250,31 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             if radio.min(timer) >= end {
                 return;
             }
-            self.events += 1;
-            if radio <= timer {
-                self.air.step(&mut self.net);
-            } else {
-                if let Some(control) = self.net.fire(timer, slot) {
-                    self.control_deadline(timer, control);
-                }
-            }
-            let now = radio.min(timer);
-            if HOST && !self.net.taps.notes.is_empty() {
-                self.tell(now);
-            }
-            while let Some(node) = self.net.kicks.pop() {
-                self.air.kick(now, node, &mut self.net);
-            }
+            self.happen(radio, timer, slot);
+        }
+    }
+
+    /// The next event: the radio's at `radio`, or that of a timer.
+    #[inline(always)]
+    pub(crate) fn happen(&mut self, radio: Time, timer: Time, slot: usize) {
+        self.events += 1;
+        if radio <= timer {
+            self.air.step(&mut self.net);
+        } else if let Some(control) = self.net.fire(timer, slot) {
+            self.control_deadline(timer, control);
+        }
+        let now = radio.min(timer);
+        if HOST && !self.net.taps.notes.is_empty() {
+            self.tell(now);
+        }
+        self.kick(now);
+    }
+
+    /// Tells the MACs of packets that were queued.
+    #[inline(always)]
+    pub(crate) fn kick(&mut self, now: Time) {
+        while let Some(node) = self.net.kicks.pop() {
+            self.air.kick(now, node, &mut self.net);
         }
     }
 
@@ -306,7 +335,7 @@ fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<
     Some(Hop::Wire { direction: 2 * wire as u32 + u32::from(backwards) })
 }
 
-fn build_air(scenario: &Scenario, seed: u64) -> Air {
+pub(crate) fn build_air(scenario: &Scenario, seed: u64) -> Air {
     let names: Vec<String> =
         scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
     let rates: Vec<_> =

@@ -2,57 +2,10 @@
 
 use core::fmt;
 
+use fairmesh_document::{Located, one_line};
 use fairmesh_units::{BitRate, QuantityError};
 
-/// One step of a [`KeyPath`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A key of a table.
-    Key(String),
-    /// An element of an array, from 0.
-    Index(usize),
-}
-
-/// Where in a file a value stands: `flow[2].to`.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct KeyPath(pub Vec<Step>);
-
-impl KeyPath {
-    /// The path of the whole file.
-    pub const fn root() -> Self {
-        KeyPath(Vec::new())
-    }
-    /// The path of a key in this table.
-    pub fn key(mut self, key: &str) -> Self {
-        self.0.push(Step::Key(key.to_owned()));
-        self
-    }
-    /// The path of an element of this array, from 0.
-    pub fn index(mut self, index: usize) -> Self {
-        self.0.push(Step::Index(index));
-        self
-    }
-}
-
-impl From<&str> for KeyPath {
-    /// A path of plain keys, separated by dots.
-    fn from(keys: &str) -> Self {
-        KeyPath(keys.split('.').map(|k| Step::Key(k.to_owned())).collect())
-    }
-}
-
-impl fmt::Display for KeyPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Key(k) if i == 0 => f.write_str(k)?,
-                Step::Key(k) => write!(f, ".{k}")?,
-                Step::Index(n) => write!(f, "[{n}]")?,
-            }
-        }
-        Ok(())
-    }
-}
+pub use fairmesh_document::{KeyPath, Step};
 
 /// A refused scenario: one line, `file:line: key: what is wrong; expected what`.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,16 +42,6 @@ impl fmt::Display for ScenarioError {
     }
 }
 impl core::error::Error for ScenarioError {}
-
-/// The text without control characters and cut to a readable length: it may quote a hostile file.
-fn one_line(text: &str) -> String {
-    const LONGEST: usize = 400;
-    let mut out: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        out.push('…');
-    }
-    out
-}
 
 /// The kinds of wrong scenario.
 #[derive(Clone, PartialEq, Debug)]
@@ -214,10 +157,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// A value of the wrong kind.
-    pub(crate) fn value(found: impl Into<String>, expected: impl Into<String>) -> Self {
-        Problem::Value { found: found.into(), expected: expected.into() }
-    }
     /// A number outside its range.
     pub(crate) fn range(found: impl fmt::Display, expected: impl Into<String>) -> Self {
         Problem::OutOfRange { found: found.to_string(), expected: expected.into() }
@@ -330,5 +269,25 @@ fn list(head: &str, items: &[String]) -> String {
 impl From<QuantityError> for Problem {
     fn from(e: QuantityError) -> Self {
         Problem::Quantity(e)
+    }
+}
+
+impl From<fairmesh_document::Problem> for Problem {
+    fn from(problem: fairmesh_document::Problem) -> Self {
+        use fairmesh_document::Problem as Wrong;
+        match problem {
+            Wrong::Syntax(text) => Problem::Syntax(text),
+            Wrong::UnknownKey { known } => Problem::UnknownKey { known },
+            Wrong::MissingKey(key) => Problem::MissingKey(key),
+            Wrong::Value { found, expected } => Problem::Value { found, expected },
+            Wrong::OutOfRange { found, expected } => Problem::OutOfRange { found, expected },
+            Wrong::Refused { what, expected } => Problem::Refused { what, expected },
+        }
+    }
+}
+
+impl From<Located> for ScenarioError {
+    fn from(e: Located) -> Self {
+        ScenarioError { file: None, line: e.line, key: e.key, problem: e.problem.into() }
     }
 }

@@ -26,7 +26,6 @@
 //! ```
 
 mod build;
-mod decode;
 mod draft;
 mod error;
 mod generate;

@@ -127,6 +127,10 @@ pub struct Flow {
     pub stop: Option<Span>,
     /// Share relative to other flows.
     pub weight: f64,
+    /// The most it may have, in IP bytes; positive.
+    pub plan: Option<BitRate>,
+    /// The least it is promised, in IP bytes; at most its plan.
+    pub guarantee: Option<BitRate>,
 }
 
 /// A flow's transport.

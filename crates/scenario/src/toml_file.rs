@@ -1,9 +1,7 @@
 //! The TOML form.
 
-use toml::Spanned;
-use toml::de::DeTable;
+use fairmesh_document::Document;
 
-use crate::decode;
 use crate::draft::Draft;
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::scenario::Scenario;
@@ -37,26 +35,13 @@ fn read<T>(
     if text.trim().is_empty() {
         return Err(in_file(ScenarioError::at(KeyPath::root(), Problem::Empty)));
     }
-    let root = DeTable::parse(text).map_err(|e| in_file(syntax(text, &e)))?;
-    let mut draft: Draft = decode::decode(&root).map_err(|e| in_file(e.locate(text)))?;
+    let document = Document::parse(text).map_err(|e| in_file(e.into()))?;
+    let mut draft: Draft = document.decode().map_err(|e| in_file(e.into()))?;
     draft.name.get_or_insert_with(|| stem(file_name));
-    then(&draft).map_err(|e| in_file(with_line(e, text, &root)))
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
-    // "…, expected …" is how the parser ends some of its messages.
-    let problem = match error.message().split_once(", expected ") {
-        Some((what, expected)) => Problem::refused(what, expected),
-        None => Problem::Syntax(error.message().to_owned()),
-    };
-    let mut e = ScenarioError::at(KeyPath::root(), problem);
-    e.line = error.span().map(|s| decode::line_of(text, s.start));
-    e
-}
-
-fn with_line(mut e: ScenarioError, text: &str, root: &Spanned<DeTable<'_>>) -> ScenarioError {
-    e.line = decode::offset_of(root, &e.key).map(|o| decode::line_of(text, o));
-    e
+    then(&draft).map_err(|mut e| {
+        e.line = document.line(&e.key);
+        in_file(e)
+    })
 }
 
 /// The file's name without folders and extension.

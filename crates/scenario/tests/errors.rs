@@ -222,6 +222,17 @@ const CASES: &[(&str, &str, &str)] = &[
         "to = 3\nweight = 0",
         "test.toml:10: flow[0].weight: 0 is out of range; expected a number above 0",
     ),
+    (
+        "to = 3",
+        "to = 3\nplan = \"0 bit/s\"",
+        "test.toml:10: flow[0].plan: 0 bit/s is out of range; expected a rate above 0",
+    ),
+    (
+        "to = 3",
+        "to = 3\nplan = \"50 kbit/s\"\nguarantee = \"64 kbit/s\"",
+        "test.toml:11: flow[0].guarantee: 64 kbit/s is out of range; expected at most the flow's plan of 50 kbit/s",
+    ),
+    ("to = 3", "to = 3\nplan = 1", "test.toml:10: flow[0].plan"),
     ("to = 3", "to = 3\nweight = -1.5", "test.toml:10: flow[0].weight: -1.5 is out of range"),
     ("to = 3", "to = 3\nweight = inf", "test.toml:10: flow[0].weight: inf is out of range"),
     ("to = 3", "to = 3\npath = [1, 3]", "test.toml:10: flow[0].path[1]: there is no link 1 to 3"),

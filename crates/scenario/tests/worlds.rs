@@ -247,6 +247,8 @@ fn every_kind_of_traffic() {
         start = "2 s"
         stop = "50 s"
         weight = 2.5
+        plan = "1 Mbit/s"
+        guarantee = "64 kbit/s"
         [[flow]]
         from = 0
         to = 1
@@ -278,6 +280,8 @@ fn every_kind_of_traffic() {
     );
     assert_eq!((f[1].start, f[1].stop), (Span::from_secs(2), Some(Span::from_secs(50))));
     assert_eq!((f[1].weight, f[1].start_jitter), (2.5, Span::ZERO));
+    assert_eq!((f[1].plan, f[1].guarantee), (Some(BitRate(1_000_000)), Some(BitRate(64_000))));
+    assert_eq!((f[0].plan, f[0].guarantee), (None, None));
     let Transport::Tcp(tcp) = &f[1].transport else { panic!() };
     assert_eq!(tcp.congestion, fairmesh_transport::Congestion::Cubic);
     assert_eq!((tcp.mss, tcp.sack, tcp.ecn), (512, true, true));

@@ -69,7 +69,7 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// Comparable with the TCP of ns-3.37 (and of ns-2): NewReno, 1460-byte segments, no SACK, no
+    /// Comparable with the TCP of ns-3.37: NewReno, 1460-byte segments, no SACK, no
     /// delayed ACK, no limited transmit, initial window 2, timeouts between 0.2 s and 60 s.
     pub const fn ns3() -> Self {
         TcpConfig {
@@ -90,6 +90,24 @@ impl TcpConfig {
             idle_restart: false,
             pacing: false,
             dialect: Dialect::Ns3,
+        }
+    }
+
+    /// Comparable with the one-way TCP of ns-2.34 in its default settings, which the papers'
+    /// simulations used: NewReno, every segment acknowledged, at most 20 segments outstanding,
+    /// limited transmit, first timeout after 3 s.
+    ///
+    /// Unlike ns-3 it keeps Karn's rule: a backed-off timeout stays until a segment that was sent
+    /// once is acknowledged. Without that rule a flow whose packets wait for longer than its
+    /// timeout, as they do in a gateway's limiter, sends each of them several times for good.
+    pub const fn ns2() -> Self {
+        TcpConfig {
+            initial_rto: Span::from_secs(3),
+            max_window: Some(20),
+            limited_transmit: true,
+            idle_restart: true,
+            dialect: Dialect::Rfc,
+            ..TcpConfig::ns3()
         }
     }
 
@@ -184,6 +202,7 @@ mod tests {
     #[test]
     fn presets_are_valid() {
         assert_eq!(TcpConfig::ns3().validate(), Ok(()));
+        assert_eq!(TcpConfig::ns2().validate(), Ok(()));
         assert_eq!(TcpConfig::rfc().validate(), Ok(()));
     }
 

@@ -1,5 +1,8 @@
 //! A random mesh of realistic size.
 
+// Each test file uses its own part.
+#![allow(dead_code)]
+
 use std::collections::VecDeque;
 
 use fairmesh_capacity::fair::LinkSpec;

@@ -1,9 +1,14 @@
 //! One module per command.
 
 pub mod bench;
+pub mod capacity;
 pub mod compare;
+pub mod demo;
+pub mod emulate;
 pub mod fingerprints;
+pub mod gateway;
 pub mod list;
+pub mod reproduce;
 pub mod run;
 pub mod sweep;
 pub mod validate;

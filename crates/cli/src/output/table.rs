@@ -201,11 +201,12 @@ pub fn run(r: &RunRecord) -> String {
     }
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
-        "{} under {}: {} s simulated, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
+        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
          Packets and their losses\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
         r.control,
         r.duration_s,
+        if r.emulation.is_some() { "emulated" } else { "simulated" },
         r.warmup_s,
         r.seed,
         r.fingerprint,

@@ -1,9 +1,9 @@
 //! `report.html`: one file that opens from disk, with nothing to fetch.
 
 mod charts;
-mod html;
-mod layout;
-mod topology;
+pub(crate) mod html;
+pub(crate) mod layout;
+pub(crate) mod topology;
 
 use std::fmt::Write as _;
 
@@ -98,6 +98,19 @@ impl Report<'_> {
                 escape(&r.control),
                 escape(&text)
             );
+        }
+        for r in self.records.iter().flatten() {
+            let Some(e) = &r.emulation else { continue };
+            let late =
+                format!("1 % of the events ran {:.0} µs late or more", e.lateness_s.p99 * 1e6);
+            let (class, text) = if e.valid {
+                ("good", format!("{late}; valid up to {:.0} µs", e.bound_s * 1e6))
+            } else {
+                let why = escape(&e.problems.join("; "));
+                ("bad", format!("<strong style=\"color:#c00\">INVALID</strong>: {why}"))
+            };
+            let control = escape(&r.control);
+            let _ = write!(out, "<li class=\"{class}\"><b>{control}</b>: {text}.</li>");
         }
         out
     }

@@ -74,7 +74,7 @@ pub fn band(over_fair: f64) -> &'static str {
     BANDS.iter().find(|b| over_fair < b.0).map_or("b4", |b| b.1)
 }
 
-const WIDTH: f64 = 640.0;
+pub(crate) const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 420.0;
 const MARGIN: f64 = 34.0;
 
@@ -103,7 +103,7 @@ pub fn svg(d: &Drawing, flows: &[FlowSummary]) -> String {
 }
 
 /// Scales to the drawing's size, both axes alike, and says how high it becomes.
-fn fit(at: &[(f64, f64)]) -> (Vec<(f64, f64)>, f64) {
+pub(crate) fn fit(at: &[(f64, f64)]) -> (Vec<(f64, f64)>, f64) {
     let range = |pick: &dyn Fn(&(f64, f64)) -> f64| {
         at.iter().map(pick).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)))
     };

@@ -60,8 +60,16 @@ pub fn grid(axes: &[Axis]) -> Vec<Point> {
 /// # Errors
 /// What is wrong, for the user.
 pub fn set(root: &mut Table, key: &str, text: &str) -> Result<(), String> {
+    put(root, key, &value(text))
+}
+
+/// As [`set`], with a value that is already one.
+///
+/// # Errors
+/// What is wrong, for the user.
+pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), String> {
     let steps: Vec<&str> = key.split('.').collect();
-    set_in_table(root, &steps, &value(text)).map_err(|problem| format!("{key}: {problem}"))
+    set_in_table(root, &steps, value).map_err(|problem| format!("{key}: {problem}"))
 }
 
 fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), String> {

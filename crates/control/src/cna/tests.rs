@@ -326,6 +326,7 @@ impl Mesh {
             attempts: 1,
             rate: BitRate(11_000_000),
             delivered: true,
+            ack_bits: None,
         };
         self.tell(from, Event::Sent(sent));
     }
@@ -466,6 +467,7 @@ fn a_flow_that_does_not_get_through_makes_room_for_itself() {
             attempts: 7,
             rate: BitRate(11_000_000),
             delivered: false,
+            ack_bits: None,
         }),
     );
     mesh.run(1.5);

@@ -5,7 +5,8 @@ use fairmesh_transport::{Datagram, Flags};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
-use crate::flow::Ends;
+use crate::flow::{Ends, Hop};
+use crate::live::{Arrival, Frame};
 use crate::packet::{Packet, Payload};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
@@ -141,6 +142,30 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         self.transit(now, node, handle, true);
     }
 
+    /// A frame comes from outside into one of the external flows; returns its handle.
+    pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
+        let packet = Packet {
+            payload: Payload::External,
+            born: now.as_nanos(),
+            flow: f as u32,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ce: false,
+        };
+        let flow = &mut self.flows[f];
+        flow.meters.packets_sent += 1;
+        let node = flow.path[0];
+        if !matches!(flow.forward[0], Hop::Wire { .. }) {
+            self.kicks.push(NodeId(node));
+        }
+        let handle = self.packets.insert(packet);
+        self.transit(now, node, handle, true);
+        handle
+    }
+
     /// A packet has reached its destination.
     pub(super) fn deliver(&mut self, now: Time, handle: u32) {
         let p = self.packets.remove(handle);
@@ -170,6 +195,11 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             (Ends::Udp { sink, .. }, Payload::Udp(datagram)) => {
                 sink.on_datagram(now, datagram);
                 u64::from(datagram.len)
+            }
+            (Ends::External, Payload::External) => {
+                let node = NodeId(flow.path[1]);
+                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle) });
+                u64::from(p.bytes)
             }
             _ => 0,
         };

@@ -84,7 +84,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             return self.forward_hosted(now, handle, hop);
         }
         match hop {
-            Hop::Radio { .. } => {
+            Hop::Radio { .. } | Hop::Broadcast => {
                 let n = flow.path[place] as usize;
                 let item = p.item(handle);
                 let i = &mut self.interfaces[n];

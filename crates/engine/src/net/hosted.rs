@@ -27,7 +27,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// A new packet leaves its endpoint, with room for header fields.
     pub(super) fn emit_hosted(&mut self, now: Time, node: u32, mut packet: Packet) {
         let data = packet.is_data();
-        packet.bytes += self.taps.bytes_for(data);
+        packet.bytes += self.taps.header_bytes();
         let echoing = (!data && !packet.forward).then_some(packet.flow as usize);
         let handle = self.packets.insert(packet);
         self.taps.packet(handle, echoing);
@@ -92,7 +92,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 self.taps.write(node, handle, f, data, to);
                 self.forward_wire(now, handle, direction as usize);
             }
-            Hop::Radio { .. } => self.queue_hosted(now, node, handle, data, NodeId(to)),
+            Hop::Radio { .. } | Hop::Broadcast => {
+                self.queue_hosted(now, node, handle, data, NodeId(to))
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
 use crate::flow::Hop;
+use crate::live::{Arrival, Frame};
 use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
 use crate::packet::Payload;
 
@@ -35,13 +36,22 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         if WATCH {
             self.snapshots[n] = self.air_packet(item.handle);
         }
-        let Hop::Radio { link } = hop else { return None };
-        Some(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes })
+        let link = match hop {
+            Hop::Radio { link } => Some(link),
+            Hop::Broadcast => None,
+            Hop::Wire { .. } => return None,
+        };
+        Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
     }
 
     #[inline]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
         if HOST && self.received_hosted(node, from, packet, broadcast) {
+            return;
+        }
+        if broadcast {
+            // The packet stays with its sender, for the next receiver.
+            self.arrivals.push(Arrival { at: now, node, frame: Frame(packet) });
             return;
         }
         self.arrive(now, node.0, packet);
@@ -58,6 +68,10 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         if report.outcome == Outcome::Lost {
             let p = self.packets.remove(report.packet.packet);
             self.flows[p.flow as usize].meters.drops.retry_limit += 1;
+        } else if report.packet.link.is_none() {
+            // A broadcast has been heard by whoever could.
+            self.packets.remove(report.packet.packet);
+            self.arrived += 1;
         }
     }
 
@@ -101,7 +115,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let payload = match p.payload {
             Payload::Tcp(s) => AirPayload::Tcp(s),
             Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
-            Payload::Message(_) => return None,
+            Payload::Message(_) | Payload::External => return None,
         };
         let path = &self.flows[p.flow as usize].path;
         let (first, last) = (NodeId(path[0]), NodeId(path[path.len() - 1]));

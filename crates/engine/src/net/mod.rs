@@ -9,6 +9,7 @@ mod mac;
 use fairmesh_units::{Deadlines, NodeId, Time};
 
 use crate::flow::FlowState;
+use crate::live::Arrival;
 use crate::observe::{AirPacket, Observer};
 use crate::packet::Packets;
 use crate::shaping::ClassSet;
@@ -42,6 +43,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub left: Vec<Vec<Left>>,
     /// What controls hear and put into packets; idle unless `HOST`.
     pub taps: Taps,
+    /// Frames from outside that reached a node, oldest first.
+    pub arrivals: Vec<Arrival>,
     pub observer: Option<&'a mut dyn Observer>,
     /// Per node, when observed: the packet in service as it was handed to the MAC.
     snapshots: Vec<Option<AirPacket>>,
@@ -120,6 +123,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             controls,
             left,
             taps,
+            arrivals: Vec::new(),
             observer,
             rates,
         }

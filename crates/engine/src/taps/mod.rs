@@ -128,9 +128,9 @@ pub(crate) struct Taps {
     /// Bytes of messages by number; free numbers.
     messages: Vec<Vec<u8>>,
     free: Vec<u32>,
+    /// Per node: bits that its MAC acknowledgements carry; 0: none.
+    ack_bits: Vec<u8>,
     header_bytes: u32,
-    /// Acknowledgements carry the header too.
-    echo_bytes: bool,
     sweeps: bool,
     pub cost: Cost,
     pub signalling: Signalling,
@@ -150,7 +150,7 @@ impl Taps {
     pub fn new(nodes: usize, radios: usize, flows: usize, cost: Cost, wishes: Vec<Wish>) -> Self {
         let header_bytes = wishes.iter().map(|w| w.header_bytes).max().unwrap_or(0);
         let asks = |kind| wishes.iter().any(|w| w.events.has(kind));
-        let (echo_bytes, sweeps) = (asks(EventKind::Feedback), asks(EventKind::Flows));
+        let sweeps = asks(EventKind::Flows);
         let mut at: Vec<Option<Box<Tap>>> = Vec::new();
         at.resize_with(nodes, || None);
         for w in wishes {
@@ -189,8 +189,8 @@ impl Taps {
             waiting: vec![VecDeque::new(); radios],
             messages: Vec::new(),
             free: Vec::new(),
+            ack_bits: vec![0; nodes],
             header_bytes,
-            echo_bytes,
             sweeps,
             cost,
             signalling: Signalling::default(),
@@ -216,8 +216,8 @@ impl Taps {
     // ---- packets
 
     /// Bytes of header fields in a new packet.
-    pub fn bytes_for(&self, data: bool) -> u32 {
-        if data || self.echo_bytes { self.header_bytes } else { 0 }
+    pub fn header_bytes(&self) -> u32 {
+        self.header_bytes
     }
 
     /// A packet was made; `echoing`: an acknowledgement of this flow's data.
@@ -365,7 +365,7 @@ impl Taps {
         let tries = report.data_attempts.max(report.rts_attempts);
         let delivered = report.outcome != Outcome::Lost;
         let own = match frame.flow {
-            Some(_) => self.bytes_for(!frame.ack),
+            Some(_) => self.header_bytes,
             None => 0,
         };
         let m = &mut self.signalling;
@@ -397,9 +397,20 @@ impl Taps {
             attempts: u8::try_from(tries).unwrap_or(u8::MAX),
             rate,
             delivered,
+            ack_bits: self.acknowledged_with(frame.to.filter(|_| delivered)),
         };
         self.note(n, EventKind::Sent, Note::Sent(sent));
         Some(frame)
+    }
+
+    /// A node's MAC acknowledgements carry these bits from now on.
+    pub fn set_ack_bits(&mut self, node: NodeId, bits: u8) {
+        self.ack_bits[node.index()] = bits;
+    }
+
+    /// What an acknowledgement that came just now from a node carries.
+    fn acknowledged_with(&self, by: Option<NodeId>) -> Option<u8> {
+        self.ack_bits.get(by?.index()).copied().filter(|b| *b != 0)
     }
 
     fn station(&mut self, node: usize, of: NodeId) -> Option<&mut Station> {

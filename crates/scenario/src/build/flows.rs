@@ -256,6 +256,16 @@ fn finish(
     if !(weight > 0.0 && weight.is_finite()) {
         return fail(key.clone().key("weight"), Problem::range(weight, "a number above 0"));
     }
+    let (plan, guarantee) = (draft.plan, draft.guarantee);
+    if let Some(plan) = plan.filter(|p| p.0 == 0) {
+        return fail(key.clone().key("plan"), Problem::range(plan, "a rate above 0"));
+    }
+    if let (Some(plan), Some(least)) = (plan, guarantee)
+        && least > plan
+    {
+        let expected = format!("at most the flow's plan of {plan}");
+        return fail(key.clone().key("guarantee"), Problem::range(least, expected));
+    }
     // Where two nodes share a wire and a link, the wire is used.
     let hops = path.windows(2).filter(|w| !wired.contains(&(w[0], w[1]))).count();
     Ok(Flow {
@@ -270,6 +280,8 @@ fn finish(
         start_jitter,
         stop,
         weight,
+        plan,
+        guarantee,
     })
 }
 

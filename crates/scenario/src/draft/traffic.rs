@@ -88,6 +88,14 @@ pub struct FlowDraft {
     /// Share relative to other flows, where the control knows weights; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
+    /// The subscriber's plan: never more than this in IP bytes, where the control knows plans.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub plan: Option<BitRate>,
+    /// Guaranteed minimum in IP bytes, where the control knows guarantees.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<BitRate>")]
+    pub guarantee: Option<BitRate>,
     /// The nodes on the way, both ends included; the shortest route by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Vec<Name>>,
@@ -106,6 +114,8 @@ impl FlowDraft {
             start_jitter: None,
             stop: None,
             weight: None,
+            plan: None,
+            guarantee: None,
             path: None,
         }
     }

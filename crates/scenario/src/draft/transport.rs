@@ -68,9 +68,11 @@ impl JsonSchema for TransportDraft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TcpPreset {
-    /// Comparable with ns-3 and ns-2, and with the papers.
+    /// Comparable with ns-3.
     #[default]
     Ns3,
+    /// Comparable with ns-2, and with the papers that used it.
+    Ns2,
     /// What the RFCs recommend to a host of today.
     Rfc,
 }
@@ -199,6 +201,7 @@ impl TcpDraft {
     pub(crate) fn build(&self) -> Result<TcpConfig, Problem> {
         let base = match self.preset {
             TcpPreset::Ns3 => TcpConfig::ns3(),
+            TcpPreset::Ns2 => TcpConfig::ns2(),
             TcpPreset::Rfc => TcpConfig::rfc(),
         };
         let mss = match self.mss {

@@ -20,8 +20,10 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(cfg: &TcpConfig) -> Self {
         let mss = u64::from(cfg.mss);
-        // RFC 5681 §3.1: the initial ssthresh is arbitrarily high
-        Window { cwnd: mss * u64::from(cfg.initial_window), ssthresh: u64::MAX, mss }
+        // RFC 5681 §3.1: the initial ssthresh is arbitrarily high, or the largest window that
+        // there can be (as in ns-2).
+        let ssthresh = cfg.max_window.map_or(u64::MAX, |most| mss * u64::from(most));
+        Window { cwnd: mss * u64::from(cfg.initial_window), ssthresh, mss }
     }
 
     pub(super) const fn in_slow_start(&self) -> bool {

@@ -10,11 +10,12 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{KeyPath, Problem, ScenarioError, Step};
+use crate::path::{KeyPath, Step};
+use crate::problem::{Located, Problem};
 
 /// An error on its way up from a value to the file.
 #[derive(Debug)]
-pub(crate) struct Fault {
+struct Fault {
     /// From the innermost step outwards.
     steps: Vec<Step>,
     /// Byte offset of the innermost value.
@@ -35,10 +36,9 @@ impl Fault {
         self
     }
     /// The finished error, with its line in `text`.
-    pub(crate) fn locate(mut self, text: &str) -> ScenarioError {
+    fn locate(mut self, text: &str) -> Located {
         self.steps.reverse();
-        ScenarioError {
-            file: None,
+        Located {
             line: self.offset.map(|o| line_of(text, o)),
             key: KeyPath(self.steps),
             problem: self.problem,
@@ -87,13 +87,13 @@ impl de::Error for Fault {
 }
 
 /// The line, from 1, of a byte offset.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+fn line_of(text: &str, offset: usize) -> usize {
     let end = offset.min(text.len());
     1 + text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
 }
 
 /// The byte offset of the value at a key path, or of the nearest enclosing one that exists.
-pub(crate) fn offset_of(root: &Spanned<DeTable<'_>>, path: &KeyPath) -> Option<usize> {
+fn offset_of(root: &Spanned<DeTable<'_>>, path: &KeyPath) -> Option<usize> {
     let mut steps = path.0.iter();
     let Some(Step::Key(first)) = steps.next() else { return None };
     let mut value = get(root.get_ref(), first)?;
@@ -116,11 +116,49 @@ fn get<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a Spanned<DeValue<
 }
 
 /// A value and where it stands.
-pub(crate) struct Value<'a, 'i>(&'a Spanned<DeValue<'i>>);
+struct Value<'a, 'i>(&'a Spanned<DeValue<'i>>);
 
-/// Decodes the whole file.
-pub(crate) fn decode<T: de::DeserializeOwned>(root: &Spanned<DeTable<'_>>) -> Result<T, Fault> {
-    T::deserialize(de::value::MapAccessDeserializer::new(Table::new(root.get_ref())))
+/// A parsed document that still knows where everything stands.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    root: Spanned<DeTable<'t>>,
+}
+
+impl<'t> Document<'t> {
+    /// Parses TOML.
+    ///
+    /// # Errors
+    /// Text that is no TOML, in the parser's words.
+    pub fn parse(text: &'t str) -> Result<Self, Located> {
+        match DeTable::parse(text) {
+            Ok(root) => Ok(Document { text, root }),
+            Err(e) => {
+                // "…, expected …" is how the parser ends some of its messages.
+                let problem = match e.message().split_once(", expected ") {
+                    Some((what, expected)) => Problem::refused(what, expected),
+                    None => Problem::Syntax(e.message().to_owned()),
+                };
+                let line = e.span().map(|s| line_of(text, s.start));
+                Err(Located { line, key: KeyPath::root(), problem })
+            }
+        }
+    }
+
+    /// Decodes all of it.
+    ///
+    /// # Errors
+    /// The first value, key or type that does not fit, in file order.
+    pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T, Located> {
+        let table = Table::new(self.root.get_ref());
+        T::deserialize(de::value::MapAccessDeserializer::new(table))
+            .map_err(|fault| fault.locate(self.text))
+    }
+
+    /// The line, from 1, of the value at a key path, or of the nearest enclosing one that exists.
+    pub fn line(&self, path: &KeyPath) -> Option<usize> {
+        offset_of(&self.root, path).map(|offset| line_of(self.text, offset))
+    }
 }
 
 impl<'de> de::Deserializer<'de> for Value<'_, '_> {
@@ -206,7 +244,9 @@ impl<'de> de::SeqAccess<'de> for &mut Elements<'_, '_> {
         let Some(value) = self.values.next() else { return Ok(None) };
         let index = self.next;
         self.next += 1;
-        seed.deserialize(Value(value)).map(Some).map_err(|e| e.under(Step::Index(index)))
+        let at = value.span().start;
+        // A value may also be refused after it was read.
+        seed.deserialize(Value(value)).map(Some).map_err(|e| e.at(at).under(Step::Index(index)))
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.values.len())
@@ -246,7 +286,9 @@ impl<'de> de::MapAccess<'de> for Table<'_, '_> {
         let Some((key, value)) = self.value.take() else {
             return Err(de::Error::custom("a value was read before its key"));
         };
-        seed.deserialize(Value(value)).map_err(|e| e.under(Step::Key(key.get_ref().to_string())))
+        let at = value.span().start;
+        seed.deserialize(Value(value))
+            .map_err(|e| e.at(at).under(Step::Key(key.get_ref().to_string())))
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.entries.len())

@@ -1,0 +1,196 @@
+//! The grammar of `fairmesh gateway` and `fairmesh-gateway`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use fairmesh_units::{BitRate, Span};
+
+use crate::config::FILE;
+
+/// Fair shares at the gateway of a Wi-Fi mesh: measures what every subscriber gets, decides by a
+/// control, sets limits in the kernel.
+#[derive(Debug, Parser)]
+#[command(name = "fairmesh-gateway", version, max_term_width = 100)]
+#[command(after_help = "Example:\n  fairmesh-gateway check && fairmesh-gateway run")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: GatewayCommand,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum GatewayCommand {
+    /// Run the daemon in the foreground, until a signal ends it
+    #[command(after_help = "SIGHUP reads the configuration again.\n\n\
+        Example:\n  fairmesh-gateway run --config /etc/fairmesh/gateway.toml")]
+    Run(RunArgs),
+    /// Check the configuration and this kernel; touch nothing
+    #[command(after_help = "Example:\n  fairmesh-gateway check --config gateway.toml")]
+    Check(CheckArgs),
+    /// Show who gets what, and what limits it
+    #[command(after_help = "Example:\n  fairmesh-gateway status --json")]
+    Status(AskArgs),
+    /// Explain one subscriber's limits
+    #[command(after_help = "Example:\n  fairmesh-gateway why \"roof 7\"")]
+    Why(WhyArgs),
+    /// Set a subscriber's limit by hand for a time
+    #[command(
+        after_help = "Examples:\n  fairmesh-gateway override roof --rate \"5 Mbit/s\" --for 1h\n  \
+        fairmesh-gateway override roof --rate unlimited --up --for 30min\n  \
+        fairmesh-gateway override roof --clear"
+    )]
+    Override(OverrideArgs),
+    /// Have the daemon read its configuration again; rates change in place
+    #[command(after_help = "Example:\n  fairmesh-gateway reload")]
+    Reload(AskArgs),
+    /// Remove everything of ours from the kernel, and only that
+    #[command(after_help = "Example:\n  fairmesh-gateway reset")]
+    Reset(CheckArgs),
+    /// Look for what makes limits ineffective
+    #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
+    Doctor(AskArgs),
+    /// The second process that lifts limits when the daemon dies
+    #[command(hide = true)]
+    Guard(GuardArgs),
+}
+
+/// `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// When the file is wrong, use the last one that worked
+    #[arg(long)]
+    pub fall_back: bool,
+    /// Start no second process that lifts limits when this one is killed
+    #[arg(long)]
+    pub no_guard: bool,
+    /// Print events as JSON objects
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `check` and `reset`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Whatever asks the daemon.
+#[derive(Args, Debug)]
+pub struct AskArgs {
+    /// Configuration file, which says where the daemon's socket is
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// The daemon's socket instead of the configuration's
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `why`.
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// Its name, as `status` shows it
+    pub subscriber: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ask: AskArgs,
+}
+
+/// `override`.
+#[derive(Args, Debug)]
+pub struct OverrideArgs {
+    /// Its name, as `status` shows it
+    pub subscriber: String,
+    /// The limit, such as "5 Mbit/s", or "unlimited"
+    #[arg(long, value_name = "RATE", required_unless_present = "clear", value_parser = rate)]
+    pub rate: Option<Rate>,
+    /// For how long, such as 1h or "30 min"
+    #[arg(long = "for", value_name = "TIME", required_unless_present = "clear")]
+    pub time: Option<Span>,
+    /// End an override
+    #[arg(long, conflicts_with_all = ["rate", "time"])]
+    pub clear: bool,
+    /// Only downstream
+    #[arg(long)]
+    pub down: bool,
+    /// Only upstream
+    #[arg(long)]
+    pub up: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub ask: AskArgs,
+}
+
+/// A limit on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate(pub Option<BitRate>);
+
+fn rate(text: &str) -> Result<Rate, String> {
+    if text.trim() == "unlimited" {
+        return Ok(Rate(None));
+    }
+    text.parse().map(|r| Rate(Some(r))).map_err(|e| format!("{e}, or \"unlimited\""))
+}
+
+/// `guard`.
+#[derive(Args, Debug)]
+pub struct GuardArgs {
+    /// What to look for, as JSON.
+    #[arg(long)]
+    pub layout: String,
+    /// Held while it lives.
+    #[arg(long)]
+    pub lock: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_grammar_is_sound_and_every_command_has_an_example() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", sub.get_name());
+            let json = sub.get_arguments().any(|a| a.get_id() == "json");
+            assert!(json, "{} has no --json", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn overrides() {
+        let read = |line: &[&str]| {
+            let words = ["fairmesh-gateway", "override", "roof 7"].iter().chain(line);
+            Cli::try_parse_from(words)
+        };
+        let ok = read(&["--rate", "5 Mbit/s", "--for", "1h", "--down"]).unwrap();
+        let GatewayCommand::Override(o) = ok.command else { panic!() };
+        assert_eq!(o.rate, Some(Rate(Some(BitRate(5_000_000)))));
+        assert_eq!(o.time, Some(Span::from_secs(3600)));
+        assert!(read(&["--rate", "unlimited", "--for", "1h"]).is_ok());
+        assert!(read(&["--clear"]).is_ok());
+        for wrong in [
+            &[][..],
+            &["--rate", "5 Mbit/s"],
+            &["--rate", "5", "--for", "1h"],
+            &["--rate", "5 Mbit/s", "--for", "soon"],
+            &["--clear", "--rate", "5 Mbit/s"],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What the commands do.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::args::{AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, RunArgs};
+use crate::config::{Config, SOCKET};
+use crate::error::AgentError;
+use crate::governor::Governor;
+use crate::report::{Status, SubscriberReport};
+use crate::runtime::{self, RunOptions};
+use crate::socket::{self, OverrideRate, Request};
+use crate::{doctor, guard, report};
+
+/// Does what was asked for.
+///
+/// # Errors
+/// See [`AgentError`].
+pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), AgentError> {
+    match command {
+        GatewayCommand::Run(a) => run(&a),
+        GatewayCommand::Check(a) => check(&a, out),
+        GatewayCommand::Status(a) => status(&a, out),
+        GatewayCommand::Why(a) => {
+            let value = ask(&a.ask, &Request::Why { subscriber: a.subscriber.clone() })?;
+            subscriber(&a.ask, &value, out)
+        }
+        GatewayCommand::Override(a) => set_override(&a, out),
+        GatewayCommand::Reload(a) => {
+            // Said here, whether or not a daemon runs.
+            if a.socket.is_none() {
+                Config::load(&a.config)?;
+            }
+            let value = ask(&a, &Request::Reload)?;
+            if a.json {
+                return print_json(out, &value);
+            }
+            writeln!(out, "reloaded: {} subscribers", value["subscribers"])?;
+            Ok(())
+        }
+        GatewayCommand::Reset(a) => reset(&a, out),
+        GatewayCommand::Doctor(a) => {
+            let config = Config::load(&a.config)?;
+            let inside = ask(&a, &Request::Doctor).ok();
+            let findings = doctor::examine(&config, inside.as_ref());
+            doctor::print(&findings, inside.is_some(), a.json, out)
+        }
+        GatewayCommand::Guard(a) => watch(&a),
+    }
+}
+
+pub(crate) fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), AgentError> {
+    serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn run(a: &RunArgs) -> Result<(), AgentError> {
+    runtime::run(&RunOptions {
+        config: a.config.clone(),
+        fall_back: a.fall_back,
+        no_guard: a.no_guard,
+        json: a.json,
+    })
+}
+
+/// Where the daemon is: told, or in the configuration, or in the usual place.
+fn socket_of(a: &AskArgs) -> Result<PathBuf, AgentError> {
+    if let Some(socket) = &a.socket {
+        return Ok(socket.clone());
+    }
+    match Config::load(&a.config) {
+        Ok(config) => Ok(config.socket),
+        // A file that is being edited is no reason not to answer.
+        Err(e) => {
+            let usual = PathBuf::from(SOCKET);
+            if usual.exists() { Ok(usual) } else { Err(e.into()) }
+        }
+    }
+}
+
+fn ask(a: &AskArgs, request: &Request) -> Result<Value, AgentError> {
+    socket::ask(&socket_of(a)?, request)
+}
+
+fn unreadable(e: &serde_json::Error) -> AgentError {
+    AgentError::Refused(format!(
+        "the daemon's answer cannot be read ({e}); expected the same version"
+    ))
+}
+
+fn status(a: &AskArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let value = ask(a, &Request::Status)?;
+    if a.json {
+        return print_json(out, &value);
+    }
+    let status: Status = serde_json::from_value(value).map_err(|e| unreadable(&e))?;
+    out.write_all(report::status_text(&status).as_bytes())?;
+    Ok(())
+}
+
+fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), AgentError> {
+    if a.json {
+        return print_json(out, value);
+    }
+    let s: SubscriberReport = serde_json::from_value(value.clone()).map_err(|e| unreadable(&e))?;
+    out.write_all(report::why_text(&s).as_bytes())?;
+    Ok(())
+}
+
+fn set_override(a: &OverrideArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let rate = match a.rate {
+        _ if a.clear => OverrideRate::Clear,
+        Some(Rate(Some(rate))) => OverrideRate::Limit(rate.0),
+        _ => OverrideRate::Unlimited,
+    };
+    let mut directions = Vec::new();
+    if a.down {
+        directions.push("down".to_owned());
+    }
+    if a.up {
+        directions.push("up".to_owned());
+    }
+    let request = Request::Override {
+        subscriber: a.subscriber.clone(),
+        directions,
+        rate,
+        seconds: a.time.map_or(0.0, |t| t.as_secs_f64()),
+    };
+    subscriber(&a.ask, &ask(&a.ask, &request)?, out)
+}
+
+/// One line of `check`.
+#[derive(Serialize)]
+struct Checked {
+    what: &'static str,
+    ok: bool,
+    text: String,
+}
+
+fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let config = Config::load(&a.config)?;
+    Governor::trial(&config).map_err(|e| runtime::refused_by_control(&a.config, &config, &e))?;
+    let mut lines = vec![Checked {
+        what: "configuration",
+        ok: true,
+        text: format!(
+            "{} subscribers, control {}, mode {}",
+            config.subscribers.len(),
+            config.mechanism,
+            config.mode.name()
+        ),
+    }];
+    kernel(&config, &mut lines);
+    let bad = lines.iter().filter(|l| !l.ok).count();
+    if a.json {
+        print_json(out, &json!({ "schema": report::SCHEMA, "ok": bad == 0, "checks": lines }))?;
+    } else {
+        for l in &lines {
+            writeln!(out, "{:4} {}: {}", if l.ok { "ok" } else { "BAD" }, l.what, l.text)?;
+        }
+    }
+    match bad {
+        0 => Ok(()),
+        n => Err(AgentError::Verdict(format!("{n} checks failed; nothing was touched"))),
+    }
+}
+
+/// What the kernel must have, found out without touching an interface.
+fn kernel(config: &Config, lines: &mut Vec<Checked>) {
+    let mut add = |what, ok, text| lines.push(Checked { what, ok, text });
+    for (what, interface) in
+        [("mesh interface", &config.layout.mesh), ("wired interface", &config.layout.wired)]
+    {
+        let exists = Path::new("/sys/class/net").join(interface.name()).exists();
+        let state = if exists { "is there" } else { "there is no such interface" };
+        add(what, exists, format!("{interface}: {state}"));
+    }
+    let features = HtbPlane::open().and_then(|mut plane| plane.probe());
+    let features = match features {
+        Ok(features) => features,
+        Err(e) => return add("kernel", false, e.to_string()),
+    };
+    let unknown = "cannot be tried without root; installing will tell";
+    match features.htb {
+        Some(ok) => add("HTB", ok, if ok { "there" } else { "missing: sch_htb" }.to_owned()),
+        None => add("HTB", true, unknown.to_owned()),
+    }
+    let nft = features.nft.clone();
+    add("nft", nft.is_some(), nft.unwrap_or_else(|| "missing: install nftables".to_owned()));
+    match features.leaves.as_slice() {
+        [] => add("queue", true, unknown.to_owned()),
+        leaves => {
+            let chosen = match config.layout.leaf {
+                fairmesh_linux::LeafChoice::Best => leaves.first().copied(),
+                fairmesh_linux::LeafChoice::Only(kind) => {
+                    leaves.iter().copied().find(|l| *l == kind)
+                }
+            };
+            let names: Vec<&str> = leaves.iter().map(|l| l.name()).collect();
+            let has = names.join(", ");
+            match chosen {
+                Some(l) => add("queue", true, format!("{l} (this kernel has {has})")),
+                None => add("queue", false, format!("not the one wanted; this kernel has {has}")),
+            }
+        }
+    }
+    let flow = features.flowtables.join(", ");
+    let ok = flow.is_empty();
+    let text =
+        if ok { "none".to_owned() } else { format!("{flow}: traffic goes around the limits") };
+    add("flow offload", ok, text);
+}
+
+fn reset(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let config = Config::load(&a.config)?;
+    if socket::ask(&config.socket, &Request::Status).is_ok() {
+        return Err(AgentError::Refused(
+            "the daemon is running; expected it to be stopped first".to_owned(),
+        ));
+    }
+    let removed = HtbPlane::open()?.remove(&config.layout)?;
+    if a.json {
+        return print_json(out, &removed);
+    }
+    let list = |words: &[String]| match words {
+        [] => "none".to_owned(),
+        _ => words.join(", "),
+    };
+    writeln!(
+        out,
+        "removed: qdiscs on {}; tables {}",
+        list(&removed.qdiscs),
+        list(&removed.tables)
+    )?;
+    if !removed.kept.is_empty() {
+        writeln!(out, "not ours, left alone: {}", list(&removed.kept))?;
+    }
+    Ok(())
+}
+
+fn watch(a: &GuardArgs) -> Result<(), AgentError> {
+    let layout: Layout = serde_json::from_str(&a.layout)
+        .map_err(|e| AgentError::Refused(format!("--layout: {e}; expected the daemon's")))?;
+    Ok(guard::watch(&layout, a.lock.clone())?)
+}

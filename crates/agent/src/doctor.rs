@@ -1,0 +1,261 @@
+//! What makes limits ineffective, looked for.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use fairmesh_linux::{DataPlane, HtbPlane, InterfaceCounters, Verification};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::commands::print_json;
+use crate::config::Config;
+use crate::error::AgentError;
+use crate::report;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// Worth a look.
+    Suspicious,
+    /// Limits do not do what they say.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Finding {
+    /// What, stable.
+    pub code: &'static str,
+    /// How bad.
+    pub verdict: Verdict,
+    /// What was found, and what to do about it.
+    pub text: String,
+}
+
+/// What the daemon tells of its inside.
+#[derive(Deserialize, Default)]
+struct Inside {
+    interfaces: Vec<InterfaceCounters>,
+    verified: Vec<Verification>,
+}
+
+/// Below this many bytes nothing is concluded.
+const FEW: u64 = 100_000;
+
+/// Looks at everything. `inside`: the daemon's answer, if one runs.
+pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let inside: Inside =
+        inside.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
+    offload(&mut found);
+    sides(config, &mut found);
+    nat(config, &mut found);
+    for c in &inside.interfaces {
+        counters(c, &mut found);
+    }
+    for v in &inside.verified {
+        let way = match v.direction {
+            fairmesh_linux::Direction::Down => "downstream",
+            fairmesh_linux::Direction::Up => "upstream",
+        };
+        let (verdict, text) = if v.holds {
+            let how = format!("{:?}", v.classifier).to_lowercase();
+            (Verdict::Fine, format!("{way}: packets reach their classes (by {how})"))
+        } else {
+            (
+                Verdict::Wrong,
+                format!(
+                    "{way}: of {} packets given to classes only {} arrived there: something \
+                     overwrites their priority",
+                    v.classified, v.arrived
+                ),
+            )
+        };
+        found.push(Finding { code: "classifier", verdict, text });
+    }
+    found
+}
+
+/// Flow tables and the like carry traffic around every queue.
+fn offload(found: &mut Vec<Finding>) {
+    let tables = HtbPlane::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
+    found.push(match tables {
+        Ok(t) if t.is_empty() => Finding {
+            code: "offload",
+            verdict: Verdict::Fine,
+            text: "no flow table takes traffic around the queues".into(),
+        },
+        Ok(t) => Finding {
+            code: "offload",
+            verdict: Verdict::Wrong,
+            text: format!(
+                "flow tables {} carry established connections around the queues: remove them, or \
+                 take the two interfaces out of their devices",
+                t.join(", ")
+            ),
+        },
+        Err(e) => Finding {
+            code: "offload",
+            verdict: Verdict::Suspicious,
+            text: format!("flow tables cannot be read: {e}"),
+        },
+    });
+}
+
+/// Which interface leads where: the default route belongs to the wired side, subscribers to the
+/// mesh side.
+fn sides(config: &Config, found: &mut Vec<Finding>) {
+    let (mesh, wired) = (config.layout.mesh.name(), config.layout.wired.name());
+    for name in [mesh, wired] {
+        if !Path::new("/sys/class/net").join(name).exists() {
+            let text = format!("there is no interface {name}");
+            found.push(Finding { code: "interface", verdict: Verdict::Wrong, text });
+        }
+    }
+    let route = |to: &str| -> Option<String> {
+        let out = Command::new("ip").args(["-json", "route", "get", to]).output().ok()?;
+        let all: Value = serde_json::from_slice(&out.stdout).ok()?;
+        Some(all.get(0)?.get("dev")?.as_str()?.to_owned())
+    };
+    // A documentation address: whatever leads there is the way out.
+    match route("192.0.2.1") {
+        Some(dev) if dev == mesh => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Wrong,
+            text: format!("the default route leads over {mesh}: mesh and wired are swapped, or NAT is elsewhere"),
+        }),
+        Some(dev) if dev != wired => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Suspicious,
+            text: format!("the default route leads over {dev}, not over {wired}: upstream is not limited"),
+        }),
+        Some(_) => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Fine,
+            text: format!("the default route leads over {wired}"),
+        }),
+        None => {}
+    }
+    let first = config.subscribers.iter().find_map(|s| {
+        let net = s.prefixes.first()?;
+        let host = net.hosts().next().unwrap_or_else(|| net.addr());
+        Some((s.name.clone(), host))
+    });
+    if let Some((name, host)) = first
+        && let Some(dev) = route(&host.to_string())
+    {
+        found.push(if dev == mesh {
+            let text = format!("\"{name}\" ({host}) is reached over {mesh}");
+            Finding { code: "direction", verdict: Verdict::Fine, text }
+        } else {
+            let text = format!(
+                "\"{name}\" ({host}) is reached over {dev}, not over {mesh}: its downstream is not limited"
+            );
+            Finding { code: "direction", verdict: Verdict::Wrong, text }
+        });
+    }
+}
+
+/// Address translation on the mesh side hides subscribers behind one address.
+fn nat(config: &Config, found: &mut Vec<Finding>) {
+    let Ok(out) = Command::new("nft").args(["list", "ruleset"]).output() else { return };
+    let rules = String::from_utf8_lossy(&out.stdout).into_owned();
+    let mesh = config.layout.mesh.name();
+    let translates =
+        |l: &&str| l.contains("masquerade") || l.contains("snat ") || l.contains("snat to");
+    let hidden: Vec<&str> = rules
+        .lines()
+        .map(str::trim)
+        .filter(translates)
+        .filter(|l| {
+            l.contains(&format!("oifname \"{mesh}\"")) || l.contains(&format!("oif \"{mesh}\""))
+        })
+        .collect();
+    found.push(match hidden.first() {
+        Some(rule) => Finding {
+            code: "nat",
+            verdict: Verdict::Wrong,
+            text: format!(
+                "\"{rule}\" translates addresses towards the mesh: subscribers cannot be told apart"
+            ),
+        },
+        None => Finding {
+            code: "nat",
+            verdict: Verdict::Fine,
+            text: "no address translation towards the mesh".into(),
+        },
+    });
+}
+
+/// Classes against the interface that they are on.
+fn counters(c: &InterfaceCounters, found: &mut Vec<Finding>) {
+    let name = &c.name;
+    let percent = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
+    let seen = c.subscriber_bytes + c.unmapped_bytes + c.bypass_bytes;
+    if c.shaped_bytes > FEW && percent(seen, c.shaped_bytes) < 90.0 {
+        let text = format!(
+            "{name}: classes count {seen} of {} bytes that passed: counters disagree",
+            c.shaped_bytes
+        );
+        found.push(Finding { code: "counters", verdict: Verdict::Suspicious, text });
+    }
+    if c.tx_bytes > FEW && c.shaped_bytes == 0 {
+        let text = format!(
+            "{name} sends, but nothing passes our queue: another queue is in the way, or traffic is offloaded"
+        );
+        found.push(Finding { code: "counters", verdict: Verdict::Wrong, text });
+    }
+    let part = percent(c.unmapped_bytes, c.shaped_bytes);
+    if c.shaped_bytes > FEW && part > 5.0 {
+        let six = match c.unmapped_ipv6_packets {
+            0 => String::new(),
+            n => format!("; {n} of its packets are IPv6: give subscribers their IPv6 prefixes"),
+        };
+        let text = format!(
+            "{name}: {part:.0} % of the traffic belongs to no subscriber and is not limited{six}"
+        );
+        found.push(Finding { code: "unmapped", verdict: Verdict::Suspicious, text });
+    } else {
+        let text = format!("{name}: {part:.1} % of the traffic belongs to no subscriber");
+        found.push(Finding { code: "unmapped", verdict: Verdict::Fine, text });
+    }
+}
+
+/// Prints what was found; something wrong is a failed check.
+///
+/// # Errors
+/// [`AgentError::Verdict`] if something is wrong.
+pub fn print(
+    found: &[Finding],
+    daemon: bool,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), AgentError> {
+    let wrong = found.iter().filter(|f| f.verdict == Verdict::Wrong).count();
+    if as_json {
+        let all = json!({
+            "schema": report::SCHEMA, "daemon": daemon, "ok": wrong == 0, "findings": found,
+        });
+        print_json(out, &all)?;
+    } else {
+        for f in found {
+            let word = match f.verdict {
+                Verdict::Fine => "fine",
+                Verdict::Suspicious => "LOOK",
+                Verdict::Wrong => "WRONG",
+            };
+            writeln!(out, "{word:5} {}: {}", f.code, f.text)?;
+        }
+        if !daemon {
+            writeln!(out, "The daemon does not run, so counters were not compared.")?;
+        }
+    }
+    match wrong {
+        0 => Ok(()),
+        n => Err(AgentError::Verdict(format!("{n} things make limits ineffective"))),
+    }
+}

@@ -1,0 +1,150 @@
+//! Named events: what the daemon notices and decides, counted by name and told within reason.
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{Span, Time};
+use serde::Serialize;
+
+/// How much an event matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// A decision, or something that came as planned.
+    Info,
+    /// Something is not as it should be; the daemon goes on.
+    Warning,
+    /// Limits are not what they should be.
+    Error,
+}
+
+impl Level {
+    /// The priority that systemd's journal reads at the start of a line (sd-daemon(3)).
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Level::Info => "<6>",
+            Level::Warning => "<4>",
+            Level::Error => "<3>",
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Notice {
+    /// When, on the daemon's clock.
+    #[serde(skip)]
+    pub at: Time,
+    /// Its name, stable: `interface.lost`, `pfrc.starved`.
+    pub code: &'static str,
+    /// How much it matters.
+    pub level: Level,
+    /// What happened, in words.
+    pub text: String,
+    /// How many of the same name were left out since the last that was told.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Events of one name that are told at once, and the time after which another one is.
+const BURST: u32 = 10;
+const REFILL: Span = Span::from_secs(6);
+/// Events that `status` shows.
+const KEPT: usize = 64;
+
+#[derive(Clone, Debug)]
+struct Count {
+    total: u64,
+    level: Level,
+    tokens: u32,
+    refilled: Time,
+    left_out: u64,
+}
+
+/// Counts every event and lets through what somebody can read.
+#[derive(Clone, Default, Debug)]
+pub struct Journal {
+    counts: BTreeMap<&'static str, Count>,
+    fresh: Vec<Notice>,
+    recent: std::collections::VecDeque<Notice>,
+}
+
+impl Journal {
+    /// Takes in an event. The text is only put together when it is told.
+    pub fn note(
+        &mut self,
+        at: Time,
+        level: Level,
+        code: &'static str,
+        text: impl FnOnce() -> String,
+    ) {
+        let first = Count { total: 0, level, tokens: BURST, refilled: at, left_out: 0 };
+        let count = self.counts.entry(code).or_insert(first);
+        count.total += 1;
+        count.level = level;
+        let earned = (at.since(count.refilled) / REFILL).min(u64::from(BURST)) as u32;
+        if earned > 0 {
+            count.tokens = (count.tokens + earned).min(BURST);
+            count.refilled = at;
+        }
+        if count.tokens == 0 {
+            count.left_out += 1;
+            return;
+        }
+        count.tokens -= 1;
+        let left_out = core::mem::take(&mut count.left_out);
+        let notice = Notice { at, code, level, text: text(), left_out };
+        if self.recent.len() == KEPT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(notice.clone());
+        self.fresh.push(notice);
+    }
+
+    /// What has not been told yet.
+    pub fn take(&mut self) -> Vec<Notice> {
+        core::mem::take(&mut self.fresh)
+    }
+
+    /// The last events told.
+    pub fn recent(&self) -> impl Iterator<Item = &Notice> {
+        self.recent.iter()
+    }
+
+    /// How often each event happened: name, level, number.
+    pub fn totals(&self) -> impl Iterator<Item = (&'static str, Level, u64)> + '_ {
+        self.counts.iter().map(|(code, c)| (*code, c.level, c.total))
+    }
+
+    /// How often an event happened.
+    pub fn total(&self, code: &str) -> u64 {
+        self.counts.get(code).map_or(0, |c| c.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_counted_and_told_in_part() {
+        let mut j = Journal::default();
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        for i in 0..1000 {
+            j.note(at(i), Level::Info, "a.b", || format!("{i}"));
+        }
+        assert_eq!(j.total("a.b"), 1000);
+        assert_eq!(j.take().len(), 10);
+        j.note(at(20_000), Level::Info, "a.b", || "later".into());
+        let told = j.take();
+        assert_eq!((told.len(), told[0].left_out), (1, 990));
+        j.note(at(20_000), Level::Error, "c", String::new);
+        assert_eq!(j.take().len(), 1, "another name has its own measure");
+        assert_eq!(j.recent().count(), 12);
+    }
+}

@@ -1,0 +1,32 @@
+//! The gateway-only build: the daemon and its commands, without the simulator.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use fairmesh_agent::args::Cli;
+use fairmesh_agent::commands;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let code = u8::try_from(e.exit_code()).unwrap_or(2);
+            let _ = e.print();
+            return ExitCode::from(code);
+        }
+    };
+    let mut out = io::BufWriter::new(io::stdout());
+    let done = commands::dispatch(cli.command, &mut out);
+    match done.and_then(|()| Ok(out.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            // What was found out before a bad verdict is worth reading.
+            let _ = out.flush();
+            if e.exit_code() != 0 {
+                let _ = writeln!(io::stderr(), "fairmesh-gateway: {e}");
+            }
+            ExitCode::from(e.exit_code())
+        }
+    }
+}

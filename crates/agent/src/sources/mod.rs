@@ -1,0 +1,237 @@
+//! Where subscribers come from that the configuration does not list.
+//!
+//! Each format is a pure function from text to subscribers; [`fetch`] is what reads files, sockets
+//! and commands. Nothing that is read is trusted: wrong entries are left out and counted.
+
+mod babel;
+mod batman;
+mod kernel;
+mod netjson;
+mod olsr;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::{IpNet, MacAddr};
+
+use crate::config::{Discover, Subscriber};
+
+/// A mesh node as a source shows it.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Found {
+    /// Its name there.
+    pub name: String,
+    /// Its addresses and those behind it.
+    pub prefixes: Vec<IpNet>,
+    /// Its Ethernet addresses and those behind it.
+    pub macs: Vec<MacAddr>,
+    /// Wireless hops from the gateway, if the source says so.
+    pub hops: Option<u32>,
+}
+
+/// Collects nodes by name, in the order of their names.
+#[derive(Default, Debug)]
+pub(crate) struct Nodes(BTreeMap<String, Found>);
+
+impl Nodes {
+    /// The node of a name; `None` for one that is no name.
+    pub(crate) fn node(&mut self, name: &str) -> Option<&mut Found> {
+        let name = name.trim();
+        if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
+            return None;
+        }
+        let new = || Found { name: name.to_owned(), ..Found::default() };
+        Some(self.0.entry(name.to_owned()).or_insert_with(new))
+    }
+
+    /// Those with an address.
+    pub(crate) fn list(self) -> Vec<Found> {
+        let all = self.0.into_values();
+        all.filter(|n| !n.prefixes.is_empty() || !n.macs.is_empty()).collect()
+    }
+}
+
+impl Found {
+    /// Takes in an address, once. Default routes, the gateway's own link and groups are nobody's.
+    pub(crate) fn add_prefix(&mut self, prefix: IpNet) {
+        let prefix = prefix.trunc();
+        let address = prefix.addr();
+        let nobodys = prefix.prefix_len() == 0
+            || address.is_multicast()
+            || address.is_loopback()
+            || address.is_unspecified()
+            || is_link_local(address);
+        if !nobodys && !self.prefixes.contains(&prefix) {
+            self.prefixes.push(prefix);
+        }
+    }
+
+    pub(crate) fn add_mac(&mut self, mac: MacAddr) {
+        if mac.is_unicast() && mac.0 != [0; 6] && !self.macs.contains(&mac) {
+            self.macs.push(mac);
+        }
+    }
+}
+
+fn is_link_local(address: std::net::IpAddr) -> bool {
+    match address {
+        std::net::IpAddr::V4(a) => a.is_link_local(),
+        std::net::IpAddr::V6(a) => a.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// What a look at all sources gave.
+#[derive(Default, Debug)]
+pub struct Harvest {
+    /// Nodes, each once.
+    pub found: Vec<Subscriber>,
+    /// Sources that failed, and how.
+    pub failed: Vec<String>,
+}
+
+/// The longest answer that is read.
+const MOST: u64 = 64 << 20;
+/// The longest that a source may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks every source.
+pub fn fetch(discover: &Discover, mesh: &str) -> Harvest {
+    let mut harvest = Harvest::default();
+    let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
+    let mut take = |source: &str, result: Result<Vec<Found>, String>| match result {
+        Err(e) => harvest.failed.push(format!("{source}: {e}")),
+        Ok(found) => {
+            for n in found {
+                let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
+                    name: n.name.clone(),
+                    prefixes: Vec::new(),
+                    macs: Vec::new(),
+                    plan: discover.plan,
+                    hops: None,
+                });
+                let new = n.prefixes.into_iter().filter(|p| !s.prefixes.contains(p));
+                let new: Vec<IpNet> = new.collect();
+                s.prefixes.extend(new);
+                let new: Vec<MacAddr> =
+                    n.macs.into_iter().filter(|m| !s.macs.contains(m)).collect();
+                s.macs.extend(new);
+                s.hops = s.hops.or(n.hops);
+            }
+        }
+    };
+    if let Some(path) = &discover.netjson {
+        let source = path.display().to_string();
+        take(&source, file(path).and_then(|text| netjson::read(&text)));
+    }
+    if let Some(interface) = &discover.batman {
+        let table = |table: &str| run("batctl", &["meshif", interface, table]);
+        let result = table("originators_json").and_then(|originators| {
+            // Without a translation table there are still the nodes themselves.
+            let clients = table("transglobal_json").unwrap_or_default();
+            batman::read(&originators, &clients)
+        });
+        take("batctl", result);
+    }
+    if let Some(address) = discover.olsr {
+        let ask = |what: &str| {
+            let request = format!("GET /{what} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+            talk(address, &request, |_| false)
+        };
+        let result =
+            ask("routes").and_then(|routes| olsr::read(&routes, &ask("hna").unwrap_or_default()));
+        take(&format!("olsr {address}"), result);
+    }
+    if let Some(address) = discover.babel {
+        let end = |text: &str| babel::is_complete(text);
+        let result = talk(address, "dump\n", end).and_then(|text| babel::read(&text));
+        take(&format!("babel {address}"), result);
+    }
+    if discover.neighbours {
+        let result = run("ip", &["-json", "neigh", "show", "dev", mesh]);
+        take("ip neigh", result.and_then(|text| kernel::neighbours(&text)));
+    }
+    if discover.routes {
+        let mut all = Ok(Vec::new());
+        for family in ["-4", "-6"] {
+            let text = run("ip", &["-json", family, "route", "show", "dev", mesh]);
+            match (text.and_then(|t| kernel::routes(&t)), &mut all) {
+                (Ok(routes), Ok(all)) => all.extend(routes),
+                (Err(e), all) => *all = Err(e),
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        take("ip route", all);
+    }
+    harvest.found = nodes.into_values().collect();
+    harvest
+}
+
+fn file(path: &std::path::Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut text = String::new();
+    file.take(MOST).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
+/// Runs a command and gives back what it prints; kills it when it takes too long.
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let Some(out) = child.stdout.take() else { return Err("no output".into()) };
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        out.take(MOST).read_to_string(&mut text).map(|_| text)
+    });
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => break,
+            Ok(Some(status)) => return Err(format!("{program} failed ({status})")),
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{program} takes longer than {} s", PATIENCE.as_secs()));
+            }
+        }
+    }
+    match reader.join() {
+        Ok(Ok(text)) => Ok(text),
+        _ => Err(format!("{program} prints no text")),
+    }
+}
+
+/// Sends a request and reads the answer until the other side closes or `end` is satisfied.
+fn talk(address: SocketAddr, request: &str, end: impl Fn(&str) -> bool) -> Result<String, String> {
+    let words = |e: std::io::Error| e.to_string();
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(words)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(words)?;
+    stream.write_all(request.as_bytes()).map_err(words)?;
+    let limit = Instant::now() + PATIENCE;
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let n = stream.read(&mut buffer).map_err(words)?;
+        bytes.extend_from_slice(&buffer[..n]);
+        let done =
+            n == 0 || end(&String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]));
+        if done {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        if bytes.len() as u64 > MOST || Instant::now() > limit {
+            return Err("the answer does not end".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! What is kept over a restart, in `/var/lib/fairmesh`: class numbers, overrides, and the last
+//! configuration that worked. Written only when something has changed, so that flash lasts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// An override with the end of its time on the clock of the wall.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct KeptOverride {
+    /// Whose.
+    pub subscriber: String,
+    /// "down" or "up".
+    pub direction: String,
+    /// Bits per second of IP packets; `None`: unlimited.
+    pub rate: Option<u64>,
+    /// Seconds since 1970.
+    pub until: u64,
+}
+
+/// Everything that is kept.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct Kept {
+    /// Of this layout; another one is not read.
+    pub version: u32,
+    /// Class numbers by name.
+    pub classes: BTreeMap<String, u16>,
+    /// Overrides in force.
+    pub overrides: Vec<KeptOverride>,
+    /// What the control had found out.
+    pub learned: Option<KeptLearning>,
+}
+
+/// What a control had found out.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct KeptLearning {
+    /// Which control, with its variants.
+    pub control: String,
+    /// Bits per second of IP packets for everybody together.
+    pub rate: u64,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+const VERSION: u32 = 1;
+
+/// The folder where it is kept.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    last: Option<String>,
+}
+
+impl Store {
+    /// In this folder, which is made when something is to be kept.
+    pub fn new(folder: &Path) -> Store {
+        Store { folder: folder.to_owned(), last: None }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    /// Where the last configuration that worked is.
+    pub fn good_config(&self) -> PathBuf {
+        self.folder.join("gateway.last-good.toml")
+    }
+
+    /// What was kept; nothing on the first start.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or makes no sense: then nothing is known.
+    pub fn load(&mut self) -> Result<Kept, io::Error> {
+        let text = match fs::read_to_string(self.file()) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+            Err(e) => return Err(e),
+        };
+        let kept: Kept = serde_json::from_str(&text).map_err(io::Error::from)?;
+        if kept.version != VERSION {
+            return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
+        }
+        self.last = Some(text);
+        Ok(kept)
+    }
+
+    /// Keeps it, if it differs from what is kept.
+    ///
+    /// # Errors
+    /// The disk is full, read-only or gone; what was kept before still is.
+    pub fn save(&mut self, kept: &Kept) -> Result<(), io::Error> {
+        let kept = Kept { version: VERSION, ..kept.clone() };
+        let text = serde_json::to_string_pretty(&kept).map_err(io::Error::from)?;
+        if self.last.as_deref() == Some(&text) {
+            return Ok(());
+        }
+        write(&self.file(), text.as_bytes())?;
+        self.last = Some(text);
+        Ok(())
+    }
+
+    /// Keeps a configuration that worked, if it differs from what is kept.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub fn save_good_config(&self, from: &Path) -> Result<(), io::Error> {
+        let text = fs::read(from)?;
+        let to = self.good_config();
+        if from == to || fs::read(&to).is_ok_and(|old| old == text) {
+            return Ok(());
+        }
+        write(&to, &text)
+    }
+}
+
+/// Writes beside and renames, so that a reader sees the old or the new and a full disk loses
+/// nothing.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let beside = path.with_extension("new");
+    let written = (|| {
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("a/b");
+        let mut store = Store::new(&at);
+        assert_eq!(store.load().unwrap(), Kept::default(), "the first start");
+        let mut kept = Kept::default();
+        kept.classes.insert("alice".into(), 7);
+        store.save(&kept).unwrap();
+        let again = Store::new(&at).load().unwrap();
+        assert_eq!(again.classes, kept.classes);
+        // Nothing is written when nothing has changed.
+        let written = |s: &Store| fs::metadata(s.file()).unwrap().modified().unwrap();
+        let before = written(&store);
+        store.save(&kept).unwrap();
+        assert_eq!(written(&store), before);
+    }
+
+    #[test]
+    fn garbage_and_other_versions_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::new(folder.path());
+        for text in ["{", "[]", "{\"version\": 99}", "{\"version\": 1, \"classes\": {\"a\": -1}}"] {
+            fs::write(store.file(), text).unwrap();
+            assert!(store.load().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_loses_nothing() {
+        // /dev/full stands for it: a folder that cannot be made.
+        let mut store = Store::new(Path::new("/dev/full/x"));
+        assert!(store.save(&Kept::default()).is_err());
+    }
+}

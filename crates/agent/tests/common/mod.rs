@@ -1,0 +1,392 @@
+//! A path of four network namespaces: wired host – gateway – mesh router – subscribers. The mesh
+//! router lets through 8 Mbit/s each way, first come, first served: it stands for the mesh.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Holds the machine for one test, or says why there is none.
+pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let able = nix::unistd::geteuid().is_root()
+        && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success())
+        && run("nft", &["--version"]).is_some_and(|o| o.status.success());
+    if !able {
+        eprintln!("{test}: SKIPPED, needs root, iproute2 and nftables");
+        return None;
+    }
+    Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
+}
+
+pub fn run(command: &str, arguments: &[&str]) -> Option<Output> {
+    Command::new(command).args(arguments).output().ok()
+}
+
+/// Runs a command line that must succeed and returns what it prints.
+pub fn sh(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let out = run(words[0], &words[1..]).unwrap_or_else(|| panic!("{line}"));
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A network namespace that ends with the test.
+pub struct Namespace(pub String);
+
+impl Namespace {
+    fn new() -> Self {
+        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fmgw-{}-{n}", std::process::id());
+        sh(&format!("ip netns add {name}"));
+        let ns = Namespace(name);
+        ns.sh("ip link set lo up");
+        ns
+    }
+    pub fn sh(&self, line: &str) -> String {
+        sh(&format!("ip netns exec {} {line}", self.0))
+    }
+    /// Runs a closure inside, in a thread of its own.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let path = PathBuf::from("/run/netns").join(&self.0);
+        thread::spawn(move || {
+            setns(File::open(&path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+            f()
+        })
+    }
+    pub fn udp(&self, address: &str) -> UdpSocket {
+        let address: SocketAddr = address.parse().unwrap();
+        self.spawn(move || UdpSocket::bind(address).unwrap()).join().unwrap()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        run("ip", &["netns", "del", &self.0]);
+    }
+}
+
+pub struct Path {
+    pub wired: Namespace,
+    pub gateway: Namespace,
+    pub router: Namespace,
+    pub subs: Namespace,
+}
+
+pub const SUBSCRIBERS: usize = 3;
+
+impl Path {
+    pub fn new() -> Path {
+        let [wired, gateway, router, subs] = [(); 4].map(|()| Namespace::new());
+        let (w, g, r, s) = (&wired.0, &gateway.0, &router.0, &subs.0);
+        for line in [
+            format!("ip link add name w0 netns {w} type veth peer name wan netns {g}"),
+            format!("ip link add name mesh netns {g} type veth peer name r0 netns {r}"),
+            format!("ip link add name r1 netns {r} type veth peer name s0 netns {s}"),
+            format!("ip -n {w} addr add 10.99.0.2/24 dev w0"),
+            format!("ip -n {g} addr add 10.99.0.1/24 dev wan"),
+            format!("ip -n {g} addr add 10.98.0.1/24 dev mesh"),
+            format!("ip -n {r} addr add 10.98.0.2/24 dev r0"),
+            format!("ip -n {r} addr add 10.97.0.1/24 dev r1"),
+            format!("ip -n {s} addr add 10.97.0.2/24 dev s0"),
+        ] {
+            sh(&line);
+        }
+        for (ns, links) in [
+            (&wired, &["w0"][..]),
+            (&gateway, &["wan", "mesh"]),
+            (&router, &["r0", "r1"]),
+            (&subs, &["s0"]),
+        ] {
+            for link in links {
+                ns.sh(&format!("ip link set {link} up"));
+            }
+        }
+        for i in 1..=SUBSCRIBERS {
+            subs.sh(&format!("ip addr add 10.1.{i}.1/32 dev lo"));
+        }
+        wired.sh("ip route add default via 10.99.0.1");
+        subs.sh("ip route add default via 10.97.0.1");
+        router.sh("ip route add default via 10.98.0.1");
+        router.sh("ip route add 10.1.0.0/16 via 10.97.0.2");
+        gateway.sh("ip route add default via 10.99.0.2");
+        let path = Path { wired, gateway, router, subs };
+        path.routes();
+        for ns in [&path.gateway, &path.router] {
+            ns.sh("sysctl -qw net.ipv4.ip_forward=1");
+        }
+        for dev in ["r0", "r1"] {
+            path.router
+                .sh(&format!("tc qdisc add dev {dev} root tbf rate 8mbit burst 5k limit 15000"));
+        }
+        path
+    }
+
+    fn routes(&self) {
+        self.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
+    }
+
+    /// Takes the mesh interface away, or makes it again.
+    pub fn lose_mesh(&self) {
+        self.gateway.sh("ip link del mesh");
+    }
+    pub fn restore_mesh(&self) {
+        let (g, r) = (&self.gateway.0, &self.router.0);
+        sh(&format!("ip link add name mesh netns {g} type veth peer name r0 netns {r}"));
+        self.gateway.sh("ip addr add 10.98.0.1/24 dev mesh");
+        self.gateway.sh("ip link set mesh up");
+        self.router.sh("ip addr add 10.98.0.2/24 dev r0");
+        self.router.sh("ip link set r0 up");
+        self.router.sh("ip route replace default via 10.98.0.1");
+        self.routes();
+    }
+
+    /// What of ours is in the kernel.
+    pub fn ours(&self) -> String {
+        let qdiscs = self.gateway.sh("tc qdisc show");
+        let tables = self.gateway.sh("nft list tables");
+        let ours = |l: &&str| l.contains(" fa1:") || l.contains("fairmesh");
+        qdiscs.lines().chain(tables.lines()).filter(ours).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether a packet gets through downstream, tried again for a while.
+    pub fn flows(&self) -> bool {
+        let from = self.wired.udp("10.99.0.2:0");
+        let to = self.subs.udp("10.1.1.1:4000");
+        to.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let mut buffer = [0; 100];
+        (0..100).any(|_| {
+            let _ = from.send_to(b"hello", "10.1.1.1:4000");
+            to.recv(&mut buffer).is_ok()
+        })
+    }
+
+    /// Starts a stream to a subscriber.
+    pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
+        let to = format!("10.1.{subscriber}.1:500{subscriber}");
+        let sink = self.subs.udp(&to);
+        sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let source = self.wired.udp("10.99.0.2:0");
+        let stop = Arc::new(AtomicBool::new(false));
+        let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
+        let (halt, count) = (stop.clone(), sent.clone());
+        let sender = thread::spawn(move || {
+            let payload = [0; 1372];
+            let gap = Duration::from_secs_f64(1400.0 * 8.0 / (mbps * 1e6));
+            let mut next = Instant::now();
+            while !halt.load(Ordering::Relaxed) {
+                if source.send_to(&payload, &to).is_ok() {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                // A busy machine delays; it must not make bursts of what was missed.
+                next = (next + gap).max(Instant::now() - 4 * gap);
+                thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
+        let (halt, b, n) = (stop.clone(), bytes.clone(), received.clone());
+        let receiver = thread::spawn(move || {
+            let mut buffer = [0; 2000];
+            let mut quiet = 0;
+            while quiet < 5 {
+                match sink.recv(&mut buffer) {
+                    Ok(length) => {
+                        b.fetch_add(length as u64, Ordering::Relaxed);
+                        n.fetch_add(1, Ordering::Relaxed);
+                        quiet = 0;
+                    }
+                    Err(_) if halt.load(Ordering::Relaxed) => quiet += 1,
+                    Err(_) => {}
+                }
+            }
+        });
+        Stream { stop, sent, bytes, received, threads: vec![sender, receiver] }
+    }
+}
+
+pub struct Stream {
+    stop: Arc<AtomicBool>,
+    pub sent: Arc<AtomicU64>,
+    pub bytes: Arc<AtomicU64>,
+    pub received: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Stream {
+    /// Ends it when everything has arrived that will: packets sent and received.
+    pub fn end(self) -> (u64, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
+    }
+}
+
+/// What each stream gets over some time, in bit/s.
+pub fn rates(streams: &[Stream], over: Duration) -> Vec<f64> {
+    let read = || streams.iter().map(|s| s.bytes.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    let (before, start) = (read(), Instant::now());
+    thread::sleep(over);
+    let seconds = start.elapsed().as_secs_f64();
+    read().iter().zip(before).map(|(a, b)| (a - b) as f64 * 8.0 / seconds).collect()
+}
+
+pub fn jain(x: &[f64]) -> f64 {
+    let (sum, squares) = (x.iter().sum::<f64>(), x.iter().map(|v| v * v).sum::<f64>());
+    sum * sum / (x.len() as f64 * squares)
+}
+
+/// A folder with a configuration, and daemons that use it.
+pub struct Box {
+    pub folder: tempfile::TempDir,
+    pub namespace: String,
+}
+
+impl Box {
+    pub fn new(path: &Path, config: &str) -> Box {
+        let folder = tempfile::tempdir().unwrap();
+        let b = Box { folder, namespace: path.gateway.0.clone() };
+        b.write(config);
+        b
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, config: &str) {
+        let folder = self.folder.path().display();
+        let paths = format!(
+            "\n[paths]\nstate = \"{folder}/state\"\nsocket = \"{folder}/gateway.sock\"\n\
+             [metrics]\nlisten = \"127.0.0.1:9742\"\n"
+        );
+        let paths = if config.contains("[paths]") { String::new() } else { paths };
+        std::fs::write(self.file("gateway.toml"), config.to_owned() + &paths).unwrap();
+    }
+
+    fn program(&self) -> Command {
+        let mut command = Command::new("ip");
+        let program = env!("CARGO_BIN_EXE_fairmesh-gateway");
+        command.args(["netns", "exec", &self.namespace, program]);
+        command
+    }
+
+    /// Starts a daemon; what it prints goes to the file `log`.
+    pub fn start(&self) -> Daemon {
+        let log = File::options().create(true).append(true).open(self.file("log")).unwrap();
+        let child = self
+            .program()
+            .args(["run", "--config"])
+            .arg(self.file("gateway.toml"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Daemon { child }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    /// Runs a command of the program: exit code, standard output, standard error.
+    pub fn command(&self, words: &[&str]) -> (i32, String, String) {
+        let mut command = self.program();
+        let out =
+            command.args(words).arg("--config").arg(self.file("gateway.toml")).output().unwrap();
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+    }
+
+    /// The same with `--json`; `None` if it fails.
+    pub fn json(&self, words: &[&str]) -> Option<Value> {
+        let (code, out, _) = self.command(&[words, &["--json"]].concat());
+        if code == 0 { serde_json::from_str(&out).ok() } else { None }
+    }
+
+    /// Waits until the status is as wanted.
+    pub fn wait(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(120);
+        loop {
+            if let Some(status) = self.json(&["status"]).filter(&wanted) {
+                return status;
+            }
+            assert!(Instant::now() < end, "{what}: never came\n{}", self.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn wait_running(&self) -> Value {
+        self.wait("running", |s| s["phase"] == "running")
+    }
+
+    /// Waits until the log tells of an event.
+    pub fn wait_event(&self, code: &str) {
+        let end = Instant::now() + Duration::from_secs(120);
+        while !self.log().lines().any(|l| l.starts_with(code)) {
+            assert!(Instant::now() < end, "{code}: never came\n{}", self.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A running daemon: `ip netns exec` becomes the program, so the child is the daemon itself.
+pub struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+    }
+    /// Ends it with a signal and waits for its end.
+    pub fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().unwrap().code()
+    }
+    /// Waits for an end that comes by itself.
+    pub fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A configuration for the path.
+pub fn config(mode: &str, control: &str, ceiling: &str) -> String {
+    let mut text = format!(
+        "mode = \"{mode}\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\
+         [shaping]\nsample = \"1 s\"\n[control]\nuse = \"{control}\"\n\
+         [[neighbour]]\nname = \"router\"\ncapacity = \"8 Mbit/s\"\n[plan.all]\n{ceiling}\n"
+    );
+    if control != "fifo" {
+        text = text.replace("\n[[neighbour]]", "\nepoch = 1\n[[neighbour]]");
+    }
+    for i in 1..=SUBSCRIBERS {
+        text += &format!(
+            "[[subscriber]]\nname = \"sub {i}\"\nplan = \"all\"\nprefixes = [\"10.1.{i}.0/24\"]\n"
+        );
+    }
+    text
+}

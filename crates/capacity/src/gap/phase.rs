@@ -1,0 +1,30 @@
+//! The direction field of GAP's fluid model, for phase pictures.
+
+use super::flow::{Slope, State};
+use super::{Gap, Load};
+
+/// One arrow of a phase picture.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Arrow {
+    /// Where it stands: R_S in bit/s, q_M in bit.
+    pub at: State,
+    /// Where it points.
+    pub slope: Slope,
+}
+
+/// Arrows over R_S from the guarantee to U* and q_M from 0 to `backlog` bits, `columns` × `rows` of
+/// them, row by row from an empty queue up. The neighbours' buffer is taken to be filled if they
+/// ask for more than the limit, else empty.
+pub fn field(gap: &Gap, load: Load, backlog: f64, columns: u32, rows: u32) -> Vec<Arrow> {
+    let part = |i: u32, n: u32| if n > 1 { f64::from(i) / f64::from(n - 1) } else { 0.0 };
+    let mut arrows = Vec::with_capacity(columns as usize * rows as usize);
+    for row in 0..rows {
+        for column in 0..columns {
+            let limit = gap.guarantee() + part(column, columns) * gap.multi_share();
+            let waiting = if load.single > limit { 1.0 } else { 0.0 };
+            let at = State { limit, waiting, backlog: part(row, rows) * backlog };
+            arrows.push(Arrow { at, slope: gap.slope(at, load) });
+        }
+    }
+    arrows
+}

@@ -1,0 +1,152 @@
+//! Points on the boundary of the region: max-min, proportional, and along a ray.
+
+use super::Region;
+
+/// Rates at the boundary.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// By flow, bit/s of payload.
+    pub rates: Vec<f64>,
+}
+
+/// The boundary between two groups of flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Section {
+    /// Rate of each flow of the first group and of each of the second, bit/s, from the first
+    /// group alone to the second alone.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What others may give up for a flow that goes on rising, as a share of their rates.
+pub const YIELD: f64 = 0.05;
+/// What that flow has to gain by it.
+pub const GAIN: f64 = 0.2;
+/// Relative accuracy of a search along a ray.
+const FINE: f64 = 1e-4;
+
+impl Region {
+    /// The most of `direction` that can be added to `base`, as a factor; 0 where `base` itself is
+    /// not achievable.
+    pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> f64 {
+        let at =
+            |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };
+        let steepest = direction.iter().copied().fold(0.0, f64::max);
+        if steepest <= 0.0 || !self.achievable(base) {
+            return 0.0;
+        }
+        // Nothing is faster than the PHY's fastest rate.
+        let fastest = self.phy.bit_rate(self.phy.highest()).0 as f64;
+        let (mut low, mut high) = (0.0, fastest / steepest);
+        while high - low > FINE * high {
+            let middle = 0.5 * (low + high);
+            if self.achievable(&at(middle)) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The weighted max-min fair point: all rates rise in proportion to their weights; those that
+    /// cannot, stop (Rangwala 2008 §4.1).
+    ///
+    /// Under the DCF every flow costs every other a little, across any distance, so that strictly
+    /// nobody could rise once somebody has stopped. Here a flow goes on rising if it can gain
+    /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. The point returned is on
+    /// the boundary.
+    pub fn max_min(&mut self) -> Point {
+        let flows = self.bits.len();
+        let zero = vec![0.0; flows];
+        let mut rates = zero.clone();
+        let mut rising = vec![true; flows];
+        while rising.iter().any(|&r| r) {
+            let direction: Vec<f64> =
+                (0..flows).map(|i| if rising[i] { self.weights[i] } else { 0.0 }).collect();
+            let reach = self.reach(&rates, &direction);
+            // A demand may end a rise first.
+            let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
+            let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
+            for (rate, direction) in rates.iter_mut().zip(&direction) {
+                *rate += reach.min(sated) * direction;
+            }
+            if sated <= reach {
+                for i in 0..flows {
+                    rising[i] &= rates[i] < self.limits[i] * (1.0 - 1e-9);
+                }
+                continue;
+            }
+            // The boundary: room for a trade, and who can make one.
+            for rate in &mut rates {
+                *rate *= 1.0 - YIELD;
+            }
+            let before = rising.clone();
+            for i in (0..flows).filter(|&i| before[i]) {
+                let mut more = rates.clone();
+                more[i] *= 1.0 + GAIN;
+                rising[i] = self.achievable(&more);
+            }
+            if rising == before {
+                // Each alone could, together they cannot: they stop together.
+                break;
+            }
+        }
+        // What was given up in vain.
+        let more = self.reach(&zero, &rates);
+        for (rate, limit) in rates.iter_mut().zip(&self.limits) {
+            *rate = (*rate * more).min(*limit);
+        }
+        Point { rates }
+    }
+
+    /// The (weighted) proportionally fair point, max Σ w ln r: found by raising one flow's share of
+    /// the way to the boundary at a time, since the region need not be convex (Rangwala 2008 §2).
+    /// A local optimum; from the max-min point.
+    pub fn proportional(&mut self) -> Point {
+        let mut rates = self.max_min().rates;
+        let worth = |rates: &[f64], weights: &[f64]| -> f64 {
+            rates.iter().zip(weights).map(|(r, w)| w * libm::log(r.max(1e-3))).sum()
+        };
+        let zero = vec![0.0; rates.len()];
+        let mut best = worth(&rates, &self.weights);
+        let mut step = 0.3;
+        while step > 0.01 {
+            let mut improved = false;
+            for i in 0..rates.len() {
+                for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+                    let mut ray = rates.clone();
+                    ray[i] *= factor;
+                    let reach = self.reach(&zero, &ray);
+                    let tried: Vec<f64> =
+                        ray.iter().zip(&self.limits).map(|(r, l)| (r * reach).min(*l)).collect();
+                    let gain = worth(&tried, &self.weights);
+                    if gain > best + 1e-4 {
+                        (rates, best, improved) = (tried, gain, true);
+                    }
+                }
+            }
+            if !improved {
+                step *= 0.5;
+            }
+        }
+        Point { rates }
+    }
+
+    /// The boundary between two groups of flows, each of whose flows have one rate (Rangwala 2008
+    /// Fig 2): `steps` + 1 points.
+    pub fn section(&mut self, first: &[usize], second: &[usize], steps: usize) -> Section {
+        let flows = self.bits.len();
+        let points = (0..=steps)
+            .map(|k| {
+                let angle = core::f64::consts::FRAC_PI_2 * k as f64 / steps as f64;
+                let (a, b) = (libm::cos(angle), libm::sin(angle));
+                let mut direction = vec![0.0; flows];
+                first.iter().for_each(|&i| direction[i] = a.max(1e-9));
+                second.iter().for_each(|&i| direction[i] = b.max(1e-9));
+                let k = self.reach(&vec![0.0; flows], &direction);
+                (k * a, k * b)
+            })
+            .collect();
+        Section { points }
+    }
+}

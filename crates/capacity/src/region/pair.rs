@@ -1,0 +1,157 @@
+//! Two links at a time: the four classes, and how one link troubles the other (Rangwala 2008 §3.2).
+
+use crate::domain::Contention;
+use crate::graph::Hop;
+use crate::link::Access;
+
+/// How two links that may interfere see each other. T and R are their transmitters and receivers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PairClass {
+    /// The transmitters hear each other (or are one).
+    Coordinated,
+    /// They do not, but each hears the other's receiver.
+    NearHidden,
+    /// One transmitter hears the other's receiver, and not the other way round.
+    Asymmetric {
+        /// Whether the first link's transmitter is the one that hears nothing of the other link.
+        first_unaware: bool,
+    },
+    /// Only the receivers hear each other.
+    FarHidden,
+    /// Nobody hears anybody.
+    Independent,
+}
+
+impl PairClass {
+    /// The class of two links.
+    pub fn of(c: &Contention, one: Hop, other: Hop) -> Self {
+        let first_aware = c.hears(one.from, other.to);
+        let second_aware = c.hears(other.from, one.to);
+        if c.hears(one.from, other.from) {
+            PairClass::Coordinated
+        } else if first_aware && second_aware {
+            PairClass::NearHidden
+        } else if first_aware || second_aware {
+            PairClass::Asymmetric { first_unaware: !first_aware }
+        } else if c.hears(one.to, other.to) {
+            PairClass::FarHidden
+        } else {
+            PairClass::Independent
+        }
+    }
+}
+
+/// Whether two links never carry exchanges at once. With RTS/CTS both ends silence whoever hears
+/// them; without, only senders do, and those who do not hear each other overlap and collide.
+pub(super) fn exclude(c: &Contention, access: Access, one: Hop, other: Hop) -> bool {
+    let senders = c.hears(one.from, other.from);
+    match access {
+        Access::RtsCts => PairClass::of(c, one, other) != PairClass::Independent,
+        Access::Basic => senders || one.from == other.to || one.to == other.from,
+    }
+}
+
+/// How a second link troubles a first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Trouble {
+    /// The first's sender knows of an exchange on the second: its medium is busy.
+    pub seen: bool,
+    /// Only the first's receiver does: the sender tries, and fails.
+    pub hidden: bool,
+    /// Both senders may begin in the same slot, and the first's frame is lost.
+    pub same_slot: bool,
+    /// The second's sender may begin while the first's opening frame (RTS, or data without RTS) is
+    /// on the air and spoil it.
+    pub overtakes: bool,
+    /// The second may be in its RTS, of which the first's sender hears nothing until the CTS.
+    pub overtaken: bool,
+    /// The second's sender may begin at the very moment of the CTS that should silence it, and
+    /// spoil the data frame.
+    pub misses_cts: bool,
+    /// Without RTS: the second's ACK may spoil the first's data frame.
+    pub acks: bool,
+}
+
+impl Trouble {
+    pub fn collides(&self) -> bool {
+        self.same_slot || self.overtakes || self.overtaken || self.misses_cts || self.acks
+    }
+}
+
+/// How `other` troubles `one`.
+pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> Trouble {
+    let sender_hears_sender = c.hears(one.from, other.from);
+    let sender_hears_receiver = c.hears(one.from, other.to);
+    let receiver_hears_sender = c.hears(one.to, other.from);
+    let receiver_hears_receiver = c.hears(one.to, other.to);
+    // A sender's own other links are its own queue: never a surprise.
+    if one.from == other.from {
+        return Trouble { seen: true, ..Trouble::default() };
+    }
+    let mut t =
+        Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
+    let hears_frames = !sender_hears_sender && receiver_hears_sender;
+    match access {
+        Access::RtsCts => {
+            t.seen = sender_hears_sender || sender_hears_receiver;
+            t.hidden = !t.seen && (receiver_hears_sender || receiver_hears_receiver);
+            t.overtakes = hears_frames;
+            t.overtaken = hears_frames && sender_hears_receiver;
+            t.misses_cts = hears_frames;
+        }
+        Access::Basic => {
+            // The Duration field of a data frame covers its ACK, so hearing the sender is enough.
+            t.seen = sender_hears_sender || one.from == other.to;
+            t.hidden = hears_frames && !t.seen;
+            t.overtakes = hears_frames;
+            t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
+        }
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_units::NodeId;
+
+    fn stack() -> Contention {
+        let pairs = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
+        let pairs = pairs.map(|(a, b)| (NodeId(a), NodeId(b)));
+        Contention::from_pairs(10, &pairs).unwrap()
+    }
+
+    fn hop(from: u32, to: u32) -> Hop {
+        Hop { from: NodeId(from), to: NodeId(to) }
+    }
+
+    /// The examples of Rangwala 2008 §3.2, all from the Stack.
+    #[test]
+    fn the_papers_examples() {
+        let c = stack();
+        let class = |other| PairClass::of(&c, hop(4, 5), other);
+        assert_eq!(class(hop(5, 6)), PairClass::Coordinated);
+        assert_eq!(class(hop(6, 5)), PairClass::NearHidden);
+        assert_eq!(class(hop(2, 3)), PairClass::Asymmetric { first_unaware: true });
+        assert_eq!(class(hop(1, 2)), PairClass::FarHidden);
+        let reversed = PairClass::of(&c, hop(2, 3), hop(4, 5));
+        assert_eq!(reversed, PairClass::Asymmetric { first_unaware: false });
+        assert_eq!(PairClass::of(&c, hop(1, 2), hop(7, 8)), PairClass::Independent);
+    }
+
+    #[test]
+    fn what_the_middle_of_the_stack_suffers() {
+        let c = stack();
+        let of = |one, other| trouble(&c, Access::RtsCts, one, other);
+        // 4 hears nothing of the outer flows, 5 does.
+        for other in [hop(1, 2), hop(2, 3), hop(3, 2), hop(8, 9)] {
+            let t = of(hop(4, 5), other);
+            assert!(t.hidden && !t.seen, "{other:?}");
+        }
+        // The outer flows' senders learn of 4 → 5 by the CTS of 5, at node 2 but not at node 1.
+        assert!(of(hop(2, 3), hop(4, 5)).seen);
+        assert!(of(hop(1, 2), hop(4, 5)).hidden);
+        assert!(!of(hop(5, 6), hop(4, 5)).same_slot, "6 hears nothing of 4");
+        assert!(of(hop(6, 5), hop(4, 5)).overtaken);
+    }
+}

@@ -1,0 +1,165 @@
+//! The achievable rate region of the four topologies of Rangwala 2008.
+
+use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
+use fairmesh_capacity::link::{Access, LinkModel, Traffic};
+use fairmesh_capacity::maxmin::Demand;
+use fairmesh_capacity::region::{Mesh, Region, RegionError, Retries, Settings};
+use fairmesh_units::NodeId;
+use fairmesh_wifi::phy::{Phy, Preamble, Rate};
+
+struct Topology {
+    links: &'static [(u32, u32)],
+    paths: &'static [&'static [u32]],
+}
+
+const STACK: Topology = Topology {
+    links: &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)],
+    paths: &[&[1, 2, 3], &[4, 5, 6], &[7, 8, 9]],
+};
+const DIAMOND: Topology = Topology {
+    links: &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 4), (2, 6), (8, 4), (8, 6)],
+    paths: &[&[1, 2, 3], &[4, 5, 6], &[7, 8, 9]],
+};
+const HALF_DIAMOND: Topology = Topology {
+    links: &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (8, 4), (8, 6)],
+    paths: &[&[1, 2, 3], &[4, 5, 6], &[7, 8, 9]],
+};
+const CHAIN_CROSS: Topology = Topology {
+    links: &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (8, 9), (9, 2), (2, 10), (10, 11)],
+    paths: &[&[1, 2, 3, 4, 5, 6, 7], &[1, 2], &[8, 9], &[10, 11], &[6, 7]],
+};
+
+fn region(t: &Topology, access: Access, traffic: Traffic) -> Region {
+    region_with(t, access, traffic, 1.0, Settings::default()).unwrap()
+}
+
+fn region_with(
+    t: &Topology,
+    access: Access,
+    traffic: Traffic,
+    delivery: f64,
+    settings: Settings,
+) -> Result<Region, RegionError> {
+    let phy = Phy::dot11b(Preamble::Long);
+    let mut hears = vec![Vec::new(); 12];
+    let mut links = Vec::new();
+    for &(a, b) in t.links {
+        for (a, b) in [(a, b), (b, a)] {
+            hears[b as usize].push(NodeId(a));
+            links.push(LinkSpec { from: NodeId(a), to: NodeId(b), rate: Rate(3), delivery });
+        }
+    }
+    let paths: Vec<Vec<NodeId>> =
+        t.paths.iter().map(|p| p.iter().map(|&n| NodeId(n)).collect()).collect();
+    let flows: Vec<FlowSpec<'_>> =
+        paths.iter().map(|path| FlowSpec { path, traffic, demand: Demand::default() }).collect();
+    Region::new(&Mesh { phy: &phy, access, hears: &hears, links: &links, flows: &flows, settings })
+}
+
+fn max_min(t: &Topology, access: Access, traffic: Traffic) -> Vec<f64> {
+    region(t, access, traffic).max_min().rates
+}
+
+fn tcp() -> Traffic {
+    Traffic::tcp(512, 0, 1.0, true)
+}
+
+/// The simulator's own boundary for equal rates, in kb/s: 524-byte datagrams one way, 12-byte ones
+/// back, retries without limit, 95 % delivered. The model keeps within 15 % of it.
+#[test]
+fn the_four_topologies_as_the_simulator_has_them() {
+    for (t, rts, basic) in
+        [(&STACK, 269.0, 389.0), (&DIAMOND, 262.0, 412.0), (&HALF_DIAMOND, 294.0, 381.0)]
+    {
+        for (access, simulated) in [(Access::RtsCts, rts), (Access::Basic, basic)] {
+            let rates = max_min(t, access, tcp());
+            for r in &rates {
+                let ratio = r / 1e3 / simulated;
+                assert!((0.85..1.10).contains(&ratio), "{access:?}: {rates:?}, {simulated}");
+            }
+        }
+    }
+    let rates = max_min(&CHAIN_CROSS, Access::RtsCts, tcp());
+    assert!(rates.iter().all(|r| (0.85..1.15).contains(&(r / 225e3))), "{rates:?}");
+}
+
+/// Rangwala 2008 §4.2: 300 kb/s each on the Stack, and 4 → 5 is the congested link.
+#[test]
+fn the_stack_as_the_paper_has_it() {
+    let mut r = region(&STACK, Access::RtsCts, tcp());
+    let rates = r.max_min().rates;
+    assert!(rates.iter().all(|r| (r / 300e3 - 1.0).abs() < 0.2), "{rates:?}");
+    let inside: Vec<f64> = rates.iter().map(|r| r * 0.999).collect();
+    let state = r.state(&inside).unwrap();
+    let busiest = state.nodes.iter().max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));
+    assert_eq!(busiest.unwrap().node, NodeId(4));
+    assert!(r.achievable(&inside));
+    let outside: Vec<f64> = rates.iter().map(|r| r * 1.01).collect();
+    assert!(!r.achievable(&outside));
+}
+
+/// Fig 2: the region is not convex; where the outer flows stop, the middle one has them all.
+#[test]
+fn the_stacks_region_is_not_convex() {
+    let mut r = region(&STACK, Access::RtsCts, tcp());
+    let points = r.section(&[0, 2], &[1], 4).points;
+    let ((alone, _), (_, middle)) = (points[0], points[4]);
+    assert!((alone / middle - 1.0).abs() < 0.01, "a lone flow is a lone flow");
+    let (x, y) = points[2];
+    assert!(x / alone + y / middle < 1.0, "{points:?}");
+    // U and losses shrink it.
+    let fair = r.max_min().rates[1];
+    let point = r.proportional().rates;
+    let worth = |p: &[f64]| p.iter().map(|r| r.ln()).sum::<f64>();
+    assert!(worth(&point) >= worth(&[fair; 3]) - 1e-3);
+}
+
+/// One link is one link: the closed form of the lone saturated sender, losses included.
+#[test]
+fn a_lone_link_is_the_closed_form() {
+    let phy = Phy::dot11b(Preamble::Long);
+    let path = [NodeId(0), NodeId(1)];
+    let hears = [vec![NodeId(1)], vec![NodeId(0)]];
+    for access in [Access::Basic, Access::RtsCts] {
+        for delivery in [1.0, 0.9] {
+            for utilisation in [1.0, 0.7] {
+                let traffic = Traffic::udp(1000, true);
+                let link = LinkSpec { from: path[0], to: path[1], rate: Rate(3), delivery };
+                let flow = FlowSpec { path: &path, traffic, demand: Demand::default() };
+                let settings = Settings { utilisation, ..Settings::default() };
+                let mut r = Region::new(&Mesh {
+                    phy: &phy,
+                    access,
+                    hears: &hears,
+                    links: &[link],
+                    flows: &[flow],
+                    settings,
+                })
+                .unwrap();
+                let rate = r.max_min().rates[0];
+                let closed =
+                    LinkModel { phy: &phy, rate: Rate(3), access, delivery }.capacity(&traffic);
+                let ratio = rate / (closed * utilisation);
+                assert!((ratio - 1.0).abs() < 0.01, "{access:?} {delivery}: {rate}, {closed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn channel_losses_demands_and_settings() {
+    let lossless = max_min(&STACK, Access::RtsCts, tcp())[1];
+    // 10 % loss on each link takes about 10 % of the rates (§4.3, Fig 13).
+    let mut lossy = region_with(&STACK, Access::RtsCts, tcp(), 0.9, Settings::default()).unwrap();
+    let rate = lossy.max_min().rates[1];
+    assert!((0.75..0.98).contains(&(rate / lossless)), "{rate} of {lossless}");
+    let mac = Settings { retries: Retries::Mac, ..Settings::default() };
+    let mut limited = region_with(&STACK, Access::RtsCts, tcp(), 1.0, mac).unwrap();
+    let rates = limited.max_min().rates;
+    assert!(rates.iter().all(|&r| r > 0.5 * lossless && r < 1.05 * lossless), "{rates:?}");
+    for bad in [0.0, 1.5, f64::NAN] {
+        let settings = Settings { utilisation: bad, ..Settings::default() };
+        let refused = region_with(&STACK, Access::RtsCts, tcp(), 1.0, settings);
+        assert_eq!(refused.err(), Some(RegionError::BadSettings));
+    }
+}

@@ -1,0 +1,170 @@
+//! `fairmesh capacity`.
+
+use std::io::Write;
+
+use fairmesh_capacity::region::{Retries, Settings};
+use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
+
+use crate::args::{CapacityArgs, ModelKind, Reception, ScenarioArgs, Way};
+use crate::capacity::region::RegionReport;
+use crate::capacity::{Capacity, page, text};
+use crate::commands::{print_json, warn};
+use crate::error::CliError;
+use crate::load::load;
+use crate::output::folder::PendingFile;
+use crate::output::table;
+use crate::report::Drawing;
+use crate::study::{accuracy, boundary};
+
+/// Analyses a scenario, or the models themselves.
+///
+/// # Errors
+/// Bad input; a page that cannot be written.
+pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    if let Some(topologies) = args.accuracy {
+        return accuracy(args, topologies, out);
+    }
+    if let Some(meshes) = args.boundary {
+        return boundary(args, meshes, out);
+    }
+    let wanted = ScenarioArgs {
+        scenario: args.scenario.clone().unwrap_or_default(),
+        gateway: args.gateway.clone(),
+        flows: args.flows,
+        flow_count: args.flow_count,
+        rate: args.rate,
+        ..ScenarioArgs::default()
+    };
+    let loaded = load(&wanted)?;
+    if args.model == ModelKind::Region {
+        return region(args, &loaded.scenario, command, out);
+    }
+    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
+    let capacity = Capacity::of(&loaded.scenario, args.hears)?;
+    if !args.json {
+        warn(&loaded.scenario.warnings);
+        out.write_all(text::tables(&capacity).as_bytes())?;
+    }
+    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+        let drawing = Drawing::from(&loaded.scenario);
+        file.write_all(page::render(&capacity, &drawing, command).as_bytes())
+            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+        pending.finish()?;
+        if !args.json {
+            writeln!(out, "\nPage: {}", path.display())?;
+        }
+    }
+    if args.json {
+        print_json(out, &capacity)?;
+    }
+    Ok(())
+}
+
+fn region(
+    args: &CapacityArgs,
+    scenario: &Scenario,
+    command: &str,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    if !(args.utilization > 0.0 && args.utilization <= 1.0) {
+        let problem = format!("found {}; expected above 0, at most 1", args.utilization);
+        return Err(CliError::option("--utilization", problem));
+    }
+    let settings = Settings {
+        utilisation: args.utilization,
+        retries: if args.retry_limits { Retries::Mac } else { Retries::Unlimited },
+        ..Settings::default()
+    };
+    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
+    let report = RegionReport::of(scenario, &args.group, settings)?;
+    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+        file.write_all(report.page(command).as_bytes())
+            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+        pending.finish()?;
+    }
+    if args.json {
+        return print_json(out, &report);
+    }
+    warn(&scenario.warnings);
+    out.write_all(report.text().as_bytes())?;
+    if let Some(path) = &args.html {
+        writeln!(out, "\nPage: {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result<(), CliError> {
+    let settings = accuracy::Settings {
+        topologies,
+        seeds: args.seeds,
+        direction: match args.flows {
+            Some(Way::Down) => Direction::Down,
+            _ => Direction::Up,
+        },
+        reception: match args.reception {
+            Reception::Ns2 => ReceptionDraft::Ns2,
+            Reception::Sinr => ReceptionDraft::Sinr,
+        },
+        ..accuracy::Settings::default()
+    };
+    let study = accuracy::run(settings, args.threads)?;
+    if args.json {
+        return print_json(out, &study);
+    }
+    writeln!(
+        out,
+        "Computed against simulated fair-share points (Jamshaid 2010, Table 4.1): {topologies} random \
+         meshes of 25 to 40 streams, {} seeds per rate\n",
+        args.seeds
+    )?;
+    let mut t = table::table(&["model", "RTS/CTS", "meshes", "mean error", "std deviation"]);
+    for r in &study.rows {
+        let rts = if r.rts { "with" } else { "without" };
+        let cells = [format!("{:+.3}", r.mean), format!("{:.3}", r.std)];
+        table::row(
+            &mut t,
+            [r.model.to_owned(), rts.to_owned(), r.cases.to_string()].into_iter().chain(cells),
+        );
+    }
+    writeln!(out, "{t}")?;
+    Ok(())
+}
+
+fn boundary(args: &CapacityArgs, meshes: u32, out: &mut dyn Write) -> Result<(), CliError> {
+    let settings =
+        boundary::Settings { meshes, rts: !args.no_rts, ..boundary::Settings::default() };
+    let study = boundary::run(settings, args.threads)?;
+    if args.json {
+        return print_json(out, &study);
+    }
+    writeln!(
+        out,
+        "The boundary of the achievable rate region against the simulator, {} RTS/CTS: {} of {meshes} \
+         random meshes confirm it (every flow has {:.0} % at {} of it, and one has not at {})\n",
+        if settings.rts { "with" } else { "without" },
+        study.confirmed,
+        100.0 * boundary::SERVED,
+        boundary::INSIDE,
+        boundary::OUTSIDE,
+    )?;
+    let mut t =
+        table::table(&["mesh", "nodes", "hops", "least kbit/s", "inside", "outside", "simulated"]);
+    for c in &study.cases {
+        let hops: Vec<String> = c.hops.iter().map(ToString::to_string).collect();
+        let least = c.rates_bps.iter().copied().fold(f64::INFINITY, f64::min);
+        table::row(
+            &mut t,
+            [
+                format!("{}{}", c.mesh, if c.confirmed { "" } else { " *" }),
+                c.nodes.to_string(),
+                hops.join(" "),
+                format!("{:.1}", least / 1e3),
+                format!("{:.3}", c.inside),
+                format!("{:.3}", c.outside),
+                c.simulated.map_or("–".into(), |s| format!("{s:.2}")),
+            ],
+        );
+    }
+    writeln!(out, "{t}")?;
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! `fairmesh emulate`.
+
+use std::io::{self, Write};
+
+use fairmesh_emulator::{
+    EmulateOptions, EmulatorError, KernelCongestion, Network, Progress, Routing, TcpSettings,
+    clean, emulate,
+};
+use fairmesh_engine::record::{EmulationRecord, RunRecord};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
+use crate::commands::{print_json, warn};
+use crate::error::CliError;
+use crate::load::load;
+use crate::output::folder::ResultFolder;
+use crate::output::json::Comparison;
+use crate::output::table;
+use crate::{interrupt, results, runner};
+
+/// Emulates a scenario, or removes what earlier emulations left.
+///
+/// # Errors
+/// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
+/// time is [`CliError::Verdict`]; its results are written all the same.
+pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    if args.clean {
+        let removed = clean().map_err(|e| CliError::option("--clean", e))?;
+        for name in &removed {
+            writeln!(out, "removed {name}")?;
+        }
+        writeln!(out, "{} namespaces of earlier emulations removed", removed.len())?;
+        return Ok(());
+    }
+    let loaded = load(&args.scenario_args())?;
+    let scenario = &loaded.scenario;
+    warn(&scenario.warnings);
+    let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
+    let sample = args.sample.sample;
+    let sample =
+        sample.or_else(|| folder.is_some().then(|| runner::sample_interval(scenario.duration)));
+    let options = options(args, sample);
+    let bar = bar(scenario, args);
+    let outcome = emulate(
+        scenario,
+        &options,
+        interrupt::awaited(),
+        &mut |network| announce(scenario, network, args.json),
+        &mut |progress: &Progress| bar.set_position(progress.now.as_nanos() / 1_000_000),
+    );
+    bar.finish_and_clear();
+    let record = outcome.map_err(|e| refused(scenario, &e))?.record;
+    let mut records = vec![vec![record]];
+    if args.beside {
+        records.insert(0, vec![runner::once(scenario, args.seed, sample)?]);
+    }
+    let emulated = records.last().and_then(|r| r.first());
+    if args.json {
+        match (&records[..], emulated) {
+            ([_, _], _) => print_json(out, &Comparison::of(&records))?,
+            (_, Some(record)) => print_json(out, record)?,
+            _ => {}
+        }
+    } else {
+        if args.beside {
+            out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?;
+        } else if let Some(record) = emulated {
+            out.write_all(table::run(record).as_bytes())?;
+        }
+        if let Some(e) = emulated.and_then(|r| r.emulation.as_ref()) {
+            write!(out, "\n{}", summary(e))?;
+        }
+    }
+    let verdict = emulated.and_then(invalid);
+    if let Some(folder) = folder {
+        results::write(folder, &loaded, &Comparison::of(&records), &records, command)?;
+    }
+    out.flush()?;
+    match verdict {
+        None => Ok(()),
+        Some(problem) => {
+            let _ = writeln!(io::stderr(), "{}", red(&format!("INVALID: {problem}")));
+            Err(CliError::Verdict("the emulated run is invalid, see above".into()))
+        }
+    }
+}
+
+fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
+    EmulateOptions {
+        seed: args.seed,
+        sample,
+        routing: match args.routing {
+            RoutingArg::Static => Routing::Static,
+            RoutingArg::Babeld => Routing::Babeld,
+            RoutingArg::Batman => Routing::Batman,
+        },
+        congestion: match args.congestion {
+            CongestionArg::Reno => KernelCongestion::Reno,
+            CongestionArg::Cubic => KernelCongestion::Cubic,
+            CongestionArg::Bbr => KernelCongestion::Bbr,
+        },
+        tcp: match args.tcp {
+            TcpArg::Scenario => TcpSettings::Scenario,
+            TcpArg::Kernel => TcpSettings::Kernel,
+        },
+        arp: args.arp,
+        traffic: !args.no_traffic,
+        exec: args.exec.chunks_exact(2).map(|e| (e[0].clone(), e[1].clone())).collect(),
+        shell: args.shell.clone(),
+        kernel_time: args.kernel_time,
+        log: false,
+    }
+}
+
+pub(crate) fn refused(scenario: &Scenario, e: &EmulatorError) -> CliError {
+    match e {
+        EmulatorError::Interrupted => CliError::Interrupted,
+        EmulatorError::NotRoot => CliError::option("emulate", e),
+        _ => CliError::Run { scenario: scenario.name.clone(), problem: e.to_string() },
+    }
+}
+
+/// Says where everything is, while it is there.
+fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
+    let mut text = String::new();
+    if !quiet {
+        for (node, plan) in scenario.nodes.iter().zip(&network.plan.nodes) {
+            text += &format!(
+                "fairmesh: node {}: {}, ip netns exec {} …\n",
+                node.name, plan.address, plan.namespace
+            );
+        }
+    }
+    for note in &network.notes {
+        text += &format!("fairmesh: note: {note}\n");
+    }
+    // Nobody to tell is no reason to stop.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn bar(scenario: &Scenario, args: &EmulateArgs) -> ProgressBar {
+    // A shell has the terminal for itself.
+    let target = match args.shell {
+        None => ProgressDrawTarget::stderr(),
+        Some(_) => ProgressDrawTarget::hidden(),
+    };
+    let length = scenario.duration.as_nanos() / 1_000_000;
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    // The template is a constant; the default style would do as well.
+    if let Ok(style) = ProgressStyle::with_template("emulating [{bar:30}] {percent} %, {eta} to go")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// Why an emulated run is not to be believed.
+fn invalid(record: &RunRecord) -> Option<String> {
+    let e = record.emulation.as_ref()?;
+    (!e.valid).then(|| e.problems.join("; "))
+}
+
+/// How the run kept its time and what its queues lost.
+pub(crate) fn summary(e: &EmulationRecord) -> String {
+    let l = &e.lateness_s;
+    let us = |s: f64| format!("{:.0} µs", s * 1e6);
+    let mut t = table::table(&[
+        "interface",
+        "from kernel",
+        "to kernel",
+        "dropped, queue full",
+        "for nobody",
+    ]);
+    for i in &e.interfaces {
+        let counts = [i.from_kernel, i.to_kernel, i.queue_drops, i.unreachable];
+        let name = format!("{} {}", i.node, i.interface);
+        table::row(&mut t, [name].into_iter().chain(counts.map(|c| c.to_string())));
+    }
+    let notes: String = e.notes.iter().map(|n| format!("note: {n}\n")).collect();
+    format!(
+        "Frames between kernel and engine\n{t}\n\n{notes}\
+         lateness of {} events: median {}, 99 % below {} (valid up to {}), latest {}\n",
+        l.events,
+        us(l.p50),
+        us(l.p99),
+        us(e.bound_s),
+        us(l.max)
+    )
+}
+
+/// Red where a person reads it.
+fn red(text: &str) -> String {
+    use std::io::IsTerminal;
+    let plain = !io::stderr().is_terminal() || std::env::var_os("NO_COLOR").is_some();
+    if plain { text.to_owned() } else { format!("\u{1b}[31m{text}\u{1b}[0m") }
+}

@@ -1,0 +1,14 @@
+//! `fairmesh gateway`: the daemon's own commands, which the gateway-only build has too.
+
+use std::io::Write;
+
+use crate::args::GatewayArgs;
+use crate::error::CliError;
+
+/// Does what was asked for.
+///
+/// # Errors
+/// The daemon's own, see [`fairmesh_agent::error::AgentError`].
+pub fn run(args: GatewayArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    Ok(fairmesh_agent::commands::dispatch(args.command, out)?)
+}

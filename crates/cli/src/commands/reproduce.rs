@@ -1,0 +1,170 @@
+//! `fairmesh reproduce`.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::args::ReproduceArgs;
+use crate::commands::print_json;
+use crate::error::CliError;
+use crate::output::folder::{MARK, ResultFolder, write_file};
+use crate::output::table;
+use crate::reproduce::catalogue::{Catalogue, RECORDS};
+use crate::reproduce::cells::cells;
+use crate::reproduce::plan::{Extent, Plan, Runs};
+use crate::reproduce::record::Record;
+use crate::reproduce::{chart, csv, html, page, study, text};
+
+/// Runs experiments, lists them, or makes the page of the kept records.
+///
+/// # Errors
+/// Bad input; [`CliError::Verdict`] when `--check` finds a page that is not what the records give.
+pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let catalogue = Catalogue::find(args.from.as_deref())?;
+    match args.ids[..] {
+        [ref one] if one == "list" => list(&catalogue, args.json, out),
+        [ref one] if one == "page" => make_page(args, &catalogue, out),
+        _ => reproduce(args, &catalogue, out),
+    }
+}
+
+fn reproduce(
+    args: &ReproduceArgs,
+    catalogue: &Catalogue,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let extent = Extent { full: args.full, seeds: args.seeds };
+    let records = match (args.record, catalogue.folder()) {
+        (true, None) => {
+            let problem = "there is no folder reproductions here; expected one to keep records in";
+            return Err(CliError::option("--record", problem));
+        }
+        (true, Some(folder)) => Some(folder.join(RECORDS)),
+        (false, _) => None,
+    };
+    let mut plans = Vec::new();
+    for id in catalogue.resolve(&args.ids)? {
+        plans.push(Plan::of(catalogue.read(&id)?, extent)?);
+    }
+    // Places are claimed before anything runs.
+    let parent = match &args.out {
+        Some(folder) => Some(folder.as_path()),
+        None if args.json => None,
+        None => Some(Path::new("results/reproduce")),
+    };
+    let folders = plans
+        .iter()
+        .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
+        .collect::<Result<Vec<_>, _>>()?;
+    let runs = Runs::of(&plans, args.threads)?;
+    let mut done = Vec::new();
+    for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
+        let record = match study::record(plan, args.threads)? {
+            Some(record) => record,
+            None => Record::of(plan, i, &runs),
+        };
+        if let Some(folder) = folder {
+            let panels = chart::panels(plan, i, &runs, &cells(plan, i, &runs));
+            for p in &panels {
+                let svg = p.svg().map_err(|e| CliError::Verdict(format!("{}: {e}", p.title)))?;
+                folder.write(&p.file_name(), svg.as_bytes())?;
+            }
+            folder.write("report.html", html::page(&record, &plan.entry, &panels)?.as_bytes())?;
+            folder.write("table.csv", csv(&record).as_bytes())?;
+            folder.write(MARK, &pretty(&record)?)?;
+            folder.finish()?;
+        }
+        if let Some(records) = &records {
+            write_file(&records.join(format!("{}.json", record.id)), &pretty(&record)?)?;
+        }
+        if !args.json {
+            writeln!(out, "{}", text::show(&record, &plan.entry))?;
+            if let Some(parent) = parent {
+                let report = parent.join(&record.id).join("report.html");
+                writeln!(out, "Report: {}\n", report.display())?;
+            }
+        }
+        done.push(record);
+    }
+    if args.json {
+        return print_json(out, &done);
+    }
+    if done.len() > 1 {
+        writeln!(
+            out,
+            "{}",
+            overview(done.iter().map(|r| (r.id.as_str(), r.title.as_str(), Some(r))))
+        )?;
+    }
+    Ok(())
+}
+
+fn pretty(record: &Record) -> Result<Vec<u8>, CliError> {
+    let mut text = serde_json::to_vec_pretty(record).map_err(|e| CliError::file(&record.id, e))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// One line per experiment.
+fn overview<'a>(of: impl Iterator<Item = (&'a str, &'a str, Option<&'a Record>)>) -> String {
+    let mut t = table::table(&[]);
+    // Words read better from the left.
+    t.set_header(["experiment", "shows", "seeds", "outcome"]);
+    for (id, title, record) in of {
+        let seeds = record.map_or(String::new(), |r| r.seeds.to_string());
+        let outcome = record.map_or("no record".to_owned(), |r| r.tally().words());
+        t.add_row([id.to_owned(), title.to_owned(), seeds, outcome]);
+    }
+    t.to_string()
+}
+
+fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), CliError> {
+    #[derive(Serialize)]
+    struct Listed {
+        id: String,
+        title: String,
+        paper: String,
+        place: String,
+        recorded: Option<Record>,
+    }
+    let mut all = Vec::new();
+    for id in catalogue.ids()? {
+        let e = catalogue.read(&id)?.experiment;
+        let recorded = page::kept(catalogue, &id)?;
+        all.push(Listed { id, title: e.title, paper: e.paper, place: e.place, recorded });
+    }
+    if json {
+        return print_json(out, &all);
+    }
+    let lines = all.iter().map(|l| (l.id.as_str(), l.title.as_str(), l.recorded.as_ref()));
+    writeln!(out, "{}", overview(lines))?;
+    Ok(())
+}
+
+fn make_page(
+    args: &ReproduceArgs,
+    catalogue: &Catalogue,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let made = page::page(catalogue)?;
+    let path = args.out.as_deref().unwrap_or(Path::new("docs/reproductions.md"));
+    if !args.check {
+        write_file(path, made.as_bytes())?;
+        writeln!(out, "{}", path.display())?;
+        return Ok(());
+    }
+    let found = fs::read_to_string(path)
+        .map_err(|e| CliError::file(path, format!("cannot be read ({e}); expected the page")))?;
+    if found == made {
+        writeln!(out, "{} is what the records give", path.display())?;
+        return Ok(());
+    }
+    let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
+    Err(CliError::Verdict(format!(
+        "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
+        path.display(),
+        same + 1
+    )))
+}

@@ -1,0 +1,30 @@
+//! Interrupts (Ctrl-C): most commands just end; some have to clean up first.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Exit code of a process ended by an interrupt: 128 + SIGINT.
+pub const EXIT_CODE: u8 = 130;
+
+/// Set when somebody waits for the interrupt; true when it came.
+static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From now on an interrupt does not end the process: the flag tells of it. A termination signal
+/// sets it too.
+pub fn awaited() -> &'static AtomicBool {
+    FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        // Where the handler cannot be set a termination ends the process, as it does elsewhere.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&flag));
+        flag
+    })
+}
+
+/// For the handler: whether somebody waits for the interrupt. If so, they are told.
+pub fn is_awaited() -> bool {
+    let flag = FLAG.get();
+    if let Some(flag) = flag {
+        flag.store(true, Ordering::Relaxed);
+    }
+    flag.is_some()
+}

@@ -1,0 +1,42 @@
+//! Experiments of the papers, run again: declarations in, the paper's table or picture with ours
+//! beside it out.
+//!
+//! An experiment is a folder: `experiment.toml` (what runs, what varies, what is read off and how
+//! it is judged), scenarios, `paper.toml` (the paper's numbers) and `notes.md`.
+
+pub mod catalogue;
+pub mod cells;
+pub mod chart;
+pub mod declare;
+pub mod html;
+pub mod measure;
+pub mod page;
+pub mod paper;
+pub mod plan;
+pub mod record;
+pub mod study;
+pub mod text;
+pub mod verdict;
+
+/// The table as comma-separated values, ours and the paper's in columns of their own.
+pub fn csv(record: &record::Record) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let mut out = "row,column,ours,ci95,paper,verdict\n".to_owned();
+    let or_empty = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
+    for row in &record.rows {
+        for n in &row.cells {
+            let verdict = n.verdict.map_or("", verdict::Verdict::words);
+            let fields = [
+                quoted(&row.label),
+                quoted(&n.column),
+                n.ours.to_string(),
+                or_empty(n.ci95),
+                or_empty(n.paper),
+                verdict.to_owned(),
+            ];
+            out += &fields.join(",");
+            out.push('\n');
+        }
+    }
+    out
+}

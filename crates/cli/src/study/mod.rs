@@ -1,0 +1,4 @@
+//! Experiments that compare the analytic models with the simulator.
+
+pub mod accuracy;
+pub mod boundary;

@@ -1,0 +1,191 @@
+//! `gap`: gateway airtime partitioning (Mancuso 2010 §IV, Algorithm 1).
+//!
+//! The gateway's neighbours limit what they source themselves, never what they forward, by one bit:
+//! is more than (1 − γ) U* of the gateway's time used? What all others need is never asked for;
+//! that they use the part γ U* is how they ask.
+//!
+//! - the gateway's half ([`gateway`]) measures its utilisation, by its survey and by what passes,
+//!   and says so;
+//! - each neighbour's half ([`node`]) runs Algorithm 1 whenever it hears.
+//!
+//! How the bit travels: in a small broadcast every `period`, as a beacon's element would; with
+//! `+ack` in a spare code of the gateway's MAC acknowledgements, so that only nodes that send to it
+//! are told, at no cost; with `+overhear` not at all, each neighbour takes its own survey for the
+//! gateway's and errs by whom only one of the two hears.
+//!
+//! What the paper leaves open is decided in docs/controls/gap.md.
+
+use fairmesh_units::{BitRate, FlowId};
+
+use crate::{
+    Ability, AbilitySet, Entry, EventKind, EventSet, FlowHere, Instance, Knob, Knowledge,
+    KnowledgeSet, Needs, Neighbour, Options, Placement, PlacementSet, Refused, Runs, Setting,
+    Variant,
+};
+
+mod gateway;
+mod node;
+#[cfg(test)]
+mod tests;
+
+const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
+    Knob { name, about, default, min, max }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "gap",
+    about: "the gateway's neighbours limit themselves by one bit: is the gateway in use?",
+    paper: "Mancuso 2010 §IV",
+    variants: &[
+        Variant {
+            name: "aggregate",
+            about: "a guarantee for all neighbours together beside each one's own (§VI.E)",
+        },
+        Variant { name: "ack", about: "the bit travels in the gateway's MAC acknowledgements" },
+        Variant { name: "overhear", about: "each neighbour estimates the bit by its own survey" },
+    ],
+    knobs: &[
+        knob("gamma", "part of the gateway's capacity kept for signalling", 0.1, 0.01, 0.9),
+        knob("alpha", "increase per update, part of the link's capacity", 0.01, 1e-4, 0.5),
+        knob("beta", "factor of a decrease", 0.9, 0.1, 0.99),
+        knob("period", "time between updates, seconds", 0.1, 0.005, 10.0),
+        knob("weight", "weight of a new sample in the averages", 0.25, 0.01, 1.0),
+        EFFICIENCY,
+        knob("saturation", "busy part of a saturated gateway's time", 0.9, 0.1, 1.0),
+        knob("guarantee", "of each neighbour, kbit/s of IP; 0: its fair rate", 0.0, 0.0, 1e6),
+        knob("queue", "buffer of local traffic, packets", 50.0, 1.0, 1000.0),
+        knob("noise", "largest relative error put on each estimate", 0.0, 0.0, 0.9),
+    ],
+    runs: Runs::At { needs, build },
+};
+
+/// Guarantees come from "analytical models … refined by measurements" (§IV.A): hidden terminals
+/// make TCP in a two-hop tree reach about this part of what a model without collisions gives.
+pub(crate) const EFFICIENCY: Knob =
+    knob("efficiency", "part of the analytic capacity that the mesh reaches", 0.8, 0.1, 1.0);
+
+/// Part of a link's nominal capacity that TCP carries at the least: segments of 1000 bytes with an
+/// acknowledgement each at 11 Mbit/s. Allocations to flows that want little say less than what
+/// there is; this is what there is in any case.
+pub(crate) const TCP_PART: f64 = 0.55;
+
+/// Samples of the survey per update.
+const SAMPLES: u32 = 4;
+/// Updates without a bit after which a neighbour falls back on its guarantee.
+const PATIENCE: u64 = 10;
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let (ack, overhear) = (options.has("ack"), options.has("overhear"));
+    let mut node = Needs {
+        at: PlacementSet::of(&[Placement::GatewayNeighbours]),
+        events: EventSet::of(&[EventKind::Counters, EventKind::Allocations]),
+        abilities: AbilitySet::of(&[Ability::LimitLocal]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates]),
+        header_bytes: 0,
+    };
+    node.events = node.events.or(EventSet::of(&[match (overhear, ack) {
+        (true, _) => EventKind::Channel,
+        (false, true) => EventKind::Sent,
+        (false, false) => EventKind::Messages,
+    }]));
+    let gateway = Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[
+            EventKind::Channel,
+            EventKind::FlowCounters,
+            EventKind::Allocations,
+        ]),
+        abilities: AbilitySet::of(&[if ack { Ability::AckBits } else { Ability::Send }]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
+        header_bytes: 0,
+    };
+    if overhear { vec![node] } else { vec![gateway, node] }
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
+    check(options, &setting.neighbours)?;
+    if setting.site.gateway {
+        Ok(gateway::build(options, setting))
+    } else {
+        node::build(options, setting)
+    }
+}
+
+/// Refuses what can never be kept: a guarantee of all neighbours above what the gateway carries,
+/// and a γ above (U* − U_S*) / U* (§IV.A).
+fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refused> {
+    if neighbours.is_empty() {
+        return Err(Refused::NoNeighbour);
+    }
+    if let Some(dead) = neighbours.iter().find(|n| n.capacity.0 == 0) {
+        return Err(Refused::DeadLink { node: dead.node });
+    }
+    let fastest = neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
+    let each = 1e3 * options.get("guarantee");
+    if each > fastest {
+        let (sum, bound) = (BitRate(each as u64), BitRate(fastest as u64));
+        return Err(Refused::Guarantees { sum, bound });
+    }
+    let (gamma, limit) = (options.get("gamma"), 1.0 - each / fastest);
+    if gamma > limit {
+        return Err(Refused::Gamma { gamma, limit });
+    }
+    Ok(())
+}
+
+/// The guarantee of some flows: what each would have if all were saturated.
+///
+/// Analytic rates grow when other flows end; the smallest that was ever given is the one under
+/// saturation (§IV.A, "minimum bandwidth to be guaranteed … under saturation load conditions").
+#[derive(Clone, Debug)]
+struct Guarantees {
+    /// The flow and its guaranteed rate of IP bytes.
+    flows: Vec<(FlowHere, Option<u64>)>,
+    efficiency: f64,
+}
+
+impl Guarantees {
+    fn of<'a>(flows: impl Iterator<Item = &'a FlowHere>, efficiency: f64) -> Self {
+        let promised = |here: &FlowHere| match (here.guarantee, here.fair) {
+            (Some(rate), _) => Some(rate.0),
+            (None, Some(fair)) if fair.0 > 0 => Some(reached(here, fair, efficiency)),
+            _ => None,
+        };
+        Guarantees { flows: flows.map(|here| (*here, promised(here))).collect(), efficiency }
+    }
+
+    fn allocate(&mut self, flow: FlowId, fair: BitRate) {
+        let Some((here, least)) = self.flows.iter_mut().find(|f| f.0.flow == flow) else { return };
+        if fair.0 == 0 || here.guarantee.is_some() {
+            return;
+        }
+        let rate = reached(here, fair, self.efficiency);
+        *least = Some(least.map_or(rate, |l| l.min(rate)));
+    }
+
+    fn sum(&self) -> f64 {
+        self.flows.iter().filter_map(|f| f.1).map(|r| r as f64).sum()
+    }
+}
+
+/// What a flow can have of its analytic rate, in IP bytes.
+fn reached(here: &FlowHere, fair: BitRate, efficiency: f64) -> u64 {
+    (here.ip_rate(fair).0 as f64 * efficiency) as u64
+}
+
+/// The bits on the air: a tag, I_U, I_S.
+const TAG: u8 = 0x50;
+const I_U: u8 = 1;
+const I_S: u8 = 2;
+
+/// The bits in a message or an acknowledgement; `None` if it is not ours.
+fn decode(body: &[u8]) -> Option<(bool, bool)> {
+    match *body {
+        [b] if b & !(I_U | I_S) == TAG => Some((b & I_U != 0, b & I_S != 0)),
+        _ => None,
+    }
+}
+
+fn encode(used: bool, single: bool) -> u8 {
+    TAG | if used { I_U } else { 0 } | if single { I_S } else { 0 }
+}

@@ -1,0 +1,99 @@
+//! `lbm`: marking by the load of the air instead of the length of a queue (Triantafyllidou 2005).
+//!
+//! Every `t_avg` a node takes the utilisation ρ of the air it shares and marks ECN-capable packets
+//! with probability `min{α (ρ − ρ₀), 1}` (§2.2). Who measures what:
+//!
+//! - at an access point all data in both directions crosses, so it measures and marks alone
+//!   ([`access_point`], §3.1), and may move ρ₀ to hold a delay (`+adaptive`, §3.2);
+//! - with `+multihop` every node does, over the receive rates in its collision domain, which nodes
+//!   tell one another in the headers of their packets ([`domain`], §4.3).
+//!
+//! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
+//! nothing for it. docs/controls/lbm.md says what else is decided here.
+
+use crate::{
+    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knob, Knowledge, KnowledgeSet,
+    Needs, Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,
+};
+
+mod access_point;
+mod curve;
+mod domain;
+mod measure;
+#[cfg(test)]
+mod tests;
+
+const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
+    Knob { name, about, default, min, max }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "lbm",
+    about: "ECN marks by the load of the air, at the access point or at every node",
+    paper: "Triantafyllidou 2005 §2-4",
+    variants: &[
+        Variant { name: "adaptive", about: "rho0 follows a target delay (§3.2)" },
+        Variant { name: "multihop", about: "every node, by its collision domain's receive rates" },
+        Variant { name: "airtime", about: "load is the busy time of the channel" },
+        Variant { name: "packets", about: "load is packets per second" },
+        Variant { name: "delay", about: "load is the delay to access the channel" },
+        Variant { name: "convex", about: "the marking curve is a square" },
+        Variant { name: "concave", about: "the marking curve is a square root" },
+    ],
+    knobs: &[
+        knob("rho0", "utilisation without marks", 0.2, 0.0, 1.0),
+        knob("alpha", "slope of the marking probability", 1.0, 0.0, 100.0),
+        // Shorter than any round trip through a wireless network with a queue: §2.2.1.
+        knob("t_avg", "averaging time, seconds; a few round trips", 0.5, 0.05, 60.0),
+        knob("delay_min", "smallest delay wanted, seconds", 0.010, 0.0, 10.0),
+        knob("delay_max", "largest delay wanted, seconds", 0.015, 0.0, 10.0),
+        knob("step", "step of rho0", 0.01, 0.001, 0.5),
+    ],
+    runs: Runs::At { needs, build },
+};
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let mut events = EventSet::of(&[EventKind::Stations]);
+    if options.has("airtime") {
+        events = events.or(EventSet::of(&[EventKind::Channel]));
+    }
+    if options.has("delay") || options.has("adaptive") {
+        events = events.or(EventSet::of(&[EventKind::QueueSamples]));
+    }
+    let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates]);
+    let (at, abilities, header_bytes);
+    if options.has("multihop") {
+        at = Placement::EveryNode;
+        // Measures that a node takes by itself need no reports.
+        let reports = measure::Kind::of(options).is_reported();
+        let own = AbilitySet::of(&[Ability::Mark]);
+        if reports {
+            let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
+            events = events.or(EventSet::of(&heard));
+            abilities = own.or(AbilitySet::of(&[Ability::Annotate, Ability::Send]));
+            header_bytes = domain::HEADER_BYTES;
+        } else {
+            (abilities, header_bytes) = (own, 0);
+        }
+    } else {
+        at = Placement::AccessPoints;
+        abilities = AbilitySet::of(&[Ability::Mark]);
+        header_bytes = 0;
+    }
+    vec![Needs { at: PlacementSet::of(&[at]), events, abilities, knowledge, header_bytes }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
+    if let Some(dead) = setting.neighbours.iter().find(|n| n.capacity.0 == 0 || n.rate.0 == 0) {
+        return Err(Refused::DeadLink { node: dead.node });
+    }
+    let (least, most) = (options.get("delay_min"), options.get("delay_max"));
+    if options.has("adaptive") && least > most {
+        return Err(Refused::Delays { least, most });
+    }
+    Ok(if options.has("multihop") {
+        domain::build(options, setting)
+    } else {
+        access_point::build(options, setting)
+    })
+}

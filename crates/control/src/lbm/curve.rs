@@ -1,0 +1,49 @@
+//! From utilisation to marking probability.
+
+use crate::Options;
+
+/// Shapes of the curve above ρ₀. All reach 1 at the same utilisation, ρ₀ + 1/α.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shape {
+    /// §2.2.
+    Linear,
+    /// Of chapter 6's outlook: gentle at first.
+    Convex,
+    /// Of chapter 6's outlook: sharp at first.
+    Concave,
+}
+
+/// The marking curve.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Curve {
+    /// ρ₀.
+    pub rho0: f64,
+    alpha: f64,
+    shape: Shape,
+}
+
+impl Curve {
+    pub fn of(options: &Options) -> Self {
+        let shape = match (options.has("convex"), options.has("concave")) {
+            (true, false) => Shape::Convex,
+            (false, true) => Shape::Concave,
+            // Neither, or both at once, which cancel out.
+            _ => Shape::Linear,
+        };
+        Curve { rho0: options.get("rho0"), alpha: options.get("alpha"), shape }
+    }
+
+    /// min{α (ρ − ρ₀), 1}, bent by the shape; no marks for a ρ that is no number.
+    pub fn probability(&self, rho: f64) -> f64 {
+        let load = self.alpha * (rho.min(1.0) - self.rho0);
+        if load.is_nan() || load <= 0.0 {
+            return 0.0;
+        }
+        let bent = match self.shape {
+            Shape::Linear => load,
+            Shape::Convex => load * load,
+            Shape::Concave => load.sqrt(),
+        };
+        bent.min(1.0)
+    }
+}

@@ -1,0 +1,288 @@
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+
+use crate::testing::{actions, start_with};
+use crate::{
+    Action, Actions, Channel, Class, Event, Header, Heard, Instance, Link, Message, Neighbour,
+    QueueLength, Setting, Site, Station, lookup,
+};
+
+/// 10 Mbit/s on the air; a full packet takes 2 ms.
+fn neighbour(n: u32) -> Neighbour {
+    Neighbour { node: NodeId(n), rate: BitRate(10_000_000), capacity: BitRate(6_000_000) }
+}
+
+fn setting(node: u32, neighbours: &[u32]) -> Setting {
+    Setting {
+        node: NodeId(node),
+        site: Site { access_point: true, gateway: true, hops: Some(0), ..Site::default() },
+        flows: Vec::new(),
+        neighbours: neighbours.iter().map(|n| neighbour(*n)).collect(),
+        links: Vec::new(),
+        stream: Stream::new(1, "test"),
+    }
+}
+
+fn start(name: &str, neighbours: &[u32], knobs: &[(&str, f64)]) -> Instance {
+    start_with(name, setting(0, neighbours), knobs).unwrap()
+}
+
+fn station(node: u32, tx: (u64, u64), rx: (u64, u64)) -> Event<'static> {
+    Event::Station(Station {
+        node: NodeId(node),
+        tx_bytes: tx.0,
+        tx_packets: tx.1,
+        tx_retries: 0,
+        tx_failed: 0,
+        tx_airtime: Span::ZERO,
+        tx_rate: BitRate(10_000_000),
+        rx_bytes: rx.0,
+        rx_packets: rx.1,
+        rx_airtime: Span::ZERO,
+    })
+}
+
+fn mark(actions: &Actions) -> Option<f64> {
+    actions.iter().find_map(|a| match a {
+        Action::Mark { class: Class::All, probability } => Some(probability.0),
+        _ => None,
+    })
+}
+
+/// One averaging time of 0.5 s: ten samples of queue and survey, the same counters in each.
+fn average(i: &mut Instance, n: u64, events: &[Event<'_>]) -> Option<f64> {
+    let mut found = None;
+    for k in 1..=10 {
+        let now = Time::ZERO + Span::from_millis(500 * (n - 1) + 50 * k);
+        for e in events {
+            actions(i, now, *e);
+        }
+        found = mark(&actions(i, now, Event::Deadline)).or(found);
+    }
+    found
+}
+
+/// 500 ms at these Mbit/s, in bytes so far.
+fn bytes(n: u64, mbit: f64) -> u64 {
+    (n as f64 * mbit * 1e6 * 0.5 / 8.0) as u64
+}
+
+#[test]
+fn both_directions_count_and_the_curve_is_as_in_fig_2_1() {
+    let knobs = [("rho0", 0.2), ("alpha", 2.0)];
+    let mut i = start("lbm", &[1, 2], &knobs);
+    assert!(i.plan.is_none(), "marks need no class");
+    let load = |n: u64, down: f64, up: f64| {
+        [station(1, (bytes(n, down), n), (0, 0)), station(2, (0, 0), (bytes(n, up), n))]
+    };
+    assert_eq!(average(&mut i, 1, &load(1, 1.0, 0.5)), None, "nothing to compare with");
+    assert_eq!(average(&mut i, 2, &load(2, 1.0, 0.5)), None, "15 % of the channel");
+    // 3 and 1 Mbit/s more: 40 %.
+    let at = [
+        station(1, (bytes(2, 1.0) + bytes(1, 3.0), 9), (0, 0)),
+        station(2, (0, 0), (bytes(2, 0.5) + bytes(1, 1.0), 9)),
+    ];
+    let p = average(&mut i, 3, &at).unwrap();
+    assert!((p - 2.0 * (0.4 - 0.2)).abs() < 1e-6, "{p}");
+    assert_eq!(average(&mut i, 4, &at), Some(0.0), "silence");
+}
+
+#[test]
+fn shapes_meet_where_everything_is_marked() {
+    let knobs = [("rho0", 0.2), ("alpha", 2.0)];
+    let p = |name: &str, mbit: f64| {
+        let mut i = start(name, &[1], &knobs);
+        average(&mut i, 1, &[station(1, (0, 0), (0, 0))]);
+        average(&mut i, 2, &[station(1, (bytes(1, mbit), 1), (0, 0))]).unwrap_or(0.0)
+    };
+    for (name, half) in [("lbm", 0.5), ("lbm+convex", 0.25), ("lbm+concave", 0.5f64.sqrt())] {
+        assert_eq!(p(name, 2.0), 0.0, "{name}: at rho0");
+        assert!((p(name, 4.5) - half).abs() < 1e-6, "{name}: half way");
+        assert!(p(name, 7.0) > 1.0 - 1e-9, "{name}: at rho0 + 1/alpha");
+        assert_eq!(p(name, 50.0), 1.0, "{name}: more than there is");
+    }
+    let mut none = start("lbm", &[1], &[("alpha", 0.0)]);
+    average(&mut none, 1, &[station(1, (0, 0), (0, 0))]);
+    let full = station(1, (bytes(1, 9.0), 1), (0, 0));
+    assert_eq!(average(&mut none, 2, &[full]), None, "alpha 0 is drop-tail (Fig. 4.8)");
+}
+
+#[test]
+fn other_measures_of_congestion() {
+    let knobs = [("rho0", 0.0), ("alpha", 1.0)];
+    // 150 packets of 100 bytes in half a second, where 500 full ones would fit into a second.
+    let mut i = start("lbm+packets", &[1], &knobs);
+    average(&mut i, 1, &[station(1, (0, 0), (0, 0))]);
+    let p = average(&mut i, 2, &[station(1, (10_000, 100), (5_000, 50))]).unwrap();
+    assert!((p - 0.6).abs() < 1e-9, "{p}");
+    let mut i = start("lbm+airtime", &[1], &knobs);
+    let survey = |ms: u64, busy: u64| {
+        Event::Channel(Channel {
+            active: Span::from_millis(ms),
+            busy: Span::from_millis(busy),
+            receive: Span::ZERO,
+            transmit: Span::ZERO,
+        })
+    };
+    average(&mut i, 1, &[survey(500, 100)]);
+    assert_eq!(average(&mut i, 2, &[survey(1000, 450)]), Some(0.7));
+    // Always a packet at the head, 50 of them served in half a second: 10 ms each, of which 2 would
+    // do.
+    let mut i = start("lbm+delay", &[1], &knobs);
+    let queue = Event::Queue(QueueLength { class: Class::All, packets: 3, bytes: 4500 });
+    average(&mut i, 1, &[station(1, (0, 0), (0, 0)), queue]);
+    let p = average(&mut i, 2, &[station(1, (75_000, 50), (0, 0)), queue]).unwrap();
+    assert!((p - 0.8).abs() < 1e-6, "{p}");
+}
+
+#[test]
+fn rho0_follows_the_delay() {
+    let knobs = [("rho0", 0.5), ("step", 0.1), ("delay_min", 0.010), ("delay_max", 0.015)];
+    let mut i = start("lbm+adaptive", &[1], &knobs);
+    let queue = |packets| Event::Queue(QueueLength { class: Class::All, packets, bytes: 0 });
+    // 6 Mbit/s and 500 packets per second: a packet in the queue is 2 ms of delay (Little).
+    let mut n = 0;
+    let mut p = |packets| {
+        n += 1;
+        average(&mut i, n, &[station(1, (bytes(n, 6.0), 250 * n), (0, 0)), queue(packets)])
+    };
+    p(6);
+    assert!((p(6).unwrap() - 0.1).abs() < 1e-6, "12 ms: as wanted");
+    assert!((p(9).unwrap() - 0.2).abs() < 1e-6, "18 ms: mark earlier");
+    assert!((p(9).unwrap() - 0.3).abs() < 1e-6, "and earlier");
+    assert_eq!(p(7), None, "14 ms: as wanted");
+    assert!((p(2).unwrap() - 0.2).abs() < 1e-6, "4 ms: mark later");
+    for _ in 0..10 {
+        p(50);
+    }
+    let floor = p(2).unwrap();
+    assert!((floor - 0.5).abs() < 1e-6, "never below 0: a step up from there, {floor}");
+}
+
+#[test]
+fn a_target_must_not_end_before_it_begins() {
+    let knobs = [("delay_min", 0.02), ("delay_max", 0.01)];
+    let refused = start_with("lbm+adaptive", setting(0, &[1]), &knobs).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "lbm+adaptive: delay_min must not be above delay_max, 0.02 s is above 0.01 s"
+    );
+    let t_avg = lookup("lbm").unwrap().set("t_avg", 0.01).unwrap_err().to_string();
+    assert_eq!(t_avg, "lbm: t_avg must lie in 0.05 to 60, not 0.01");
+}
+
+/// A line of nodes 1 to n that exchange headers, with these one-hop transfers in Mbit/s. Gives each
+/// node's utilisation of its collision domain, times 10 Mbit/s.
+fn line(n: u32, transfers: &[(u32, u32, f64)]) -> Vec<f64> {
+    let near = |i: u32| {
+        let both = [i.wrapping_sub(1), i + 1];
+        both.into_iter().filter(|j| (1..=n).contains(j)).collect::<Vec<_>>()
+    };
+    let mut nodes: Vec<Instance> = (1..=n)
+        .map(|i| {
+            let setting = Setting { site: Site::default(), ..setting(i, &near(i)) };
+            start_with("lbm+multihop", setting, &[("rho0", 0.0), ("alpha", 1.0)]).unwrap()
+        })
+        .collect();
+    let mut headers = vec![Header::default(); n as usize];
+    let mut marks = vec![0.0; n as usize];
+    for k in 1..=60u64 {
+        let now = Time::ZERO + Span::from_millis(50 * k);
+        for i in 1..=n {
+            let node = &mut nodes[i as usize - 1];
+            let mut done = Actions::new();
+            for j in near(i) {
+                let mbit = |from: u32, to: u32| {
+                    let one = |t: &&(u32, u32, f64)| (t.0, t.1) == (from, to);
+                    transfers.iter().find(one).map_or(0.0, |t| t.2)
+                };
+                let so_far = |mbit: f64| (k as f64 * mbit * 1e6 * 0.05 / 8.0) as u64;
+                // Acknowledgements keep both directions speaking.
+                let event = station(j, (so_far(mbit(i, j)), k), (so_far(mbit(j, i)), k));
+                node.control.on(now, &event, &mut done);
+                let heard = Heard {
+                    link: Link { from: NodeId(j), to: NodeId(99) },
+                    flow: FlowId(0),
+                    ack: true,
+                    bytes: 40,
+                    header: headers[j as usize - 1],
+                };
+                node.control.on(now, &Event::Overheard(heard), &mut done);
+            }
+            node.control.on(now, &Event::Deadline, &mut done);
+            for a in done.iter() {
+                match *a {
+                    Action::Annotate { slot, merge, value, .. } => {
+                        headers[i as usize - 1].write(slot, merge, value);
+                    }
+                    Action::Mark { probability, .. } => marks[i as usize - 1] = probability.0,
+                    Action::Send { .. } => panic!("headers are enough where packets are sent"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    marks.iter().map(|p| p * 10.0).collect()
+}
+
+#[test]
+fn a_collision_domain_is_what_section_4_5_1_says() {
+    let near = |got: f64, expected: f64, what: &str| {
+        assert!((got - expected).abs() < 0.02, "{what}: {got}, expected {expected}");
+    };
+    // Fig. 4.2(a), hidden: both senders see the receive rates of 2 and 3.
+    let hidden = line(4, &[(1, 2, 1.0), (4, 3, 2.0)]);
+    near(hidden[0], 3.0, "node 1");
+    near(hidden[3], 3.0, "node 4");
+    // Fig. 4.2(b), exposed: each sees its own receiver only.
+    let exposed = line(4, &[(2, 1, 1.0), (3, 4, 2.0)]);
+    near(exposed[1], 1.0, "node 2");
+    near(exposed[2], 2.0, "node 3");
+    // Fig. 4.3(a): 2 and 5 see 3 and 4, node 1 sees 2.
+    let a = line(5, &[(1, 2, 1.0), (2, 3, 1.5), (5, 4, 2.0)]);
+    near(a[0], 1.0, "node 1");
+    near(a[1], 3.5, "node 2");
+    near(a[4], 3.5, "node 5");
+    // Fig. 4.3(b): each of 3, 2 and 4 sees its one-hop receiver.
+    let b = line(5, &[(3, 2, 1.0), (2, 1, 1.5), (4, 5, 2.0)]);
+    near(b[2], 1.0, "node 3");
+    near(b[1], 1.5, "node 2");
+    near(b[3], 2.0, "node 4");
+}
+
+#[test]
+fn who_has_nothing_to_send_says_it_in_a_broadcast() {
+    let mut sink = start("lbm+multihop", &[1, 2], &[]);
+    let mut sender = start_with(
+        "lbm+multihop",
+        Setting { site: Site::default(), ..setting(1, &[0, 3]) },
+        &[("rho0", 0.0)],
+    )
+    .unwrap();
+    let mut said = Vec::new();
+    for n in 1..=3 {
+        // 4 Mbit/s arrive from node 1, nothing is sent.
+        let rx = station(1, (0, 0), (bytes(n, 4.0), n));
+        for k in 1..=10 {
+            let now = Time::ZERO + Span::from_millis(500 * (n - 1) + 50 * k);
+            actions(&mut sink, now, rx);
+            let done = actions(&mut sink, now, Event::Deadline);
+            for a in done.iter().filter(|a| matches!(a, Action::Send { to: None, .. })) {
+                said.push(done.body(a).to_vec());
+            }
+        }
+    }
+    assert_eq!(said.len(), 2, "once per averaging time, from the second on");
+    for junk in [&[][..], &[0x4c], &[0x4c, 1, 1, 1], &[1, 2, 3]] {
+        let now = Time::ZERO + Span::from_millis(10);
+        actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: junk }));
+    }
+    let now = Time::ZERO + Span::from_millis(20);
+    actions(&mut sender, now, Event::Message(Message { from: NodeId(0), body: &said[1] }));
+    // From a node that is no neighbour it counts for nothing.
+    actions(&mut sender, now, Event::Message(Message { from: NodeId(9), body: &said[1] }));
+    let p = average(&mut sender, 1, &[]).unwrap();
+    assert!((p - 0.4).abs() < 1e-3, "{p}");
+    assert_eq!(average(&mut sender, 2, &[]), None);
+    assert_eq!(average(&mut sender, 3, &[]), None);
+    assert_eq!(average(&mut sender, 4, &[]), Some(0.0), "an old report is forgotten");
+}

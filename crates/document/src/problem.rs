@@ -1,0 +1,119 @@
+//! What can be wrong with a document, and where.
+
+use core::fmt;
+
+use crate::path::KeyPath;
+
+/// A refused document: where and why.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Located {
+    /// The line, from 1, where known.
+    pub line: Option<usize>,
+    /// The offending key.
+    pub key: KeyPath,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+impl Located {
+    /// A problem of a key, found after decoding; [`crate::Document::line`] has its line.
+    pub fn at(key: KeyPath, problem: Problem) -> Self {
+        Located { line: None, key, problem }
+    }
+
+    /// One line, `file:line: key: what is wrong; expected what`.
+    pub fn in_file(&self, file: &str) -> String {
+        let line = self.line.map_or(String::new(), |line| format!("{line}:"));
+        format!("{}:{line} {self}", one_line(file))
+    }
+}
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.key.0.is_empty() {
+            write!(f, "{}: ", one_line(&self.key.to_string()))?;
+        }
+        f.write_str(&one_line(&self.problem.to_string()))
+    }
+}
+impl core::error::Error for Located {}
+
+/// The kinds of wrong document.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Problem {
+    /// Not TOML: the parser's words.
+    Syntax(String),
+    /// A key nobody reads.
+    UnknownKey {
+        /// The keys that could stand there.
+        known: Vec<String>,
+    },
+    /// A required key is absent.
+    MissingKey(String),
+    /// A value of the wrong type, or a word of no meaning.
+    Value {
+        /// What was found.
+        found: String,
+        /// What should have been.
+        expected: String,
+    },
+    /// A number outside its range.
+    OutOfRange {
+        /// What was found.
+        found: String,
+        /// The accepted range, in words.
+        expected: String,
+    },
+    /// Anything else.
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// What to do instead.
+        expected: String,
+    },
+}
+
+impl Problem {
+    /// A value of the wrong kind.
+    pub fn value(found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Problem::Value { found: found.into(), expected: expected.into() }
+    }
+    /// A number outside its range.
+    pub fn range(found: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Problem::OutOfRange { found: found.to_string(), expected: expected.into() }
+    }
+    /// Wrong in its own words.
+    pub fn refused(what: impl Into<String>, expected: impl Into<String>) -> Self {
+        Problem::Refused { what: what.into(), expected: expected.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Syntax(text) => write!(f, "{text}; expected well-formed TOML"),
+            Problem::UnknownKey { known } if known.is_empty() => {
+                f.write_str("unknown key; expected no key here")
+            }
+            Problem::UnknownKey { known } => {
+                write!(f, "unknown key; expected one of {}", known.join(", "))
+            }
+            Problem::MissingKey(key) => write!(f, "`{key}` is missing; expected it to be given"),
+            Problem::Value { found, expected } => write!(f, "found {found}; expected {expected}"),
+            Problem::OutOfRange { found, expected } => {
+                write!(f, "{found} is out of range; expected {expected}")
+            }
+            Problem::Refused { what, expected } => write!(f, "{what}; expected {expected}"),
+        }
+    }
+}
+
+/// The text without control characters and cut to a readable length: it may quote a hostile file.
+pub fn one_line(text: &str) -> String {
+    const LONGEST: usize = 400;
+    let mut out: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,205 @@
+//! The engine's thread: events when they are due, frames when they come.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fairmesh_engine::record::{RunRecord, Series};
+use fairmesh_linux::realtime::{self, Preferred, Waiter};
+use fairmesh_units::{Span, Time};
+
+use crate::lateness::Lateness;
+use crate::network::Network;
+use crate::switch::{Input, Switch, SwitchCounters};
+use crate::traffic::Meter;
+
+/// Frames that are read of one interface at a time: a flood must not keep the engine from its
+/// events.
+const BATCH: usize = 64;
+
+/// A waiter that knows every interface by its number.
+pub(crate) fn watch_all(network: &Network) -> std::io::Result<Waiter> {
+    let waiter = Waiter::new()?;
+    for (i, tap) in network.taps.iter().enumerate() {
+        waiter.add(tap, i as u64)?;
+    }
+    Ok(waiter)
+}
+
+/// The engine's thread.
+pub(crate) struct Engine<'a> {
+    pub switch: Switch<'a>,
+    pub network: &'a Network,
+    pub waiter: Waiter,
+    pub preferred: Preferred,
+    pub epoch: u64,
+    /// End of the run, ns; `u64::MAX` while it is open.
+    pub end: &'a AtomicU64,
+    pub stop: &'a AtomicBool,
+    pub meters: &'a [Meter],
+    pub sample: Span,
+    pub kernel_time: bool,
+    pub transmissions: &'a AtomicU64,
+    pub lateness: Lateness,
+    pub series: Series,
+}
+
+/// The engine when it is done.
+pub(crate) struct Done {
+    /// What the radio has to tell.
+    pub record: RunRecord,
+    pub inputs: Vec<Input>,
+    /// Per interface.
+    pub counters: Vec<SwitchCounters>,
+    pub lateness: Lateness,
+    pub series: Series,
+    pub preferred: Preferred,
+    pub air_fingerprint: u64,
+    pub end: Time,
+}
+
+impl<'a> Engine<'a> {
+    /// Runs until the end, or until it is told to stop.
+    pub fn run(mut self) -> std::io::Result<Done> {
+        let taps = &self.network.taps;
+        realtime::sleep_until(self.epoch);
+        let mut buffer = vec![0u8; 1 << 16];
+        // Interfaces that may have frames which the engine has not yet had room for.
+        let mut held: Vec<usize> = (0..taps.len()).collect();
+        let (mut ready, mut answers) = (Vec::new(), Vec::new());
+        let mut next_sample = Time::ZERO + self.sample;
+        let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
+        let end = loop {
+            let more = self.refill(&mut held, &mut buffer)?;
+            let now = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
+            let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
+            let due = self.switch.next_deadline();
+            if now >= next_sample && next_sample <= end {
+                self.take_sample(next_sample, &mut sampled);
+                next_sample += self.sample;
+            }
+            if self.stop.load(Ordering::Relaxed) || (now >= end && due >= end) {
+                break end.min(now);
+            }
+            if due <= now {
+                self.switch.step(|interface, at, frame| {
+                    // An interface that is down loses it, as a real one would.
+                    let _ = taps[interface].write(frame);
+                    if !self.kernel_time {
+                        answers.push((interface, at));
+                    }
+                });
+                self.take_answers(&mut answers, &mut buffer)?;
+                // Until the kernel has what arrived.
+                let done = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
+                self.lateness.record(done - due);
+                self.transmissions.store(self.switch.live().transmissions(), Ordering::Relaxed);
+                continue;
+            }
+            if more {
+                continue;
+            }
+            // At least that often it sees that the run is over.
+            let until = due.min(end).min(next_sample).min(now + Span::from_millis(50));
+            self.waiter.wait(until.as_nanos() + self.epoch, &mut ready)?;
+            held.extend(ready.drain(..).map(|i| i as usize));
+        };
+        if self.sample != Span::MAX && sampled.0 < end {
+            self.take_sample(end, &mut sampled);
+        }
+        let counters = (0..taps.len()).map(|i| self.switch.counters(i)).collect();
+        let (live, inputs) = self.switch.into_parts();
+        Ok(Done {
+            air_fingerprint: live.air_fingerprint(),
+            record: live.finish(end, &[]),
+            inputs,
+            counters,
+            lateness: self.lateness,
+            series: self.series,
+            preferred: self.preferred,
+            end,
+        })
+    }
+
+    /// Takes from the kernel what the engine has room for; tells whether there is more of it. An
+    /// interface leaves `held` when it has no more frames; the waiter tells when it has.
+    fn refill(&mut self, held: &mut Vec<usize>, buffer: &mut [u8]) -> std::io::Result<bool> {
+        let (mut k, mut taken, mut more) = (0, 0, false);
+        while k < held.len() {
+            let i = held[k];
+            let room = self.switch.has_room(i);
+            if !room || taken == BATCH {
+                more |= room;
+                (k, taken) = (k + 1, 0);
+                continue;
+            }
+            match self.network.taps[i].read(buffer)? {
+                Some(n) => {
+                    taken += 1;
+                    let now = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
+                    // Never past an event that is due: it comes first, a little late.
+                    let at = now.min(self.switch.next_deadline()).max(self.switch.now());
+                    self.switch.accept(at, i, &buffer[..n]);
+                }
+                None => {
+                    taken = 0;
+                    held.swap_remove(k);
+                    self.waiter.arm(&self.network.taps[i], i as u64)?;
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    /// Takes what nodes sent while they were given a frame: forwarded packets, acknowledgements.
+    /// They enter at the instant at which the frame arrived, as in the simulator, so that the
+    /// kernel's work takes no emulated time.
+    fn take_answers(
+        &mut self,
+        answers: &mut Vec<(usize, Time)>,
+        buffer: &mut [u8],
+    ) -> std::io::Result<()> {
+        for (interface, at) in answers.drain(..) {
+            let all = &self.network.plan.interfaces;
+            let node = all[interface].node;
+            // Interfaces of one node are together.
+            let first = all[..interface].iter().rposition(|i| i.node != node).map_or(0, |i| i + 1);
+            for i in (first..all.len()).take_while(|i| all[*i].node == node) {
+                for _ in 0..BATCH {
+                    if !self.switch.has_room(i) {
+                        break;
+                    }
+                    let Some(n) = self.network.taps[i].read(buffer)? else { break };
+                    self.switch.accept(at.max(self.switch.now()), i, &buffer[..n]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sample(&mut self, at: Time, before: &mut (Time, Vec<u64>)) {
+        let interval = (at - before.0).as_secs_f64();
+        before.0 = at;
+        let s = &mut self.series;
+        s.time_s.push(at.as_secs_f64());
+        s.goodput_bps.resize(self.meters.len(), Vec::new());
+        s.cwnd_bytes.resize(self.meters.len(), Vec::new());
+        s.limit_bps.resize(self.meters.len(), Vec::new());
+        for (f, meter) in self.meters.iter().enumerate() {
+            let total = meter.delivered.load(Ordering::Relaxed);
+            let bytes = total - std::mem::replace(&mut before.1[f], total);
+            s.goodput_bps[f].push(bytes as f64 * 8.0 / interval);
+            let cwnd = meter.cwnd.load(Ordering::Relaxed);
+            if cwnd > 0 || !s.cwnd_bytes[f].is_empty() {
+                s.cwnd_bytes[f].push(cwnd as f64);
+            }
+        }
+        let radios = self.network.plan.interfaces.iter();
+        let nodes: Vec<_> = radios
+            .filter(|i| i.side == crate::plan::Side::Radio)
+            .map(|i| self.switch.live().queued(i.node))
+            .collect();
+        s.queue_packets.resize(nodes.len(), Vec::new());
+        for (n, length) in nodes.into_iter().enumerate() {
+            s.queue_packets[n].push(f64::from(length));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Why an emulation cannot run.
+
+use std::io;
+
+/// One line each.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulatorError {
+    /// Not the superuser.
+    #[error("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) to make network namespaces; try sudo")]
+    NotRoot,
+    /// What is wrong with the surroundings.
+    #[error("{what}: {problem}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        #[source]
+        problem: io::Error,
+    },
+    /// The engine refuses the scenario.
+    #[error(transparent)]
+    Engine(#[from] fairmesh_engine::EngineError),
+    /// More nodes than namespaces are made for.
+    #[error("{0} nodes; expected at most 1000, each is a namespace")]
+    TooLarge(usize),
+    /// A path crosses a gap.
+    #[error("no link or wire from \"{from}\" to \"{to}\"")]
+    NoLink {
+        /// Before the gap.
+        from: String,
+        /// After it.
+        to: String,
+    },
+    /// Two flows between one pair of nodes take different ways.
+    #[error(
+        "two flows from \"{from}\" to \"{to}\" take different paths; the kernel routes by addresses, \
+         so expected one path per pair of nodes"
+    )]
+    TwoPaths {
+        /// First node.
+        from: String,
+        /// Last node.
+        to: String,
+    },
+    /// A name that the scenario does not have.
+    #[error("there is no node \"{0}\"; expected a node of the scenario")]
+    NoNode(String),
+    /// The routing is not to be had here.
+    #[error("routing {0}")]
+    Routing(String),
+    /// The user ended it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl EmulatorError {
+    /// Something that the system refused.
+    pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |problem| EmulatorError::System { what, problem }
+    }
+}

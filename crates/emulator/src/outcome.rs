@@ -1,0 +1,147 @@
+//! From a finished emulation to its record.
+
+use fairmesh_engine::record::{
+    Drops, EmulationRecord, FlowRecord, InterfaceRecord, TcpRecord, TransferRecord,
+};
+use fairmesh_scenario::{Scenario, Transport};
+use fairmesh_units::Span;
+
+use crate::engine::Done;
+use crate::lateness::bound;
+use crate::network::Network;
+use crate::run::{EmulateOptions, Outcome};
+use crate::traffic::FlowOutcome;
+
+impl Done {
+    /// Puts together what engine, kernel and traffic know.
+    pub fn finish(
+        self,
+        scenario: &Scenario,
+        options: &EmulateOptions,
+        network: &Network,
+        fair: &[f64],
+        outcomes: Vec<Option<FlowOutcome>>,
+    ) -> Outcome {
+        let Done { mut record, inputs, counters, lateness, series, preferred, .. } = self;
+        let (air_fingerprint, end) = (self.air_fingerprint, self.end);
+        let mut problems = Vec::new();
+        let mut interfaces = Vec::new();
+        let mut kernel_drops = 0;
+        for (i, plan) in network.plan.interfaces.iter().enumerate() {
+            let c = counters[i];
+            let queue_drops = network.queue_drops(i).unwrap_or_else(|e| {
+                problems.push(format!("the drops of {} are not known: {e}", plan.name));
+                0
+            });
+            kernel_drops += queue_drops;
+            interfaces.push(InterfaceRecord {
+                node: scenario.nodes[plan.node.index()].name.clone(),
+                interface: plan.name.clone(),
+                from_kernel: c.accepted,
+                to_kernel: c.delivered,
+                queue_drops,
+                unreachable: c.unreachable,
+            });
+        }
+        let measured = end.as_secs_f64() - scenario.warmup.as_secs_f64();
+        let mut flows = Vec::new();
+        for ((i, flow), outcome) in scenario
+            .flows
+            .iter()
+            .enumerate()
+            .zip(outcomes.into_iter().map(Some).chain(std::iter::repeat(None)))
+        {
+            let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
+            let label = format!("flow {} → {}", name(flow.from), name(flow.to));
+            let o = match outcome {
+                Some(Some(o)) => Some(o),
+                Some(None) => {
+                    problems.push(format!("{label}: its thread panicked"));
+                    None
+                }
+                None => None,
+            };
+            if let Some(problem) = o.as_ref().and_then(|o| o.problem.as_ref()) {
+                problems.push(format!("{label}: {problem}"));
+            }
+            let bytes = o.as_ref().map_or(0, |o| o.measured);
+            let cwnd = series.cwnd_bytes.get(i).filter(|c| !c.is_empty());
+            let tcp =
+                o.as_ref().and_then(|o| o.tcp).map(|(segments, retransmits, timeouts)| TcpRecord {
+                    segments,
+                    retransmits,
+                    timeouts,
+                    mean_cwnd_bytes: cwnd.map_or(0.0, |c| c.iter().sum::<f64>() / c.len() as f64),
+                });
+            let mss = match &flow.transport {
+                Transport::Tcp(tcp) => u64::from(tcp.mss),
+                Transport::Udp => 0,
+            };
+            let (sent, delivered) = match (&o, &tcp) {
+                (Some(_), Some(tcp)) => (tcp.segments, bytes.div_ceil(mss.max(1))),
+                (Some(o), None) => (o.packets_sent, o.packets_delivered),
+                (None, _) => (0, 0),
+            };
+            let transfers = o.as_ref().and_then(|o| o.transfers.as_ref()).map(|t| {
+                let s = t.summary();
+                TransferRecord { completed: t.count(), mean_s: s.mean, p95_s: s.p95 }
+            });
+            flows.push(FlowRecord {
+                name: flow.name.clone(),
+                from: name(flow.from),
+                to: name(flow.to),
+                hops: flow.wireless_hops,
+                goodput_bps: if measured > 0.0 { bytes as f64 * 8.0 / measured } else { 0.0 },
+                fair_bps: fair.get(i).copied().unwrap_or(0.0),
+                weight: flow.weight,
+                delay_s: o.as_ref().map_or_else(Default::default, |o| o.delay.summary()),
+                packets_sent: sent,
+                packets_delivered: delivered,
+                drops: Drops::default(),
+                tcp,
+                transfers,
+            });
+        }
+        record.control = format!("emulated {}", options.congestion.name());
+        record.duration_s = end.as_secs_f64();
+        record.totals.drops.queue += kernel_drops;
+        record.flows = flows;
+        record.series = series;
+        let bound = bound_of(scenario);
+        let lateness = lateness.summary();
+        if lateness.p99 > bound.as_secs_f64() {
+            problems.insert(
+                0,
+                format!(
+                    "1 % of the events ran more than {:.0} µs late; the bound is {:.0} µs",
+                    lateness.p99 * 1e6,
+                    bound.as_secs_f64() * 1e6
+                ),
+            );
+        }
+        let mut traffic = network.notes.clone();
+        if !preferred.fifo {
+            traffic.push("the engine's thread is an ordinary one: SCHED_FIFO was refused".into());
+        }
+        if !preferred.locked {
+            traffic.push("memory is not locked: mlockall was refused".into());
+        }
+        record.emulation = Some(EmulationRecord {
+            valid: problems.is_empty(),
+            problems,
+            lateness_s: lateness,
+            bound_s: bound.as_secs_f64(),
+            notes: traffic,
+            interfaces,
+        });
+        Outcome { record, inputs, air_fingerprint, end }
+    }
+}
+
+/// The lateness that a scenario's frames allow.
+fn bound_of(scenario: &Scenario) -> Span {
+    let mac = &scenario.mac;
+    let own = scenario.links.iter().filter_map(|l| l.rate);
+    let fastest = own.chain([mac.rate]).map(|r| mac.phy.airtime(r, 1500)).min();
+    bound(fastest.unwrap_or(Span::ZERO))
+}

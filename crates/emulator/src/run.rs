@@ -1,0 +1,263 @@
+//! An emulation from beginning to end.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fairmesh_engine::fair_rates;
+use fairmesh_engine::record::{RunRecord, Series};
+use fairmesh_linux::realtime;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{Span, Time};
+
+use crate::children::Children;
+use crate::engine::{Engine, watch_all};
+use crate::error::EmulatorError;
+use crate::lateness::Lateness;
+use crate::network::{Network, NetworkOptions};
+use crate::plan::Plan;
+use crate::settings::{KernelCongestion, TcpSettings};
+use crate::switch::{Input, Switch};
+use crate::traffic::{FlowOutcome, Job, Meter};
+
+/// Priority of the engine's thread, and of the traffic's threads below it.
+const ENGINE_PRIORITY: i32 = 50;
+const TRAFFIC_PRIORITY: i32 = 10;
+
+/// From the end of the preparations to time zero, ns: time for the traffic's threads to wake up.
+const LEAD: u64 = 200_000_000;
+
+/// Emulations of this process so far, to tell their namespaces apart.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+/// How to emulate.
+#[derive(Clone, Debug)]
+pub struct EmulateOptions {
+    /// Seed of the radio and of the traffic.
+    pub seed: u64,
+    /// Interval of the curves; `None`: no curves.
+    pub sample: Option<Span>,
+    /// Who finds the ways.
+    pub routing: Routing,
+    /// The kernel's congestion control.
+    pub congestion: KernelCongestion,
+    /// The kernel's TCP.
+    pub tcp: TcpSettings,
+    /// Resolve hardware addresses over the air.
+    pub arp: bool,
+    /// Run the scenario's traffic.
+    pub traffic: bool,
+    /// Commands to start at time zero: node, command line.
+    pub exec: Vec<(String, String)>,
+    /// A shell at this node; the run ends when it does.
+    pub shell: Option<String>,
+    /// Let the time that the kernel takes to forward or answer a frame pass on the air, too.
+    pub kernel_time: bool,
+    /// Keep everything that enters the engine.
+    pub log: bool,
+}
+
+impl Default for EmulateOptions {
+    fn default() -> Self {
+        EmulateOptions {
+            seed: 1,
+            sample: None,
+            routing: Routing::Static,
+            congestion: KernelCongestion::Reno,
+            tcp: TcpSettings::Scenario,
+            arp: false,
+            traffic: true,
+            exec: Vec::new(),
+            shell: None,
+            kernel_time: false,
+            log: false,
+        }
+    }
+}
+
+/// Who finds the ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Routing {
+    /// The scenario's routes.
+    Static,
+    /// babeld in every namespace.
+    Babeld,
+    /// The kernel's batman-adv in every namespace.
+    Batman,
+}
+
+/// What an emulation leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// As a simulated run's, with `emulation` filled in.
+    pub record: RunRecord,
+    /// What entered the engine, if it was kept.
+    pub inputs: Vec<Input>,
+    /// Hash of the transmissions.
+    pub air_fingerprint: u64,
+    /// End of the emulated time.
+    pub end: Time,
+}
+
+/// What can be watched while an emulation runs.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Emulated time.
+    pub now: Time,
+    /// Per flow: application bytes delivered.
+    pub delivered: Vec<u64>,
+    /// Transmissions on the air.
+    pub transmissions: u64,
+}
+
+/// Emulates a scenario in real time. `watch` is called a few times a second; `ready` once, when the
+/// namespaces are there. When `stop` becomes true the run is given up.
+///
+/// # Errors
+/// What the system refuses, or [`EmulatorError::Interrupted`]. Nothing is left behind.
+pub fn emulate(
+    scenario: &Scenario,
+    options: &EmulateOptions,
+    stop: &AtomicBool,
+    ready: &mut dyn FnMut(&Network),
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, EmulatorError> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(EmulatorError::NotRoot);
+    }
+    check(scenario, options)?;
+    let fair = fair_rates(scenario)?;
+    let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let plan = Plan::new(scenario, &run)?;
+    // The engine lives in its own thread; here it only says whether it takes the scenario.
+    drop(Switch::new(scenario, &plan, options.seed, options.log)?);
+    let network = Network::build(
+        plan,
+        &NetworkOptions {
+            static_routes: options.routing == Routing::Static,
+            arp: options.arp,
+            tcp: options.tcp,
+            congestion: options.congestion,
+        },
+    )?;
+    let mut children = Children::start(scenario, &network, options)?;
+    ready(&network);
+
+    // Clock reading at time zero: the engine's thread sets it when it is ready to be on time.
+    let epoch = OnceLock::new();
+    let measure_from = Time::ZERO + scenario.warmup;
+    let meters: Vec<Meter> = scenario.flows.iter().map(|_| Meter::default()).collect();
+    let (over, transmissions) = (AtomicBool::new(false), AtomicU64::new(0));
+    let end = AtomicU64::new(match options.shell {
+        None => scenario.duration.as_nanos(),
+        Some(_) => u64::MAX,
+    });
+
+    let (engine, outcomes) = std::thread::scope(|threads| {
+        let mut traffic = Vec::new();
+        for (index, flow) in scenario.flows.iter().enumerate().filter(|_| options.traffic) {
+            let ends = [flow.from.index(), flow.to.index()];
+            let (network, meters, epoch, over) = (&network, &meters, &epoch, &over);
+            traffic.push(threads.spawn(move || {
+                realtime::fifo(TRAFFIC_PRIORITY);
+                let job = Job {
+                    flow,
+                    index,
+                    at: ends.map(|n| &network.namespaces[n]),
+                    addresses: ends.map(|n| network.plan.nodes[n].address),
+                    seed: options.seed,
+                    congestion: options.congestion,
+                    epoch: *epoch.wait(),
+                    measure_from,
+                    meter: &meters[index],
+                };
+                realtime::sleep_until(job.epoch);
+                job.run(over)
+            }));
+        }
+        let (network, end, meters, transmissions) = (&network, &end, &meters, &transmissions);
+        let clock = &epoch;
+        let engine = threads.spawn(move || {
+            let prepare = || -> Result<Engine<'_>, EmulatorError> {
+                let preferred = realtime::prefer(ENGINE_PRIORITY);
+                let failed = EmulatorError::system("the engine");
+                let waiter = watch_all(network).map_err(failed)?;
+                Ok(Engine {
+                    switch: Switch::new(scenario, &network.plan, options.seed, options.log)?,
+                    network,
+                    waiter,
+                    preferred,
+                    epoch: 0,
+                    end,
+                    stop,
+                    meters,
+                    sample: options.sample.unwrap_or(Span::MAX),
+                    kernel_time: options.kernel_time,
+                    transmissions,
+                    lateness: Lateness::default(),
+                    series: Series::default(),
+                })
+            };
+            let prepared = prepare();
+            // Also if that failed: others wait for it.
+            let epoch = *clock.get_or_init(|| realtime::now() + LEAD);
+            let engine = Engine { epoch, ..prepared? };
+            engine.run().map_err(EmulatorError::system("the engine"))
+        });
+        let epoch = *epoch.wait();
+        while !engine.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let now = Time::from_nanos(realtime::now().saturating_sub(epoch));
+            if children.shell_ended() {
+                let _ = end.compare_exchange(
+                    u64::MAX,
+                    now.as_nanos(),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+            }
+            watch(&Progress {
+                now,
+                delivered: meters.iter().map(|m| m.delivered.load(Ordering::Relaxed)).collect(),
+                transmissions: transmissions.load(Ordering::Relaxed),
+            });
+        }
+        over.store(true, Ordering::Relaxed);
+        let outcomes: Vec<Option<FlowOutcome>> =
+            traffic.into_iter().map(|t| t.join().ok()).collect();
+        let panicked = |_| {
+            let problem = std::io::Error::other("its thread panicked");
+            Err(EmulatorError::System { what: "the engine".into(), problem })
+        };
+        (engine.join().unwrap_or_else(panicked), outcomes)
+    });
+    drop(children);
+    if stop.load(Ordering::Relaxed) {
+        return Err(EmulatorError::Interrupted);
+    }
+    Ok(engine?.finish(scenario, options, &network, &fair.rates_bps, outcomes))
+}
+
+/// Refuses what cannot be had before anything is built.
+fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorError> {
+    match options.routing {
+        Routing::Static => {}
+        Routing::Babeld if Children::finds("babeld") => {}
+        Routing::Babeld => {
+            return Err(EmulatorError::Routing(
+                "babeld is not installed (Debian: apt install babeld)".into(),
+            ));
+        }
+        Routing::Batman => {
+            return Err(EmulatorError::Routing(
+                "batman is not there: this build drives static routes and babeld".into(),
+            ));
+        }
+    }
+    let nodes = options.exec.iter().map(|e| &e.0).chain(&options.shell);
+    for node in nodes {
+        if scenario.node(node).is_none() {
+            return Err(EmulatorError::NoNode(node.clone()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What namespaces are told: kernel parameters, and route attributes for TCP.
+
+use fairmesh_transport::TcpConfig;
+use fairmesh_units::Span;
+
+/// A congestion control of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelCongestion {
+    /// NewReno (RFC 5681, 6582).
+    Reno,
+    /// RFC 9438.
+    Cubic,
+    /// BBR as the kernel has it.
+    Bbr,
+}
+
+impl KernelCongestion {
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KernelCongestion::Reno => "reno",
+            KernelCongestion::Cubic => "cubic",
+            KernelCongestion::Bbr => "bbr",
+        }
+    }
+}
+
+/// Which TCP the namespaces run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpSettings {
+    /// As near to the scenario's TCP as the kernel has knobs for.
+    Scenario,
+    /// As the kernel comes.
+    Kernel,
+}
+
+/// The congestion control that programs in a namespace get unless they ask for another.
+pub fn congestion(of: KernelCongestion) -> Vec<(&'static str, String)> {
+    vec![("ipv4/tcp_congestion_control", of.name().to_owned())]
+}
+
+/// Kernel parameters of every namespace: it forwards, and sends no redirects although packets
+/// leave where they came in.
+pub fn forwarding() -> Vec<(&'static str, String)> {
+    [
+        ("ipv4/ip_forward", "1"),
+        ("ipv6/conf/all/forwarding", "1"),
+        ("ipv4/conf/all/send_redirects", "0"),
+        ("ipv4/conf/default/send_redirects", "0"),
+        ("ipv4/conf/all/accept_redirects", "0"),
+        ("ipv4/conf/default/accept_redirects", "0"),
+        ("ipv6/conf/all/accept_redirects", "0"),
+        ("ipv6/conf/default/accept_redirects", "0"),
+        ("ipv4/conf/all/rp_filter", "0"),
+        ("ipv4/conf/default/rp_filter", "0"),
+    ]
+    .map(|(key, value)| (key, value.to_owned()))
+    .to_vec()
+}
+
+/// Kernel parameters that bring the kernel's TCP to the scenario's.
+///
+/// Off, because the simulator's TCP and the RFCs it follows have none: time stamps (12 bytes in
+/// every segment), RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), duplicate SACKs,
+/// what was learnt from earlier connections; and acknowledgements held back for up to 1 ms while
+/// segments arrive out of order, which over several hops moves them away from the frames they
+/// would have collided with.
+pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
+    let on = |b: bool| u8::from(b).to_string();
+    vec![
+        ("ipv4/tcp_timestamps", "0".into()),
+        ("ipv4/tcp_sack", on(config.sack)),
+        ("ipv4/tcp_dsack", "0".into()),
+        ("ipv4/tcp_recovery", "0".into()),
+        ("ipv4/tcp_early_retrans", "0".into()),
+        ("ipv4/tcp_frto", "0".into()),
+        ("ipv4/tcp_ecn", on(config.ecn)),
+        ("ipv4/tcp_comp_sack_nr", "0".into()),
+        ("ipv4/tcp_backlog_ack_defer", "0".into()),
+        ("ipv4/tcp_no_metrics_save", "1".into()),
+        ("ipv4/tcp_slow_start_after_idle", on(config.idle_restart)),
+    ]
+}
+
+/// Attributes of routes that bring the kernel's TCP to the scenario's. The kernel's delayed
+/// acknowledgements come after 40 to 200 ms, as it judges; they can only be turned off.
+pub fn route_attributes(config: &TcpConfig) -> String {
+    let mut out = format!(
+        " advmss {} initcwnd {} rto_min {}ms",
+        config.mss,
+        config.initial_window,
+        millis(config.min_rto)
+    );
+    if config.delayed_ack.is_none() {
+        out += " quickack 1";
+    }
+    if let Some(segments) = config.max_window {
+        out += &format!(" window {}", u64::from(segments) * u64::from(config.mss));
+    }
+    out
+}
+
+fn millis(span: Span) -> u64 {
+    span.as_nanos().div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_in_the_words_of_ip_route() {
+        assert_eq!(
+            route_attributes(&TcpConfig::ns3()),
+            " advmss 1460 initcwnd 2 rto_min 200ms quickack 1"
+        );
+        let rfc = TcpConfig { max_window: Some(10), mss: 512, ..TcpConfig::rfc() };
+        assert_eq!(route_attributes(&rfc), " advmss 512 initcwnd 10 rto_min 1000ms window 5120");
+    }
+}

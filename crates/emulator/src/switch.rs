@@ -1,0 +1,194 @@
+//! Between interfaces and the engine: frames go in by their destination and come out at a node.
+//!
+//! No clock and no files: the same code runs in real time and over recorded input.
+
+use fairmesh_engine::EngineError;
+use fairmesh_engine::live::{Live, Port};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{NodeId, Time};
+
+use crate::frame::{self, Frames};
+use crate::plan::{InterfacePlan, Plan, Side};
+
+/// A frame that entered the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// Engine events before it.
+    pub after: u64,
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub port: Port,
+    /// IP bytes.
+    pub bytes: u32,
+}
+
+/// Counters of one interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// Frames from its namespace.
+    pub accepted: u64,
+    /// Frames to its namespace.
+    pub delivered: u64,
+    /// Frames for nobody.
+    pub unreachable: u64,
+}
+
+/// The engine with its interfaces.
+pub struct Switch<'a> {
+    live: Live<'a>,
+    interfaces: Vec<InterfacePlan>,
+    /// Per interface of a wire, the one at its other end.
+    opposite: Vec<Option<usize>>,
+    /// Per wireless node, its radio.
+    radios: Vec<Option<usize>>,
+    frames: Frames,
+    /// Per frame number: the interface at the end of its wire, `None` for the radio.
+    ends: Vec<Option<usize>>,
+    counters: Vec<SwitchCounters>,
+    events: u64,
+    log: Option<Vec<Input>>,
+}
+
+impl<'a> Switch<'a> {
+    /// A silent world at time zero. With `log` everything that enters is kept.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn new(
+        scenario: &'a Scenario,
+        plan: &Plan,
+        seed: u64,
+        log: bool,
+    ) -> Result<Self, EngineError> {
+        let interfaces = plan.interfaces.clone();
+        let opposite = |i: &InterfacePlan| match i.side {
+            Side::Radio => None,
+            Side::Wire { wire, b } => {
+                interfaces.iter().position(|o| o.side == Side::Wire { wire, b: !b })
+            }
+        };
+        let mut radios = vec![None; scenario.nodes.len()];
+        for (i, interface) in interfaces.iter().enumerate() {
+            if interface.side == Side::Radio {
+                radios[interface.node.index()] = Some(i);
+            }
+        }
+        Ok(Switch {
+            live: Live::new(scenario, seed)?,
+            opposite: interfaces.iter().map(opposite).collect(),
+            radios,
+            counters: vec![SwitchCounters::default(); interfaces.len()],
+            interfaces,
+            frames: Frames::default(),
+            ends: Vec::new(),
+            events: 0,
+            log: log.then(Vec::new),
+        })
+    }
+
+    /// Whether the engine takes a frame of this interface now. A node's kernel keeps its frames
+    /// while as many as it takes ahead wait for the MAC.
+    pub fn has_room(&self, interface: usize) -> bool {
+        let i = &self.interfaces[interface];
+        i.ahead.is_none_or(|ahead| self.live.waiting(i.node) < ahead)
+    }
+
+    /// A frame that a namespace sent through an interface enters the engine.
+    pub fn accept(&mut self, at: Time, interface: usize, content: &[u8]) {
+        let Some((to, bytes)) = frame::parse(content) else { return };
+        let i = &self.interfaces[interface];
+        let port = match i.side {
+            Side::Wire { wire, b } => Some(self.live.wire(wire, b)),
+            Side::Radio if to.is_group() => Some(self.live.broadcast(i.node)),
+            Side::Radio => to.node().and_then(|n| self.live.link(i.node, NodeId(u32::from(n)))),
+        };
+        let counters = &mut self.counters[interface];
+        let Some(port) = port else {
+            counters.unreachable += 1;
+            return;
+        };
+        counters.accepted += 1;
+        let number = self.offer(at, port, bytes);
+        self.frames.put(number, content);
+        let i = number as usize;
+        if self.ends.len() <= i {
+            self.ends.resize(i + 1, None);
+        }
+        self.ends[i] = self.opposite[interface];
+    }
+
+    fn offer(&mut self, at: Time, port: Port, bytes: u32) -> u32 {
+        if let Some(log) = &mut self.log {
+            log.push(Input { after: self.events, at, port, bytes });
+        }
+        self.live.offer(at, port, bytes).0
+    }
+
+    /// When the engine's next event is due.
+    pub fn next_deadline(&mut self) -> Time {
+        self.live.next_deadline()
+    }
+
+    /// Lets the engine's next event happen; `deliver` gets what arrived: interface, instant and
+    /// content.
+    pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
+        self.live.step();
+        self.events += 1;
+        for arrival in self.live.arrivals().drain(..) {
+            let number = arrival.frame.0;
+            let end = self.ends[number as usize].or(self.radios[arrival.node.index()]);
+            if let Some(interface) = end {
+                self.counters[interface].delivered += 1;
+                deliver(interface, arrival.at, self.frames.get(number));
+            }
+        }
+    }
+
+    /// Time of the latest event or frame.
+    pub fn now(&self) -> Time {
+        self.live.now()
+    }
+
+    /// The engine.
+    pub fn live(&self) -> &Live<'a> {
+        &self.live
+    }
+
+    /// Counters of an interface.
+    pub fn counters(&self, interface: usize) -> SwitchCounters {
+        self.counters[interface]
+    }
+
+    /// The engine, and everything that entered if it was kept.
+    pub fn into_parts(self) -> (Live<'a>, Vec<Input>) {
+        (self.live, self.log.unwrap_or_default())
+    }
+}
+
+/// Runs recorded input under a virtual clock, to `end`; returns the engine.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn replay<'a>(
+    scenario: &'a Scenario,
+    seed: u64,
+    inputs: &[Input],
+    end: Time,
+) -> Result<Live<'a>, EngineError> {
+    let mut live = Live::new(scenario, seed)?;
+    let mut events = 0;
+    for input in inputs {
+        while events < input.after {
+            live.step();
+            live.arrivals().clear();
+            events += 1;
+        }
+        live.offer(input.at, input.port, input.bytes);
+    }
+    while live.next_deadline() < end {
+        live.step();
+        live.arrivals().clear();
+    }
+    Ok(live)
+}

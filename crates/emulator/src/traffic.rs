@@ -1,0 +1,457 @@
+//! The scenario's traffic over real sockets: one thread per flow, both ends of it.
+//!
+//! The application is the simulator's own ([`Source`]); connections and datagrams are the kernel's.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fairmesh_engine::measures::Delays;
+use fairmesh_linux::netns::Namespace;
+use fairmesh_linux::realtime::{self, Wanted};
+use fairmesh_linux::tcp;
+use fairmesh_scenario::Flow;
+use fairmesh_transport::traffic::{Do, FlowEnd, Side, Source, TrafficSpec};
+use fairmesh_units::{Span, Stream, Time};
+use socket2::{Domain, Socket, Type};
+
+use crate::settings::KernelCongestion;
+
+/// The port of the first flow's server; each has its own.
+const FIRST_PORT: u16 = 5001;
+
+/// Threads look at least this often whether the run is over.
+const PATIENCE: Span = Span::from_millis(100);
+
+/// Waits this long before it tries again to connect where the network did not let it.
+const RETRY: Span = Span::from_millis(500);
+
+/// What others may see of a flow while it runs.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// Application bytes delivered, whole run.
+    pub delivered: AtomicU64,
+    /// Congestion window at the origin, bytes.
+    pub cwnd: AtomicU64,
+}
+
+/// What came of a flow.
+#[derive(Clone, Debug)]
+pub struct FlowOutcome {
+    /// Application bytes delivered since the start of the measured interval.
+    pub measured: u64,
+    /// Data packets sent and delivered in it; TCP's are segments of the whole run.
+    pub packets_sent: u64,
+    /// See `packets_sent`.
+    pub packets_delivered: u64,
+    /// One-way delays of datagrams.
+    pub delay: Delays,
+    /// TCP, both ends: data segments, retransmissions, time-outs.
+    pub tcp: Option<(u64, u64, u64)>,
+    /// Durations of completed transfers, if there are such.
+    pub transfers: Option<Delays>,
+    /// What went wrong, if the flow could not run.
+    pub problem: Option<String>,
+}
+
+/// One flow and where its ends are.
+pub struct Job<'a> {
+    /// The flow.
+    pub flow: &'a Flow,
+    /// Its number.
+    pub index: usize,
+    /// Namespaces of origin and destination.
+    pub at: [&'a Namespace; 2],
+    /// Their addresses.
+    pub addresses: [Ipv4Addr; 2],
+    /// The run's seed.
+    pub seed: u64,
+    /// Congestion control of its connections.
+    pub congestion: KernelCongestion,
+    /// Clock reading at time zero.
+    pub epoch: u64,
+    /// Start of the measured interval.
+    pub measure_from: Time,
+    /// Seen by others.
+    pub meter: &'a Meter,
+}
+
+impl Job<'_> {
+    fn now(&self) -> Time {
+        Time::from_nanos(realtime::now().saturating_sub(self.epoch))
+    }
+
+    fn clock(&self, at: Time) -> u64 {
+        at.as_nanos().saturating_add(self.epoch)
+    }
+
+    fn port(&self) -> u16 {
+        FIRST_PORT + self.index as u16
+    }
+
+    /// The simulator's source of this flow, with the same random numbers.
+    fn source(&self) -> Source {
+        let mut rng = Stream::new(self.seed, &format!("flow/{}", self.flow.name));
+        let late = self.flow.start_jitter.as_secs_f64() * rng.unit();
+        let start = Time::ZERO + self.flow.start + Span::from_secs_f64(late);
+        let stop = self.flow.stop.map_or(Time::NEVER, |s| Time::ZERO + s);
+        Source::new(&self.flow.traffic, start, stop, rng)
+    }
+
+    /// Runs the flow until `stop`.
+    pub fn run(&self, stop: &AtomicBool) -> FlowOutcome {
+        let mut state = State::new(self);
+        let outcome =
+            if self.flow.traffic.is_udp() { state.datagrams(stop) } else { state.stream(stop) };
+        state.outcome.problem = outcome.err().map(|e| e.to_string());
+        state.outcome
+    }
+}
+
+/// A flow while it runs.
+struct State<'j> {
+    job: &'j Job<'j>,
+    source: Source,
+    outcome: FlowOutcome,
+    /// The end that connects.
+    client: usize,
+    /// Bytes to write at each end.
+    pending: [u64; 2],
+    /// As the simulator counts transfers: since when, and what the origin still owes.
+    transfer_since: Option<Time>,
+    owed: u64,
+}
+
+impl<'j> State<'j> {
+    fn new(job: &'j Job<'j>) -> Self {
+        let pieces =
+            matches!(job.flow.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. });
+        State {
+            job,
+            source: job.source(),
+            outcome: FlowOutcome {
+                measured: 0,
+                packets_sent: 0,
+                packets_delivered: 0,
+                delay: Delays::new(),
+                tcp: (!job.flow.traffic.is_udp()).then_some((0, 0, 0)),
+                transfers: pieces.then(Delays::new),
+                problem: None,
+            },
+            client: match job.flow.traffic.opener() {
+                FlowEnd::From => 0,
+                FlowEnd::To => 1,
+            },
+            pending: [0; 2],
+            transfer_since: None,
+            owed: 0,
+        }
+    }
+
+    fn measuring(&self, now: Time) -> bool {
+        now >= self.job.measure_from
+    }
+
+    // ---- UDP
+
+    fn datagrams(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let [from, to] = self.job.addresses;
+        let port = self.job.port();
+        let target = SocketAddrV4::new(to, port);
+        let receiver = self.job.at[1].enter(|| UdpSocket::bind(target))?;
+        let sender = self.job.at[0].enter(|| UdpSocket::bind(SocketAddrV4::new(from, 0)))?;
+        receiver.set_nonblocking(true)?;
+        sender.set_nonblocking(true)?;
+        let mut sequence = 0u64;
+        let mut buffer = vec![0u8; 1 << 16];
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.job.now();
+            if self.source.next_deadline() <= now {
+                let mut sizes = Vec::new();
+                self.source.on_deadline(now, &mut |what| {
+                    if let Do::Datagram { bytes } = what {
+                        sizes.push(bytes as usize);
+                    }
+                });
+                for size in sizes {
+                    let datagram = &mut buffer[..size];
+                    datagram.fill(0);
+                    stamp(datagram, sequence, self.job.clock(now));
+                    sequence += 1;
+                    if self.measuring(now) {
+                        self.outcome.packets_sent += 1;
+                    }
+                    // A full queue or a missing route loses the datagram, as on any host.
+                    let _ = sender.send_to(datagram, target);
+                }
+                continue;
+            }
+            let until = self.source.next_deadline().min(now + PATIENCE);
+            let wanted = Wanted { read: true, write: false };
+            realtime::poll_until(&[(receiver.as_fd(), wanted)], self.job.clock(until))?;
+            while let Ok(n) = receiver.recv(&mut buffer) {
+                self.received(&buffer[..n]);
+            }
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, datagram: &[u8]) {
+        let now = self.job.now();
+        self.job.meter.delivered.fetch_add(datagram.len() as u64, Ordering::Relaxed);
+        if self.measuring(now) {
+            self.outcome.measured += datagram.len() as u64;
+            self.outcome.packets_delivered += 1;
+            if let Some(sent) = stamped(datagram) {
+                self.outcome.delay.record(self.job.clock(now).saturating_sub(sent));
+            }
+        }
+    }
+
+    // ---- TCP
+
+    fn stream(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let server = 1 - self.client;
+        let address = SocketAddrV4::new(self.job.addresses[server], self.job.port());
+        let listener = self.job.at[server].enter(|| TcpListener::bind(address))?;
+        listener.set_nonblocking(true)?;
+        let mut ends: [Option<TcpStream>; 2] = [None, None];
+        let (mut closing, mut retry) = (false, Time::NEVER);
+        let mut told = Time::ZERO;
+        let mut buffer = vec![0u8; 1 << 16];
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.job.now();
+            let mut connect = retry <= now;
+            if self.source.next_deadline() <= now {
+                let mut said = Vec::new();
+                self.source.on_deadline(now, &mut |what| said.push(what));
+                self.obey(now, &said, &mut connect, &mut closing);
+            }
+            if connect {
+                self.retire(&mut ends);
+                retry = Time::NEVER;
+                match self.connect(address) {
+                    Ok(stream) => ends[self.client] = Some(stream),
+                    Err(e) if is_unreachable(&e) => retry = now + RETRY,
+                    Err(e) => return Err(e),
+                }
+            }
+            if now >= told + PATIENCE {
+                told = now;
+                if let Some(info) = ends[0].as_ref().and_then(|s| tcp::info(s).ok()) {
+                    let cwnd = u64::from(info.cwnd) * u64::from(info.mss);
+                    self.job.meter.cwnd.store(cwnd, Ordering::Relaxed);
+                }
+            }
+            let until = self.source.next_deadline().min(retry).min(now + PATIENCE);
+            let mut files = vec![(listener.as_fd(), Wanted { read: true, write: false })];
+            let mut whose = Vec::with_capacity(2);
+            for (e, end) in ends.iter().enumerate() {
+                if let Some(stream) = end {
+                    let write = self.pending[e] > 0 || (closing && e == self.client);
+                    files.push((stream.as_fd(), Wanted { read: true, write }));
+                    whose.push(e);
+                }
+            }
+            let ready = realtime::poll_until(&files, self.job.clock(until))?;
+            if ready[0].read
+                && let Ok((stream, _)) = listener.accept()
+            {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                ends[server] = Some(stream);
+            }
+            let mut said = Vec::new();
+            for (e, ready) in whose.into_iter().zip(&ready[1..]) {
+                let Some(stream) = &ends[e] else { continue };
+                let mut broken = false;
+                if ready.write {
+                    match self.write(stream, e, &buffer) {
+                        Ok(()) if closing && e == self.client && self.pending[e] == 0 => {
+                            closing = false;
+                            let _ = stream.shutdown(std::net::Shutdown::Write);
+                        }
+                        Ok(()) => {}
+                        Err(_) => broken = true,
+                    }
+                }
+                if ready.read && !broken {
+                    let (bytes, open) = drain(stream, &mut buffer);
+                    if bytes > 0 {
+                        self.delivered(e, bytes, &mut said);
+                    }
+                    broken = !open;
+                }
+                if broken {
+                    self.count(stream);
+                    ends[e] = None;
+                    // A connection that could not be made, or was lost: the client tries again.
+                    if e == self.client && self.pending[e] == u64::MAX {
+                        retry = self.job.now() + RETRY;
+                    }
+                }
+            }
+            let mut connect = false;
+            self.obey(self.job.now(), &said, &mut connect, &mut closing);
+            if connect {
+                retry = Time::ZERO;
+            }
+        }
+        self.retire(&mut ends);
+        Ok(())
+    }
+
+    /// Does what the application says.
+    fn obey(&mut self, now: Time, said: &[Do], connect: &mut bool, closing: &mut bool) {
+        for what in said {
+            match *what {
+                Do::Connect => {
+                    *connect = true;
+                    *closing = false;
+                    self.pending = [0; 2];
+                }
+                Do::Write { side, bytes } => {
+                    let end = self.end_of(side);
+                    self.pending[end] = self.pending[end].saturating_add(bytes);
+                    if self.outcome.transfers.is_some() {
+                        if side == Side::Client {
+                            self.transfer_since.get_or_insert(now);
+                        }
+                        if end == 0 {
+                            self.owed += bytes;
+                        }
+                    }
+                }
+                Do::Close => *closing = true,
+                Do::Datagram { .. } => {}
+            }
+        }
+    }
+
+    fn end_of(&self, side: Side) -> usize {
+        match side {
+            Side::Client => self.client,
+            Side::Server => 1 - self.client,
+        }
+    }
+
+    fn connect(&self, to: SocketAddrV4) -> io::Result<TcpStream> {
+        let from = SocketAddrV4::new(self.job.addresses[self.client], 0);
+        self.job.at[self.client].enter(|| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+            socket.set_nonblocking(true)?;
+            socket.set_tcp_nodelay(true)?;
+            socket.set_tcp_congestion(self.job.congestion.name().as_bytes())?;
+            socket.bind(&from.into())?;
+            match socket.connect(&to.into()) {
+                Err(e) if e.raw_os_error() != Some(IN_PROGRESS) => return Err(e),
+                _ => {}
+            }
+            Ok(socket.into())
+        })
+    }
+
+    fn write(&mut self, mut stream: &TcpStream, end: usize, zeros: &[u8]) -> io::Result<()> {
+        while self.pending[end] > 0 {
+            let n = self.pending[end].min(zeros.len() as u64) as usize;
+            match stream.write(&zeros[..n]) {
+                Ok(n) if self.pending[end] != u64::MAX => self.pending[end] -= n as u64,
+                Ok(_) => {}
+                Err(e) if is_not_yet(&e) => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Application bytes have arrived in order at one end.
+    fn delivered(&mut self, end: usize, bytes: u64, said: &mut Vec<Do>) {
+        let now = self.job.now();
+        let measuring = self.measuring(now);
+        if end == 1 {
+            self.job.meter.delivered.fetch_add(bytes, Ordering::Relaxed);
+            if measuring {
+                self.outcome.measured += bytes;
+            }
+            if let Some(transfers) = &mut self.outcome.transfers {
+                self.owed = self.owed.saturating_sub(bytes);
+                if self.owed == 0
+                    && let Some(since) = self.transfer_since.take()
+                    && measuring
+                {
+                    transfers.record((now - since).as_nanos());
+                }
+            }
+        }
+        let side = if end == self.client { Side::Client } else { Side::Server };
+        self.source.on_delivered(now, side, bytes, &mut |what| said.push(what));
+    }
+
+    /// Adds the counters of a connection that ends.
+    fn count(&mut self, stream: &TcpStream) {
+        let Ok(info) = tcp::info(stream) else { return };
+        if let Some((segments, retransmits, timeouts)) = &mut self.outcome.tcp {
+            *segments += u64::from(info.data_segments);
+            *retransmits += u64::from(info.retransmits);
+            *timeouts += u64::from(info.timeouts);
+        }
+    }
+
+    fn retire(&mut self, ends: &mut [Option<TcpStream>; 2]) {
+        for stream in ends.iter_mut().filter_map(Option::take) {
+            self.count(&stream);
+        }
+    }
+}
+
+/// Reads all there is; also tells whether the connection is still open.
+fn drain(mut stream: &TcpStream, buffer: &mut [u8]) -> (u64, bool) {
+    let mut bytes = 0;
+    loop {
+        match stream.read(buffer) {
+            Ok(0) => return (bytes, false),
+            Ok(n) => bytes += n as u64,
+            Err(e) => return (bytes, is_not_yet(&e)),
+        }
+    }
+}
+
+/// `EINPROGRESS`: a connection is being made.
+const IN_PROGRESS: i32 = nix::errno::Errno::EINPROGRESS as i32;
+
+fn is_not_yet(e: &io::Error) -> bool {
+    let connecting = e.kind() == ErrorKind::NotConnected;
+    connecting || matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn is_unreachable(e: &io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable)
+}
+
+/// Writes number and time of sending into a datagram, where they fit.
+fn stamp(datagram: &mut [u8], number: u64, clock: u64) {
+    if let Some(head) = datagram.get_mut(..16) {
+        head[..8].copy_from_slice(&number.to_le_bytes());
+        head[8..].copy_from_slice(&clock.to_le_bytes());
+    }
+}
+
+/// The time of sending.
+fn stamped(datagram: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(datagram.get(8..16)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_carry_their_time() {
+        let mut d = [0; 20];
+        stamp(&mut d, 7, 1_234_567_890_123);
+        assert_eq!(stamped(&d), Some(1_234_567_890_123));
+        stamp(&mut d[..10], 7, 9);
+        assert_eq!(stamped(&d[..10]), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! A scenario as the capacity models see it: links with their rates, who hears whom, what a packet
+//! of each flow puts on the air.
+
+use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
+use fairmesh_capacity::link::{Access, Traffic};
+use fairmesh_capacity::maxmin::Demand;
+use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
+use fairmesh_transport::traffic::TrafficSpec;
+use fairmesh_units::{BitRate, NodeId};
+use fairmesh_wifi::airtime::DATA_OVERHEAD;
+
+/// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
+const FULL_PACKET: u32 = 1500;
+
+/// The part of a scenario that analytic models need.
+#[derive(Clone, Debug)]
+pub struct CapacityModel<'a> {
+    /// Where it came from.
+    pub scenario: &'a Scenario,
+    /// By node, the nodes whose frames it decodes: what a real network can know.
+    pub decodes: Vec<Vec<NodeId>>,
+    /// By node, the nodes it decodes or senses: what only a simulator knows.
+    pub senses: Vec<Vec<NodeId>>,
+    /// Directed links with their rates and delivery probabilities.
+    pub links: Vec<LinkSpec>,
+    /// With or without RTS, as the scenario has it for full-sized packets.
+    pub access: Access,
+    /// By flow, its path without wires, which are no part of the air.
+    paths: Vec<Vec<NodeId>>,
+}
+
+impl<'a> CapacityModel<'a> {
+    /// Of any scenario.
+    pub fn new(scenario: &'a Scenario) -> Self {
+        let nodes = scenario.nodes.len();
+        let (mut decodes, mut senses) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
+        for h in &scenario.hearing {
+            senses[h.to as usize].push(NodeId(h.from));
+        }
+        let mut links = Vec::with_capacity(scenario.links.len());
+        for link in &scenario.links {
+            decodes[link.to.index()].push(link.from);
+            let rate = link.rate.unwrap_or(scenario.mac.rate);
+            let errors = scenario.errors_of(link);
+            let size = FULL_PACKET + scenario.mac.llc_bytes + DATA_OVERHEAD;
+            let delivery = errors.delivery(size, rate);
+            links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
+        }
+        // One threshold for all frames: data of full size decides.
+        let access = match scenario.mac.rts_threshold {
+            Some(t) if t <= FULL_PACKET => Access::RtsCts,
+            _ => Access::Basic,
+        };
+        let wireless = |n: &&NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+        let paths = scenario
+            .flows
+            .iter()
+            .map(|f| f.path.iter().filter(wireless).copied().collect())
+            .collect();
+        CapacityModel { scenario, decodes, senses, links, access, paths }
+    }
+
+    /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.
+    pub fn on_air(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.paths.len()).filter(|&i| wanted(i) && self.paths[i].len() > 1).collect()
+    }
+
+    /// What the models need to know of a flow that [`CapacityModel::on_air`] lists.
+    pub fn flow(&self, i: usize) -> FlowSpec<'_> {
+        let flow = &self.scenario.flows[i];
+        FlowSpec {
+            path: &self.paths[i],
+            traffic: traffic(flow, self.scenario.mac.llc_bytes),
+            demand: demand(flow),
+        }
+    }
+
+    /// What that flow is promised, bit/s of application data: no more than it asks for.
+    pub fn minimum(&self, i: usize) -> f64 {
+        let flow = &self.scenario.flows[i];
+        flow.guarantee.map_or(0.0, |least| goodput(flow, least).min(demand(flow).limit))
+    }
+}
+
+/// Application bytes and IP bytes of a full packet of a flow.
+pub(crate) fn packet_sizes(flow: &Flow) -> (u32, u32) {
+    let t = traffic(flow, 0);
+    (t.payload, t.psdu - DATA_OVERHEAD)
+}
+
+/// What each application packet of a flow puts on the air.
+pub(crate) fn traffic(flow: &Flow, llc: u32) -> Traffic {
+    let psdu = |ip: u32| ip + llc + DATA_OVERHEAD;
+    match &flow.transport {
+        Transport::Tcp(tcp) => Traffic {
+            payload: tcp.mss,
+            psdu: psdu(tcp.mss + 40),
+            reverse_psdu: psdu(40),
+            reverse_per_packet: if tcp.delayed_ack.is_some() { 0.5 } else { 1.0 },
+        },
+        Transport::Udp => {
+            let payload = match flow.traffic {
+                TrafficSpec::Cbr { datagram, .. } => datagram,
+                _ => 1472,
+            };
+            Traffic { payload, psdu: psdu(payload + 28), reverse_psdu: 0, reverse_per_packet: 0.0 }
+        }
+    }
+}
+
+/// What a rate in IP bytes is in application bytes, in full packets of this flow.
+fn goodput(flow: &Flow, rate: BitRate) -> f64 {
+    let (payload, packet) = packet_sizes(flow);
+    rate.0 as f64 * f64::from(payload) / f64::from(packet)
+}
+
+fn demand(flow: &Flow) -> Demand {
+    let plan = flow.plan.map_or(f64::INFINITY, |plan| goodput(flow, plan));
+    let limit: f64 = match flow.traffic {
+        TrafficSpec::Cbr { rate, .. } | TrafficSpec::Limited { rate, .. } => rate.0 as f64,
+        TrafficSpec::Bulk | TrafficSpec::Files { .. } | TrafficSpec::Http { .. } => f64::INFINITY,
+    };
+    Demand { weight: flow.weight, limit: limit.min(plan) }
+}

@@ -1,0 +1,255 @@
+//! Control at the edge in the packet simulator: GAP (Mancuso 2010) and load-based marking
+//! (Triantafyllidou 2005), by what the papers say they do. Rates in kbit/s, delays in ms.
+//!
+//! The full comparisons, with the papers' numbers beside ours, are in reproductions/.
+
+use fairmesh_capacity::gap::{Gap, Load, Regime};
+use fairmesh_engine::measures::jain;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{EngineError, RunOptions, run};
+use fairmesh_scenario::{Scenario, draft_from_toml};
+
+/// What TCP in a two-hop tree reaches of analytic rates: the mechanisms' own default.
+const EFFICIENCY: f64 = 0.8;
+
+fn text(name: &str) -> String {
+    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// A scenario text under a control, with replacements and knobs.
+fn build(text: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
+    let mut text = text.to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "no {from}");
+        text = text.replace(from, to);
+    }
+    let text = format!("{text}\n[control]\nuse = {control}\n");
+    draft_from_toml("test.toml", &text).unwrap().build().unwrap()
+}
+
+fn shipped(name: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
+    build(&text(name), control, changes)
+}
+
+fn runs(scenario: &Scenario, seeds: u64) -> Vec<RunRecord> {
+    let one = |seed| {
+        let sample = Some(fairmesh_units::Span::from_secs(1));
+        run(scenario, &RunOptions { seed, sample }).unwrap()
+    };
+    (1..=seeds).map(one).collect()
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+    sum / n
+}
+
+/// Goodput of one-hop flows and of the others, mean over runs.
+fn sets(records: &[RunRecord]) -> (f64, f64) {
+    let sum = |near: bool| {
+        mean(records.iter().map(|r| {
+            let flows = r.flows.iter().filter(|f| (f.hops == 1) == near);
+            flows.map(|f| f.goodput_bps).sum::<f64>() / 1e3
+        }))
+    };
+    (sum(true), sum(false))
+}
+
+/// E of (11), per cent, against equal shares of what the gateway reaches; and U = T_S + 2 T_M.
+fn accuracy(branches: u32, control: &str) -> (f64, f64) {
+    let scenario = shipped(
+        "mancuso-branches-8",
+        control,
+        &[("branches = 8", &format!("branches = {branches}")), ("120 s", "70 s")],
+    );
+    let records = runs(&scenario, 2);
+    let target = EFFICIENCY * records[0].flows.iter().map(|f| f.fair_bps).sum::<f64>() / 2e3;
+    let (single, multi) = sets(&records);
+    let error = ((single - target).abs() + (multi - target).abs()) / target * 50.0;
+    (error, single + 2.0 * multi)
+}
+
+#[test]
+fn gap_meets_its_targets_with_one_branch_and_with_eight() {
+    // Mancuso 2010 Table I: 6.7 %; 32.2 % and 15.1 % with 256 and 512 kbit/s of signalling.
+    let (error, one) = accuracy(1, "\"gap\"\ngamma = 0.1");
+    assert!(error <= 7.0, "{error}");
+    let (error, _) = accuracy(8, "\"gap\"\ngamma = 0.1");
+    assert!(error <= 32.2, "{error}");
+    let (error, eight) = accuracy(8, "\"gap\"\ngamma = 0.2");
+    assert!(error <= 15.1, "{error}");
+    assert!(eight > 0.99 * one, "utilisation falls from {one} to {eight}");
+    let (none, _) = accuracy(1, "\"fifo\"");
+    assert!(none > 100.0, "{none}: there would be nothing to control");
+}
+
+/// Mean goodput of a set of flows between two moments of the first run.
+fn between(record: &RunRecord, near: bool, from: f64, to: f64) -> f64 {
+    let of = record.flows.iter().enumerate().filter(|(_, f)| (f.hops == 1) == near);
+    let curve = |i: usize| {
+        let series = record.series.time_s.iter().zip(&record.series.goodput_bps[i]);
+        mean(series.filter(|(t, _)| **t > from && **t <= to).map(|(_, v)| *v))
+    };
+    of.map(|(i, _)| curve(i)).sum::<f64>() / 1e3
+}
+
+#[test]
+fn gap_tracks_demand_down_and_up_within_seconds() {
+    // Fig. 5(a); its share of 868 kbit/s is less than the first demands.
+    let record = runs(&shipped("mancuso-fig-5a", "\"gap\"", &[]), 1).remove(0);
+    for (step, demand) in [(2, 600.0), (3, 300.0), (4, 0.0), (5, 300.0), (6, 600.0)] {
+        let from = 30.0 * f64::from(step);
+        let multi = between(&record, false, from + 5.0, from + 30.0);
+        assert!((multi - demand).abs() <= 0.05 * demand + 1.0, "step {step}: {multi}");
+        // What is left below the threshold is used: 0.9 · 0.8 · 3254 less twice the demand.
+        let single = between(&record, true, from + 10.0, from + 30.0);
+        let limit = 0.9 * EFFICIENCY * 3254.0 - 2.0 * demand;
+        assert!((single / limit - 1.0).abs() < 0.1, "step {step}: {single}, not {limit}");
+    }
+    let (begin, end) = (between(&record, false, 10.0, 30.0), between(&record, false, 250.0, 270.0));
+    assert!(begin > 868.0 && end > 868.0, "more than its share is wanted: {begin} {end}");
+}
+
+#[test]
+fn gap_hands_guarantees_on_only_together() {
+    // Fig. 8: S1 and S2 have fallen silent.
+    let single = |control: &str| {
+        let record = runs(&shipped("mancuso-fig-8", control, &[("150 s", "90 s")]), 1).remove(0);
+        between(&record, true, 70.0, 90.0) / between(&record, true, 10.0, 30.0)
+    };
+    let (own, together) = (single("\"gap\""), single("\"gap+aggregate\""));
+    assert!(own < 0.65, "{own}: each keeps to its own guarantee");
+    assert!(together > 0.75, "{together}: the two that are left have all of it");
+}
+
+#[test]
+fn the_bit_in_acknowledgements_needs_no_messages() {
+    let changes = [("120 s", "60 s")];
+    let told = runs(&shipped("mancuso-branches-1", "\"gap\"", &changes), 1).remove(0);
+    assert!(told.totals.signalling.messages > 500 && told.totals.signalling.airtime_s > 0.0);
+    let silent = runs(&shipped("mancuso-branches-1", "\"gap+ack\"", &changes), 1).remove(0);
+    assert_eq!((silent.totals.signalling.messages, silent.totals.signalling.header_bytes), (0, 0));
+    let (single, multi) = sets(&[silent]);
+    assert!(multi > 700.0 && single < 1.35 * 868.0, "{single} {multi}");
+}
+
+/// One branch, with offered loads; `None` always has something to send.
+fn loads(single: Option<u32>, multi: Option<u32>) -> String {
+    let base = text("mancuso-branches-1").replace("120 s", "70 s");
+    let flow = |from: &str, load: Option<u32>| {
+        let traffic = load.map_or(String::new(), |l| {
+            format!(
+                "traffic = {{ kind = \"limited\", rate = \"{l} kbit/s\", packet = \"1000 B\" }}\n"
+            )
+        });
+        format!("[[flow]]\nfrom = \"{from}\"\nto = \"gw\"\n{traffic}")
+    };
+    let traffic = base.replace("flows = \"up\"\n", "");
+    format!("{traffic}\n{}{}", flow("s1", single), flow("m1", multi))
+}
+
+#[test]
+fn the_fluid_model_rests_where_the_simulator_does() {
+    // §V.B (a), (b), its border, and (c). In the model's units two hops cost twice.
+    let (capacity, share) = (EFFICIENCY * 3254.0, EFFICIENCY * 3254.0 / 3.0);
+    let model = Gap::new(capacity, share, 0.1, 1.0, 1.0).unwrap();
+    let cases = [
+        (Some(500), None, Regime::Light),
+        (Some(1500), Some(300), Regime::Unsaturated),
+        (None, Some(300), Regime::Threshold),
+        (None, None, Regime::Saturated),
+    ];
+    for (single, multi, regime) in cases {
+        let want = |load: Option<u32>| load.map_or(f64::INFINITY, f64::from);
+        let rest = model.equilibrium(Load { single: want(single), multi: 2.0 * want(multi) });
+        assert_eq!(rest.regime, regime);
+        // F in IP bytes: 1040 for 1000 of data.
+        let control = format!("\"gap\"\ngamma = 0.1\nguarantee = {:.0}", share * 1.04);
+        let (s, m) = sets(&runs(&build(&loads(single, multi), &control, &[]), 2));
+        assert!((s / rest.single - 1.0).abs() < 0.1, "{regime:?}: S {s}, not {}", rest.single);
+        assert!((2.0 * m / rest.multi - 1.0).abs() < 0.1, "{regime:?}: M {m}, not {}", rest.multi);
+    }
+}
+
+#[test]
+fn what_gap_cannot_keep_is_refused_in_one_line() {
+    let refused = |control: &str| {
+        let scenario = shipped("mancuso-branches-8", control, &[]);
+        let EngineError::Control(why) = run(&scenario, &RunOptions::default()).unwrap_err() else {
+            panic!("another error")
+        };
+        why
+    };
+    let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 2800");
+    assert!(gamma.starts_with("gap: gamma must be at most 0.5"), "{gamma}");
+    let guarantee = refused("\"gap\"\nguarantee = 7000");
+    assert!(guarantee.starts_with("gap: guarantees add up to 7 Mbit/s"), "{guarantee}");
+    // Shorter than a round trip: known from the file alone, so that its line is named too.
+    let short = text("triantafyllidou-hidden") + "\n[control]\nuse = \"lbm\"\nt_avg = 0.01\n";
+    let problem = draft_from_toml("t.toml", &short).unwrap().build().unwrap_err().to_string();
+    assert!(problem.contains("t_avg") && problem.contains("0.05 to 60"), "{problem}");
+}
+
+/// Downloads through an access point: Jain, throughput, mean delay.
+fn downloads(stations: usize, control: &str, ecn: bool) -> (f64, f64, f64) {
+    let mut scenario = text("triantafyllidou-infrastructure")
+        .split("[[flow]]")
+        .next()
+        .unwrap()
+        .replace("200 s", "60 s")
+        .replace("stations = 5", &format!("stations = {stations}"))
+        .replace("\"h1\", \"h2\", \"h3\", \"h4\", \"h5\"", "\"server\"")
+        .replace("[traffic]", "[traffic]\nflows = \"down\"\nhost = \"server\"");
+    if !ecn {
+        scenario = scenario.replace("ecn = true", "ecn = false");
+    }
+    let records = runs(&build(&scenario, control, &[]), 2);
+    let goodput = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps / 1e3).collect::<Vec<_>>();
+    let delay = |r: &RunRecord| mean(r.flows.iter().map(|f| 1e3 * f.delay_s.mean));
+    (
+        mean(records.iter().map(|r| jain(&goodput(r)))),
+        mean(records.iter().map(|r| goodput(r).iter().sum())),
+        mean(records.iter().map(delay)),
+    )
+}
+
+#[test]
+fn marks_at_the_access_point_shorten_delays_at_equal_throughput() {
+    // Triantafyllidou 2005 Fig. 3.3, Tables 3.1 and 3.2; 25 ms of every delay are the wire's.
+    for stations in [5, 10] {
+        let (unfair, plain, long) = downloads(stations, "\"fifo\"", true);
+        let (fair, marked, short) = downloads(stations, "\"lbm+adaptive\"", true);
+        assert!(fair > unfair, "{stations}: {fair} {unfair}");
+        assert!(marked > 0.94 * plain, "{stations}: {marked} {plain}");
+        assert!(short - 25.0 < 0.75 * (long - 25.0), "{stations}: {short} {long}");
+    }
+}
+
+#[test]
+fn flows_without_ecn_are_left_as_they_are() {
+    assert_eq!(downloads(3, "\"fifo\"", false), downloads(3, "\"lbm\"", false));
+    assert_ne!(downloads(3, "\"fifo\"", true), downloads(3, "\"lbm\"", true));
+}
+
+#[test]
+fn marks_by_collision_domain_help_hidden_and_exposed_terminals() {
+    // Fig. 4.4, 4.5, Table 4.2.
+    for name in ["triantafyllidou-hidden", "triantafyllidou-exposed"] {
+        let of = |control: &str| {
+            let records = runs(&shipped(name, control, &[]), 4);
+            let rates = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
+            let fair = mean(records.iter().map(|r| jain(&rates(r))));
+            let sum = mean(records.iter().map(|r| rates(r).iter().sum()));
+            let delay = mean(records.iter().map(|r| r.flows[0].delay_s.mean));
+            (fair, sum, delay, records[0].totals.signalling.header_bytes)
+        };
+        let (unfair, plain, long, none) = of("\"fifo\"");
+        let (fair, marked, short, bytes) = of("\"lbm+multihop\"\nrho0 = 0.1");
+        assert!(fair > unfair + 0.05, "{name}: {fair} {unfair}");
+        assert!(marked > 0.97 * plain, "{name}: {marked} {plain}");
+        let part = if name.ends_with("hidden") { 1.0 / 3.0 } else { 0.5 };
+        assert!(short < part * long, "{name}: {short} {long}");
+        assert!(none == 0 && bytes > 0, "receive rates travel in real bytes");
+    }
+}

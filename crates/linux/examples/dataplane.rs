@@ -1,0 +1,257 @@
+//! What the data plane costs: building it, an epoch of it, and a forwarded packet, beside HTB set
+//! by hand. Needs root; works in network namespaces of its own.
+//!
+//! ```sh
+//! cargo run --release -p fairmesh-linux --example dataplane [building|forwarding]
+//! ```
+
+#![allow(clippy::disallowed_methods)] // a measurement needs a clock
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use common::*;
+use fairmesh_linux::*;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+/// CPU time of this process, its children that have ended included, in ms.
+fn cpu() -> f64 {
+    let of = |who| {
+        let usage = getrusage(who).expect("getrusage");
+        (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1000.0
+    };
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn timed<T>(what: &str, run: impl FnOnce() -> T) -> T {
+    let (start, before) = (Instant::now(), cpu());
+    let result = run();
+    println!(
+        "  {what:<46} {:>8.1} ms, CPU {:>8.1} ms",
+        start.elapsed().as_secs_f64() * 1e3,
+        cpu() - before
+    );
+    result
+}
+
+fn people(count: u16) -> Vec<Subscriber> {
+    (1..=count).map(subscriber).collect()
+}
+
+fn building(count: u16) {
+    println!("{count} subscribers, an IPv4 and an IPv6 address each, two directions");
+    let path = Path::new();
+    let layout = path.layout(people(count));
+    let mut plane = path.plane();
+    let l = layout.clone();
+    let gateway = path.gateway.name.clone();
+    let inside = path.gateway.spawn(move || {
+        timed("install", || plane.install(&l).expect("install"));
+        timed("install again (takeover)", || plane.install(&l).expect("install"));
+        let mut changed = l.clone();
+        for s in changed.subscribers.iter_mut().take(10) {
+            let class = s.class.0;
+            s.prefixes.push(net(&format!("10.3.0.{}/32", class % 256)));
+        }
+        timed("relayout, ten of them with a new address", || plane.relayout(&changed).expect("relayout"));
+        let mut counters = Vec::new();
+        let epochs = 10;
+        let (mut sample, mut set) = (0.0, 0.0);
+        let start = Instant::now();
+        for epoch in 0..epochs {
+            let before = cpu();
+            plane.sample(&mut counters).expect("sample");
+            let between = cpu();
+            let changes: Vec<RateChange> = (1..=count)
+                .flat_map(|c| {
+                    let bits = 1_000_000 + u64::from(c) * 8 + epoch * 800;
+                    Direction::BOTH.map(|d| change(c, d, Some(bits)))
+                })
+                .collect();
+            plane.set_rates(&changes).expect("set_rates");
+            set += cpu() - between;
+            sample += between - before;
+        }
+        let wall = start.elapsed().as_secs_f64() * 1e3 / epochs as f64;
+        let (sample, set) = (sample / epochs as f64, set / epochs as f64);
+        println!(
+            "  epoch: CPU {sample:.1} ms sampling, {set:.1} ms changing all {} limits ({wall:.1} ms in all): {:.1} % of a core at 1 s",
+            2 * count,
+            (sample + set) / 10.0
+        );
+        timed("release", || plane.release().expect("release"));
+        timed("verify", || plane.verify().expect("verify"));
+        timed("remove", || plane.remove(&changed).expect("remove"));
+    });
+    inside.join().expect("measurement");
+    drop(gateway);
+}
+
+/// One way to shape, set up and ready to forward.
+struct Contender {
+    name: &'static str,
+    _bench: Option<Bench>,
+    _path: Option<Path>,
+    sender: UdpSocket,
+    subscribers: u16,
+    rounds: Vec<f64>,
+}
+
+impl Contender {
+    fn path() -> Path {
+        let path = Path::new();
+        // The mesh host throws everything away as early as it can.
+        path.mesh.sh("ip route del local 10.2.0.0/16 dev lo");
+        path.mesh.sh("ip route add blackhole 10.2.0.0/16");
+        path
+    }
+
+    fn ours(name: &'static str, subscribers: u16) -> Self {
+        let bench = Bench::on(Contender::path(), people(subscribers), |_| ());
+        let sender = bench.path.wired.udp(HOST.parse().expect("address"));
+        Contender {
+            name,
+            sender,
+            _bench: Some(bench),
+            _path: None,
+            subscribers,
+            rounds: Vec::new(),
+        }
+    }
+
+    fn by_hand(name: &'static str, subscribers: u16, commands: Vec<String>) -> Self {
+        let path = Contender::path();
+        let script = std::env::temp_dir().join(format!("{}.tc", path.gateway.name));
+        std::fs::write(&script, commands.join("\n")).expect("a temporary file");
+        path.gateway.sh(&format!("tc -b {}", script.display()));
+        std::fs::remove_file(&script).expect("a temporary file");
+        let sender = path.wired.udp(HOST.parse().expect("address"));
+        Contender { name, sender, _bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
+    }
+
+    /// Sends for a while; packets per second, all work on the way done in the sender's time.
+    fn round(&mut self) {
+        let payload = [0; 1400];
+        let targets: Vec<SocketAddr> = (1..=self.subscribers).map(|c| v4(c, 9)).collect();
+        let start = Instant::now();
+        let mut sent = 0u64;
+        let mut at = 0;
+        while start.elapsed() < Duration::from_millis(400) {
+            for _ in 0..256 {
+                // A step that is no divisor of their number: no order that a cache could like.
+                at = (at + 61) % targets.len();
+                sent += u64::from(self.sender.send_to(&payload, targets[at]).is_ok());
+            }
+        }
+        self.rounds.push(sent as f64 / start.elapsed().as_secs_f64());
+    }
+}
+
+/// As an operator with many subscribers would: two levels of hash tables over the address's last
+/// two bytes, a class each.
+fn by_hand_10_000() -> Vec<String> {
+    let filter = "filter add dev mesh0 parent 1: protocol ip prio 1";
+    let mut commands = vec![
+        "qdisc add dev mesh0 root handle 1: htb default 1".to_owned(),
+        "class add dev mesh0 parent 1: classid 1:1 htb rate 100gbit quantum 60000".to_owned(),
+        format!("{filter} u32"),
+        format!("{filter} handle 1: u32 divisor 256"),
+        format!(
+            "{filter} u32 ht 800:: match ip dst 10.2.0.0/16 hashkey mask 0x0000ff00 at 16 link 1:"
+        ),
+    ];
+    for hi in 0..=10_000u16 >> 8 {
+        commands.push(format!("{filter} handle {:x}: u32 divisor 256", hi + 2));
+        commands.push(format!(
+            "{filter} u32 ht 1:{hi:x}: match ip dst 10.2.{hi}.0/24 hashkey mask 0x000000ff at 16 link {:x}:",
+            hi + 2
+        ));
+    }
+    for class in 1..=10_000u16 {
+        let [hi, lo] = class.to_be_bytes();
+        commands.push(format!(
+            "class add dev mesh0 parent 1: classid 1:{:x} htb rate 100gbit quantum 60000",
+            class + 16
+        ));
+        commands.push(format!(
+            "{filter} u32 ht {:x}:{lo:x}: match ip dst 10.2.{hi}.{lo}/32 flowid 1:{:x}",
+            hi + 2,
+            class + 16
+        ));
+    }
+    commands
+}
+
+fn forwarding() {
+    println!("forwarding, packets of 1400 bytes from one sender, no limit in the way");
+    let plain = vec![
+        "qdisc add dev mesh0 root handle 1: htb default 1".to_owned(),
+        "class add dev mesh0 parent 1: classid 1:1 htb rate 100gbit quantum 60000".to_owned(),
+    ];
+    // As an operator would: a class and a filter each.
+    let mut classes = plain.clone();
+    for class in 1..=100u16 {
+        let SocketAddr::V4(address) = v4(class, 0) else { unreachable!("an IPv4 address") };
+        classes.push(format!(
+            "class add dev mesh0 parent 1: classid 1:{:x} htb rate 100gbit quantum 60000",
+            class + 16
+        ));
+        classes.push(format!(
+            "filter add dev mesh0 parent 1: protocol ip prio 1 u32 match ip dst {}/32 flowid 1:{:x}",
+            address.ip(),
+            class + 16
+        ));
+    }
+    let hashed = by_hand_10_000();
+    let mut contenders = vec![
+        Contender::by_hand("no shaping", 100, vec![]),
+        Contender::by_hand("HTB by hand, one class", 100, plain),
+        Contender::by_hand("HTB by hand, 100 classes, 100 u32 filters", 100, classes),
+        Contender::ours("fairmesh, 100 subscribers", 100),
+        Contender::by_hand("HTB by hand, 10,000 classes, u32 hash tables", 10_000, hashed),
+        Contender::ours("fairmesh, 10,000 subscribers", 10_000),
+    ];
+    // In turns, so that whatever else the machine does is everybody's.
+    for round in 0..21 {
+        for contender in &mut contenders {
+            contender.round();
+        }
+        if round == 0 {
+            contenders.iter_mut().for_each(|c| c.rounds.clear());
+        }
+    }
+    let median = |c: &Contender| {
+        let mut sorted = c.rounds.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let plain = median(&contenders[1]);
+    for contender in &contenders {
+        let rate = median(contender);
+        println!(
+            "  {:<46} {:>8.0} packets/s, {:>5.2} Gbit/s, {:.2} of HTB by hand",
+            contender.name,
+            rate,
+            rate * 1442.0 * 8.0 / 1e9,
+            rate / plain
+        );
+    }
+}
+
+fn main() {
+    if !root("dataplane") {
+        return;
+    }
+    let part = std::env::args().nth(1);
+    if part.as_deref() != Some("forwarding") {
+        building(100);
+        building(10_000);
+    }
+    if part.as_deref() != Some("building") {
+        forwarding();
+    }
+}

@@ -1,0 +1,35 @@
+//! The Linux side of fairmesh: the only crate with system calls.
+//!
+//! - [`shaper`]: what a gateway enforces and counts. [`DataPlane`] is the contract, [`HtbPlane`]
+//!   carries it out with HTB and nftables (docs/gateway-dataplane.md).
+//! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set
+//!   as text; [`nl80211`]: survey and station dumps, the same way.
+//! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
+//!   [`probe`]: what this kernel can do;
+//! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
+
+#![allow(clippy::disallowed_methods)] // clocks and files begin here
+
+pub mod error;
+pub mod link;
+pub mod mac;
+pub mod netlink;
+pub mod netns;
+pub mod nft;
+pub mod nl80211;
+mod packet;
+pub mod probe;
+pub mod realtime;
+pub mod shaper;
+pub mod tap;
+pub mod tc;
+pub mod tcp;
+
+pub use error::Error;
+pub use ipnet::IpNet;
+pub use mac::MacAddr;
+pub use shaper::{
+    Bypass, ClassCounters, ClassId, Classifier, DataPlane, Direction, Features, HtbPlane,
+    Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, RateChange,
+    Relaid, Removed, SentCounters, Side, Slot, Subscriber, Verification,
+};

@@ -1,0 +1,221 @@
+//! Interfaces: what they are, what they count, what happens to them.
+
+mod offload;
+
+pub use offload::{Offloads, offloads};
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use netlink_packet_core::{Emitable, Parseable};
+use netlink_packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, State,
+};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::mac::MacAddr;
+use crate::netlink::Netlink;
+
+/// `RTNLGRP_LINK`.
+const GROUP_LINK: u32 = 1;
+
+/// An interface.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Link {
+    /// The kernel's number for it; a new one when it is made anew.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is, for virtual interfaces (`veth`, `bridge`, `batadv`, `tun`, …).
+    pub kind: Option<String>,
+    /// Ethernet address; `None` where frames have none.
+    pub mac: Option<MacAddr>,
+    /// Switched on, with carrier where the driver knows about carriers.
+    pub up: bool,
+    /// Largest packet in bytes.
+    pub mtu: u32,
+    /// The interface it is a port of (bridge, batman-adv).
+    pub controller: Option<u32>,
+    /// Counters of the driver.
+    pub counters: LinkCounters,
+}
+
+/// What a driver has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct LinkCounters {
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Packets not sent.
+    pub tx_dropped: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+}
+
+impl Link {
+    /// Reads a link message's payload.
+    pub fn read(payload: &[u8]) -> Option<Link> {
+        let message = LinkMessage::parse(payload).ok()?;
+        let flags = message.header.flags;
+        let mut link = Link {
+            index: message.header.index,
+            name: String::new(),
+            kind: None,
+            mac: None,
+            up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::Running),
+            mtu: 0,
+            controller: None,
+            counters: LinkCounters::default(),
+        };
+        let ethernet = message.header.link_layer_type == LinkLayerType::Ether;
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Address(bytes) if ethernet => {
+                    link.mac = bytes.try_into().ok().map(MacAddr);
+                }
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+                LinkAttribute::Controller(index) => link.controller = Some(index),
+                LinkAttribute::OperState(State::Down | State::LowerLayerDown) => link.up = false,
+                LinkAttribute::LinkInfo(infos) => {
+                    link.kind = infos.iter().find_map(|info| match info {
+                        LinkInfo::Kind(InfoKind::Other(kind)) => Some(kind.clone()),
+                        LinkInfo::Kind(kind) => Some(kind.to_string()),
+                        _ => None,
+                    });
+                }
+                LinkAttribute::Stats64(s) => {
+                    link.counters = LinkCounters {
+                        tx_bytes: s.tx_bytes,
+                        tx_packets: s.tx_packets,
+                        tx_dropped: s.tx_dropped,
+                        rx_bytes: s.rx_bytes,
+                        rx_packets: s.rx_packets,
+                    };
+                }
+                _ => {}
+            }
+        }
+        Some(link)
+    }
+}
+
+/// Finds an interface by name.
+///
+/// # Errors
+/// There is none, or the kernel does not answer.
+pub fn find(netlink: &mut Netlink, name: &str) -> Result<Link, Error> {
+    let mut question = LinkMessage::default();
+    question.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    one(netlink, &question, name)
+}
+
+/// Finds an interface by number.
+///
+/// # Errors
+/// There is none, or the kernel does not answer.
+pub fn by_index(netlink: &mut Netlink, index: u32, name: &str) -> Result<Link, Error> {
+    let mut question = LinkMessage::default();
+    question.header.index = index;
+    one(netlink, &question, name)
+}
+
+fn one(netlink: &mut Netlink, question: &LinkMessage, name: &str) -> Result<Link, Error> {
+    let read = |_, payload: &[u8]| Link::read(payload);
+    let answer = netlink.get("the interface", libc::RTM_GETLINK, |out| emit(question, out), read);
+    match answer {
+        Ok(Some(link)) => Ok(link),
+        Ok(None) => Err(Error::NoInterface(name.to_owned())),
+        Err(e) if matches!(e.errno(), Some(libc::ENODEV | libc::EINVAL)) => {
+            Err(Error::NoInterface(name.to_owned()))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// All interfaces.
+///
+/// # Errors
+/// The kernel does not answer.
+pub fn all(netlink: &mut Netlink) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    let question = LinkMessage::default();
+    netlink.dump(
+        "interfaces",
+        libc::RTM_GETLINK,
+        |out| emit(&question, out),
+        |_, payload| {
+            links.extend(Link::read(payload));
+        },
+    )?;
+    Ok(links)
+}
+
+fn emit(message: &LinkMessage, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + message.buffer_len(), 0);
+    message.emit(&mut out[start..]);
+}
+
+/// Something happened to an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkEvent {
+    /// It appeared, or something about it changed.
+    Changed(Link),
+    /// It is gone.
+    Gone(Link),
+    /// Events were lost: look at everything anew.
+    Overrun,
+}
+
+/// Tells what happens to interfaces of the network namespace in which it was opened. Readable
+/// (`AsFd`) when there is something.
+#[derive(Debug)]
+pub struct LinkEvents {
+    netlink: Netlink,
+}
+
+impl LinkEvents {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn open() -> Result<Self, Error> {
+        Ok(LinkEvents { netlink: Netlink::with_groups(&[GROUP_LINK])? })
+    }
+
+    /// What has happened since the last call, without waiting.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn read(&mut self) -> Result<Vec<LinkEvent>, Error> {
+        let mut events = Vec::new();
+        let complete = self.netlink.heard(|kind, payload| {
+            let Some(link) = Link::read(payload) else { return };
+            match kind {
+                libc::RTM_NEWLINK => events.push(LinkEvent::Changed(link)),
+                libc::RTM_DELLINK => events.push(LinkEvent::Gone(link)),
+                _ => {}
+            }
+        })?;
+        if !complete {
+            events.push(LinkEvent::Overrun);
+        }
+        Ok(events)
+    }
+}
+
+impl AsRawFd for LinkEvents {
+    fn as_raw_fd(&self) -> RawFd {
+        self.netlink.as_raw_fd()
+    }
+}
+
+impl AsFd for LinkEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.netlink.as_fd()
+    }
+}

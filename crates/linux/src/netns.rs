@@ -1,0 +1,162 @@
+//! Network namespaces: made, entered, configured, removed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Where iproute2 keeps named namespaces.
+const FOLDER: &str = "/run/netns";
+
+/// A named network namespace. Dropping it leaves it where it is.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    file: File,
+}
+
+impl Namespace {
+    /// Makes a new one.
+    ///
+    /// # Errors
+    /// Without the right to, or if one of this name exists.
+    pub fn create(name: &str) -> io::Result<Self> {
+        ip(&["netns", "add", name], "")?;
+        Self::open(name)
+    }
+
+    /// Opens one that exists.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn open(name: &str) -> io::Result<Self> {
+        let file = File::open(path(name))?;
+        Ok(Namespace { name: name.to_owned(), file })
+    }
+
+    /// Its name, as `ip netns` has it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does `work` inside. What it opens (sockets, devices) stays in the namespace, and so do
+    /// processes that it starts; the calling thread never enters.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the namespace cannot be entered.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        std::thread::scope(|threads| {
+            let inside = threads.spawn(|| {
+                setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+                work()
+            });
+            inside.join().unwrap_or_else(|_| Err(io::Error::other("a thread inside panicked")))
+        })
+    }
+
+    /// Runs a batch of `ip` commands inside, one per line.
+    ///
+    /// # Errors
+    /// The first that fails, in `ip`'s words.
+    pub fn ip(&self, batch: &str) -> io::Result<()> {
+        ip(&["-n", &self.name, "-batch", "-"], batch)
+    }
+
+    /// Sets kernel parameters below `/proc/sys/net`, such as `("ipv4/ip_forward", "1")`. Returns
+    /// those that this kernel does not have.
+    ///
+    /// # Errors
+    /// If one that exists refuses its value.
+    pub fn sysctl<'a>(&self, values: &[(&'a str, String)]) -> io::Result<Vec<&'a str>> {
+        self.enter(|| {
+            let mut missing = Vec::new();
+            for (key, value) in values {
+                match fs::write(Path::new("/proc/sys/net").join(key), value) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => missing.push(*key),
+                    Err(e) => {
+                        return Err(io::Error::new(e.kind(), format!("net/{key} = {value}: {e}")));
+                    }
+                    Ok(()) => {}
+                }
+            }
+            Ok(missing)
+        })
+    }
+
+    /// A command that runs inside, with a `/sys` of its own.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// Names of the namespaces whose name begins with `prefix`, sorted.
+pub fn list(prefix: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
+    let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|n| n.starts_with(prefix)).collect();
+    names.sort();
+    names
+}
+
+/// Processes inside a namespace.
+pub fn processes(name: &str) -> Vec<i32> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(this) = fs::metadata(path(name)) else { return Vec::new() };
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let pid = |e: io::Result<fs::DirEntry>| e.ok()?.file_name().to_str()?.parse::<i32>().ok();
+    let inside = |pid: &i32| {
+        fs::metadata(format!("/proc/{pid}/ns/net"))
+            .is_ok_and(|m| (m.dev(), m.ino()) == (this.dev(), this.ino()))
+    };
+    all.filter_map(pid).filter(inside).collect()
+}
+
+/// Removes a namespace and ends what still runs inside.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn remove(name: &str) -> io::Result<()> {
+    let here = fs::read_link("/proc/self/ns/net").ok();
+    for pid in processes(name) {
+        // A name that stands for our own namespace would mean everything on this machine.
+        if fs::read_link(format!("/proc/{pid}/ns/net")).ok() != here {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+    ip(&["netns", "delete", name], "")
+}
+
+/// Runs `ip` once.
+fn ip(args: &[&str], input: &str) -> io::Result<()> {
+    let mut child = Command::new("ip")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| io::Error::new(e.kind(), format!("ip (of iproute2) cannot be run: {e}")))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // It stops reading at the first mistake, which it then reports itself.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    let out = child.wait_with_output()?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said.trim().replace('\n', "; ");
+    let line = said.rsplit_once("Command failed -:").and_then(|(_, n)| n.trim().parse().ok());
+    let what = line.and_then(|n: usize| input.lines().nth(n.saturating_sub(1))).unwrap_or("");
+    Err(io::Error::other(format!("ip {} {what}: {said}", args.join(" "))))
+}

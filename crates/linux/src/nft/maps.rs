@@ -1,0 +1,160 @@
+//! Who is where: from prefixes and Ethernet addresses to classes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+use crate::mac::MacAddr;
+use crate::shaper::Subscriber;
+
+/// One map of the rule set: a family and a prefix length, or Ethernet addresses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MapName {
+    /// IPv4 prefixes of a length.
+    V4(u8),
+    /// IPv6 prefixes of a length.
+    V6(u8),
+    /// Ethernet addresses.
+    Mac,
+}
+
+impl MapName {
+    /// The type of its keys.
+    pub const fn key_type(self) -> &'static str {
+        match self {
+            MapName::V4(_) => "ipv4_addr",
+            MapName::V6(_) => "ipv6_addr",
+            MapName::Mac => "ether_addr",
+        }
+    }
+
+    /// What cuts an address to the length, with a leading blank; nothing for whole addresses.
+    pub fn mask(self) -> String {
+        match self {
+            MapName::V4(32) | MapName::V6(128) | MapName::Mac => String::new(),
+            MapName::V4(n) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(n)).unwrap_or(0);
+                format!(" & {}", Ipv4Addr::from(mask))
+            }
+            MapName::V6(n) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(n)).unwrap_or(0);
+                format!(" & {}", Ipv6Addr::from(mask))
+            }
+        }
+    }
+}
+
+impl fmt::Display for MapName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapName::V4(n) => write!(f, "4_{n}"),
+            MapName::V6(n) => write!(f, "6_{n}"),
+            MapName::Mac => f.write_str("mac"),
+        }
+    }
+}
+
+/// A key of a map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Key {
+    /// A prefix's address, bits beyond its length 0.
+    Ip(IpAddr),
+    /// An Ethernet address.
+    Mac(MacAddr),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Ip(ip) => ip.fmt(f),
+            Key::Mac(mac) => mac.fmt(f),
+        }
+    }
+}
+
+/// All maps.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Maps(BTreeMap<MapName, BTreeMap<Key, u16>>);
+
+static NOBODY: BTreeMap<Key, u16> = BTreeMap::new();
+
+impl Maps {
+    /// Those of some subscribers. The layout has been checked: no key twice.
+    pub fn of(subscribers: &[Subscriber]) -> Self {
+        let mut maps: BTreeMap<MapName, BTreeMap<Key, u16>> = BTreeMap::new();
+        for s in subscribers {
+            for prefix in &s.prefixes {
+                let name = match prefix {
+                    IpNet::V4(p) => MapName::V4(p.prefix_len()),
+                    IpNet::V6(p) => MapName::V6(p.prefix_len()),
+                };
+                maps.entry(name).or_default().insert(Key::Ip(prefix.network()), s.class.0);
+            }
+            for &mac in &s.macs {
+                maps.entry(MapName::Mac).or_default().insert(Key::Mac(mac), s.class.0);
+            }
+        }
+        Maps(maps)
+    }
+
+    /// Keeps maps that `old` has and these lack, empty: rules that refer to them may stay.
+    pub fn keep(&mut self, old: &Maps) {
+        for &name in old.0.keys() {
+            self.0.entry(name).or_default();
+        }
+    }
+
+    /// One map.
+    pub fn get(&self, name: MapName) -> Option<Elements<'_>> {
+        self.0.get(&name).map(Elements)
+    }
+
+    /// The map of Ethernet addresses.
+    pub fn macs(&self) -> &BTreeMap<Key, u16> {
+        self.0.get(&MapName::Mac).unwrap_or(&NOBODY)
+    }
+
+    /// Maps with their elements, in a stable order.
+    pub fn each(&self) -> impl Iterator<Item = (MapName, Elements<'_>)> {
+        self.0.iter().map(|(name, elements)| (*name, Elements(elements)))
+    }
+
+    /// Maps of a family, longest prefixes first.
+    pub fn lengths(&self, v6: bool) -> impl Iterator<Item = MapName> + '_ {
+        let of_family = move |name: &MapName| match name {
+            MapName::V4(_) => !v6,
+            MapName::V6(_) => v6,
+            MapName::Mac => false,
+        };
+        self.0.keys().rev().copied().filter(of_family)
+    }
+}
+
+/// The elements of one map.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a>(&'a BTreeMap<Key, u16>);
+
+impl<'a> Elements<'a> {
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A key's class.
+    pub fn get(self, key: &Key) -> Option<u16> {
+        self.0.get(key).copied()
+    }
+}
+
+impl<'a> IntoIterator for Elements<'a> {
+    type Item = (Key, u16);
+    type IntoIter = std::iter::Map<
+        std::collections::btree_map::Iter<'a, Key, u16>,
+        fn((&'a Key, &'a u16)) -> (Key, u16),
+    >;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(|(key, class)| (*key, *class))
+    }
+}

@@ -1,0 +1,286 @@
+//! The rule set, as text for `nft -f`, and the runner of `nft`.
+//!
+//! A packet's class is looked up in hash maps, one per prefix length in use, longest first: the
+//! work per packet depends on how many lengths there are, not on how many subscribers. (An nftables
+//! interval map would be a tree, whose depth grows with them.)
+
+pub mod counters;
+mod maps;
+pub mod run;
+
+pub use maps::{MapName, Maps};
+
+use std::fmt::Write;
+
+use crate::shaper::{Bypass, Classifier, Direction, Layout};
+use crate::tc::Handle;
+
+/// The base chain by which our table is known to be ours.
+pub const MARKER: &str = "fairmesh_post";
+
+/// What a table is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// Interfaces, names, bypass.
+    pub layout: &'a Layout,
+    /// Who is where.
+    pub maps: &'a Maps,
+    /// How classes are written into packets downstream and upstream.
+    pub classifier: [Classifier; 2],
+    /// Whether frames can be classified by Ethernet address as they leave.
+    pub egress_hook: bool,
+    /// The class of routing and management traffic.
+    pub bypass: Handle,
+}
+
+impl Rules<'_> {
+    /// A script that puts our tables in place of those of the same names, in one transaction: there
+    /// is no moment without rules.
+    pub fn install(&self) -> String {
+        let table = &self.layout.table;
+        let mut out = String::new();
+        for family in self.families() {
+            let _ = writeln!(out, "table {family} {table} {{\n}}\ndelete table {family} {table}");
+        }
+        let _ = writeln!(out, "table inet {table} {{\n comment \"made by fairmesh; do not edit\"");
+        for direction in Direction::BOTH {
+            let d = name(direction);
+            let _ =
+                writeln!(out, " counter classified_{d} {{\n }}\n counter unmapped6_{d} {{\n }}");
+        }
+        for (map, elements) in self.maps.each() {
+            for kind in self.kinds() {
+                let _ = writeln!(out, " map {kind}{map} {{");
+                let _ = writeln!(out, "  type {} : {}", map.key_type(), data_type(kind));
+                if !elements.is_empty() {
+                    let _ = write!(out, "  elements = {{ ");
+                    for (key, class) in elements {
+                        let _ = write!(out, "{key} : {}, ", self.data(kind, class));
+                    }
+                    out.push_str("}\n");
+                }
+                out.push_str(" }\n");
+            }
+        }
+        let (mesh, wired) = (&self.layout.mesh, &self.layout.wired);
+        for direction in Direction::BOTH {
+            self.chains(&mut out, direction);
+        }
+        // Only what the gateway itself sends can be routing or management traffic; nobody behind
+        // it can pass for such by choosing a port.
+        let _ = write!(
+            out,
+            " chain output {{\n  type filter hook output priority mangle; policy accept;\n  \
+             oifname vmap {{ \"{mesh}\" : goto bypass_down, \"{wired}\" : goto bypass_up }}\n }}\n"
+        );
+        // Before source addresses are translated (priority srcnat, 100); after a forwarded packet
+        // got its priority from its TOS, which the kernel does between prerouting and forward.
+        let _ = write!(
+            out,
+            " chain {MARKER} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
+             oifname \"{mesh}\" goto down\n  oifname \"{wired}\" goto up\n }}\n}}\n"
+        );
+        if self.uses_egress() {
+            self.egress(&mut out);
+        }
+        out
+    }
+
+    /// A script that removes our tables.
+    pub fn remove(table: &str, families: &[&str]) -> String {
+        families.iter().map(|family| format!("delete table {family} {table}\n")).collect()
+    }
+
+    /// A script that turns `old` maps into these, in one transaction. Empty if nothing changes.
+    pub fn change(&self, old: &Maps) -> String {
+        let mut out = String::new();
+        let table = &self.layout.table;
+        let mut grown = false;
+        for (map, elements) in self.maps.each() {
+            let before = old.get(map);
+            if before.is_none() {
+                grown = true;
+                for kind in self.kinds() {
+                    let (key, data) = (map.key_type(), data_type(kind));
+                    let _ = writeln!(
+                        out,
+                        "add map inet {table} {kind}{map} {{ type {key} : {data}; }}"
+                    );
+                }
+            }
+            let mut gone = Vec::new();
+            let mut come = Vec::new();
+            for (key, class) in before.into_iter().flatten() {
+                if elements.get(&key) != Some(class) {
+                    gone.push(key);
+                }
+            }
+            for (key, class) in elements {
+                if before.and_then(|b| b.get(&key)) != Some(class) {
+                    come.push((key, class));
+                }
+            }
+            for kind in self.kinds() {
+                for keys in gone.chunks(1000) {
+                    let keys: String = keys.iter().map(|k| format!("{k}, ")).collect();
+                    let _ = writeln!(out, "delete element inet {table} {kind}{map} {{ {keys}}}");
+                }
+                for pairs in come.chunks(1000) {
+                    let pairs: String = pairs
+                        .iter()
+                        .map(|(k, c)| format!("{k} : {}, ", self.data(kind, *c)))
+                        .collect();
+                    let _ = writeln!(out, "add element inet {table} {kind}{map} {{ {pairs}}}");
+                }
+            }
+        }
+        if grown {
+            // Rules in the order of lengths: written anew, still in the same transaction.
+            for direction in Direction::BOTH {
+                let d = name(direction);
+                let _ = writeln!(out, "flush chain inet {table} {d}");
+            }
+            let _ = writeln!(out, "table inet {table} {{");
+            for direction in Direction::BOTH {
+                self.lookups(&mut out, direction);
+            }
+            out.push_str("}\n");
+        }
+        if self.egress_hook && self.maps.macs() != old.macs() {
+            let _ = writeln!(out, "table netdev {table} {{\n}}\ndelete table netdev {table}");
+            if self.uses_egress() {
+                self.egress(&mut out);
+            }
+        }
+        out
+    }
+
+    /// Families in which we have a table; `netdev` only while there are Ethernet addresses.
+    fn families(&self) -> &'static [&'static str] {
+        if self.egress_hook { &["inet", "netdev"] } else { &["inet"] }
+    }
+
+    fn uses_egress(&self) -> bool {
+        self.egress_hook && !self.maps.macs().is_empty()
+    }
+
+    /// Prefixes of the maps' names: `p` where classes are priorities, `m` where they are marks.
+    fn kinds(&self) -> impl Iterator<Item = char> + use<> {
+        let mark = self.classifier.map(|c| c != Classifier::Priority);
+        [(!mark[0] || !mark[1]).then_some('p'), (mark[0] || mark[1]).then_some('m')]
+            .into_iter()
+            .flatten()
+    }
+
+    fn kind(&self, direction: Direction) -> char {
+        match self.classifier[direction as usize] {
+            Classifier::Priority => 'p',
+            Classifier::MarkFw | Classifier::MarkBpf => 'm',
+        }
+    }
+
+    fn data(&self, kind: char, class: u16) -> String {
+        value(kind, Handle::new(self.layout.handle, class))
+    }
+
+    fn chains(&self, out: &mut String, direction: Direction) {
+        let d = name(direction);
+        let (field, kind) = (field(self.kind(direction)), self.kind(direction));
+        let bypass = value(kind, self.bypass);
+        let Bypass { udp, tcp } = &self.layout.bypass;
+        let list = |ports: &[u16]| ports.iter().map(|p| format!("{p}, ")).collect::<String>();
+        // DHCP and DHCPv6 (RFC 2131, RFC 8415), then the routing protocols.
+        let _ = write!(
+            out,
+            " chain bypass_{d} {{\n  udp dport {{ 67, 68, 546, 547, {}}} meta {field} set {bypass}\n",
+            list(udp)
+        );
+        if !tcp.is_empty() {
+            let ports = list(tcp);
+            for end in ["sport", "dport"] {
+                let _ = writeln!(out, "  tcp {end} {{ {ports}}} meta {field} set {bypass}");
+            }
+        }
+        // Multicast listeners (RFC 3810: 130 to 132, 143), router and neighbour discovery (RFC 4861:
+        // 133 to 137).
+        let _ = write!(out, "  icmpv6 type {{ 130-137, 143 }} meta {field} set {bypass}\n }}\n");
+        self.lookups(out, direction);
+    }
+
+    /// The chain that looks a packet up. Every packet comes by here, so it has as few steps as
+    /// possible: one lookup where all prefixes of a family have one length.
+    fn lookups(&self, out: &mut String, direction: Direction) {
+        let d = name(direction);
+        let kind = self.kind(direction);
+        let field = field(kind);
+        let end = if direction == Direction::Down { "daddr" } else { "saddr" };
+        let counted = format!("counter name \"classified_{d}\" accept");
+        let bypass = value(kind, self.bypass);
+        let _ = writeln!(out, " chain {d} {{\n  meta {field} {bypass} accept");
+        for (v6, version) in [(false, "ip"), (true, "ip6")] {
+            for map in self.maps.lengths(v6) {
+                let mask = map.mask();
+                let _ = writeln!(
+                    out,
+                    "  meta {field} set {version} {end}{mask} map @{kind}{map} {counted}"
+                );
+            }
+        }
+        // Downstream the frame's destination is not known yet: the egress hook's business.
+        if direction == Direction::Up && !self.maps.macs().is_empty() {
+            let _ = writeln!(out, "  meta {field} set ether saddr map @{kind}mac {counted}");
+        }
+        let _ = writeln!(out, "  meta nfproto ipv6 counter name \"unmapped6_{d}\"\n }}");
+    }
+
+    /// The table that sees frames as they leave towards the mesh.
+    fn egress(&self, out: &mut String) {
+        let (table, mesh) = (&self.layout.table, &self.layout.mesh);
+        let kind = self.kind(Direction::Down);
+        let field = field(kind);
+        let (first, last) = (self.data(kind, 0), self.data(kind, u16::MAX));
+        let _ = writeln!(
+            out,
+            "table netdev {table} {{\n counter classified_down {{\n }}\n map {kind}mac {{\n  \
+             type ether_addr : {}",
+            data_type(kind)
+        );
+        out.push_str("  elements = { ");
+        for (mac, class) in self.maps.macs() {
+            let _ = write!(out, "{mac} : {}, ", self.data(kind, *class));
+        }
+        // ARP and the like are nobody's. Who already has a class keeps it.
+        let _ = write!(
+            out,
+            "}}\n }}\n chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
+             policy accept;\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {first}-{last} accept\n  \
+             meta {field} set ether daddr map @{kind}mac counter name \"classified_down\" accept\n \
+             }}\n}}\n"
+        );
+    }
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    }
+}
+
+fn field(kind: char) -> &'static str {
+    if kind == 'p' { "priority" } else { "mark" }
+}
+
+fn data_type(kind: char) -> &'static str {
+    if kind == 'p' { "classid" } else { "mark" }
+}
+
+fn value(kind: char, class: Handle) -> String {
+    match kind {
+        'p' => format!("{:x}:{:x}", class.major(), class.minor()),
+        _ => format!("{:#x}", class.0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

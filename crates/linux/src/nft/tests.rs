@@ -1,0 +1,79 @@
+use super::*;
+use crate::shaper::{Interface, Subscriber};
+
+fn layout(subscribers: Vec<Subscriber>) -> Layout {
+    let name = |n: &str| Interface::new(n).unwrap();
+    Layout { subscribers, ..Layout::new(name("mesh0"), name("wan0")) }
+}
+
+fn rules<'a>(layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
+    Rules {
+        layout,
+        maps,
+        classifier: [Classifier::Priority, Classifier::MarkBpf],
+        egress_hook: true,
+        bypass: Handle::new(layout.handle, 0xfff1),
+    }
+}
+
+fn someone(class: u16, prefixes: &[&str]) -> Subscriber {
+    Subscriber::new(class, prefixes.iter().map(|p| p.parse().unwrap()))
+}
+
+#[test]
+fn lengths_are_looked_up_longest_first() {
+    let layout =
+        layout(vec![someone(1, &["10.0.0.0/8", "10.1.0.0/16"]), someone(0x1f, &["10.1.2.3/32"])]);
+    let maps = Maps::of(&layout.subscribers);
+    let text = rules(&layout, &maps).install();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}"));
+    let whole = at("meta priority set ip daddr map @p4_32");
+    let half = at("meta priority set ip daddr & 255.255.0.0 map @p4_16");
+    let quarter = at("meta priority set ip daddr & 255.0.0.0 map @p4_8");
+    assert!(whole < half && half < quarter);
+    at("elements = { 10.1.2.3 : fa1:1f, }");
+    // Upstream classes travel in marks here.
+    at("meta mark set ip saddr & 255.255.0.0 map @m4_16");
+    at("elements = { 10.1.2.3 : 0xfa1001f, }");
+}
+
+#[test]
+fn a_host_part_is_cut_off() {
+    let maps = Maps::of(&[someone(1, &["10.1.2.3/16", "fd00::5/64"])]);
+    let keys: Vec<String> = maps
+        .each()
+        .flat_map(|(m, e)| e.into_iter().map(move |(k, _)| format!("{m} {k}")))
+        .collect();
+    assert_eq!(keys, ["4_16 10.1.0.0", "6_64 fd00::"]);
+    assert_eq!(MapName::V6(64).mask(), " & ffff:ffff:ffff:ffff::");
+    assert_eq!(MapName::V4(0).mask(), " & 0.0.0.0");
+}
+
+#[test]
+fn a_change_touches_only_what_changes() {
+    let before = layout(vec![someone(1, &["10.0.0.1/32"]), someone(2, &["10.0.0.2/32"])]);
+    let old = Maps::of(&before.subscribers);
+    assert_eq!(rules(&before, &old).change(&old), "");
+    // Two takes over one's address, three comes with a length of its own.
+    let after = layout(vec![someone(2, &["10.0.0.1/32"]), someone(3, &["10.3.0.0/24"])]);
+    let mut maps = Maps::of(&after.subscribers);
+    maps.keep(&old);
+    let text = rules(&after, &maps).change(&old);
+    for want in [
+        "add map inet fairmesh p4_24 { type ipv4_addr : classid; }",
+        "add map inet fairmesh m4_24 { type ipv4_addr : mark; }",
+        "delete element inet fairmesh p4_32 { 10.0.0.1, 10.0.0.2, }",
+        "add element inet fairmesh p4_32 { 10.0.0.1 : fa1:2, }",
+        "add element inet fairmesh p4_24 { 10.3.0.0 : fa1:3, }",
+        "flush chain inet fairmesh down\n",
+    ] {
+        assert!(text.contains(want), "{want} in\n{text}");
+    }
+    // Where everybody of a length has gone, the empty map stays for the rule that asks it.
+    let nobody = layout(vec![]);
+    let mut none = Maps::default();
+    none.keep(&maps);
+    let text = rules(&nobody, &none).change(&maps);
+    assert!(text.contains("delete element inet fairmesh p4_24 { 10.3.0.0, }"), "{text}");
+    assert!(!text.contains("flush"), "{text}");
+}

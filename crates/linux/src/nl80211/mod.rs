@@ -1,0 +1,280 @@
+//! Survey and station dumps of nl80211 (`linux/nl80211.h`) as bytes, without a socket: how busy a
+//! channel is, and what each neighbour got.
+//!
+//! A generic netlink message's payload is a 4-byte head (command, version, 2 reserved) and
+//! attributes.
+
+use fairmesh_units::BitRate;
+use serde::Serialize;
+
+use crate::mac::MacAddr;
+use crate::tc::{attributes as nested, put, put_str, put_u32};
+
+/// Name of the generic netlink family.
+pub const FAMILY: &str = "nl80211";
+
+const GENL_HEADER: usize = 4;
+
+/// `CTRL_CMD_GETFAMILY` of the generic netlink controller (`GENL_ID_CTRL`).
+pub const CONTROLLER: u16 = 0x10;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+
+const NL80211_CMD_GET_STATION: u8 = 17;
+const NL80211_CMD_NEW_STATION: u8 = 19;
+const NL80211_CMD_GET_SURVEY: u8 = 50;
+const NL80211_CMD_NEW_SURVEY_RESULTS: u8 = 51;
+
+const ATTR_IFINDEX: u16 = 3;
+const ATTR_MAC: u16 = 6;
+const ATTR_STA_INFO: u16 = 21;
+const ATTR_SURVEY_INFO: u16 = 84;
+
+/// `enum nl80211_survey_info`. Receive comes before transmit.
+mod survey_info {
+    pub const FREQUENCY: u16 = 1;
+    pub const NOISE: u16 = 2;
+    pub const IN_USE: u16 = 3;
+    pub const TIME: u16 = 4;
+    pub const TIME_BUSY: u16 = 5;
+    pub const TIME_EXT_BUSY: u16 = 6;
+    pub const TIME_RX: u16 = 7;
+    pub const TIME_TX: u16 = 8;
+    pub const TIME_SCAN: u16 = 9;
+    pub const TIME_BSS_RX: u16 = 11;
+}
+
+/// `enum nl80211_sta_info`.
+mod sta_info {
+    pub const INACTIVE_TIME: u16 = 1;
+    pub const RX_BYTES: u16 = 2;
+    pub const TX_BYTES: u16 = 3;
+    pub const SIGNAL: u16 = 7;
+    pub const TX_BITRATE: u16 = 8;
+    pub const RX_PACKETS: u16 = 9;
+    pub const TX_PACKETS: u16 = 10;
+    pub const TX_RETRIES: u16 = 11;
+    pub const TX_FAILED: u16 = 12;
+    pub const SIGNAL_AVG: u16 = 13;
+    pub const RX_BITRATE: u16 = 14;
+    pub const RX_BYTES64: u16 = 23;
+    pub const TX_BYTES64: u16 = 24;
+    pub const EXPECTED_THROUGHPUT: u16 = 27;
+    pub const RX_DURATION: u16 = 32;
+    pub const TX_DURATION: u16 = 39;
+}
+
+/// `enum nl80211_rate_info`.
+mod rate_info {
+    pub const BITRATE: u16 = 1;
+    pub const BITRATE32: u16 = 5;
+}
+
+/// How one channel was spent, counted since the interface came up. Times in ms; `None` where the
+/// driver does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Survey {
+    /// Centre frequency in MHz.
+    pub frequency: u32,
+    /// Noise in dBm.
+    pub noise: Option<i8>,
+    /// Whether this is the channel in use; others have what scans brought.
+    pub in_use: bool,
+    /// Time the radio was on this channel.
+    pub active_ms: Option<u64>,
+    /// Time the channel was sensed busy, own transmissions included.
+    pub busy_ms: Option<u64>,
+    /// Time the extension channel was busy.
+    pub extension_busy_ms: Option<u64>,
+    /// Time spent receiving.
+    pub receive_ms: Option<u64>,
+    /// Time spent transmitting.
+    pub transmit_ms: Option<u64>,
+    /// Time spent scanning.
+    pub scan_ms: Option<u64>,
+    /// Time spent receiving frames of the own BSS.
+    pub bss_receive_ms: Option<u64>,
+}
+
+/// A neighbour, as the driver counts it. `None` where the driver does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Station {
+    /// Its address.
+    pub mac: MacAddr,
+    /// Time since anything was heard of it, in ms.
+    pub inactive_ms: Option<u32>,
+    /// Bytes received from it.
+    pub rx_bytes: Option<u64>,
+    /// Bytes sent to it.
+    pub tx_bytes: Option<u64>,
+    /// Packets received from it.
+    pub rx_packets: Option<u32>,
+    /// Packets sent to it.
+    pub tx_packets: Option<u32>,
+    /// Retransmissions to it.
+    pub tx_retries: Option<u32>,
+    /// Frames to it that were given up.
+    pub tx_failed: Option<u32>,
+    /// Last signal in dBm.
+    pub signal: Option<i8>,
+    /// Average signal in dBm.
+    pub signal_average: Option<i8>,
+    /// Rate last used towards it.
+    pub tx_rate: Option<BitRate>,
+    /// Rate last used by it.
+    pub rx_rate: Option<BitRate>,
+    /// What the rate control expects of it.
+    pub expected_throughput: Option<BitRate>,
+    /// Airtime of frames from it, in µs.
+    pub rx_airtime_us: Option<u64>,
+    /// Airtime of frames to it, retries included, in µs.
+    pub tx_airtime_us: Option<u64>,
+}
+
+/// Appends the body of a question for the number of the family (to [`CONTROLLER`]).
+pub fn ask_family(out: &mut Vec<u8>) {
+    out.extend([CTRL_CMD_GETFAMILY, 1, 0, 0]);
+    put_str(out, CTRL_ATTR_FAMILY_NAME, FAMILY);
+}
+
+/// Reads the family's number from the controller's answer.
+pub fn read_family(payload: &[u8]) -> Option<u16> {
+    attributes(payload)?.find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID).and_then(|(_, v)| u16_of(v))
+}
+
+/// Appends the body of a question (a dump) for an interface's survey.
+pub fn ask_survey(out: &mut Vec<u8>, index: u32) {
+    out.extend([NL80211_CMD_GET_SURVEY, 0, 0, 0]);
+    put_u32(out, ATTR_IFINDEX, index);
+}
+
+/// Appends the body of a question for an interface's stations: all (a dump), or one.
+pub fn ask_stations(out: &mut Vec<u8>, index: u32, one: Option<MacAddr>) {
+    out.extend([NL80211_CMD_GET_STATION, 0, 0, 0]);
+    put_u32(out, ATTR_IFINDEX, index);
+    if let Some(mac) = one {
+        put(out, ATTR_MAC, &mac.0);
+    }
+}
+
+/// Reads one message of a survey dump. `None` if it is of another kind or has no frequency.
+pub fn read_survey(payload: &[u8]) -> Option<Survey> {
+    use survey_info::*;
+    if payload.first() != Some(&NL80211_CMD_NEW_SURVEY_RESULTS) {
+        return None;
+    }
+    let (_, info) = attributes(payload)?.find(|(kind, _)| *kind == ATTR_SURVEY_INFO)?;
+    let mut survey = Survey::default();
+    for (kind, value) in nested(info) {
+        match kind {
+            FREQUENCY => survey.frequency = u32_of(value)?,
+            NOISE => survey.noise = i8_of(value),
+            IN_USE => survey.in_use = true,
+            TIME => survey.active_ms = u64_of(value),
+            TIME_BUSY => survey.busy_ms = u64_of(value),
+            TIME_EXT_BUSY => survey.extension_busy_ms = u64_of(value),
+            TIME_RX => survey.receive_ms = u64_of(value),
+            TIME_TX => survey.transmit_ms = u64_of(value),
+            TIME_SCAN => survey.scan_ms = u64_of(value),
+            TIME_BSS_RX => survey.bss_receive_ms = u64_of(value),
+            _ => {}
+        }
+    }
+    (survey.frequency != 0).then_some(survey)
+}
+
+/// Reads one message of a station dump. `None` if it is of another kind or names no station.
+pub fn read_station(payload: &[u8]) -> Option<Station> {
+    use sta_info::*;
+    if payload.first() != Some(&NL80211_CMD_NEW_STATION) {
+        return None;
+    }
+    let (mut mac, mut info) = (None, &[][..]);
+    for (kind, value) in attributes(payload)? {
+        match kind {
+            ATTR_MAC => mac = value.try_into().ok().map(MacAddr),
+            ATTR_STA_INFO => info = value,
+            _ => {}
+        }
+    }
+    let mut station = Station {
+        mac: mac?,
+        inactive_ms: None,
+        rx_bytes: None,
+        tx_bytes: None,
+        rx_packets: None,
+        tx_packets: None,
+        tx_retries: None,
+        tx_failed: None,
+        signal: None,
+        signal_average: None,
+        tx_rate: None,
+        rx_rate: None,
+        expected_throughput: None,
+        rx_airtime_us: None,
+        tx_airtime_us: None,
+    };
+    // The wide forms of the byte counters win over the narrow ones, whichever come first.
+    let (mut rx64, mut tx64) = (None, None);
+    for (kind, value) in nested(info) {
+        match kind {
+            INACTIVE_TIME => station.inactive_ms = u32_of(value),
+            RX_BYTES => station.rx_bytes = u32_of(value).map(u64::from),
+            TX_BYTES => station.tx_bytes = u32_of(value).map(u64::from),
+            RX_BYTES64 => rx64 = u64_of(value),
+            TX_BYTES64 => tx64 = u64_of(value),
+            RX_PACKETS => station.rx_packets = u32_of(value),
+            TX_PACKETS => station.tx_packets = u32_of(value),
+            TX_RETRIES => station.tx_retries = u32_of(value),
+            TX_FAILED => station.tx_failed = u32_of(value),
+            SIGNAL => station.signal = i8_of(value),
+            SIGNAL_AVG => station.signal_average = i8_of(value),
+            TX_BITRATE => station.tx_rate = rate(value),
+            RX_BITRATE => station.rx_rate = rate(value),
+            EXPECTED_THROUGHPUT => {
+                station.expected_throughput =
+                    u32_of(value).map(|kbit| BitRate(u64::from(kbit) * 1000));
+            }
+            RX_DURATION => station.rx_airtime_us = u64_of(value),
+            TX_DURATION => station.tx_airtime_us = u64_of(value),
+            _ => {}
+        }
+    }
+    station.rx_bytes = rx64.or(station.rx_bytes);
+    station.tx_bytes = tx64.or(station.tx_bytes);
+    Some(station)
+}
+
+/// A rate: in units of 100 kbit/s, 32 bits wide where 16 do not suffice.
+fn rate(value: &[u8]) -> Option<BitRate> {
+    let mut hundreds = None;
+    for (kind, value) in nested(value) {
+        match kind {
+            rate_info::BITRATE32 => hundreds = u32_of(value),
+            rate_info::BITRATE => hundreds = hundreds.or(u16_of(value).map(u32::from)),
+            _ => {}
+        }
+    }
+    hundreds.map(|h| BitRate(u64::from(h) * 100_000))
+}
+
+fn attributes(payload: &[u8]) -> Option<impl Iterator<Item = (u16, &[u8])>> {
+    payload.get(GENL_HEADER..).map(nested)
+}
+
+fn i8_of(value: &[u8]) -> Option<i8> {
+    value.first().map(|b| b.cast_signed())
+}
+fn u16_of(value: &[u8]) -> Option<u16> {
+    value.first_chunk().map(|b| u16::from_ne_bytes(*b))
+}
+fn u32_of(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|b| u32::from_ne_bytes(*b))
+}
+fn u64_of(value: &[u8]) -> Option<u64> {
+    value.first_chunk().map(|b| u64::from_ne_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Frames of our own, with a priority or mark of our choice, to see where they end up.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, setsockopt, socket,
+    sockopt::{Mark, Priority},
+};
+
+use crate::error::Error;
+use crate::link::Link;
+use crate::tc::Handle;
+
+/// IEEE 802's ethertype for local experiments (IEEE 802-2014 §9.2.4): no one listens.
+const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
+
+/// Where the class goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    Priority,
+    Mark,
+}
+
+/// Sends `count` frames of 60 bytes through the interface's queueing discipline, addressed to the
+/// interface itself, so that no station accepts them.
+pub(crate) fn send(link: &Link, class: Handle, carrier: Carrier, count: u32) -> Result<(), Error> {
+    let failed = || Error::io(format!("sending a frame on {}", link.name));
+    let mac = link.mac.ok_or_else(|| failed()(io::Error::from(io::ErrorKind::Unsupported)))?;
+    let os = |e: nix::Error| failed()(io::Error::from(e));
+    let socket =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None).map_err(os)?;
+    match carrier {
+        Carrier::Priority => setsockopt(&socket, Priority, &(class.0 as i32)).map_err(os)?,
+        Carrier::Mark => setsockopt(&socket, Mark, &class.0).map_err(os)?,
+    }
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&mac.0);
+    frame[6..12].copy_from_slice(&mac.0);
+    frame[12..14].copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
+    for _ in 0..count {
+        send_on(&socket, link.index, &frame).map_err(failed())?;
+    }
+    Ok(())
+}
+
+#[allow(unsafe_code)] // nix cannot make a packet address
+fn send_on(socket: &OwnedFd, index: u32, frame: &[u8]) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: LOCAL_EXPERIMENTAL.to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 6,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the pointers are to live values of the lengths that are passed with them.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            frame.as_ptr().cast(),
+            frame.len(),
+            0,
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,117 @@
+//! What this kernel and system offer, tried in a network namespace that is thrown away: no
+//! interface of the system is touched.
+
+use std::thread;
+
+use nix::sched::{CloneFlags, unshare};
+
+use crate::error::Error;
+use crate::netlink::{Batch, Netlink};
+use crate::nft;
+use crate::shaper::{Classifier, Features, LeafKind};
+use crate::tc::filter::{self, Filter};
+use crate::tc::htb::{Class, Qdisc};
+use crate::tc::{Handle, Head, leaf};
+
+/// The loopback interface has this number in every namespace.
+const LOOPBACK: u32 = 1;
+const CREATE: u16 = libc::NLM_F_CREATE as u16;
+
+/// Finds out what there is. Without CAP_SYS_ADMIN there is no namespace to try in, and what had to
+/// be tried is left open.
+///
+/// # Errors
+/// None at present; fields say what could not be found out.
+pub fn features() -> Result<Features, Error> {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let tried = in_scratch_namespace(tried);
+    let (htb, leaves, mut classifiers, bypass_filter) = match tried {
+        Some(Ok(t)) => (Some(t.htb), t.leaves, t.classifiers, t.bypass_filter),
+        _ => (None, Vec::new(), Vec::new(), true),
+    };
+    classifiers.insert(0, Classifier::Priority);
+    Ok(Features {
+        kernel: kernel.trim().to_owned(),
+        nft: nft::run::version(),
+        leaves,
+        htb,
+        classifiers,
+        bypass_filter,
+        egress_hook: egress_hook(),
+        flowtables: nft::run::flowtables().unwrap_or_default(),
+    })
+}
+
+/// Whether nftables can look at frames as they leave an interface.
+pub fn egress_hook() -> bool {
+    // `-c` has the kernel check a rule set without putting it in force; a device that exists
+    // everywhere serves for that.
+    let rules = "table netdev fairmesh_probe {\n chain e {\n  \
+                 type filter hook egress device \"lo\" priority 0;\n }\n}\n";
+    nft::run::check(rules).is_ok()
+}
+
+struct Tried {
+    htb: bool,
+    leaves: Vec<LeafKind>,
+    classifiers: Vec<Classifier>,
+    bypass_filter: bool,
+}
+
+/// Runs something in a network namespace of its own; `None` if it may not have one.
+fn in_scratch_namespace<T: Send + 'static>(run: fn() -> T) -> Option<T> {
+    // Only the thread moves, and the namespace ends with it.
+    thread::spawn(move || unshare(CloneFlags::CLONE_NEWNET).ok().map(|()| run())).join().ok()?
+}
+
+fn tried() -> Result<Tried, Error> {
+    let mut netlink = Netlink::open()?;
+    let root = Handle::new(1, 0);
+    let class = Handle::new(1, 1);
+    let mut tried =
+        Tried { htb: false, leaves: Vec::new(), classifiers: Vec::new(), bypass_filter: false };
+    let mut works = |kind: u16, body: &dyn Fn(&mut Vec<u8>)| -> Result<bool, Error> {
+        let mut batch = Batch::new();
+        batch.push(kind, CREATE, body);
+        Ok(netlink.apply(&mut batch)?.is_empty())
+    };
+    tried.htb = works(libc::RTM_NEWQDISC, &|out| {
+        Head::new(LOOPBACK, root, Handle::ROOT).write(out);
+        Qdisc { default: 1, r2q: 10, direct: 1 }.write(out);
+    })?;
+    if !tried.htb {
+        return Ok(tried);
+    }
+    works(libc::RTM_NEWTCLASS, &|out| {
+        Head::new(LOOPBACK, class, root).write(out);
+        Class::limited(None, 1514, 0).write(out);
+    })?;
+    for (at, kind) in LeafKind::ALL.into_iter().enumerate() {
+        // Each under a class of its own, so that none is in another's way.
+        let class = Handle::new(1, 16 + at as u16);
+        works(libc::RTM_NEWTCLASS, &|out| {
+            Head::new(LOOPBACK, class, root).write(out);
+            Class::limited(None, 1514, 0).write(out);
+        })?;
+        let there = works(libc::RTM_NEWQDISC, &|out| {
+            Head::new(LOOPBACK, Handle::new(16 + at as u16, 0), class).write(out);
+            leaf::write(out, kind, 100);
+        })?;
+        if there {
+            tried.leaves.push(kind);
+        }
+    }
+    let mut filter = |prio: u16, kind: Filter| {
+        works(libc::RTM_NEWTFILTER, &|out| {
+            filter::write(out, LOOPBACK, root, prio, libc::ETH_P_ALL as u16, kind);
+        })
+    };
+    if filter(1, Filter::MarkFw)? {
+        tried.classifiers.push(Classifier::MarkFw);
+    }
+    if filter(2, Filter::MarkBpf)? {
+        tried.classifiers.push(Classifier::MarkBpf);
+    }
+    tried.bypass_filter = filter(3, Filter::All(class))? || filter(4, Filter::AllBpf(class))?;
+    Ok(tried)
+}

@@ -1,0 +1,178 @@
+//! Being on time: the clock, a thread that comes first, and a wait that ends when told.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::time::clock_gettime;
+
+/// The monotonic clock, ns. It is the same in every network namespace.
+pub fn now() -> u64 {
+    clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+}
+
+/// What [`prefer`] achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preferred {
+    /// The thread runs under `SCHED_FIFO`.
+    pub fifo: bool,
+    /// The process's memory stays in memory.
+    pub locked: bool,
+}
+
+/// Makes the calling thread come before ordinary ones (`SCHED_FIFO` at this priority, 1 to 99),
+/// locks the process's memory, and sets timers to be exact. Threads and processes that it starts
+/// are ordinary again. Goes on without what is not allowed, and says so.
+pub fn prefer(priority: i32) -> Preferred {
+    // Timers of FIFO threads are exact anyway; this is for when that fails.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    let locked = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).is_ok();
+    Preferred { fifo: fifo(priority), locked }
+}
+
+/// Puts the calling thread under `SCHED_FIFO`; children are not.
+#[allow(unsafe_code)]
+pub fn fifo(priority: i32) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: 0 is the calling thread, and the kernel only reads the parameters.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+}
+
+/// Before a deadline the wait ends in a loop of this length, because waking up takes as long.
+const SPIN: u64 = 60_000;
+
+/// Waits for readable files and for instants.
+#[derive(Debug)]
+pub struct Waiter {
+    epoll: Epoll,
+    timer: TimerFd,
+    set_to: u64,
+    events: Vec<EpollEvent>,
+}
+
+/// The timer's token.
+const TIMER: u64 = u64::MAX;
+
+impl Waiter {
+    /// One that waits for nothing yet.
+    ///
+    /// # Errors
+    /// If the kernel gives no files.
+    pub fn new() -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+        epoll.add(
+            timer.as_fd(),
+            EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
+        )?;
+        Ok(Waiter { epoll, timer, set_to: 0, events: vec![EpollEvent::empty(); 64] })
+    }
+
+    /// Adds a file; nothing is told of it before [`Waiter::arm`].
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn add(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
+        Ok(self.epoll.add(file.as_fd(), EpollEvent::new(EpollFlags::empty(), token))?)
+    }
+
+    /// Asks to be told, once, when the file is readable; at once if it is.
+    ///
+    /// # Errors
+    /// If the file was not added.
+    pub fn arm(&self, file: &impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
+        Ok(self.epoll.modify(file.as_fd(), &mut EpollEvent::new(flags, token))?)
+    }
+
+    /// Waits until a file is readable or the clock shows `until`, whichever is first. The tokens of
+    /// readable files are added to `ready`.
+    ///
+    /// # Errors
+    /// If the kernel does.
+    pub fn wait(&mut self, until: u64, ready: &mut Vec<u64>) -> io::Result<()> {
+        loop {
+            let left = until.saturating_sub(now());
+            let timeout = if left > SPIN {
+                let wake = until - SPIN;
+                if self.set_to != wake {
+                    let at = Expiration::OneShot(TimeSpec::from(Duration::from_nanos(wake)));
+                    self.timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+                    self.set_to = wake;
+                }
+                EpollTimeout::NONE
+            } else {
+                EpollTimeout::ZERO
+            };
+            let found = match self.epoll.wait(&mut self.events, timeout) {
+                Ok(n) => n,
+                Err(Errno::EINTR) => 0,
+                Err(e) => return Err(e.into()),
+            };
+            let tokens = self.events[..found].iter().map(EpollEvent::data);
+            let before = ready.len();
+            ready.extend(tokens.filter(|t| *t != TIMER));
+            if ready.len() > before || now() >= until {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Sleeps until the clock shows `until`.
+pub fn sleep_until(until: u64) {
+    let at = TimeSpec::from(Duration::from_nanos(until));
+    let flags = nix::time::ClockNanosleepFlags::TIMER_ABSTIME;
+    while nix::time::clock_nanosleep(nix::time::ClockId::CLOCK_MONOTONIC, flags, &at)
+        == Err(Errno::EINTR)
+    {}
+}
+
+/// Waits until one of the files is ready or the clock shows `until`; returns what each is ready
+/// for.
+///
+/// # Errors
+/// If the kernel does.
+pub fn poll_until(files: &[(BorrowedFd<'_>, Wanted)], until: u64) -> io::Result<Vec<Wanted>> {
+    use nix::poll::{PollFd, PollFlags, ppoll};
+    let flags = |w: &Wanted| {
+        let mut f = PollFlags::empty();
+        f.set(PollFlags::POLLIN, w.read);
+        f.set(PollFlags::POLLOUT, w.write);
+        f
+    };
+    let mut polled: Vec<PollFd<'_>> =
+        files.iter().map(|(fd, wanted)| PollFd::new(*fd, flags(wanted))).collect();
+    let left = Duration::from_nanos(until.saturating_sub(now()));
+    match ppoll(&mut polled, Some(TimeSpec::from(left)), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let ready = |p: &PollFd<'_>| {
+        let f = p.revents().unwrap_or(PollFlags::empty());
+        // An error or hang-up shows when the file is next used.
+        let broken = f.intersects(PollFlags::POLLERR | PollFlags::POLLHUP);
+        Wanted {
+            read: f.contains(PollFlags::POLLIN) || broken,
+            write: f.contains(PollFlags::POLLOUT) || broken,
+        }
+    };
+    Ok(polled.iter().map(ready).collect())
+}
+
+/// What to wait for on a file, or what it is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes, connections or the end to read.
+    pub read: bool,
+    /// Room to write.
+    pub write: bool,
+}

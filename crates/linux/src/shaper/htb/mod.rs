@@ -1,0 +1,467 @@
+//! The data plane on HTB and nftables.
+//!
+//! On each side a root qdisc `<handle>:` with
+//! - `ffff`-range classes of our own ([`ids`]): everybody's, nobody's, routing and management;
+//! - a leaf class per subscriber under the class of everybody.
+//!
+//! A subscriber's class has its limit as both rate and ceiling and never borrows; when everybody
+//! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
+//! deficit round robin shares what there is.
+//!
+//! Files: `mod` the calls, `build` installing and finding out what is there, `tree` messages and
+//! their errors.
+
+mod build;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairmesh_units::BitRate;
+
+use super::*;
+use crate::link;
+use crate::netlink::{Batch, Netlink};
+use crate::nft::{self, Maps, Rules};
+use crate::tc::stats::Dumped;
+use crate::tc::{Handle, Head, filter};
+use tree::{Port, class_of};
+
+/// Minor numbers of our own classes, beyond subscribers'.
+pub(crate) mod ids {
+    /// Traffic of nobody known.
+    pub const UNMAPPED: u16 = 0xfff0;
+    /// Routing and management.
+    pub const BYPASS: u16 = 0xfff1;
+    /// Frames that try out a classifier; there only while installing.
+    pub const PROBE: u16 = 0xfff2;
+    /// All subscribers: the parent of their classes.
+    pub const EVERYBODY: u16 = 0xfffe;
+    /// Handle of the leaf of the subscriber whose number is the root's.
+    pub const SPARE_LEAF: u16 = 0xfff9;
+}
+
+/// Fewer packets than this say nothing about a classifier.
+const VERDICT_PACKETS: u64 = 20;
+
+/// A subscriber as installed.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    weight: u8,
+    /// Its limits, by direction.
+    limits: [Option<BitRate>; 2],
+}
+
+/// What is installed.
+#[derive(Debug)]
+struct State {
+    layout: Layout,
+    ports: [Port; 2],
+    leaf: LeafKind,
+    classifier: [Classifier; 2],
+    available: Vec<Classifier>,
+    egress_hook: bool,
+    maps: Maps,
+    members: BTreeMap<u16, Member>,
+    /// Limits of everybody together, by direction.
+    aggregate: [Option<BitRate>; 2],
+    /// Classes to be deleted once they are empty, by direction.
+    retiring: [BTreeSet<u16>; 2],
+    /// What `verify` saw last: classified and arrived.
+    seen: [(u64, u64); 2],
+}
+
+/// The data plane on HTB and nftables, in the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct HtbPlane {
+    netlink: Netlink,
+    netfilter: Netlink,
+    batch: Batch,
+    state: Option<State>,
+}
+
+impl HtbPlane {
+    /// Opens a netlink socket; touches nothing.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn open() -> Result<Self, Error> {
+        let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
+        Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
+    }
+
+    /// Sets limits of everybody or of subscribers in one direction.
+    fn apply(&mut self, direction: Direction, changes: &[RateChange]) -> Result<(), Error> {
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        let d = direction as usize;
+        let port = &state.ports[d];
+        self.batch.clear();
+        let mut unknown = None;
+        let everybody = changes.iter().rev().find(|c| c.slot.class == ClassId::ALL).map(|c| c.rate);
+        if let Some(limit) = everybody {
+            let toggled = limit.is_some() != state.aggregate[d].is_some();
+            state.aggregate[d] = limit;
+            port.everybody(&mut self.batch, limit);
+            if toggled {
+                for (&minor, member) in &state.members {
+                    let class = class_of(member.limits[d], limit.is_some(), member.weight);
+                    port.subscriber(&mut self.batch, minor, &class, 0);
+                }
+            }
+        }
+        let shared = state.aggregate[d].is_some();
+        for change in changes.iter().filter(|c| c.slot.class != ClassId::ALL) {
+            let Some(member) = state.members.get_mut(&change.slot.class.0) else {
+                unknown = Some(change.slot.class);
+                continue;
+            };
+            member.limits[d] = change.rate;
+            let class = class_of(change.rate, shared, member.weight);
+            port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
+        }
+        let refused = self.netlink.apply(&mut self.batch)?;
+        port.refused(refused, "changing a limit")?;
+        match unknown {
+            None => Ok(()),
+            Some(class) => Err(LayoutError::Class(class).into()),
+        }
+    }
+
+    /// Reads one class or the root qdisc (`minor` 0).
+    fn read(&mut self, side: Side, minor: u16) -> Result<crate::tc::stats::Stats, Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[side as usize];
+        let (kind, head) = match minor {
+            0 => (libc::RTM_GETQDISC, Head::new(port.index, port.root, Handle::NONE)),
+            minor => (libc::RTM_GETTCLASS, Head::new(port.index, port.class(minor), Handle::NONE)),
+        };
+        let answer = self.netlink.get(
+            "a class",
+            kind,
+            |out| head.write(out),
+            |_, payload| Dumped::read(payload).filter(|d| d.kind == "htb")?.stats,
+        );
+        match answer {
+            Ok(Some(stats)) => Ok(stats),
+            Ok(None) => Err(port.gone("there is no such class")),
+            Err(e) => Err(port.lost(e)),
+        }
+    }
+
+    /// Deletes what was found empty. A class that filled again in between is left for later.
+    fn reap(&mut self, direction: Direction, empty: &[u16]) -> Result<(), Error> {
+        let Some(state) = self.state.as_mut() else { return Ok(()) };
+        let d = direction as usize;
+        self.batch.clear();
+        for minor in empty {
+            state.ports[d].delete(&mut self.batch, *minor);
+        }
+        let refused = self.netlink.apply(&mut self.batch)?;
+        let busy: BTreeSet<usize> = refused
+            .iter()
+            .filter(|r| r.source.raw_os_error() == Some(libc::EBUSY))
+            .map(|r| r.index)
+            .collect();
+        for (index, minor) in empty.iter().enumerate() {
+            if !busy.contains(&index) {
+                state.retiring[d].remove(minor);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts another classifier in place, whether or not the one in use holds.
+    ///
+    /// # Errors
+    /// The kernel lacks it.
+    pub fn use_classifier(&mut self, direction: Direction, to: Classifier) -> Result<(), Error> {
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[direction as usize];
+        port.filter(&mut self.netlink, to)?;
+        state.classifier[direction as usize] = to;
+        state.seen = [(0, 0); 2];
+        nft::run::apply(&state.rules(&state.layout, &state.maps).install())
+    }
+}
+
+impl State {
+    fn rules<'a>(&self, layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
+        Rules {
+            layout,
+            maps,
+            classifier: self.classifier,
+            egress_hook: self.egress_hook,
+            bypass: Handle::new(layout.handle, ids::BYPASS),
+        }
+    }
+
+    /// What must not change while running.
+    fn refuse_fixed(&self, new: &Layout) -> Result<(), LayoutError> {
+        let old = &self.layout;
+        let what = if old.mesh != new.mesh || old.wired != new.wired {
+            "an interface"
+        } else if old.table != new.table {
+            "the table's name"
+        } else if old.handle != new.handle {
+            "the handle"
+        } else if old.leaf != new.leaf || old.queue != new.queue {
+            "the leaf queue"
+        } else if old.bypass != new.bypass {
+            "the bypass"
+        } else {
+            return Ok(());
+        };
+        Err(LayoutError::Fixed(what))
+    }
+}
+
+impl DataPlane for HtbPlane {
+    fn probe(&mut self) -> Result<Features, Error> {
+        crate::probe::features()
+    }
+
+    fn install(&mut self, layout: &Layout) -> Result<Installed, Error> {
+        build::install(self, layout)
+    }
+
+    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
+        layout.check()?;
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        state.refuse_fixed(layout)?;
+        let mut relaid = Relaid::default();
+        let old: BTreeMap<u16, &Subscriber> =
+            state.layout.subscribers.iter().map(|s| (s.class.0, s)).collect();
+        let new: BTreeMap<u16, &Subscriber> =
+            layout.subscribers.iter().map(|s| (s.class.0, s)).collect();
+        let come: Vec<u16> = new.keys().filter(|c| !old.contains_key(c)).copied().collect();
+        let gone: Vec<u16> = old.keys().filter(|c| !new.contains_key(c)).copied().collect();
+        for (class, s) in &new {
+            relaid.changed += usize::from(old.get(class).is_some_and(|before| before != s));
+        }
+        // Newcomers' classes first, then the rules that fill them, then nobody fills those that go.
+        for direction in Direction::BOTH {
+            let d = direction as usize;
+            let shared = state.aggregate[d].is_some();
+            let port = &state.ports[d];
+            self.batch.clear();
+            for &minor in &come {
+                let class = class_of(None, shared, new[&minor].weight);
+                port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
+                port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
+                state.retiring[d].remove(&minor);
+            }
+            for (&minor, s) in &new {
+                let Some(member) = state.members.get(&minor) else { continue };
+                if member.weight != s.weight {
+                    let class = class_of(member.limits[d], shared, s.weight);
+                    port.subscriber(&mut self.batch, minor, &class, 0);
+                }
+            }
+            let refused = self.netlink.apply(&mut self.batch)?;
+            port.refused(refused, "adding a class")?;
+        }
+        let mut maps = Maps::of(&layout.subscribers);
+        maps.keep(&state.maps);
+        nft::run::apply(&state.rules(layout, &maps).change(&state.maps))?;
+        state.maps = maps;
+        for direction in Direction::BOTH {
+            let d = direction as usize;
+            self.batch.clear();
+            for &minor in &gone {
+                let class = class_of(None, false, 1);
+                state.ports[d].subscriber(&mut self.batch, minor, &class, 0);
+                state.retiring[d].insert(minor);
+            }
+            // Should one of them be gone already, so much the better.
+            self.netlink.apply(&mut self.batch)?;
+        }
+        for minor in &gone {
+            state.members.remove(minor);
+        }
+        for (&minor, s) in &new {
+            let fresh = Member { weight: s.weight, limits: [None; 2] };
+            state.members.entry(minor).or_insert(fresh).weight = s.weight;
+        }
+        (relaid.added, relaid.removed) = (come.len(), gone.len());
+        state.layout = layout.clone();
+        Ok(relaid)
+    }
+
+    fn set_rates(&mut self, changes: &[RateChange]) -> Result<(), Error> {
+        let mut result = Ok(());
+        for direction in Direction::BOTH {
+            let of_it: Vec<RateChange> =
+                changes.iter().filter(|c| c.slot.direction == direction).copied().collect();
+            if !of_it.is_empty() {
+                result = result.and(self.apply(direction, &of_it));
+            }
+        }
+        result
+    }
+
+    fn sample(&mut self, out: &mut Vec<ClassCounters>) -> Result<(), Error> {
+        out.clear();
+        for direction in Direction::BOTH {
+            let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+            let port = &state.ports[direction as usize];
+            let retiring = &state.retiring[direction as usize];
+            let head = Head::new(port.index, Handle::NONE, port.root);
+            let mut alive = false;
+            let mut empty = Vec::new();
+            self.netlink.dump(
+                "classes",
+                libc::RTM_GETTCLASS,
+                |m| head.write(m),
+                |_, payload| {
+                    let Some(dumped) = Dumped::read(payload) else { return };
+                    let Some(stats) = dumped.stats else { return };
+                    let minor = dumped.head.handle.minor();
+                    alive |= minor == ids::EVERYBODY;
+                    if minor > ClassId::MAX.0 {
+                        return;
+                    }
+                    if retiring.contains(&minor) {
+                        if stats.queued_packets == 0 {
+                            empty.push(minor);
+                        }
+                        return;
+                    }
+                    out.push(ClassCounters {
+                        slot: Slot { class: ClassId(minor), direction },
+                        bytes: stats.bytes,
+                        packets: stats.packets,
+                        drops: u64::from(stats.drops),
+                        overlimits: u64::from(stats.overlimits),
+                        backlog_packets: stats.queued_packets,
+                        backlog_bytes: u64::from(stats.queued_bytes),
+                    });
+                },
+            )?;
+            if !alive {
+                let error = match link::by_index(&mut self.netlink, port.index, &port.name) {
+                    Ok(_) => port.gone("our queueing discipline was removed"),
+                    Err(e) => e,
+                };
+                return Err(error);
+            }
+            if !empty.is_empty() {
+                self.reap(direction, &empty)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[which as usize];
+        let table = state.layout.table.clone();
+        let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
+        let root = self.read(which, 0)?;
+        let everybody = self.read(which, ids::EVERYBODY)?;
+        let unmapped = self.read(which, ids::UNMAPPED)?;
+        let bypass = self.read(which, ids::BYPASS)?;
+        let d = if which == Side::Mesh { "down" } else { "up" };
+        let counters = nft::counters::packets(&mut self.netfilter, &table)?;
+        let count = |name: &str| counters.get(&format!("{name}_{d}")).copied().unwrap_or(0);
+        Ok(InterfaceCounters {
+            name: link.name,
+            index: link.index,
+            up: link.up,
+            tx_bytes: link.counters.tx_bytes,
+            tx_packets: link.counters.tx_packets,
+            tx_dropped: link.counters.tx_dropped,
+            rx_bytes: link.counters.rx_bytes,
+            rx_packets: link.counters.rx_packets,
+            shaped_bytes: root.bytes,
+            shaped_packets: root.packets,
+            shaped_drops: u64::from(root.drops),
+            subscriber_bytes: everybody.bytes,
+            subscriber_packets: everybody.packets,
+            unmapped_bytes: unmapped.bytes,
+            unmapped_packets: unmapped.packets,
+            bypass_bytes: bypass.bytes,
+            bypass_packets: bypass.packets,
+            classified_packets: count("classified"),
+            unmapped_ipv6_packets: count("unmapped6"),
+        })
+    }
+
+    fn sent(&mut self, which: Side) -> Result<SentCounters, Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[which as usize];
+        let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
+        let unmapped = self.read(which, ids::UNMAPPED)?.bytes;
+        let bypass = self.read(which, ids::BYPASS)?.bytes;
+        Ok(SentCounters { bytes: link.counters.tx_bytes, unmapped, bypass })
+    }
+
+    fn verify(&mut self) -> Result<Vec<Verification>, Error> {
+        let table = self.state.as_ref().ok_or(Error::NotInstalled)?.layout.table.clone();
+        let counters = nft::counters::packets(&mut self.netfilter, &table)?;
+        let mut result = Vec::new();
+        for direction in Direction::BOTH {
+            let d = direction as usize;
+            let everybody = self.read(direction.egress(), ids::EVERYBODY)?;
+            let root = self.read(direction.egress(), 0)?;
+            let name = ["classified_down", "classified_up"][d];
+            let classified = counters.get(name).copied().unwrap_or(0);
+            let arrived =
+                everybody.packets + u64::from(root.drops) + u64::from(root.queued_packets);
+            let Some(state) = self.state.as_mut() else { return Err(Error::NotInstalled) };
+            let (before, arrived_before) = state.seen[d];
+            let classified_now = classified.saturating_sub(before);
+            let arrived_now = arrived.saturating_sub(arrived_before);
+            // A packet of many segments counts once in nftables and often in HTB, so an excess of
+            // arrivals means nothing; some packets are lost in between for lack of a neighbour.
+            let holds = classified_now < VERDICT_PACKETS || arrived_now * 2 >= classified_now;
+            if classified_now >= VERDICT_PACKETS {
+                state.seen[d] = (classified, arrived);
+            }
+            let mut classifier = state.classifier[d];
+            if !holds {
+                let tried = state.available.iter().position(|c| *c == classifier);
+                let next = state.available.get(tried.map_or(0, |at| at + 1)).copied();
+                if let Some(next) = next {
+                    self.use_classifier(direction, next)?;
+                    classifier = next;
+                }
+            }
+            result.push(Verification {
+                direction,
+                classified: classified_now,
+                arrived: arrived_now,
+                holds,
+                classifier,
+            });
+        }
+        Ok(result)
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let classes: Vec<u16> =
+            std::iter::once(ClassId::ALL.0).chain(state.members.keys().copied()).collect();
+        let mut result = Ok(());
+        for direction in Direction::BOTH {
+            let changes: Vec<RateChange> = classes
+                .iter()
+                .map(|c| RateChange { slot: Slot { class: ClassId(*c), direction }, rate: None })
+                .collect();
+            result = result.and(self.apply(direction, &changes));
+        }
+        result
+    }
+
+    fn remove(&mut self, layout: &Layout) -> Result<Removed, Error> {
+        self.state = None;
+        build::remove(&mut self.netlink, layout)
+    }
+}
+
+/// The kinds of filters that carry a class in the packet's mark, and how.
+fn mark_filter(classifier: Classifier) -> Option<filter::Filter> {
+    match classifier {
+        Classifier::Priority => None,
+        Classifier::MarkFw => Some(filter::Filter::MarkFw),
+        Classifier::MarkBpf => Some(filter::Filter::MarkBpf),
+    }
+}

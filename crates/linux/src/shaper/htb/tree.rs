@@ -1,0 +1,189 @@
+//! One side's tree: messages that build and change it, and what their refusals mean.
+
+use fairmesh_units::BitRate;
+
+use super::{ids, mark_filter};
+use crate::error::Error;
+use crate::netlink::{Batch, Netlink, Refusal};
+use crate::shaper::{Classifier, LeafKind};
+use crate::tc::htb::{self, Class, Qdisc};
+use crate::tc::{Handle, Head, filter, leaf};
+
+const CREATE: u16 = libc::NLM_F_CREATE as u16;
+const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
+const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
+
+/// Place of the filter on marks, after those on protocols.
+const MARK_PRIO: u16 = 10;
+/// Ethertype of batman-adv.
+const ETH_P_BATMAN: u16 = 0x4305;
+
+/// An interface with our tree on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Port {
+    pub name: String,
+    pub index: u32,
+    pub root: Handle,
+}
+
+/// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
+pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8) -> Class {
+    let quantum = u32::from(weight) * 1514;
+    let make = if shared { Class::borrowing } else { Class::limited };
+    make(limit, quantum, 1)
+}
+
+impl Port {
+    /// One of our classes.
+    pub fn class(&self, minor: u16) -> Handle {
+        Handle::new(self.root.major(), minor)
+    }
+
+    fn head(&self, handle: Handle, parent: Handle) -> Head {
+        Head::new(self.index, handle, parent)
+    }
+
+    /// The root, where only a default of the kernel's is now.
+    pub fn root(&self, batch: &mut Batch) {
+        let head = self.head(self.root, Handle::ROOT);
+        // Quanta are always given, so r2q divides nothing.
+        let options = Qdisc { default: ids::UNMAPPED, r2q: 10, direct: 1000 };
+        batch.push(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
+            head.write(out);
+            options.write(out);
+        });
+    }
+
+    /// Everybody's class.
+    pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>) {
+        let class = Class::limited(limit, 1514, 0);
+        self.put(batch, ids::EVERYBODY, self.root, &class, CREATE);
+    }
+
+    /// A class of our own beside the subscribers', without limit.
+    pub fn own(&self, batch: &mut Batch, minor: u16, prio: u32) {
+        self.put(batch, minor, self.root, &Class::limited(None, 1514, prio), CREATE);
+    }
+
+    /// A subscriber's class.
+    pub fn subscriber(&self, batch: &mut Batch, minor: u16, class: &Class, flags: u16) {
+        self.put(batch, minor, self.class(ids::EVERYBODY), class, flags);
+    }
+
+    fn put(&self, batch: &mut Batch, minor: u16, parent: Handle, class: &Class, flags: u16) {
+        let head = self.head(self.class(minor), parent);
+        batch.push(libc::RTM_NEWTCLASS, flags, |out| htb::class(out, head, class));
+    }
+
+    /// A class's queue.
+    pub fn leaf(&self, batch: &mut Batch, minor: u16, kind: LeafKind, queue: u32) {
+        let head = self.head(self.leaf_handle(minor), self.class(minor));
+        batch.push(libc::RTM_NEWQDISC, CREATE | REPLACE, |out| {
+            head.write(out);
+            leaf::write(out, kind, queue);
+        });
+    }
+
+    /// Takes a class's queue away; HTB puts a FIFO of its own in its place.
+    pub fn drop_leaf(&self, batch: &mut Batch, minor: u16) {
+        let head = self.head(self.leaf_handle(minor), self.class(minor));
+        batch.push(libc::RTM_DELQDISC, 0, |out| head.write(out));
+    }
+
+    fn leaf_handle(&self, minor: u16) -> Handle {
+        let major = if minor == self.root.major() { ids::SPARE_LEAF } else { minor };
+        Handle::new(major, 0)
+    }
+
+    /// Deletes a class.
+    pub fn delete(&self, batch: &mut Batch, minor: u16) {
+        let head = self.head(self.class(minor), Handle::NONE);
+        batch.push(libc::RTM_DELTCLASS, 0, |out| head.write(out));
+    }
+
+    /// Puts the filter in place that a classifier needs.
+    pub fn filter(&self, netlink: &mut Netlink, classifier: Classifier) -> Result<(), Error> {
+        match mark_filter(classifier) {
+            None => Ok(()),
+            Some(kind) => self.add_filter(netlink, MARK_PRIO, libc::ETH_P_ALL as u16, kind),
+        }
+    }
+
+    /// Takes the filter on marks away again, if there is one.
+    pub fn remove_mark_filter(&self, netlink: &mut Netlink) {
+        let mut batch = Batch::new();
+        self.delete_filter(&mut batch, MARK_PRIO, libc::ETH_P_ALL as u16);
+        let _ = netlink.apply(&mut batch);
+    }
+
+    fn delete_filter(&self, batch: &mut Batch, prio: u16, protocol: u16) {
+        let info = u32::from(prio) << 16 | u32::from(protocol.to_be());
+        let head = Head { info, ..self.head(Handle::NONE, self.root) };
+        batch.push(libc::RTM_DELTFILTER, 0, |out| head.write(out));
+    }
+
+    /// Sends ARP and batman-adv frames to the bypass class. Returns whether the kernel can.
+    pub fn bypass_frames(&self, netlink: &mut Netlink) -> Result<bool, Error> {
+        let class = self.class(ids::BYPASS);
+        for (at, protocol) in [libc::ETH_P_ARP as u16, ETH_P_BATMAN].into_iter().enumerate() {
+            let prio = 1 + at as u16;
+            let kinds = [filter::Filter::All(class), filter::Filter::AllBpf(class)];
+            let mut done = false;
+            for kind in kinds {
+                match self.add_filter(netlink, prio, protocol, kind) {
+                    Ok(()) => {
+                        done = true;
+                        break;
+                    }
+                    Err(e) if e.errno() == Some(libc::ENOENT) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            if !done {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn add_filter(
+        &self,
+        netlink: &mut Netlink,
+        prio: u16,
+        protocol: u16,
+        kind: filter::Filter,
+    ) -> Result<(), Error> {
+        // What an earlier run may have left at this priority would otherwise be joined, not
+        // replaced.
+        let mut old = Batch::new();
+        self.delete_filter(&mut old, prio, protocol);
+        netlink.apply(&mut old)?;
+        let what = || format!("adding a filter on {}", self.name);
+        netlink
+            .change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
+                filter::write(out, self.index, self.root, prio, protocol, kind);
+            })
+            .map_err(|e| self.lost(e))
+    }
+
+    /// The first refusal of a batch as an error.
+    pub fn refused(&self, refusals: Vec<Refusal>, what: &str) -> Result<(), Error> {
+        match refusals.into_iter().next() {
+            None => Ok(()),
+            Some(refusal) => Err(self.lost(refusal.into_error(format!("{what} on {}", self.name)))),
+        }
+    }
+
+    /// Our tree is not there any more.
+    pub fn gone(&self, what: &str) -> Error {
+        Error::Gone { interface: self.name.clone(), what: what.to_owned() }
+    }
+
+    /// Names the interface where it is what is missing.
+    pub fn lost(&self, error: Error) -> Error {
+        match error.errno() {
+            Some(libc::ENODEV) => Error::NoInterface(self.name.clone()),
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What a gateway enforces on its two interfaces, and what it counts there.
+//!
+//! Downstream traffic is shaped where it enters the mesh, by destination; upstream traffic where it
+//! leaves towards the wire, by source as the mesh knows it (before any address translation). Every
+//! subscriber has one class in each direction; traffic of nobody known has a class without a limit.
+
+mod htb;
+mod layout;
+
+pub use htb::HtbPlane;
+pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
+
+use fairmesh_units::BitRate;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A subscriber's number, the same in both directions and for as long as the subscriber is known.
+/// [`ClassId::ALL`] stands for all subscribers of a direction together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClassId(pub u16);
+
+impl ClassId {
+    /// All subscribers of a direction together: its limit is the aggregate's.
+    pub const ALL: ClassId = ClassId(0);
+    /// The largest number of a subscriber.
+    pub const MAX: ClassId = ClassId(65_000);
+}
+
+/// Which way traffic flows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Into the mesh: shaped on the mesh side.
+    Down,
+    /// Out of the mesh: shaped on the wired side.
+    Up,
+}
+
+impl Direction {
+    /// Both.
+    pub const BOTH: [Direction; 2] = [Direction::Down, Direction::Up];
+
+    /// The interface on which this direction leaves the gateway.
+    pub const fn egress(self) -> Side {
+        match self {
+            Direction::Down => Side::Mesh,
+            Direction::Up => Side::Wired,
+        }
+    }
+}
+
+/// One of the gateway's two interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Towards the mesh.
+    Mesh,
+    /// Towards the Internet.
+    Wired,
+}
+
+/// One class: a subscriber (or all of them) in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Slot {
+    /// Whose.
+    pub class: ClassId,
+    /// Which way.
+    pub direction: Direction,
+}
+
+/// A new limit. It replaces the old one in place: what waits in the class stays there.
+///
+/// Limits count bytes of Ethernet frames, as the kernel's queueing disciplines do (14 more than
+/// the IP packet on Ethernet, none more on a TUN interface).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RateChange {
+    /// Of which class.
+    pub slot: Slot,
+    /// At most this; `None`: unlimited.
+    pub rate: Option<BitRate>,
+}
+
+/// What passed through a class since it was made. Counters only grow, except when the class was
+/// made anew (interface lost, reboot).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClassCounters {
+    /// Which class.
+    pub slot: Slot,
+    /// Bytes sent (Ethernet frames).
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets that found the class's queue full. What an AQM drops later is in its own counters.
+    pub drops: u64,
+    /// Times the class had to wait for its limit.
+    pub overlimits: u64,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+}
+
+/// Counters of one interface and of what its shaping saw, for comparing them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct InterfaceCounters {
+    /// Its name.
+    pub name: String,
+    /// The kernel's index for it.
+    pub index: u32,
+    /// Administratively up and with carrier.
+    pub up: bool,
+    /// Bytes sent by the driver.
+    pub tx_bytes: u64,
+    /// Packets sent by the driver.
+    pub tx_packets: u64,
+    /// Packets the driver gave up.
+    pub tx_dropped: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes that passed our root qdisc.
+    pub shaped_bytes: u64,
+    /// Packets that passed our root qdisc.
+    pub shaped_packets: u64,
+    /// Packets dropped by our qdiscs, all of them.
+    pub shaped_drops: u64,
+    /// Bytes of the subscribers' classes together.
+    pub subscriber_bytes: u64,
+    /// Packets of the subscribers' classes together.
+    pub subscriber_packets: u64,
+    /// Bytes of nobody known.
+    pub unmapped_bytes: u64,
+    /// Packets of nobody known.
+    pub unmapped_packets: u64,
+    /// Bytes of routing and management traffic.
+    pub bypass_bytes: u64,
+    /// Packets of routing and management traffic.
+    pub bypass_packets: u64,
+    /// Packets that nftables gave to a subscriber's class on this interface.
+    pub classified_packets: u64,
+    /// IPv6 packets of nobody known that nftables saw on this interface.
+    pub unmapped_ipv6_packets: u64,
+}
+
+/// What an interface has sent, in frame bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct SentCounters {
+    /// By the driver.
+    pub bytes: u64,
+    /// Of nobody known.
+    pub unmapped: u64,
+    /// Of routing and management.
+    pub bypass: u64,
+}
+
+/// How a packet's class reaches HTB.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Classifier {
+    /// In the packet's priority, which HTB reads itself.
+    Priority,
+    /// In the packet's mark, read by a `fw` filter.
+    MarkFw,
+    /// In the packet's mark, read by a two-instruction BPF filter.
+    MarkBpf,
+}
+
+/// What this kernel and system offer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Features {
+    /// Kernel release, as `uname -r`.
+    pub kernel: String,
+    /// Version of `nft`, if there is one.
+    pub nft: Option<String>,
+    /// Leaf disciplines there are, best first. Empty when it could not be tried beforehand; the
+    /// best that works is then found while installing.
+    pub leaves: Vec<LeafKind>,
+    /// Whether HTB is there; `None` when it could not be tried beforehand.
+    pub htb: Option<bool>,
+    /// Ways to classify there are. [`Classifier::Priority`] needs nothing but HTB, yet some Wi-Fi
+    /// drivers overwrite the priority: which one holds is found out on the interface itself.
+    pub classifiers: Vec<Classifier>,
+    /// Whether ARP and other frames without IP can be told apart (`u32` or `bpf` filter).
+    pub bypass_filter: bool,
+    /// Whether nftables can look at frames as they leave an interface (netdev egress hook, Linux
+    /// 5.16), needed to classify downstream by Ethernet address.
+    pub egress_hook: bool,
+    /// Flow tables that let traffic go around us, as `family table/name`.
+    pub flowtables: Vec<String>,
+}
+
+/// What [`DataPlane::install`] did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Installed {
+    /// The discipline in every class.
+    pub leaf: LeafKind,
+    /// How packets are classified downstream and upstream; each was tried with packets of our own.
+    pub classifier: [Classifier; 2],
+    /// Whether structures of an earlier run were found and taken over.
+    pub adopted: bool,
+    /// Classes that an earlier run had left and nobody needs any more.
+    pub swept: usize,
+    /// Default queueing disciplines that were replaced, as `interface: kind`. The kernel puts them
+    /// back by itself when ours go.
+    pub replaced: Vec<String>,
+    /// What the operator should know.
+    pub notes: Vec<String>,
+}
+
+/// What [`DataPlane::relayout`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Relaid {
+    /// Subscribers that came.
+    pub added: usize,
+    /// Subscribers that went. Their classes are unlimited until what waited in them is sent.
+    pub removed: usize,
+    /// Subscribers whose addresses changed.
+    pub changed: usize,
+}
+
+/// What [`DataPlane::remove`] did.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Removed {
+    /// Interfaces from which our qdisc was taken.
+    pub qdiscs: Vec<String>,
+    /// Tables removed.
+    pub tables: Vec<String>,
+    /// What was there but not ours, and stays.
+    pub kept: Vec<String>,
+}
+
+/// Whether packets reach the classes they are meant for, since the last look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Verification {
+    /// Which way.
+    pub direction: Direction,
+    /// Packets that nftables gave to subscribers' classes.
+    pub classified: u64,
+    /// Packets that arrived there (sent, waiting or dropped).
+    pub arrived: u64,
+    /// `false` if most of them did not arrive.
+    pub holds: bool,
+    /// The classifier in force from now on (another one, if the last did not hold).
+    pub classifier: Classifier,
+}
+
+/// The data plane of a gateway. Every call may be repeated; an error leaves traffic flowing.
+pub trait DataPlane {
+    /// What kernel and system offer. Touches nothing.
+    ///
+    /// # Errors
+    /// Only if nothing at all can be found out.
+    fn probe(&mut self) -> Result<Features, Error>;
+
+    /// Builds everything, all classes unlimited, on top of what an earlier run may have left:
+    /// classes that are there already keep their queues and counters and become unlimited.
+    ///
+    /// # Errors
+    /// A wrong layout, foreign qdiscs or tables in the way (they stay), missing features.
+    fn install(&mut self, layout: &Layout) -> Result<Installed, Error>;
+
+    /// Lets subscribers come, go and change addresses. Interfaces, table and leaf stay as
+    /// installed. New classes are unlimited.
+    ///
+    /// # Errors
+    /// A wrong layout (nothing changes then), or the kernel's refusal.
+    fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error>;
+
+    /// Changes limits in place, in one batch per direction.
+    ///
+    /// # Errors
+    /// The first change refused; all others are carried out.
+    fn set_rates(&mut self, changes: &[RateChange]) -> Result<(), Error>;
+
+    /// Reads all subscribers' counters. `out` is cleared first; its order is the kernel's.
+    ///
+    /// # Errors
+    /// An interface or our qdisc on it is gone.
+    fn sample(&mut self, out: &mut Vec<ClassCounters>) -> Result<(), Error>;
+
+    /// Reads one interface's counters.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn interface(&mut self, which: Side) -> Result<InterfaceCounters, Error>;
+
+    /// Reads what an interface has sent, for whom: cheap enough for every look at the classes.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn sent(&mut self, which: Side) -> Result<SentCounters, Error>;
+
+    /// Compares what was classified with what arrived in classes since the last call, and changes
+    /// to another classifier where the one in use does not hold.
+    ///
+    /// # Errors
+    /// An interface is gone.
+    fn verify(&mut self) -> Result<Vec<Verification>, Error>;
+
+    /// Makes every class unlimited; structure and counters stay. The safe state.
+    ///
+    /// # Errors
+    /// The kernel's refusal; as many classes as possible are unlimited then.
+    fn release(&mut self) -> Result<(), Error>;
+
+    /// Removes everything that is ours, of this run or an earlier one, and only that. `layout`'s
+    /// interfaces, table and handle say where to look.
+    ///
+    /// # Errors
+    /// The kernel's refusal; as much as possible is removed then.
+    fn remove(&mut self, layout: &Layout) -> Result<Removed, Error>;
+}

@@ -1,0 +1,55 @@
+//! Queueing disciplines inside a class.
+
+use super::{nest, put, put_kind, put_u32, put_u64};
+use crate::shaper::LeafKind;
+
+const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
+const TCA_FQ_CODEL_TARGET: u16 = 1;
+const TCA_FQ_CODEL_LIMIT: u16 = 2;
+const TCA_FQ_CODEL_INTERVAL: u16 = 3;
+const TCA_FQ_CODEL_ECN: u16 = 4;
+const TCA_FQ_CODEL_FLOWS: u16 = 5;
+const TCA_FQ_CODEL_QUANTUM: u16 = 6;
+const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
+const TCA_CAKE_BASE_RATE64: u16 = 2;
+const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
+const TCA_CAKE_RTT: u16 = 7;
+const CAKE_DIFFSERV_BESTEFFORT: u32 = 3;
+
+/// CoDel's target in µs: a subscriber of a mesh often has less than the 4 Mbit/s below which one
+/// packet alone outlasts the usual 5 ms.
+const TARGET_US: u32 = 20_000;
+/// CoDel's interval in µs: the usual 100 ms and the longer target.
+const INTERVAL_US: u32 = 120_000;
+/// Queues of one subscriber. The kernel's 1024 would be 1 GB for 10,000 subscribers.
+const FLOWS: u32 = 64;
+
+/// Appends kind and options of a leaf; `queue` packets where the kind has no queue management.
+pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
+    put_kind(out, kind.name());
+    match kind {
+        LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
+        LeafKind::Sfq => {
+            // struct tc_sfq_qopt: quantum (0: one packet), perturbation in s, limit, divisor, flows
+            let mut options = Vec::with_capacity(20);
+            for word in [0, 10, queue, 0, 0] {
+                options.extend(u32::to_ne_bytes(word));
+            }
+            put(out, TCA_OPTIONS, &options);
+        }
+        LeafKind::FqCodel => nest(out, TCA_OPTIONS, |out| {
+            put_u32(out, TCA_FQ_CODEL_LIMIT, 1024);
+            put_u32(out, TCA_FQ_CODEL_FLOWS, FLOWS);
+            put_u32(out, TCA_FQ_CODEL_QUANTUM, 1514);
+            put_u32(out, TCA_FQ_CODEL_INTERVAL, INTERVAL_US);
+            put_u32(out, TCA_FQ_CODEL_TARGET, TARGET_US);
+            put_u32(out, TCA_FQ_CODEL_ECN, 1);
+            put_u32(out, TCA_FQ_CODEL_MEMORY_LIMIT, 4 << 20);
+        }),
+        LeafKind::Cake => nest(out, TCA_OPTIONS, |out| {
+            put_u64(out, TCA_CAKE_BASE_RATE64, 0);
+            put_u32(out, TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT);
+            put_u32(out, TCA_CAKE_RTT, INTERVAL_US);
+        }),
+    }
+}

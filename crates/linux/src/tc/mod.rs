@@ -1,0 +1,156 @@
+//! Traffic-control messages (`linux/pkt_sched.h`, `linux/rtnetlink.h`) as bytes, without a socket.
+//!
+//! Files: `mod` handles, message head and attributes; `htb` the qdisc and its classes; `leaf` what
+//! sits in a class; `filter` classification; `stats` counters and what dumps bring.
+
+pub mod filter;
+pub mod htb;
+pub mod leaf;
+pub mod stats;
+
+use std::fmt;
+
+/// An attribute's kind without `NLA_F_NESTED` and `NLA_F_NET_BYTEORDER`.
+const NLA_TYPE_MASK: u16 = 0x3fff;
+
+/// A qdisc's handle or a class's number: major and minor, as `tc` writes `fa1:10`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u32);
+
+impl Handle {
+    /// Where a root qdisc hangs (`TC_H_ROOT`).
+    pub const ROOT: Handle = Handle(0xffff_ffff);
+    /// None (`TC_H_UNSPEC`). Qdiscs with this handle were made by the kernel itself.
+    pub const NONE: Handle = Handle(0);
+
+    /// From its two halves.
+    pub const fn new(major: u16, minor: u16) -> Self {
+        Handle((major as u32) << 16 | minor as u32)
+    }
+
+    /// The qdisc's half.
+    pub const fn major(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// The class's half.
+    pub const fn minor(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.minor() {
+            0 => write!(f, "{:x}:", self.major()),
+            minor => write!(f, "{:x}:{minor:x}", self.major()),
+        }
+    }
+}
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// `struct tcmsg`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The interface.
+    pub index: u32,
+    /// The object.
+    pub handle: Handle,
+    /// What it hangs from.
+    pub parent: Handle,
+    /// Filters: priority and protocol. Others: references.
+    pub info: u32,
+}
+
+impl Head {
+    /// Its size in bytes.
+    pub const SIZE: usize = 20;
+
+    /// An object on an interface.
+    pub const fn new(index: u32, handle: Handle, parent: Handle) -> Self {
+        Head { index, handle, parent, info: 0 }
+    }
+
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend([0; 4]); // family AF_UNSPEC, padding
+        for word in [self.index, self.handle.0, self.parent.0, self.info] {
+            out.extend(word.to_ne_bytes());
+        }
+    }
+
+    /// Reads it from the beginning of a payload; what is left are attributes.
+    pub fn read(payload: &[u8]) -> Option<(Head, &[u8])> {
+        let word = |at: usize| payload.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+        let head = Head {
+            index: word(4)?,
+            handle: Handle(word(8)?),
+            parent: Handle(word(12)?),
+            info: word(16)?,
+        };
+        Some((head, &payload[Head::SIZE..]))
+    }
+}
+
+/// Appends an attribute, padded to 4 bytes.
+pub fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    out.extend((value.len() as u16 + 4).to_ne_bytes());
+    out.extend(kind.to_ne_bytes());
+    out.extend(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// Appends a number.
+pub fn put_u32(out: &mut Vec<u8>, kind: u16, value: u32) {
+    put(out, kind, &value.to_ne_bytes());
+}
+
+/// Appends a long number.
+pub fn put_u64(out: &mut Vec<u8>, kind: u16, value: u64) {
+    put(out, kind, &value.to_ne_bytes());
+}
+
+/// Appends a string with its final zero.
+pub fn put_str(out: &mut Vec<u8>, kind: u16, value: &str) {
+    let mut bytes = Vec::with_capacity(value.len() + 1);
+    bytes.extend(value.as_bytes());
+    bytes.push(0);
+    put(out, kind, &bytes);
+}
+
+/// Appends an attribute that holds others. The flag `NLA_F_NESTED` is left out, as `tc` does for
+/// these old attributes.
+pub fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend([0, 0]);
+    out.extend(kind.to_ne_bytes());
+    inside(out);
+    let length = (out.len() - start) as u16;
+    out[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+}
+
+/// The attributes in some bytes: kind without flags, value. Ends where they make no sense.
+///
+/// `netlink-packet-core` has this too, but its values do not outlive its iterator's items, so it
+/// would have to copy them; a sample of 20,000 classes would notice.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let head: &[u8; 4] = bytes.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([head[2], head[3]]) & NLA_TYPE_MASK, value))
+    })
+}
+
+/// Appends `TCA_KIND`.
+pub fn put_kind(out: &mut Vec<u8>, kind: &str) {
+    put_str(out, libc::TCA_KIND, kind);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Priority or mark: each is tried out on the interface, and what does not hold is replaced.
+
+#![allow(clippy::disallowed_methods)] // what runs in real time must wait
+
+mod common;
+
+use common::*;
+use fairmesh_linux::*;
+
+/// As a Wi-Fi driver without intermediate queues does: every packet's priority is overwritten
+/// after routing and before queueing.
+fn overwrite_priorities(path: &Path) {
+    let g = &path.gateway;
+    g.sh("nft add table netdev driver");
+    g.sh("nft add chain netdev driver e { type filter hook egress device mesh0 priority 100 ; }");
+    g.sh("nft add rule netdev driver e meta priority set 0:5");
+}
+
+fn exchange(g: &mut Bench, count: usize) -> (u64, u64) {
+    let home = g.path.mesh.udp(v4(3, 5000));
+    let host = g.path.wired.udp(HOST.parse().unwrap());
+    blast(&host, v4(3, 5000), 200, count);
+    blast(&home, HOST.parse().unwrap(), 200, count);
+    settle();
+    let counters = g.sample();
+    (of(&counters, 3, Direction::Down).packets, of(&counters, 3, Direction::Up).packets)
+}
+
+#[test]
+fn marks_are_chosen_where_priorities_do_not_hold() {
+    if !root("marks_are_chosen_where_priorities_do_not_hold") {
+        return;
+    }
+    let path = Path::new();
+    overwrite_priorities(&path);
+    let mut g = Bench::on(path, (1..=4).map(subscriber).collect(), |_| ());
+    let [down, up] = g.installed.classifier;
+    assert!(matches!(down, Classifier::MarkFw | Classifier::MarkBpf), "{down:?}");
+    assert_eq!(up, Classifier::Priority);
+    assert!(g.installed.notes.iter().any(|n| n.contains("mesh0") && n.contains("marks")));
+    assert_eq!(exchange(&mut g, 25), (25, 25));
+    let router = Subscriber::new(9, [net("10.1.0.2/32")]);
+    let mut layout = g.layout.clone();
+    layout.subscribers.push(router);
+    g.call(move |p| p.relayout(&layout).unwrap());
+    let daemon = g.path.gateway.udp("10.1.0.1:698".parse().unwrap());
+    blast(&daemon, "10.1.0.2:698".parse().unwrap(), 100, 12);
+    settle();
+    assert_eq!(of(&g.sample(), 9, Direction::Down).packets, 0, "the bypass holds with marks too");
+    let layout = g.layout.clone();
+    g.call(move |p| p.remove(&layout).unwrap());
+    assert_eq!(g.path.gateway.sh("tc filter show dev mesh0"), "");
+    assert!(g.path.gateway.sh("nft list tables").contains("driver"), "not ours, so it stays");
+}
+
+#[test]
+fn a_classifier_that_stops_holding_is_replaced() {
+    if !root("a_classifier_that_stops_holding_is_replaced") {
+        return;
+    }
+    let mut g = Bench::new((1..=4).map(subscriber).collect());
+    assert_eq!(g.installed.classifier, [Classifier::Priority; 2]);
+    assert_eq!(exchange(&mut g, 30), (30, 30));
+    let verdicts = g.call(|p| p.verify().unwrap());
+    assert!(
+        verdicts.iter().all(|v| v.holds && v.classified == 30 && v.arrived >= 30),
+        "{verdicts:?}"
+    );
+    // Silence is no evidence.
+    let verdicts = g.call(|p| p.verify().unwrap());
+    assert!(verdicts.iter().all(|v| v.holds && v.classified == 0), "{verdicts:?}");
+    overwrite_priorities(&g.path);
+    assert_eq!(exchange(&mut g, 30), (30, 60), "downstream nothing arrives in its class");
+    let verdicts = g.call(|p| p.verify().unwrap());
+    let (down, up) = (verdicts[0], verdicts[1]);
+    assert!(!down.holds && down.classified == 30 && down.classifier != Classifier::Priority);
+    assert!(up.holds && up.classifier == Classifier::Priority);
+    assert_eq!(exchange(&mut g, 30), (60, 90));
+    let verdicts = g.call(|p| p.verify().unwrap());
+    assert!(verdicts.iter().all(|v| v.holds), "{verdicts:?}");
+}
+
+/// The class survives on the way to a queueing discipline that sits on a bridge.
+#[test]
+fn a_bridge_keeps_the_class() {
+    if !root("a_bridge_keeps_the_class") {
+        return;
+    }
+    let path = Path::new();
+    let g = &path.gateway;
+    g.sh("ip link add br0 type bridge");
+    g.sh("ip addr flush dev mesh0");
+    g.sh("ip link set mesh0 master br0");
+    g.sh("ip addr add 10.1.0.1/24 dev br0");
+    g.sh("ip link set br0 up");
+    g.sh("ip route add 10.2.0.0/16 via 10.1.0.2");
+    let subscribers = (1..=4).map(subscriber).collect();
+    let mut g = Bench::on(path, subscribers, |l| l.mesh = Interface::new("br0").unwrap());
+    assert_eq!(g.installed.classifier, [Classifier::Priority; 2], "{:?}", g.installed.notes);
+    assert_eq!(exchange(&mut g, 20), (20, 20));
+}

@@ -1,0 +1,262 @@
+//! Network namespaces for tests: a mesh host, the gateway and a wired host in a row, each in a
+//! namespace of its own that ends with the test.
+#![allow(dead_code)]
+
+pub mod traffic;
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+
+use fairmesh_linux::*;
+use nix::sched::{CloneFlags, setns};
+
+/// Whether namespaces can be made here. Says so where not.
+pub fn root(test: &str) -> bool {
+    let able = nix::unistd::geteuid().is_root() && run("ip", &["netns", "list"]).status.success();
+    if !able {
+        eprintln!("{test}: SKIPPED, needs root and iproute2 for network namespaces");
+    }
+    able
+}
+
+/// Runs a command to its end.
+pub fn run(command: &str, arguments: &[&str]) -> Output {
+    Command::new(command).args(arguments).output().unwrap_or_else(|e| panic!("{command}: {e}"))
+}
+
+/// Runs a command line that must succeed and returns what it prints.
+pub fn sh(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let out = run(words[0], &words[1..]);
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    pub name: String,
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl Namespace {
+    pub fn new() -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("fmtest-{}-{number}", std::process::id());
+        sh(&format!("ip netns add {name}"));
+        let ns = Namespace { name };
+        ns.sh("ip link set lo up");
+        ns
+    }
+
+    /// Runs a command line inside; it must succeed.
+    pub fn sh(&self, line: &str) -> String {
+        sh(&format!("ip netns exec {} {line}", self.name))
+    }
+
+    /// Runs a closure inside, in a thread of its own.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        inside: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let path = PathBuf::from("/run/netns").join(&self.name);
+        thread::spawn(move || {
+            let ns = File::open(&path).unwrap();
+            setns(ns, CloneFlags::CLONE_NEWNET).unwrap();
+            inside()
+        })
+    }
+
+    /// The same, waiting for its result.
+    pub fn within<T: Send + 'static>(&self, inside: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.spawn(inside).join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// A UDP socket inside.
+    pub fn udp(&self, address: SocketAddr) -> UdpSocket {
+        let socket = self.within(move || UdpSocket::bind(address));
+        socket.unwrap_or_else(|e: io::Error| panic!("{address}: {e}"))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        run("ip", &["netns", "del", &self.name]);
+    }
+}
+
+/// Mesh host – gateway – wired host, joined by veth pairs. The mesh host has 10.2.0.0/16 and
+/// fd02::/64 and stands for all subscribers; the wired host is 10.9.0.2 and fd09::2.
+#[derive(Debug)]
+pub struct Path {
+    pub mesh: Namespace,
+    pub gateway: Namespace,
+    pub wired: Namespace,
+}
+
+pub const WIRED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 2));
+
+impl Path {
+    pub fn new() -> Self {
+        let path =
+            Path { mesh: Namespace::new(), gateway: Namespace::new(), wired: Namespace::new() };
+        let (m, g, w) = (&path.mesh, &path.gateway, &path.wired);
+        sh(&format!(
+            "ip link add name up0 netns {} type veth peer name mesh0 netns {}",
+            m.name, g.name
+        ));
+        sh(&format!(
+            "ip link add name eth0 netns {} type veth peer name wan0 netns {}",
+            w.name, g.name
+        ));
+        // No duplicate address detection: addresses are there at once.
+        for (ns, interface) in [(m, "up0"), (g, "mesh0"), (g, "wan0"), (w, "eth0")] {
+            ns.sh(&format!("sysctl -qw net.ipv6.conf.{interface}.accept_dad=0"));
+            ns.sh(&format!("ip link set {interface} up"));
+        }
+        g.sh("ip addr add 10.1.0.1/24 dev mesh0");
+        g.sh("ip addr add fd01::1/64 dev mesh0 nodad");
+        g.sh("ip addr add 10.9.0.1/24 dev wan0");
+        g.sh("ip addr add fd09::1/64 dev wan0 nodad");
+        g.sh("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        m.sh("ip addr add 10.1.0.2/24 dev up0");
+        m.sh("ip addr add fd01::2/64 dev up0 nodad");
+        // Every subscriber's address is here, behind one router of the mesh.
+        m.sh("ip route add local 10.2.0.0/16 dev lo");
+        m.sh("ip -6 route add local fd02::/64 dev lo");
+        m.sh("sysctl -qw net.ipv6.ip_nonlocal_bind=1");
+        g.sh("ip route add 10.2.0.0/16 via 10.1.0.2");
+        g.sh("ip -6 route add fd02::/64 via fd01::2");
+        m.sh("ip route add default via 10.1.0.1");
+        m.sh("ip -6 route add default via fd01::1");
+        w.sh("ip addr add 10.9.0.2/24 dev eth0");
+        w.sh("ip addr add fd09::2/64 dev eth0 nodad");
+        w.sh("ip route add default via 10.9.0.1");
+        w.sh("ip -6 route add default via fd09::1");
+        path
+    }
+
+    pub fn layout(&self, subscribers: Vec<Subscriber>) -> Layout {
+        let name = |n: &str| Interface::new(n).unwrap();
+        Layout { subscribers, ..Layout::new(name("mesh0"), name("wan0")) }
+    }
+
+    /// Data plane in the gateway.
+    pub fn plane(&self) -> HtbPlane {
+        self.gateway.within(|| HtbPlane::open().unwrap())
+    }
+
+    /// Calls the data plane as from inside the gateway.
+    pub fn call<T: Send + 'static>(
+        &self,
+        plane: &mut Option<HtbPlane>,
+        call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
+    ) -> T {
+        let mut owned = plane.take().unwrap();
+        let (owned, result) = self.gateway.within(move || {
+            let result = call(&mut owned);
+            (owned, result)
+        });
+        *plane = Some(owned);
+        result
+    }
+}
+
+pub fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+/// A subscriber with one IPv4 address and one IPv6 address: 10.2.x.y and fd02::n.
+pub fn subscriber(class: u16) -> Subscriber {
+    let [hi, lo] = class.to_be_bytes();
+    Subscriber::new(
+        class,
+        [net(&format!("10.2.{hi}.{lo}/32")), net(&format!("fd02::{class:x}/128"))],
+    )
+}
+
+pub fn v4(class: u16, port: u16) -> SocketAddr {
+    let [hi, lo] = class.to_be_bytes();
+    SocketAddr::from(([10, 2, hi, lo], port))
+}
+
+pub fn v6(class: u16, port: u16) -> SocketAddr {
+    format!("[fd02::{class:x}]:{port}").parse().unwrap()
+}
+
+pub const HOST: &str = "10.9.0.2:6000";
+
+/// Waits for packets on their way.
+pub fn settle() {
+    thread::sleep(std::time::Duration::from_millis(150));
+}
+
+/// Sends `count` datagrams of `bytes`.
+pub fn blast(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
+    for _ in 0..count {
+        socket.send_to(&vec![0; bytes], to).unwrap();
+    }
+}
+
+/// One class's counters.
+pub fn of(counters: &[ClassCounters], class: u16, direction: Direction) -> ClassCounters {
+    let slot = Slot { class: ClassId(class), direction };
+    *counters.iter().find(|c| c.slot == slot).unwrap()
+}
+
+/// A change of one class.
+pub fn change(class: u16, direction: Direction, bits: Option<u64>) -> RateChange {
+    let slot = Slot { class: ClassId(class), direction };
+    RateChange { slot, rate: bits.map(fairmesh_units::BitRate) }
+}
+
+/// A gateway with a data plane installed.
+pub struct Bench {
+    pub path: Path,
+    pub plane: Option<HtbPlane>,
+    pub layout: Layout,
+    pub installed: fairmesh_linux::Installed,
+}
+
+impl Bench {
+    pub fn new(subscribers: Vec<Subscriber>) -> Self {
+        Bench::on(Path::new(), subscribers, |_| ())
+    }
+
+    pub fn on(path: Path, subscribers: Vec<Subscriber>, adapt: impl FnOnce(&mut Layout)) -> Self {
+        let mut layout = path.layout(subscribers);
+        adapt(&mut layout);
+        let mut plane = Some(path.plane());
+        let l = layout.clone();
+        let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
+        Bench { path, plane, layout, installed }
+    }
+
+    pub fn call<T: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
+    ) -> T {
+        self.path.call(&mut self.plane, call)
+    }
+
+    pub fn sample(&mut self) -> Vec<ClassCounters> {
+        self.call(|p| {
+            let mut out = Vec::new();
+            p.sample(&mut out).unwrap();
+            out
+        })
+    }
+
+    pub fn set(&mut self, changes: Vec<RateChange>) {
+        self.call(move |p| p.set_rates(&changes).unwrap());
+    }
+}

@@ -1,0 +1,210 @@
+//! Limits between real network stacks: they hold, they are shared, they change without a packet
+//! lost.
+
+#![allow(clippy::disallowed_methods)] // what runs in real time must wait
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::traffic::{drained, pace, receive};
+use common::*;
+use fairmesh_linux::*;
+
+fn host() -> SocketAddr {
+    HOST.parse().unwrap()
+}
+
+/// Rates of classes in bit/s over `seconds`, by counters and the clock that times them.
+fn rates(g: &mut Bench, classes: &[u16], direction: Direction, seconds: u64) -> Vec<f64> {
+    let read = |g: &mut Bench| {
+        let counters = g.sample();
+        let bytes: Vec<u64> = classes.iter().map(|c| of(&counters, *c, direction).bytes).collect();
+        (bytes, Instant::now())
+    };
+    let (before, start) = read(g);
+    thread::sleep(Duration::from_secs(seconds));
+    let (after, end) = read(g);
+    let elapsed = (end - start).as_secs_f64();
+    before.iter().zip(&after).map(|(b, a)| (a - b) as f64 * 8.0 / elapsed).collect()
+}
+
+fn close(got: &[f64], want: &[f64], tolerance: f64) {
+    let near = |(g, w): (&f64, &f64)| (g - w).abs() <= tolerance * w;
+    assert!(got.len() == want.len() && got.iter().zip(want).all(near), "{got:?}, want {want:?}");
+}
+
+#[test]
+fn limits_hold_and_change_in_place() {
+    if !root("limits_hold_and_change_in_place") {
+        return;
+    }
+    let mut g = Bench::new((1..=4).map(subscriber).collect());
+    let down = |class, bits| change(class, Direction::Down, bits);
+    g.set(vec![down(1, Some(500_000)), down(2, Some(1_000_000)), down(3, Some(2_000_000))]);
+    let socket = g.path.wired.udp(host());
+    let flood = pace(socket, [1, 2, 3, 4].map(|c| v4(c, 9)).to_vec(), 1000, 300);
+    thread::sleep(Duration::from_millis(500));
+    let got = rates(&mut g, &[1, 2, 3], Direction::Down, 3);
+    close(&got, &[500e3, 1e6, 2e6], 0.02);
+    g.set(vec![down(1, Some(1_500_000)), down(2, Some(250_000)), down(3, None)]);
+    thread::sleep(Duration::from_millis(500));
+    let got = rates(&mut g, &[1, 2], Direction::Down, 3);
+    close(&got, &[1.5e6, 250e3], 0.02);
+    let waiting = of(&g.sample(), 3, Direction::Down);
+    assert_eq!(waiting.backlog_packets, 0, "unlimited");
+    flood.stop();
+}
+
+#[test]
+fn an_aggregate_is_shared_by_weight() {
+    if !root("an_aggregate_is_shared_by_weight") {
+        return;
+    }
+    let mut subscribers: Vec<Subscriber> = (1..=4).map(subscriber).collect();
+    subscribers[2].weight = 3;
+    let mut g = Bench::new(subscribers);
+    // Four has a limit of its own below its share.
+    g.set(vec![
+        change(0, Direction::Down, Some(3_000_000)),
+        change(4, Direction::Down, Some(500_000)),
+    ]);
+    let socket = g.path.wired.udp(host());
+    let flood = pace(socket, [1, 2, 3, 4].map(|c| v4(c, 9)).to_vec(), 1000, 400);
+    // Until the first packet of each, sent from its own tokens, no longer matters.
+    thread::sleep(Duration::from_secs(1));
+    let got = rates(&mut g, &[1, 2, 3, 4], Direction::Down, 4);
+    close(&got, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
+    close(&[got.iter().sum()], &[3e6], 0.02);
+    g.set(vec![change(0, Direction::Down, None)]);
+    // A class has to wait until its debt at the old rate is paid: some packets at 3 Mbit/s.
+    thread::sleep(Duration::from_secs(1));
+    let got = rates(&mut g, &[3, 4], Direction::Down, 2);
+    close(&got[1..], &[500e3], 0.02);
+    assert!(got[0] > 3e6, "{got:?}");
+    flood.stop();
+}
+
+/// 100,000 changes of classes that carry traffic, with datagrams and a TCP connection through
+/// them; every sequence number arrives.
+#[test]
+fn a_hundred_thousand_changes_lose_nothing() {
+    if !root("a_hundred_thousand_changes_lose_nothing") {
+        return;
+    }
+    const CHANGES: usize = 100_000;
+    let mut g = Bench::on(Path::new(), (1..=8).map(subscriber).collect(), |l| l.queue = 10_000);
+    let sink = receive(g.path.mesh.udp(v4(1, 7000)));
+    let source = pace(g.path.wired.udp(host()), vec![v4(1, 7000)], 500, 2000);
+    let listener = g.path.mesh.within(|| TcpListener::bind(v4(2, 7001)).unwrap());
+    let received = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let mut connection = g.path.wired.within(|| TcpStream::connect(v4(2, 7001)).unwrap());
+    let stream = common::traffic::Running::start(Vec::new(), move |sent: &mut Vec<u8>, _| {
+        let block: Vec<u8> = (0..1000).map(|i| (sent.len() / 1000 + i) as u8).collect();
+        connection.write_all(&block).unwrap();
+        sent.extend(block);
+        thread::sleep(Duration::from_micros(500));
+    });
+    // Now below, now above what is offered (8.7 Mbit/s and 16), so that queues fill and empty.
+    let mut made = 0;
+    let mut waited = 0;
+    while made < CHANGES {
+        let tight = (made / 1000).is_multiple_of(2);
+        let batch: Vec<RateChange> = (0..1000)
+            .map(|n| {
+                let base = if tight { 4_000_000 } else { 60_000_000 };
+                let direction = if n % 3 == 0 { Direction::Up } else { Direction::Down };
+                change(1 + (n % 8) as u16, direction, Some(base + (made + n) as u64))
+            })
+            .collect();
+        g.set(batch);
+        made += 1000;
+        thread::sleep(Duration::from_millis(20));
+        waited += u64::from(of(&g.sample(), 1, Direction::Down).backlog_packets > 0);
+    }
+    g.call(|p| p.release().unwrap());
+    let sent = source.stop();
+    let written = stream.stop();
+    drained(&sink.progress, sent);
+    let seen = sink.stop();
+    assert_eq!(seen.len() as u64, sent, "datagrams lost among {sent}");
+    assert!(received.join().unwrap() == written, "TCP carried {} bytes intact", written.len());
+    assert!(waited >= 10, "classes were never under load ({waited})");
+    let drops: u64 = g.sample().iter().map(|c| c.drops).sum();
+    assert_eq!(drops, 0);
+    eprintln!("{made} changes, {sent} datagrams, {} bytes of TCP, nothing lost", written.len());
+}
+
+/// Subscribers come, go, change addresses and weights; traffic of one who stays, and of one who
+/// moves from class to class, arrives whole.
+#[test]
+fn relayouts_under_load_lose_nothing() {
+    if !root("relayouts_under_load_lose_nothing") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=50).map(subscriber).collect(), |l| l.queue = 10_000);
+    let sinks = [1, 2].map(|c| receive(g.path.mesh.udp(v4(c, 7000))));
+    g.set((1..=50).map(|c| change(c, Direction::Down, Some(8_000_000))).collect());
+    let source = pace(g.path.wired.udp(host()), vec![v4(1, 7000), v4(2, 7000)], 500, 1500);
+    let mut total = Relaid::default();
+    for round in 0..50u16 {
+        let mut layout = g.layout.clone();
+        // One always stays; two's address moves to another class each time; others come and go,
+        // with prefixes of another length every round.
+        let mut people = vec![subscriber(1)];
+        let moved = 100 + round;
+        people.push(Subscriber::new(moved, [net("10.2.0.2/32"), net("fd02::2/128")]));
+        people.extend((200..220).map(|c| subscriber(c + round * 7)));
+        people.push(Subscriber::new(60, [net(&format!("10.99.0.0/{}", 16 + round % 8))]));
+        people[0].weight = 1 + (round % 5) as u8;
+        layout.subscribers = people;
+        g.layout = layout.clone();
+        let relaid = g.call(move |p| p.relayout(&layout).unwrap());
+        total.added += relaid.added;
+        total.removed += relaid.removed;
+        total.changed += relaid.changed;
+        g.set(vec![change(moved, Direction::Down, Some(5_000_000 + u64::from(round)))]);
+        thread::sleep(Duration::from_millis(20));
+        g.sample(); // deletes what has emptied
+    }
+    g.call(|p| p.release().unwrap());
+    let sent = source.stop();
+    for sink in sinks {
+        drained(&sink.progress, sent);
+        assert_eq!(sink.stop().len() as u64, sent, "datagrams lost among {sent}");
+    }
+    assert!(total.added > 300 && total.removed > 300 && total.changed >= 90, "{total:?}");
+    g.sample();
+    let shown = g.path.gateway.sh("tc class show dev mesh0");
+    let left = shown.lines().filter(|l| l.contains("parent fa1:fffe")).count();
+    assert_eq!(left, g.layout.subscribers.len(), "classes of those who left are gone");
+}
+
+#[test]
+fn what_cannot_change_while_running_is_refused() {
+    if !root("what_cannot_change_while_running_is_refused") {
+        return;
+    }
+    let mut g = Bench::new(vec![subscriber(1)]);
+    let before =
+        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft list ruleset"));
+    let mut layouts = [(); 4].map(|()| g.layout.clone());
+    layouts[0].queue = 50;
+    layouts[1].table = "other".into();
+    layouts[2].mesh = Interface::new("lo").unwrap();
+    layouts[3].subscribers.push(subscriber(1));
+    for layout in layouts {
+        let error = g.call(move |p| p.relayout(&layout).unwrap_err());
+        assert!(matches!(error, Error::Layout(_)), "{error}");
+    }
+    let after =
+        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft list ruleset"));
+    assert_eq!(before, after);
+}

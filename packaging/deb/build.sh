@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds a Debian package of the gateway-only build.
+#   packaging/deb/build.sh BINARY FOLDER
+# The binary is static, so one package serves every Debian of its architecture.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+binary=${1:?the static binary}
+out=${2:?the folder for the package}
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+arch=${DEB_ARCH:-$(dpkg --print-architecture)}
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+
+install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
+install -Dm644 packaging/systemd/fairmesh-gateway.service "$root/lib/systemd/system/fairmesh-gateway.service"
+install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
+install -Dm644 docs/gateway.md "$root/usr/share/doc/fairmesh-gateway/gateway.md"
+install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
+# The example observes only, so that installing limits nobody.
+install -Dm644 packaging/examples/gateway.toml "$root/etc/fairmesh/gateway.toml"
+install -dm755 "$root/DEBIAN"
+echo /etc/fairmesh/gateway.toml > "$root/DEBIAN/conffiles"
+for script in postinst prerm postrm; do
+    install -m755 "packaging/deb/$script" "$root/DEBIAN/$script"
+done
+size=$(du -sk "$root" | cut -f1)
+cat > "$root/DEBIAN/control" <<EOF
+Package: fairmesh-gateway
+Version: $version
+Architecture: $arch
+Maintainer: The fairmesh developers <fairmesh@users.noreply.github.com>
+Installed-Size: $size
+Depends: nftables, iproute2
+Section: net
+Priority: optional
+Homepage: https://github.com/fairmesh/fairmesh
+Description: fair shares at the gateway of a Wi-Fi mesh
+ A daemon for the box that joins a Wi-Fi mesh to the Internet. It measures what
+ every subscriber gets, finds each one's fair rate by itself and limits it with
+ HTB and nftables, with nothing changed on the subscribers' routers. As
+ installed it only observes.
+EOF
+mkdir -p "$out"
+package="$out/fairmesh-gateway_${version}_$arch.deb"
+dpkg-deb --root-owner-group --build "$root" "$package" > /dev/null
+echo "$package"
