@@ -48,7 +48,7 @@ fn options() {
     );
     contains(&refused(d, &["run", "chain.toml", "--gateway", "1"]), &["--gateway", "no map"]);
     contains(&refused(d, &["run"]), &["SCENARIO"]);
-    contains(&refused(d, &[]), &["run, compare, sweep"]);
+    contains(&refused(d, &[]), &["expected a command: run, "]);
     contains(&refused(d, &["fly"]), &["fly"]);
 }
 

@@ -119,7 +119,7 @@ fn numbers_do_not_depend_on_threads_or_company() {
     };
     let alone = once(&["--threads", "1", "--seeds", "3"]);
     assert_eq!(alone, once(&["--threads", "3", "--seeds", "3"]));
-    assert_eq!(alone, once(&["figure-3.4", "--seeds", "3"]));
+    assert_eq!(alone, once(&["jamshaid-figure-3.4", "--seeds", "3"]));
     assert_ne!(alone["fingerprint"], once(&["--seeds", "4"])["fingerprint"]);
 }
 
