@@ -4,8 +4,8 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 
 use super::word::Word;
 
-/// A frame's time on the air, about: how fast the average of an empty queue falls.
-const FRAME: Span = Span::from_millis(5);
+/// A full packet in the air with RTS and CTS at 11 Mbit/s: how fast the average of an empty queue falls.
+const FRAME: Span = Span::from_millis(2);
 /// Links of one neighbour that are kept.
 const LINKS: usize = 64;
 

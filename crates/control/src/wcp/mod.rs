@@ -39,11 +39,16 @@ pub(crate) static ENTRY: Entry = Entry {
             name: "in-network",
             about: "routers spare flows that are slower than those on the congested link (§4.3)",
         },
+        Variant {
+            name: "patient",
+            about: "halves once where WCP halves twice or thrice: six times t_md, three times alpha",
+        },
     ],
     knobs: &[
         knob("alpha", "additive increase per interval, packets/s", 0.1, 0.001, 100.0),
         knob("threshold", "average queue above which a link is congested, packets", 4.0, 0.1, 1e3),
         knob("weight", "weight of a change in the average queue", 0.02, 0.0001, 1.0),
+        knob("deaf", "t_md in shared instantaneous round trips", 1.0, 0.1, 100.0),
         knob("start", "rate of a new flow, packets/s", 10.0, 0.1, 1e5),
         knob("least", "rate below which no flow is brought, packets/s", 1.0, 0.05, 1e4),
         knob("hold", "what is not heard again is forgotten after, s", 1.0, 0.05, 60.0),
@@ -58,6 +63,9 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);
+/// What `patient` makes of t_md and α. A congested link is so for longer than one round trip: its
+/// average queue has to fall, and the news of it to come around.
+const PATIENT: (f64, f64) = (6.0, 3.0);
 /// A spacing is set anew when it differs by this part.
 const STEP: f64 = 0.01;
 
@@ -111,6 +119,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     };
     let classes = neighbours.clone().map(class).collect();
     let plan = Plan { point: Point::Interface, classes, template: None };
+    let (longer, faster) = if options.has("patient") { PATIENT } else { (1.0, 1.0) };
     let mut control = Wcp {
         book: Book::new(setting.node, neighbours),
         links: setting.neighbours.clone(),
@@ -121,9 +130,10 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         shares: shares(options),
         corrected: !options.has("uncorrected"),
         in_network: options.has("in-network"),
-        alpha: options.get("alpha"),
+        alpha: options.get("alpha") * faster,
         threshold: options.get("threshold"),
         weight: options.get("weight"),
+        deaf: options.get("deaf") * longer,
         start: options.get("start"),
         least: options.get("least"),
         hold: Span::from_secs_f64(options.get("hold")),
@@ -152,6 +162,7 @@ struct Wcp {
     alpha: f64,
     threshold: f64,
     weight: f64,
+    deaf: f64,
     start: f64,
     least: f64,
     hold: Span,
@@ -204,6 +215,7 @@ impl Wcp {
         rate.interval = Rate::interval_of(shared(AVERAGE), word.average);
         // The interval of the packet that brought the notification.
         let wait = Rate::interval_of(shared(INSTANT), word.instant);
+        let wait = Span::from_secs_f64(wait.as_secs_f64() * self.deaf);
         if told.header.0[usize::from(BIT)] & 1 == 1 && rate.fall(now, wait) {
             actions.because(Reason::new(
                 "wcp.decrease",
@@ -211,7 +223,7 @@ impl Wcp {
                 &[Value::Flow(told.flow), Value::Span(wait)],
             ));
             rate.spacing = rate.space(self.corrected);
-            actions.pace(rate.flow, rate.spacing);
+            actions.clock(rate.flow, rate.spacing);
         }
     }
 
@@ -246,7 +258,7 @@ impl Wcp {
                     "flow {}: up every {}: a packet every {}",
                     &[Value::Flow(rate.flow), Value::Span(rate.interval), Value::Span(spacing)],
                 ));
-                actions.pace(rate.flow, spacing);
+                actions.clock(rate.flow, spacing);
             }
             let Some(next) = self.routes.iter().find(|r| r.0 == rate.flow).map(|r| r.1) else {
                 continue;

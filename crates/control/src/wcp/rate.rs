@@ -136,10 +136,10 @@ impl Rate {
         true
     }
 
-    /// Spacing of new data. What is lost is sent again on top of it, so r packets arrive for
-    /// r / (1 - p) sent; without the correction r counts what is sent.
+    /// Spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive; without the
+    /// correction r counts what is sent.
     pub fn space(&self, corrected: bool) -> Span {
-        let rate = if corrected { self.rate } else { self.rate * (1.0 - self.loss).max(0.01) };
+        let rate = if corrected { self.rate / (1.0 - self.loss).max(0.1) } else { self.rate };
         Span::from_secs_f64(1.0 / rate.max(0.01)).max(Span::from_nanos(1))
     }
 }
