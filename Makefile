@@ -1,4 +1,4 @@
-# make demo   build, then compare no control with source rate control on a neighbourhood mesh
+# make demo   build, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb packages it
 # make bench  speed on this machine; against ns-3: make bench-ns3
@@ -12,7 +12,7 @@ GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 .PHONY: demo build gateway deb test check bench bench-ns3 fuzz clean
 
 demo: build
-	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,source --seeds 5 --out results/demo
+	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,pfrc,source --seeds 5 --out results/demo
 
 build:
 	@scripts/setup.sh build
