@@ -125,6 +125,10 @@ pub enum Action {
         flow: FlowId,
         /// From one segment to the next; `None` leaves it to the window.
         interval: Option<Span>,
+        /// Whether its congestion window still holds it back. Without, it is a rate-based
+        /// transport with TCP's reliability: all segments, repeated ones too, go at this spacing,
+        /// with at most 64 KiB in the network.
+        window: bool,
     },
     /// Why: explains the actions that follow it in the same buffer, up to the next reason.
     Because(Reason),
@@ -228,7 +232,12 @@ impl Actions {
 
     /// [`Action::Pace`] with an interval.
     pub fn pace(&mut self, flow: FlowId, interval: Span) {
-        self.list.push(Action::Pace { flow, interval: Some(interval) });
+        self.list.push(Action::Pace { flow, interval: Some(interval), window: true });
+    }
+
+    /// [`Action::Pace`] with an interval in place of the congestion window.
+    pub fn clock(&mut self, flow: FlowId, interval: Span) {
+        self.list.push(Action::Pace { flow, interval: Some(interval), window: false });
     }
 
     /// [`Action::Send`] with these bytes.

@@ -45,6 +45,7 @@ mod survey;
 mod tcp_ap;
 #[cfg(test)]
 mod testing;
+mod wcp;
 
 pub use action::{Action, Actions, Class, Merge};
 pub use event::{

@@ -24,6 +24,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::nred::ENTRY,
     &crate::lred::ENTRY,
     &crate::cna::ENTRY,
+    &crate::wcp::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.

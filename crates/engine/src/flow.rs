@@ -49,8 +49,8 @@ pub(crate) struct FlowState {
     pub back: Vec<Hop>,
     /// The application's work comes in pieces with a beginning and an end.
     pub has_transfers: bool,
-    /// Spacing of new data that a control has set.
-    pace: Option<Span>,
+    /// Spacing that a control has set, and whether the congestion window still counts.
+    pace: (Option<Span>, bool),
     pub meters: Meters,
 }
 
@@ -123,7 +123,7 @@ impl FlowState {
                 flow.traffic,
                 TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
             ),
-            pace: None,
+            pace: (None, true),
             meters: Meters::new(),
         }
     }
@@ -141,7 +141,7 @@ impl FlowState {
             forward: vec![hop],
             back: Vec::new(),
             has_transfers: false,
-            pace: None,
+            pace: (None, true),
             meters: Meters::new(),
         }
     }
@@ -152,16 +152,16 @@ impl FlowState {
         self.generation += 1;
         if let Ends::Tcp(ends, config) = &mut self.ends {
             **ends = pair(config, self.client);
-            ends[0].pace(self.pace);
+            ends[0].pace(self.pace.0, self.pace.1);
             ends[self.client].connect(now);
         }
     }
 
-    /// Spaces new data from the origin, in this connection and those to come.
-    pub fn pace(&mut self, interval: Option<Span>) {
-        self.pace = interval;
+    /// Spaces segments from the origin, in this connection and those to come.
+    pub fn pace(&mut self, interval: Option<Span>, window: bool) {
+        self.pace = (interval, window);
         if let Ends::Tcp(ends, _) = &mut self.ends {
-            ends[0].pace(interval);
+            ends[0].pace(interval, window);
         }
     }
 

@@ -180,9 +180,9 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                 Action::Annotate { class, slot, merge, value } => {
                     self.net.taps.annotate(node, class, slot, merge, value);
                 }
-                Action::Pace { flow, interval } => {
+                Action::Pace { flow, interval, window } => {
                     if let Some(flow) = self.net.flows.get_mut(flow.index()) {
-                        flow.pace(interval);
+                        flow.pace(interval, window);
                     }
                 }
                 Action::AckBits { bits } => self.net.taps.set_ack_bits(node, bits),

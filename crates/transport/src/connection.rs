@@ -153,8 +153,12 @@ impl Connection {
 
     /// Sends new data at least this far apart from now on, whatever the window says; `None` goes
     /// back to the configuration. Retransmissions are not held back.
-    pub fn pace(&mut self, interval: Option<Span>) {
-        self.sender.pace(interval);
+    ///
+    /// With `window` false the interval takes the place of the congestion window: a rate-based
+    /// transport with TCP's recovery, timeouts and flow control (Rangwala 2008 §3.1). Then
+    /// retransmissions are spaced like new data, and at most 64 KiB are in the network.
+    pub fn pace(&mut self, interval: Option<Span>, window: bool) {
+        self.sender.pace(interval, window);
     }
 
     /// Whether both directions have ended and nothing is left to send. An end whose peer is not

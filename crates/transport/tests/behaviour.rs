@@ -311,7 +311,7 @@ fn departures<N: Network>(world: &World<N>) -> Vec<f64> {
 #[test]
 fn a_set_spacing_holds_whatever_the_window_allows() {
     let mut world = World::new(&TcpConfig::ns3(), perfect);
-    world.ends[CLIENT].pace(Some(Span::from_millis(7)));
+    world.ends[CLIENT].pace(Some(Span::from_millis(7)), true);
     world.write(CLIENT, 100 * 1460);
     world.connect();
     world.run_until(at(2000));
@@ -323,14 +323,31 @@ fn a_set_spacing_holds_whatever_the_window_allows() {
     assert!(steady.windows(2).all(|w| (w[1] - w[0] - 7.0).abs() < 1e-6), "{left:?}");
 }
 
+/// Rangwala 2008 §3.1: a rate, TCP's recovery, no congestion window.
+#[test]
+fn a_clock_takes_the_place_of_the_congestion_window() {
+    let mut world = World::new(&TcpConfig { sack: true, ..TcpConfig::ns3() }, losing(&[10, 11]));
+    world.ends[CLIENT].pace(Some(Span::from_millis(2)), false);
+    world.write(CLIENT, 200 * 1460);
+    world.connect();
+    world.run_until(at(2000));
+    assert_eq!(world.delivered[SERVER], 200 * 1460);
+    assert_eq!(world.ends[CLIENT].stats().retransmitted, 2);
+    let data = |(_, from, seg): &&(Time, usize, Segment)| *from == CLIENT && seg.len > 0;
+    let left: Vec<f64> =
+        world.log.iter().filter(data).map(|(t, _, _)| t.as_secs_f64() * 1e3).collect();
+    // From the first segment on and through the losses, repeated segments included.
+    assert!(left.windows(2).all(|w| (w[1] - w[0] - 2.0).abs() < 1e-6), "{left:?}");
+}
+
 #[test]
 fn spacing_ends_when_it_is_lifted() {
     let mut world = World::new(&TcpConfig::ns3(), perfect);
-    world.ends[CLIENT].pace(Some(Span::from_millis(100)));
+    world.ends[CLIENT].pace(Some(Span::from_millis(100)), true);
     world.write(CLIENT, 10 * 1460);
     world.connect();
     world.run_until(at(250));
-    world.ends[CLIENT].pace(None);
+    world.ends[CLIENT].pace(None, true);
     world.run_until(at(1000));
     let left = departures(&world);
     assert_eq!(left[..3], [20.0, 120.0, 220.0]);
@@ -342,7 +359,7 @@ fn spacing_ends_when_it_is_lifted() {
 #[test]
 fn retransmissions_are_not_held_back() {
     let mut world = World::new(&TcpConfig::ns3(), losing(&[10]));
-    world.ends[CLIENT].pace(Some(Span::from_millis(7)));
+    world.ends[CLIENT].pace(Some(Span::from_millis(7)), true);
     world.write(CLIENT, 60 * 1460);
     world.connect();
     world.run_until(at(2000));

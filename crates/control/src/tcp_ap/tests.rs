@@ -93,7 +93,7 @@ fn here(id: u32, place: Place, next: u32) -> FlowHere {
 
 fn paces(a: &Actions) -> Vec<(u32, f64)> {
     let pace = |a: &Action| match a {
-        Action::Pace { flow, interval } => Some((flow.0, ms(interval.unwrap()))),
+        Action::Pace { flow, interval, .. } => Some((flow.0, ms(interval.unwrap()))),
         _ => None,
     };
     a.iter().filter_map(pace).collect()

@@ -7,3 +7,4 @@ mod hearing;
 mod messages;
 mod pacing;
 mod probe;
+mod wcp;

@@ -80,6 +80,8 @@ pub(crate) struct Sender {
     rescued: u64,
 
     pacing: Pacing,
+    /// The spacing is in place of the congestion window.
+    clocked: bool,
     rto: Rto,
     /// Round trip measured by the last acknowledgement.
     sampled: Option<Span>,
@@ -104,6 +106,9 @@ pub(crate) struct Sender {
     counters: Counters,
 }
 
+/// Largest window without scaling (RFC 9293 §3.1): flow control where no congestion window is.
+const UNSCALED: u64 = 65_535;
+
 impl Sender {
     pub(crate) fn new(cfg: &TcpConfig) -> Self {
         let window = Window::new(cfg);
@@ -125,6 +130,7 @@ impl Sender {
             first_partial: true,
             rescued: 0,
             pacing: Pacing::new(cfg.pacing),
+            clocked: false,
             rto: Rto::new(cfg),
             sampled: None,
             timer: Time::NEVER,
@@ -182,7 +188,8 @@ impl Sender {
         self.timer.min(self.pacing.due())
     }
     /// Sets the spacing of new data; `None` goes back to what the configuration says.
-    pub(crate) fn pace(&mut self, interval: Option<Span>) {
+    pub(crate) fn pace(&mut self, interval: Option<Span>, window: bool) {
+        self.clocked = interval.is_some() && !window;
         self.pacing.set(interval);
     }
     /// The round trip that the last acknowledgement measured.
@@ -219,6 +226,9 @@ impl Sender {
 
     /// The next segment that may leave now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
+        if self.clocked && !self.pacing.may_send(now) {
+            return None;
+        }
         if self.forced {
             self.forced = false;
             if let Some(i) = self.board.first_missing() {
@@ -237,7 +247,8 @@ impl Sender {
 
     /// Whether the window has room for `len` bytes more.
     fn fits(&self, len: u32) -> bool {
-        self.board.pipe() + u64::from(len) <= self.window.cwnd + self.inflation
+        let window = if self.clocked { UNSCALED } else { self.window.cwnd + self.inflation };
+        self.board.pipe() + u64::from(len) <= window
     }
 
     fn send_new(&mut self, now: Time) -> Option<Outgoing> {
@@ -298,6 +309,9 @@ impl Sender {
     fn resend(&mut self, now: Time, i: usize) -> Outgoing {
         let s: Sent = self.board.resend(i);
         self.counters.resent += 1;
+        if self.clocked {
+            self.pacing.sent(now, s.payload(), self.window.cwnd, self.rto.srtt());
+        }
         self.left(now);
         // RFC 3168 §6.1.5: a retransmission is never ECT
         Outgoing { seq: s.seq, len: s.payload(), flags: Flags::NONE.with(Flags::FIN, s.fin()) }

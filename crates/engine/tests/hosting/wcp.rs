@@ -1,0 +1,41 @@
+//! `wcp` on the engine's radio: what Rangwala 2008 §4.2 claims for it on the Stack.
+
+use fairmesh_engine::measures::jain;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run};
+use fairmesh_scenario::draft_from_toml;
+
+fn stack(control: &str, seed: u64) -> RunRecord {
+    let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    scenario.control.name = control.to_owned();
+    run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap()
+}
+
+fn goodputs(r: &RunRecord) -> Vec<f64> {
+    r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
+}
+
+/// Figs. 8 and 9. The optimum is 265 kbit/s by the achievable rate region here.
+#[test]
+fn the_stack_is_shared_alike_because_congestion_is() {
+    for seed in 1..=2 {
+        let r = stack("wcp", seed);
+        let rates = goodputs(&r);
+        assert!(jain(&rates) >= 0.99, "{rates:?}");
+        assert!(rates.iter().all(|x| *x > 0.55 * 265.0), "{rates:?}");
+        // Twenty bytes in every packet and acknowledgement cost a little more than 1 % of the air.
+        let s = r.totals.signalling;
+        assert!(s.messages == 0 && s.header_bytes > 0, "{s:?}");
+        assert!((0.002..0.02).contains(&s.airtime_share), "{s:?}");
+
+        let rates = goodputs(&stack("wcp+patient", seed));
+        assert!(jain(&rates) >= 0.99, "{rates:?}");
+        assert!(rates.iter().sum::<f64>() > 0.75 * 3.0 * 265.0, "{rates:?}");
+    }
+    // Without sharing the middle flow starves as under TCP, though less.
+    let rates = goodputs(&stack("wcp+alone+own-rtt", 1));
+    assert!(rates[1] < 0.5 * rates[0].min(rates[2]), "{rates:?}");
+    assert!(rates[1] > 30.0, "{rates:?}");
+}
