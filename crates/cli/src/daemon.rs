@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairmesh_agent::config::Config;
+use fairmesh_agent::governor::Governor;
 use fairmesh_agent::report::Status;
 use fairmesh_agent::socket::{Request, ask};
 use fairmesh_emulator::{Network, Progress, plan};
@@ -144,10 +145,12 @@ impl Daemon {
         let refused = |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
         let text = configuration(scenario, folder).map_err(refused)?;
         let file = folder.join(CONFIGURATION);
-        Config::parse("the daemon's configuration", &text).map_err(|e| {
-            let control = &scenario.control.name;
+        let control = &scenario.control.name;
+        let no = |e: &dyn std::fmt::Display| {
             refused(format!("the gateway's daemon does not run \"{control}\": {e}"))
-        })?;
+        };
+        let config = Config::parse("the daemon's configuration", &text).map_err(|e| no(&e))?;
+        Governor::trial(&config).map_err(|e| no(&e))?;
         std::fs::write(&file, &text).map_err(|e| CliError::file(&file, e))?;
         let Some(gateway) = scenario.gateway else {
             return Err(refused("no gateway".into()));
