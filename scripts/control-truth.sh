@@ -16,7 +16,7 @@ row() { # NAME SCENARIO OPTIONS...
     name=$1 scenario=$2
     shift 2
     for _ in 1 2; do
-        "$program" emulate "scenarios/$scenario.toml" "$@" --set epoch=2 --beside \
+        "$program" emulate "scenarios/$scenario.toml" "$@" --set epoch=2 --set queue=100 --beside --beside-seeds 5 \
             --out "$folder/$name" >"$folder/$name.txt" 2>"$folder/$name.err" && break
     done
     code=$?

@@ -209,6 +209,10 @@ pub struct EmulateArgs {
     /// Also simulate the scenario, and show both side by side
     #[arg(long)]
     pub beside: bool,
+    /// Simulated runs of each control for --beside, with seeds from --seed on
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "beside")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub beside_seeds: u32,
     /// Write a result folder (JSON, Parquet, report.html)
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

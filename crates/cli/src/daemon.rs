@@ -249,9 +249,11 @@ impl Daemon {
         for (at, line) in &heard {
             let time_s =
                 self.clock.map_or(0.0, |(instant, now)| now.as_secs_f64() + signed(*at, instant));
+            // The mesh is being taken down around it, and around its guard.
+            if time_s > record.duration_s {
+                continue;
+            }
             match serde_json::from_str::<Told>(line) {
-                // The mesh is being taken down around it.
-                Ok(_) if time_s > record.duration_s => {}
                 Ok(told) => {
                     let event = serde_json::json!({
                         "time_s": time_s, "code": told.code, "level": told.level, "text": told.text

@@ -80,7 +80,7 @@ fn phases(record: &RunRecord, bounds: &[f64]) -> Vec<Phase> {
         let limits = all_limited.then(|| mean(&total));
         let followed = limits.map(|end| {
             let far = |i: &usize| (total(*i) - end).abs() > NEAR * end;
-            within(w[0]).filter(far).last().map_or(0.0, |i| s.time_s[i] - w[0])
+            within(w[0]).rfind(far).map_or(0.0, |i| s.time_s[i] - w[0])
         });
         out.push(Phase { from: w[0], to: w[1], goodput, limits, followed });
     }

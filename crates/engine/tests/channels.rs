@@ -97,6 +97,23 @@ fn an_interferer_takes_its_share_from_those_that_sense_it() {
     assert!(hidden.totals.mac.collided > 3 * both.totals.mac.collided);
 }
 
+/// Two changes of a link's rate: frames go at the rate of their time, and the same run without
+/// changes is what it was.
+#[test]
+fn a_link_changes_its_rate_when_told() {
+    let change = |at: u32, rate: u32| {
+        format!("[[rate_change]]\nat = \"{at} s\"\nfrom = 0\nto = 1\nrate = \"{rate} Mbit/s\"\n")
+    };
+    let text = link("rate = \"11 Mbit/s\"", &(change(70, 11) + &change(40, 2)));
+    let (rates, _) = Rates::of(&draft(&text).build().unwrap());
+    // A frame in service at the change has its rate already.
+    assert_eq!(rates.share(11.0, 0.0, 40.0), 1.0);
+    assert_eq!(rates.share(2.0, 40.02, 70.0), 1.0);
+    assert_eq!(rates.share(11.0, 70.02, 100.0), 1.0);
+    let sent = |from: f64, to: f64| rates.data.iter().filter(|d| from <= d.0 && d.0 < to).count();
+    assert!(sent(40.0, 70.0) * 2 < sent(70.0, 100.0));
+}
+
 /// Rate by rate from slow to fast, what a frame's bits lose on a link good for 5.5 Mbit/s.
 const GOOD_FOR_5_5: &str = "errors = { bit = [0.0, 0.0, 1e-6, 3e-4] }";
 

@@ -30,6 +30,22 @@ fn the_unchanged_file_is_right() {
 
 /// Each case: what is changed, into what, and how the error begins.
 const CASES: &[(&str, &str, &str)] = &[
+    // Rates that change.
+    (
+        "to = 3\n",
+        "to = 3\n[[rate_change]]\nat = \"5 s\"\nfrom = 1\nto = 3\nrate = \"2 Mbit/s\"\n",
+        "test.toml:10: rate_change[0]: 3 does not decode 1; expected two ends of a link",
+    ),
+    (
+        "to = 3\n",
+        "to = 3\n[[rate_change]]\nat = \"5 s\"\nfrom = 1\nto = 2\nrate = \"3 Mbit/s\"\n",
+        "test.toml:14: rate_change[0].rate: ",
+    ),
+    (
+        "to = 3\n",
+        "to = 3\n[[rate_change]]\nfrom = 1\nto = 2\nrate = \"2 Mbit/s\"\n",
+        "test.toml:10: rate_change[0]: `at` is missing; expected it to be given",
+    ),
     // Keys and types.
     ("rate =", "raet =", "test.toml:4: radio.raet: unknown key; expected one of phy, rate, "),
     ("name = \"x\"", "nam = 1", "test.toml:1: nam: unknown key; expected one of name, "),

@@ -53,7 +53,9 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let mut records = Vec::new();
     if args.beside {
         for scenario in &scenarios {
-            records.push(vec![runner::once(scenario, args.seed, sample)?]);
+            let seeds = (0..args.beside_seeds).map(|n| args.seed.saturating_add(u64::from(n)));
+            let runs = seeds.map(|seed| runner::once(scenario, seed, sample));
+            records.push(runs.collect::<Result<Vec<_>, _>>()?);
         }
     }
     let verdict: Vec<String> = emulated.iter().flatten().filter_map(invalid).collect();

@@ -46,6 +46,10 @@ pub(super) struct Meter {
     pub airtime: Span,
     /// When a packet last went out.
     pub spoke: Option<Time>,
+    /// When a packet was last given up, if none has got through since.
+    pub failed: Option<Time>,
+    /// Flows on the link by a message of its other end, and when it came.
+    pub claimed: Option<(Time, f64)>,
     /// The next header carries the two-hop values.
     pub two_next: bool,
     /// Header words in force.
@@ -62,10 +66,25 @@ impl Meter {
             back: Flows::default(),
             airtime: Span::ZERO,
             spoke: None,
+            failed: None,
+            claimed: None,
             two_next: false,
             words: None,
             share,
         }
+    }
+
+    /// Brings both counts up to date: what was last seen a window ago is gone. Flows whose packets
+    /// do not get through are silent because of that, and stay.
+    pub fn count(&mut self, now: Time, window: Span, patience: Span) -> (f64, f64) {
+        let ago = |span: Span| Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos()));
+        self.failed = self.failed.filter(|at| *at >= ago(patience));
+        self.claimed = self.claimed.filter(|c| c.0 >= ago(window));
+        self.out.forget(ago(if self.failed.is_some() { patience } else { window }));
+        self.back.forget(ago(window));
+        let out = self.out.count();
+        let claimed = self.claimed.map_or(0.0, |(_, weight)| weight - out);
+        (out, self.back.count().max(claimed))
     }
 }
 

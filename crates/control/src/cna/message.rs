@@ -1,4 +1,4 @@
-//! Messages: who a node's neighbours are, and what a one-way link's receiver has to tell.
+//! Messages: who a node's neighbours are, and what a link has to tell that no packet tells.
 
 use fairmesh_units::NodeId;
 
@@ -6,14 +6,16 @@ use super::codec::{self, Nonsense, OneHop, TwoHop};
 
 const TOPOLOGY: u8 = 1;
 const ONE_WAY: u8 = 2;
+const UNHEARD: u8 = 3;
 
 /// A message's content.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Told {
     /// The sender's neighbours: with its own, the receiver's links within two hops.
     Neighbours(Vec<NodeId>),
-    /// The sender is the receiver of a link whose other direction is silent.
-    OneWay { to: NodeId, one: OneHop, two: TwoHop },
+    /// What packets to `to` would tell. `unheard`: there are such packets, and they do not get
+    /// through; else the sender has none, but receives from there.
+    Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },
 }
 
 /// Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
@@ -29,8 +31,8 @@ pub(super) fn topology(neighbours: impl Iterator<Item = NodeId>) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn one_way(to: NodeId, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
-    let mut bytes = [ONE_WAY; 13];
+pub(super) fn link(to: NodeId, unheard: bool, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
+    let mut bytes = [if unheard { UNHEARD } else { ONE_WAY }; 13];
     bytes[1..3].copy_from_slice(&id(to));
     bytes[3..].copy_from_slice(&codec::to_bytes(one, two, dither));
     bytes
@@ -42,10 +44,10 @@ pub(super) fn read(body: &[u8]) -> Result<Told, Nonsense> {
         [TOPOLOGY, count, ids @ ..] if ids.len() == 2 * usize::from(*count) => {
             Ok(Told::Neighbours(ids.chunks_exact(2).map(node).collect()))
         }
-        [ONE_WAY, a, b, values @ ..] => {
+        [kind @ (ONE_WAY | UNHEARD), a, b, values @ ..] => {
             let values: &[u8; 10] = values.try_into().map_err(|_| Nonsense)?;
             let (one, two) = codec::from_bytes(values)?;
-            Ok(Told::OneWay { to: node(&[*a, *b]), one, two })
+            Ok(Told::Link { to: node(&[*a, *b]), unheard: *kind == UNHEARD, one, two })
         }
         _ => Err(Nonsense),
     }
@@ -65,9 +67,11 @@ mod tests {
         let one =
             OneHop { weight: 1.0, largest: 4.0, used: 1.0, scaling: 1.0, ..OneHop::default() };
         let two = TwoHop { weight: 4.0, largest: 8.0, scaling: 1.0, ..TwoHop::default() };
-        let bytes = one_way(NodeId(8), &one, &two, 0.5);
-        assert_eq!(read(&bytes), Ok(Told::OneWay { to: NodeId(8), one, two }));
-        assert_eq!(read(&bytes[..12]), Err(Nonsense));
+        for unheard in [false, true] {
+            let bytes = link(NodeId(8), unheard, &one, &two, 0.5);
+            assert_eq!(read(&bytes), Ok(Told::Link { to: NodeId(8), unheard, one, two }));
+            assert_eq!(read(&bytes[..12]), Err(Nonsense));
+        }
         assert_eq!(read(&[]), Err(Nonsense));
     }
 

@@ -22,16 +22,19 @@ use self::codec::Said;
 use self::links::{Meter, Outside};
 use self::message::Told;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Merge, Needs, Options, Placement,
-    PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Share, Value,
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
+    EventSet, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Merge, Needs, Options,
+    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Share, Value, Variant,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "cna",
     about: "every link's airtime is limited to its flows' share of the busiest neighbourhood",
     paper: "Jang 2010",
-    variants: &[],
+    variants: &[Variant {
+        name: "overlap",
+        about: "shares out 1.2 of the air: backoffs overlap, and so do links that do not meet",
+    }],
     knobs: &[
         knob("window", "a flow counts this long after its last packet, s", 2.0, 0.1, 60.0),
         knob(
@@ -43,14 +46,21 @@ pub(crate) static ENTRY: Entry = Entry {
         ),
         knob("topology", "time between topology messages, s", 20.0, 0.5, 3600.0),
         knob("one-way", "time between control packets of a one-way link, s", 0.5, 0.05, 60.0),
+        knob(
+            "budget",
+            "airtime to share out in a neighbourhood; above 1 counts on what overlaps",
+            1.0,
+            0.1,
+            2.0,
+        ),
         knob("reserve", "airtime kept free for broadcasts", 0.01, 0.0, 0.5),
         knob("floor", "foreign energy up to this share is put down to lost frames", 0.1, 0.0, 1.0),
         knob("queue", "buffer of each flow before each link, packets", 20.0, 1.0, 1000.0),
         knob(
             "burst",
-            "depth of each bucket, bytes in the air at the link's rate",
-            1500.0,
-            40.0,
+            "depth of each bucket, bytes at the link's rate; 0: the largest packet",
+            0.0,
+            0.0,
             1e6,
         ),
     ],
@@ -61,12 +71,19 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
     Knob { name, about, default, min, max }
 }
 
+/// What `overlap` shares out. On the four topologies of Rangwala 2008 everybody gains up to here;
+/// at 1.3 the outer flows of the Stack take from the middle one.
+const OVERLAP: f64 = 1.2;
 /// How often averages move and all limits are worked out anew; and how soon after a change.
 const TICK: Span = Span::from_millis(100);
 const SOON: Span = Span::from_millis(10);
 /// The first topology messages, and the time between them.
 const FIRST: u32 = 3;
 const SOONER: Span = Span::from_secs(2);
+/// How long flows count whose packets do not get through: TCP is silent for longer and longer.
+const PATIENCE: Span = Span::from_secs(30);
+/// Flows that a neighbour may claim on a link before any of their packets has come.
+const CLAIMS: f64 = 8.0;
 /// Share of a link without flows: enough for the first packets of one.
 const IDLE: f64 = 0.1;
 /// Least share of a link per flow, whatever anyone claims.
@@ -101,10 +118,15 @@ fn needs(_: &Options) -> Vec<Needs> {
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let neighbours = || setting.neighbours.iter().map(|n| n.node);
+    let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max();
+    let burst = match options.get("burst") as u64 {
+        0 => packet.unwrap_or(1500).max(40),
+        bytes => bytes,
+    };
     let class = |node| ClassPlan {
         class: Class::Link(node),
         limit: Limit::Airtime(Share::new(IDLE)),
-        burst: Bytes(options.get("burst") as u64),
+        burst: Bytes(burst),
         leaf: Leaf::Fair { packets: options.get("queue") as u32 },
     };
     let plan = Plan {
@@ -123,6 +145,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         gain: options.get("gain"),
         topology: span("topology"),
         one_way: span("one-way"),
+        budget: options.get("budget") * if options.has("overlap") { OVERLAP } else { 1.0 },
         reserve: options.get("reserve"),
         floor: options.get("floor"),
         outside: Outside::default(),
@@ -135,6 +158,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         beacon: Time::ZERO + first,
         told: 0,
         spoke: None,
+        cried: None,
         strange: [Strange::default(); 4],
         stream,
     };
@@ -172,6 +196,7 @@ struct Cna {
     gain: f64,
     topology: Span,
     one_way: Span,
+    budget: f64,
     reserve: f64,
     floor: f64,
     outside: Outside,
@@ -187,6 +212,7 @@ struct Cna {
     beacon: Time,
     told: u32,
     spoke: Option<Time>,
+    cried: Option<Time>,
     strange: [Strange; 4],
     stream: Stream,
 }
@@ -269,14 +295,18 @@ impl Cna {
         self.write(link, actions);
     }
 
+    /// Channel counters; those between ticks come too soon to measure anything by.
+    fn survey(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
+        if now - self.ticked >= TICK && self.outside.survey(channel, self.gain).is_err() {
+            self.odd(Odd::Counters, self.book.node, actions);
+        }
+    }
+
     /// Brings the weights of own links up to date. Returns whether any has changed.
     fn count(&mut self, now: Time) -> bool {
-        let since = Time::from_nanos(now.as_nanos().saturating_sub(self.window.as_nanos()));
         let mut changed = false;
         for (m, own) in self.meters.iter_mut().zip(&mut self.book.own) {
-            m.out.forget(since);
-            m.back.forget(since);
-            let counts = (m.out.count(), m.back.count());
+            let counts = m.count(now, self.window, PATIENCE.max(self.window));
             changed |= counts != (own.out, own.back);
             if counts.0 > 0.0 && own.out == 0.0 {
                 // Nothing is known of its use: nothing of it is given away.
@@ -301,7 +331,8 @@ impl Cna {
             if own.out > 0.0 {
                 // A link that its limit holds back leaves nothing unused, whatever the limit is.
                 let held = used >= HELD * m.share;
-                let part = if held { 1.0 } else { (used / own.share()).min(1.0) };
+                let own_share = own.share() * self.budget;
+                let part = if held { 1.0 } else { (used / own_share).min(1.0) };
                 own.used += self.gain * (part - own.used);
             }
         }
@@ -334,7 +365,7 @@ impl Cna {
 
     /// A″ = NS A′ on every own link, less what broadcasts need beyond nothing.
     fn limit(&mut self, actions: &mut Actions) {
-        let free = (1.0 - self.reserve.max(self.broadcasts)).max(0.0);
+        let free = self.budget * (1.0 - self.reserve.max(self.broadcasts)).max(0.0);
         let ceiling = self.book.available;
         for (m, own) in self.meters.iter_mut().zip(&self.book.own) {
             let share = if own.out > 0.0 {
@@ -423,22 +454,25 @@ impl Cna {
                 }
             }
         }
-        if self.spoke.is_some_and(|at| now - at < self.one_way) {
-            return;
-        }
+        // Who is not heard cries at every tick: few of these get through either.
+        let cries = self.cried.is_none_or(|at| now - at >= TICK);
+        let tells = self.spoke.is_none_or(|at| now - at >= self.one_way);
         let silent = |m: &Meter| m.spoke.is_none_or(|at| now - at >= self.one_way);
-        let (mut said, dither) = (false, self.stream.unit());
+        let dither = self.stream.unit();
         for (m, own) in self.meters.iter().zip(&self.book.own) {
-            if own.back > 0.0 && silent(m) {
-                let told = message::one_way(m.to, &self.book.one(own), &self.book.two(), dither);
-                let sentence = "node {} sends here and hears nothing back: told by a message";
-                actions.because(Reason::new("cna.one-way", sentence, &[Value::Node(m.to)]));
-                actions.send(None, &told);
-                said = true;
-            }
-        }
-        if said {
-            self.spoke = Some(now);
+            let unheard = m.failed.is_some() && own.out > 0.0;
+            let (code, sentence) = if unheard && cries {
+                self.cried = Some(now);
+                ("cna.unheard", "packets to node {} do not get through: told by a message")
+            } else if tells && own.back > 0.0 && silent(m) {
+                self.spoke = Some(now);
+                ("cna.one-way", "node {} sends here and hears nothing back: told by a message")
+            } else {
+                continue;
+            };
+            let (one, two) = (self.book.one(own), self.book.two());
+            actions.because(Reason::new(code, sentence, &[Value::Node(m.to)]));
+            actions.send(None, &message::link(m.to, unheard, &one, &two, dither));
         }
     }
 
@@ -452,7 +486,15 @@ impl Cna {
                     self.soon(now);
                 }
             }
-            Ok(Told::OneWay { to, one, two }) => {
+            Ok(Told::Link { to, unheard, one, two }) => {
+                if unheard
+                    && to == self.book.node
+                    && let Some(m) = self.meters.iter_mut().find(|m| m.to == from)
+                {
+                    // Its packets may not get here. Nobody has more flows than can be told apart.
+                    m.claimed = Some((now, one.weight.min(CLAIMS)));
+                    self.soon(now);
+                }
                 self.learn(now, from, to, Said::OneHop(one));
                 self.learn(now, from, to, Said::TwoHop(two));
             }
@@ -471,6 +513,7 @@ impl Control for Cna {
                 Some(Some(i)) => {
                     self.meters[i].airtime += s.airtime;
                     if let Some(flow) = s.flow {
+                        self.meters[i].failed = (!s.delivered).then_some(now);
                         self.sent(now, i, (flow, s.ack), actions);
                     }
                 }
@@ -484,12 +527,7 @@ impl Control for Cna {
             }
             Event::Overheard(h) => self.hear(now, h, actions),
             Event::Message(m) => self.message(now, m.from, m.body, actions),
-            Event::Channel(c) if now - self.ticked >= TICK => {
-                let odd = self.outside.survey(c, self.gain).is_err();
-                if odd {
-                    self.odd(Odd::Counters, self.book.node, actions);
-                }
-            }
+            Event::Channel(c) => self.survey(now, c, actions),
             _ => {}
         }
         // A host that is late must not find a deadline in the past.

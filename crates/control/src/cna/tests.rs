@@ -447,3 +447,35 @@ fn one_way_links_are_told_by_a_message() {
     let told = mesh.reasons.iter().filter(|r| r.1 == "cna.one-way").count();
     assert!((9..=13).contains(&told), "{told}");
 }
+
+/// A flow that the others drown is told by messages until its packets get through.
+#[test]
+fn a_flow_that_does_not_get_through_makes_room_for_itself() {
+    let mut mesh = Mesh::new(Map::stack(), &[]);
+    mesh.map.packets.retain(|p| p.2 != 1);
+    mesh.run(4.0);
+    about(mesh.share(1, 2), FREE / 4.0, 0.031);
+    // Node 4 has given up the first packet of its flow, and TCP waits.
+    mesh.tell(
+        4,
+        Event::Sent(Sent {
+            to: Some(NodeId(5)),
+            flow: Some(FlowId(1)),
+            ack: false,
+            bytes: 40,
+            airtime: Span::from_millis(2),
+            attempts: 7,
+            rate: BitRate(11_000_000),
+            delivered: false,
+            ack_bits: None,
+        }),
+    );
+    mesh.run(1.5);
+    assert!(mesh.reasons.contains(&(4, "cna.unheard")));
+    // Eight links of the outer flows and 4→5.
+    about(mesh.share(1, 2), FREE / 9.0, 0.1);
+    mesh.run(10.0);
+    about(mesh.share(1, 2), FREE / 9.0, 0.1);
+    mesh.run(30.0);
+    about(mesh.share(1, 2), FREE / 4.0, 0.031);
+}

@@ -2,6 +2,7 @@
 
 mod acting;
 mod airtime;
+mod cna;
 mod hearing;
 mod messages;
 mod pacing;

@@ -4,6 +4,9 @@
 //! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
 //! to the MAC, since the packet may have moved on before the exchange is over.
 
+mod flows;
+mod messages;
+
 use std::collections::VecDeque;
 
 use fairmesh_control::{
@@ -11,20 +14,14 @@ use fairmesh_control::{
     Station,
 };
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
-use fairmesh_wifi::{LinkId, Outcome, Outgoing, SendReport};
+use fairmesh_wifi::{Outcome, SendReport};
 
 use crate::airtime::Cost;
+use flows::Timed;
+use messages::Waiting;
 
-/// How often flows are looked at, and how long one is silent before it is gone.
-pub(crate) const SWEEP: Span = Span::from_millis(250);
-const SILENCE: Span = Span::from_secs(2);
-
-/// Control messages that wait at a node; more are refused.
-const MESSAGES: usize = 16;
-/// IP and UDP headers of a control message.
-pub(crate) const MESSAGE_HEADERS: u32 = 28;
-/// Segments whose round trip is being measured, per flow.
-const TIMED: usize = 256;
+pub(crate) use flows::SWEEP;
+pub(crate) use messages::{MESSAGE_HEADERS, Signalling};
 
 /// Something to tell a control.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +94,6 @@ pub(crate) enum Fate {
     Lose,
 }
 
-/// Data of one flow whose acknowledgements are awaited.
-#[derive(Clone, Debug, Default)]
-struct Timed {
-    generation: u32,
-    /// Highest sequence number seen.
-    top: u64,
-    /// End of each segment, and when it left.
-    segments: VecDeque<(u64, Time)>,
-}
-
 /// One node with a control.
 #[derive(Debug)]
 pub(crate) struct Tap {
@@ -120,31 +107,6 @@ pub(crate) struct Tap {
     timed: Vec<Timed>,
     /// By neighbour.
     stations: Vec<Station>,
-}
-
-/// A control message on its way.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    handle: u32,
-    link: Option<LinkId>,
-    to: Option<NodeId>,
-    bytes: u32,
-}
-
-/// What signalling has cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Signalling {
-    /// Messages asked for, transmissions of them, their IP bytes and airtime.
-    pub messages: u64,
-    pub message_frames: u64,
-    pub message_bytes: u64,
-    pub message_airtime: Span,
-    /// Header bytes in the air, and the airtime they took.
-    pub header_bytes: u64,
-    pub header_airtime: Span,
-    /// Messages that found no room, or were given up by the MAC.
-    pub refused: u64,
-    pub lost: u64,
 }
 
 /// Everything controls hear and say.
@@ -286,73 +248,6 @@ impl Taps {
         let feedback = Feedback { lost, ..feedback };
         if feedback.acked > 0 || feedback.rtt > Span::ZERO || feedback.marked || lost > 0 {
             self.note(node, EventKind::Feedback, Note::Feedback(feedback));
-        }
-    }
-
-    /// Data of a flow crosses a node. Returns whether sweeps must begin.
-    pub fn crosses(&mut self, now: Time, node: usize, flow: FlowId) -> bool {
-        let Some(tap) = &mut self.at[node] else { return false };
-        let Some(last) = tap.crossing.get_mut(flow.index()) else { return false };
-        let new = last.replace(now).is_none();
-        if new {
-            self.notes.push((tap.control, Note::FlowSeen(flow)));
-        }
-        new && self.sweeps
-    }
-
-    /// Looks for flows that have fallen silent; returns whether any is left to look for.
-    pub fn sweep(&mut self, now: Time) -> bool {
-        let mut left = false;
-        for tap in self.at.iter_mut().flatten() {
-            for (f, last) in tap.crossing.iter_mut().enumerate() {
-                match *last {
-                    Some(at) if at + SILENCE <= now => {
-                        *last = None;
-                        self.notes.push((tap.control, Note::FlowGone(FlowId(f as u32))));
-                    }
-                    Some(_) => left = true,
-                    None => {}
-                }
-            }
-        }
-        left
-    }
-
-    /// A data segment of a flow has left a node; `end`: the sequence number after it.
-    pub fn time(&mut self, now: Time, node: usize, flow: usize, generation: u32, end: u64) {
-        let Some(tap) = &mut self.at[node] else { return };
-        let Some(t) = tap.timed.get_mut(flow) else { return };
-        if t.generation != generation {
-            *t = Timed { generation, ..Timed::default() };
-        }
-        if end > t.top {
-            t.top = end;
-            if t.segments.len() < TIMED {
-                t.segments.push_back((end, now));
-            }
-        } else {
-            // Karn's rule (RFC 6298 §3): nothing is measured across a retransmission.
-            t.segments.clear();
-        }
-    }
-
-    /// An acknowledgement of a flow passes a node.
-    pub fn answered(&mut self, now: Time, node: usize, flow: usize, generation: u32, ack: u64) {
-        let Some(tap) = &mut self.at[node] else { return };
-        let Some(t) = tap.timed.get_mut(flow) else { return };
-        if t.generation != generation {
-            return;
-        }
-        let mut left = None;
-        while let Some(&(end, at)) = t.segments.front()
-            && end <= ack
-        {
-            left = Some(at);
-            t.segments.pop_front();
-        }
-        if let Some(at) = left {
-            let trip = RoundTrip { flow: FlowId(flow as u32), rtt: now - at };
-            self.notes.push((tap.control, Note::RoundTrip(trip)));
         }
     }
 
@@ -525,51 +420,6 @@ impl Taps {
     /// Counters of a node's neighbours.
     pub fn stations(&self, node: NodeId) -> &[Station] {
         self.at[node.index()].as_ref().map_or(&[], |t| &t.stations)
-    }
-
-    // ---- messages
-
-    /// Keeps a message's bytes; gives its number.
-    pub fn keep(&mut self, body: &[u8]) -> u32 {
-        let i = self.free.pop().unwrap_or_else(|| {
-            self.messages.push(Vec::new());
-            self.messages.len() as u32 - 1
-        });
-        let kept = &mut self.messages[i as usize];
-        kept.clear();
-        kept.extend_from_slice(body);
-        i
-    }
-
-    pub fn forget(&mut self, message: u32) {
-        self.free.push(message);
-    }
-
-    /// Queues a message; they go before data, as the kernel's default discipline sends what is
-    /// marked as control. Returns whether there was room.
-    pub fn post(
-        &mut self,
-        node: usize,
-        handle: u32,
-        to: Option<(NodeId, LinkId)>,
-        bytes: u32,
-    ) -> bool {
-        self.signalling.messages += 1;
-        let Some(queue) = self.waiting.get_mut(node).filter(|q| q.len() < MESSAGES) else {
-            self.signalling.refused += 1;
-            return false;
-        };
-        queue.push_back(Waiting { handle, link: to.map(|t| t.1), to: to.map(|t| t.0), bytes });
-        true
-    }
-
-    /// The next message of a node, for its MAC.
-    pub fn next_message(&mut self, node: usize) -> Option<Outgoing> {
-        let w = self.waiting[node].pop_front()?;
-        let header = Header::default();
-        let (to, bytes) = (w.to, w.bytes);
-        self.service[node] = Some(InService { to, flow: None, ack: false, bytes, header });
-        Some(Outgoing { packet: w.handle, link: w.link, bytes })
     }
 }
 

@@ -1,0 +1,197 @@
+//! `cna` on the engine's radio: what Jang 2010 claims for it, and the limits it keeps.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use fairmesh_control::*;
+use fairmesh_engine::measures::jain;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run, run_under};
+use fairmesh_scenario::{Draft, InterfererDraft, Scenario, draft_from_toml};
+use fairmesh_units::{NodeId, Span, Time};
+
+fn shipped(name: &str, seconds: u64, change: impl Fn(&mut Draft)) -> Scenario {
+    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut draft = draft_from_toml(&path, &text).unwrap();
+    draft.duration = Span::from_secs(seconds);
+    draft.warmup = Some(Span::from_secs(10));
+    change(&mut draft);
+    let mut scenario = draft.build().unwrap();
+    scenario.control.name = "cna".to_owned();
+    scenario
+}
+
+fn goodputs(r: &RunRecord) -> Vec<f64> {
+    r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
+}
+
+#[test]
+fn nobody_starves_on_the_four_topologies() {
+    for (name, least) in
+        [("stack", 0.98), ("diamond", 0.98), ("half-diamond", 0.98), ("chain-cross", 0.85)]
+    {
+        let s = shipped(name, 60, |_| {});
+        for seed in 1..=2 {
+            let r = run(&s, &RunOptions { seed, ..RunOptions::default() }).unwrap();
+            let rates = goodputs(&r);
+            assert!(jain(&rates) >= least, "{name}: {rates:?}");
+            for f in &r.flows {
+                assert!(f.goodput_bps > 0.55 * f.fair_bps, "{name}: {rates:?}");
+            }
+            // Messages cost air, headers do not.
+            let s = r.totals.signalling;
+            assert!(s.header_bytes == 0 && s.airtime_share < 0.01, "{s:?}");
+        }
+    }
+}
+
+/// What a link used, and what it was limited to.
+#[derive(Default)]
+struct Log {
+    used: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
+    limits: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
+}
+
+thread_local! {
+    static LOG: RefCell<Log> = RefCell::default();
+}
+
+static WATCHED: Entry = Entry {
+    name: "cna-watched",
+    about: "cna, and a record of its limits",
+    paper: "Jang 2010",
+    variants: &[],
+    knobs: &[],
+    runs: Runs::At {
+        needs: |_| lookup("cna").unwrap().needs(&Site::default()).into_iter().collect(),
+        build: |_, setting| {
+            let all = Offers {
+                host: "test",
+                events: EventSet::ALL,
+                abilities: AbilitySet::ALL,
+                knowledge: KnowledgeSet::ALL,
+            };
+            let node = setting.node;
+            let inner = lookup("cna").unwrap().start(setting, &all).unwrap().unwrap();
+            Ok(Instance { control: Box::new(Watched(node, inner.control)), plan: inner.plan })
+        },
+    },
+};
+
+#[derive(Debug)]
+struct Watched(NodeId, Box<dyn Control>);
+
+impl Control for Watched {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        self.1.on(now, event, actions);
+        LOG.with_borrow_mut(|log| {
+            if let Event::Sent(Sent { to: Some(to), airtime, .. }) = event {
+                let used = log.used.entry((self.0.0, to.0)).or_default();
+                used.push((now, airtime.as_secs_f64()));
+            }
+            for action in actions.iter() {
+                if let Action::SetAirtime { class: Class::Link(to), share } = action {
+                    let limits = log.limits.entry((self.0.0, to.0)).or_default();
+                    limits.push((now, share.get()));
+                }
+            }
+        });
+    }
+    fn next_deadline(&self) -> Option<Time> {
+        self.1.next_deadline()
+    }
+}
+
+fn watched(s: &Scenario) -> (RunRecord, Log) {
+    LOG.take();
+    let record = run_under(s, &RunOptions::default(), &Mechanism::of(&WATCHED)).unwrap();
+    (record, LOG.take())
+}
+
+impl Log {
+    /// Airtime a link was allowed between two instants.
+    fn allowed(&self, link: (u32, u32), from: Time, to: Time) -> f64 {
+        let limits = self.limits.get(&link).map_or(&[][..], Vec::as_slice);
+        // A link begins with a tenth.
+        let (mut at, mut share, mut sum) = (from, 0.1, 0.0);
+        for &(when, next) in limits {
+            if when >= to {
+                break;
+            }
+            if when > at {
+                sum += share * (when - at).as_secs_f64();
+                at = when;
+            }
+            share = next;
+        }
+        sum + share * (to - at).as_secs_f64()
+    }
+}
+
+#[test]
+fn no_window_uses_more_than_its_limit_and_a_packet() {
+    let s = shipped("stack", 30, |_| {});
+    let (_, log) = watched(&s);
+    assert_eq!(log.used.len(), 12);
+    for (&link, used) in &log.used {
+        let mut worst: f64 = 0.0;
+        for i in 0..used.len() {
+            // Reported when the MAC is done: the first packet of a window may have been taken
+            // from the bucket before it began, so the window reaches back to the report before.
+            let from = if i > 0 { used[i - 1].0 } else { Time::ZERO };
+            let end = used[i].0 + Span::from_millis(100);
+            let inside = &used[i..].iter().take_while(|u| u.0 < end).collect::<Vec<_>>();
+            let sum: f64 = inside.iter().map(|u| u.1).sum();
+            let largest = inside.iter().map(|u| u.1).fold(0.0, f64::max);
+            let until = inside[inside.len() - 1].0;
+            worst = worst.max((sum - log.allowed(link, from, until)) / largest);
+        }
+        assert!(worst <= 1.0, "{link:?}: {worst} packets");
+    }
+}
+
+#[test]
+fn limits_follow_a_new_flow_within_a_second() {
+    let s = shipped("stack", 60, |d| d.flow[1].start = Some(Span::from_secs(15)));
+    let (_, log) = watched(&s);
+    let at = |link, t: Time| {
+        let limits: &Vec<(Time, f64)> = &log.limits[&link];
+        limits.iter().rev().find(|l| l.0 <= t).unwrap().1
+    };
+    // 5→6 carries the middle flow from here on; nodes by position.
+    let arrival = log.used[&(4, 5)][0].0;
+    for link in [(0, 1), (7, 8)] {
+        let (before, after) =
+            (Time::ZERO + Span::from_millis(14_900), arrival + Span::from_secs(1));
+        assert!(at(link, before) > 0.2, "{}", at(link, before));
+        assert!(at(link, after) < 0.12, "{}", at(link, after));
+    }
+}
+
+#[test]
+fn foreign_energy_is_left_its_share() {
+    let s = shipped("stack", 40, |d| {
+        d.interferer = vec![InterfererDraft {
+            name: None,
+            nodes: Some(vec![1usize.into()]),
+            position: None,
+            power: None,
+            period: Some(Span::from_millis(20)),
+            duty: 0.4,
+            jitter: Some(0.1),
+            start: None,
+        }];
+    });
+    let (_, log) = watched(&s);
+    // Links around 1↔2, by position.
+    let used: f64 = [(0, 1), (1, 2), (3, 4), (4, 5)]
+        .into_iter()
+        .flat_map(|(a, b)| [(a, b), (b, a)])
+        .flat_map(|link| log.used.get(&link).into_iter().flatten())
+        .filter(|u| u.0 >= Time::ZERO + Span::from_secs(10))
+        .map(|u| u.1)
+        .sum();
+    let share = used / 30.0;
+    assert!(share <= 0.6 && share > 0.2, "{share}");
+}
