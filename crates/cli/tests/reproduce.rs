@@ -160,7 +160,7 @@ fn experiments_are_part_of_the_program() {
     let built_in = listed(&[]);
     assert_eq!(built_in, listed(&["--from", &reproductions()]));
     assert!(built_in.len() >= 29, "{}", built_in.len());
-    let out = run(dir.path(), &["reproduce", "figure-3.4", "--record"]);
+    let out = run(dir.path(), &["reproduce", "jamshaid-figure-3.4", "--record"]);
     assert_eq!(out.status.code(), Some(2), "there is no folder to keep it in");
 }
 
