@@ -1,0 +1,97 @@
+//! What outlives a restart: learnt rates, overrides, class numbers.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fairmesh_linux::Direction;
+use fairmesh_units::{BitRate, Span, Time};
+
+use super::Daemon;
+use crate::governor::Override;
+use crate::journal::Level;
+use crate::state::{Kept, KeptLearning, KeptOverride};
+
+/// How often state is looked at for something new to keep.
+pub(super) const SAVE: Span = Span::from_secs(30);
+/// How often what the control has found out is kept: seldom, for the sake of flash.
+const LEARN: Span = Span::from_secs(600);
+/// Seconds after which it is worth nothing: a week.
+const FORGET: u64 = 7 * 86_400;
+
+impl Daemon {
+    /// What the control has found out, anew from time to time and at the end.
+    pub(super) fn learn(&mut self, end: bool) {
+        let now = self.now();
+        let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN);
+        if !(end || due && now.since(Time::ZERO) >= LEARN) {
+            return;
+        }
+        if let Some(rate) = self.host.governor.learned() {
+            let control = self.host.governor.mechanism().to_string();
+            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: wall_clock() }));
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        let governor = &self.host.governor;
+        let (now, wall) = (self.now(), wall_clock());
+        let classes = governor.book().entries().map(|(n, c)| (n.to_owned(), c)).collect();
+        let learned = self.learned.as_ref().map(|(_, l)| l.clone());
+        let mut kept = Kept { classes, learned, ..Kept::default() };
+        for member in governor.members() {
+            for (d, way) in member.ways.iter().enumerate() {
+                if let Some(o) = way.overridden {
+                    kept.overrides.push(KeptOverride {
+                        subscriber: member.subscriber.name.clone(),
+                        direction: crate::governor::direction_name(d).to_owned(),
+                        rate: o.rate.map(|r| r.0),
+                        until: wall + o.until.since(now).as_secs_f64().round() as u64,
+                    });
+                }
+            }
+        }
+        kept
+    }
+
+    pub(super) fn save(&mut self) {
+        self.saved = self.now();
+        self.learn(false);
+        let kept = self.kept();
+        match self.store.save(&kept) {
+            Ok(()) => self.save_failed = false,
+            Err(e) => self.unwritable(&e.to_string()),
+        }
+    }
+
+    pub(super) fn unwritable(&mut self, e: &str) {
+        // Once per trouble, not once per attempt.
+        if !core::mem::replace(&mut self.save_failed, true) {
+            let folder = self.config.state.display().to_string();
+            self.note(Level::Warning, "state.unwritable", || {
+                format!("{folder}: {e}; going on without keeping anything")
+            });
+        }
+    }
+
+    pub(super) fn restore(&mut self, kept: &Kept) {
+        let (now, wall) = (self.now(), wall_clock());
+        let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
+        if let Some(l) = kept.learned.as_ref().filter(same)
+            && wall.saturating_sub(l.at) < FORGET
+        {
+            self.learned = Some((now, l.clone()));
+            self.host.governor.recall(now, BitRate(l.rate));
+        }
+        for o in kept.overrides.iter().filter(|o| o.until > wall) {
+            let direction = if o.direction == "up" { Direction::Up } else { Direction::Down };
+            let until = now + Span::from_secs(o.until - wall);
+            let value = Override { rate: o.rate.map(BitRate), until };
+            let governor = &mut self.host.governor;
+            // Its subscriber may be gone.
+            let _ = governor.set_override(now, &o.subscriber, &[direction], Some(value));
+        }
+    }
+}
+
+fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
