@@ -1,8 +1,12 @@
 //! The bodies of the fuzz targets, so that stable Rust can run them too (tests/smoke.rs).
 //!
-//! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …` fuzz for real; see
-//! README.md.
+//! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …`, `… run gateway …` fuzz for
+//! real; see README.md.
 
+use fairmesh_agent::config::Config;
+use fairmesh_agent::sources::{self, Form};
+use fairmesh_linux::nl80211;
+use fairmesh_linux::tc::stats::{Dumped, Stats};
 use fairmesh_scenario::{
     Draft, Format, ImportOptions, Metric, Scenario, ScenarioError, draft_from_toml, format_of,
     parse,
@@ -30,6 +34,45 @@ pub fn map(bytes: &[u8]) {
         ..ImportOptions::default()
     };
     check(parse("fuzz.json", bytes, &options));
+}
+
+/// What reaches a gateway from outside. The first byte says which parser gets the rest.
+pub fn gateway(bytes: &[u8]) {
+    let Some((&which, bytes)) = bytes.split_first() else { return };
+    let text = String::from_utf8_lossy(bytes);
+    let form = match which {
+        b'c' => return configuration(&text),
+        b'w' => {
+            let _ = (nl80211::read_family(bytes), nl80211::read_survey(bytes));
+            let _ = (nl80211::read_station(bytes), Stats::read(bytes), Dumped::read(bytes));
+            return;
+        }
+        b'n' => Form::NetJson,
+        b'b' => Form::Batman,
+        b'o' => Form::Olsr,
+        b'r' => Form::Routes,
+        b'k' => Form::Neighbours,
+        _ => Form::Babel,
+    };
+    // Two texts, where there are two, are parted by a form feed.
+    let (text, more) = text.split_once('\x0c').unwrap_or((&text, ""));
+    for node in sources::read(form, text, more).unwrap_or_default() {
+        assert!(!node.name.trim().is_empty() && !node.name.chars().any(char::is_control));
+        assert!(!node.prefixes.is_empty() || !node.macs.is_empty());
+        assert!(node.prefixes.iter().all(|p| p.prefix_len() > 0 && !p.addr().is_loopback()));
+        assert!(node.macs.iter().all(|m| m.is_unicast()));
+    }
+}
+
+fn configuration(text: &str) {
+    match Config::parse("fuzz.toml", text) {
+        Ok(c) => assert!(c.subscribers.iter().all(|s| s.plan.weight > 0.0)),
+        Err(e) => {
+            let line = e.to_string();
+            assert!(line.starts_with("fuzz.toml"), "no file name: {line}");
+            assert!(!line.chars().any(char::is_control), "more than one line: {line:?}");
+        }
+    }
 }
 
 /// What holds of every answer.

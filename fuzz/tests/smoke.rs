@@ -58,3 +58,8 @@ fn toml() {
 fn map() {
     hammer("map", fairmesh_fuzz::map);
 }
+
+#[test]
+fn gateway() {
+    hammer("gateway", fairmesh_fuzz::gateway);
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::{AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, RunArgs};
 use crate::config::{Config, SOCKET};
@@ -14,7 +14,7 @@ use crate::governor::Governor;
 use crate::report::{Status, SubscriberReport};
 use crate::runtime::{self, RunOptions};
 use crate::socket::{self, OverrideRate, Request};
-use crate::{doctor, guard, report};
+use crate::{doctor, guard, json, report};
 
 /// Does what was asked for.
 ///
@@ -37,7 +37,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
             }
             let value = ask(&a, &Request::Reload)?;
             if a.json {
-                return print_json(out, &value);
+                return json::print(out, &value);
             }
             writeln!(out, "reloaded: {} subscribers", value["subscribers"])?;
             Ok(())
@@ -51,12 +51,6 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         }
         GatewayCommand::Guard(a) => watch(&a),
     }
-}
-
-pub(crate) fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), AgentError> {
-    serde_json::to_writer(&mut *out, value).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
 }
 
 fn run(a: &RunArgs) -> Result<(), AgentError> {
@@ -96,7 +90,7 @@ fn unreadable(e: &serde_json::Error) -> AgentError {
 fn status(a: &AskArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let value = ask(a, &Request::Status)?;
     if a.json {
-        return print_json(out, &value);
+        return json::print(out, &value);
     }
     let status: Status = serde_json::from_value(value).map_err(|e| unreadable(&e))?;
     out.write_all(report::status_text(&status).as_bytes())?;
@@ -105,7 +99,7 @@ fn status(a: &AskArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 
 fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), AgentError> {
     if a.json {
-        return print_json(out, value);
+        return json::print(out, value);
     }
     let s: SubscriberReport = serde_json::from_value(value.clone()).map_err(|e| unreadable(&e))?;
     out.write_all(report::why_text(&s).as_bytes())?;
@@ -158,7 +152,10 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     kernel(&config, &mut lines);
     let bad = lines.iter().filter(|l| !l.ok).count();
     if a.json {
-        print_json(out, &json!({ "schema": report::SCHEMA, "ok": bad == 0, "checks": lines }))?;
+        json::print(
+            out,
+            &serde_json::json!({ "schema": report::SCHEMA, "ok": bad == 0, "checks": lines }),
+        )?;
     } else {
         for l in &lines {
             writeln!(out, "{:4} {}: {}", if l.ok { "ok" } else { "BAD" }, l.what, l.text)?;
@@ -225,7 +222,7 @@ fn reset(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     }
     let removed = HtbPlane::open()?.remove(&config.layout)?;
     if a.json {
-        return print_json(out, &removed);
+        return json::print(out, &removed);
     }
     let list = |words: &[String]| match words {
         [] => "none".to_owned(),

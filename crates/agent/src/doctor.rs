@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use fairmesh_linux::link::{Offloads, offloads};
 use fairmesh_linux::{DataPlane, HtbPlane, InterfaceCounters, Verification};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::commands::print_json;
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::report;
+use crate::{json, report};
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
@@ -54,6 +54,11 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
     offload(&mut found);
     sides(config, &mut found);
     nat(config, &mut found);
+    for name in [config.layout.mesh.name(), config.layout.wired.name()] {
+        if let Ok(on) = offloads(name) {
+            found.push(merging(name, on));
+        }
+    }
     for c in &inside.interfaces {
         counters(c, &mut found);
     }
@@ -104,6 +109,26 @@ fn offload(found: &mut Vec<Finding>) {
             text: format!("flow tables cannot be read: {e}"),
         },
     });
+}
+
+/// Packets that were merged on arrival leave as one, however slow their class is.
+fn merging(name: &str, on: Offloads) -> Finding {
+    let which: Vec<&str> = [("GRO", on.gro), ("LRO", on.lro)]
+        .into_iter()
+        .filter_map(|(n, on)| on.then_some(n))
+        .collect();
+    let (verdict, text) = if which.is_empty() {
+        (Verdict::Fine, format!("{name} does not merge what it receives"))
+    } else {
+        let text = format!(
+            "{name} merges what it receives ({}) into packets of up to 64 KB: limits hold, but each \
+             keeps a class of 1 Mbit/s busy for half a second, and a limit that is lifted counts \
+             only then. Where subscribers are slow: ethtool -K {name} gro off lro off",
+            which.join(", ")
+        );
+        (Verdict::Suspicious, text)
+    };
+    Finding { code: "merging", verdict, text }
 }
 
 /// Which interface leads where: the default route belongs to the wired side, subscribers to the
@@ -237,10 +262,10 @@ pub fn print(
 ) -> Result<(), AgentError> {
     let wrong = found.iter().filter(|f| f.verdict == Verdict::Wrong).count();
     if as_json {
-        let all = json!({
+        let all = serde_json::json!({
             "schema": report::SCHEMA, "daemon": daemon, "ok": wrong == 0, "findings": found,
         });
-        print_json(out, &all)?;
+        json::print(out, &all)?;
     } else {
         for f in found {
             let word = match f.verdict {
@@ -257,5 +282,19 @@ pub fn print(
     match wrong {
         0 => Ok(()),
         n => Err(AgentError::Verdict(format!("{n} things make limits ineffective"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_of_received_packets_is_worth_a_look() {
+        let off = Offloads { gro: false, lro: false, tso: true, gso: true };
+        assert_eq!(merging("eth0", off).verdict, Verdict::Fine);
+        let found = merging("eth0", Offloads { gro: true, ..off });
+        assert_eq!(found.verdict, Verdict::Suspicious);
+        assert!(found.text.contains("(GRO)") && found.text.contains("ethtool -K eth0"));
     }
 }

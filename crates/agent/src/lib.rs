@@ -24,6 +24,7 @@ pub mod governor;
 pub mod guard;
 pub mod host;
 pub mod journal;
+mod json;
 pub mod metrics;
 pub mod report;
 pub mod runtime;

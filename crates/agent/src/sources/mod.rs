@@ -32,6 +32,39 @@ pub struct Found {
     pub hops: Option<u32>,
 }
 
+/// What a text is that [`read`] takes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// NetJSON NetworkGraph.
+    NetJson,
+    /// `batctl … originators_json`.
+    Batman,
+    /// OLSR's jsoninfo, `/routes`.
+    Olsr,
+    /// `dump` of babeld's local interface.
+    Babel,
+    /// `ip -json neigh show`.
+    Neighbours,
+    /// `ip -json route show`.
+    Routes,
+}
+
+/// Nodes in a text. `more` is the second text that batman-adv (`transglobal_json`) and OLSR
+/// (`/hna`) have about what lies behind nodes; may be empty.
+///
+/// # Errors
+/// The text is not of that form. Single wrong entries are left out.
+pub fn read(form: Form, text: &str, more: &str) -> Result<Vec<Found>, String> {
+    match form {
+        Form::NetJson => netjson::read(text),
+        Form::Batman => batman::read(text, more),
+        Form::Olsr => olsr::read(text, more),
+        Form::Babel => babel::read(text),
+        Form::Neighbours => kernel::neighbours(text),
+        Form::Routes => kernel::routes(text),
+    }
+}
+
 /// Collects nodes by name, in the order of their names.
 #[derive(Default, Debug)]
 pub(crate) struct Nodes(BTreeMap<String, Found>);
@@ -124,14 +157,14 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Harvest {
     };
     if let Some(path) = &discover.netjson {
         let source = path.display().to_string();
-        take(&source, file(path).and_then(|text| netjson::read(&text)));
+        take(&source, file(path).and_then(|text| read(Form::NetJson, &text, "")));
     }
     if let Some(interface) = &discover.batman {
         let table = |table: &str| run("batctl", &["meshif", interface, table]);
         let result = table("originators_json").and_then(|originators| {
             // Without a translation table there are still the nodes themselves.
             let clients = table("transglobal_json").unwrap_or_default();
-            batman::read(&originators, &clients)
+            read(Form::Batman, &originators, &clients)
         });
         take("batctl", result);
     }
@@ -141,23 +174,23 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Harvest {
             talk(address, &request, |_| false)
         };
         let result =
-            ask("routes").and_then(|routes| olsr::read(&routes, &ask("hna").unwrap_or_default()));
+            ask("routes").and_then(|r| read(Form::Olsr, &r, &ask("hna").unwrap_or_default()));
         take(&format!("olsr {address}"), result);
     }
     if let Some(address) = discover.babel {
         let end = |text: &str| babel::is_complete(text);
-        let result = talk(address, "dump\n", end).and_then(|text| babel::read(&text));
+        let result = talk(address, "dump\n", end).and_then(|text| read(Form::Babel, &text, ""));
         take(&format!("babel {address}"), result);
     }
     if discover.neighbours {
         let result = run("ip", &["-json", "neigh", "show", "dev", mesh]);
-        take("ip neigh", result.and_then(|text| kernel::neighbours(&text)));
+        take("ip neigh", result.and_then(|text| read(Form::Neighbours, &text, "")));
     }
     if discover.routes {
         let mut all = Ok(Vec::new());
         for family in ["-4", "-6"] {
             let text = run("ip", &["-json", family, "route", "show", "dev", mesh]);
-            match (text.and_then(|t| kernel::routes(&t)), &mut all) {
+            match (text.and_then(|t| read(Form::Routes, &t, "")), &mut all) {
                 (Ok(routes), Ok(all)) => all.extend(routes),
                 (Err(e), all) => *all = Err(e),
                 (Ok(_), Err(_)) => {}
