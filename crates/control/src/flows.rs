@@ -33,12 +33,21 @@ pub(crate) struct Meter {
     given_up: bool,
 }
 
+impl Meter {
+    /// Bytes since the epoch began, as the samples so far tell; 0 where they are not to be trusted.
+    pub fn moved(&self) -> u64 {
+        if self.broken { 0 } else { self.moved }
+    }
+}
+
 /// How the set of active flows has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Changes {
     pub arrived: u32,
     /// Those among them that had been given up too early.
     pub returned: u32,
+    /// Those among them that had been given up at some time.
+    pub known: u32,
     pub ended: u32,
 }
 
@@ -163,6 +172,7 @@ impl<T> Flows<T> {
                         changes.returned += 1;
                         meter.patience = (meter.patience * 2).min(self.idle_most);
                     }
+                    changes.known += u32::from(meter.given_up);
                     meter.given_up = false;
                 }
                 meter.silent = 0;
@@ -207,9 +217,9 @@ mod tests {
         }
     }
 
-    const NONE: Changes = Changes { arrived: 0, returned: 0, ended: 0 };
+    const NONE: Changes = Changes { arrived: 0, returned: 0, known: 0, ended: 0 };
     const ARRIVED: Changes = Changes { arrived: 1, ..NONE };
-    const RETURNED: Changes = Changes { arrived: 1, returned: 1, ..NONE };
+    const RETURNED: Changes = Changes { arrived: 1, returned: 1, known: 1, ..NONE };
     const ENDED: Changes = Changes { ended: 1, ..NONE };
 
     #[test]

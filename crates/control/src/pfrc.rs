@@ -20,6 +20,7 @@
 //!   by weight ([`crate::share`]). Guarantees must add up to no more than the lower bound,
 //!   and a flow that has less than its guarantee lowers the aggregate below it at once.
 //! - `+constrained`: [`constrained`].
+//! - `+bursts`: [`bursts`].
 //! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
 //!   shares at once and no epoch is spent on it; a flow less leaves the aggregate alone. Evaluations stay as
 //!   far apart as they were, because TCP's rates say little over shorter times. Silence ends a flow
@@ -30,16 +31,20 @@
 //!   gateway, the rates with the largest Σ w log x subject to Σ cost x ≤ 1 are x = w / cost, up to
 //!   a factor: this is proportional fairness there, and an approximation elsewhere.
 
+mod bursts;
 mod constrained;
+mod flow;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
-use self::constrained::{Demand, Seen};
+use self::bursts::{Bursts, Verdict};
+use self::constrained::Seen;
+use self::flow::Share;
 use crate::arc::{PATIENCE, bucket, rule};
 use crate::bounds::Bounds;
 use crate::flows::{Changes, Flows, Meter};
 use crate::search::{Search, Step};
-use crate::share::{Claim, level};
+use crate::share::level;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
@@ -62,6 +67,10 @@ pub(crate) static ENTRY: Entry = Entry {
         Variant {
             name: "constrained",
             about: "ours: what flows that need little leave over goes to the others",
+        },
+        Variant {
+            name: "bursts",
+            about: "ours: flows that only sometimes send are judged while they do",
         },
         Variant { name: "fast", about: "ours: rates follow arrivals and ends within an epoch" },
         Variant { name: "proportional", about: "ours: proportional fairness, from hop counts" },
@@ -97,6 +106,8 @@ const SHORTEST: Span = Span::from_secs(1);
 const CONSTRAINED_REUSE: f64 = 5.0;
 /// Part of its guarantee that a flow must get: all but the noise of an epoch.
 const GUARANTEED: f64 = 0.95;
+/// Part of the aggregate that must be used before it counts as used, with `+bursts`.
+const USED: f64 = 0.5;
 /// Hops beyond which a flow takes no more air.
 const REUSE_HOPS: u32 = 3;
 
@@ -126,6 +137,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         look: Span::from_nanos(epoch.as_nanos() / u64::from(looks)),
         looks,
         fast: options.has("fast"),
+        bursts: options.has("bursts"),
         proportional: options.has("proportional"),
         gamma: options.get("gamma"),
         headroom: constrained.then(|| options.get("headroom")),
@@ -135,8 +147,14 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         promised: 0,
         looked: None,
         count: 0,
+        glances: 1,
+        glanced: 0,
+        glance: None,
         due: Time::ZERO,
     };
+    if control.bursts {
+        control.glances = (control.look / bursts::GLANCE).max(1) as u32;
+    }
     let packets = options.get("queue") as u32;
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
@@ -148,10 +166,10 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         control.admit(here)?;
     }
     // Until counters say more, all flows are expected.
-    let level = level(control.search.estimate(), control.flows.iter().map(|f| f.1.claim()));
+    let level = level(control.search.estimate(), control.flows.iter().map(|f| f.1.counted()));
     let mut classes = Vec::with_capacity(setting.flows.len());
     for here in &setting.flows {
-        let share = &mut control.flows.entry(here.flow, Share::default).1;
+        let share = &mut control.flows.entry(here.flow, || Share::new(options.has("bursts"))).1;
         share.allow(level, control.headroom);
         share.class = true;
         classes.push(ClassPlan {
@@ -167,96 +185,13 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     })
 }
 
-/// What is noted of a flow.
-#[derive(Clone, Debug)]
-struct Share {
-    /// In the allocation; hops included with `+proportional`.
-    weight: f64,
-    guarantee: f64,
-    ceiling: f64,
-    /// The limit in force, and whether the host has a class for it.
-    limit: BitRate,
-    class: bool,
-    /// What it is expected to get of it, bit/s: b_i, or what it needs where that is less.
-    expected: f64,
-    /// Bits that passed and bits that were expected since the last evaluation, and the time in
-    /// which they were measured.
-    passed: f64,
-    due: f64,
-    seconds: f64,
-    /// Active since the last evaluation.
-    whole: bool,
-    demand: Demand,
-}
-
-impl Default for Share {
-    /// A flow that nobody has announced.
-    fn default() -> Self {
-        Share {
-            weight: 1.0,
-            guarantee: 0.0,
-            ceiling: f64::INFINITY,
-            limit: BitRate(0),
-            class: false,
-            expected: 0.0,
-            passed: 0.0,
-            due: 0.0,
-            seconds: 0.0,
-            whole: false,
-            demand: Demand::default(),
-        }
-    }
-}
-
-impl Share {
-    fn claim(&self) -> Claim {
-        let most = self.ceiling.min(self.demand.known().unwrap_or(f64::INFINITY));
-        Claim { weight: self.weight, least: self.guarantee.min(most), most }
-    }
-
-    /// r_i since the last evaluation.
-    fn rate(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.passed / self.seconds)
-    }
-
-    /// r_i / b_i since the last evaluation.
-    fn part(&self) -> Option<f64> {
-        (self.due > 0.0).then(|| self.passed / self.due)
-    }
-
-    /// Sets expectation and limit for a rate per weight; whether the limit is a new one.
-    fn allow(&mut self, level: f64, headroom: Option<f64>) -> bool {
-        self.expected = self.claim().at(level);
-        let most = match self.demand.known() {
-            // What it uses and a bit more, so that growing demand shows; its share at most.
-            Some(need) => {
-                let share =
-                    Claim { weight: self.weight, least: self.guarantee, most: self.ceiling };
-                share.at(level).min(need * (1.0 + headroom.unwrap_or(0.0))).max(self.guarantee)
-            }
-            None => self.expected,
-        };
-        let new = bucket(most);
-        let old = core::mem::replace(&mut self.limit, new);
-        // Changing a class costs a system call: less than a part in a thousand is no change.
-        let changed = new.0.abs_diff(old.0) > old.0 / 1000;
-        if !changed {
-            self.limit = old;
-        }
-        changed
-    }
-
-    fn restart(&mut self, active: bool) {
-        (self.passed, self.due, self.seconds, self.whole) = (0.0, 0.0, 0.0, active);
-    }
-}
-
 #[derive(Debug)]
 struct Pfrc {
     /// Time between looks at the counters, and looks per evaluation.
     look: Span,
     looks: u32,
     fast: bool,
+    bursts: bool,
     proportional: bool,
     gamma: f64,
     /// With `+constrained`.
@@ -269,6 +204,10 @@ struct Pfrc {
     /// When the counters were last looked at, and how often since the last evaluation.
     looked: Option<Time>,
     count: u32,
+    /// With `+bursts` counters are also read between looks: how often per look, how often since.
+    glances: u32,
+    glanced: u32,
+    glance: Option<Time>,
     due: Time,
 }
 
@@ -283,7 +222,8 @@ impl Pfrc {
         if let Some(ceiling) = here.ceiling.filter(|c| *c < guarantee) {
             return Err(Refused::Ceiling { flow, guarantee, ceiling });
         }
-        let share = &mut self.flows.entry(flow, Share::default).1;
+        let bursts = self.bursts;
+        let share = &mut self.flows.entry(flow, || Share::new(bursts)).1;
         let others = self.promised - share.guarantee as u64;
         let sum = others.saturating_add(guarantee.0);
         if guarantee.0 > 0 && sum as f64 > self.bounds.lower {
@@ -323,8 +263,8 @@ impl Pfrc {
                 &[Value::Flow(flow), value],
             ));
         }
-        let (total, weights) = (self.search.estimate(), self.weights());
-        let (meter, share) = self.flows.entry(flow, Share::default);
+        let (total, weights, bursts) = (self.search.estimate(), self.weights(), self.bursts);
+        let (meter, share) = self.flows.entry(flow, || Share::new(bursts));
         if !meter.active && !share.class {
             share.class = true;
             share.allow(total / (weights + share.weight), self.headroom);
@@ -352,12 +292,34 @@ impl Pfrc {
         self.flows.active().map(|f| f.1.weight).sum()
     }
 
+    /// A reading of the counters between looks, if there are such.
+    fn glance(&mut self, now: Time) {
+        if self.bursts {
+            let elapsed = self.glance.map_or(Span::ZERO, |last| now.since(last)).as_secs_f64();
+            for (meter, share) in self.flows.iter_mut() {
+                let allowed = share.expected * elapsed;
+                if let Some(bursts) = &mut share.bursts {
+                    bursts.glance(meter.moved(), allowed);
+                }
+            }
+            self.glance = Some(now);
+        }
+        self.glanced = match self.looked {
+            Some(_) => (self.glanced + 1) % self.glances,
+            // The first one gives counters their base.
+            None => 0,
+        };
+    }
+
     fn look(&mut self, now: Time, actions: &mut Actions) {
         let elapsed = self.looked.map_or(Span::ZERO, |last| now.since(last));
         self.looked = Some(now);
         let changes = self.flows.close(elapsed);
         let seconds = elapsed.as_secs_f64();
         for (meter, share) in self.flows.iter_mut() {
+            if let Some(bursts) = &mut share.bursts {
+                bursts.looked();
+            }
             if let Some(rate) = meter.rate {
                 share.passed += rate * seconds;
                 share.due += share.expected * seconds;
@@ -390,8 +352,15 @@ impl Pfrc {
     fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
         let now = self.flows.active().count() as u32;
         let before = (now + changes.ended).saturating_sub(changes.arrived);
-        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone.
-        if (!self.fast || changes.arrived > changes.returned)
+        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone,
+        // and with `+bursts` an end, or a flow that sends again.
+        let expected = match (self.fast, self.bursts) {
+            (_, true) => changes.known,
+            (true, false) => changes.returned,
+            (false, false) => 0,
+        };
+        let new = changes.arrived > expected || (changes.ended > 0 && !self.fast && !self.bursts);
+        if new
             && before > 0
             && let Some(measured) = self.measured()
         {
@@ -415,25 +384,38 @@ impl Pfrc {
             ));
             self.allocate(actions);
         }
-        !self.fast
+        !self.fast && !self.bursts
     }
 
     /// Algorithm 4.
     fn evaluate(&mut self, actions: &mut Actions) {
-        let Some(measured) = self.measured() else { return };
-        let (gamma, fast, constrained) = (self.gamma, self.fast, self.headroom.is_some());
+        let Some(mut measured) = self.measured() else { return };
+        // What passes when some are silent by choice says little about what would.
+        if self.bursts && measured > USED * self.search.estimate() {
+            measured = self.search.estimate();
+        }
+        let (gamma, fast, bursts) = (self.gamma, self.fast, self.bursts);
+        let constrained = self.headroom.is_some();
         let (floor, level) = (self.search.at_floor(), self.level());
         let (mut worst, mut unmet) = (None::<(FlowId, f64)>, false);
-        for (meter, share) in self.flows.active_mut() {
+        for (meter, share) in self.flows.iter_mut() {
             // With several looks per epoch a flow that was silent in the last one may have ended.
-            if !share.whole || (fast && meter.silent > 0) {
+            // By windows whoever has sent anything can be judged.
+            let whole = meter.active && share.whole && !(fast && meter.silent > 0);
+            if !(whole || bursts && share.passed > 0.0) {
                 continue;
             }
             let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
             // A guarantee is one: γ of it is not enough.
             let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
-            if part >= gamma && !promised {
+            let verdict = share.verdict(part, gamma);
+            // Nobody breaks it to a flow that does not want it.
+            let promised = promised && (part >= gamma || verdict == Verdict::Starved);
+            if verdict == Verdict::Unknown && !promised {
+                continue;
+            }
+            if verdict == Verdict::Enough && !promised {
                 share.demand.met(seen, level * share.weight);
             } else if constrained && share.demand.missed(seen, floor) {
                 actions.because(Reason::new(
@@ -473,6 +455,10 @@ impl Pfrc {
                     ));
                 } else {
                     let step = self.search.increase(measured); // line 5
+                    if step == Step::Up {
+                        let bursts = self.flows.iter_mut().filter_map(|f| f.1.bursts.as_mut());
+                        bursts.for_each(Bursts::rise);
+                    }
                     actions.because(Reason::new(
                         "pfrc.satisfied",
                         match step {
@@ -494,7 +480,7 @@ impl Pfrc {
     }
 
     fn level(&self) -> f64 {
-        level(self.search.estimate(), self.flows.active().map(|f| f.1.claim()))
+        level(self.search.estimate(), self.flows.active().map(|f| f.1.counted()))
     }
 
     /// Lines 3 to 5 of Algorithms 5 and 6, between ceilings and guarantees.
@@ -517,12 +503,18 @@ impl Pfrc {
 impl Control for Pfrc {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
-            Event::FlowCounters(c) => self.flows.sample(c.flow, c.bytes, Share::default),
+            Event::FlowCounters(c) => {
+                let bursts = self.bursts;
+                self.flows.sample(c.flow, c.bytes, || Share::new(bursts));
+            }
             Event::FlowSeen(here) => self.seen(here, actions),
             Event::FlowGone(flow) => self.gone(*flow, actions),
             Event::Deadline if now >= self.due => {
-                self.look(now, actions);
-                self.due = now + self.look;
+                self.glance(now);
+                if self.glanced == 0 {
+                    self.look(now, actions);
+                }
+                self.due = now + Span::from_nanos(self.look.as_nanos() / u64::from(self.glances));
             }
             _ => {}
         }
@@ -539,7 +531,7 @@ impl Control for Pfrc {
 
     fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
         self.search.recall(learned.0 as f64);
-        let level = level(self.search.estimate(), self.flows.iter().map(|f| f.1.claim()));
+        let level = level(self.search.estimate(), self.flows.iter().map(|f| f.1.counted()));
         actions.because(Reason::new(
             "pfrc.recalled",
             "begins with {}, which an earlier run had found",

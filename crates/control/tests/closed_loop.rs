@@ -18,9 +18,11 @@ struct Flow {
     /// What it wants, bit/s.
     demand: f64,
     active: bool,
+    /// Sends for the first of these seconds out of the second, from the third on.
+    pages: Option<(u64, u64, u64)>,
 }
 
-const BULK: Flow = Flow { weight: 1.0, demand: f64::INFINITY, active: true };
+const BULK: Flow = Flow { weight: 1.0, demand: f64::INFINITY, active: true, pages: None };
 
 struct Mesh {
     control: Box<dyn Control>,
@@ -102,7 +104,11 @@ impl Mesh {
 
     /// What each flow brings to the air.
     fn offered(&self) -> Vec<f64> {
-        let want = |(f, limit): (&Flow, &f64)| if f.active { f.demand.min(*limit) } else { 0.0 };
+        let second = self.now.as_nanos() / 1_000_000_000;
+        let sends = |f: &Flow| {
+            f.active && f.pages.is_none_or(|(on, every, phase)| (second + phase) % every < on)
+        };
+        let want = |(f, limit): (&Flow, &f64)| if sends(f) { f.demand.min(*limit) } else { 0.0 };
         let mut offered: Vec<f64> = self.flows.iter().zip(&self.limits).map(want).collect();
         if let Some(total) = self.shared {
             // Fair queueing before one bucket.
@@ -187,7 +193,15 @@ fn jain(rates: &[f64]) -> f64 {
 /// PFRC and ARC find a capacity that they do not know, and share it equally.
 #[test]
 fn controllers_find_the_capacity_and_share_it() {
-    for name in ["pfrc", "pfrc+exponential", "pfrc+fast", "pfrc+constrained", "arc-fq"] {
+    for name in [
+        "pfrc",
+        "pfrc+exponential",
+        "pfrc+fast",
+        "pfrc+constrained",
+        "pfrc+bursts",
+        "pfrc+constrained+bursts",
+        "arc-fq",
+    ] {
         for capacity in [330_000.0, 500_000.0, 800_000.0] {
             let mut mesh = Mesh::new(name, capacity, &[BULK; 6]);
             mesh.run(200);
@@ -246,6 +260,26 @@ fn what_a_constrained_flow_leaves_is_used() {
         assert!(ours > 0.95, "{need}: {ours:.3}");
         assert!(need > 50_000.0 || plain < 0.8, "{need}: {plain:.3}");
     }
+}
+
+/// Most people read pages, or nothing but their machines' background noise passes. The published
+/// controller takes all of them for starved.
+#[test]
+fn pages_and_noise_are_not_starvation() {
+    let (link, capacity) = (10 * LINK, 5e6);
+    let mut flows = vec![BULK; 2];
+    // Pages of 1 to 4 s in every 12, and noise of a packet every three seconds.
+    flows.extend((0..6).map(|i| Flow { pages: Some((1 + i % 4, 12, 5 * i)), ..BULK }));
+    flows.extend([Flow { demand: 24_000.0, pages: Some((1, 3, 0)), ..BULK }; 2]);
+    let bulk = |name: &str| {
+        let mut mesh = Mesh::on_links(name, capacity, link, &flows);
+        mesh.run(200);
+        let rates = mesh.run(600);
+        (rates[..2].iter().sum::<f64>(), rates[2..8].iter().sum::<f64>())
+    };
+    let (plain, ours) = (bulk("pfrc"), bulk("pfrc+constrained+bursts"));
+    println!("bulk and pages: pfrc {plain:.0?}, +bursts {ours:.0?}");
+    assert!(ours.0 > 1.5 * plain.0 && ours.1 > 1.5 * plain.1, "{plain:.0?} {ours:.0?}");
 }
 
 /// From the arrival of a flow, and from its end, until all are allowed their new share for good.

@@ -1,0 +1,266 @@
+//! Flows that only sometimes send, such as a household that reads web pages.
+//!
+//! Over an epoch such a flow has less than it is allowed, as a starved one has; while it sends it has
+//! it, as a starved one has not. So counters are also read once per second, and put together to
+//! windows of at least ten full packets at the allocation, so that a single packet after a timeout
+//! fills none:
+//!
+//! | windows in which it sent | in them, weighted by what passed | verdict |
+//! |---|---|---|
+//! | any | γ of its allocation | enough |
+//! | more than half | less | starved |
+//! | three or more in a row | γ in the best but the first and the last | enough: a page |
+//! | | less | starved: a page that does not come |
+//! | fewer | four full packets in each | enough: a small page |
+//! | | less | not known: background noise, or a TCP in its timeouts |
+//!
+//! The last line counts as starved in the second such epoch after one in which the flow sent most of
+//! the time, if the aggregate has gone up since: then it may have been silenced. Otherwise it counts
+//! as nothing: nobody took anything from that flow.
+//!
+//! A flow that sends for a third of the time needs a third of its share on average. In the
+//! aggregate it counts with that third, its limit stays whole, and all levels rise until the
+//! aggregate is used again. Where many of them send at once the mesh carries too much for some
+//! seconds; if that starves somebody, the aggregate goes down.
+
+use fairmesh_units::Span;
+
+/// Time between readings of the counters.
+pub(super) const GLANCE: Span = Span::from_secs(1);
+/// A full packet, bits; what a window holds at the allocation; what one of a small page has.
+const PACKET: f64 = 12_000.0;
+const WINDOW: f64 = 10.0 * PACKET;
+const PAGE: f64 = 4.0 * PACKET;
+/// The epoch of silence in which a flow may count as starved.
+const SILENCED: u32 = 2;
+/// The least that a flow counts with, and how much an epoch moves it.
+const LEAST: f64 = 0.1;
+const GAIN: f64 = 0.25;
+
+/// What an epoch says of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Enough,
+    Starved,
+    Unknown,
+}
+
+/// The windows of an epoch.
+#[derive(Clone, Default, Debug)]
+struct Windows {
+    /// All of them, and those in which something passed.
+    all: u32,
+    busy: u32,
+    /// Bits that passed, and Σ of them weighted by the part of what was allowed.
+    bits: f64,
+    weighted: f64,
+    /// Length of the row of busy windows that goes on, and the part in its last one.
+    row: u32,
+    last: f64,
+    /// The largest part in the inside of a row.
+    inside: Option<f64>,
+}
+
+impl Windows {
+    fn add(&mut self, passed: f64, allowed: f64) {
+        let part = (passed / allowed).min(1.0);
+        self.all += 1;
+        self.bits += passed;
+        self.weighted += passed * part;
+        if passed > 0.0 {
+            self.busy += 1;
+            self.row += 1;
+            if self.row > 2 {
+                self.inside = Some(self.inside.unwrap_or(0.0).max(self.last));
+            }
+            self.last = part;
+        } else {
+            self.row = 0;
+        }
+    }
+
+    fn verdict(&self, gamma: f64) -> Verdict {
+        if self.busy == 0 {
+            return Verdict::Unknown;
+        }
+        let had = |enough: bool| if enough { Verdict::Enough } else { Verdict::Starved };
+        let part = self.weighted / self.bits;
+        if part >= gamma || self.most() {
+            return had(part >= gamma);
+        }
+        match self.inside {
+            Some(inside) => had(inside >= gamma),
+            None if self.bits >= PAGE * f64::from(self.busy) => Verdict::Enough,
+            None => Verdict::Unknown,
+        }
+    }
+
+    fn most(&self) -> bool {
+        2 * self.busy > self.all
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Bursts {
+    /// Bytes of this look that have been seen.
+    seen: u64,
+    /// Bits that passed and bits that were allowed in the window that is open.
+    passed: f64,
+    allowed: f64,
+    windows: Windows,
+    /// Epochs since it last sent most of the time, if ever, and whether the aggregate rose since.
+    quiet: Option<u32>,
+    rose: bool,
+    duty: f64,
+}
+
+impl Default for Bursts {
+    fn default() -> Self {
+        Bursts {
+            seen: 0,
+            passed: 0.0,
+            allowed: 0.0,
+            windows: Windows::default(),
+            quiet: None,
+            rose: false,
+            duty: 1.0,
+        }
+    }
+}
+
+impl Bursts {
+    /// The counter stands at `moved` bytes in this look; `allowed` bits since the last reading.
+    pub fn glance(&mut self, moved: u64, allowed: f64) {
+        self.passed += moved.saturating_sub(self.seen) as f64 * 8.0;
+        self.allowed += allowed;
+        self.seen = moved;
+        if self.allowed >= WINDOW {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.windows.add(self.passed, self.allowed);
+        (self.passed, self.allowed) = (0.0, 0.0);
+    }
+
+    /// The look is over: the next one counts from 0.
+    pub fn looked(&mut self) {
+        self.seen = 0;
+    }
+
+    /// What this epoch says, if the flow had less than `gamma` of its allocation over all of it.
+    pub fn verdict(&mut self, gamma: f64) -> Verdict {
+        if self.windows.all == 0 && self.allowed > 0.0 {
+            self.close();
+        }
+        let most = self.windows.most();
+        self.quiet = if most { Some(0) } else { self.quiet.map(|epochs| epochs + 1) };
+        self.rose &= !most;
+        match self.windows.verdict(gamma) {
+            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) => Verdict::Starved,
+            known => known,
+        }
+    }
+
+    /// The aggregate goes up.
+    pub fn rise(&mut self) {
+        self.rose = true;
+    }
+
+    /// The part of its share that it uses on average.
+    pub fn duty(&self) -> f64 {
+        self.duty
+    }
+
+    /// So much of its share was used.
+    pub fn learn(&mut self, used: f64) {
+        self.duty += GAIN * (used.clamp(LEAST, 1.0) - self.duty);
+    }
+
+    /// An evaluation is over.
+    pub fn restart(&mut self) {
+        (self.passed, self.allowed) = (0.0, 0.0);
+        self.windows = Windows::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Enough, Starved, Unknown};
+    use super::*;
+
+    /// An epoch of seconds at these rates, kbit/s, of 200 allowed.
+    fn epoch(bursts: &mut Bursts, kbps: &[u64]) -> Verdict {
+        let mut moved = 0;
+        for rate in kbps {
+            moved += rate * 1000 / 8;
+            bursts.glance(moved, 200_000.0);
+        }
+        let verdict = bursts.verdict(0.7);
+        bursts.looked();
+        bursts.restart();
+        verdict
+    }
+    fn fresh(kbps: &[u64]) -> Verdict {
+        epoch(&mut Bursts::default(), kbps)
+    }
+
+    #[test]
+    fn what_counts_is_the_time_in_which_it_sends() {
+        assert_eq!(fresh(&[0, 0, 200, 200, 0, 0, 0, 0, 0, 200]), Enough);
+        assert_eq!(fresh(&[0, 100, 200, 200, 50, 0, 200, 200, 190, 0]), Enough);
+        assert_eq!(fresh(&[0, 0, 0, 60, 0, 0, 0, 80, 30, 0]), Enough, "two small pages");
+        assert_eq!(fresh(&[0, 60, 180, 40, 0, 0, 0, 0, 0, 0]), Enough, "a page");
+        assert_eq!(fresh(&[0, 60, 60, 70, 60, 0, 0, 0, 0, 0]), Starved, "one that does not come");
+        assert_eq!(fresh(&[20; 10]), Starved);
+        assert_eq!(fresh(&[24, 12, 0, 12, 60, 0, 12, 36, 0, 0]), Starved, "with timeouts");
+    }
+
+    #[test]
+    fn silence_counts_where_the_aggregate_rose() {
+        let noise = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
+        assert_eq!(fresh(&noise), Unknown);
+        assert_eq!(fresh(&[0; 10]), Unknown);
+        let after = |rose: bool| {
+            let mut bulk = Bursts::default();
+            epoch(&mut bulk, &[200; 10]);
+            if rose {
+                bulk.rise();
+            }
+            [(); 3].map(|()| epoch(&mut bulk, &noise))
+        };
+        assert_eq!(after(false), [Unknown; 3], "it has ended");
+        assert_eq!(after(true), [Unknown, Starved, Unknown]);
+    }
+
+    #[test]
+    fn a_window_holds_ten_packets() {
+        let mut bursts = Bursts::default();
+        // 12 kbit/s allowed, a packet in each of seven seconds out of ten.
+        for second in 0..10_u64 {
+            bursts.glance(second.min(7) * 1500, 12_000.0);
+        }
+        assert_eq!(bursts.verdict(0.7), Enough);
+        let mut bursts = Bursts::default();
+        for second in 0..10_u64 {
+            bursts.glance(second.min(6) * 1500, 12_000.0);
+        }
+        assert_eq!(bursts.verdict(0.7), Starved);
+    }
+
+    #[test]
+    fn duty_is_learned_and_forgotten() {
+        let mut bursts = Bursts::default();
+        for _ in 0..20 {
+            bursts.learn(0.3);
+        }
+        assert!((bursts.duty() - 0.3).abs() < 0.01);
+        for _ in 0..20 {
+            bursts.learn(0.0);
+        }
+        assert!((bursts.duty() - LEAST).abs() < 0.01);
+        (0..8).for_each(|_| bursts.learn(1.0));
+        assert!(bursts.duty() > 0.9);
+    }
+}
