@@ -305,7 +305,9 @@ impl Arc {
 impl Control for Arc {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
-            Event::FlowCounters(c) => self.flows.sample(c.flow, c.bytes, Seen::default),
+            Event::FlowCounters(c) => {
+                self.flows.sample(c.flow, c.bytes, Seen::default);
+            }
             Event::FlowGone(flow) => {
                 self.flows.end(*flow);
             }

@@ -132,17 +132,17 @@ impl<T> Flows<T> {
         self.list.iter_mut().filter(|f| f.0.active)
     }
 
-    /// A counter's value. A flow that nobody has announced is taken in.
-    pub fn sample(&mut self, flow: FlowId, bytes: u64, new: impl FnOnce() -> T) {
+    /// A counter's value. A flow that nobody has announced is taken in. Gives back its notes.
+    pub fn sample(&mut self, flow: FlowId, bytes: u64, new: impl FnOnce() -> T) -> &mut T {
         let based = self.based;
         let expected = self.list.get(self.cursor).is_some_and(|f| f.0.flow == flow);
         let at = if expected { Ok(self.cursor) } else { self.find(flow) };
-        let meter = match at {
+        let (meter, notes) = match at {
             Ok(at) => {
                 self.cursor = at + 1;
-                &mut self.list[at].0
+                &mut self.list[at]
             }
-            Err(_) => &mut self.entry(flow, new).0,
+            Err(_) => self.entry(flow, new),
         };
         match meter.total {
             Some(last) if bytes < last => meter.broken = true,
@@ -153,6 +153,7 @@ impl<T> Flows<T> {
         }
         meter.total = Some(bytes);
         meter.sampled = true;
+        notes
     }
 
     /// Ends an epoch: rates and activity.

@@ -505,7 +505,10 @@ impl Control for Pfrc {
         match event {
             Event::FlowCounters(c) => {
                 let bursts = self.bursts;
-                self.flows.sample(c.flow, c.bytes, || Share::new(bursts));
+                let share = self.flows.sample(c.flow, c.bytes, || Share::new(bursts));
+                if let Some(bursts) = &mut share.bursts {
+                    bursts.packets(c.packets);
+                }
             }
             Event::FlowSeen(here) => self.seen(here, actions),
             Event::FlowGone(flow) => self.gone(*flow, actions),

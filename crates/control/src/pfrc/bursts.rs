@@ -14,6 +14,10 @@
 //! | fewer | four full packets in each | enough: a small page |
 //! | | less | not known: background noise, or a TCP in its timeouts |
 //!
+//! Whoever has less and sends small packets is not known either: transfers are made of large ones, and
+//! what is left are calls, keep-alives and acknowledgements, which want no more. Of mixed traffic the
+//! mean size decides.
+//!
 //! The last line counts as starved in the second such epoch after one in which the flow sent most of
 //! the time, if the aggregate has gone up since: then it may have been silenced. Otherwise it counts
 //! as nothing: nobody took anything from that flow.
@@ -31,6 +35,8 @@ pub(super) const GLANCE: Span = Span::from_secs(1);
 const PACKET: f64 = 12_000.0;
 const WINDOW: f64 = 10.0 * PACKET;
 const PAGE: f64 = 4.0 * PACKET;
+/// Mean bytes of small packets, below those of the smallest transfers (segments of 512 bytes).
+const SMALL: f64 = 500.0;
 /// The epoch of silence in which a flow may count as starved.
 const SILENCED: u32 = 2;
 /// The least that a flow counts with, and how much an epoch moves it.
@@ -108,6 +114,9 @@ pub(super) struct Bursts {
     passed: f64,
     allowed: f64,
     windows: Windows,
+    /// The counter of packets, and what it counted in this epoch.
+    counter: Option<u64>,
+    packets: u64,
     /// Epochs since it last sent most of the time, if ever, and whether the aggregate rose since.
     quiet: Option<u32>,
     rose: bool,
@@ -121,6 +130,8 @@ impl Default for Bursts {
             passed: 0.0,
             allowed: 0.0,
             windows: Windows::default(),
+            counter: None,
+            packets: 0,
             quiet: None,
             rose: false,
             duty: 1.0,
@@ -137,6 +148,18 @@ impl Bursts {
         if self.allowed >= WINDOW {
             self.close();
         }
+    }
+
+    /// The counter of packets stands here.
+    pub fn packets(&mut self, total: u64) {
+        // One that runs backwards was restarted.
+        let last = self.counter.replace(total).unwrap_or(total);
+        self.packets += total.saturating_sub(last);
+    }
+
+    /// Whether what passed in this epoch were small packets.
+    fn small(&self) -> bool {
+        (self.windows.bits + self.passed) / 8.0 < SMALL * self.packets as f64
     }
 
     fn close(&mut self) {
@@ -158,7 +181,10 @@ impl Bursts {
         self.quiet = if most { Some(0) } else { self.quiet.map(|epochs| epochs + 1) };
         self.rose &= !most;
         match self.windows.verdict(gamma) {
-            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) => Verdict::Starved,
+            Verdict::Starved if self.small() => Verdict::Unknown,
+            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) && !self.small() => {
+                Verdict::Starved
+            }
             known => known,
         }
     }
@@ -180,7 +206,7 @@ impl Bursts {
 
     /// An evaluation is over.
     pub fn restart(&mut self) {
-        (self.passed, self.allowed) = (0.0, 0.0);
+        (self.passed, self.allowed, self.packets) = (0.0, 0.0, 0);
         self.windows = Windows::default();
     }
 }
@@ -247,6 +273,23 @@ mod tests {
             bursts.glance(second.min(6) * 1500, 12_000.0);
         }
         assert_eq!(bursts.verdict(0.7), Starved);
+    }
+
+    #[test]
+    fn small_packets_want_no_more() {
+        let noise = |bytes: u64| {
+            let mut bursts = Bursts::default();
+            bursts.packets(100);
+            for second in 1..=10 {
+                bursts.glance(second * 1500, 200_000.0);
+            }
+            bursts.packets(100 + 15_000 / bytes);
+            bursts.verdict(0.7)
+        };
+        assert_eq!(
+            [noise(100), noise(300), noise(552), noise(1500)],
+            [Unknown, Unknown, Starved, Starved]
+        );
     }
 
     #[test]
