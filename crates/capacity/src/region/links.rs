@@ -4,6 +4,7 @@
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
+use super::sight::Sight;
 use super::{PairClass, RegionError, Settings, State, joint, pair};
 use crate::domain::{Contention, UnknownNode};
 use crate::fair::{FairError, LinkSpec};
@@ -62,12 +63,8 @@ pub struct LinkRegion {
     /// link are one.
     pub(super) user: Vec<u32>,
     pub(super) joint: joint::Joint,
-    /// By ordered pair of links, how the second troubles the first.
-    pub(super) troubles: Vec<Vec<(u32, pair::Trouble)>>,
-    /// By link, the users of the air that its sender is aware of, and those that only its receiver
-    /// is.
-    pub(super) view: Vec<u128>,
-    pub(super) hidden: Vec<u128>,
+    /// By link.
+    pub(super) sights: Vec<Sight>,
 }
 
 impl LinkRegion {
@@ -111,15 +108,13 @@ impl LinkRegion {
             access: mesh.access,
             settings: s,
             streams: mesh.streams.to_vec(),
-            troubles: Vec::new(),
-            view: Vec::new(),
-            hidden: Vec::new(),
+            sights: Vec::new(),
             contention,
             user: user.clone(),
             links,
             joint,
         };
-        region.relate();
+        region.survey();
         Ok(region)
     }
 
@@ -178,30 +173,6 @@ impl LinkRegion {
 
     pub(super) fn hop(&self, link: usize) -> Hop {
         hop(&self.links[link])
-    }
-
-    fn relate(&mut self) {
-        let n = self.links.len();
-        for e in 0..n {
-            let mut view = 1u128 << self.user[e];
-            let mut hidden = 0u128;
-            let mut troubles = Vec::new();
-            for f in (0..n).filter(|&f| f != e) {
-                let bit = 1u128 << self.user[f];
-                let t = pair::trouble(&self.contention, self.access, self.hop(e), self.hop(f));
-                if t.seen {
-                    view |= bit;
-                } else if t.hidden {
-                    hidden |= bit;
-                }
-                if t.collides() {
-                    troubles.push((f as u32, t));
-                }
-            }
-            self.troubles.push(troubles);
-            self.view.push(view);
-            self.hidden.push(hidden & !view);
-        }
     }
 }
 

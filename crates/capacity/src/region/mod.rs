@@ -12,7 +12,9 @@ mod boundary;
 mod chain;
 mod joint;
 mod links;
+mod odds;
 mod pair;
+mod sight;
 mod solve;
 
 use core::fmt;

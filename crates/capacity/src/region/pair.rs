@@ -68,6 +68,8 @@ pub(super) struct Trouble {
     /// The second's sender may begin at the very moment of the CTS that should silence it, and
     /// spoil the data frame.
     pub misses_cts: bool,
+    /// What spoils the first's opening frame is spoilt itself, so that both try again.
+    pub mutual: bool,
     /// Without RTS: the second's ACK may spoil the first's data frame.
     pub acks: bool,
 }
@@ -91,6 +93,7 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
     let mut t =
         Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
     let hears_frames = !sender_hears_sender && receiver_hears_sender;
+    t.mutual = sender_hears_receiver && receiver_hears_sender;
     match access {
         Access::RtsCts => {
             t.seen = sender_hears_sender || sender_hears_receiver;
@@ -102,8 +105,10 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
         Access::Basic => {
             // The Duration field of a data frame covers its ACK, so hearing the sender is enough.
             t.seen = sender_hears_sender || one.from == other.to;
-            t.hidden = hears_frames && !t.seen;
             t.overtakes = hears_frames;
+            // Where both spoil each other no exchange is on during the other: their frames meet.
+            t.hidden = hears_frames && !t.seen && !t.mutual;
+            t.overtaken = hears_frames && !t.hidden;
             t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
         }
     }
