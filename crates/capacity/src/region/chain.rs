@@ -119,6 +119,7 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
             return out;
         }
         let mut after = Vec::new();
+        if DBG.with(|d| d.get()) { eprintln!("cw {cw} mass {:.3?} total {:.3} h {:.3?} m {:.3?}", at[0].mass, at[0].mass.iter().sum::<f64>(), step.map(|s| s.hidden), step.map(|s| s.met)); }
         for tally in &at {
             chain.count(&step, &tally.mass, &mut out);
             chain.fail(&step, tally, &mut after, &mut out, limits);
@@ -285,3 +286,4 @@ fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
         Retries::Mac => Some((t.short_retry_limit, t.long_retry_limit)),
     }
 }
+std::thread_local! { pub static DBG: core::cell::Cell<bool> = const { core::cell::Cell::new(false) }; }

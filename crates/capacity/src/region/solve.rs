@@ -76,6 +76,9 @@ pub(super) struct Times {
     pub lost: f64,
     /// How long a refused attempt keeps those who heard it from counting.
     pub refused_seen: f64,
+    /// How long it keeps a node that heard it from answering others: the next frame's preamble
+    /// has to end after the NAV was dropped.
+    pub refused_held: f64,
 }
 
 impl Times {
@@ -142,6 +145,11 @@ impl LinkRegion {
             self.arrive(&mut f);
             let moved = self.round(&mut f)?;
             if moved < SETTLED {
+                if let Ok(d) = std::env::var("C") { let w: Vec<u32> = d.split(',').map(|x| x.parse().unwrap()).collect();
+                    for (h, link) in f.links.iter().enumerate() { if self.links[h].from.0 == w[0] && self.links[h].to.0 == w[1] {
+                        eprintln!("{:?} open {:.3} clear {:.3} load {:.3}", link.odds, link.open, link.clear, link.load);
+                        for (r, m) in self.sights[h].rivals.iter().zip(&link.meets) { eprintln!("   rival {:?} {:?} meets {m:.4} pace {:?}", self.hop(r.link), r.trouble, f.links[r.link].pace); }
+                        super::chain::DBG.with(|d| d.set(true)); service(&self.phy, self.access, self.settings.retries, &link.odds); super::chain::DBG.with(|d| d.set(false)); } } }
                 return Some(self.report(&f));
             }
         }
@@ -188,6 +196,7 @@ impl LinkRegion {
             let d = if frames > 0.0 { airtime / frames } else { 0.0 };
             let (rts, cts, ack) = (secs(r.rts), secs(r.cts), secs(r.ack));
             let answered = d + sifs + ack;
+            let rx_start = secs(self.phy.info(r.rate).waveform.rx_start_delay());
             link.arrivals = frames;
             link.times = match self.access {
                 Access::RtsCts => Times {
@@ -199,6 +208,7 @@ impl LinkRegion {
                     refused: rts + secs(r.cts_timeout) + difs,
                     lost: rts + cts + 2.0 * sifs + d + secs(r.ack_timeout) + difs,
                     refused_seen: rts + secs(self.phy.nav_reset(r.rate)),
+                    refused_held: rts + secs(self.phy.nav_reset(r.rate)) - rx_start,
                 },
                 Access::Basic => Times {
                     data: d,
@@ -209,6 +219,7 @@ impl LinkRegion {
                     refused: d + secs(r.ack_timeout) + difs,
                     lost: d + secs(r.ack_timeout) + difs,
                     refused_seen: answered,
+                    refused_held: answered,
                 },
             };
         }
@@ -232,9 +243,10 @@ impl LinkRegion {
             return None;
         }
         self.joint.look();
-        for (h, sight) in self.sights.iter().enumerate() {
-            f.links[h].open = self.joint.off(sight.idle);
-            f.links[h].clear = self.joint.off(sight.clear);
+        for h in 0..f.links.len() {
+            let (open, clear) = self.silence(h, f);
+            f.links[h].open = open;
+            f.links[h].clear = clear;
         }
         for h in 0..f.links.len() {
             let link = &f.links[h];
@@ -275,6 +287,24 @@ impl LinkRegion {
             moved = moved.max(mix(&mut f.links[h].load, load.min(1.0)));
         }
         Some(moved)
+    }
+
+    /// The share of time in which a link's sender hears nothing of others, and that in which its
+    /// receiver does not either.
+    fn silence(&self, h: usize, f: &Fixed) -> (f64, f64) {
+        let sight = &self.sights[h];
+        let sifs = secs(self.phy.timing().sifs);
+        let (mut open, mut clear) = (self.joint.off(sight.idle), self.joint.off(sight.clear));
+        for u in &sight.unheard {
+            let link = &f.links[u.link];
+            let near = self.joint.off(u.near).max(1e-9);
+            let rts = link.arrivals * link.service.data * (link.times.rts + sifs) / near;
+            if u.seen {
+                open += rts * self.joint.off(u.open);
+            }
+            clear += rts * self.joint.off(u.clear);
+        }
+        (open, clear)
     }
 
     /// The share of time in which a link's sender finds the medium idle, of that in which it does
