@@ -57,6 +57,8 @@ pub(super) struct Service {
     pub data: f64,
     /// Seconds of backoff and of other exchanges during it.
     pub backoff: f64,
+    /// The same before the first attempt.
+    pub first: f64,
     /// Probability that the packet is given up.
     pub dropped: f64,
 }
@@ -109,6 +111,7 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
     let mut cw = t.cw_min;
     let mut at = vec![Tally { short: 0, long: 0, mass: [1.0, 0.0, 0.0] }];
     let first = chain.first(cw);
+    out.first = first.backoff;
     let mut step = [first; 3];
     loop {
         let next = t.next_cw(cw);

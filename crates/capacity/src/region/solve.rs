@@ -282,9 +282,8 @@ impl LinkRegion {
             link.service = s;
         }
         for h in 0..f.links.len() {
-            let mine = self.sights[h].siblings.iter();
-            let load: f64 = mine.map(|&o| f.links[o].arrivals * self.service_time(o, f)).sum();
-            moved = moved.max(mix(&mut f.links[h].load, load.min(1.0)));
+            let load = self.busy(h, f);
+            moved = moved.max(mix(&mut f.links[h].load, load));
         }
         Some(moved)
     }
@@ -336,6 +335,22 @@ impl LinkRegion {
         let sight = &self.sights[h];
         let on = 1.0 - self.joint.off(sight.unhidden);
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
+    }
+
+    /// The share of time in which the queue of a link's sender is not empty: a frame that finds it
+    /// empty, and the medium idle, goes out without a backoff. Of what has just arrived over the
+    /// air the latter is true.
+    fn busy(&self, h: usize, f: &Fixed) -> f64 {
+        let (mut all, mut spared) = (0.0, 0.0);
+        for &o in &self.sights[h].siblings {
+            let link = &f.links[o];
+            all += link.arrivals * self.service_time(o, f);
+            for &(s, _) in &self.sights[o].streams {
+                let idle = if self.streams[s].after.is_some() { 1.0 } else { link.odds.idle };
+                spared += f.streams[s].frames * link.service.first * idle;
+            }
+        }
+        if all < 1.0 { ((all - spared) / (1.0 - spared)).max(0.0) } else { 1.0 }
     }
 
     /// E\[S\] of a link, s.
