@@ -161,7 +161,7 @@ impl Chain<'_> {
     fn first(&self, cw: u32) -> Attempt {
         let o = self.odds;
         let backoff = f64::from(cw) / 2.0 * self.slot / o.idle;
-        let gap = o.after + backoff;
+        let gap = self.difs + backoff;
         let seizure = self.begin() + 1.0 / o.span;
         let fresh = (1.0 - o.caused)
             * (o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs));

@@ -32,12 +32,12 @@ impl LinkRegion {
     fn hidden(&self, h: usize, f: &Fixed) -> (f64, f64) {
         let (sight, link) = (&self.sights[h], &f.links[h]);
         let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
-        for &(u, around) in &sight.trains {
+        for &(u, around, all) in &sight.trains {
             with += f.with[u];
             bare += f.bare[u];
             // Frames passed on at once prolong what is on instead of beginning anew, and so does
             // whatever begins while something else is on.
-            let alone = link.clear / self.joint.off(around).max(1e-12);
+            let alone = self.joint.off(all) / self.joint.off(around).max(1e-12);
             let members = (0..self.links.len()).filter(|&o| self.user[o] as usize == u);
             let anew = |o: usize| {
                 let s = &f.links[o].service;

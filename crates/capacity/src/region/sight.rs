@@ -68,8 +68,9 @@ pub(super) struct Sight {
     pub clear: Watch,
     /// Silence of what is hidden.
     pub unhidden: Watch,
-    /// By user in `hidden`: silence of the view and of all that excludes that user.
-    pub trains: Vec<(usize, Watch)>,
+    /// By user in `hidden`: silence of the view and of all that excludes that user; of all else that
+    /// is hidden too.
+    pub trains: Vec<(usize, Watch, Watch)>,
     pub rivals: Vec<Rival>,
     pub unheard: Vec<Unheard>,
     /// Refused attempts that its sender hears; that only its receiver does.
@@ -137,7 +138,12 @@ impl LinkRegion {
                 veiled.push(refusal(v | h));
             }
         }
-        let trains = bits(h).map(|u| (u, self.joint.watch(v | self.joint.near(u)))).collect();
+        let trains = bits(h)
+            .map(|u| {
+                let around = v | self.joint.near(u);
+                (u, self.joint.watch(around), self.joint.watch(around | h))
+            })
+            .collect();
         let streams = (0..self.streams.len())
             .filter(|&s| self.streams[s].link == e)
             .map(|s| {
