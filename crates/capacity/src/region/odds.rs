@@ -49,7 +49,11 @@ impl LinkRegion {
         // Less the pauses that follow exchanges.
         let share = if with > 0.0 { bare / with } else { 0.0 };
         let on = (1.0 - link.clear / link.open).max(0.0) * share;
-        let span = if starts > 0.0 { (link.open - link.clear).max(0.0) * share / starts } else { 1e-3 };
+        // As long as the sender is aware of something, trains go on and begin all the same.
+        let (open, clear) = (self.joint.off(sight.idle), self.joint.off(sight.clear));
+        let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
+        let trains = (1.0 - self.joint.off(sight.unhidden)) * heard * share;
+        let span = if starts > 0.0 { trains / starts } else { 1e-3 };
         // Refused attempts of others hold the receiver too.
         let vain: f64 = sight
             .veiled

@@ -68,8 +68,7 @@ pub(super) struct Sight {
     pub clear: Watch,
     /// Silence of what is hidden.
     pub unhidden: Watch,
-    /// By user in `hidden`: silence of the view and of all that excludes that user; of all else that
-    /// is hidden too.
+    /// By user in `hidden`: silence of all that excludes that user; of all else that is hidden too.
     pub trains: Vec<(usize, Watch, Watch)>,
     pub rivals: Vec<Rival>,
     pub unheard: Vec<Unheard>,
@@ -140,7 +139,7 @@ impl LinkRegion {
         }
         let trains = bits(h)
             .map(|u| {
-                let around = v | self.joint.near(u);
+                let around = self.joint.near(u);
                 (u, self.joint.watch(around), self.joint.watch(around | h))
             })
             .collect();
