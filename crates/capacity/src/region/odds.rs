@@ -89,8 +89,12 @@ impl LinkRegion {
             if other.arrivals <= 0.0 {
                 continue;
             }
-            let pace = self.pace(h, rival, f, clear);
-            let served = other.service.data / other.service.attempts;
+            let (free, vain) = self.pace(h, rival, f, clear);
+            let pace = free + vain;
+            // Of those that nothing hidden refuses, so many become exchanges.
+            let served = (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0)
+                * free
+                / pace.max(1e-9);
             let mut window = 0.0;
             if trouble.same_slot {
                 window += slot;
@@ -136,8 +140,9 @@ impl LinkRegion {
     }
 
     /// A rival's attempts per second while an attempt on a link finds everything idle. Those that
-    /// it makes because the two have just met do not count: they are in the chain.
-    fn pace(&self, h: usize, rival: &Rival, f: &Fixed, clear: f64) -> f64 {
+    /// it makes because the two have just met do not count: they are in the chain. Apart, those that
+    /// come while something hidden from it is on.
+    fn pace(&self, h: usize, rival: &Rival, f: &Fixed, clear: f64) -> (f64, f64) {
         let other = &f.links[rival.link];
         let (free, vain) = other.pace;
         let with_me = self.sights[rival.link].rivals.iter().position(|r| r.link == h);
@@ -148,7 +153,7 @@ impl LinkRegion {
             / (other.service.attempts - other.service.hidden).max(1e-9);
         let off = self.joint.off(rival.clear);
         let beside = (self.joint.off(rival.open) - off).max(0.0);
-        (free * first * off + vain * beside) / clear
+        (free * first * off / clear, vain * beside / clear)
     }
 
     /// Expected frames of a bystander that strike a link's data frame because the CTS that should
