@@ -31,6 +31,11 @@ pub(super) struct Odds {
     /// The share of `hidden` that is due to frames which passed this very hop before: while the
     /// sender tries in vain, no more of them come.
     pub caused: f64,
+    /// Probability that it is passed on at once: then frames that passed this hop before are gone.
+    pub at_once: f64,
+    /// Probability that the frame before is in the receiver's way when this one, which was waiting,
+    /// is tried first.
+    pub chased: f64,
     /// The data frame is lost in a collision although the receiver was ready.
     pub struck: f64,
     /// The channel spoils the data frame.
@@ -164,8 +169,10 @@ impl Chain<'_> {
         let gap = self.difs + backoff;
         let seizure = self.begin() + 1.0 / o.span;
         let fresh = (1.0 - o.caused)
-            * (o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs));
-        self.outcome(o.hidden * (1.0 - fresh.min(1.0)), o.met, backoff)
+            * (o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs))
+            + o.caused * o.at_once;
+        let on = o.hidden * (1.0 - fresh.min(1.0));
+        self.outcome(on + (1.0 - on) * o.waiting * o.chased, o.met, backoff)
     }
 
     /// An attempt after a failed one.

@@ -20,6 +20,8 @@ impl LinkRegion {
             waiting: link.load.min(1.0),
             relayed: self.relayed(h, f),
             caused: self.caused(h, f),
+            at_once: self.arrived(h, f),
+            chased: self.chase(h, f),
             after: link.times.refused - link.times.rts,
             ..Odds::default()
         };
@@ -250,6 +252,31 @@ impl LinkRegion {
             }
         }
         if all > 0.0 { kept / all * (1.0 - link.load) } else { 0.0 }
+    }
+
+    /// The share of a link's frames that are passed on at once.
+    fn arrived(&self, h: usize, f: &Fixed) -> f64 {
+        let (mut all, mut relayed) = (0.0, 0.0);
+        for &(s, _) in &self.sights[h].streams {
+            let frames = f.streams[s].frames;
+            all += frames;
+            if self.streams[s].after.is_some() {
+                relayed += frames;
+            }
+        }
+        if all > 0.0 { relayed / all * (1.0 - f.links[h].load) } else { 0.0 }
+    }
+
+    /// The share of a link's frames that are passed on at once over a hop which its sender hears
+    /// and at once again over one that is hidden: when the sender's backoff ends, the next frame
+    /// finds the one before in its receiver's way.
+    fn chase(&self, h: usize, f: &Fixed) -> f64 {
+        let all: f64 = self.sights[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
+        let passed = |&(s, one, two): &(usize, usize, usize)| {
+            f.streams[s].frames * (1.0 - f.links[one].load) * (1.0 - f.links[two].load)
+        };
+        let sum: f64 = self.sights[h].chased.iter().map(passed).sum();
+        if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
 
     /// Of what is hidden from a link's sender, the share due to frames that passed it before.

@@ -81,6 +81,9 @@ pub(super) struct Sight {
     pub streams: Vec<(usize, Option<Watch>)>,
     /// Streams over hidden links, and whether their frames came over this link before.
     pub beyond: Vec<(usize, bool)>,
+    /// Streams over it whose frames next cross a link that the sender is aware of, and then one that
+    /// is hidden: the stream and those two links.
+    pub chased: Vec<(usize, usize, usize)>,
     /// Links of the same sender, this one included.
     pub siblings: Vec<usize>,
 }
@@ -166,6 +169,7 @@ impl LinkRegion {
             veiled,
             unheard: self.unheard(e, v, h),
             strays: self.strays(e, view),
+            chased: self.chased(e, v, h),
             streams,
             beyond,
             siblings: (0..n).filter(|&o| self.links[o].from == from).collect(),
@@ -233,6 +237,23 @@ impl LinkRegion {
             }
             let (near, quiet) = (self.joint.watch(near), self.joint.watch(near | others));
             out.push(Stray { others, near, quiet, own, answers });
+        }
+        out
+    }
+
+    /// What chases a link's sender: see [`Sight::chased`].
+    fn chased(&self, e: usize, view: u128, hidden: u128) -> Vec<(usize, usize, usize)> {
+        let within = |set: u128, stream: usize| set >> self.user[self.streams[stream].link] & 1 == 1;
+        let next = |of: usize| {
+            (of + 1..self.streams.len()).filter(move |&s| self.streams[s].after == Some(of))
+        };
+        let mut out = Vec::new();
+        for s in (0..self.streams.len()).filter(|&s| self.streams[s].link == e) {
+            for first in next(s).filter(|&f| within(view, f)) {
+                for second in next(first).filter(|&f| within(hidden, f)) {
+                    out.push((s, self.streams[first].link, self.streams[second].link));
+                }
+            }
         }
         out
     }
