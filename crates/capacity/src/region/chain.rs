@@ -33,8 +33,9 @@ pub(super) struct Odds {
     pub caused: f64,
     /// Probability that it is passed on at once: then frames that passed this hop before are gone.
     pub at_once: f64,
-    /// Probability that the frame before is in the receiver's way when this one, which was waiting,
-    /// is tried first.
+    /// What of `caused` has passed the hop longer ago than just before.
+    pub distant: f64,
+    /// Probability that the frame just before is in the receiver's way of a first attempt.
     pub chased: f64,
     /// The data frame is lost in a collision although the receiver was ready.
     pub struck: f64,
@@ -168,11 +169,11 @@ impl Chain<'_> {
         let backoff = f64::from(cw) / 2.0 * self.slot / o.idle;
         let gap = self.difs + backoff;
         let seizure = self.begin() + 1.0 / o.span;
-        let fresh = (1.0 - o.caused)
-            * (o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs))
-            + o.caused * o.at_once;
-        let on = o.hidden * (1.0 - fresh.min(1.0));
-        self.outcome(on + (1.0 - on) * o.waiting * o.chased, o.met, backoff)
+        let fresh =
+            o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs);
+        let others = o.hidden * (1.0 - o.caused) * (1.0 - fresh.min(1.0));
+        let on = others + o.hidden * o.distant * (1.0 - o.at_once);
+        self.outcome(on + (1.0 - on) * o.chased, o.met, backoff)
     }
 
     /// An attempt after a failed one.

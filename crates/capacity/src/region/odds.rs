@@ -12,6 +12,7 @@ impl LinkRegion {
     pub(super) fn odds(&self, h: usize, f: &mut Fixed) -> Odds {
         let (hidden, span) = self.hidden(h, f);
         let link = &f.links[h];
+        let (caused, near) = self.caused(h, f);
         let heard = bits(self.sights[h].view).map(|u| f.begun[u]).sum::<f64>();
         let mut odds = Odds {
             hidden,
@@ -19,7 +20,8 @@ impl LinkRegion {
             resets: heard / link.open.max(1e-9),
             waiting: link.load.min(1.0),
             relayed: self.relayed(h, f),
-            caused: self.caused(h, f),
+            caused,
+            distant: caused - near,
             at_once: self.arrived(h, f),
             chased: self.chase(h, f),
             after: link.times.refused - link.times.rts,
@@ -267,28 +269,41 @@ impl LinkRegion {
         if all > 0.0 { relayed / all * (1.0 - f.links[h].load) } else { 0.0 }
     }
 
-    /// The share of a link's frames that are passed on at once over a hop which its sender hears
-    /// and at once again over one that is hidden: when the sender's backoff ends, the next frame
-    /// finds the one before in its receiver's way.
+    /// Probability that the frame before is in the receiver's way when a frame is first tried: it
+    /// was passed on at once over a hop which the sender hears, and at once again over one that is
+    /// hidden, while this frame was waiting, or came from its paced source.
     fn chase(&self, h: usize, f: &Fixed) -> f64 {
+        let link = &f.links[h];
         let all: f64 = self.sights[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
-        let passed = |&(s, one, two): &(usize, usize, usize)| {
-            f.streams[s].frames * (1.0 - f.links[one].load) * (1.0 - f.links[two].load)
+        let served = self.service_time(h, f);
+        let chased = |&(s, one, two): &(usize, usize, usize)| {
+            let frames = f.streams[s].frames;
+            // Intervals between half and one and a half of the mean.
+            let before = |seconds: f64| (seconds * frames - 0.5).clamp(0.0, 1.0);
+            let gone = served + f.links[one].times.exchange + f.links[two].times.exchange;
+            let soon = (before(gone) - before(served)) / (1.0 - before(served)).max(1e-3);
+            let soon = if self.streams[s].after.is_some() { 0.0 } else { soon };
+            let caught = link.load + (1.0 - link.load) * soon;
+            frames * caught * (1.0 - f.links[one].load) * (1.0 - f.links[two].load)
         };
-        let sum: f64 = self.sights[h].chased.iter().map(passed).sum();
+        let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
 
-    /// Of what is hidden from a link's sender, the share due to frames that passed it before.
-    fn caused(&self, h: usize, f: &Fixed) -> f64 {
-        let (mut own, mut all) = (0.0, 0.0);
+    /// Of what is hidden from a link's sender, the share due to frames that passed it before; and
+    /// that due to those just before.
+    fn caused(&self, h: usize, f: &Fixed) -> (f64, f64) {
+        let (mut own, mut near, mut all) = (0.0, 0.0, 0.0);
         for &(s, passed) in &self.sights[h].beyond {
-            let time = f.streams[s].frames * f.links[self.streams[s].link].times.exchange;
+            let link = self.streams[s].link;
+            let time = f.streams[s].frames * f.links[link].times.exchange;
             all += time;
             if passed {
                 own += time;
+                let next = self.sights[h].chased.iter().any(|c| c.2 == link);
+                near += if next { time } else { 0.0 };
             }
         }
-        if all > 0.0 { own / all } else { 0.0 }
+        if all > 0.0 { (own / all, near / all) } else { (0.0, 0.0) }
     }
 }

@@ -354,7 +354,7 @@ impl LinkRegion {
     }
 
     /// E\[S\] of a link, s.
-    fn service_time(&self, h: usize, f: &Fixed) -> f64 {
+    pub(super) fn service_time(&self, h: usize, f: &Fixed) -> f64 {
         self.sending(h, f) + f.links[h].service.backoff
     }
 
