@@ -284,7 +284,7 @@ impl LinkRegion {
             let soon = (before(gone) - before(served)) / (1.0 - before(served)).max(1e-3);
             let soon = if self.streams[s].after.is_some() { 0.0 } else { soon };
             let caught = link.load + (1.0 - link.load) * soon;
-            frames * caught * (1.0 - f.links[one].load) * (1.0 - f.links[two].load)
+            frames * caught * (1.0 - 0.5 * f.links[one].load) * (1.0 - 0.5 * f.links[two].load)
         };
         let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
