@@ -12,17 +12,18 @@ impl LinkRegion {
     pub(super) fn odds(&self, h: usize, f: &mut Fixed) -> Odds {
         let (hidden, span) = self.hidden(h, f);
         let link = &f.links[h];
+        let via = self.arrived(h, f);
         let (caused, near) = self.caused(h, f);
         let heard = bits(self.sights[h].view).map(|u| f.begun[u]).sum::<f64>();
         let mut odds = Odds {
             hidden,
             span,
             resets: heard / link.open.max(1e-9),
-            waiting: link.load.min(1.0),
+            waiting: via * link.found + (1.0 - via) * link.load,
             relayed: self.relayed(h, f),
             caused,
             distant: caused - near,
-            at_once: self.arrived(h, f),
+            at_once: via * (1.0 - link.found),
             chased: self.chase(h, f),
             after: link.times.refused - link.times.rts,
             ..Odds::default()
@@ -237,7 +238,7 @@ impl LinkRegion {
         if all <= 0.0 {
             return 0.0;
         }
-        relayed / all * (1.0 - f.links[o].load) / f.links[o].service.attempts
+        relayed / all * (1.0 - f.links[o].found) / f.links[o].service.attempts
     }
 
     /// The share of a link's frames that are passed on at once after an exchange that kept the
@@ -253,10 +254,10 @@ impl LinkRegion {
                 kept += frames * (link.open - self.joint.off(covered)) / on;
             }
         }
-        if all > 0.0 { kept / all * (1.0 - link.load) } else { 0.0 }
+        if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
     }
 
-    /// The share of a link's frames that are passed on at once.
+    /// The share of a link's frames that arrive at its sender over the air.
     fn arrived(&self, h: usize, f: &Fixed) -> f64 {
         let (mut all, mut relayed) = (0.0, 0.0);
         for &(s, _) in &self.sights[h].streams {
@@ -266,7 +267,7 @@ impl LinkRegion {
                 relayed += frames;
             }
         }
-        if all > 0.0 { relayed / all * (1.0 - f.links[h].load) } else { 0.0 }
+        if all > 0.0 { relayed / all } else { 0.0 }
     }
 
     /// Probability that the frame before is in the receiver's way when a frame is first tried: it
@@ -282,9 +283,11 @@ impl LinkRegion {
             let before = |seconds: f64| (seconds * frames - 0.5).clamp(0.0, 1.0);
             let gone = served + f.links[one].times.exchange + f.links[two].times.exchange;
             let soon = (before(gone) - before(served)) / (1.0 - before(served)).max(1e-3);
-            let soon = if self.streams[s].after.is_some() { 0.0 } else { soon };
-            let caught = link.load + (1.0 - link.load) * soon;
-            frames * caught * (1.0 - 0.5 * f.links[one].load) * (1.0 - 0.5 * f.links[two].load)
+            let caught = match self.streams[s].after {
+                Some(_) => link.found,
+                None => link.load + (1.0 - link.load) * soon,
+            };
+            frames * caught * (1.0 - 0.5 * f.links[one].found) * (1.0 - 0.5 * f.links[two].found)
         };
         let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }

@@ -99,8 +99,10 @@ pub(super) struct Link {
     /// hidden from it too.
     pub open: f64,
     pub clear: f64,
-    /// The utilisation of its sender.
+    /// The share of time in which the queue of its sender is not empty; and the probability that
+    /// what arrives there over the air finds it so.
     pub load: f64,
+    pub found: f64,
     /// Expected frames of each rival that an opening frame meets, by position in `Sight::rivals`.
     pub meets: Vec<f64>,
     /// Their sum.
@@ -284,6 +286,11 @@ impl LinkRegion {
         for h in 0..f.links.len() {
             let load = self.busy(h, f);
             moved = moved.max(mix(&mut f.links[h].load, load));
+            // Nothing arrives while it sends itself.
+            let siblings = self.sights[h].siblings.iter();
+            let sends: f64 = siblings.map(|&o| f.links[o].arrivals * self.sending(o, f)).sum();
+            let load = f.links[h].load;
+            f.links[h].found = ((load - sends) / (1.0 - sends).max(1e-3)).clamp(0.0, load);
         }
         Some(moved)
     }
