@@ -33,8 +33,6 @@ pub(super) struct Odds {
     pub caused: f64,
     /// Probability that it is passed on at once: then frames that passed this hop before are gone.
     pub at_once: f64,
-    /// What of `caused` has passed the hop longer ago than just before.
-    pub distant: f64,
     /// Probability that the frame just before is in the receiver's way of a first attempt.
     pub chased: f64,
     /// The data frame is lost in a collision although the receiver was ready.
@@ -128,7 +126,6 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
             return out;
         }
         let mut after = Vec::new();
-        if DBG.with(|d| d.get()) { eprintln!("cw {cw} mass {:.3?} total {:.3} h {:.3?} m {:.3?}", at[0].mass, at[0].mass.iter().sum::<f64>(), step.map(|s| s.hidden), step.map(|s| s.met)); }
         for tally in &at {
             chain.count(&step, &tally.mass, &mut out);
             chain.fail(&step, tally, &mut after, &mut out, limits);
@@ -172,7 +169,7 @@ impl Chain<'_> {
         let fresh =
             o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs);
         let others = o.hidden * (1.0 - o.caused) * (1.0 - fresh.min(1.0));
-        let on = others + o.hidden * o.distant * (1.0 - o.at_once);
+        let on = others + o.hidden * o.caused * (1.0 - o.at_once);
         self.outcome(on + (1.0 - on) * o.chased, o.met, backoff)
     }
 
@@ -297,4 +294,3 @@ fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
         Retries::Mac => Some((t.short_retry_limit, t.long_retry_limit)),
     }
 }
-std::thread_local! { pub static DBG: core::cell::Cell<bool> = const { core::cell::Cell::new(false) }; }

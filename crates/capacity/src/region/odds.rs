@@ -13,7 +13,6 @@ impl LinkRegion {
         let (hidden, span) = self.hidden(h, f);
         let link = &f.links[h];
         let via = self.arrived(h, f);
-        let (caused, near) = self.caused(h, f);
         let heard = bits(self.sights[h].view).map(|u| f.begun[u]).sum::<f64>();
         let mut odds = Odds {
             hidden,
@@ -21,8 +20,7 @@ impl LinkRegion {
             resets: heard / link.open.max(1e-9),
             waiting: via * link.found + (1.0 - via) * link.load,
             relayed: self.relayed(h, f),
-            caused,
-            distant: caused - near,
+            caused: self.caused(h, f),
             at_once: via * (1.0 - link.found),
             chased: self.chase(h, f),
             after: link.times.refused - link.times.rts,
@@ -56,15 +54,13 @@ impl LinkRegion {
         let on = (1.0 - link.clear / link.open).max(0.0) * share;
         // As long as the sender is aware of something, trains go on and begin all the same.
         let (open, clear) = (self.joint.off(sight.idle), self.joint.off(sight.clear));
-        let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
+        let heard =
+            if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
         let trains = (1.0 - self.joint.off(sight.unhidden)) * heard * share;
         let span = if starts > 0.0 { trains / starts } else { 1e-3 };
         // Refused attempts of others hold the receiver too.
-        let vain: f64 = sight
-            .veiled
-            .iter()
-            .map(|r| self.vain(r, f) * f.links[r.link].times.refused_held)
-            .sum();
+        let vain: f64 =
+            sight.veiled.iter().map(|r| self.vain(r, f) * f.links[r.link].times.refused_held).sum();
         let held = 1.0 - libm::exp(-vain / link.clear.max(1e-9));
         ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
     }
@@ -97,7 +93,8 @@ impl LinkRegion {
             let (free, vain) = self.pace(h, rival, f, clear);
             let pace = free + vain;
             // Of those that nothing hidden refuses, so many become exchanges.
-            let served = (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0)
+            let served = (other.service.data / (other.service.attempts - other.service.hidden))
+                .min(1.0)
                 * free
                 / pace.max(1e-9);
             let mut window = 0.0;
@@ -189,7 +186,11 @@ impl LinkRegion {
         let spread = 0.5 * (times.cts + times.rts);
         let after = |late: f64| {
             let window = times.data - late;
-            if window > spread { window } else { (window + spread).max(0.0).powi(2) / (4.0 * spread) }
+            if window > spread {
+                window
+            } else {
+                (window + spread).max(0.0).powi(2) / (4.0 * spread)
+            }
         };
         // It sends on its own: what waits, that is, since nothing arrives there meanwhile.
         let around = self.joint.near(self.user[h] as usize);
@@ -270,43 +271,29 @@ impl LinkRegion {
         if all > 0.0 { relayed / all } else { 0.0 }
     }
 
-    /// Probability that the frame before is in the receiver's way when a frame is first tried: it
-    /// was passed on at once over a hop which the sender hears, and at once again over one that is
-    /// hidden, while this frame was waiting, or came from its paced source.
+    /// Probability that the frame before is in the receiver's way when a frame that was waiting is
+    /// first tried: it was passed on at once over a hop which the sender hears, and at once again
+    /// over one that is hidden.
     fn chase(&self, h: usize, f: &Fixed) -> f64 {
         let link = &f.links[h];
         let all: f64 = self.sights[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
-        let served = self.service_time(h, f);
         let chased = |&(s, one, two): &(usize, usize, usize)| {
-            let frames = f.streams[s].frames;
-            // Intervals between half and one and a half of the mean.
-            let before = |seconds: f64| (seconds * frames - 0.5).clamp(0.0, 1.0);
-            let gone = served + f.links[one].times.exchange + f.links[two].times.exchange;
-            let soon = (before(gone) - before(served)) / (1.0 - before(served)).max(1e-3);
-            let caught = match self.streams[s].after {
-                Some(_) => link.found,
-                None => link.load + (1.0 - link.load) * soon,
-            };
-            frames * caught * (1.0 - 0.5 * f.links[one].found) * (1.0 - 0.5 * f.links[two].found)
+            let relayed = self.streams[s].after.is_some();
+            let waited = if relayed { link.found } else { link.load };
+            f.streams[s].frames * waited * (1.0 - f.links[one].found) * (1.0 - f.links[two].found)
         };
         let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
 
-    /// Of what is hidden from a link's sender, the share due to frames that passed it before; and
-    /// that due to those just before.
-    fn caused(&self, h: usize, f: &Fixed) -> (f64, f64) {
-        let (mut own, mut near, mut all) = (0.0, 0.0, 0.0);
+    /// Of what is hidden from a link's sender, the share due to frames that passed it before.
+    fn caused(&self, h: usize, f: &Fixed) -> f64 {
+        let (mut own, mut all) = (0.0, 0.0);
         for &(s, passed) in &self.sights[h].beyond {
-            let link = self.streams[s].link;
-            let time = f.streams[s].frames * f.links[link].times.exchange;
+            let time = f.streams[s].frames * f.links[self.streams[s].link].times.exchange;
             all += time;
-            if passed {
-                own += time;
-                let next = self.sights[h].chased.iter().any(|c| c.2 == link);
-                near += if next { time } else { 0.0 };
-            }
+            own += if passed { time } else { 0.0 };
         }
-        if all > 0.0 { (own / all, near / all) } else { (0.0, 0.0) }
+        if all > 0.0 { own / all } else { 0.0 }
     }
 }

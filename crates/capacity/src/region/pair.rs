@@ -79,7 +79,12 @@ pub(super) struct Trouble {
 
 impl Trouble {
     pub fn collides(&self) -> bool {
-        self.same_slot || self.overtakes || self.overtaken || self.misses_cts || self.acks || self.cts
+        self.same_slot
+            || self.overtakes
+            || self.overtaken
+            || self.misses_cts
+            || self.acks
+            || self.cts
     }
 }
 

@@ -243,7 +243,8 @@ impl LinkRegion {
 
     /// What chases a link's sender: see [`Sight::chased`].
     fn chased(&self, e: usize, view: u128, hidden: u128) -> Vec<(usize, usize, usize)> {
-        let within = |set: u128, stream: usize| set >> self.user[self.streams[stream].link] & 1 == 1;
+        let within =
+            |set: u128, stream: usize| set >> self.user[self.streams[stream].link] & 1 == 1;
         let next = |of: usize| {
             (of + 1..self.streams.len()).filter(move |&s| self.streams[s].after == Some(of))
         };

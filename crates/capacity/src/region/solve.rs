@@ -147,11 +147,6 @@ impl LinkRegion {
             self.arrive(&mut f);
             let moved = self.round(&mut f)?;
             if moved < SETTLED {
-                if let Ok(d) = std::env::var("C") { let w: Vec<u32> = d.split(',').map(|x| x.parse().unwrap()).collect();
-                    for (h, link) in f.links.iter().enumerate() { if self.links[h].from.0 == w[0] && self.links[h].to.0 == w[1] {
-                        eprintln!("{:?} open {:.3} clear {:.3} load {:.3}", link.odds, link.open, link.clear, link.load);
-                        for (r, m) in self.sights[h].rivals.iter().zip(&link.meets) { eprintln!("   rival {:?} {:?} meets {m:.4} pace {:?}", self.hop(r.link), r.trouble, f.links[r.link].pace); }
-                        super::chain::DBG.with(|d| d.set(true)); service(&self.phy, self.access, self.settings.retries, &link.odds); super::chain::DBG.with(|d| d.set(false)); } } }
                 return Some(self.report(&f));
             }
         }
@@ -254,7 +249,8 @@ impl LinkRegion {
             let link = &f.links[h];
             let (s, beside) = (&link.service, (link.open - link.clear).max(0.0));
             let (free, vain) = (s.attempts - s.hidden, s.hidden);
-            let per = |n: f64, share: f64| if share > 1e-9 { link.arrivals * n / share } else { 0.0 };
+            let per =
+                |n: f64, share: f64| if share > 1e-9 { link.arrivals * n / share } else { 0.0 };
             f.links[h].pace = (per(free, link.clear), per(vain, beside));
         }
         let mut moved = 0.0f64;
