@@ -191,22 +191,36 @@ impl Region {
     /// The network when every flow delivers its rate, in bit/s of payload; `None` where no
     /// schedule at all could carry the frames.
     pub fn state(&mut self, rates: &[f64]) -> Option<State> {
-        let Region { links, shares, bits, .. } = self;
-        let mut loss = vec![0.0; bits.len()];
-        let solved = links.solve(&mut |dropped, loads| {
-            spread(shares, bits, rates, dropped, &mut loss, loads);
-        })?;
-        Some(State { loss, ..solved })
+        let (f, loss) = self.solve(None, rates)?;
+        Some(State { loss, ..self.links.report(&f) })
     }
 
     /// Whether every queue is stable and losses stay below the limit.
     pub fn achievable(&mut self, rates: &[f64]) -> bool {
+        self.decide(None, rates).is_some()
+    }
+
+    /// The fixed point of rates that are achievable; `from` is that of lower ones.
+    fn decide(&mut self, from: Option<&solve::Fixed>, rates: &[f64]) -> Option<solve::Fixed> {
         let settings = self.links.settings;
-        self.state(rates).is_some_and(|s| {
-            s.stable(settings.utilisation)
-                && (settings.retries == Retries::Unlimited
-                    || s.loss.iter().all(|&l| l <= settings.loss))
-        })
+        let (f, loss) = self.solve(from, rates)?;
+        let kept =
+            settings.retries == Retries::Unlimited || loss.iter().all(|&l| l <= settings.loss);
+        (kept && LinkRegion::stable(&f, settings.utilisation)).then_some(f)
+    }
+
+    /// The fixed point, and the loss of each flow.
+    fn solve(
+        &mut self,
+        from: Option<&solve::Fixed>,
+        rates: &[f64],
+    ) -> Option<(solve::Fixed, Vec<f64>)> {
+        let Region { links, shares, bits, .. } = self;
+        let mut loss = vec![0.0; bits.len()];
+        let f = links.solve(from, &mut |dropped, loads| {
+            spread(shares, bits, rates, dropped, &mut loss, loads);
+        })?;
+        Some((f, loss))
     }
 }
 

@@ -57,8 +57,10 @@ impl State {
 const ROUNDS: usize = 250;
 /// Change of a probability that no longer matters.
 const SETTLED: f64 = 1e-5;
+/// A utilisation from which the iteration does not come back.
+const HOPELESS: f64 = 2.0;
 /// The share of a round's outcome in what the next one starts from.
-const DAMPING: f64 = 0.5;
+const DAMPING: f64 = 0.7;
 
 /// Durations at one link, s.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,6 +101,8 @@ pub(super) struct Link {
     /// hidden from it too.
     pub open: f64,
     pub clear: f64,
+    /// Σ λ E\[S\] of its sender.
+    pub used: f64,
     /// The share of time in which the queue of its sender is not empty; and the probability that
     /// what arrives there over the air finds it so.
     pub load: f64,
@@ -112,6 +116,7 @@ pub(super) struct Link {
 }
 
 /// The fixed point.
+#[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub links: Vec<Link>,
     /// By stream.
@@ -135,11 +140,14 @@ fn mix(old: &mut f64, new: f64) -> f64 {
 
 impl LinkRegion {
     /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
+    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from where
+    /// nothing collides.
     pub(super) fn solve(
         &mut self,
+        from: Option<&Fixed>,
         loads: &mut dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]),
-    ) -> Option<State> {
-        let mut f = self.start();
+    ) -> Option<Fixed> {
+        let mut f = from.cloned().unwrap_or_else(|| self.start());
         self.joint.reset();
         for _ in 0..ROUNDS {
             let links = &f.links;
@@ -147,11 +155,19 @@ impl LinkRegion {
             self.arrive(&mut f);
             let moved = self.round(&mut f)?;
             if moved < SETTLED {
-                return Some(self.report(&f));
+                return Some(f);
+            }
+            if f.links.iter().any(|l| l.used > HOPELESS) {
+                return None;
             }
         }
         // It swings only where attempts pile up without end.
         None
+    }
+
+    /// Whether Σ λ E\[S\] of every node is at most this.
+    pub(super) fn stable(f: &Fixed, utilisation: f64) -> bool {
+        f.links.iter().all(|l| l.used <= utilisation)
     }
 
     fn start(&self) -> Fixed {
@@ -280,7 +296,8 @@ impl LinkRegion {
             link.service = s;
         }
         for h in 0..f.links.len() {
-            let load = self.busy(h, f);
+            let (used, load) = self.busy(h, f);
+            f.links[h].used = used;
             moved = moved.max(mix(&mut f.links[h].load, load));
             // Nothing arrives while it sends itself.
             let siblings = self.sights[h].siblings.iter();
@@ -340,10 +357,11 @@ impl LinkRegion {
         if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
     }
 
-    /// The share of time in which the queue of a link's sender is not empty: a frame that finds it
+    /// Σ λ E\[S\] of a link's sender, which charges every frame a backoff, and the share of time in
+    /// which its queue is not empty: a frame that finds it
     /// empty, and the medium idle, goes out without a backoff. Of what has just arrived over the
     /// air the latter is true.
-    fn busy(&self, h: usize, f: &Fixed) -> f64 {
+    fn busy(&self, h: usize, f: &Fixed) -> (f64, f64) {
         let (mut all, mut spared) = (0.0, 0.0);
         for &o in &self.sights[h].siblings {
             let link = &f.links[o];
@@ -353,7 +371,8 @@ impl LinkRegion {
                 spared += f.streams[s].frames * link.service.first * idle;
             }
         }
-        if all < 1.0 { ((all - spared) / (1.0 - spared)).max(0.0) } else { 1.0 }
+        let load = if all < 1.0 { ((all - spared) / (1.0 - spared)).max(0.0) } else { 1.0 };
+        (all, load)
     }
 
     /// E\[S\] of a link, s.
@@ -376,7 +395,7 @@ impl LinkRegion {
         }
     }
 
-    fn report(&self, f: &Fixed) -> State {
+    pub(super) fn report(&self, f: &Fixed) -> State {
         let mut nodes: Vec<NodeState> = Vec::new();
         let mut links = Vec::new();
         for (h, link) in f.links.iter().enumerate() {
