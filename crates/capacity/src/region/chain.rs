@@ -152,9 +152,8 @@ impl Chain<'_> {
         let onset = (1.0 - on) * (1.0 - met) * o.onset;
         let (hidden, met) = (on + onset, (1.0 - on) * met);
         let through = 1.0 - hidden - met;
-        let kept = 1.0 - (LEAST / (1.0 - o.faded)).min(1.0);
         // However bad, an attempt has some chance.
-        let shrink = if through < LEAST { kept / (hidden + met) } else { 1.0 };
+        let shrink = if through < LEAST { (1.0 - LEAST) / (hidden + met) } else { 1.0 };
         let through = through.max(LEAST);
         let struck = (through * o.struck).min(through - 0.5 * LEAST);
         let faded = (through - struck) * o.faded;

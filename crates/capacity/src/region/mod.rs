@@ -253,8 +253,12 @@ fn spread(
     loss.iter_mut().zip(arrive).for_each(|(l, a)| *l = 1.0 - a);
 }
 
+/// The links in use, and for every hop of a flow's packets how its load follows from the rate, and
+/// what it follows.
+type Hops = (Vec<LinkSpec>, Vec<Share>, Vec<Stream>);
+
 /// The hops that flows use, in both directions where frames go both ways, and who uses them.
-fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<(Vec<LinkSpec>, Vec<Share>, Vec<Stream>), FairError> {
+fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<Hops, FairError> {
     let mut hops: Vec<LinkSpec> = Vec::new();
     let (mut shares, mut streams) = (Vec::new(), Vec::new());
     for l in mesh.links {

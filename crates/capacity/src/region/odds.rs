@@ -189,7 +189,8 @@ impl LinkRegion {
             if window > spread {
                 window
             } else {
-                (window + spread).max(0.0).powi(2) / (4.0 * spread)
+                let part = (window + spread).max(0.0);
+                part * part / (4.0 * spread)
             }
         };
         // It sends on its own: what waits, that is, since nothing arrives there meanwhile.

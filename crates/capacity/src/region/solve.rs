@@ -115,6 +115,9 @@ pub(super) struct Link {
     pub pace: (f64, f64),
 }
 
+/// Writes what every stream carries, given the share of frames that each link gives up.
+pub(super) type Spread<'a> = dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]) + 'a;
+
 /// The fixed point.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed {
@@ -142,11 +145,7 @@ impl LinkRegion {
     /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
     /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from where
     /// nothing collides.
-    pub(super) fn solve(
-        &mut self,
-        from: Option<&Fixed>,
-        loads: &mut dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]),
-    ) -> Option<Fixed> {
+    pub(super) fn solve(&mut self, from: Option<&Fixed>, loads: &mut Spread<'_>) -> Option<Fixed> {
         let mut f = from.cloned().unwrap_or_else(|| self.start());
         self.joint.reset();
         for _ in 0..ROUNDS {
