@@ -184,26 +184,8 @@ impl LinkRegion {
         };
         // The RTS ends about when the data frame begins, give or take half of what overlaps.
         let spread = 0.5 * (times.cts + times.rts);
-        let after = |late: f64| {
-            let window = times.data - late;
-            if window > spread {
-                window
-            } else {
-                let part = (window + spread).max(0.0);
-                part * part / (4.0 * spread)
-            }
-        };
-        // It sends on its own: what waits, that is, since nothing arrives there meanwhile.
-        let around = self.joint.near(self.user[h] as usize);
-        let own: f64 = stray
-            .own
-            .iter()
-            .map(|&o| {
-                let link = &f.links[o];
-                let waits = 1.0 - self.at_once(o, f, around);
-                link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
-            })
-            .sum();
+        let after = |late: f64| left_over(times.data - late, spread);
+        let own = self.waits(h, stray, f);
         // It answers: an RTS comes first. The sender whose RTS was drowned with the CTS tries again.
         let rts = times.rts + secs(t.sifs);
         let (mut answers, mut drowned, mut apart, mut again) = (0.0, 0.0, 0.0, 0.0);
@@ -223,6 +205,18 @@ impl LinkRegion {
             + answers * beside(rts)
             + (answers * drowned - apart) * after(rts)
             + again
+    }
+
+    /// Attempts per second that a bystander makes on its own: for what waits there, since nothing
+    /// arrives while the link is on.
+    fn waits(&self, h: usize, stray: &Stray, f: &Fixed) -> f64 {
+        let around = self.joint.near(self.user[h] as usize);
+        let pace = |&o: &usize| {
+            let link = &f.links[o];
+            let waits = 1.0 - self.at_once(o, f, around);
+            link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
+        };
+        stray.own.iter().map(pace).sum()
     }
 
     /// The share of a link's attempts that follow at once on the arrival of what causes them, over
@@ -297,4 +291,13 @@ impl LinkRegion {
         }
         if all > 0.0 { own / all } else { 0.0 }
     }
+}
+
+/// The mean of what is left of a window that is shortened or lengthened by anything up to `spread`.
+fn left_over(window: f64, spread: f64) -> f64 {
+    if window > spread {
+        return window;
+    }
+    let part = (window + spread).max(0.0);
+    part * part / (4.0 * spread)
 }
