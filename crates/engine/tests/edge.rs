@@ -192,7 +192,7 @@ fn what_gap_cannot_keep_is_refused_in_one_line() {
 }
 
 /// Downloads through an access point: Jain, throughput, mean delay.
-fn downloads(stations: usize, control: &str, ecn: bool) -> (f64, f64, f64) {
+fn downloads(stations: usize, control: &str, ecn: &str) -> (f64, f64, f64) {
     let mut scenario = text("triantafyllidou-infrastructure")
         .split("[[flow]]")
         .next()
@@ -201,9 +201,7 @@ fn downloads(stations: usize, control: &str, ecn: bool) -> (f64, f64, f64) {
         .replace("stations = 5", &format!("stations = {stations}"))
         .replace("\"h1\", \"h2\", \"h3\", \"h4\", \"h5\"", "\"server\"")
         .replace("[traffic]", "[traffic]\nflows = \"down\"\nhost = \"server\"");
-    if !ecn {
-        scenario = scenario.replace("ecn = true", "ecn = false");
-    }
+    scenario = scenario.replace("ecn = true", &format!("ecn = {ecn}"));
     let records = runs(&build(&scenario, control, &[]), 2);
     let goodput = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps / 1e3).collect::<Vec<_>>();
     let delay = |r: &RunRecord| mean(r.flows.iter().map(|f| 1e3 * f.delay_s.mean));
@@ -217,19 +215,36 @@ fn downloads(stations: usize, control: &str, ecn: bool) -> (f64, f64, f64) {
 #[test]
 fn marks_at_the_access_point_shorten_delays_at_equal_throughput() {
     // Triantafyllidou 2005 Fig. 3.3, Tables 3.1 and 3.2; 25 ms of every delay are the wire's.
-    for stations in [5, 10] {
-        let (unfair, plain, long) = downloads(stations, "\"fifo\"", true);
-        let (fair, marked, short) = downloads(stations, "\"lbm+adaptive\"", true);
+    let target = "\"lbm+adaptive\"\ndelay_min = 0.05\ndelay_max = 0.06";
+    for stations in [5, 15] {
+        let (unfair, plain, long) = downloads(stations, "\"fifo\"", "true");
+        let (fair, marked, short) = downloads(stations, target, "true");
         assert!(fair > unfair, "{stations}: {fair} {unfair}");
-        assert!(marked > 0.94 * plain, "{stations}: {marked} {plain}");
+        assert!(marked > 0.97 * plain, "{stations}: {marked} {plain}");
         assert!(short - 25.0 < 0.75 * (long - 25.0), "{stations}: {short} {long}");
     }
 }
 
 #[test]
+fn rho0_holds_the_delay_of_table_3_2() {
+    for stations in [3, 20] {
+        let (_, _, delay) = downloads(stations, "\"lbm+adaptive\"", "true");
+        assert!((10.0..=15.0).contains(&(delay - 25.0)), "{stations}: {delay}");
+    }
+}
+
+#[test]
 fn flows_without_ecn_are_left_as_they_are() {
-    assert_eq!(downloads(3, "\"fifo\"", false), downloads(3, "\"lbm\"", false));
-    assert_ne!(downloads(3, "\"fifo\"", true), downloads(3, "\"lbm\"", true));
+    assert_eq!(downloads(3, "\"fifo\"", "false"), downloads(3, "\"lbm\"", "false"));
+    assert_ne!(downloads(3, "\"fifo\"", "true"), downloads(3, "\"lbm\"", "true"));
+}
+
+#[test]
+fn ect1_is_left_alone_unless_told() {
+    let plain = downloads(3, "\"fifo\"", "\"ect1\"");
+    assert_eq!(plain, downloads(3, "\"lbm\"", "\"ect1\""), "to the byte");
+    // Told to, it marks ECT(1) as it marks ECT(0).
+    assert_eq!(downloads(3, "\"lbm+ect1\"", "\"ect1\""), downloads(3, "\"lbm\"", "\"ect0\""));
 }
 
 #[test]
