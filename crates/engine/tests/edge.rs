@@ -247,24 +247,41 @@ fn ect1_is_left_alone_unless_told() {
     assert_eq!(downloads(3, "\"lbm+ect1\"", "\"ect1\""), downloads(3, "\"lbm\"", "\"ect0\""));
 }
 
+/// One of the four multihop cases: Jain, throughput, delay of the first flow, header bytes.
+fn case(name: &str, control: &str) -> (f64, f64, f64, u64) {
+    let records = runs(&shipped(name, control, &[]), 4);
+    let rates = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
+    let fair = mean(records.iter().map(|r| jain(&rates(r))));
+    let sum = mean(records.iter().map(|r| rates(r).iter().sum()));
+    let delay = mean(records.iter().map(|r| r.flows[0].delay_s.mean));
+    (fair, sum, delay, records[0].totals.signalling.header_bytes)
+}
+
 #[test]
 fn marks_by_collision_domain_help_hidden_and_exposed_terminals() {
-    // Fig. 4.4, 4.5, Table 4.2.
+    // Fig. 4.4, 4.5, 4.8, Table 4.2.
     for name in ["triantafyllidou-hidden", "triantafyllidou-exposed"] {
-        let of = |control: &str| {
-            let records = runs(&shipped(name, control, &[]), 4);
-            let rates = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
-            let fair = mean(records.iter().map(|r| jain(&rates(r))));
-            let sum = mean(records.iter().map(|r| rates(r).iter().sum()));
-            let delay = mean(records.iter().map(|r| r.flows[0].delay_s.mean));
-            (fair, sum, delay, records[0].totals.signalling.header_bytes)
-        };
-        let (unfair, plain, long, none) = of("\"fifo\"");
-        let (fair, marked, short, bytes) = of("\"lbm+multihop\"\nrho0 = 0.1");
-        assert!(fair > unfair + 0.05, "{name}: {fair} {unfair}");
+        let (unfair, plain, long, none) = case(name, "\"fifo\"");
+        let gentle = case(name, "\"lbm+multihop\"\nrho0 = 0.1\nalpha = 0.5");
+        let (fair, marked, short, bytes) = gentle;
+        assert!(fair > unfair + 0.03, "{name}: {fair} {unfair}");
         assert!(marked > 0.97 * plain, "{name}: {marked} {plain}");
         let part = if name.ends_with("hidden") { 1.0 / 3.0 } else { 0.5 };
         assert!(short < part * long, "{name}: {short} {long}");
         assert!(none == 0 && bytes > 0, "receive rates travel in real bytes");
+        let steep = case(name, "\"lbm+multihop\"\nrho0 = 0.1");
+        assert!(steep.0 > unfair + 0.05, "{name}: {} {unfair}", steep.0);
+    }
+}
+
+#[test]
+fn marks_by_collision_domain_help_flows_over_two_hops() {
+    // Fig. 4.10, 4.11.
+    for name in ["triantafyllidou-multihop-a", "triantafyllidou-multihop-b"] {
+        let (unfair, plain, ..) = case(name, "\"fifo\"");
+        let gentle = case(name, "\"lbm+multihop\"\nrho0 = 0.1\nalpha = 0.5");
+        assert!(gentle.0 > unfair && gentle.1 > 0.97 * plain, "{name}: {gentle:?}");
+        let steep = case(name, "\"lbm+multihop\"\nrho0 = 0.1");
+        assert!(steep.0 > unfair + 0.05, "{name}: {} {unfair}", steep.0);
     }
 }

@@ -15,7 +15,8 @@ const FULL: f64 = 1500.0 * 8.0;
 pub(super) enum Kind {
     /// Throughput over the channel's rate (§2.2, §4.4).
     Rate,
-    /// Packets per second over what the link carries of full ones (outlook of chapter 6).
+    /// Packets per second, half of them acknowledgements, over what the link carries of full ones
+    /// (outlook of chapter 6).
     Packets,
     /// Part of the time that the channel is busy.
     Airtime,
@@ -107,7 +108,7 @@ impl Meter {
             samples: 0,
             filled: 0,
             began: Time::ZERO,
-            channel: if kind == Kind::Packets { capacity / FULL } else { rate },
+            channel: if kind == Kind::Packets { 2.0 * capacity / FULL } else { rate },
             alone: FULL / capacity,
         }
     }
