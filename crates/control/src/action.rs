@@ -84,6 +84,9 @@ pub enum Action {
         class: Class,
         /// Per packet.
         probability: Probability,
+        /// ECT(1) packets too. They are left alone otherwise: their senders may expect marks of
+        /// another meaning (RFC 9331 §5).
+        ect1: bool,
     },
     /// Drop packets of a class with this probability.
     Drop {
@@ -207,10 +210,16 @@ impl Actions {
         self.list.push(Action::Remove { class });
     }
 
-    /// [`Action::Mark`]; the probability is cut to 0…1.
+    /// [`Action::Mark`] of ECT(0) packets only; the probability is cut to 0…1.
     pub fn mark(&mut self, class: Class, probability: f64) {
+        self.mark_codepoints(class, probability, false);
+    }
+
+    /// [`Action::Mark`] of ECT(0) packets and, if told, of ECT(1) packets; the probability is cut
+    /// to 0…1.
+    pub fn mark_codepoints(&mut self, class: Class, probability: f64, ect1: bool) {
         let probability = Probability(Share::new(probability).get());
-        self.list.push(Action::Mark { class, probability });
+        self.list.push(Action::Mark { class, probability, ect1 });
     }
 
     /// [`Action::Drop`]; the probability is cut to 0…1.

@@ -38,6 +38,7 @@ pub(crate) static ENTRY: Entry = Entry {
         Variant { name: "packets", about: "load is packets per second" },
         Variant { name: "delay", about: "load is the delay to access the channel" },
         Variant { name: "convex", about: "the marking curve is a square" },
+        Variant { name: "ect1", about: "marks packets with ECT(1) too" },
         Variant { name: "concave", about: "the marking curve is a square root" },
     ],
     knobs: &[
@@ -48,6 +49,10 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("delay_min", "smallest delay wanted, seconds", 0.010, 0.0, 10.0),
         knob("delay_max", "largest delay wanted, seconds", 0.015, 0.0, 10.0),
         knob("step", "step of rho0", 0.01, 0.001, 0.5),
+        knob("rho0_min", "rho0 falls no lower", -0.2, -1.0, 1.0),
+        knob("memory", "averaging times over which the delay is averaged", 10.0, 1.0, 1000.0),
+        // MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
+        knob("overhead", "bytes on the air per packet beyond its own", 84.0, 0.0, 1000.0),
     ],
     runs: Runs::At { needs, build },
 };

@@ -236,7 +236,7 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 Some(class)
             }
             Action::Remove { class } => Some(class),
-            Action::Mark { class, probability } => {
+            Action::Mark { class, probability, .. } => {
                 prop_assert!(can(Ability::Mark) && (0.0..=1.0).contains(&probability.0));
                 Some(class)
             }

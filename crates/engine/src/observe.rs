@@ -58,6 +58,8 @@ pub struct AirPacket {
     pub ce: bool,
     /// Whether it is ECN-capable.
     pub ect: bool,
+    /// Whether by ECT(1) instead of ECT(0).
+    pub ect1: bool,
     /// What it carries.
     pub payload: AirPayload,
 }

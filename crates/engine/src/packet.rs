@@ -29,7 +29,10 @@ pub(crate) struct Packet {
     pub place: u16,
     /// From the flow's origin to its destination, or back.
     pub forward: bool,
+    /// ECN-capable.
     pub ect: bool,
+    /// By ECT(1) instead of ECT(0).
+    pub ect1: bool,
     pub ce: bool,
 }
 

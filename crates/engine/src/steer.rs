@@ -171,11 +171,11 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                     self.limit(now, node, class, Limit::Airtime(share));
                 }
                 Action::Remove { class } => self.remove(now, node, set, class),
-                Action::Mark { class, probability } => {
-                    self.net.taps.chance(node, class, Some(probability.0), None);
+                Action::Mark { class, probability, ect1 } => {
+                    self.net.taps.mark(node, class, probability.0, ect1);
                 }
                 Action::Drop { class, probability } => {
-                    self.net.taps.chance(node, class, None, Some(probability.0));
+                    self.net.taps.lose(node, class, probability.0);
                 }
                 Action::Annotate { class, slot, merge, value } => {
                     self.net.taps.annotate(node, class, slot, merge, value);

@@ -158,8 +158,9 @@ impl Recipe {
             if self.wired && a == 0 {
                 f.from = "host".into();
             }
-            let tcp = |sack, ecn| {
-                let tcp = TcpDraft { sack: Some(sack), ecn: Some(ecn), ..TcpDraft::default() };
+            let tcp = |sack, ecn: bool| {
+                let tcp =
+                    TcpDraft { sack: Some(sack), ecn: Some(ecn.into()), ..TcpDraft::default() };
                 Some(TransportDraft::Tcp(tcp))
             };
             match kind {

@@ -40,11 +40,11 @@ mod toml_file;
 pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
-    DelayedAck, Direction, Draft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout, InterfererDraft,
-    LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable,
-    RadioDraft, RandomLayout, ReceptionDraft, Routing, RtsDraft, TcpDraft, TcpPreset,
-    TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft,
-    WiredDraft,
+    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
+    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft,
+    QueueKind, QueueTable, RadioDraft, RandomLayout, ReceptionDraft, Routing, RtsDraft, TcpDraft,
+    TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout,
+    WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{

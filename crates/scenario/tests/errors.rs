@@ -285,6 +285,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "to = 3",
+        "to = 3\ntransport = { ecn = \"ect2\" }",
+        "test.toml:10: flow[0].transport.ecn: found string \"ect2\"; expected true, false, \"ect0\" or \"ect1\"",
+    ),
+    (
+        "to = 3",
         "to = 3\ntransport = { mss = \"0 B\" }",
         "test.toml:10: flow[0].transport: mss must not be zero",
     ),

@@ -230,6 +230,23 @@ fn wired_hosts_come_last_and_routes_cross_wires() {
 }
 
 #[test]
+fn codepoints_of_ecn() {
+    for (ecn, expected) in [
+        ("true", (true, false)),
+        ("false", (false, false)),
+        ("\"ect0\"", (true, false)),
+        ("\"ect1\"", (true, true)),
+    ] {
+        let flow =
+            format!("[[flow]]\nfrom = 1\nto = 0\ntransport = {{ preset = \"ns2\", ecn = {ecn} }}");
+        let s = read(&format!("{CHAIN}\n{flow}"));
+        let Transport::Tcp(tcp) = &s.flows[0].transport else { panic!("{ecn}") };
+        assert_eq!((tcp.ecn, tcp.ect1), expected, "{ecn}");
+        assert!(tcp.ecn_backoff, "ns-2's");
+    }
+}
+
+#[test]
 fn every_kind_of_traffic() {
     let s = read(&format!(
         r#"{CHAIN}

@@ -37,6 +37,13 @@ pub struct TcpConfig {
     pub sack: bool,
     /// Negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
+    /// Data carries ECT(1) instead of ECT(0). RFC 9331 keeps that for senders that take many small
+    /// marks; ours answers as to ECT(0), which RFC 3168 §5 had allowed.
+    pub ect1: bool,
+    /// The wait that a mark costs at a window of one segment doubles from mark to mark, as in ns-2
+    /// (RFC 3168 §6.1.2 asks for one timeout each). For [`Dialect::Rfc`] only: in ns-3 the window
+    /// never falls below two segments.
+    pub ecn_backoff: bool,
     /// Initial congestion window, segments.
     pub initial_window: u32,
     /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1).
@@ -77,6 +84,8 @@ impl TcpConfig {
             mss: 1460,
             sack: false,
             ecn: false,
+            ect1: false,
+            ecn_backoff: false,
             initial_window: 2,
             initial_rto: Span::from_secs(1),
             min_rto: Span::from_millis(200),
@@ -104,6 +113,7 @@ impl TcpConfig {
         TcpConfig {
             initial_rto: Span::from_secs(3),
             max_window: Some(20),
+            ecn_backoff: true,
             limited_transmit: true,
             idle_restart: true,
             dialect: Dialect::Rfc,
@@ -119,6 +129,8 @@ impl TcpConfig {
             mss: 1460,
             sack: true,
             ecn: false,
+            ect1: false,
+            ecn_backoff: false,
             initial_window: 10,
             initial_rto: Span::from_secs(1),
             min_rto: Span::from_secs(1),

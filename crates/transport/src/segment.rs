@@ -25,6 +25,9 @@ impl Flags {
     pub const CWR: Flags = Flags(16);
     /// IP header: the datagram may be marked instead of dropped (ECT(0), RFC 3168 §5).
     pub const ECT: Flags = Flags(32);
+    /// IP header, beside [`Flags::ECT`]: the codepoint is ECT(1) instead of ECT(0) (RFC 3168 §5,
+    /// RFC 9331 §4.1).
+    pub const ECT1: Flags = Flags(64);
 
     /// Whether all of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
@@ -53,6 +56,7 @@ impl fmt::Debug for Flags {
             (Flags::ECE, "ECE"),
             (Flags::CWR, "CWR"),
             (Flags::ECT, "ECT"),
+            (Flags::ECT1, "ECT1"),
         ];
         let mut rest = false;
         for (flag, name) in names {

@@ -93,6 +93,30 @@ fn ecn_needs_both_ends() {
 }
 
 #[test]
+fn ect1_instead_of_ect0() {
+    for ect1 in [false, true] {
+        let cfg = TcpConfig { ecn: true, ect1, ..TcpConfig::ns3() };
+        let (mut client, mut server) = (Connection::client(&cfg), Connection::server(&cfg));
+        client.write(5000);
+        client.connect(Time::ZERO);
+        let mut data = 0;
+        for _ in 0..4 {
+            while let Some(seg) = client.poll_transmit(Time::ZERO) {
+                assert_eq!(seg.flags.has(Flags::ECT), seg.len > 0);
+                assert_eq!(seg.flags.has(Flags::ECT1), seg.len > 0 && ect1);
+                data += u32::from(seg.len > 0);
+                server.on_segment(Time::ZERO, &seg, false);
+            }
+            while let Some(seg) = server.poll_transmit(Time::ZERO) {
+                assert!(!seg.flags.has(Flags::ECT1));
+                client.on_segment(Time::ZERO, &seg, false);
+            }
+        }
+        assert_eq!(data, 4);
+    }
+}
+
+#[test]
 fn congestion_is_echoed_until_answered() {
     let cfg = TcpConfig { ecn: true, ..TcpConfig::ns3() };
     let (mut client, mut server) = (Connection::client(&cfg), Connection::server(&cfg));

@@ -18,6 +18,8 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
                 mss,
                 sack: on[1],
                 ecn: on[2],
+                ect1: on[6],
+                ecn_backoff: on[3],
                 initial_window,
                 initial_rto: Span::from_secs(1),
                 min_rto: ms(min_rto),

@@ -25,8 +25,12 @@ pub fn write(out: &mut Vec<u8>, packet: &AirPacket, ports: Option<&Ports>) -> bo
         AirPayload::Udp { .. } => PROTOCOL_UDP,
     };
     let start = out.len();
-    // RFC 3168 §5: ECN field, CE = 11, ECT(0) = 10.
-    let ecn = if packet.ce { 0b11 } else { u8::from(packet.ect) << 1 };
+    // RFC 3168 §5: ECN field, CE = 11, ECT(0) = 10, ECT(1) = 01.
+    let ecn = match (packet.ce, packet.ect, packet.ect1) {
+        (true, ..) => 0b11,
+        (_, true, true) => 0b01,
+        (_, ect, _) => u8::from(ect) << 1,
+    };
     out.extend_from_slice(&[0x45, ecn]);
     out.extend_from_slice(&(packet.ip_bytes as u16).to_be_bytes());
     // Identification 0 with "don't fragment" (RFC 6864 §4.1), no offset.

@@ -13,6 +13,7 @@ fn packet(ip_bytes: u32, payload: AirPayload) -> AirPacket {
         ip_bytes,
         ce: false,
         ect: true,
+        ect1: false,
         payload,
     }
 }

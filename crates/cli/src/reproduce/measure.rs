@@ -1,7 +1,7 @@
 //! What is read off a run.
 
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{NodeRecord, RunRecord};
+use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
 use fairmesh_scenario::{Scenario, Transport};
 use serde::Deserialize;
 
@@ -22,6 +22,10 @@ pub enum Kind {
     Delay,
     /// Standard deviation of the one-way delay of a flow's data.
     DelayDeviation,
+    /// Mean one-way delay of all data packets together, so that long flows count for more.
+    PacketDelay,
+    /// Standard deviation of [`PacketDelay`](Kind::PacketDelay).
+    PacketDelayDeviation,
     /// Mean congestion window of a flow.
     Window,
     /// Largest congestion window of a flow.
@@ -192,6 +196,8 @@ impl Reading {
                 50.0 * (error(true) + error(false))
             }
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
+            Kind::PacketDelay => pooled_delay(run).0,
+            Kind::PacketDelayDeviation => pooled_delay(run).1,
             _ => f64::NAN,
         };
         vec![value.is_finite().then_some(value)]
@@ -256,6 +262,17 @@ const TARGET: f64 = 0.8;
 /// Sum over flows of one hop, or over the others.
 fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
     shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
+}
+
+/// Mean and standard deviation of the delays of all packets, ms; no numbers without a packet.
+fn pooled_delay(run: &RunRecord) -> (f64, f64) {
+    let sum = |of: fn(&FlowRecord) -> f64| -> f64 {
+        run.flows.iter().map(|f| of(f) * f.packets_delivered as f64).sum()
+    };
+    let packets = sum(|_| 1.0);
+    let mean = sum(|f| f.delay_s.mean) / packets;
+    let square = sum(|f| f.delay_s.mean * f.delay_s.mean + f.delay_s.std * f.delay_s.std) / packets;
+    (1e3 * mean, 1e3 * (square - mean * mean).max(0.0).sqrt())
 }
 
 /// Mean of a curve of means since the previous sample, over `from` to `to` (s).
@@ -345,5 +362,19 @@ mod tests {
         assert_eq!(r.read(Kind::Delay, &run, None), [Some(50.0)]);
         run.flows[0].packets_delivered = 0;
         assert_eq!(r.read(Kind::Delay, &run, None), [None]);
+        assert_eq!(r.read(Kind::PacketDelay, &run, None), [None]);
+    }
+
+    #[test]
+    fn packet_delays_weigh_flows_by_what_they_delivered() {
+        let mut run = record("fifo", 1, &[(1e5, 2e5, 1), (1e5, 2e5, 1)]);
+        let r = reading(&["1→0", "2→0"]);
+        for (f, (packets, mean)) in run.flows.iter_mut().zip([(300, 0.01), (100, 0.05)]) {
+            (f.packets_delivered, f.delay_s.mean, f.delay_s.std) = (packets, mean, 0.0);
+        }
+        let read = |kind| r.read(kind, &run, None)[0].unwrap();
+        assert!((read(Kind::PacketDelay) - 20.0).abs() < 1e-9);
+        // 10 ms three times, 50 ms once.
+        assert!((read(Kind::PacketDelayDeviation) - 300f64.sqrt()).abs() < 1e-9);
     }
 }

@@ -14,12 +14,17 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         least: Span::from_secs_f64(options.get("delay_min")),
         most: Span::from_secs_f64(options.get("delay_max")),
         step: options.get("step"),
+        lowest: options.get("rho0_min"),
+        keep: 1.0 - 1.0 / options.get("memory"),
+        waited: 0.0,
+        packets: 0.0,
     });
     Instance {
         control: Box::new(AccessPoint {
             curve: Curve::of(options),
+            ect1: options.has("ect1"),
             target,
-            meter: Meter::new(Kind::of(options), &setting),
+            meter: Meter::new(Kind::of(options), options.get("overhead"), &setting),
             marking: 0.0,
             sample,
             due: Time::ZERO + sample,
@@ -35,11 +40,29 @@ struct Target {
     least: Span,
     most: Span,
     step: f64,
+    /// ρ₀ falls no lower.
+    lowest: f64,
+    /// What an averaging time keeps of the sums before it.
+    keep: f64,
+    /// Decaying sums: seconds that packets have waited, and packets.
+    waited: f64,
+    packets: f64,
+}
+
+impl Target {
+    /// The delay of a packet, averaged; `None` before any has left.
+    fn mean(&mut self, measured: &Measured) -> Option<Span> {
+        self.waited = self.keep * self.waited + measured.waited;
+        self.packets = self.keep * self.packets + measured.packets as f64;
+        (self.packets > 0.0).then(|| Span::from_secs_f64(self.waited / self.packets))
+    }
 }
 
 #[derive(Debug)]
 struct AccessPoint {
     curve: Curve,
+    /// ECT(1) packets are marked too.
+    ect1: bool,
     target: Option<Target>,
     meter: Meter,
     /// The probability in force.
@@ -50,14 +73,17 @@ struct AccessPoint {
 }
 
 impl AccessPoint {
-    /// §3.2, Fig. 3.2.
+    /// §3.2, Fig. 3.2, for the mean over some averaging times: single ones are far from it on both
+    /// sides, and a rule that counts them would hold the median.
     fn adapt(&mut self, measured: &Measured) {
-        let (Some(target), Some(delay)) = (self.target, measured.delay) else { return };
+        let (Some(target), Some(latest)) = (&mut self.target, measured.delay) else { return };
+        let mean = target.mean(measured).unwrap_or(latest);
         let rho0 = self.curve.rho0;
-        if delay < target.least {
+        // No further where the latest shows that the step before has worked.
+        if mean < target.least && latest < target.most {
             self.curve.rho0 = (rho0 + target.step).min(1.0);
-        } else if delay > target.most {
-            self.curve.rho0 = (rho0 - target.step).max(0.0);
+        } else if mean > target.most && latest > target.least {
+            self.curve.rho0 = (rho0 - target.step).max(target.lowest);
         }
     }
 
@@ -81,7 +107,7 @@ impl AccessPoint {
                 Value::Percent(probability),
             ],
         ));
-        actions.mark(Class::All, probability);
+        actions.mark_codepoints(Class::All, probability, self.ect1);
     }
 }
 

@@ -39,8 +39,9 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         control: Box::new(Domain {
             me: setting.node,
             curve: Curve::of(options),
+            ect1: options.has("ect1"),
             reports: kind.is_reported(),
-            meter: Meter::new(kind, &setting),
+            meter: Meter::new(kind, 0.0, &setting),
             heard: Vec::new(),
             told: Vec::new(),
             turn: 0,
@@ -69,6 +70,8 @@ struct Report {
 struct Domain {
     me: NodeId,
     curve: Curve,
+    /// ECT(1) packets are marked too.
+    ect1: bool,
     reports: bool,
     meter: Meter,
     /// What has been heard, at most one report per node and teller.
@@ -226,7 +229,7 @@ impl Domain {
                 Value::Percent(probability),
             ],
         ));
-        actions.mark(Class::All, probability);
+        actions.mark_codepoints(Class::All, probability, self.ect1);
     }
 }
 

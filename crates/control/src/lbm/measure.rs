@@ -15,7 +15,8 @@ const FULL: f64 = 1500.0 * 8.0;
 pub(super) enum Kind {
     /// Throughput over the channel's rate (§2.2, §4.4).
     Rate,
-    /// Packets per second over what the link carries of full ones (outlook of chapter 6).
+    /// Packets per second, half of them acknowledgements, over what the link carries of full ones
+    /// (outlook of chapter 6).
     Packets,
     /// Part of the time that the channel is busy.
     Airtime,
@@ -65,6 +66,8 @@ pub(super) struct Measured {
     /// Mean time from a packet's arrival in the queue to its acknowledgement; `None` without a
     /// packet.
     pub delay: Option<Span>,
+    /// Time that packets have spent there altogether, seconds.
+    pub waited: f64,
     /// Mean time that the packet at the head of the queue takes.
     pub service: Option<Span>,
 }
@@ -73,6 +76,8 @@ pub(super) struct Measured {
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     kind: Kind,
+    /// Bytes on the air per packet beyond those counted.
+    overhead: f64,
     pub with: Vec<With>,
     survey: Survey,
     channel_now: Option<Channel>,
@@ -88,12 +93,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub fn new(kind: Kind, setting: &Setting) -> Self {
+    /// `overhead`: bytes on the air per packet beyond its own.
+    pub fn new(kind: Kind, overhead: f64, setting: &Setting) -> Self {
         let rate = setting.neighbours.iter().map(|n| n.rate.0).max().unwrap_or(1) as f64;
         let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
         let with = |node| With { node, now: None, then: None, sent: 0.0, received: 0.0 };
         Meter {
             kind,
+            overhead,
             with: setting.neighbours.iter().map(|n| with(n.node)).collect(),
             survey: Survey::new(1.0),
             channel_now: None,
@@ -101,7 +108,7 @@ impl Meter {
             samples: 0,
             filled: 0,
             began: Time::ZERO,
-            channel: if kind == Kind::Packets { capacity / FULL } else { rate },
+            channel: if kind == Kind::Packets { 2.0 * capacity / FULL } else { rate },
             alone: FULL / capacity,
         }
     }
@@ -150,7 +157,7 @@ impl Meter {
             let grown = |to: u64, from: u64| to.saturating_sub(from);
             let count = |bytes: u64, packets: u64| match self.kind {
                 Kind::Packets => packets as f64 / seconds,
-                _ => 8.0 * bytes as f64 / seconds,
+                _ => 8.0 * (bytes as f64 + packets as f64 * self.overhead) / seconds,
             };
             let packets = grown(end.tx_packets, begin.tx_packets);
             all.packets += packets;
@@ -167,6 +174,7 @@ impl Meter {
         if samples > 0 && all.packets > 0 {
             // Little's law: mean number in the system over departures per second.
             let each = seconds / all.packets as f64;
+            all.waited = queued as f64 / samples as f64 * seconds;
             let mean = |sum: u64| Span::from_secs_f64(sum as f64 / samples as f64 * each);
             all.delay = Some(mean(queued));
             all.service = (filled > 0).then(|| mean(filled));

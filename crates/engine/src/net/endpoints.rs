@@ -91,6 +91,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             place: 0,
             forward: true,
             ect: false,
+            ect1: false,
             ce: false,
         };
         self.emit(now, f, packet);
@@ -107,6 +108,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             let Some(segment) = ends[end].poll_transmit(now) else { break };
             let data = segment.len > 0;
             let ect = segment.flags.has(Flags::ECT);
+            let ect1 = segment.flags.has(Flags::ECT1);
             if data && end == 0 && now >= self.measure_from {
                 flow.meters.packets_sent += 1;
             }
@@ -119,6 +121,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 place: place as u16,
                 forward: end == 0,
                 ect,
+                ect1,
                 ce: false,
             };
             self.emit(now, f, packet);
@@ -153,6 +156,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             place: 0,
             forward: true,
             ect: false,
+            ect1: false,
             ce: false,
         };
         let flow = &mut self.flows[f];

@@ -78,7 +78,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let (f, data) = (p.flow, p.forward && p.is_data());
         let node = self.flows[f as usize].path[p.place as usize] as usize;
         let to = self.next(p).unwrap_or(NO_FLOW);
-        match self.taps.fate(node, f, data, to, p.ect) {
+        match self.taps.fate(node, f, data, to, (p.ect, p.ect1)) {
             Fate::Pass => {}
             Fate::Mark => self.packets.get_mut(handle).ce = true,
             Fate::Lose => {
@@ -292,6 +292,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             place: 0,
             forward: true,
             ect: false,
+            ect1: false,
             ce: false,
         });
         self.taps.packet(handle, None);

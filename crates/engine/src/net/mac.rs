@@ -127,6 +127,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             ip_bytes: p.bytes,
             ce: p.ce,
             ect: p.ect,
+            ect1: p.ect1,
             payload,
         })
     }

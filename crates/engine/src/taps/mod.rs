@@ -83,6 +83,8 @@ struct Field {
 struct Chance {
     class: Class,
     mark: f64,
+    /// Of ECT(1) packets too.
+    ect1: bool,
     lose: f64,
 }
 
@@ -263,19 +265,33 @@ impl Taps {
         }
     }
 
-    /// Marks packets of a class by chance from now on, or loses them.
-    pub fn chance(&mut self, node: NodeId, class: Class, mark: Option<f64>, lose: Option<f64>) {
-        let Some(tap) = &mut self.at[node.index()] else { return };
-        if !tap.chances.iter().any(|c| c.class == class) {
-            tap.chances.push(Chance { class, mark: 0.0, lose: 0.0 });
-        }
-        for c in tap.chances.iter_mut().filter(|c| c.class == class) {
-            (c.mark, c.lose) = (mark.unwrap_or(c.mark), lose.unwrap_or(c.lose));
+    /// Marks packets of a class by chance from now on, those with ECT(1) only if told.
+    pub fn mark(&mut self, node: NodeId, class: Class, probability: f64, ect1: bool) {
+        if let Some(c) = self.chance(node, class) {
+            (c.mark, c.ect1) = (probability, ect1);
         }
     }
 
-    /// Decides about a packet that is about to leave a node towards `to`.
-    pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: bool) -> Fate {
+    /// Loses packets of a class by chance from now on.
+    pub fn lose(&mut self, node: NodeId, class: Class, probability: f64) {
+        if let Some(c) = self.chance(node, class) {
+            c.lose = probability;
+        }
+    }
+
+    fn chance(&mut self, node: NodeId, class: Class) -> Option<&mut Chance> {
+        let chances = &mut self.at[node.index()].as_mut()?.chances;
+        let known = chances.iter().position(|c| c.class == class);
+        let i = known.unwrap_or_else(|| {
+            chances.push(Chance { class, mark: 0.0, ect1: false, lose: 0.0 });
+            chances.len() - 1
+        });
+        Some(&mut chances[i])
+    }
+
+    /// Decides about a packet that is about to leave a node towards `to`; `ect`: whether it is
+    /// ECN-capable, and whether by ECT(1).
+    pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: (bool, bool)) -> Fate {
         let Some(tap) = &mut self.at[node] else { return Fate::Pass };
         let mut fate = Fate::Pass;
         for c in &tap.chances {
@@ -285,7 +301,8 @@ impl Taps {
             if c.lose > 0.0 && tap.rng.chance(c.lose) {
                 return Fate::Lose;
             }
-            if ect && c.mark > 0.0 && tap.rng.chance(c.mark) {
+            let may = ect.0 && (c.ect1 || !ect.1);
+            if may && c.mark > 0.0 && tap.rng.chance(c.mark) {
                 fate = Fate::Mark;
             }
         }

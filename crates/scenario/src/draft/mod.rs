@@ -59,7 +59,7 @@ pub use topology::{
     TopologyDraft, TreeLayout,
 };
 pub use traffic::{Direction, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TrafficTable};
-pub use transport::{CongestionDraft, DelayedAck, TcpDraft, TcpPreset, TransportDraft};
+pub use transport::{CongestionDraft, DelayedAck, EcnDraft, TcpDraft, TcpPreset, TransportDraft};
 
 use crate::name::Name;
 use crate::text;

@@ -103,9 +103,12 @@ pub struct TcpDraft {
     /// Selective acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
-    /// Explicit congestion notification.
+    /// Explicit congestion notification: true, which is ECT(0), false, or a codepoint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ecn: Option<bool>,
+    pub ecn: Option<EcnDraft>,
+    /// A mark at a window of one segment doubles the wait from mark to mark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn_backoff: Option<bool>,
     /// True: after 200 ms, or after the time given. False: every segment is acknowledged at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<DelayedAck>,
@@ -196,6 +199,68 @@ impl JsonSchema for DelayedAck {
     }
 }
 
+/// `ecn`: true, false, or the codepoint that data carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnDraft {
+    /// No notification.
+    Off,
+    /// ECT(0), as in RFC 3168.
+    Ect0,
+    /// ECT(1) (RFC 9331).
+    Ect1,
+}
+
+impl From<bool> for EcnDraft {
+    fn from(on: bool) -> Self {
+        if on { EcnDraft::Ect0 } else { EcnDraft::Off }
+    }
+}
+
+impl<'de> Deserialize<'de> for EcnDraft {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = EcnDraft;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, \"ect0\" or \"ect1\"")
+            }
+            fn visit_bool<E: de::Error>(self, on: bool) -> Result<EcnDraft, E> {
+                Ok(on.into())
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<EcnDraft, E> {
+                match text {
+                    "ect0" => Ok(EcnDraft::Ect0),
+                    "ect1" => Ok(EcnDraft::Ect1),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+impl Serialize for EcnDraft {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            EcnDraft::Off => s.serialize_bool(false),
+            EcnDraft::Ect0 => s.serialize_bool(true),
+            EcnDraft::Ect1 => s.serialize_str("ect1"),
+        }
+    }
+}
+
+impl JsonSchema for EcnDraft {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Ecn".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "boolean" }, { "enum": ["ect0", "ect1"] }] })
+    }
+}
+
 impl TcpDraft {
     /// The settings, checked.
     pub(crate) fn build(&self) -> Result<TcpConfig, Problem> {
@@ -217,7 +282,9 @@ impl TcpDraft {
             },
             mss,
             sack: self.sack.unwrap_or(base.sack),
-            ecn: self.ecn.unwrap_or(base.ecn),
+            ecn: self.ecn.map_or(base.ecn, |e| e != EcnDraft::Off),
+            ect1: self.ecn.map_or(base.ect1, |e| e == EcnDraft::Ect1),
+            ecn_backoff: self.ecn_backoff.unwrap_or(base.ecn_backoff),
             initial_window: self.initial_window.unwrap_or(base.initial_window),
             initial_rto: self.initial_rto.unwrap_or(base.initial_rto),
             min_rto: self.min_rto.unwrap_or(base.min_rto),

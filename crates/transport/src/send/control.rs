@@ -47,8 +47,8 @@ pub(super) trait CongestionControl {
     /// Grows `window.cwnd`.
     fn on_ack(&mut self, window: &mut Window, progress: Progress);
 
-    /// Returns the slow-start threshold after a loss or mark found with `flight` bytes in the
-    /// network. The caller sets it and the window.
+    /// Returns what a loss or mark, found with `flight` bytes in the network, leaves of them. The
+    /// caller sets threshold and window from it, and keeps both from falling too low.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64;
 
     /// The retransmission timer expired; called after [`CongestionControl::reduce`].

@@ -104,7 +104,7 @@ impl CongestionControl for Cubic {
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.epoch = None;
         self.fraction = 0.0;
-        ((flight as f64 * BETA + 0.5) as u64).max(2 * window.mss) // RFC 9438 §4.6
+        (flight as f64 * BETA + 0.5) as u64 // RFC 9438 §4.6
     }
 
     fn on_timeout(&mut self) {
@@ -179,8 +179,7 @@ mod tests {
         assert_eq!(cubic.reduce(&w, w.cwnd), 56 * MSS);
         assert!((cubic.w_max - 68.0).abs() < 1e-9);
         w.cwnd = 3 * MSS;
-        assert_eq!(cubic.reduce(&w, w.cwnd), 2100.max(2 * MSS));
-        assert_eq!(cubic.reduce(&w, 1), 2 * MSS);
+        assert_eq!(cubic.reduce(&w, w.cwnd), 2100);
     }
 
     #[test]

@@ -39,7 +39,7 @@ enum Phase {
 pub(crate) struct Outgoing {
     pub(crate) seq: u64,
     pub(crate) len: u32,
-    /// FIN, CWR and ECT as they apply.
+    /// FIN, CWR, ECT and ECT1 as they apply.
     pub(crate) flags: Flags,
 }
 
@@ -91,9 +91,15 @@ pub(crate) struct Sender {
     last_sent: Time,
 
     ecn: bool,
+    ect1: bool,
     /// No second reduction for marks until this is acknowledged. RFC 3168 §6.1.2
     reduced_until: u64,
     tell_reduced: bool,
+    /// A mark met a window of one segment: new data waits for the timer. RFC 3168 §6.1.2
+    held: bool,
+    /// Such marks in a row, each doubling the timer but the first (`ecn_backoff`).
+    marks_at_one: u32,
+    ecn_backoff: bool,
 
     mss: u32,
     max_window: u64,
@@ -139,6 +145,10 @@ impl Sender {
             ecn: false,
             reduced_until: 0,
             tell_reduced: false,
+            held: false,
+            marks_at_one: 0,
+            ecn_backoff: cfg.ecn_backoff,
+            ect1: cfg.ect1,
             mss: cfg.mss,
             max_window: cfg.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(cfg.mss)),
             sack: cfg.sack,
@@ -262,7 +272,7 @@ impl Sender {
         let len = left.min(u64::from(self.mss)) as u32;
         // A lone FIN is not held back: it costs the network nothing.
         let room = self.outstanding() + u64::from(len) <= self.max_window && self.fits(len);
-        if !room && len > 0 {
+        if (!room || self.held) && len > 0 {
             return None;
         }
         if len > 0 && !self.pacing.may_send(now) {
@@ -278,6 +288,7 @@ impl Sender {
         let flags = Flags::NONE
             .with(Flags::FIN, fin)
             .with(Flags::ECT, data)
+            .with(Flags::ECT1, data && self.ect1)
             .with(Flags::CWR, data && self.tell_reduced);
         if data {
             self.tell_reduced = false;

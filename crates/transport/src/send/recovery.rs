@@ -21,12 +21,13 @@ impl Sender {
             self.board.find_lost(u64::from(self.mss));
         }
         let echo = self.ecn && seg.flags.has(Flags::ECE);
+        let flight = self.outstanding();
         if seg.ack == self.una {
             // RFC 6675 §2; RFC 5681 §2 without SACK
             let duplicate =
                 if self.sack { news } else { seg.is_pure_ack() && self.una < self.next };
             if echo {
-                self.on_echo();
+                self.on_echo(now, flight);
             }
             if duplicate {
                 self.on_duplicate();
@@ -40,7 +41,9 @@ impl Sender {
         }
         self.una = seg.ack;
         if echo {
-            self.on_echo();
+            self.on_echo(now, flight);
+        } else {
+            self.marks_at_one = 0;
         }
         self.on_progress(now, acked, limited);
         if self.sack && news && self.phase == Phase::Open {
@@ -95,7 +98,7 @@ impl Sender {
             self.rto.on_progress();
             self.timer = now + self.rto.get(); // RFC 6298 §5.3
         }
-        if self.board.is_empty() {
+        if self.board.is_empty() && !self.held {
             self.timer = Time::NEVER; // RFC 6298 §5.2
         }
     }
@@ -212,7 +215,7 @@ impl Sender {
         };
         // RFC 3168 §6.1.2: one reduction per window, be it for a mark or for a loss
         if self.una > self.reduced_until {
-            self.window.ssthresh = self.control.reduce(&self.window, flight);
+            self.window.ssthresh = self.reduced(flight);
             self.tell_reduced = true;
         } else {
             self.window.ssthresh = self.window.cwnd.max(2 * mss);
@@ -226,19 +229,54 @@ impl Sender {
         self.counters.fast_recoveries += 1;
     }
 
-    /// The receiver saw a mark.
-    fn on_echo(&mut self) {
+    /// The slow-start threshold after a loss. RFC 5681 §3.1 (4)
+    fn reduced(&mut self, flight: u64) -> u64 {
+        self.control.reduce(&self.window, flight).max(2 * self.window.mss)
+    }
+
+    /// The receiver saw a mark. `flight`: what was outstanding before this acknowledgement.
+    fn on_echo(&mut self, now: Time, flight: u64) {
         // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
         // window was reduced already
         if self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
             return;
         }
-        let flight = self.in_flight();
-        self.window.ssthresh = self.control.reduce(&self.window, flight);
-        self.window.cwnd = self.window.ssthresh;
+        match self.dialect {
+            Dialect::Rfc => self.on_mark(now, flight),
+            Dialect::Ns3 => {
+                self.window.ssthresh = self.reduced(self.in_flight());
+                self.window.cwnd = self.window.ssthresh;
+            }
+        }
         self.reduced_until = self.next;
         self.tell_reduced = true;
         self.counters.ecn_reductions += 1;
+    }
+
+    /// Half of what was in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6); a
+    /// mark at one segment makes the sender wait for its timer.
+    fn on_mark(&mut self, now: Time, flight: u64) {
+        let mss = self.window.mss;
+        // What was outstanding beyond the window was there by limited transmit or before a cut.
+        let left = self.control.reduce(&self.window, flight.min(self.window.cwnd));
+        let at_one = self.window.cwnd < 2 * mss && !self.clocked;
+        self.window.ssthresh = left.max(2 * mss);
+        self.window.cwnd = left.max(mss);
+        if !at_one {
+            self.marks_at_one = 0;
+            return;
+        }
+        self.window.cwnd = mss;
+        self.held = true;
+        if self.ecn_backoff {
+            // ns-2 doubles the timer from the second such mark in a row on. The sample that this
+            // acknowledgement brought has undone the doubling.
+            for _ in 0..self.marks_at_one {
+                self.rto.back_off();
+            }
+            self.marks_at_one = self.marks_at_one.saturating_add(1).min(32);
+        }
+        self.timer = now + self.rto.get();
     }
 
     /// The retransmission timer expired, or paced data may leave.
@@ -248,6 +286,9 @@ impl Sender {
             return;
         }
         self.timer = Time::NEVER; // armed again, backed off, by what is sent
+        if core::mem::take(&mut self.held) && self.board.is_empty() {
+            return; // Nothing was lost: the wait for a mark is over.
+        }
         self.rto.back_off();
         let (flight, repeated) = match self.dialect {
             // RFC 5681 §3.1: unchanged when the same segment times out again
@@ -255,7 +296,7 @@ impl Sender {
             Dialect::Ns3 => (self.in_flight(), false),
         };
         if !repeated {
-            self.window.ssthresh = self.control.reduce(&self.window, flight);
+            self.window.ssthresh = self.reduced(flight);
             self.control.on_timeout();
         }
         self.timed_out_at = Some(self.una);
