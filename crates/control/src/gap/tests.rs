@@ -525,3 +525,36 @@ fn only_its_own_messages_count() {
         assert_eq!(decode(junk), None, "{junk:?}");
     }
 }
+
+/// A node that estimates by itself, with surveys that say nothing.
+#[test]
+fn a_stuck_survey_leaves_an_overhearing_neighbour_its_guarantee() {
+    let flows = vec![here(0, Place::Source, 1, 400_000)];
+    let mut node = start("gap+overhear", setting(1, flows, &[0]), &[]);
+    let mut limits = Vec::new();
+    let mut reasons = Vec::new();
+    for k in 1..60u64 {
+        let mut actions = Actions::new();
+        // The radio's time stands still after a second.
+        let time = Span::from_millis(100 * k.min(10));
+        let busy = Span::from_millis(20 * k.min(10));
+        let survey = Channel { active: time, busy, receive: busy, transmit: Span::ZERO };
+        let counters = Counters {
+            class: Class::All,
+            bytes: 12_500 * k,
+            packets: 9 * k,
+            drops: 0,
+            overlimits: 0,
+            queued_packets: 5,
+            queued_bytes: 5000,
+        };
+        node.control.on(ms(100 * k), &Event::Channel(survey), &mut actions);
+        node.control.on(ms(100 * k), &Event::Counters(counters), &mut actions);
+        node.control.on(ms(100 * k), &Event::Deadline, &mut actions);
+        limits.extend(limits_of(&actions).iter().map(|l| l.1));
+        reasons.extend(reasons_of(&actions));
+    }
+    assert!(limits.iter().any(|l| *l > 400_000), "below the threshold it may have more");
+    assert_eq!(limits.last(), Some(&400_000));
+    assert!(reasons.last().unwrap().contains("nothing heard of the gateway"), "{reasons:?}");
+}
