@@ -117,14 +117,14 @@ fn needs(options: &Options) -> Vec<Needs> {
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     check(options, &setting.neighbours)?;
     if setting.site.gateway {
-        Ok(gateway::build(options, setting))
+        gateway::build(options, setting)
     } else {
         node::build(options, setting)
     }
 }
 
-/// Refuses what can never be kept: a guarantee of all neighbours above what the gateway carries,
-/// and a γ above (U* − U_S*) / U* (§IV.A).
+/// Refuses what can never be kept at any node: a guarantee above what the gateway carries, and a γ
+/// above (U* − U_S*) / U* (§IV.A). The gateway knows how many there are and checks their sum.
 fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refused> {
     if neighbours.is_empty() {
         return Err(Refused::NoNeighbour);

@@ -215,8 +215,10 @@ fn what_gap_cannot_keep_is_refused_in_one_line() {
         };
         why
     };
-    let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 2800");
+    let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 350");
     assert!(gamma.starts_with("gap: gamma must be at most 0.5"), "{gamma}");
+    let together = refused("\"gap\"\nguarantee = 900");
+    assert!(together.starts_with("gap: guarantees add up to 7.2 Mbit/s"), "{together}");
     let guarantee = refused("\"gap\"\nguarantee = 7000");
     assert!(guarantee.starts_with("gap: guarantees add up to 7 Mbit/s"), "{guarantee}");
     // Shorter than a round trip: known from the file alone, so that its line is named too.

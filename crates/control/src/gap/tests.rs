@@ -505,6 +505,15 @@ fn impossible_settings_are_refused() {
          Mbit/s"
     );
     assert_eq!(refused(setting(0, vec![], &[]), &[]), "gap: the gateway has no neighbour");
+    // Together, which only the gateway can know.
+    let many = || (0..4).map(|f| here(f, Place::Sink, 1, 100_000)).collect::<Vec<_>>();
+    let sum = refused(setting(0, many(), &[1, 2, 3, 4]), &[("guarantee", 400.0)]);
+    assert!(sum.contains("add up to 1.6 Mbit/s"), "{sum}");
+    let gamma = refused(setting(0, many(), &[1, 2, 3, 4]), &[("guarantee", 230.0)]);
+    assert!(gamma.contains("at most 0.080"), "{gamma}");
+    let each = many().into_iter().map(|f| FlowHere { guarantee: Some(BitRate(300_000)), ..f });
+    let sum = refused(setting(0, each.collect(), &[1, 2, 3, 4]), &[]);
+    assert!(sum.contains("add up to 1.2 Mbit/s"), "{sum}");
     let mut promised = here(1, Place::Source, 1, 100_000);
     promised.guarantee = Some(BitRate(2 * CAPACITY));
     assert!(
