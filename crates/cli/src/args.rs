@@ -41,6 +41,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Run the experiments behind the papers' tables and figures
     Reproduce(ReproduceArgs),
+    /// Run every control on every topology of the papers and on real maps
+    SideBySide(crate::side_by_side::args::SideBySideArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
@@ -411,8 +413,8 @@ pub struct CapacityArgs {
     /// each other. By default domains decode and cliques sense
     #[arg(long, value_name = "HOW", requires = "scenario")]
     pub hears: Option<Hears>,
-    /// Sets of links that share the air (collision domains and cliques), or the achievable rate
-    /// region of the DCF
+    /// Sets of links that share the air (collision domains and cliques), the achievable rate region
+    /// of the DCF, or GAP's fluid model
     #[arg(long, value_name = "MODEL", requires = "scenario", default_value = "sets")]
     pub model: ModelKind,
     /// With --model region: the flows whose rate is drawn against that of all others, by name,
@@ -426,7 +428,8 @@ pub struct CapacityArgs {
     /// flow's packets be lost; without, they are retried until they arrive
     #[arg(long, requires = "scenario")]
     pub retry_limits: bool,
-    /// Draw topology, bottlenecks and contention graphs into a page
+    /// Draw topology, bottlenecks and contention graphs into a page; with --model gap its phase
+    /// pictures, alone if the file is called *.svg
     #[arg(long, value_name = "FILE", requires = "scenario")]
     pub html: Option<PathBuf>,
     /// Instead of a scenario: compare the models with the simulator on so many random meshes
@@ -473,6 +476,8 @@ pub enum ModelKind {
     Sets,
     /// The achievable rate region (docs/models/region.md).
     Region,
+    /// GAP's fluid model (docs/models/gap-fluid.md).
+    Gap,
 }
 
 /// Which nodes contend.

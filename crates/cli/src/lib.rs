@@ -21,6 +21,7 @@ pub mod reproduce;
 pub mod results;
 pub mod runner;
 pub mod settings;
+pub mod side_by_side;
 pub mod study;
 pub mod sweep;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Capacity(a) => commands::capacity::run(&a, command, out),
         Command::Validate(a) => commands::validate::run(&a, out),
         Command::Reproduce(a) => commands::reproduce::run(&a, out),
+        Command::SideBySide(a) => commands::side_by_side::run(&a, command, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),

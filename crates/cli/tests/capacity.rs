@@ -138,6 +138,31 @@ fn the_region_of_the_stack() {
     assert!(fs::read_to_string(dir.path().join("r.html")).unwrap().contains("class=\"boundary\""));
 }
 
+/// GAP's fluid model: a case per condition of §V.B, and the picture of the documents.
+#[test]
+fn the_fluid_model_and_its_phase_pictures() {
+    let dir = folder();
+    let tree = shipped("mancuso-branches-1.toml");
+    let gap = ["capacity", &tree, "--model", "gap"];
+    let v = json(&ok(dir.path(), &[&gap[..], &["--json"]].concat()));
+    let regimes: Vec<&str> =
+        v["cases"].as_array().unwrap().iter().map(|c| c["regime"].as_str().unwrap()).collect();
+    assert_eq!(regimes, ["light", "unsaturated", "threshold", "saturated"]);
+    ok(dir.path(), &[&gap[..], &["--html", "phase.svg"]].concat());
+    let drawn = fs::read_to_string(dir.path().join("phase.svg")).unwrap();
+    let kept = fs::read_to_string(common::workspace().join("docs/img/gap-phase.svg")).unwrap();
+    assert!(
+        drawn == kept,
+        "fairmesh capacity … --model gap --html docs/img/gap-phase.svg renews it"
+    );
+    let text = ok(dir.path(), &[&gap[..], &["--html", "phase.html"]].concat());
+    assert!(text.contains("t_decay 0.94 s"), "{text}");
+    assert!(fs::read_to_string(dir.path().join("phase.html")).unwrap().contains("<svg"));
+    let out = run(dir.path(), &["capacity", &shipped("stack.toml"), "--model", "gap"]);
+    let line = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(2) && line.contains("topology.gateway"), "{line}");
+}
+
 #[test]
 fn mistakes_are_one_line() {
     let dir = folder();

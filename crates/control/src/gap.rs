@@ -10,8 +10,8 @@
 //!
 //! How the bit travels: in a small broadcast every `period`, as a beacon's element would; with
 //! `+ack` in a spare code of the gateway's MAC acknowledgements, so that only nodes that send to it
-//! are told, at no cost; with `+overhear` not at all, each neighbour takes its own survey for the
-//! gateway's and errs by whom only one of the two hears.
+//! are told, at no cost; with `+overhear` not at all, each neighbour estimates it by its own survey
+//! and by what it overhears of the gateway's traffic ([`overhear`]).
 //!
 //! What the paper leaves open is decided in docs/controls/gap.md.
 
@@ -25,6 +25,7 @@ use crate::{
 
 mod gateway;
 mod node;
+mod overhear;
 #[cfg(test)]
 mod tests;
 
@@ -42,7 +43,10 @@ pub(crate) static ENTRY: Entry = Entry {
             about: "a guarantee for all neighbours together beside each one's own (§VI.E)",
         },
         Variant { name: "ack", about: "the bit travels in the gateway's MAC acknowledgements" },
-        Variant { name: "overhear", about: "each neighbour estimates the bit by its own survey" },
+        Variant {
+            name: "overhear",
+            about: "each neighbour estimates the bit by its survey and what it overhears",
+        },
     ],
     knobs: &[
         knob("gamma", "part of the gateway's capacity kept for signalling", 0.1, 0.01, 0.9),
@@ -83,11 +87,19 @@ fn needs(options: &Options) -> Vec<Needs> {
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates]),
         header_bytes: 0,
     };
-    node.events = node.events.or(EventSet::of(&[match (overhear, ack) {
-        (true, _) => EventKind::Channel,
-        (false, true) => EventKind::Sent,
-        (false, false) => EventKind::Messages,
-    }]));
+    node.events = node.events.or(match (overhear, ack) {
+        (true, _) => EventSet::of(&[
+            EventKind::Channel,
+            EventKind::Sent,
+            EventKind::Received,
+            EventKind::Overheard,
+        ]),
+        (false, true) => EventSet::of(&[EventKind::Sent]),
+        (false, false) => EventSet::of(&[EventKind::Messages]),
+    });
+    if overhear {
+        node.knowledge = node.knowledge.or(KnowledgeSet::of(&[Knowledge::Hops]));
+    }
     let gateway = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[
@@ -105,14 +117,14 @@ fn needs(options: &Options) -> Vec<Needs> {
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     check(options, &setting.neighbours)?;
     if setting.site.gateway {
-        Ok(gateway::build(options, setting))
+        gateway::build(options, setting)
     } else {
         node::build(options, setting)
     }
 }
 
-/// Refuses what can never be kept: a guarantee of all neighbours above what the gateway carries,
-/// and a γ above (U* − U_S*) / U* (§IV.A).
+/// Refuses what can never be kept at any node: a guarantee above what the gateway carries, and a γ
+/// above (U* − U_S*) / U* (§IV.A). The gateway knows how many there are and checks their sum.
 fn check(options: &Options, neighbours: &[Neighbour]) -> Result<(), Refused> {
     if neighbours.is_empty() {
         return Err(Refused::NoNeighbour);

@@ -149,6 +149,14 @@ impl Mechanism {
         Ok(())
     }
 
+    /// What it requires, one entry for each kind of node at which it runs.
+    pub fn all_needs(&self) -> Vec<Needs> {
+        match self.entry.runs {
+            Runs::Nowhere => Vec::new(),
+            Runs::At { needs, .. } => needs(&self.options),
+        }
+    }
+
     /// What it requires at a node of this kind; `None` where it does not run.
     pub fn needs(&self, site: &Site) -> Option<Needs> {
         let Runs::At { needs, .. } = self.entry.runs else { return None };

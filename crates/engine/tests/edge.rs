@@ -84,6 +84,40 @@ fn gap_meets_its_targets_with_one_branch_and_with_eight() {
     assert!(none > 100.0, "{none}: there would be nothing to control");
 }
 
+#[test]
+fn the_bit_can_be_overheard_with_any_number_of_branches() {
+    // §IV.A. A node's own survey hears nothing of the first hops of other branches.
+    let (error, one) = accuracy(1, "\"gap+overhear\"");
+    assert!(error <= 7.0, "{error}");
+    let (error, eight) = accuracy(8, "\"gap+overhear\"");
+    assert!(error <= 15.1, "{error}");
+    assert!(eight > 0.99 * one, "utilisation falls from {one} to {eight}");
+    // And it is no constant: where two-hop nodes are silent, their part is used.
+    let silent = text("mancuso-branches-8").replace("120 s", "50 s");
+    let flows: String =
+        (1..=8).map(|i| format!("[[flow]]\nfrom = \"s{i}\"\nto = \"gw\"\n")).collect();
+    let silent = format!("{}\n{flows}", silent.replace("flows = \"up\"\n", ""));
+    let share = EFFICIENCY * 3254.0 / 3.0;
+    let control = format!("\"gap+overhear\"\nguarantee = {:.0}", share * 1.04 / 8.0);
+    let (single, _) = sets(&runs(&build(&silent, &control, &[]), 1));
+    let threshold = 0.9 * EFFICIENCY * 3254.0;
+    assert!((single / threshold - 1.0).abs() < 0.1, "{single}, not {threshold}");
+}
+
+#[test]
+fn shares_survive_errors_of_estimation() {
+    // §VI.D with the paper's alpha of 0.01 U*, and with half its signalling bandwidth, too.
+    for gamma in [0.1, 0.2] {
+        let control = format!("\"gap\"\nnoise = 0.4\nalpha = 0.00435\ngamma = {gamma}");
+        let records = runs(&shipped("mancuso-fig-7", &control, &[]), 3);
+        for (i, flow) in records[0].flows.iter().enumerate() {
+            let share = EFFICIENCY * flow.fair_bps;
+            let got = mean(records.iter().map(|r| r.flows[i].goodput_bps));
+            assert!((got / share - 1.0).abs() < 0.1, "{gamma}: {} {got}, not {share}", flow.name);
+        }
+    }
+}
+
 /// Mean goodput of a set of flows between two moments of the first run.
 fn between(record: &RunRecord, near: bool, from: f64, to: f64) -> f64 {
     let of = record.flows.iter().enumerate().filter(|(_, f)| (f.hops == 1) == near);
@@ -181,8 +215,10 @@ fn what_gap_cannot_keep_is_refused_in_one_line() {
         };
         why
     };
-    let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 2800");
+    let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 350");
     assert!(gamma.starts_with("gap: gamma must be at most 0.5"), "{gamma}");
+    let together = refused("\"gap\"\nguarantee = 900");
+    assert!(together.starts_with("gap: guarantees add up to 7.2 Mbit/s"), "{together}");
     let guarantee = refused("\"gap\"\nguarantee = 7000");
     assert!(guarantee.starts_with("gap: guarantees add up to 7 Mbit/s"), "{guarantee}");
     // Shorter than a round trip: known from the file alone, so that its line is named too.

@@ -3,6 +3,7 @@
 
 mod bounds;
 pub mod drawing;
+pub mod gap;
 pub mod page;
 pub mod region;
 pub mod text;

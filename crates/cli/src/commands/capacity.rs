@@ -6,6 +6,7 @@ use fairmesh_capacity::region::{Retries, Settings};
 use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
 
 use crate::args::{CapacityArgs, ModelKind, Reception, ScenarioArgs, Way};
+use crate::capacity::gap::GapReport;
 use crate::capacity::region::RegionReport;
 use crate::capacity::{Capacity, page, text};
 use crate::commands::{print_json, warn};
@@ -36,8 +37,10 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         ..ScenarioArgs::default()
     };
     let loaded = load(&wanted)?;
-    if args.model == ModelKind::Region {
-        return region(args, &loaded.scenario, command, out);
+    match args.model {
+        ModelKind::Region => return region(args, &loaded.scenario, command, out),
+        ModelKind::Gap => return fluid(args, &loaded.scenario, command, out),
+        ModelKind::Sets => {}
     }
     let page = args.html.as_deref().map(PendingFile::create).transpose()?;
     let capacity = Capacity::of(&loaded.scenario, args.hears)?;
@@ -79,6 +82,33 @@ fn region(
     let report = RegionReport::of(scenario, &args.group, settings)?;
     if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
         file.write_all(report.page(command).as_bytes())
+            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+        pending.finish()?;
+    }
+    if args.json {
+        return print_json(out, &report);
+    }
+    warn(&scenario.warnings);
+    out.write_all(report.text().as_bytes())?;
+    if let Some(path) = &args.html {
+        writeln!(out, "\nPage: {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn fluid(
+    args: &CapacityArgs,
+    scenario: &Scenario,
+    command: &str,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
+    let report = GapReport::of(scenario)?;
+    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+        let bare = path.extension().is_some_and(|e| e == "svg");
+        let text = if bare { report.svg() } else { report.page(command) };
+        let text = text.map_err(|e| CliError::file(path, format!("cannot be drawn: {e}")))?;
+        file.write_all(text.as_bytes())
             .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
         pending.finish()?;
     }

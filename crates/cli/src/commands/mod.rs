@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod list;
 pub mod reproduce;
 pub mod run;
+pub mod side_by_side;
 pub mod sweep;
 pub mod validate;
 

@@ -26,6 +26,9 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
     match args.ids[..] {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
+        [ref one] if one == crate::side_by_side::FOLDER => {
+            Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
+        }
         _ => reproduce(args, &catalogue, out),
     }
 }

@@ -179,7 +179,12 @@ impl Catalogue {
         Ok(Entry { id: id.to_owned(), experiment, paper, notes, from: self.clone() })
     }
 
-    fn toml<T: serde::de::DeserializeOwned>(&self, name: &str, text: &str) -> Result<T, CliError> {
+    /// Reads TOML of a file of the catalogue, with the line of what is wrong.
+    pub(crate) fn toml<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<T, CliError> {
         toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(String::new(), |span| {
                 format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)

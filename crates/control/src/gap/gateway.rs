@@ -1,16 +1,16 @@
 //! The gateway's half: how much of its time is used, and who is told.
 
-use fairmesh_units::{NodeId, Span, Stream, Time};
+use fairmesh_units::{BitRate, NodeId, Span, Stream, Time};
 
 use crate::survey::Survey;
 use crate::{
-    Actions, Control, Event, FlowCounters, FlowHere, Instance, Options, Plan, Reason, Setting,
-    Value,
+    Actions, Control, Event, FlowCounters, FlowHere, Instance, Options, Plan, Reason, Refused,
+    Setting, Value,
 };
 
 use super::{Guarantees, PATIENCE, SAMPLES, TCP_PART, encode, reached};
 
-pub(super) fn build(options: &Options, setting: Setting) -> Instance {
+pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
     // Uploads of neighbours: one hop, and not on their way out to a neighbour.
     let single = setting
@@ -22,6 +22,9 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
     let fixed =
         1e3 * options.get("guarantee") * guarantees.flows.len().min(neighbours.len()) as f64;
     let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
+    let promised: f64 =
+        guarantees.flows.iter().filter_map(|f| f.0.guarantee).map(|g| g.0 as f64).sum();
+    keepable(options.get("gamma"), fixed, promised, capacity)?;
     let sample = Span::from_secs_f64(options.get("period") / f64::from(SAMPLES));
     let mut control = Gateway {
         gamma: options.get("gamma"),
@@ -50,7 +53,22 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         stream: setting.stream,
     };
     control.observe();
-    Instance { control: Box::new(control), plan: Plan::none() }
+    Ok(Instance { control: Box::new(control), plan: Plan::none() })
+}
+
+/// Refuses guarantees that together are more than the gateway carries, and a γ above
+/// (U* − U_S*) / U* where the operator has set them.
+fn keepable(gamma: f64, fixed: f64, promised: f64, capacity: f64) -> Result<(), Refused> {
+    let sum = fixed.max(promised);
+    if sum > capacity {
+        let (sum, bound) = (BitRate(sum as u64), BitRate(capacity as u64));
+        return Err(Refused::Guarantees { sum, bound });
+    }
+    let limit = 1.0 - fixed / capacity;
+    if fixed > 0.0 && gamma > limit {
+        return Err(Refused::Gamma { gamma, limit });
+    }
+    Ok(())
 }
 
 #[derive(Debug)]
@@ -197,7 +215,7 @@ impl Gateway {
             &[
                 Value::Percent(utilization),
                 Value::Percent(threshold),
-                Value::Rate(fairmesh_units::BitRate(self.single.unwrap_or(0.0) as u64)),
+                Value::Rate(BitRate(self.single.unwrap_or(0.0) as u64)),
             ],
         ));
         if self.ack {

@@ -8,7 +8,8 @@ use crate::{
     Place, Plan, Point, Reason, Refused, Setting, Value,
 };
 
-use super::{Guarantees, PATIENCE, decode};
+use super::overhear::Overhear;
+use super::{Guarantees, PATIENCE, SAMPLES, TCP_PART, decode};
 
 pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let local = || setting.flows.iter().filter(|f| f.place == Place::Source);
@@ -24,12 +25,18 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         return Err(Refused::Guarantees { sum, bound });
     }
     let period = Span::from_secs_f64(options.get("period"));
+    // The gateway takes several samples per update; one must weigh as much as they do together.
+    let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.get("weight")));
+    let packet = local().map(|f| f.packet).max().unwrap_or(1500);
+    let overhear = options.has("overhear").then(|| {
+        let fills = TCP_PART * options.get("efficiency") * capacity;
+        Overhear::new(towards, &setting.flows, packet, fills, weight)
+    });
     let mut node = Node {
         step: options.get("alpha") * capacity,
         beta: options.get("beta"),
         gamma: options.get("gamma"),
-        // A neighbour hears less of its competitors than the gateway does.
-        saturation: options.get("saturation") * options.get("efficiency"),
+        saturation: options.get("saturation"),
         noise: options.get("noise"),
         weight: options.get("weight"),
         source: match (options.has("overhear"), options.has("ack")) {
@@ -46,8 +53,9 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
         throughput: None,
         bits: None,
         heard: Time::ZERO,
-        survey: Survey::new(options.get("weight")),
+        survey: Survey::new(weight),
         channel: None,
+        overhear,
         period,
         due: Time::ZERO + period,
         stream: setting.stream.clone(),
@@ -99,6 +107,8 @@ struct Node {
     heard: Time,
     survey: Survey,
     channel: Option<Channel>,
+    /// With [`Source::Survey`].
+    overhear: Option<Overhear>,
     period: Span,
     due: Time,
     stream: Stream,
@@ -132,7 +142,7 @@ impl Node {
         Some((throughput, unmet))
     }
 
-    /// I_U by the own survey, for want of the gateway's.
+    /// I_U by what this node senses and hears, for want of the gateway's.
     fn estimate(&mut self) {
         let Some(channel) = self.channel.take() else { return };
         let moved = self.throughput.is_some_and(|t| t > 0.0);
@@ -140,16 +150,21 @@ impl Node {
         if let Some(average) = self.survey.average
             && self.survey.silent == 0
         {
-            let utilization = average * (1.0 + self.noise * self.stream.uniform(-1.0, 1.0));
+            let sensed = average / self.saturation;
+            let utilization = self.overhear.as_ref().map_or(sensed, |o| o.utilization(sensed));
+            let error = self.noise * self.stream.uniform(-1.0, 1.0);
             let left = (1.0 - self.guarantee() / self.capacity).max(0.0);
-            let threshold = (1.0 - self.gamma.min(left)) * self.saturation;
-            // I_S cannot be seen from here: overheard frames do not say whose data they carry.
-            self.bits = Some((utilization > threshold, true));
+            let used = utilization * (1.0 + error) > 1.0 - self.gamma.min(left);
+            // I_S stays unknown: who is one hop from the gateway and silent cannot be heard.
+            self.bits = Some((used, true));
         }
     }
 
     fn update(&mut self, now: Time, actions: &mut Actions) {
         if self.source == Source::Survey {
+            if let Some(o) = &mut self.overhear {
+                o.take(now);
+            }
             self.estimate();
         }
         let measured = self.measure(now);
@@ -205,9 +220,24 @@ impl Control for Node {
                     self.due = self.due.min(now);
                 }
             }
-            Event::Sent(sent) if self.source == Source::Acks => {
-                if let Some(bits) = sent.ack_bits.and_then(|b| decode(&[b])) {
+            Event::Sent(sent) => {
+                if self.source == Source::Acks
+                    && let Some(bits) = sent.ack_bits.and_then(|b| decode(&[b]))
+                {
                     self.bits = Some(bits);
+                }
+                if let Some(o) = &mut self.overhear {
+                    o.sent(sent);
+                }
+            }
+            Event::Received(heard) => {
+                if let Some(o) = &mut self.overhear {
+                    o.received(heard);
+                }
+            }
+            Event::Overheard(heard) => {
+                if let Some(o) = &mut self.overhear {
+                    o.overheard(now, heard);
                 }
             }
             Event::Deadline if now >= self.due => {

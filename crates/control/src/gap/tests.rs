@@ -505,6 +505,15 @@ fn impossible_settings_are_refused() {
          Mbit/s"
     );
     assert_eq!(refused(setting(0, vec![], &[]), &[]), "gap: the gateway has no neighbour");
+    // Together, which only the gateway can know.
+    let many = || (0..4).map(|f| here(f, Place::Sink, 1, 100_000)).collect::<Vec<_>>();
+    let sum = refused(setting(0, many(), &[1, 2, 3, 4]), &[("guarantee", 400.0)]);
+    assert!(sum.contains("add up to 1.6 Mbit/s"), "{sum}");
+    let gamma = refused(setting(0, many(), &[1, 2, 3, 4]), &[("guarantee", 230.0)]);
+    assert!(gamma.contains("at most 0.080"), "{gamma}");
+    let each = many().into_iter().map(|f| FlowHere { guarantee: Some(BitRate(300_000)), ..f });
+    let sum = refused(setting(0, each.collect(), &[1, 2, 3, 4]), &[]);
+    assert!(sum.contains("add up to 1.2 Mbit/s"), "{sum}");
     let mut promised = here(1, Place::Source, 1, 100_000);
     promised.guarantee = Some(BitRate(2 * CAPACITY));
     assert!(
@@ -524,4 +533,37 @@ fn only_its_own_messages_count() {
     for junk in [&[][..], &[0], &[1], &[0x51, 0], &[0xff], &[0x54]] {
         assert_eq!(decode(junk), None, "{junk:?}");
     }
+}
+
+/// A node that estimates by itself, with surveys that say nothing.
+#[test]
+fn a_stuck_survey_leaves_an_overhearing_neighbour_its_guarantee() {
+    let flows = vec![here(0, Place::Source, 1, 400_000)];
+    let mut node = start("gap+overhear", setting(1, flows, &[0]), &[]);
+    let mut limits = Vec::new();
+    let mut reasons = Vec::new();
+    for k in 1..60u64 {
+        let mut actions = Actions::new();
+        // The radio's time stands still after a second.
+        let time = Span::from_millis(100 * k.min(10));
+        let busy = Span::from_millis(20 * k.min(10));
+        let survey = Channel { active: time, busy, receive: busy, transmit: Span::ZERO };
+        let counters = Counters {
+            class: Class::All,
+            bytes: 12_500 * k,
+            packets: 9 * k,
+            drops: 0,
+            overlimits: 0,
+            queued_packets: 5,
+            queued_bytes: 5000,
+        };
+        node.control.on(ms(100 * k), &Event::Channel(survey), &mut actions);
+        node.control.on(ms(100 * k), &Event::Counters(counters), &mut actions);
+        node.control.on(ms(100 * k), &Event::Deadline, &mut actions);
+        limits.extend(limits_of(&actions).iter().map(|l| l.1));
+        reasons.extend(reasons_of(&actions));
+    }
+    assert!(limits.iter().any(|l| *l > 400_000), "below the threshold it may have more");
+    assert_eq!(limits.last(), Some(&400_000));
+    assert!(reasons.last().unwrap().contains("nothing heard of the gateway"), "{reasons:?}");
 }

@@ -1,0 +1,157 @@
+//! `fairmesh side-by-side`.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::CliError;
+use crate::output::folder::{MARK, ResultFolder, write_file};
+use crate::output::table;
+use crate::reproduce::catalogue::Catalogue;
+use crate::side_by_side::args::SideBySideArgs;
+use crate::side_by_side::declare::Declaration;
+use crate::side_by_side::plan::{Choice, Plan};
+use crate::side_by_side::record::{Group, Record};
+use crate::side_by_side::{RECORD, page, picture};
+
+/// Runs every control on every topology, or makes the page of the kept record.
+///
+/// # Errors
+/// Bad input; [`CliError::Verdict`] when `--check` finds a page or picture that is not what the
+/// record gives.
+pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    let catalogue = Catalogue::find(args.from.as_deref())?;
+    let docs = args.docs.clone().unwrap_or_else(|| PathBuf::from("docs"));
+    if args.page || args.check {
+        let record = Record::kept(&catalogue)?;
+        return if args.check {
+            check(&record, &docs, out)
+        } else {
+            write_docs(&record, &docs, out)
+        };
+    }
+    let keep = match (args.record, catalogue.folder()) {
+        (true, None) => {
+            let problem = "there is no folder reproductions here; expected one to keep a record in";
+            return Err(CliError::option("--record", problem));
+        }
+        (true, Some(folder)) => Some(folder.join(RECORD)),
+        (false, _) => None,
+    };
+    let declaration = Declaration::read(&catalogue)?;
+    let choice = Choice {
+        maps: args.map.clone(),
+        quick: args.quick,
+        seeds: args.seeds,
+        controls: args.control.clone(),
+    };
+    let plan = Plan::of(&catalogue, &declaration, &choice)?;
+    // The place is claimed before anything runs.
+    let target = match &args.out {
+        Some(folder) => Some(folder.as_path()),
+        None if args.json => None,
+        None => Some(Path::new("results/side-by-side")),
+    };
+    let folder = target.map(ResultFolder::claim).transpose()?;
+    let outcomes = plan.run(args.threads)?;
+    let record = Record::of(&plan, &outcomes, plain(args, command));
+    let json = record.json().map_err(|e| CliError::file(MARK, e))?;
+    if let Some(folder) = folder {
+        folder.write("side-by-side.svg", svg(&record)?.as_bytes())?;
+        let local =
+            page::page(&record).replace(&format!("../{}", page::PICTURE), "side-by-side.svg");
+        folder.write("side-by-side.md", local.as_bytes())?;
+        folder.write(MARK, json.as_bytes())?;
+        folder.finish()?;
+    }
+    if let Some(path) = &keep {
+        write_file(path, json.as_bytes())?;
+    }
+    if args.json {
+        write!(out, "{json}")?;
+    } else {
+        show(&record, out)?;
+        if let Some(target) = target {
+            writeln!(out, "Page: {}", target.join("side-by-side.md").display())?;
+        }
+    }
+    if keep.is_some() {
+        let mut silent = std::io::sink();
+        write_docs(&record, &docs, if args.json { &mut silent } else { out })?;
+    }
+    Ok(())
+}
+
+/// The command without the paths of whoever ran it.
+fn plain(args: &SideBySideArgs, command: &str) -> String {
+    if !args.record {
+        return command.to_owned();
+    }
+    let mut line = "fairmesh side-by-side".to_owned();
+    for map in &args.map {
+        let name = map.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        line += &format!(" --map {name}");
+    }
+    if args.quick {
+        line += " --quick";
+    }
+    if let Some(seeds) = args.seeds {
+        line += &format!(" --seeds {seeds}");
+    }
+    if !args.control.is_empty() {
+        line += &format!(" --control {}", args.control.join(","));
+    }
+    line + " --record"
+}
+
+fn svg(record: &Record) -> Result<String, CliError> {
+    picture::svg(record).map_err(|e| CliError::Verdict(format!("the picture: {e}")))
+}
+
+fn documents(record: &Record, docs: &Path) -> Result<[(PathBuf, String); 2], CliError> {
+    Ok([(docs.join(page::PAGE), page::page(record)), (docs.join(page::PICTURE), svg(record)?)])
+}
+
+fn write_docs(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
+    for (path, text) in documents(record, docs)? {
+        write_file(&path, text.as_bytes())?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(())
+}
+
+fn check(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
+    for (path, made) in documents(record, docs)? {
+        let found = fs::read_to_string(&path).map_err(|e| {
+            CliError::file(&path, format!("cannot be read ({e}); expected what the record gives"))
+        })?;
+        if found != made {
+            let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
+            return Err(CliError::Verdict(format!(
+                "{}:{}: is not what the record gives; expected what fairmesh side-by-side --page makes",
+                path.display(),
+                same + 1
+            )));
+        }
+        writeln!(out, "{} is what the record gives", path.display())?;
+    }
+    Ok(())
+}
+
+/// The tables for people.
+fn show(record: &Record, out: &mut dyn Write) -> Result<(), CliError> {
+    for group in Group::ALL {
+        let rows = record.group(group);
+        if rows.is_empty() {
+            continue;
+        }
+        let mut t = table::table(&page::COLUMNS);
+        for (arm, mean) in rows {
+            let told = if arm.told { "fair rates" } else { "nothing" };
+            let first = [arm.name.clone(), arm.at.clone(), told.to_owned()];
+            table::row(&mut t, first.into_iter().chain(page::row(&mean.measures)));
+        }
+        writeln!(out, "{}\n{t}\n", group.words())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! What is kept of a comparison: means with intervals per control and topology, and over groups of
+//! topologies.
+
+use std::fmt::Write as _;
+
+use fairmesh_engine::measures::mean_ci95;
+use fairmesh_scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+use super::RECORD;
+use super::arms::Arm;
+use super::plan::{Outcome, Plan, Reading};
+use crate::error::CliError;
+use crate::output::json::{GENERATOR, SCHEMA};
+use crate::reproduce::catalogue::Catalogue;
+
+/// The record, as `--json` prints it and `record.json` keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this shape.
+    pub schema: u32,
+    /// Program and version.
+    pub generator: String,
+    /// The command that gives this record again.
+    pub command: String,
+    /// Seeds 1 to this.
+    pub seeds: u32,
+    /// Number of simulations.
+    pub runs: usize,
+    /// Hash of all their fingerprints, in order.
+    pub fingerprint: String,
+    /// The controls.
+    pub controls: Vec<Arm>,
+    /// What is left out.
+    pub left_out: Vec<LeftOut>,
+    /// The topologies.
+    pub topologies: Vec<TopologyInfo>,
+    /// Over the topologies of a group.
+    pub means: Vec<GroupMean>,
+    /// One entry per control and topology that was run.
+    pub cells: Vec<Cell>,
+}
+
+/// A control that is not compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub control: String,
+    /// Why.
+    pub because: String,
+}
+
+/// Kinds of topologies: what a control can do depends on whether there is a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Topologies of the papers whose flows begin or end at a gateway.
+    Gateway,
+    /// Topologies of the papers without a gateway.
+    NoGateway,
+    /// Real maps, with a gateway.
+    Maps,
+}
+
+impl Group {
+    /// Every one.
+    pub const ALL: [Group; 3] = [Group::Gateway, Group::NoGateway, Group::Maps];
+
+    /// Of a scenario of a paper.
+    pub fn of(scenario: &Scenario) -> Self {
+        if scenario.gateway.is_some() { Group::Gateway } else { Group::NoGateway }
+    }
+
+    /// As headings call it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Group::Gateway => "With a gateway",
+            Group::NoGateway => "Without a gateway",
+            Group::Maps => "Real maps",
+        }
+    }
+}
+
+/// A topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyInfo {
+    /// Its name.
+    pub label: String,
+    /// Short name of the paper.
+    pub paper: String,
+    /// What kind it is.
+    pub group: Group,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of flows.
+    pub flows: usize,
+    /// Simulated time, s.
+    pub duration_s: f64,
+    /// Start of the measured interval, s.
+    pub warmup_s: f64,
+    /// Whether it was run; a map that was not given is not.
+    pub ran: bool,
+}
+
+/// A mean over seeds with half of its 95 % interval; no interval for a single seed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stat(pub f64, pub Option<f64>);
+
+impl Stat {
+    /// Of one value per seed, kept to six digits.
+    fn of(values: &[f64]) -> Self {
+        let (mean, half) = mean_ci95(values);
+        Stat(digits(mean), (values.len() > 1).then(|| digits(half)))
+    }
+
+    /// Whether this is higher than another beyond both intervals.
+    pub fn above(&self, other: &Stat) -> bool {
+        self.0 - self.1.unwrap_or(0.0) > other.0 + other.1.unwrap_or(0.0)
+    }
+}
+
+/// Six significant digits.
+fn digits(v: f64) -> f64 {
+    format!("{v:.5e}").parse().unwrap_or(v)
+}
+
+/// The measures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measures {
+    /// Jain's index of goodput over fair rate.
+    pub jain: Stat,
+    /// Smallest goodput over fair rate.
+    pub least: Stat,
+    /// Σ goodput × hops over that of the fair rates.
+    pub utilization: Stat,
+    /// Mean over flows of their mean one-way delay, ms; `None` where nothing arrived.
+    pub delay_ms: Option<Stat>,
+    /// Bytes of signalling per second, all nodes together.
+    pub bytes_per_s: Stat,
+    /// Its airtime, ms per second, all nodes together.
+    pub airtime_ms: Stat,
+}
+
+/// A control over the topologies of a group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupMean {
+    /// The control.
+    pub control: String,
+    /// The group.
+    pub group: Group,
+    /// Topologies on which it ran.
+    pub ran: usize,
+    /// Topologies of the group that were run at all.
+    pub of: usize,
+    /// Means over those on which it ran, of each seed, then over seeds.
+    pub measures: Measures,
+}
+
+/// A control on a topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The control.
+    pub control: String,
+    /// The topology.
+    pub topology: String,
+    /// What came out; `None` where it did not run.
+    pub measures: Option<Measures>,
+    /// Why it did not run.
+    pub because: Option<String>,
+}
+
+/// Why a control does not run where it has no node.
+pub const IDLE: &str = "no node to run at";
+
+impl Record {
+    /// Of a plan's outcomes.
+    pub fn of(plan: &Plan, outcomes: &[Vec<Option<Outcome>>], command: String) -> Self {
+        let (mut cells, mut means) = (Vec::new(), Vec::new());
+        let (mut hash, mut runs) = (0u64, 0);
+        for (arm, row) in plan.arms.iter().zip(outcomes) {
+            for ((t, _), outcome) in plan.topologies.iter().zip(row) {
+                let Some(outcome) = outcome else { continue };
+                let mut cell = Cell {
+                    control: arm.name.clone(),
+                    topology: t.label.clone(),
+                    measures: None,
+                    because: None,
+                };
+                match outcome {
+                    Outcome::Ran(readings) => {
+                        for r in readings {
+                            hash = (hash ^ r.fingerprint).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                        }
+                        runs += readings.len();
+                        cell.measures = Some(measures(&[readings]));
+                    }
+                    Outcome::Idle => cell.because = Some(IDLE.to_owned()),
+                    Outcome::Refused(why) => cell.because = Some(why.clone()),
+                }
+                cells.push(cell);
+            }
+            for group in Group::ALL {
+                let of: Vec<&Outcome> = plan
+                    .topologies
+                    .iter()
+                    .zip(row)
+                    .filter(|((t, _), _)| t.group == group)
+                    .filter_map(|(_, o)| o.as_ref())
+                    .collect();
+                let ran: Vec<&Vec<Reading>> = of
+                    .iter()
+                    .filter_map(|o| if let Outcome::Ran(r) = o { Some(r) } else { None })
+                    .collect();
+                if !ran.is_empty() {
+                    means.push(GroupMean {
+                        control: arm.name.clone(),
+                        group,
+                        ran: ran.len(),
+                        of: of.len(),
+                        measures: measures(&ran),
+                    });
+                }
+            }
+        }
+        let left_out = plan.left_out.iter().map(|(control, because)| LeftOut {
+            control: control.clone(),
+            because: because.clone(),
+        });
+        Record {
+            schema: SCHEMA,
+            generator: GENERATOR.to_owned(),
+            command,
+            seeds: plan.seeds,
+            runs,
+            fingerprint: format!("{hash:016x}"),
+            controls: plan.arms.clone(),
+            left_out: left_out.collect(),
+            topologies: plan.topologies.iter().map(|t| t.0.clone()).collect(),
+            means,
+            cells,
+        }
+    }
+
+    /// The kept record.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be read.
+    pub fn kept(catalogue: &Catalogue) -> Result<Self, CliError> {
+        let wanted = "expected a record, as fairmesh side-by-side --record writes it";
+        let path = catalogue.shown(RECORD);
+        let text = catalogue
+            .file(RECORD)?
+            .ok_or_else(|| CliError::file(&path, format!("there is no such file; {wanted}")))?;
+        serde_json::from_str(&text).map_err(|e| CliError::file(&path, format!("{e}; {wanted}")))
+    }
+
+    /// The means of a group, fairest first.
+    pub fn group(&self, group: Group) -> Vec<(&Arm, &GroupMean)> {
+        let arm = |m: &GroupMean| self.controls.iter().find(|a| a.name == m.control);
+        let mut rows: Vec<(&Arm, &GroupMean)> = self
+            .means
+            .iter()
+            .filter(|m| m.group == group)
+            .filter_map(|m| Some((arm(m)?, m)))
+            .collect();
+        rows.sort_by(|a, b| b.1.measures.jain.0.total_cmp(&a.1.measures.jain.0));
+        rows
+    }
+
+    /// As JSON, an element of a list per line.
+    ///
+    /// # Errors
+    /// What the serialiser says.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        let value = serde_json::to_value(self)?;
+        let mut parts = Vec::new();
+        for (key, v) in value.as_object().into_iter().flatten() {
+            let mut part = format!("  {}: ", serde_json::to_string(key)?);
+            match v.as_array() {
+                Some(list) if !list.is_empty() => {
+                    part += "[\n";
+                    for (i, element) in list.iter().enumerate() {
+                        let comma = if i + 1 < list.len() { "," } else { "" };
+                        let _ = writeln!(part, "    {}{comma}", serde_json::to_string(element)?);
+                    }
+                    part += "  ]";
+                }
+                _ => part += &serde_json::to_string(v)?,
+            }
+            parts.push(part);
+        }
+        Ok(format!("{{\n{}\n}}\n", parts.join(",\n")))
+    }
+}
+
+/// Of readings by topology and seed: per seed the mean over topologies, then over seeds.
+fn measures(of: &[&Vec<Reading>]) -> Measures {
+    let seeds = of.iter().map(|r| r.len()).min().unwrap_or(0);
+    let over = |value: &dyn Fn(&Reading) -> Option<f64>| -> Option<Stat> {
+        let means: Vec<f64> = (0..seeds)
+            .filter_map(|s| {
+                let v: Vec<f64> = of.iter().filter_map(|r| value(&r[s])).collect();
+                (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64)
+            })
+            .collect();
+        (!means.is_empty()).then(|| Stat::of(&means))
+    };
+    let all =
+        |value: &dyn Fn(&Reading) -> f64| over(&|r| Some(value(r))).unwrap_or(Stat(0.0, None));
+    Measures {
+        jain: all(&|r| r.jain),
+        least: all(&|r| r.least),
+        utilization: all(&|r| r.utilization),
+        delay_ms: over(&|r| r.delay_ms),
+        bytes_per_s: all(&|r| r.bytes_per_s),
+        airtime_ms: all(&|r| r.airtime_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(jain: f64, delay_ms: Option<f64>) -> Reading {
+        Reading {
+            jain,
+            least: 0.5,
+            utilization: 1.0,
+            delay_ms,
+            bytes_per_s: 100.0,
+            airtime_ms: 1.0,
+            fingerprint: 1,
+        }
+    }
+
+    #[test]
+    fn groups_are_averaged_per_seed_first() {
+        let a = vec![reading(1.0, Some(10.0)), reading(0.8, None)];
+        let b = vec![reading(0.6, Some(30.0)), reading(0.8, None)];
+        let m = measures(&[&a, &b]);
+        // 0.8 with both seeds: the topologies' distance is no uncertainty.
+        assert_eq!(m.jain, Stat(0.8, Some(0.0)));
+        assert_eq!(m.delay_ms, Some(Stat(20.0, None)), "the second seed delivered nothing");
+        assert_eq!(measures(&[&vec![reading(0.5, None)]]).delay_ms, None);
+    }
+
+    #[test]
+    fn intervals_decide_what_is_above() {
+        assert!(Stat(1.0, Some(0.1)).above(&Stat(0.8, Some(0.05))));
+        assert!(!Stat(1.0, Some(0.1)).above(&Stat(0.9, Some(0.05))));
+        assert_eq!(digits(0.123_456_78), 0.123_457);
+    }
+}
