@@ -139,6 +139,8 @@ kinds! {
         Annotate = "write header fields into data packets",
         /// Control messages ([`crate::Action::Send`]).
         Send = "send control messages",
+        /// Messages outside the air ([`crate::Action::Tell`]).
+        IdealExchange = "exchange outside the air",
         /// Spare bits of MAC acknowledgements ([`crate::Action::AckBits`]).
         AckBits = "carry bits in MAC acknowledgements",
         /// Spacing of local TCP senders' new data ([`crate::Action::Pace`]).

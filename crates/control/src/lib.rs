@@ -47,7 +47,7 @@ mod tcp_ap;
 mod testing;
 mod wcp;
 
-pub use action::{Action, Actions, Class, Merge};
+pub use action::{Action, Actions, Class, Merge, Reach};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
     RoundTrip, Sent, Station,

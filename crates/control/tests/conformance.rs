@@ -256,6 +256,11 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 prop_assert!(can(Ability::Pace) && interval != Some(Span::ZERO));
                 None
             }
+            Action::Tell { len, .. } => {
+                prop_assert!(can(Ability::IdealExchange));
+                prop_assert_eq!(actions.body(action).len(), len as usize);
+                None
+            }
             Action::Send { len, .. } => {
                 prop_assert!(can(Ability::Send));
                 prop_assert_eq!(actions.body(action).len(), len as usize);
@@ -322,7 +327,14 @@ fn run(name: &str, site: Site, seed: u64, steps: u32) -> Result<String, TestCase
         }
         host.now = host.now.max(next);
         let event = host.event(&mut body);
+        let before = actions.iter().count();
         control.on(host.now, &event, &mut actions);
+        let told = |a: &&Action| matches!(a, Action::Tell { .. });
+        let answers = actions.iter().skip(before).find(told);
+        prop_assert!(
+            answers.is_none() || !matches!(event, Event::Message(_)),
+            "{name} answers a message at the instant it came"
+        );
         let due = control.next_deadline();
         prop_assert!(due.is_none_or(|d| d >= host.now), "{name} wants {due:?}, past");
         check_actions(name, &needs, &actions)?;
