@@ -3,7 +3,9 @@
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
 use fairmesh_capacity::link::{Access, LinkModel, Traffic};
 use fairmesh_capacity::maxmin::Demand;
-use fairmesh_capacity::region::{Mesh, Region, RegionError, Retries, Settings};
+use fairmesh_capacity::region::{
+    LinkMesh, LinkRegion, Load, Mesh, Region, RegionError, Retries, Settings, Stream,
+};
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::{Phy, Preamble, Rate};
 
@@ -162,4 +164,52 @@ fn channel_losses_demands_and_settings() {
         let refused = region_with(&STACK, Access::RtsCts, tcp(), 1.0, settings);
         assert_eq!(refused.err(), Some(RegionError::BadSettings));
     }
+}
+
+/// The entry for those who know links and loads instead of flows gives what the flows give.
+#[test]
+fn links_with_loads_are_the_same_question() {
+    let phy = Phy::dot11b(Preamble::Long);
+    let traffic = tcp();
+    let mut hears = vec![Vec::new(); 12];
+    for &(a, b) in STACK.links {
+        hears[a as usize].push(NodeId(b));
+    }
+    // Data there and acknowledgments back, flow by flow.
+    let (mut links, mut streams, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+    for path in STACK.paths {
+        let back: Vec<u32> = path.iter().rev().copied().collect();
+        let mut after = None;
+        for (way, psdu) in [(path.to_vec(), traffic.psdu), (back, traffic.reverse_psdu)] {
+            for step in way.windows(2) {
+                let (from, to) = (NodeId(step[0]), NodeId(step[1]));
+                streams.push(Stream { link: links.len(), after });
+                after = Some(streams.len() - 1);
+                links.push(LinkSpec { from, to, rate: Rate(3), delivery: 1.0 });
+                loads.push(Load { frames: 0.0, psdu });
+            }
+        }
+    }
+    let settings = Settings { utilisation: 0.7, ..Settings::default() };
+    let mesh = LinkMesh {
+        phy: &phy,
+        access: Access::RtsCts,
+        hears: &hears,
+        links: &links,
+        streams: &streams,
+        settings,
+    };
+    let mut r = LinkRegion::new(&mesh).unwrap();
+    let most = r.reach(&loads, &vec![1.0; loads.len()], 0.0..=1000.0, 0.01) * 4096.0;
+    let mut flows = region_with(&STACK, Access::RtsCts, traffic, 1.0, settings).unwrap();
+    let rate = flows.max_min().rates[1];
+    assert!((most / rate - 1.0).abs() < 0.01, "{most}, {rate}");
+    // Too much of a base: a negative step; and an absurd one.
+    let heavy: Vec<Load> = loads.iter().map(|l| Load { frames: 80.0, ..*l }).collect();
+    let less = r.reach(&heavy, &vec![1.0; loads.len()], -80.0..=80.0, 0.01);
+    assert!((80.0 + less - most / 4096.0).abs() < 0.1, "{less}");
+    assert!(!r.achievable(&loads.iter().map(|l| Load { frames: 1e12, ..*l }).collect::<Vec<_>>()));
+    let bad = [Stream { link: 0, after: Some(0) }];
+    let refused = LinkRegion::new(&LinkMesh { streams: &bad, ..mesh });
+    assert_eq!(refused.err(), Some(RegionError::BadStream(0)));
 }

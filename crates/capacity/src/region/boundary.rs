@@ -35,7 +35,7 @@ impl Region {
             return 0.0;
         }
         // Nothing is faster than the PHY's fastest rate.
-        let fastest = self.phy.bit_rate(self.phy.highest()).0 as f64;
+        let fastest = self.links.phy.bit_rate(self.links.phy.highest()).0 as f64;
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
             let middle = 0.5 * (low + high);

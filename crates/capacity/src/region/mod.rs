@@ -11,19 +11,21 @@
 mod boundary;
 mod chain;
 mod joint;
+mod links;
 mod pair;
 mod solve;
 
 use core::fmt;
 
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::{Phy, Rate};
+use fairmesh_wifi::phy::Phy;
 
-use crate::domain::{Contention, UnknownNode};
+use crate::domain::UnknownNode;
 use crate::fair::{FairError, FlowSpec, LinkSpec};
 use crate::graph::Hop;
 use crate::link::Access;
 pub use boundary::{GAIN, Point, Section, YIELD};
+pub use links::{LinkMesh, LinkRegion, Load, Stream};
 pub use pair::PairClass;
 pub use solve::{LinkState, NodeState, State};
 
@@ -80,6 +82,8 @@ pub enum RegionError {
     Fair(FairError),
     /// U outside (0, 1], or a loss outside [0, 1).
     BadSettings,
+    /// A stream names a link that there is not, or follows one that comes later.
+    BadStream(usize),
     /// So many links, or sets of links that can be on the air together, are too many.
     TooLarge {
         /// Links that flows use.
@@ -94,6 +98,10 @@ impl fmt::Display for RegionError {
             RegionError::BadSettings => {
                 f.write_str("the region needs a utilisation above 0, at most 1, and a loss below 1")
             }
+            RegionError::BadStream(i) => write!(
+                f,
+                "stream {i} has to be on one of the links, and after an earlier stream if any"
+            ),
             RegionError::TooLarge { links } => write!(
                 f,
                 "gave up on the achievable rate region: {links} links, or the sets of them that \
@@ -118,7 +126,7 @@ impl From<UnknownNode> for RegionError {
     }
 }
 
-/// Packets that a flow puts on a hop.
+/// Packets that a flow puts on a hop: how a [`Stream`] follows from the rate of its flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share {
     flow: u32,
@@ -130,43 +138,18 @@ struct Share {
     packets: f64,
     /// Whether it is a reverse frame.
     reverse: bool,
-    /// The hop over which what causes it arrives: the one before on the path, or for the first of
-    /// a reverse frame, the last of the data's; none at a source of data.
-    cause: Option<u32>,
 }
 
-/// One direction of a link in use.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct HopSpec {
-    hop: Hop,
-    rate: Rate,
-    delivery: f64,
-}
-
-/// A network, prepared for asking about many rates.
+/// A network and its flows, prepared for asking about many rates.
 #[derive(Clone, Debug)]
 pub struct Region {
-    phy: Phy,
-    access: Access,
-    settings: Settings,
-    hops: Vec<HopSpec>,
-    /// In the order of the flows, then along the path there, then back.
+    links: LinkRegion,
+    /// In the order of the flows, then along the path there, then back; one stream each.
     shares: Vec<Share>,
     /// Application bits of a packet, by flow.
     bits: Vec<f64>,
     limits: Vec<f64>,
     weights: Vec<f64>,
-    contention: Contention,
-    /// By hop, the user of the air it belongs to in `joint`: with RTS/CTS both directions of a
-    /// link are one.
-    user: Vec<u32>,
-    joint: joint::Joint,
-    /// By ordered pair of hops, how the second troubles the first.
-    troubles: Vec<Vec<(u32, pair::Trouble)>>,
-    /// By hop, the users of the air that its sender is aware of, and those that only its receiver
-    /// is.
-    view: Vec<u128>,
-    hidden: Vec<u128>,
 }
 
 impl Region {
@@ -175,98 +158,89 @@ impl Region {
     /// # Errors
     /// See [`RegionError`].
     pub fn new<L: AsRef<[NodeId]>>(mesh: &Mesh<'_, L>) -> Result<Self, RegionError> {
-        let s = mesh.settings;
-        if !(s.utilisation > 0.0 && s.utilisation <= 1.0 && (0.0..1.0).contains(&s.loss)) {
-            return Err(RegionError::BadSettings);
-        }
-        let contention = Contention::new(mesh.hears)?;
-        let (hops, shares) = hops_of(mesh)?;
-        let user = users(&hops, mesh.access);
-        let links = user.iter().max().map_or(0, |&u| u as usize + 1);
-        let too_large = RegionError::TooLarge { links: hops.len() };
-        let interfere = |a: usize, b: usize| {
-            let of = |u: usize| hops.iter().zip(&user).filter(move |m| *m.1 as usize == u);
-            of(a).any(|x| of(b).any(|y| pair::exclude(&contention, mesh.access, x.0.hop, y.0.hop)))
-        };
-        let joint = joint::Joint::new(links, interfere).map_err(|_| too_large)?;
-        let mut region = Region {
-            phy: mesh.phy.clone(),
+        let (links, shares, streams) = hops_of(mesh)?;
+        let links = LinkRegion::new(&LinkMesh {
+            phy: mesh.phy,
             access: mesh.access,
-            settings: s,
+            hears: mesh.hears,
+            links: &links,
+            streams: &streams,
+            settings: mesh.settings,
+        })?;
+        Ok(Region {
+            links,
+            shares,
             bits: mesh.flows.iter().map(|f| f64::from(8 * f.traffic.payload)).collect(),
             limits: mesh.flows.iter().map(|f| f.demand.limit).collect(),
             weights: mesh.flows.iter().map(|f| f.demand.weight).collect(),
-            troubles: Vec::new(),
-            view: Vec::new(),
-            hidden: Vec::new(),
-            contention,
-            user: user.clone(),
-            hops,
-            shares,
-            joint,
-        };
-        region.relate();
-        Ok(region)
+        })
     }
 
     /// The links in use, one direction each.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + '_ {
-        self.hops.iter().map(|h| h.hop)
+        self.links.hops()
     }
 
     /// How two links in use relate, by their indices in [`Region::hops`].
     pub fn class(&self, one: usize, other: usize) -> PairClass {
-        PairClass::of(&self.contention, self.hops[one].hop, self.hops[other].hop)
+        self.links.class(one, other)
     }
 
-    fn relate(&mut self) {
-        let n = self.hops.len();
-        for e in 0..n {
-            let mut view = 1u128 << self.user[e];
-            let mut hidden = 0u128;
-            let mut troubles = Vec::new();
-            for f in (0..n).filter(|&f| f != e) {
-                let bit = 1u128 << self.user[f];
-                let (one, other) = (self.hops[e].hop, self.hops[f].hop);
-                let t = pair::trouble(&self.contention, self.access, one, other);
-                if t.seen {
-                    view |= bit;
-                } else if t.hidden {
-                    hidden |= bit;
-                }
-                if t.collides() {
-                    troubles.push((f as u32, t));
-                }
-            }
-            self.troubles.push(troubles);
-            self.view.push(view);
-            self.hidden.push(hidden & !view);
-        }
+    /// The network when every flow delivers its rate, in bit/s of payload; `None` where no
+    /// schedule at all could carry the frames.
+    pub fn state(&mut self, rates: &[f64]) -> Option<State> {
+        let Region { links, shares, bits, .. } = self;
+        let mut loss = vec![0.0; bits.len()];
+        let solved = links.solve(&mut |dropped, loads| {
+            spread(shares, bits, rates, dropped, &mut loss, loads);
+        })?;
+        Some(State { loss, ..solved })
+    }
+
+    /// Whether every queue is stable and losses stay below the limit.
+    pub fn achievable(&mut self, rates: &[f64]) -> bool {
+        let settings = self.links.settings;
+        self.state(rates).is_some_and(|s| {
+            s.stable(settings.utilisation)
+                && (settings.retries == Retries::Unlimited
+                    || s.loss.iter().all(|&l| l <= settings.loss))
+        })
     }
 }
 
-/// With RTS/CTS the two directions of a link silence the same nodes: one user of the air.
-fn users(hops: &[HopSpec], access: Access) -> Vec<u32> {
-    let mut keys: Vec<Hop> = Vec::new();
-    let key = |h: Hop| match access {
-        Access::RtsCts => Hop { from: h.from.min(h.to), to: h.from.max(h.to) },
-        Access::Basic => h,
-    };
-    hops.iter()
-        .map(|h| {
-            let key = key(h.hop);
-            keys.iter().position(|k| *k == key).unwrap_or_else(|| {
-                keys.push(key);
-                keys.len() - 1
-            }) as u32
-        })
-        .collect()
+/// The loads that rates put on the links, where each hop gives up a share `dropped` of its frames,
+/// and what each flow loses on the way there.
+fn spread(
+    shares: &[Share],
+    bits: &[f64],
+    rates: &[f64],
+    dropped: &dyn Fn(usize) -> f64,
+    loss: &mut [f64],
+    loads: &mut [Load],
+) {
+    let mut arrive = vec![1.0; bits.len()];
+    for s in shares.iter().filter(|s| !s.reverse) {
+        arrive[s.flow as usize] *= 1.0 - dropped(s.hop as usize);
+    }
+    // Packets per second where the flow's walk stands.
+    let mut flowing = 0.0;
+    for (s, load) in shares.iter().zip(loads) {
+        let flow = s.flow as usize;
+        if s.position == 0 {
+            let delivered = rates[flow] / bits[flow];
+            flowing =
+                if s.reverse { delivered * s.packets } else { delivered / arrive[flow].max(1e-3) };
+        }
+        *load = Load { frames: flowing, psdu: s.psdu };
+        flowing *= 1.0 - dropped(s.hop as usize);
+    }
+    loss.iter_mut().zip(arrive).for_each(|(l, a)| *l = 1.0 - a);
 }
 
 /// The hops that flows use, in both directions where frames go both ways, and who uses them.
-fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<(Vec<HopSpec>, Vec<Share>), FairError> {
-    let mut hops: Vec<HopSpec> = Vec::new();
-    let mut shares = Vec::new();
+fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<(Vec<LinkSpec>, Vec<Share>, Vec<Stream>), FairError> {
+    let mut hops: Vec<LinkSpec> = Vec::new();
+    let (mut shares, mut streams) = (Vec::new(), Vec::new());
     for l in mesh.links {
         if !(l.delivery > 0.0 && l.delivery <= 1.0) || l.rate > mesh.phy.highest() {
             return Err(FairError::BadLink { from: l.from, to: l.to });
@@ -291,24 +265,22 @@ fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<(Vec<HopSpec>, Vec<Share>), FairErro
             if reverse {
                 path.reverse();
             }
-            let mut cause = if reverse { last } else { None };
             for (position, step) in path.windows(2).enumerate() {
                 let (from, to) = (step[0], step[1]);
-                let hop = Hop { from, to };
-                let at = match hops.iter().position(|h| h.hop == hop) {
+                let at = match hops.iter().position(|h| (h.from, h.to) == (from, to)) {
                     Some(at) => at,
                     None => {
                         let l = find(from, to).ok_or(FairError::NoLink { flow: i, from, to })?;
-                        hops.push(HopSpec { hop, rate: l.rate, delivery: l.delivery });
+                        hops.push(LinkSpec { from, to, ..*l });
                         hops.len() - 1
                     }
                 };
-                let (flow, hop, position) = (i as u32, at as u32, position as u32);
-                shares.push(Share { flow, hop, position, psdu, packets, reverse, cause });
-                cause = Some(hop);
-                last = cause;
+                let (flow, position) = (i as u32, position as u32);
+                shares.push(Share { flow, hop: at as u32, position, psdu, packets, reverse });
+                streams.push(Stream { link: at, after: last });
+                last = Some(streams.len() - 1);
             }
         }
     }
-    Ok((hops, shares))
+    Ok((hops, shares, streams))
 }

@@ -3,7 +3,7 @@
 use fairmesh_units::{NodeId, Span};
 
 use super::chain::{Odds, Service, service};
-use super::{Region, Retries};
+use super::{LinkRegion, Load};
 use crate::link::Access;
 
 /// A link under some rates.
@@ -37,12 +37,19 @@ pub struct NodeState {
 /// The network under some rates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
-    /// By hop, in the order of [`Region::hops`].
+    /// By link, in the order of [`super::Region::hops`].
     pub links: Vec<LinkState>,
     /// By sending node.
     pub nodes: Vec<NodeState>,
     /// By flow, the share of its packets that is given up on the way.
     pub loss: Vec<f64>,
+}
+
+impl State {
+    /// Whether no node's queue is busy for more than this share of the time.
+    pub fn stable(&self, utilisation: f64) -> bool {
+        self.nodes.iter().all(|v| v.utilisation <= utilisation)
+    }
 }
 
 /// Rounds of the fixed point.
@@ -82,23 +89,25 @@ struct Fixed {
     heard: Vec<f64>,
     /// By hop, the utilisation of its sender.
     load: Vec<f64>,
-    /// By share of a hop, frames per second.
-    flowing: Vec<f64>,
+    /// By stream.
+    streams: Vec<Load>,
 }
 
 fn secs(s: Span) -> f64 {
     s.as_secs_f64()
 }
 
-impl Region {
-    /// The network when every flow delivers its rate, in bit/s of payload; `None` where no
-    /// schedule at all could carry the frames.
-    pub fn state(&mut self, rates: &[f64]) -> Option<State> {
-        let n = self.hops.len();
+impl LinkRegion {
+    /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
+    pub(super) fn solve(
+        &mut self,
+        loads: &mut dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]),
+    ) -> Option<State> {
+        let n = self.links.len();
         let mut f = Fixed {
             refused: vec![0.0; n],
             hidden: vec![0.0; n],
-            lost: self.hops.iter().map(|h| 1.0 - h.delivery).collect(),
+            lost: self.links.iter().map(|h| 1.0 - h.delivery).collect(),
             service: vec![Service { attempts: 1.0, data: 1.0, ..Service::default() }; n],
             times: vec![Times::default(); n],
             arrivals: vec![0.0; n],
@@ -106,10 +115,12 @@ impl Region {
             idle: vec![1.0; n],
             heard: vec![0.0; n],
             load: vec![0.0; n],
-            flowing: vec![0.0; self.shares.len()],
+            streams: vec![Load::default(); self.streams.len()],
         };
         for _ in 0..ROUNDS {
-            self.arrive(rates, &mut f);
+            let service = &f.service;
+            loads(&|h| service[h].dropped, &mut f.streams);
+            self.arrive(&mut f);
             let moved = self.round(&mut f)?;
             if moved < SETTLED {
                 return Some(self.report(&f));
@@ -119,43 +130,20 @@ impl Region {
         None
     }
 
-    /// Whether every queue is stable and losses stay below the limit.
-    pub fn achievable(&mut self, rates: &[f64]) -> bool {
-        let settings = self.settings;
-        self.state(rates).is_some_and(|s| {
-            s.nodes.iter().all(|v| v.utilisation <= settings.utilisation)
-                && (settings.retries == Retries::Unlimited
-                    || s.loss.iter().all(|&l| l <= settings.loss))
-        })
-    }
-
-    /// Frames per hop and their mean durations.
-    fn arrive(&self, rates: &[f64], f: &mut Fixed) {
-        let n = self.hops.len();
+    /// Frames per link and their mean durations.
+    fn arrive(&self, f: &mut Fixed) {
+        let n = self.links.len();
         let mut data = vec![0.0; n];
         f.arrivals.fill(0.0);
-        // Packets per second where the flow's walk stands.
-        let mut flowing = 0.0;
-        for (k, s) in self.shares.iter().enumerate() {
-            let (flow, hop) = (s.flow as usize, s.hop as usize);
-            if s.position == 0 {
-                let delivered = rates[flow] / self.bits[flow];
-                flowing = if s.reverse {
-                    delivered * s.packets
-                } else {
-                    delivered / (1.0 - self.loss_of(flow, f)).max(1e-3)
-                };
-            }
-            f.arrivals[hop] += flowing;
-            f.flowing[k] = flowing;
-            let airtime = self.phy.airtime(self.hops[hop].rate, s.psdu);
-            data[hop] += flowing * secs(airtime);
-            flowing *= 1.0 - f.service[hop].dropped;
+        for (s, load) in self.streams.iter().zip(&f.streams) {
+            f.arrivals[s.link] += load.frames;
+            let airtime = self.phy.airtime(self.links[s.link].rate, load.psdu);
+            data[s.link] += load.frames * secs(airtime);
         }
         let t = self.phy.timing();
         let (sifs, difs) = (secs(t.sifs), secs(t.difs));
         for (h, times) in f.times.iter_mut().enumerate() {
-            let rate = self.hops[h].rate;
+            let rate = self.links[h].rate;
             let r = self.phy.response(rate);
             let d = if f.arrivals[h] > 0.0 { data[h] / f.arrivals[h] } else { 0.0 };
             let (rts, cts, ack) = (secs(r.rts), secs(r.cts), secs(r.ack));
@@ -183,17 +171,11 @@ impl Region {
         }
     }
 
-    /// The share of a flow's packets that is given up on the way there.
-    fn loss_of(&self, flow: usize, f: &Fixed) -> f64 {
-        let mine = self.shares.iter().filter(|s| s.flow as usize == flow && !s.reverse);
-        1.0 - mine.map(|s| 1.0 - f.service[s.hop as usize].dropped).product::<f64>()
-    }
-
     /// One round; returns the largest change of a probability.
     fn round(&mut self, f: &mut Fixed) -> Option<f64> {
         let t = *self.phy.timing();
         let (slot, difs, sifs) = (secs(t.slot), secs(t.difs), secs(t.sifs));
-        let n = self.hops.len();
+        let n = self.links.len();
         // After each exchange bystanders wait DIFS and lose the slot that was under way.
         let tail = difs;
         let users = self.user.iter().max().map_or(0, |&u| u as usize + 1);
@@ -218,16 +200,16 @@ impl Region {
         let view_idle: Vec<f64> = self.view.iter().map(|&v| self.joint.idle(v)).collect();
         for h in 0..n {
             // Busy by others, of the time in which the node does not send.
-            let from = self.hops[h].hop.from;
-            let mine = (0..n).filter(|&o| self.hops[o].hop.from == from);
+            let from = self.links[h].from;
+            let mine = (0..n).filter(|&o| self.links[o].from == from);
             let (mut sends, mut counted) = (0.0, 0.0);
             for o in mine {
                 sends += own[o];
                 counted += f.arrivals[o] * f.service[o].data * (f.times[o].exchange + tail);
             }
             let refusals: f64 = (0..n)
-                .filter(|&o| self.hops[o].hop.from != from)
-                .filter(|&o| self.contention.hears(from, self.hops[o].hop.from))
+                .filter(|&o| self.links[o].from != from)
+                .filter(|&o| self.contention.hears(from, self.links[o].from))
                 .map(|o| {
                     self.vain(o, f, self.view[h], &view_idle) * (f.times[o].refused_seen + tail)
                 })
@@ -268,8 +250,8 @@ impl Region {
             f.service[h] = s;
         }
         for h in 0..n {
-            let from = self.hops[h].hop.from;
-            let mine = (0..n).filter(|&o| self.hops[o].hop.from == from);
+            let from = self.links[h].from;
+            let mine = (0..n).filter(|&o| self.links[o].from == from);
             let load: f64 = mine.map(|o| f.arrivals[o] * self.service_time(o, f, difs)).sum();
             moved = moved.max((load.min(1.0) - f.load[h]).abs());
             f.load[h] = 0.5 * (f.load[h] + load.min(1.0));
@@ -317,13 +299,11 @@ impl Region {
     /// user of the air that is among `known`.
     fn at_once(&self, o: usize, f: &Fixed, known: u128) -> f64 {
         let (mut relayed, mut all) = (0.0, 0.0);
-        for (s, &rate) in self.shares.iter().zip(&f.flowing) {
-            if s.hop as usize != o {
-                continue;
-            }
-            all += rate;
-            if s.cause.is_some_and(|c| known >> self.user[c as usize] & 1 == 1) {
-                relayed += rate;
+        for (s, load) in self.streams.iter().zip(&f.streams).filter(|s| s.0.link == o) {
+            all += load.frames;
+            let cause = s.after.map(|a| self.user[self.streams[a].link]);
+            if cause.is_some_and(|u| known >> u & 1 == 1) {
+                relayed += load.frames;
             }
         }
         if all <= 0.0 {
@@ -338,15 +318,13 @@ impl Region {
         let (view, hidden) = (self.view[h], self.hidden[h]);
         let on = view_idle[h] - self.joint.idle(view | hidden);
         let (mut kept, mut all) = (0.0, 0.0);
-        for (s, &rate) in self.shares.iter().zip(&f.flowing) {
-            if s.hop as usize != h {
-                continue;
-            }
-            all += rate;
-            if let Some(c) = s.cause {
-                let silent = hidden & self.joint.near(self.user[c as usize] as usize);
+        for (s, load) in self.streams.iter().zip(&f.streams).filter(|s| s.0.link == h) {
+            all += load.frames;
+            if let Some(a) = s.after {
+                let cause = self.user[self.streams[a].link] as usize;
+                let silent = hidden & self.joint.near(cause);
                 let covered = view_idle[h] - self.joint.idle(view | silent);
-                kept += if on > 1e-12 { rate * covered / on } else { 0.0 };
+                kept += if on > 1e-12 { load.frames * covered / on } else { 0.0 };
             }
         }
         if all > 0.0 { kept / all * (1.0 - f.load[h]) } else { 0.0 }
@@ -356,19 +334,28 @@ impl Region {
     fn caused(&self, h: usize, f: &Fixed) -> f64 {
         let hidden = self.hidden[h];
         let (mut own, mut all) = (0.0, 0.0);
-        let mut passed = None;
-        for (s, &rate) in self.shares.iter().zip(&f.flowing) {
-            if s.hop as usize == h {
-                passed = Some(s.flow);
-            } else if hidden >> self.user[s.hop as usize] & 1 == 1 {
-                let time = rate * f.times[s.hop as usize].exchange;
+        for (i, (s, load)) in self.streams.iter().zip(&f.streams).enumerate() {
+            if hidden >> self.user[s.link] & 1 == 1 {
+                let time = load.frames * f.times[s.link].exchange;
                 all += time;
-                if passed == Some(s.flow) {
+                if self.passed(i, h) {
                     own += time;
                 }
             }
         }
         if all > 0.0 { own / all } else { 0.0 }
+    }
+
+    /// Whether a stream's frames crossed a link before.
+    fn passed(&self, stream: usize, link: usize) -> bool {
+        let mut at = self.streams[stream].after;
+        while let Some(s) = at {
+            if self.streams[s].link == link {
+                return true;
+            }
+            at = self.streams[s].after;
+        }
+        false
     }
 
     /// Probabilities of a refused attempt, of the part that is due to hidden exchanges, and of a
@@ -395,7 +382,7 @@ impl Region {
             // Frames passed on at once prolong what is on instead of beginning anew, and so does
             // whatever begins while something else is on.
             let alone = clear / self.joint.idle(view | self.joint.near(u));
-            let members = (0..self.hops.len()).filter(|&o| self.user[o] as usize == u);
+            let members = (0..self.links.len()).filter(|&o| self.user[o] as usize == u);
             starts += members
                 .map(|o| {
                     let s = &f.service[o];
@@ -408,12 +395,12 @@ impl Region {
         let share = if sum_with > 0.0 { sum_bare / sum_with } else { 0.0 };
         let on = (1.0 - clear / view_idle[h]).max(0.0) * share;
         // Refused attempts of others hold the receiver too.
-        let to = self.hops[h].hop.to;
-        let from = self.hops[h].hop.from;
-        let vain: f64 = (0..self.hops.len())
-            .filter(|&o| o != h && self.hops[o].hop.from != to)
+        let to = self.links[h].to;
+        let from = self.links[h].from;
+        let vain: f64 = (0..self.links.len())
+            .filter(|&o| o != h && self.links[o].from != to)
             .filter(|&o| {
-                let sender = self.hops[o].hop.from;
+                let sender = self.links[o].from;
                 self.contention.hears(to, sender) && !self.contention.hears(from, sender)
             })
             .map(|o| self.vain(o, f, view | hidden, view_idle) * f.times[o].refused_seen)
@@ -456,13 +443,13 @@ impl Region {
             }
         }
         let refused = 1.0 - (1.0 - on) * libm::exp(-spoils);
-        let lost = 1.0 - self.hops[h].delivery * libm::exp(-late);
+        let lost = 1.0 - self.links[h].delivery * libm::exp(-late);
         (refused, on, lost)
     }
 
     fn report(&self, f: &Fixed) -> State {
         let difs = secs(self.phy.timing().difs);
-        let links: Vec<LinkState> = (0..self.hops.len())
+        let links: Vec<LinkState> = (0..self.links.len())
             .map(|h| {
                 let s = &f.service[h];
                 LinkState {
@@ -477,7 +464,7 @@ impl Region {
             .collect();
         let mut nodes: Vec<NodeState> = Vec::new();
         for (h, link) in links.iter().enumerate() {
-            let node = self.hops[h].hop.from;
+            let node = self.links[h].from;
             let busy = link.arrivals * link.service;
             match nodes.iter_mut().find(|v| v.node == node) {
                 Some(v) => v.utilisation += busy,
@@ -485,7 +472,6 @@ impl Region {
             }
         }
         nodes.sort_by_key(|v| v.node);
-        let loss = (0..self.bits.len()).map(|i| self.loss_of(i, f)).collect();
-        State { links, nodes, loss }
+        State { links, nodes, loss: Vec::new() }
     }
 }

@@ -1,0 +1,229 @@
+//! The decision procedure on links with loads, without flows: what a node that knows its
+//! neighbourhood can ask (Rangwala 2008 §3.2, "Estimating available bandwidth").
+
+use fairmesh_units::NodeId;
+use fairmesh_wifi::phy::Phy;
+
+use super::{PairClass, RegionError, Settings, State, joint, pair};
+use crate::domain::{Contention, UnknownNode};
+use crate::fair::{FairError, LinkSpec};
+use crate::graph::Hop;
+use crate::link::Access;
+
+/// Links in use, who hears whom, and which frames cross them.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkMesh<'a, L> {
+    /// The physical layer of all nodes: its MAC constants are the model's.
+    pub phy: &'a Phy,
+    /// With or without RTS/CTS.
+    pub access: Access,
+    /// By node id, the nodes it hears: whose frames it senses and which spoil its receptions.
+    pub hears: &'a [L],
+    /// The links in use, one direction each; `delivery` is the probability that an attempt at a
+    /// data frame survives the channel, collisions apart.
+    pub links: &'a [LinkSpec],
+    /// What crosses them: at least one stream for each link with a load.
+    pub streams: &'a [Stream],
+    /// What counts as achievable. Losses are not looked at: loads are what arrives.
+    pub settings: Settings,
+}
+
+/// Frames of one kind that cross one link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// The index of the link.
+    pub link: usize,
+    /// The stream (an earlier one) whose frames, once received, are what is sent here: the hop
+    /// before, or for acknowledgments the data's last hop. `None` where it is not known, or at a
+    /// source.
+    pub after: Option<usize>,
+}
+
+/// How much a stream carries.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Load {
+    /// Frames that arrive at the sender's queue, 1/s.
+    pub frames: f64,
+    /// Mean PSDU of a data frame in bytes, MAC header and FCS included.
+    pub psdu: u32,
+}
+
+/// A network of links, prepared for asking about many loads. Everything that depends on the graph
+/// only is computed once, here.
+#[derive(Clone, Debug)]
+pub struct LinkRegion {
+    pub(super) phy: Phy,
+    pub(super) access: Access,
+    pub(super) settings: Settings,
+    pub(super) links: Vec<LinkSpec>,
+    pub(super) streams: Vec<Stream>,
+    pub(super) contention: Contention,
+    /// By link, the user of the air it belongs to in `joint`: with RTS/CTS both directions of a
+    /// link are one.
+    pub(super) user: Vec<u32>,
+    pub(super) joint: joint::Joint,
+    /// By ordered pair of links, how the second troubles the first.
+    pub(super) troubles: Vec<Vec<(u32, pair::Trouble)>>,
+    /// By link, the users of the air that its sender is aware of, and those that only its receiver
+    /// is.
+    pub(super) view: Vec<u128>,
+    pub(super) hidden: Vec<u128>,
+}
+
+impl LinkRegion {
+    /// Prepares a network.
+    ///
+    /// # Errors
+    /// See [`RegionError`].
+    pub fn new<L: AsRef<[NodeId]>>(mesh: &LinkMesh<'_, L>) -> Result<Self, RegionError> {
+        let s = mesh.settings;
+        if !(s.utilisation > 0.0 && s.utilisation <= 1.0 && (0.0..1.0).contains(&s.loss)) {
+            return Err(RegionError::BadSettings);
+        }
+        let bad =
+            |l: &LinkSpec| !(l.delivery > 0.0 && l.delivery <= 1.0) || l.rate > mesh.phy.highest();
+        if let Some(l) = mesh.links.iter().find(|l| bad(l)) {
+            return Err(FairError::BadLink { from: l.from, to: l.to }.into());
+        }
+        let nodes = mesh.hears.len();
+        let unknown = |n: &NodeId| n.index() >= nodes;
+        if let Some(node) = mesh.links.iter().flat_map(|l| [l.from, l.to]).find(unknown) {
+            return Err(UnknownNode(node).into());
+        }
+        for (i, stream) in mesh.streams.iter().enumerate() {
+            if stream.link >= mesh.links.len() || stream.after.is_some_and(|a| a >= i) {
+                return Err(RegionError::BadStream(i));
+            }
+        }
+        let contention = Contention::new(mesh.hears)?;
+        let links = mesh.links.to_vec();
+        let user = users(&links, mesh.access);
+        let count = user.iter().max().map_or(0, |&u| u as usize + 1);
+        let interfere = |a: usize, b: usize| {
+            let of = |u: usize| links.iter().zip(&user).filter(move |m| *m.1 as usize == u);
+            of(a)
+                .any(|x| of(b).any(|y| pair::exclude(&contention, mesh.access, hop(x.0), hop(y.0))))
+        };
+        let joint = joint::Joint::new(count, interfere)
+            .map_err(|_| RegionError::TooLarge { links: links.len() })?;
+        let mut region = LinkRegion {
+            phy: mesh.phy.clone(),
+            access: mesh.access,
+            settings: s,
+            streams: mesh.streams.to_vec(),
+            troubles: Vec::new(),
+            view: Vec::new(),
+            hidden: Vec::new(),
+            contention,
+            user: user.clone(),
+            links,
+            joint,
+        };
+        region.relate();
+        Ok(region)
+    }
+
+    /// The links in use, one direction each.
+    pub fn hops(&self) -> impl Iterator<Item = Hop> + '_ {
+        self.links.iter().map(hop)
+    }
+
+    /// How two links relate, by their indices.
+    pub fn class(&self, one: usize, other: usize) -> PairClass {
+        PairClass::of(&self.contention, self.hop(one), self.hop(other))
+    }
+
+    /// The network under these loads, one per stream; `None` where no schedule at all could carry
+    /// the frames. `loss` is empty.
+    pub fn state(&mut self, loads: &[Load]) -> Option<State> {
+        self.solve(&mut |_, to| to.copy_from_slice(loads))
+    }
+
+    /// Whether Σ λ E\[S\] ≤ U at every node.
+    pub fn achievable(&mut self, loads: &[Load]) -> bool {
+        let most = self.settings.utilisation;
+        self.state(loads).is_some_and(|s| s.stable(most))
+    }
+
+    /// The largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection to
+    /// `accuracy` in the unit of δ: WCPCap's question (Rangwala 2008 Fig 4). Loads below zero are
+    /// none; the range's lower end where nothing in it is achievable.
+    pub fn reach(
+        &mut self,
+        base: &[Load],
+        step: &[f64],
+        range: core::ops::RangeInclusive<f64>,
+        accuracy: f64,
+    ) -> f64 {
+        let mut at = |delta: f64| {
+            let load =
+                |(l, s): (&Load, &f64)| Load { frames: (l.frames + s * delta).max(0.0), ..*l };
+            let loads: Vec<Load> = base.iter().zip(step).map(load).collect();
+            self.achievable(&loads)
+        };
+        let (mut low, mut high) = (*range.start(), *range.end());
+        if at(high) {
+            return high;
+        }
+        while high - low > accuracy.max(f64::EPSILON * high.abs()) {
+            let middle = 0.5 * (low + high);
+            if at(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    pub(super) fn hop(&self, link: usize) -> Hop {
+        hop(&self.links[link])
+    }
+
+    fn relate(&mut self) {
+        let n = self.links.len();
+        for e in 0..n {
+            let mut view = 1u128 << self.user[e];
+            let mut hidden = 0u128;
+            let mut troubles = Vec::new();
+            for f in (0..n).filter(|&f| f != e) {
+                let bit = 1u128 << self.user[f];
+                let t = pair::trouble(&self.contention, self.access, self.hop(e), self.hop(f));
+                if t.seen {
+                    view |= bit;
+                } else if t.hidden {
+                    hidden |= bit;
+                }
+                if t.collides() {
+                    troubles.push((f as u32, t));
+                }
+            }
+            self.troubles.push(troubles);
+            self.view.push(view);
+            self.hidden.push(hidden & !view);
+        }
+    }
+}
+
+fn hop(l: &LinkSpec) -> Hop {
+    Hop { from: l.from, to: l.to }
+}
+
+/// With RTS/CTS the two directions of a link silence the same nodes: one user of the air.
+fn users(links: &[LinkSpec], access: Access) -> Vec<u32> {
+    let mut keys: Vec<(NodeId, NodeId)> = Vec::new();
+    let key = |l: &LinkSpec| match access {
+        Access::RtsCts => (l.from.min(l.to), l.from.max(l.to)),
+        Access::Basic => (l.from, l.to),
+    };
+    links
+        .iter()
+        .map(|l| {
+            let key = key(l);
+            keys.iter().position(|k| *k == key).unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            }) as u32
+        })
+        .collect()
+}
