@@ -12,6 +12,11 @@ use crate::{Link, LinkModel, Neighbour};
 const SMOOTH: f64 = 0.125;
 /// Packets to forward that came in and whose transmission nobody reports: no transmit status.
 const SILENT: u64 = 20;
+/// Looks at the queue that make a standing queue, and packets that do not.
+const SAMPLES: u32 = 3;
+const PASSING: u32 = 2;
+/// A link has hardly any room for more when δ is below this part of R.
+const FULL: f64 = 0.05;
 /// The least data rate told of a link that has flows, bit/s.
 const TRICKLE: f64 = 1e3;
 
@@ -47,6 +52,26 @@ impl Meter {
     }
 }
 
+/// The shortest that the node's queue was during an epoch: what waits persistently (as in XCP,
+/// Katabi 2002 §3.5).
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    samples: u32,
+    packets: u32,
+}
+
+impl Standing {
+    fn sample(&mut self, packets: u32) {
+        self.packets = if self.samples == 0 { packets } else { packets.min(self.packets) };
+        self.samples += 1;
+    }
+
+    /// A frame in service and one behind it are no sign yet.
+    fn stands(&self) -> bool {
+        self.samples >= SAMPLES && self.packets > PASSING
+    }
+}
+
 /// A link from this node.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -60,11 +85,14 @@ pub(super) struct Own {
     acks: Meter,
     /// Data that came in to be sent on it.
     came: Meter,
+    standing: Standing,
     flows: Vec<(FlowId, Time)>,
     used: Time,
     /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
     since: Time,
     pub epoch: Span,
+    /// Epochs since it came into use.
+    pub epochs: u32,
     pub next: Option<Time>,
     /// As told to others; `None` before its first epoch is over.
     pub measured: Option<News>,
@@ -72,6 +100,10 @@ pub(super) struct Own {
     pub limit: Option<f64>,
     /// How much busier a bit/s for every flow makes the busiest queue around.
     pub slope: f64,
+    /// Whether the node's queue never emptied in the last epoch.
+    pub backlogged: bool,
+    /// Whether it has had room since its first epoch.
+    open: bool,
     /// The feedback in force.
     pub written: u32,
 }
@@ -86,14 +118,18 @@ impl Own {
             data: Meter::default(),
             acks: Meter::default(),
             came: Meter::default(),
+            standing: Standing::default(),
             flows: Vec::new(),
             used: Time::ZERO,
             since: Time::ZERO,
             epoch: Span::ZERO,
+            epochs: 0,
             next: None,
             measured: None,
             limit: None,
             slope: 0.0,
+            backlogged: false,
+            open: true,
             written: 0,
         }
     }
@@ -102,7 +138,15 @@ impl Own {
     pub fn begin(&mut self, now: Time, next: Time) {
         (self.since, self.next) = (now, Some(next));
         (self.data, self.acks, self.came) = Default::default();
+        (self.standing, self.epochs) = (Standing::default(), 0);
         self.epoch = next.since(now);
+    }
+
+    /// The length of the node's queue now.
+    pub fn waits(&mut self, packets: u32) {
+        if self.next.is_some() {
+            self.standing.sample(packets);
+        }
     }
 
     /// A packet came in that is to be sent on it.
@@ -149,7 +193,7 @@ impl Own {
     ) {
         self.flows.retain(|f| now.since(f.1) < hold);
         if now.since(self.used) >= hold {
-            (self.measured, self.limit, self.next) = (None, None, None);
+            (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
             return;
         }
         let epoch = now.since(self.since);
@@ -159,6 +203,7 @@ impl Own {
         let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
         let trips: Vec<f64> = self.flows.iter().filter_map(|f| trip(f.0)).collect();
         let link = Link { from: node, to: self.to };
+        self.backlogged = self.standing.stands();
         let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
         self.measured = Some(News {
             link,
@@ -182,16 +227,29 @@ impl Own {
         self.data.again();
         self.acks.again();
         self.came.again();
+        self.standing = Standing::default();
+        self.epochs += 1;
         (self.since, self.epoch) = (now, epoch);
         self.next = self.next.map(|_| now + epoch);
     }
 
-    /// R moves by δ, up by a part of it only. A flow that is not held back by R must not let it
-    /// rise without end: R is never farther above the fastest flow around than one step.
-    pub fn adapt(&mut self, delta: f64, rho: f64, fastest: f64, least: f64) {
+    /// R moves by δ, up by a part of it only: by `opening` from the link's first epoch until
+    /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
+    /// let it rise without end: R is never farther above the fastest flow around than one step.
+    ///
+    /// Where the queue never emptied, x is what the link can do and not what is asked of it, and
+    /// the model takes it for too little: then R is at most what the link's own flows get.
+    pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
         let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
-        let from = self.limit.unwrap_or(fastest).min(fastest);
-        let to = from + if delta > 0.0 { rho * delta } else { delta };
+        let mine = self.measured.filter(|n| n.flows > 0).map(|n| n.data / f64::from(n.flows));
+        let (most, delta) = match mine {
+            Some(mine) if self.backlogged => (mine.min(fastest), delta.min(0.0)),
+            _ => (fastest, delta),
+        };
+        let from = self.limit.unwrap_or(most).min(most);
+        self.open &= delta > FULL * from;
+        let part = if self.open { opening } else { rho };
+        let to = from + if delta > 0.0 { part * delta } else { delta };
         let most = self.capacity.max(least * bits);
         let limit = to.clamp(least * bits, most);
         self.limit = Some(limit);

@@ -39,6 +39,13 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("u", "U: the largest share of time that a queue may be busy", 0.7, 0.05, 1.0),
         knob("k", "epoch in shared round trips", 10.0, 1.0, 1000.0),
         knob("rho", "part of the headroom by which rates rise per epoch", 0.1, 0.001, 1.0),
+        knob(
+            "opening",
+            "the same from a link's first epoch until it is hardly any",
+            0.5,
+            0.001,
+            1.0,
+        ),
         knob("start", "rate of a new flow, packets/s", 10.0, 0.1, 1e5),
         knob("least", "rate below which no flow is brought, packets/s", 1.0, 0.05, 1e4),
         knob("hold", "what is not told or used again is forgotten after, s", 3.0, 0.1, 60.0),
@@ -75,6 +82,7 @@ fn needs(options: &Options) -> Vec<Needs> {
         EventKind::Received,
         EventKind::Feedback,
         EventKind::Flows,
+        EventKind::QueueSamples,
     ]);
     let (more, able) = match ideal {
         true => (EventKind::Messages, AbilitySet::of(&[Ability::IdealExchange])),
@@ -104,6 +112,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         u: options.get("u"),
         k: options.get("k"),
         rho: options.get("rho"),
+        opening: options.get("opening"),
         start: options.get("start"),
         least: options.get("least"),
         hold: Span::from_secs_f64(options.get("hold")),
@@ -165,6 +174,7 @@ struct WcpCap {
     u: f64,
     k: f64,
     rho: f64,
+    opening: f64,
     start: f64,
     least: f64,
     hold: Span,
@@ -389,8 +399,9 @@ impl WcpCap {
         let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCHS.0, EPOCHS.1);
         let own = &mut self.own[i];
         own.again(now, epoch);
-        if own.measured.is_none() {
-            return;
+        // What others measured in their first epoch is on its way.
+        if own.measured.is_none() || own.epochs < 2 {
+            return self.tell(i, actions);
         }
         // Links of one node have often the same neighbourhood. Their own rates do not matter here.
         let key: Vec<News> = around.iter().map(|n| News { limit: 0.0, ..*n }).collect();
@@ -409,16 +420,27 @@ impl WcpCap {
             self.odd(Odd::TooLarge, self.node, actions);
             return;
         };
-        let own = &mut self.own[i];
-        own.adapt(delta, self.rho, fastest(&around), self.least);
+        self.own[i].adapt(delta, (self.opening, self.rho), fastest(&around), self.least);
+        self.tell(i, actions);
+        let own = &self.own[i];
+        if own.backlogged {
+            let sentence = "link to node {}: its queue never emptied: no more than its flows get";
+            actions.because(Reason::new("wcpcap.backlog", sentence, &[Value::Node(own.to)]));
+        }
         let rate = fairmesh_units::BitRate(own.limit.unwrap_or(0.0) as u64);
         let values =
             [Value::Node(own.to), Value::Ratio(delta / 1e3), Value::Rate(rate), Value::Span(epoch)];
         let sentence = "link to node {}: room for {} kbit/s per flow around it: R = {}, for {}";
         actions.because(Reason::new("wcpcap.rate", sentence, &values));
+    }
+
+    /// Outside the air: the news of an own link to everybody who needs them.
+    fn tell(&self, i: usize, actions: &mut Actions) {
         if self.ideal
             && let Some(news) = self.own[i].measured
         {
+            let node = Value::Node(self.node);
+            actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
             actions.tell(Reach::Within(FAR), &news.plain());
         }
     }
@@ -460,6 +482,9 @@ impl Control for WcpCap {
             Event::Overheard(h) => self.hear(now, h, actions),
             Event::Message(m) => self.message(now, m, actions),
             Event::Feedback(f) => self.feedback(f, actions),
+            Event::Queue(q) if q.class == Class::All => {
+                self.own.iter_mut().for_each(|o| o.waits(q.packets));
+            }
             Event::FlowSeen(here) => {
                 self.meet(here);
                 if self.sources.iter().any(|s| s.spacing == Span::ZERO) {
