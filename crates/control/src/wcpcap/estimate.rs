@@ -120,7 +120,8 @@ fn crossing(
 ) -> f64 {
     let (least, most) = (*range.start(), *range.end());
     // The farthest points known below the level and above it, and what is there.
-    let (mut low, mut high): (Option<(f64, f64)>, Option<(f64, Option<f64>)>) = (None, None);
+    let mut low: Option<(f64, f64)> = None;
+    let mut high: Option<(f64, Option<f64>)> = None;
     let mut point = 0.0;
     let mut stride = 10.0 * fine;
     for _ in 0..MOST_ASKED {

@@ -10,6 +10,8 @@ mod book;
 mod estimate;
 mod link;
 mod news;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -289,7 +291,7 @@ impl WcpCap {
             let count = mine.clone().count();
             mine.clone().nth(self.turn / 2 % count.max(1))
         };
-        let mut next = if self.turn % 2 == 0 { own() } else { None };
+        let mut next = if self.turn.is_multiple_of(2) { own() } else { None };
         if next.is_none() {
             next = self.book.next();
         }
