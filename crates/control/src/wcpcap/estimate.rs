@@ -103,10 +103,9 @@ impl Questions {
     }
 }
 
-/// x / n of the fastest link, bit/s: what nobody around is above.
+/// The rate of the fastest flow on any of these links, bit/s.
 pub(super) fn fastest(news: &[News]) -> f64 {
-    let rate = |n: &News| if n.flows > 0 { n.data / f64::from(n.flows) } else { 0.0 };
-    news.iter().map(rate).fold(0.0, f64::max)
+    news.iter().map(News::fastest).fold(0.0, f64::max)
 }
 
 /// Where a rising function crosses a level, to `fine` from below, or to [`NEAR`] of the level; the

@@ -52,6 +52,14 @@ impl Meter {
     }
 }
 
+/// A flow whose data goes out on a link: when it did last, and bytes in this epoch.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    flow: FlowId,
+    at: Time,
+    bytes: u64,
+}
+
 /// The shortest that the node's queue was during an epoch: what waits persistently (as in XCP,
 /// Katabi 2002 §3.5).
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +94,7 @@ pub(super) struct Own {
     /// Data that came in to be sent on it.
     came: Meter,
     standing: Standing,
-    flows: Vec<(FlowId, Time)>,
+    flows: Vec<Crossing>,
     used: Time,
     /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
     since: Time,
@@ -154,7 +162,7 @@ impl Own {
         self.came.count(now, bytes);
         // Where the host tells of what is sent, that counts.
         if self.silent() {
-            self.touch(flow, now);
+            self.touch(flow, now, bytes);
         }
     }
 
@@ -165,15 +173,28 @@ impl Own {
             self.acks.count(now, bytes);
         } else {
             self.data.count(now, bytes);
-            self.touch(flow, now);
+            self.touch(flow, now, bytes);
         }
     }
 
-    fn touch(&mut self, flow: FlowId, now: Time) {
+    fn touch(&mut self, flow: FlowId, now: Time, bytes: u32) {
         self.used = now;
-        match self.flows.iter_mut().find(|f| f.0 == flow) {
-            Some(known) => known.1 = now,
-            None => self.flows.push((flow, now)),
+        let bytes = u64::from(bytes);
+        match self.flows.iter_mut().find(|f| f.flow == flow) {
+            Some(known) => (known.at, known.bytes) = (now, known.bytes + bytes),
+            None => self.flows.push(Crossing { flow, at: now, bytes }),
+        }
+    }
+
+    /// How far the fastest flow of the epoch is above the mean: [`News::top`].
+    fn top(&self) -> f64 {
+        let most = self.flows.iter().map(|f| f.bytes).max().unwrap_or(0) as f64;
+        let all = self.flows.iter().map(|f| f.bytes).sum::<u64>() as f64;
+        let n = self.flows.len() as f64;
+        if n > 1.0 && all > 0.0 {
+            ((most * n / all - 1.0) / (n - 1.0)).clamp(0.0, 1.0)
+        } else {
+            0.0
         }
     }
 
@@ -191,7 +212,7 @@ impl Own {
         model: &dyn LinkModel,
         trip: impl Fn(FlowId) -> Option<f64>,
     ) {
-        self.flows.retain(|f| now.since(f.1) < hold);
+        self.flows.retain(|f| now.since(f.at) < hold);
         if now.since(self.used) >= hold {
             (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
             return;
@@ -201,7 +222,7 @@ impl Own {
         let flows = self.flows.len() as u32;
         // Nothing in this epoch from flows that are there: they are slow.
         let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
-        let trips: Vec<f64> = self.flows.iter().filter_map(|f| trip(f.0)).collect();
+        let trips: Vec<f64> = self.flows.iter().filter_map(|f| trip(f.flow)).collect();
         let link = Link { from: node, to: self.to };
         self.backlogged = self.standing.stands();
         let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
@@ -210,6 +231,7 @@ impl Own {
             data: if flows > 0 && size > 0 { data } else { 0.0 },
             size,
             flows: if size > 0 { flows } else { 0 },
+            top: self.top(),
             acks: self.acks.rate(epoch).1,
             rate: self.rate,
             delivery: model.delivery(link).clamp(0.01, 1.0),
@@ -228,6 +250,7 @@ impl Own {
         self.acks.again();
         self.came.again();
         self.standing = Standing::default();
+        self.flows.iter_mut().for_each(|f| f.bytes = 0);
         self.epochs += 1;
         (self.since, self.epoch) = (now, epoch);
         self.next = self.next.map(|_| now + epoch);

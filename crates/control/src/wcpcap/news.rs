@@ -7,16 +7,20 @@ use crate::Link;
 /// Words of a header that news of a link take.
 pub(super) const WORDS: usize = 3;
 /// Bytes of the same outside the air, where nothing has to be short.
-pub(super) const PLAIN: usize = 64;
+pub(super) const PLAIN: usize = 72;
 
 /// Rates: 51 codes to a factor of two (1.4 % apart), from 1 kbit/s on.
 const RATE: Log = Log { least: 1e3, steps: 51.0, bits: 10 };
-/// Packets per second: 25 codes to a factor of two, from a quarter on.
-const PACE: Log = Log { least: 0.25, steps: 25.0, bits: 9 };
+/// Packets per second: 16 codes to a factor of two, from a quarter on.
+const PACE: Log = Log { least: 0.25, steps: 16.0, bits: 8 };
 /// Round trips in seconds: eight codes to a factor of two, from a millisecond on.
 const TRIP: Log = Log { least: 1e-3, steps: 8.0, bits: 7 };
-/// Nominal rates: 25 codes to a factor of two, from 100 kbit/s on.
-const NOMINAL: Log = Log { least: 1e5, steps: 25.0, bits: 9 };
+/// Nominal rates: eight codes to a factor of two, from 100 kbit/s on; enough to tell rates of a
+/// PHY apart.
+const NOMINAL: Log = Log { least: 1e5, steps: 8.0, bits: 7 };
+/// Steps of a share in five bits, and in four.
+const SHARE: f64 = 31.0;
+const TOP: f64 = 15.0;
 /// Rates in the feedback field: 128 codes to a factor of two, from 1 bit/s on.
 const LIMIT: Log = Log { least: 1.0, steps: 128.0, bits: 12 };
 
@@ -76,6 +80,8 @@ pub(super) struct News {
     pub size: u32,
     /// n: flows whose data it carries.
     pub flows: u32,
+    /// How far its fastest flow is above the mean: 0 where all are alike, 1 where it is alone.
+    pub top: f64,
     /// Acknowledgements sent on it, packets/s.
     pub acks: f64,
     /// Its nominal rate, and what the channel lets through.
@@ -93,7 +99,7 @@ pub(super) struct Absurd;
 
 impl News {
     pub fn words(&self) -> [u32; WORDS] {
-        let share = libm::round(self.delivery.clamp(0.0, 1.0) * 63.0) as u32;
+        let part = |of: f64, steps: f64| libm::round(of.clamp(0.0, 1.0) * steps) as u32;
         [
             self.link.from.0.min(0xffff) << 16 | self.link.to.0.min(0xffff),
             RATE.encode(self.data) << 22
@@ -101,9 +107,10 @@ impl News {
                 | self.flows.min(31) << 7
                 | TRIP.encode(self.trip),
             self.size.div_ceil(8).min(255) << 24
-                | PACE.encode(self.acks) << 15
-                | share << 9
-                | NOMINAL.encode(self.rate.0 as f64),
+                | PACE.encode(self.acks) << 16
+                | part(self.delivery, SHARE) << 11
+                | NOMINAL.encode(self.rate.0 as f64) << 4
+                | part(self.top, TOP),
         ]
     }
 
@@ -120,15 +127,16 @@ impl News {
             flows: b >> 7 & 31,
             trip: TRIP.decode(b),
             size: 8 * (c >> 24),
-            acks: PACE.decode(c >> 15),
-            delivery: f64::from(c >> 9 & 63) / 63.0,
-            rate: BitRate(NOMINAL.decode(c) as u64),
+            acks: PACE.decode(c >> 16),
+            delivery: f64::from(c >> 11 & 31) / SHARE,
+            rate: BitRate(NOMINAL.decode(c >> 4) as u64),
+            top: f64::from(c & 15) / TOP,
         };
         Some(news.checked())
     }
 
     pub fn plain(&self) -> [u8; PLAIN] {
-        let words: [u64; 8] = [
+        let words: [u64; 9] = [
             u64::from(self.link.from.0) << 32 | u64::from(self.link.to.0),
             u64::from(self.size) << 32 | u64::from(self.flows),
             self.data.to_bits(),
@@ -137,6 +145,7 @@ impl News {
             self.delivery.to_bits(),
             self.limit.to_bits(),
             self.trip.to_bits(),
+            self.top.to_bits(),
         ];
         let mut bytes = [0; PLAIN];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -149,11 +158,11 @@ impl News {
         if body.len() != PLAIN {
             return Err(Absurd);
         }
-        let mut words = [0u64; 8];
+        let mut words = [0u64; PLAIN / 8];
         for (word, from) in words.iter_mut().zip(body.chunks_exact(8)) {
             *word = from.iter().fold(0, |w, b| w << 8 | u64::from(*b));
         }
-        let [ends, counts, data, acks, rate, delivery, limit, trip] = words;
+        let [ends, counts, data, acks, rate, delivery, limit, trip, top] = words;
         let (high, low) = (|w: u64| (w >> 32) as u32, |w: u64| w as u32);
         let news = News {
             link: Link { from: NodeId(high(ends)), to: NodeId(low(ends)) },
@@ -165,8 +174,17 @@ impl News {
             delivery: f64::from_bits(delivery),
             limit: f64::from_bits(limit),
             trip: f64::from_bits(trip),
+            top: f64::from_bits(top),
         };
         news.checked()
+    }
+
+    /// Rate of its fastest flow, bit/s.
+    pub fn fastest(&self) -> f64 {
+        match self.flows {
+            0 => 0.0,
+            n => self.data / f64::from(n) * (1.0 + self.top * f64::from(n - 1)),
+        }
     }
 
     /// No link carries more than its rate, or data of no flow, or in packets of no size; and none
@@ -180,6 +198,7 @@ impl News {
             && finite(self.acks * 8.0 * 40.0, rate)
             && finite(self.limit, 1e11)
             && finite(self.trip, 100.0)
+            && finite(self.top, 1.0)
             && (self.delivery > 0.0 && self.delivery <= 1.0)
             && (self.data == 0.0) == (self.flows == 0)
             && self.flows <= 10_000
@@ -198,6 +217,7 @@ mod tests {
             data: 265_000.0,
             size: 568,
             flows: 3,
+            top: 0.4,
             acks: 64.6,
             rate: BitRate(11_000_000),
             delivery: 0.9,
@@ -213,8 +233,9 @@ mod tests {
         let near = |a: f64, b: f64, part: f64| (a / b - 1.0).abs() < part;
         assert_eq!((r.link, r.size, r.flows), (n.link, n.size, n.flows));
         assert!(near(r.data, n.data, 0.007) && near(r.limit, n.limit, 0.007), "{r:?}");
-        assert!(near(r.acks, n.acks, 0.014) && near(r.trip, n.trip, 0.045), "{r:?}");
-        assert!(near(r.rate.0 as f64, 11e6, 0.014) && near(r.delivery, 0.9, 0.01), "{r:?}");
+        assert!(near(r.acks, n.acks, 0.023) && near(r.trip, n.trip, 0.045), "{r:?}");
+        assert!(near(r.rate.0 as f64, 11e6, 0.045) && near(r.delivery, 0.9, 0.02), "{r:?}");
+        assert!(near(r.fastest(), n.fastest(), 0.03) && n.fastest() > 1.7 * 265e3 / 3.0);
         assert_eq!(News::of_plain(&n.plain()), Ok(n));
     }
 

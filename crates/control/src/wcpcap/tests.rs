@@ -34,7 +34,7 @@ fn directed(links: &[(u32, u32)]) -> Vec<Link> {
 
 fn news(link: Link, data: f64, flows: u32) -> News {
     let (size, acks, rate) = (500, 0.0, BitRate(11_000_000));
-    News { link, data, size, flows, acks, rate, delivery: 1.0, limit: 0.0, trip: 0.02 }
+    News { link, data, size, flows, top: 0.0, acks, rate, delivery: 1.0, limit: 0.0, trip: 0.02 }
 }
 
 /// A radio for which bits are all that counts: 1 Mbit/s for everybody together.
