@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use super::book::Around;
-use super::news::News;
+use super::news::{News, Said};
 use crate::{Link, LinkModel, Neighbour};
 
 /// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
 const SMOOTH: f64 = 0.125;
 /// Packets to forward that came in and whose transmission nobody reports: no transmit status.
 const SILENT: u64 = 20;
-/// Looks at the queue that make a standing queue, and packets that do not.
-const SAMPLES: u32 = 3;
+/// Looks that tell of a queue, and packets that are passing through: one in service, one behind.
+const LOOKS: u32 = 3;
 const PASSING: u32 = 2;
+/// Flows that get less than this part of what they may send are short of it.
+const SHORT: f64 = 0.9;
 /// A link has hardly any room for more when δ is below this part of R.
 const FULL: f64 = 0.05;
 /// The least data rate told of a link that has flows, bit/s.
@@ -60,24 +62,12 @@ struct Crossing {
     bytes: u64,
 }
 
-/// The shortest that the node's queue was during an epoch: what waits persistently (as in XCP,
-/// Katabi 2002 §3.5).
+/// Looks at the node's queue during an epoch.
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
-    samples: u32,
-    packets: u32,
-}
-
-impl Standing {
-    fn sample(&mut self, packets: u32) {
-        self.packets = if self.samples == 0 { packets } else { packets.min(self.packets) };
-        self.samples += 1;
-    }
-
-    /// A frame in service and one behind it are no sign yet.
-    fn stands(&self) -> bool {
-        self.samples >= SAMPLES && self.packets > PASSING
-    }
+struct Looks {
+    all: u32,
+    /// How many found more waiting than is passing through.
+    waiting: u32,
 }
 
 /// A link from this node.
@@ -93,7 +83,7 @@ pub(super) struct Own {
     acks: Meter,
     /// Data that came in to be sent on it.
     came: Meter,
-    standing: Standing,
+    looks: Looks,
     flows: Vec<Crossing>,
     used: Time,
     /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
@@ -108,8 +98,10 @@ pub(super) struct Own {
     pub limit: Option<f64>,
     /// How much busier a bit/s for every flow makes the busiest queue around.
     pub slope: f64,
-    /// Whether the node's queue never emptied in the last epoch.
+    /// Whether packets waited in the last epoch for more of the time than they should; and which
+    /// part of what its flows may send has got through.
     pub backlogged: bool,
+    pub passed: f64,
     /// Whether it has had room since its first epoch.
     open: bool,
     /// The feedback in force.
@@ -126,7 +118,7 @@ impl Own {
             data: Meter::default(),
             acks: Meter::default(),
             came: Meter::default(),
-            standing: Standing::default(),
+            looks: Looks::default(),
             flows: Vec::new(),
             used: Time::ZERO,
             since: Time::ZERO,
@@ -137,6 +129,7 @@ impl Own {
             limit: None,
             slope: 0.0,
             backlogged: false,
+            passed: 1.0,
             open: true,
             written: 0,
         }
@@ -146,14 +139,15 @@ impl Own {
     pub fn begin(&mut self, now: Time, next: Time) {
         (self.since, self.next) = (now, Some(next));
         (self.data, self.acks, self.came) = Default::default();
-        (self.standing, self.epochs) = (Standing::default(), 0);
+        (self.looks, self.epochs) = (Looks::default(), 0);
         self.epoch = next.since(now);
     }
 
     /// The length of the node's queue now.
     pub fn waits(&mut self, packets: u32) {
         if self.next.is_some() {
-            self.standing.sample(packets);
+            self.looks.all += 1;
+            self.looks.waiting += u32::from(packets > PASSING);
         }
     }
 
@@ -209,8 +203,9 @@ impl Own {
         now: Time,
         node: NodeId,
         hold: Span,
+        busy: f64,
         model: &dyn LinkModel,
-        trip: impl Fn(FlowId) -> Option<f64>,
+        of: impl Fn(FlowId) -> Option<Said>,
     ) {
         self.flows.retain(|f| now.since(f.at) < hold);
         if now.since(self.used) >= hold {
@@ -222,9 +217,14 @@ impl Own {
         let flows = self.flows.len() as u32;
         // Nothing in this epoch from flows that are there: they are slow.
         let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
-        let trips: Vec<f64> = self.flows.iter().filter_map(|f| trip(f.flow)).collect();
+        let said: Vec<Said> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
+        let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
-        self.backlogged = self.standing.stands();
+        let Looks { all, waiting } = self.looks;
+        self.backlogged = all >= LOOKS && f64::from(waiting) > busy * f64::from(all);
+        let allowed: f64 = said.iter().map(|s| s.rate).sum();
+        let part = 8.0 * f64::from(size) * packets / allowed.max(1.0);
+        self.passed = if allowed > 0.0 && part < SHORT { part } else { 1.0 };
         let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
         self.measured = Some(News {
             link,
@@ -249,7 +249,7 @@ impl Own {
         self.data.again();
         self.acks.again();
         self.came.again();
-        self.standing = Standing::default();
+        self.looks = Looks::default();
         self.flows.iter_mut().for_each(|f| f.bytes = 0);
         self.epochs += 1;
         (self.since, self.epoch) = (now, epoch);
@@ -260,14 +260,14 @@ impl Own {
     /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
     /// let it rise without end: R is never farther above the fastest flow around than one step.
     ///
-    /// Where the queue never emptied, x is what the link can do and not what is asked of it, and
-    /// the model takes it for too little: then R is at most what the link's own flows get.
+    /// Where packets wait for more of the time than U there is no more room, whatever the model
+    /// says. If the link's flows get less through than they may send, x is what it can do and not
+    /// what is asked of it: then R falls by that part.
     pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
         let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
-        let mine = self.measured.filter(|n| n.flows > 0).map(|n| n.data / f64::from(n.flows));
-        let (most, delta) = match mine {
-            Some(mine) if self.backlogged => (mine.min(fastest), delta.min(0.0)),
-            _ => (fastest, delta),
+        let (most, delta) = match self.backlogged {
+            true => (self.passed * fastest, delta.min(0.0)),
+            false => (fastest, delta),
         };
         let from = self.limit.unwrap_or(most).min(most);
         self.open &= delta > FULL * from;
@@ -314,6 +314,11 @@ impl Source {
         let s = rtt.as_secs_f64();
         self.trip = Some(self.trip.map_or(s, |a| a + SMOOTH * (s - a)));
         true
+    }
+
+    /// What its packets say of it.
+    pub fn said(&self) -> Said {
+        Said { trip: self.trip.unwrap_or(0.0), rate: self.rate }
     }
 
     /// It may send at this rate; returns whether its spacing has changed by more than a part.

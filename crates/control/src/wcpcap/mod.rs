@@ -21,7 +21,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 use self::book::{Around, Book, Doubt, FAR};
 use self::estimate::{Questions, fastest};
 use self::link::{Own, Source};
-use self::news::{News, WORDS, limit_code, limit_of, trip_code, trip_of};
+use self::news::{News, Said, WORDS, limit_code, limit_of};
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
     FlowHere, Heard, Instance, Knob, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs,
@@ -59,14 +59,14 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
     Knob { name, about, default, min, max }
 }
 
-/// The flow's mean round trip, from its source.
-const TRIP: u8 = 0;
+/// The flow's mean round trip and the rate it may send at, from its source.
+const FLOW: u8 = 0;
 /// The least rate around the path so far.
 const LIMIT: u8 = 1;
 /// News of one link.
 const NEWS: u8 = 2;
-/// A round trip of 7 bits and a limit of 12, on whole bytes.
-const FEEDBACK: u32 = 3;
+/// A round trip of 7 bits, a rate and a limit of 12 each, on whole bytes.
+const FEEDBACK: u32 = 4;
 /// With news of a link.
 const HEADER: u32 = FEEDBACK + 4 * WORDS as u32;
 /// How often it is looked at what others have told.
@@ -124,7 +124,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         questions: Questions::default(),
         routes: Vec::new(),
         sources: Vec::new(),
-        trips: BTreeMap::new(),
+        said: BTreeMap::new(),
         turn: 0,
         odd: BTreeMap::new(),
         due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
@@ -188,8 +188,8 @@ struct WcpCap {
     routes: Vec<(FlowId, NodeId)>,
     /// Flows of this node.
     sources: Vec<Source>,
-    /// Mean round trips of passing flows, s, as their sources say.
-    trips: BTreeMap<FlowId, (f64, Time)>,
+    /// What the sources of passing flows say of them.
+    said: BTreeMap<FlowId, (Said, Time)>,
     /// Whose news the next packet carries: own and others' in turn.
     turn: usize,
     odd: BTreeMap<(Odd, NodeId), u64>,
@@ -257,9 +257,9 @@ impl WcpCap {
         if heard.ack {
             return;
         }
-        let trip = trip_of(heard.header.0[usize::from(TRIP)]);
-        if trip > 0.0 {
-            self.trips.insert(heard.flow, (trip, now));
+        let word = heard.header.0[usize::from(FLOW)];
+        if word > 0 {
+            self.said.insert(heard.flow, (Said::read(word), now));
         }
         let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
         if let Some(own) = self.own.iter_mut().find(|o| Some(o.to) == route) {
@@ -307,10 +307,11 @@ impl WcpCap {
         let Some(at) = self.sources.iter().position(|s| s.flow == told.flow) else { return };
         let source = &mut self.sources[at];
         if source.measure(told.rtt) {
-            let code = trip_code(source.trip.unwrap_or(0.0));
+            let word = source.said().word();
             let flow = Value::Flow(told.flow);
-            actions.because(Reason::new("wcpcap.trip", "flow {} tells its round trip", &[flow]));
-            actions.annotate(Class::Flow(told.flow), TRIP, Merge::Set, code);
+            let sentence = "flow {} tells its round trip and its rate";
+            actions.because(Reason::new("wcpcap.flow", sentence, &[flow]));
+            actions.annotate(Class::Flow(told.flow), FLOW, Merge::Set, word);
         }
         match limit_of(told.header.0[usize::from(LIMIT)]) {
             Some(rate) => self.allow(at, rate, actions),
@@ -345,7 +346,7 @@ impl WcpCap {
         let longest = self.own.iter().map(|o| o.epoch).max().unwrap_or(Span::ZERO);
         self.book.forget(now, self.hold.max(longest.saturating_mul(3)));
         let hold = self.hold;
-        self.trips.retain(|_, t| now.since(t.1) < hold);
+        self.said.retain(|_, s| now.since(s.1) < hold);
         let due: Vec<usize> =
             (0..self.own.len()).filter(|&i| self.own[i].next.is_some_and(|n| n <= now)).collect();
         due.iter().for_each(|&i| self.measure(now, i, actions));
@@ -368,13 +369,12 @@ impl WcpCap {
             self.odd(Odd::Silent, to, actions);
         }
         let own = &mut self.own[i];
-        let trips = &self.trips;
-        let sources = &self.sources;
-        let trip = |flow: FlowId| {
-            let mine = sources.iter().find(|s| s.flow == flow).and_then(|s| s.trip);
-            mine.or_else(|| trips.get(&flow).map(|t| t.0))
+        let (said, sources) = (&self.said, &self.sources);
+        let of = |flow: FlowId| {
+            let mine = sources.iter().find(|s| s.flow == flow).map(Source::said);
+            mine.or_else(|| said.get(&flow).map(|s| s.0))
         };
-        own.close(now, self.node, self.hold, self.model.as_ref(), trip);
+        own.close(now, self.node, self.hold, self.u, self.model.as_ref(), of);
     }
 
     /// The news of L(i→j) of an own link, in the order of links.
@@ -426,8 +426,13 @@ impl WcpCap {
         self.tell(i, actions);
         let own = &self.own[i];
         if own.backlogged {
-            let sentence = "link to node {}: its queue never emptied: no more than its flows get";
-            actions.because(Reason::new("wcpcap.backlog", sentence, &[Value::Node(own.to)]));
+            let sentence = "link to node {}: packets wait for most of the time, and {} of what its \
+                            flows may send gets through";
+            actions.because(Reason::new(
+                "wcpcap.backlog",
+                sentence,
+                &[Value::Node(own.to), Value::Percent(own.passed)],
+            ));
         }
         let rate = fairmesh_units::BitRate(own.limit.unwrap_or(0.0) as u64);
         let values =

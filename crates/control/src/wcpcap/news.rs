@@ -61,14 +61,24 @@ pub(super) fn limit_of(code: u32) -> Option<f64> {
     (code > 0).then(|| LIMIT.decode(code.min(LIMIT.most())))
 }
 
-/// The code of a round trip in seconds; 0: not known.
-pub(super) fn trip_code(seconds: f64) -> u32 {
-    TRIP.encode(seconds)
+/// What the source of a flow says of it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Said {
+    /// Mean round trip, s; 0: not known.
+    pub trip: f64,
+    /// The rate at which it may send, IP bits/s; 0: not known.
+    pub rate: f64,
 }
 
-/// The round trip of a code, s.
-pub(super) fn trip_of(code: u32) -> f64 {
-    TRIP.decode(code.min(TRIP.most()))
+impl Said {
+    pub fn word(self) -> u32 {
+        LIMIT.encode(self.rate) << TRIP.bits | TRIP.encode(self.trip)
+    }
+
+    /// Every word has a meaning.
+    pub fn read(word: u32) -> Self {
+        Said { trip: TRIP.decode(word), rate: LIMIT.decode(word >> TRIP.bits) }
+    }
 }
 
 /// A link as its transmitter has measured it over its last epoch.
@@ -260,6 +270,15 @@ mod tests {
         }
         assert_eq!(News::of_plain(&News { data: f64::NAN, ..n }.plain()), Err(Absurd));
         assert_eq!(News::of_plain(&News { limit: f64::INFINITY, ..n }.plain()), Err(Absurd));
+    }
+
+    #[test]
+    fn what_sources_say_comes_back() {
+        let said = Said { trip: 0.083, rate: 265_000.0 };
+        let back = Said::read(said.word());
+        assert!((back.trip / said.trip - 1.0).abs() < 0.05, "{back:?}");
+        assert!((back.rate / said.rate - 1.0).abs() < 0.003, "{back:?}");
+        assert_eq!(Said::read(0), Said::default());
     }
 
     #[test]
