@@ -35,14 +35,13 @@ fn region(t: &Topology, access: Access, traffic: Traffic) -> Region {
     region_with(t, access, traffic, 1.0, Settings::default()).unwrap()
 }
 
-fn region_with(
-    t: &Topology,
-    access: Access,
-    traffic: Traffic,
-    delivery: f64,
-    settings: Settings,
-) -> Result<Region, RegionError> {
-    let phy = Phy::dot11b(Preamble::Long);
+struct Parts {
+    hears: Vec<Vec<NodeId>>,
+    links: Vec<LinkSpec>,
+    paths: Vec<Vec<NodeId>>,
+}
+
+fn parts(t: &Topology, delivery: f64) -> Parts {
     let mut hears = vec![Vec::new(); 12];
     let mut links = Vec::new();
     for &(a, b) in t.links {
@@ -51,8 +50,19 @@ fn region_with(
             links.push(LinkSpec { from: NodeId(a), to: NodeId(b), rate: Rate(3), delivery });
         }
     }
-    let paths: Vec<Vec<NodeId>> =
-        t.paths.iter().map(|p| p.iter().map(|&n| NodeId(n)).collect()).collect();
+    let paths = t.paths.iter().map(|p| p.iter().map(|&n| NodeId(n)).collect()).collect();
+    Parts { hears, links, paths }
+}
+
+fn region_with(
+    t: &Topology,
+    access: Access,
+    traffic: Traffic,
+    delivery: f64,
+    settings: Settings,
+) -> Result<Region, RegionError> {
+    let phy = Phy::dot11b(Preamble::Long);
+    let Parts { hears, links, paths } = parts(t, delivery);
     let flows: Vec<FlowSpec<'_>> =
         paths.iter().map(|path| FlowSpec { path, traffic, demand: Demand::default() }).collect();
     Region::new(&Mesh { phy: &phy, access, hears: &hears, links: &links, flows: &flows, settings })
@@ -66,23 +76,74 @@ fn tcp() -> Traffic {
     Traffic::tcp(512, 0, 1.0, true)
 }
 
-/// The simulator's own boundary for equal rates, in kb/s: 524-byte datagrams one way, 12-byte ones
-/// back, retries without limit, 95 % delivered. The model keeps within 15 % of it.
+/// The simulator's own boundary for equal rates, in kb/s, without a limit of retries: TCP of limited
+/// rate, 97 % delivered. The model keeps within 10 % of it.
 #[test]
 fn the_four_topologies_as_the_simulator_has_them() {
     for (t, rts, basic) in
-        [(&STACK, 269.0, 389.0), (&DIAMOND, 262.0, 412.0), (&HALF_DIAMOND, 294.0, 381.0)]
+        [(&STACK, 277.0, 397.0), (&DIAMOND, 259.0, 361.0), (&HALF_DIAMOND, 292.0, 423.0)]
     {
         for (access, simulated) in [(Access::RtsCts, rts), (Access::Basic, basic)] {
             let rates = max_min(t, access, tcp());
             for r in &rates {
                 let ratio = r / 1e3 / simulated;
-                assert!((0.85..1.10).contains(&ratio), "{access:?}: {rates:?}, {simulated}");
+                assert!((0.9..1.1).contains(&ratio), "{access:?}: {rates:?}, {simulated}");
             }
         }
     }
+    // Chain-Cross: 6 → 7 goes on where the others stop (Rangwala 2008 §4.2: 420 and 255), and the
+    // simulator carries it.
     let rates = max_min(&CHAIN_CROSS, Access::RtsCts, tcp());
-    assert!(rates.iter().all(|r| (0.85..1.15).contains(&(r / 225e3))), "{rates:?}");
+    assert!(rates[..4].iter().all(|r| (0.9..1.1).contains(&(r / 222e3))), "{rates:?}");
+    assert!((350e3..520e3).contains(&rates[4]), "{rates:?}");
+}
+
+/// What a link suffers, beside the counters of the simulator: Half-Diamond, 255 kb/s each way of
+/// every flow as paced datagrams, 60 s. Attempts per frame, and lost data frames.
+#[test]
+fn the_links_as_the_simulator_has_them() {
+    let counted = [
+        (1, 2, 2.21, 0.050),
+        (3, 2, 2.17, 0.009),
+        (4, 5, 2.12, 0.036),
+        (5, 4, 1.35, 0.002),
+        (5, 6, 1.40, 0.026),
+        (6, 5, 2.05, 0.008),
+        (7, 8, 2.65, 0.067),
+        (8, 9, 1.00, 0.000),
+        (9, 8, 2.50, 0.018),
+    ];
+    let back: Vec<Vec<u32>> =
+        HALF_DIAMOND.paths.iter().map(|p| p.iter().rev().copied().collect()).collect();
+    let mut mesh = parts(&HALF_DIAMOND, 1.0);
+    let ways = mesh.paths.clone().into_iter().map(|p| (p, 588));
+    let ways = ways.chain(back.iter().map(|p| (p.iter().map(|&n| NodeId(n)).collect(), 76)));
+    let ways: Vec<(Vec<NodeId>, u32)> = ways.collect();
+    mesh.paths.clear();
+    let flows: Vec<FlowSpec<'_>> = ways
+        .iter()
+        .map(|(path, psdu)| {
+            let traffic =
+                Traffic { payload: 512, psdu: *psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
+            FlowSpec { path, traffic, demand: Demand::default() }
+        })
+        .collect();
+    let mut r = Region::new(&Mesh {
+        phy: &Phy::dot11b(Preamble::Long),
+        access: Access::RtsCts,
+        hears: &mesh.hears,
+        links: &mesh.links,
+        flows: &flows,
+        settings: Settings::default(),
+    })
+    .unwrap();
+    let state = r.state(&[255e3; 6]).unwrap();
+    for (from, to, attempts, lost) in counted {
+        let at = r.hops().position(|h| (h.from.0, h.to.0) == (from, to)).unwrap();
+        let l = &state.links[at];
+        assert!((l.attempts / attempts - 1.0).abs() < 0.15, "{from} → {to}: {l:?}");
+        assert!((l.lost - lost).abs() < 0.03, "{from} → {to}: {l:?}");
+    }
 }
 
 /// Rangwala 2008 §4.2: 300 kb/s each on the Stack, and 4 → 5 is the congested link.

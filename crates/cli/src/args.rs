@@ -437,6 +437,9 @@ pub struct CapacityArgs {
     /// on so many random meshes
     #[arg(long, value_name = "N", conflicts_with = "accuracy", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub boundary: Option<u32>,
+    /// With --boundary: the seed of the first mesh; the others follow
+    #[arg(long, value_name = "SEED", requires = "boundary", default_value_t = 1)]
+    pub first: u32,
     /// With --boundary: without RTS/CTS
     #[arg(long, requires = "boundary")]
     pub no_rts: bool,

@@ -18,7 +18,7 @@ pub struct Section {
 }
 
 /// What others may give up for a flow that goes on rising, as a share of their rates.
-pub const YIELD: f64 = 0.05;
+pub const YIELD: f64 = 0.02;
 /// What that flow has to gain by it.
 pub const GAIN: f64 = 0.2;
 /// Relative accuracy of a search along a ray.
@@ -31,18 +31,18 @@ impl Region {
         let at =
             |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };
         let steepest = direction.iter().copied().fold(0.0, f64::max);
-        if steepest <= 0.0 || !self.achievable(base) {
+        if steepest <= 0.0 {
             return 0.0;
         }
+        let Some(mut inside) = self.decide(None, base) else { return 0.0 };
         // Nothing is faster than the PHY's fastest rate.
         let fastest = self.links.phy.bit_rate(self.links.phy.highest()).0 as f64;
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
             let middle = 0.5 * (low + high);
-            if self.achievable(&at(middle)) {
-                low = middle;
-            } else {
-                high = middle;
+            match self.decide(Some(&inside), &at(middle)) {
+                Some(f) => (low, inside) = (middle, f),
+                None => high = middle,
             }
         }
         low
@@ -53,8 +53,9 @@ impl Region {
     ///
     /// Under the DCF every flow costs every other a little, across any distance, so that strictly
     /// nobody could rise once somebody has stopped. Here a flow goes on rising if it can gain
-    /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. The point returned is on
-    /// the boundary.
+    /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. Where several could, and
+    /// not all of them at once, those stop that could gain less than twice the least. The point
+    /// returned is on the boundary.
     pub fn max_min(&mut self) -> Point {
         let flows = self.bits.len();
         let zero = vec![0.0; flows];
@@ -87,8 +88,18 @@ impl Region {
                 rising[i] = self.achievable(&more);
             }
             if rising == before {
-                // Each alone could, together they cannot: they stop together.
-                break;
+                // Each alone could, together they cannot: those with the least room stop.
+                let room: Vec<f64> = (0..flows)
+                    .map(|i| {
+                        let alone: Vec<f64> = (0..flows).map(|k| f64::from(k == i)).collect();
+                        if rising[i] { self.reach(&rates, &alone) / rates[i] } else { 0.0 }
+                    })
+                    .collect();
+                let left = (0..flows).filter(|&i| rising[i]).map(|i| room[i]);
+                let least = left.fold(f64::INFINITY, f64::min);
+                for i in 0..flows {
+                    rising[i] &= room[i] > 2.0 * least;
+                }
             }
         }
         // What was given up in vain.

@@ -1,5 +1,6 @@
 //! What happens to one packet at the head of a queue: an absorbing Markov chain over its attempts
-//! (Rangwala 2008 §3.2).
+//! (Rangwala 2008 §3.2). Its states remember why the last attempt failed, since the next one
+//! follows within about the time that the reason lasts.
 
 use fairmesh_wifi::phy::{Phy, PhyTiming};
 
@@ -7,14 +8,18 @@ use super::Retries;
 use crate::link::Access;
 
 /// What an attempt meets, given that its sender found the medium idle.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Odds {
-    /// The first attempt at a packet gets no CTS; without RTS, no ACK because of a collision.
-    pub refused: f64,
-    /// What of `refused` is due to exchanges that the sender does not hear.
+    /// An exchange that the sender does not hear has the receiver, at a random time.
     pub hidden: f64,
+    /// Such an exchange begins while the opening frame is on the air, and goes on.
+    pub onset: f64,
     /// Mean time in seconds for which such an exchange, or a train of them, takes the receiver.
     pub span: f64,
+    /// The opening frame meets one of another sender, and both are lost: both try again.
+    pub met: f64,
+    /// Beginnings of the two opening frames closer than this (s) meet.
+    pub window: f64,
     /// Exchanges that the sender does hear, which free the receiver too, per idle second.
     pub resets: f64,
     /// Probability that the packet was waiting when the sender's last exchange ended: then the
@@ -26,9 +31,21 @@ pub(super) struct Odds {
     /// The share of `hidden` that is due to frames which passed this very hop before: while the
     /// sender tries in vain, no more of them come.
     pub caused: f64,
-    /// The data frame is lost although the receiver was ready: collisions after the CTS, and
-    /// channel errors.
-    pub lost: f64,
+    /// Probability that it is passed on at once: then frames that passed this hop before are gone.
+    pub at_once: f64,
+    /// Probability that the frame just before is in the receiver's way of a first attempt.
+    pub chased: f64,
+    /// The data frame is lost in a collision although the receiver was ready.
+    pub struck: f64,
+    /// The channel spoils the data frame.
+    pub faded: f64,
+    /// The share of time in which the sender finds the medium idle, and the same while a hidden
+    /// exchange is on: what excludes that one may keep the sender's neighbours silent too.
+    pub idle: f64,
+    /// See `idle`.
+    pub idle_beside: f64,
+    /// Seconds from the end of a refused opening frame until the next backoff begins.
+    pub after: f64,
 }
 
 /// Means per packet.
@@ -36,86 +53,237 @@ pub(super) struct Odds {
 pub(super) struct Service {
     /// Attempts: RTS frames, or data frames without RTS.
     pub attempts: f64,
+    /// Attempts in vain because a hidden exchange was on.
+    pub hidden: f64,
+    /// Attempts in vain because two opening frames met.
+    pub met: f64,
     /// Data frames.
     pub data: f64,
-    /// Seconds of backoff, counted while the medium is idle.
+    /// Seconds of backoff and of other exchanges during it.
     pub backoff: f64,
+    /// The same before the first attempt.
+    pub first: f64,
     /// Probability that the packet is given up.
     pub dropped: f64,
 }
 
-/// More attempts than any packet is worth: beyond, a link is dead.
-const ENOUGH: usize = 4000;
-/// Probability of still being under way that no longer matters.
-const NEGLIGIBLE: f64 = 1e-10;
+/// Fewest chances of success of an attempt: below, a link is dead.
+const LEAST: f64 = 1.0 / 4000.0;
 
-/// One state of the chain: lost RTS in a row, lost data frames, and the probability of being there.
-type State = (u32, u32, f64);
+/// Why the last attempt failed: no reason that lasts (or none before), a hidden exchange, or
+/// another sender that tries again too.
+const PLAIN: usize = 0;
+const HIDDEN: usize = 1;
+const MET: usize = 2;
 
-/// Follows a packet to its end. `gap` is the time in seconds from an attempt's failure to the end
-/// of the next backoff, given the seconds of idle time it takes.
-pub(super) fn service(
-    phy: &Phy,
-    access: Access,
-    retries: Retries,
-    odds: Odds,
-    gap: impl Fn(f64) -> f64,
-) -> Service {
+/// Packets with so many lost RTS in a row and lost data frames, by why the last attempt failed.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    short: u32,
+    long: u32,
+    mass: [f64; 3],
+}
+
+/// What one attempt leads to, by why the one before failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempt {
+    /// To a hidden exchange, to another sender's frame, to a collision after the CTS, to the
+    /// channel; the rest gets through.
+    hidden: f64,
+    met: f64,
+    struck: f64,
+    faded: f64,
+    /// Seconds of backoff before it.
+    backoff: f64,
+}
+
+/// The chain of one link: what does not change from attempt to attempt.
+struct Chain<'a> {
+    odds: &'a Odds,
+    slot: f64,
+    difs: f64,
+    basic: bool,
+}
+
+/// Follows a packet to its end.
+pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) -> Service {
     let t = phy.timing();
-    let slot = t.slot.as_secs_f64();
+    let (slot, difs) = (t.slot.as_secs_f64(), t.difs.as_secs_f64());
+    let chain = Chain { odds, slot, difs, basic: access == Access::Basic };
     let limits = limits(t, retries);
     let mut out = Service::default();
-    let mut states: Vec<State> = vec![(0, 0, 1.0)];
-    let mut next: Vec<State> = Vec::new();
     let mut cw = t.cw_min;
-    let share = if odds.refused > 0.0 { odds.hidden / odds.refused } else { 0.0 };
-    // Hidden trains begin at this rate while there is none, and end at this rate.
-    let free = (1.0 - odds.hidden).max(1e-3);
-    let begin = odds.hidden / (odds.span * free);
-    let seizure = 1.0 / (odds.span * free) + odds.resets;
-    let first = gap(f64::from(cw) / 2.0 * slot);
-    let difs = t.difs.as_secs_f64();
-    let fresh = (1.0 - odds.caused)
-        * (odds.waiting * libm::exp(-seizure * first) + odds.relayed * libm::exp(-seizure * difs));
-    let mut refused = odds.refused * (1.0 - share * fresh);
-    for _ in 0..ENOUGH {
-        let reached: f64 = states.iter().map(|s| s.2).sum();
-        if reached < NEGLIGIBLE {
+    let mut at = vec![Tally { short: 0, long: 0, mass: [1.0, 0.0, 0.0] }];
+    let first = chain.first(cw);
+    out.first = first.backoff;
+    let mut step = [first; 3];
+    loop {
+        let next = t.next_cw(cw);
+        if limits.is_none() && next == cw {
+            // From here on every attempt is like the one before: a geometric series.
+            let ends = settle(&step, at[0].mass);
+            chain.count(&step, &ends, &mut out);
             return out;
         }
-        let backoff = f64::from(cw) / 2.0 * slot;
-        out.attempts += reached;
-        out.backoff += reached * backoff;
-        next.clear();
-        for &(short, long, at) in &states {
-            let through = at * (1.0 - refused);
-            out.data += if access == Access::RtsCts { through } else { at };
-            match access {
-                Access::RtsCts => {
-                    fail(&mut next, &mut out, (short + 1, long, at * refused), limits);
-                    // IEEE 802.11-2020 §10.3.4.4: a CTS clears the count of lost RTS.
-                    fail(&mut next, &mut out, (0, long + 1, through * odds.lost), limits);
+        let mut after = Vec::new();
+        for tally in &at {
+            chain.count(&step, &tally.mass, &mut out);
+            chain.fail(&step, tally, &mut after, &mut out, limits);
+        }
+        if after.is_empty() {
+            return out;
+        }
+        at = after;
+        cw = next;
+        step = [PLAIN, HIDDEN, MET].map(|why| chain.again(why, cw));
+    }
+}
+
+impl Chain<'_> {
+    /// Beginnings of hidden trains per second in which there is none.
+    fn begin(&self) -> f64 {
+        self.odds.hidden / (self.odds.span * (1.0 - self.odds.hidden).max(1e-3))
+    }
+
+    /// The outcome where a hidden exchange is on with probability `on`, and another sender's frame
+    /// is met with probability `met`.
+    fn outcome(&self, on: f64, met: f64, backoff: f64) -> Attempt {
+        let o = self.odds;
+        let onset = (1.0 - on) * (1.0 - met) * o.onset;
+        let (hidden, met) = (on + onset, (1.0 - on) * met);
+        let through = 1.0 - hidden - met;
+        // However bad, an attempt has some chance.
+        let shrink = if through < LEAST { (1.0 - LEAST) / (hidden + met) } else { 1.0 };
+        let through = through.max(LEAST);
+        let struck = (through * o.struck).min(through - 0.5 * LEAST);
+        let faded = (through - struck) * o.faded;
+        Attempt { hidden: hidden * shrink, met: met * shrink, struck, faded, backoff }
+    }
+
+    fn first(&self, cw: u32) -> Attempt {
+        let o = self.odds;
+        let backoff = f64::from(cw) / 2.0 * self.slot / o.idle;
+        let gap = self.difs + backoff;
+        let seizure = self.begin() + 1.0 / o.span;
+        let fresh =
+            o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs);
+        let others = o.hidden * (1.0 - o.caused) * (1.0 - fresh.min(1.0));
+        let on = others + o.hidden * o.caused * (1.0 - o.at_once);
+        self.outcome(on + (1.0 - on) * o.chased, o.met, backoff)
+    }
+
+    /// An attempt after a failed one.
+    fn again(&self, why: usize, cw: u32) -> Attempt {
+        let o = self.odds;
+        let counted = f64::from(cw) / 2.0 * self.slot;
+        let plain = counted / o.idle;
+        match why {
+            HIDDEN => {
+                // Of an exchange that is met somewhere in its midst, half is left.
+                let rest = 0.5 * o.span;
+                let beside = rest * (1.0 - libm::exp(-plain / rest));
+                let backoff = plain - beside * (1.0 - o.idle / o.idle_beside);
+                let gap = o.after + backoff;
+                let (begin, end) = (self.begin(), 1.0 / rest);
+                let memory = libm::exp(-(end + begin + o.resets) * gap);
+                // The next train has not begun then.
+                let soon = begin / (begin + end) / o.hidden.max(1e-12);
+                let dip = (1.0 - soon).max(0.0) * libm::exp(-gap / o.span);
+                let left = o.hidden * (1.0 - o.caused) * (1.0 - dip);
+                self.outcome(left + (1.0 - left) * memory, o.met, backoff)
+            }
+            MET => {
+                // Both draw from the same window.
+                let near = (o.window / (2.0 * plain)).min(1.0);
+                let again = 1.0 - (1.0 - near) * (1.0 - near);
+                self.outcome(o.hidden, 1.0 - (1.0 - o.met) * (1.0 - again), plain)
+            }
+            _ => self.outcome(o.hidden, o.met, plain),
+        }
+    }
+
+    /// Adds attempts to the means.
+    fn count(&self, step: &[Attempt; 3], mass: &[f64; 3], out: &mut Service) {
+        for (s, m) in step.iter().zip(mass) {
+            out.attempts += m;
+            out.backoff += m * s.backoff;
+            out.hidden += m * s.hidden;
+            out.met += m * s.met;
+            out.data += if self.basic { *m } else { m * (1.0 - s.hidden - s.met) };
+        }
+    }
+
+    /// Moves the packets whose attempt failed on, or gives them up.
+    fn fail(
+        &self,
+        step: &[Attempt; 3],
+        from: &Tally,
+        to: &mut Vec<Tally>,
+        out: &mut Service,
+        limits: Option<(u32, u32)>,
+    ) {
+        let mut opening = [0.0; 3];
+        let mut data = [0.0; 3];
+        for (s, m) in step.iter().zip(&from.mass) {
+            opening[HIDDEN] += m * s.hidden;
+            opening[MET] += m * s.met;
+            data[HIDDEN] += m * s.struck;
+            data[PLAIN] += m * s.faded;
+        }
+        // IEEE 802.11-2020 §10.3.4.4: a CTS clears the count of lost RTS.
+        let moved = [
+            (from.short + 1, from.long, opening),
+            if self.basic { (from.short + 1, from.long, data) } else { (0, from.long + 1, data) },
+        ];
+        for (short, long, mass) in moved {
+            let total: f64 = mass.iter().sum();
+            if total <= 0.0 {
+                continue;
+            }
+            let (short, long) = match limits {
+                Some((most_short, most_long)) if short >= most_short || long >= most_long => {
+                    out.dropped += total;
+                    continue;
                 }
-                Access::Basic => {
-                    let lost = at - through * (1.0 - odds.lost);
-                    fail(&mut next, &mut out, (short + 1, long, lost), limits);
-                }
+                // Without limits the counts mean nothing.
+                None => (0, 0),
+                Some(_) => (short, long),
+            };
+            match to.iter_mut().find(|n| (n.short, n.long) == (short, long)) {
+                Some(same) => (0..3).for_each(|i| same.mass[i] += mass[i]),
+                None => to.push(Tally { short, long, mass }),
             }
         }
-        core::mem::swap(&mut states, &mut next);
-        cw = t.next_cw(cw);
-        // Of an exchange that is met somewhere in its midst, half is left; the next one has not
-        // begun then.
-        let after = gap(f64::from(cw) / 2.0 * slot);
-        let end = 2.0 / odds.span;
-        let memory = libm::exp(-(end + begin + odds.resets) * after);
-        let soon = begin / (begin + end) / odds.hidden.max(1e-12);
-        let dip = (1.0 - soon) * libm::exp(-after / odds.span);
-        let left = odds.refused * (1.0 - share * odds.caused) * (1.0 - share * dip);
-        refused = left + (1.0 - left) * memory * share;
     }
-    out.dropped += states.iter().map(|s| s.2).sum::<f64>();
-    out
+}
+
+/// Attempts in all, by why the one before failed, where they are all alike: (I − P)ᵀ x = mass.
+fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
+    let mut a = [[0.0; 4]; 3];
+    for i in 0..3 {
+        let s = &step[i];
+        a[PLAIN][i] = -s.faded;
+        a[HIDDEN][i] = -s.hidden - s.struck;
+        a[MET][i] = -s.met;
+    }
+    for i in 0..3 {
+        a[i][i] += 1.0;
+        a[i][3] = mass[i];
+    }
+    // Columns sum to the chance of success, which is above zero: no pivoting is needed.
+    for i in 0..3 {
+        for j in i + 1..3 {
+            let factor = a[j][i] / a[i][i];
+            let row = a[i];
+            (i..4).for_each(|k| a[j][k] -= factor * row[k]);
+        }
+    }
+    let mut x = [0.0; 3];
+    for i in (0..3).rev() {
+        let known: f64 = (i + 1..3).map(|k| a[i][k] * x[k]).sum();
+        x[i] = (a[i][3] - known) / a[i][i];
+    }
+    x
 }
 
 /// The limits of lost RTS (or of data frames sent without) and of data frames after RTS/CTS.
@@ -123,27 +291,5 @@ fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
     match retries {
         Retries::Unlimited => None,
         Retries::Mac => Some((t.short_retry_limit, t.long_retry_limit)),
-    }
-}
-
-/// A state after a failure, or the end of the packet.
-fn fail(next: &mut Vec<State>, out: &mut Service, s: State, limits: Option<(u32, u32)>) {
-    let (short, long, at) = s;
-    if at <= 0.0 {
-        return;
-    }
-    match limits {
-        Some((most_short, most_long)) if short >= most_short || long >= most_long => {
-            out.dropped += at;
-        }
-        // Without limits the counts mean nothing: one state is enough.
-        None => match next.first_mut() {
-            Some(first) => first.2 += at,
-            None => next.push((0, 0, at)),
-        },
-        Some(_) => match next.iter_mut().find(|n| (n.0, n.1) == (short, long)) {
-            Some(same) => same.2 += at,
-            None => next.push(s),
-        },
     }
 }

@@ -9,6 +9,8 @@
 //! formula; where interferers of two links overlap among themselves, the formula is an
 //! approximation of it.
 
+use std::collections::BTreeMap;
+
 /// The most links: sets of them are bits of a word.
 pub(super) const MOST_LINKS: usize = 128;
 /// The most sets that do not interfere.
@@ -24,7 +26,15 @@ pub(super) struct Joint {
     weight: Vec<f64>,
     /// By link, its factor.
     factor: Vec<f64>,
+    /// Sets of links whose silence is asked for again and again, and its probability.
+    watched: Vec<u128>,
+    silent: Vec<f64>,
+    index: BTreeMap<u128, u32>,
 }
+
+/// A set of links whose silence [`Joint::off`] gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Watch(u32);
 
 /// More sets than [`MOST_SETS`], or more links than [`MOST_LINKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +67,51 @@ impl Joint {
             at += 1;
         }
         let weight = vec![0.0; sets.len()];
-        Ok(Joint { near, sets, weight, factor: vec![0.0; links] })
+        Ok(Joint {
+            near,
+            sets,
+            weight,
+            factor: vec![0.0; links],
+            watched: Vec::new(),
+            silent: Vec::new(),
+            index: BTreeMap::new(),
+        })
+    }
+
+    /// Keeps the probability that none of these links is on, from the next [`Joint::look`].
+    pub fn watch(&mut self, links: u128) -> Watch {
+        let next = self.watched.len() as u32;
+        let at = *self.index.entry(links).or_insert(next);
+        if at == next {
+            self.watched.push(links);
+            self.silent.push(1.0);
+        }
+        Watch(at)
+    }
+
+    /// The probability that none of the links of a watch is on.
+    pub fn off(&self, watch: Watch) -> f64 {
+        self.silent[watch.0 as usize]
+    }
+
+    /// Computes all watches from the distribution as fitted.
+    pub fn look(&mut self) {
+        self.silent.fill(0.0);
+        for (set, weight) in self.sets.iter().zip(&self.weight) {
+            if *weight <= 0.0 {
+                continue;
+            }
+            for (links, silent) in self.watched.iter().zip(&mut self.silent) {
+                if set & links == 0 {
+                    *silent += weight;
+                }
+            }
+        }
+    }
+
+    /// Forgets what was fitted: the next fit does not depend on earlier ones.
+    pub fn reset(&mut self) {
+        self.factor.fill(0.0);
     }
 
     /// Finds the distribution in which each link is on for its share of the time. False where

@@ -4,6 +4,8 @@
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
+use super::sight::Sight;
+use super::solve::Fixed;
 use super::{PairClass, RegionError, Settings, State, joint, pair};
 use crate::domain::{Contention, UnknownNode};
 use crate::fair::{FairError, LinkSpec};
@@ -62,12 +64,8 @@ pub struct LinkRegion {
     /// link are one.
     pub(super) user: Vec<u32>,
     pub(super) joint: joint::Joint,
-    /// By ordered pair of links, how the second troubles the first.
-    pub(super) troubles: Vec<Vec<(u32, pair::Trouble)>>,
-    /// By link, the users of the air that its sender is aware of, and those that only its receiver
-    /// is.
-    pub(super) view: Vec<u128>,
-    pub(super) hidden: Vec<u128>,
+    /// By link.
+    pub(super) sights: Vec<Sight>,
 }
 
 impl LinkRegion {
@@ -111,15 +109,13 @@ impl LinkRegion {
             access: mesh.access,
             settings: s,
             streams: mesh.streams.to_vec(),
-            troubles: Vec::new(),
-            view: Vec::new(),
-            hidden: Vec::new(),
+            sights: Vec::new(),
             contention,
             user: user.clone(),
             links,
             joint,
         };
-        region.relate();
+        region.survey();
         Ok(region)
     }
 
@@ -136,18 +132,23 @@ impl LinkRegion {
     /// The network under these loads, one per stream; `None` where no schedule at all could carry
     /// the frames. `loss` is empty.
     pub fn state(&mut self, loads: &[Load]) -> Option<State> {
-        self.solve(&mut |_, to| to.copy_from_slice(loads))
+        let f = self.solve(None, &mut |_, to| to.copy_from_slice(loads))?;
+        Some(self.report(&f))
     }
 
     /// Whether Σ λ E\[S\] ≤ U at every node.
     pub fn achievable(&mut self, loads: &[Load]) -> bool {
-        let most = self.settings.utilisation;
-        self.state(loads).is_some_and(|s| s.stable(most))
+        self.decide(None, loads).is_some()
+    }
+
+    fn decide(&mut self, from: Option<&Fixed>, loads: &[Load]) -> Option<Fixed> {
+        let f = self.solve(from, &mut |_, to| to.copy_from_slice(loads))?;
+        Self::stable(&f, self.settings.utilisation).then_some(f)
     }
 
     /// The largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection to
-    /// `accuracy` in the unit of δ: WCPCap's question (Rangwala 2008 Fig 4). Loads below zero are
-    /// none; the range's lower end where nothing in it is achievable.
+    /// `accuracy` in the unit of δ: WCPCap's question (Rangwala 2008 Fig 4). No step may be negative.
+    /// Loads below zero are none; the range's lower end where nothing in it is achievable.
     pub fn reach(
         &mut self,
         base: &[Load],
@@ -155,22 +156,23 @@ impl LinkRegion {
         range: core::ops::RangeInclusive<f64>,
         accuracy: f64,
     ) -> f64 {
-        let mut at = |delta: f64| {
-            let load =
-                |(l, s): (&Load, &f64)| Load { frames: (l.frames + s * delta).max(0.0), ..*l };
-            let loads: Vec<Load> = base.iter().zip(step).map(load).collect();
-            self.achievable(&loads)
-        };
         let (mut low, mut high) = (*range.start(), *range.end());
-        if at(high) {
+        let at = |delta: f64| -> Vec<Load> {
+            let load = |(l, s): (&Load, &f64)| {
+                let frames = (l.frames + s * delta).max(0.0);
+                Load { frames, ..*l }
+            };
+            base.iter().zip(step).map(load).collect()
+        };
+        if self.decide(None, &at(high)).is_some() {
             return high;
         }
+        let mut inside: Option<Fixed> = None;
         while high - low > accuracy.max(f64::EPSILON * high.abs()) {
             let middle = 0.5 * (low + high);
-            if at(middle) {
-                low = middle;
-            } else {
-                high = middle;
+            match self.decide(inside.as_ref(), &at(middle)) {
+                Some(f) => (low, inside) = (middle, Some(f)),
+                None => high = middle,
             }
         }
         low
@@ -178,30 +180,6 @@ impl LinkRegion {
 
     pub(super) fn hop(&self, link: usize) -> Hop {
         hop(&self.links[link])
-    }
-
-    fn relate(&mut self) {
-        let n = self.links.len();
-        for e in 0..n {
-            let mut view = 1u128 << self.user[e];
-            let mut hidden = 0u128;
-            let mut troubles = Vec::new();
-            for f in (0..n).filter(|&f| f != e) {
-                let bit = 1u128 << self.user[f];
-                let t = pair::trouble(&self.contention, self.access, self.hop(e), self.hop(f));
-                if t.seen {
-                    view |= bit;
-                } else if t.hidden {
-                    hidden |= bit;
-                }
-                if t.collides() {
-                    troubles.push((f as u32, t));
-                }
-            }
-            self.troubles.push(troubles);
-            self.view.push(view);
-            self.hidden.push(hidden & !view);
-        }
     }
 }
 

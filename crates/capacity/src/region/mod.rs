@@ -12,7 +12,9 @@ mod boundary;
 mod chain;
 mod joint;
 mod links;
+mod odds;
 mod pair;
+mod sight;
 mod solve;
 
 use core::fmt;
@@ -189,22 +191,36 @@ impl Region {
     /// The network when every flow delivers its rate, in bit/s of payload; `None` where no
     /// schedule at all could carry the frames.
     pub fn state(&mut self, rates: &[f64]) -> Option<State> {
-        let Region { links, shares, bits, .. } = self;
-        let mut loss = vec![0.0; bits.len()];
-        let solved = links.solve(&mut |dropped, loads| {
-            spread(shares, bits, rates, dropped, &mut loss, loads);
-        })?;
-        Some(State { loss, ..solved })
+        let (f, loss) = self.solve(None, rates)?;
+        Some(State { loss, ..self.links.report(&f) })
     }
 
     /// Whether every queue is stable and losses stay below the limit.
     pub fn achievable(&mut self, rates: &[f64]) -> bool {
+        self.decide(None, rates).is_some()
+    }
+
+    /// The fixed point of rates that are achievable; `from` is that of lower ones.
+    fn decide(&mut self, from: Option<&solve::Fixed>, rates: &[f64]) -> Option<solve::Fixed> {
         let settings = self.links.settings;
-        self.state(rates).is_some_and(|s| {
-            s.stable(settings.utilisation)
-                && (settings.retries == Retries::Unlimited
-                    || s.loss.iter().all(|&l| l <= settings.loss))
-        })
+        let (f, loss) = self.solve(from, rates)?;
+        let kept =
+            settings.retries == Retries::Unlimited || loss.iter().all(|&l| l <= settings.loss);
+        (kept && LinkRegion::stable(&f, settings.utilisation)).then_some(f)
+    }
+
+    /// The fixed point, and the loss of each flow.
+    fn solve(
+        &mut self,
+        from: Option<&solve::Fixed>,
+        rates: &[f64],
+    ) -> Option<(solve::Fixed, Vec<f64>)> {
+        let Region { links, shares, bits, .. } = self;
+        let mut loss = vec![0.0; bits.len()];
+        let f = links.solve(from, &mut |dropped, loads| {
+            spread(shares, bits, rates, dropped, &mut loss, loads);
+        })?;
+        Some((f, loss))
     }
 }
 
@@ -237,8 +253,12 @@ fn spread(
     loss.iter_mut().zip(arrive).for_each(|(l, a)| *l = 1.0 - a);
 }
 
+/// The links in use, and for every hop of a flow's packets how its load follows from the rate, and
+/// what it follows.
+type Hops = (Vec<LinkSpec>, Vec<Share>, Vec<Stream>);
+
 /// The hops that flows use, in both directions where frames go both ways, and who uses them.
-fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<(Vec<LinkSpec>, Vec<Share>, Vec<Stream>), FairError> {
+fn hops_of<L>(mesh: &Mesh<'_, L>) -> Result<Hops, FairError> {
     let mut hops: Vec<LinkSpec> = Vec::new();
     let (mut shares, mut streams) = (Vec::new(), Vec::new());
     for l in mesh.links {

@@ -68,13 +68,23 @@ pub(super) struct Trouble {
     /// The second's sender may begin at the very moment of the CTS that should silence it, and
     /// spoil the data frame.
     pub misses_cts: bool,
+    /// The second's CTS, of which only the first's receiver hears, may begin while the first's RTS is
+    /// on the air.
+    pub cts: bool,
+    /// What spoils the first's opening frame is spoilt itself, so that both try again.
+    pub mutual: bool,
     /// Without RTS: the second's ACK may spoil the first's data frame.
     pub acks: bool,
 }
 
 impl Trouble {
     pub fn collides(&self) -> bool {
-        self.same_slot || self.overtakes || self.overtaken || self.misses_cts || self.acks
+        self.same_slot
+            || self.overtakes
+            || self.overtaken
+            || self.misses_cts
+            || self.acks
+            || self.cts
     }
 }
 
@@ -91,6 +101,7 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
     let mut t =
         Trouble { same_slot: sender_hears_sender && receiver_hears_sender, ..Trouble::default() };
     let hears_frames = !sender_hears_sender && receiver_hears_sender;
+    t.mutual = sender_hears_receiver && receiver_hears_sender;
     match access {
         Access::RtsCts => {
             t.seen = sender_hears_sender || sender_hears_receiver;
@@ -98,12 +109,15 @@ pub(super) fn trouble(c: &Contention, access: Access, one: Hop, other: Hop) -> T
             t.overtakes = hears_frames;
             t.overtaken = hears_frames && sender_hears_receiver;
             t.misses_cts = hears_frames;
+            t.cts = t.hidden && !receiver_hears_sender;
         }
         Access::Basic => {
             // The Duration field of a data frame covers its ACK, so hearing the sender is enough.
             t.seen = sender_hears_sender || one.from == other.to;
-            t.hidden = hears_frames && !t.seen;
             t.overtakes = hears_frames;
+            // Where both spoil each other no exchange is on during the other: their frames meet.
+            t.hidden = hears_frames && !t.seen && !t.mutual;
+            t.overtaken = hears_frames && !t.hidden;
             t.acks = !t.seen && receiver_hears_receiver && !receiver_hears_sender;
         }
     }

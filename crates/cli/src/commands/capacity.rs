@@ -131,8 +131,12 @@ fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result
 }
 
 fn boundary(args: &CapacityArgs, meshes: u32, out: &mut dyn Write) -> Result<(), CliError> {
-    let settings =
-        boundary::Settings { meshes, rts: !args.no_rts, ..boundary::Settings::default() };
+    let settings = boundary::Settings {
+        meshes,
+        first: args.first,
+        rts: !args.no_rts,
+        ..boundary::Settings::default()
+    };
     let study = boundary::run(settings, args.threads)?;
     if args.json {
         return print_json(out, &study);

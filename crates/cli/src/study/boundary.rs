@@ -22,6 +22,8 @@ use crate::runner;
 pub struct Settings {
     /// Random meshes.
     pub meshes: u32,
+    /// Seed of the first one.
+    pub first: u32,
     /// With RTS/CTS.
     pub rts: bool,
     /// Simulated time of each run; the first tenth is not measured.
@@ -33,7 +35,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { meshes: 30, rts: true, duration: Span::from_secs(100), bisect: true }
+        Settings { meshes: 30, first: 1, rts: true, duration: Span::from_secs(100), bisect: true }
     }
 }
 
@@ -81,7 +83,8 @@ pub struct Study {
 /// # Errors
 /// What the scenario builder, the model or the engine refuse.
 pub fn run(settings: Settings, threads: ThreadArgs) -> Result<Study, CliError> {
-    let jobs: Vec<u32> = (1..=settings.meshes).collect();
+    let first = settings.first;
+    let jobs: Vec<u32> = (0..settings.meshes).map(|i| first.wrapping_add(i)).collect();
     let cases = runner::all(threads, "simulating", &jobs, |&mesh| case(&settings, mesh))?;
     Ok(Study { settings, confirmed: cases.iter().filter(|c| c.confirmed).count(), cases })
 }

@@ -1,0 +1,300 @@
+//! What an attempt meets: hidden exchanges, frames that begin at the wrong moment, bystanders that
+//! missed the CTS.
+
+use super::LinkRegion;
+use super::chain::Odds;
+use super::sight::{Refusal, Rival, Stray, bits};
+use super::solve::{Fixed, secs};
+
+impl LinkRegion {
+    /// What an attempt on a link meets, given that its sender found the medium idle. `idle` and
+    /// what belongs to it is not set. Notes which rivals it meets.
+    pub(super) fn odds(&self, h: usize, f: &mut Fixed) -> Odds {
+        let (hidden, span) = self.hidden(h, f);
+        let link = &f.links[h];
+        let via = self.arrived(h, f);
+        let heard = bits(self.sights[h].view).map(|u| f.begun[u]).sum::<f64>();
+        let mut odds = Odds {
+            hidden,
+            span,
+            resets: heard / link.open.max(1e-9),
+            waiting: via * link.found + (1.0 - via) * link.load,
+            relayed: self.relayed(h, f),
+            caused: self.caused(h, f),
+            at_once: via * (1.0 - link.found),
+            chased: self.chase(h, f),
+            after: link.times.refused - link.times.rts,
+            ..Odds::default()
+        };
+        self.meet(h, f, &mut odds);
+        odds
+    }
+
+    /// P(the receiver is taken by what the sender does not hear | the sender finds the medium
+    /// idle), and the mean length of the trains that take it.
+    fn hidden(&self, h: usize, f: &Fixed) -> (f64, f64) {
+        let (sight, link) = (&self.sights[h], &f.links[h]);
+        let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
+        for &(u, around, all) in &sight.trains {
+            with += f.with[u];
+            bare += f.bare[u];
+            // Frames passed on at once prolong what is on instead of beginning anew, and so does
+            // whatever begins while something else is on.
+            let alone = self.joint.off(all) / self.joint.off(around).max(1e-12);
+            let members = (0..self.links.len()).filter(|&o| self.user[o] as usize == u);
+            let anew = |o: usize| {
+                let s = &f.links[o].service;
+                let at_once = self.at_once(o, f, sight.hidden) * s.attempts;
+                f.links[o].arrivals * s.data * (1.0 - at_once)
+            };
+            starts += members.map(anew).sum::<f64>() * alone;
+        }
+        // Less the pauses that follow exchanges.
+        let share = if with > 0.0 { bare / with } else { 0.0 };
+        let on = (1.0 - link.clear / link.open).max(0.0) * share;
+        // As long as the sender is aware of something, trains go on and begin all the same.
+        let (open, clear) = (self.joint.off(sight.idle), self.joint.off(sight.clear));
+        let heard =
+            if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
+        let trains = (1.0 - self.joint.off(sight.unhidden)) * heard * share;
+        let span = if starts > 0.0 { trains / starts } else { 1e-3 };
+        // Refused attempts of others hold the receiver too.
+        let vain: f64 =
+            sight.veiled.iter().map(|r| self.vain(r, f) * f.links[r.link].times.refused_held).sum();
+        let held = 1.0 - libm::exp(-vain / link.clear.max(1e-9));
+        ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
+    }
+
+    /// Attempts per second on a link that are refused because of exchanges hidden from its sender,
+    /// and come while the hearer's medium is quiet: they keep those who hear them from counting,
+    /// where nothing else does. What is refused because frames met is not understood by anybody.
+    pub(super) fn vain(&self, r: &Refusal, f: &Fixed) -> f64 {
+        let quiet = self.joint.off(r.open) - self.joint.off(r.clear);
+        f.links[r.link].pace.1 * quiet.max(0.0)
+    }
+
+    /// Expected frames of others that meet the opening frame or strike the data.
+    fn meet(&self, h: usize, f: &mut Fixed, odds: &mut Odds) {
+        let t = self.phy.timing();
+        let (slot, difs, sifs) = (secs(t.slot), secs(t.difs), secs(t.sifs));
+        let sight = &self.sights[h];
+        let known = sight.view | sight.hidden;
+        let times = f.links[h].times;
+        let clear = self.joint.off(sight.clear).max(1e-9);
+        let (mut met, mut onset, mut late) = (0.0, 0.0, 0.0);
+        let (mut weighted, mut mutual) = (0.0, 0.0);
+        let mut meets = core::mem::take(&mut f.links[h].meets);
+        for (rival, meets) in sight.rivals.iter().zip(&mut meets) {
+            let (o, trouble) = (rival.link, rival.trouble);
+            let other = &f.links[o];
+            if other.arrivals <= 0.0 {
+                continue;
+            }
+            let (free, vain) = self.pace(h, rival, f, clear);
+            let pace = free + vain;
+            // Of those that nothing hidden refuses, so many become exchanges.
+            let served = (other.service.data / (other.service.attempts - other.service.hidden))
+                .min(1.0)
+                * free
+                / pace.max(1e-9);
+            let mut window = 0.0;
+            if trouble.same_slot {
+                window += slot;
+            }
+            if trouble.overtakes {
+                window += times.opening();
+            }
+            if trouble.overtaken {
+                window += other.times.opening();
+            }
+            // A relay that was idle passes a frame on a DIFS after its arrival. Where that arrival
+            // keeps this link off the air too, the two can meet in that pause only.
+            let at_once = self.at_once(o, f, known);
+            let expected = pace * (at_once * window.min(difs) + (1.0 - at_once) * window);
+            if trouble.mutual {
+                *meets = expected;
+                met += expected;
+                mutual += expected;
+                weighted += expected * window;
+            } else {
+                onset += expected * served;
+                met += expected * (1.0 - served);
+            }
+            if trouble.cts {
+                onset += pace * served * times.rts;
+            }
+            if trouble.misses_cts {
+                late += pace * (1.0 - at_once) * (sifs + slot);
+            }
+            if trouble.acks {
+                late += other.arrivals * (times.data + other.times.ack);
+            }
+        }
+        for stray in &sight.strays {
+            late += self.strike(h, stray, f);
+        }
+        f.links[h].meets = meets;
+        f.links[h].met = met;
+        odds.met = 1.0 - libm::exp(-met);
+        odds.onset = 1.0 - libm::exp(-onset);
+        odds.struck = 1.0 - libm::exp(-late);
+        odds.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
+    }
+
+    /// A rival's attempts per second while an attempt on a link finds everything idle. Those that
+    /// it makes because the two have just met do not count: they are in the chain. Apart, those that
+    /// come while something hidden from it is on.
+    fn pace(&self, h: usize, rival: &Rival, f: &Fixed, clear: f64) -> (f64, f64) {
+        let other = &f.links[rival.link];
+        let (free, vain) = other.pace;
+        let with_me = self.sights[rival.link].rivals.iter().position(|r| r.link == h);
+        let mine = with_me.map_or(0.0, |at| other.meets[at]);
+        let share = if other.met > 0.0 { mine / other.met } else { 0.0 };
+        let again = other.service.met * share;
+        let first = (other.service.attempts - other.service.hidden - again).max(0.0)
+            / (other.service.attempts - other.service.hidden).max(1e-9);
+        let off = self.joint.off(rival.clear);
+        let beside = (self.joint.off(rival.open) - off).max(0.0);
+        (free * first * off / clear, vain * beside / clear)
+    }
+
+    /// Expected frames of a bystander that strike a link's data frame because the CTS that should
+    /// have silenced it was drowned there: by an exchange that ends before the data frame does, or
+    /// by a refused RTS.
+    fn strike(&self, h: usize, stray: &Stray, f: &Fixed) -> f64 {
+        let near = self.joint.off(stray.near).max(1e-9);
+        let times = &f.links[h].times;
+        let t = self.phy.timing();
+        let (mut with, mut begun) = (0.0, 0.0);
+        for u in bits(stray.others) {
+            with += f.bare[u];
+            begun += f.begun[u];
+        }
+        let on = (1.0 - self.joint.off(stray.quiet) / near).max(0.0);
+        let length = if begun > 0.0 { with / begun } else { 1.0 };
+        // What is left of the data frame after an exchange that ends anywhere, or after an RTS that
+        // overlaps the CTS anywhere; the bystander must be ready `late` after that.
+        let beside = |late: f64| {
+            let window = (times.data - late).max(0.0);
+            on * if window < length {
+                window * window / (2.0 * length)
+            } else {
+                window - 0.5 * length
+            }
+        };
+        // The RTS ends about when the data frame begins, give or take half of what overlaps.
+        let spread = 0.5 * (times.cts + times.rts);
+        let after = |late: f64| {
+            let window = times.data - late;
+            if window > spread {
+                window
+            } else {
+                let part = (window + spread).max(0.0);
+                part * part / (4.0 * spread)
+            }
+        };
+        // It sends on its own: what waits, that is, since nothing arrives there meanwhile.
+        let around = self.joint.near(self.user[h] as usize);
+        let own: f64 = stray
+            .own
+            .iter()
+            .map(|&o| {
+                let link = &f.links[o];
+                let waits = 1.0 - self.at_once(o, f, around);
+                link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
+            })
+            .sum();
+        // It answers: an RTS comes first. The sender whose RTS was drowned with the CTS tries again.
+        let rts = times.rts + secs(t.sifs);
+        let (mut answers, mut drowned, mut apart, mut again) = (0.0, 0.0, 0.0, 0.0);
+        for &(o, silent) in &stray.answers {
+            let link = &f.links[o];
+            let room = (self.joint.off(silent) / near).min(1.0);
+            let pace = room * link.arrivals * link.service.attempts / link.open.max(1e-9);
+            let drowns = room * link.pace.0 * (times.cts + link.times.rts);
+            answers += pace;
+            drowned += drowns;
+            apart += pace * drowns;
+            let backoff = f64::from(t.next_cw(t.cw_min)) * secs(t.slot) / link.odds.idle_beside;
+            let late = rts + link.times.refused - link.times.rts;
+            again += drowns * after(late) / backoff;
+        }
+        own * (beside(secs(t.difs)) + drowned * after(secs(t.eifs)))
+            + answers * beside(rts)
+            + (answers * drowned - apart) * after(rts)
+            + again
+    }
+
+    /// The share of a link's attempts that follow at once on the arrival of what causes them, over
+    /// a user of the air that is among `known`.
+    fn at_once(&self, o: usize, f: &Fixed, known: u128) -> f64 {
+        let (mut relayed, mut all) = (0.0, 0.0);
+        for &(s, _) in &self.sights[o].streams {
+            let frames = f.streams[s].frames;
+            all += frames;
+            let cause = self.streams[s].after.map(|a| self.user[self.streams[a].link]);
+            if cause.is_some_and(|u| known >> u & 1 == 1) {
+                relayed += frames;
+            }
+        }
+        if all <= 0.0 {
+            return 0.0;
+        }
+        relayed / all * (1.0 - f.links[o].found) / f.links[o].service.attempts
+    }
+
+    /// The share of a link's frames that are passed on at once after an exchange that kept the
+    /// hidden ones silent too.
+    fn relayed(&self, h: usize, f: &Fixed) -> f64 {
+        let link = &f.links[h];
+        let on = link.open - link.clear;
+        let (mut kept, mut all) = (0.0, 0.0);
+        for &(s, covered) in &self.sights[h].streams {
+            let frames = f.streams[s].frames;
+            all += frames;
+            if let Some(covered) = covered.filter(|_| on > 1e-12) {
+                kept += frames * (link.open - self.joint.off(covered)) / on;
+            }
+        }
+        if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
+    }
+
+    /// The share of a link's frames that arrive at its sender over the air.
+    fn arrived(&self, h: usize, f: &Fixed) -> f64 {
+        let (mut all, mut relayed) = (0.0, 0.0);
+        for &(s, _) in &self.sights[h].streams {
+            let frames = f.streams[s].frames;
+            all += frames;
+            if self.streams[s].after.is_some() {
+                relayed += frames;
+            }
+        }
+        if all > 0.0 { relayed / all } else { 0.0 }
+    }
+
+    /// Probability that the frame before is in the receiver's way when a frame that was waiting is
+    /// first tried: it was passed on at once over a hop which the sender hears, and at once again
+    /// over one that is hidden.
+    fn chase(&self, h: usize, f: &Fixed) -> f64 {
+        let link = &f.links[h];
+        let all: f64 = self.sights[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
+        let chased = |&(s, one, two): &(usize, usize, usize)| {
+            let relayed = self.streams[s].after.is_some();
+            let waited = if relayed { link.found } else { link.load };
+            f.streams[s].frames * waited * (1.0 - f.links[one].found) * (1.0 - f.links[two].found)
+        };
+        let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
+        if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
+    }
+
+    /// Of what is hidden from a link's sender, the share due to frames that passed it before.
+    fn caused(&self, h: usize, f: &Fixed) -> f64 {
+        let (mut own, mut all) = (0.0, 0.0);
+        for &(s, passed) in &self.sights[h].beyond {
+            let time = f.streams[s].frames * f.links[self.streams[s].link].times.exchange;
+            all += time;
+            own += if passed { time } else { 0.0 };
+        }
+        if all > 0.0 { own / all } else { 0.0 }
+    }
+}
