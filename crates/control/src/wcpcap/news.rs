@@ -258,7 +258,7 @@ mod tests {
             News { data: 12e6, ..n },
             News { flows: 0, ..n },
             News { data: 0.0, ..n },
-            News { acks: 1e6, ..n },
+            News { acks: 1e4, rate: BitRate(1_000_000), ..n },
             News { delivery: 0.0, ..n },
             News { size: 0, ..n },
             News { rate: BitRate(0), ..n },

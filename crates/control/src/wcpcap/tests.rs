@@ -325,9 +325,9 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
     let waits = |packets| {
         Event::Queue(QueueLength { class: Class::All, packets, bytes: 500 * u64::from(packets) })
     };
-    // Another link has 600 kbit/s for its flow, this one 400; the model sees no harm. The source
-    // of the flow may send 600, or the 400 that it gets.
-    let other = heard(7, link(5, 6), news(link(5, 6), 600e3, 1).words());
+    // Another link has 550 kbit/s for its flow, this one 400; the model sees room. The source of
+    // the flow may send 600, or the 400 that it gets.
+    let other = heard(7, link(5, 6), news(link(5, 6), 550e3, 1).words());
     let asks = |rate| {
         let mut header = Header::default();
         header.0[usize::from(FLOW)] = Said { trip: 0.02, rate }.word();
@@ -341,11 +341,11 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
         (*written(&all, 3).last().unwrap(), named(&all, "wcpcap.backlog"))
     };
     let (free, said) = after(2, 600e3);
-    assert!(free > 580e3 && said == 0, "{free}");
+    assert!(free > 535e3 && said == 0, "{free}");
     let (bound, said) = after(40, 600e3);
-    assert!((380e3..410e3).contains(&bound) && said > 0, "{bound}");
+    assert!((350e3..385e3).contains(&bound) && said > 0, "{bound}");
     let (held, said) = after(40, 400e3);
-    assert!(held > 580e3 && said > 0, "{held}");
+    assert!(held > 535e3 && said > 0, "{held}");
 }
 
 // ---- what should not happen
