@@ -55,6 +55,15 @@ impl Header {
     }
 }
 
+/// Whom a message outside the air is for ([`Action::Tell`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// One node, however far.
+    Node(NodeId),
+    /// All nodes within so many hops of the sender, over links in either direction.
+    Within(u32),
+}
+
 /// A decision. What it sets stays in force until it is set anew.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
@@ -116,6 +125,17 @@ pub enum Action {
         /// Number of its bytes.
         len: u32,
     },
+    /// Hand a message over outside the air: it arrives at once, without airtime and without loss,
+    /// as an [`crate::Event::Message`] of this node. An ideal that no router has: the "central
+    /// repository" of Rangwala 2008 §4.1.
+    Tell {
+        /// For whom; the sender itself hears nothing.
+        reach: Reach,
+        /// Where its bytes start.
+        start: u32,
+        /// Number of its bytes.
+        len: u32,
+    },
     /// Carry these bits in every MAC acknowledgement that this node sends from now on, as a spare
     /// code of the frame control field can; 0 is a plain acknowledgement.
     AckBits {
@@ -172,10 +192,10 @@ impl Actions {
         self.bodies.clear();
     }
 
-    /// The bytes of a [`Action::Send`] in this buffer; empty for anything else.
+    /// The bytes of a [`Action::Send`] or [`Action::Tell`] in this buffer; empty for anything else.
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
-            Action::Send { start, len, .. } => {
+            Action::Send { start, len, .. } | Action::Tell { start, len, .. } => {
                 let start = start as usize;
                 self.bodies.get(start..start + len as usize).unwrap_or(&[])
             }
@@ -251,8 +271,19 @@ impl Actions {
 
     /// [`Action::Send`] with these bytes.
     pub fn send(&mut self, to: Option<NodeId>, body: &[u8]) {
+        let (start, len) = self.keep(body);
+        self.list.push(Action::Send { to, start, len });
+    }
+
+    /// [`Action::Tell`] with these bytes.
+    pub fn tell(&mut self, reach: Reach, body: &[u8]) {
+        let (start, len) = self.keep(body);
+        self.list.push(Action::Tell { reach, start, len });
+    }
+
+    fn keep(&mut self, body: &[u8]) -> (u32, u32) {
         let start = self.bodies.len() as u32;
         self.bodies.extend_from_slice(body);
-        self.list.push(Action::Send { to, start, len: body.len() as u32 });
+        (start, body.len() as u32)
     }
 }

@@ -139,6 +139,8 @@ kinds! {
         Annotate = "write header fields into data packets",
         /// Control messages ([`crate::Action::Send`]).
         Send = "send control messages",
+        /// Messages outside the air ([`crate::Action::Tell`]).
+        IdealExchange = "exchange outside the air",
         /// Spare bits of MAC acknowledgements ([`crate::Action::AckBits`]).
         AckBits = "carry bits in MAC acknowledgements",
         /// Spacing of local TCP senders' new data ([`crate::Action::Pace`]).
@@ -159,6 +161,8 @@ kinds! {
         FairRates = "fair rate of each flow",
         /// [`crate::FlowHere::hops`].
         Hops = "hops on the path of each flow",
+        /// [`crate::Setting::model`].
+        LinkModel = "a model of what links can carry together",
     }
 }
 

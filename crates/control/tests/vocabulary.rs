@@ -1,7 +1,7 @@
 //! Headers, reasons, action buffers, needs.
 
 use fairmesh_control::*;
-use fairmesh_units::{BitRate, FlowId, NodeId};
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
 
 #[test]
 fn header_fields_merge() {
@@ -27,6 +27,8 @@ fn buffers_carry_several_messages_and_forget_them() {
     a.send(Some(NodeId(3)), b"second");
     let bodies: Vec<&[u8]> = a.iter().map(|x| a.body(x)).collect();
     assert_eq!(bodies, [b"first".as_slice(), b"", b"second"]);
+    a.tell(Reach::Within(2), b"third");
+    assert_eq!(a.body(a.iter().last().unwrap()), b"third");
     let old = *a.iter().last().unwrap();
     a.clear();
     assert!(a.is_empty());
@@ -91,4 +93,45 @@ fn a_mechanism_runs_where_its_needs_say() {
 fn events_stay_small() {
     assert!(size_of::<Event<'_>>() <= 96, "{}", size_of::<Event<'_>>());
     assert!(size_of::<Action>() <= 144, "{}", size_of::<Action>());
+}
+
+static IDEAL: Entry = Entry {
+    name: "ideal",
+    about: "needs what no router has",
+    paper: "none",
+    variants: &[],
+    knobs: &[],
+    runs: Runs::At {
+        needs: |_| {
+            vec![Needs {
+                at: PlacementSet::of(&[Placement::EveryNode]),
+                abilities: AbilitySet::of(&[Ability::IdealExchange]),
+                ..Needs::default()
+            }]
+        },
+        build: |_, _| unreachable!("refused before it is built"),
+    },
+};
+
+#[test]
+fn an_ideal_exchange_is_refused_by_name() {
+    let router = Offers {
+        host: "the Linux gateway",
+        events: EventSet::ALL,
+        abilities: AbilitySet::ALL.without(AbilitySet::of(&[Ability::IdealExchange])),
+        knowledge: KnowledgeSet::ALL,
+    };
+    let setting = Setting {
+        node: NodeId(0),
+        site: Site::default(),
+        flows: Vec::new(),
+        neighbours: Vec::new(),
+        links: Vec::new(),
+        model: None,
+        stream: Stream::new(1, "vocabulary"),
+    };
+    assert_eq!(
+        Mechanism::of(&IDEAL).start(setting, &router).unwrap_err().to_string(),
+        "ideal cannot run on the Linux gateway: not possible: exchange outside the air"
+    );
 }

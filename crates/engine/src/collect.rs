@@ -140,6 +140,8 @@ fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
         message_bytes: s.message_bytes,
         messages_lost: s.refused + s.lost,
         header_bytes: s.header_bytes,
+        outside_messages: s.outside,
+        outside_bytes: s.outside_bytes,
         airtime_s: airtime.as_secs_f64(),
         bytes_per_s: bytes as f64 / seconds,
         airtime_share: airtime.as_secs_f64() / seconds,

@@ -249,6 +249,10 @@ pub struct SignallingRecord {
     pub messages_lost: u64,
     /// Bytes of header fields in data frames, retries included.
     pub header_bytes: u64,
+    /// Messages handed over outside the air, at no cost: the ideal that a variant `+ideal` has.
+    pub outside_messages: u64,
+    /// Their bytes, without any headers; counted nowhere else.
+    pub outside_bytes: u64,
     /// Airtime of messages (with gaps, backoff and acknowledgements) and of header bytes, s.
     pub airtime_s: f64,
     /// Bytes of both per second, summed over all nodes.

@@ -157,7 +157,7 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                     continue;
                 }
                 // What controls tell each other, packet by packet, decides nothing yet.
-                Action::Annotate { .. } | Action::Send { .. } => why = None,
+                Action::Annotate { .. } | Action::Send { .. } | Action::Tell { .. } => why = None,
                 _ => self.decided(now, node, why.take()),
             }
             match *action {
@@ -186,6 +186,9 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                     }
                 }
                 Action::AckBits { bits } => self.net.taps.set_ack_bits(node, bits),
+                Action::Tell { reach, .. } => {
+                    self.net.taps.hand_over(node, reach, actions.body(action));
+                }
                 Action::Send { to, .. } => {
                     let link = |n| self.air.link(node, n).map(|link| (n, link));
                     match to.map(link) {

@@ -1,6 +1,6 @@
 //! A scenario as a running world, and the loop that runs it.
 
-use fairmesh_control::{Actions, EventKind, Mechanism, Point};
+use fairmesh_control::{Ability, Actions, EventKind, Mechanism, Point};
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
@@ -343,7 +343,11 @@ fn build_taps(scenario: &Scenario, controls: &[ControlAt], radios: usize, seed: 
     };
     let wishes = controls.iter().enumerate().map(wish).collect();
     let (nodes, flows) = (scenario.nodes.len(), scenario.flows.len());
-    Taps::new(nodes, radios, flows, Cost::new(&scenario.mac), wishes)
+    let mut taps = Taps::new(nodes, radios, flows, Cost::new(&scenario.mac), wishes);
+    if controls.iter().any(|c| c.needs.abilities.has(Ability::IdealExchange)) {
+        taps.connect(scenario.links.iter().map(|l| (l.from, l.to)));
+    }
+    taps
 }
 
 fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<Hop> {

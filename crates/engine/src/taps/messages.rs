@@ -34,6 +34,9 @@ pub(crate) struct Signalling {
     /// Messages that found no room, or were given up by the MAC.
     pub refused: u64,
     pub lost: u64,
+    /// Messages handed over outside the air, and their bytes.
+    pub outside: u64,
+    pub outside_bytes: u64,
 }
 
 impl Taps {

@@ -6,6 +6,7 @@
 
 mod flows;
 mod messages;
+mod outside;
 
 use std::collections::VecDeque;
 
@@ -134,6 +135,8 @@ pub(crate) struct Taps {
     ack_bits: Vec<u8>,
     header_bytes: u32,
     sweeps: bool,
+    /// Per node: nodes with a link from or to it.
+    adjacent: Vec<Vec<NodeId>>,
     pub cost: Cost,
     pub signalling: Signalling,
 }
@@ -194,8 +197,19 @@ impl Taps {
             ack_bits: vec![0; nodes],
             header_bytes,
             sweeps,
+            adjacent: Vec::new(),
             cost,
             signalling: Signalling::default(),
+        }
+    }
+
+    /// Over which links messages outside the air count their hops.
+    pub fn connect(&mut self, links: impl Iterator<Item = (NodeId, NodeId)>) {
+        self.adjacent.resize(self.at.len(), Vec::new());
+        for (a, b) in links.flat_map(|(a, b)| [(a, b), (b, a)]) {
+            if !self.adjacent[a.index()].contains(&b) {
+                self.adjacent[a.index()].push(b);
+            }
         }
     }
 

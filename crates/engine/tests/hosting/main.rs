@@ -8,3 +8,4 @@ mod messages;
 mod pacing;
 mod probe;
 mod wcp;
+mod wcpcap;

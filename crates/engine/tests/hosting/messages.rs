@@ -158,3 +158,64 @@ fn a_full_queue_refuses_messages() {
     assert!((8 * 13..=8 * 14).contains(&s.messages_lost), "{s:?}");
     assert_eq!(s.message_frames + s.messages_lost, 240);
 }
+
+/// A line of four and an island: who hears what `reach` says at every 100 ms from node 0, and when.
+fn tell(reach: Reach) -> (fairmesh_engine::record::RunRecord, Vec<(u32, u32, Span)>) {
+    let line = r#"
+name = "line"
+duration = "1 s"
+[radio]
+phy = "802.11b"
+rate = "11 Mbit/s"
+[topology]
+links = [[0, 1], [1, 2], [2, 3], [4, 5]]
+[[flow]]
+from = 4
+to = 5
+traffic = { kind = "cbr", rate = "8 kbit/s", packet = "100 B" }
+transport = "udp"
+"#;
+    let log = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let kept = log.clone();
+    let act = move |node: NodeId, now: Time, e: &Event<'_>, a: &mut Actions| match e {
+        Event::Deadline if node == NodeId(0) => {
+            a.because(Reason::new("probe.tell", "time", &[]));
+            a.tell(reach, &now.as_nanos().to_le_bytes());
+        }
+        Event::Message(m) => {
+            let sent = u64::from_le_bytes(m.body.try_into().unwrap());
+            kept.borrow_mut().push((node.0, m.from.0, now - Time::from_nanos(sent)));
+        }
+        _ => {}
+    };
+    let record = probe(
+        &scenario(line),
+        Probe {
+            needs: everywhere(&[EventKind::Messages], &[Ability::IdealExchange]),
+            plan: |_| Plan::none(),
+            every: Some(Span::from_millis(100)),
+            act: Box::new(act),
+        },
+    );
+    (record, log.take())
+}
+
+#[test]
+fn an_ideal_exchange_is_at_once_and_costs_no_air() {
+    for (reach, who) in [
+        (Reach::Within(0), &[][..]),
+        (Reach::Within(1), &[1]),
+        (Reach::Within(2), &[1, 2]),
+        (Reach::Within(9), &[1, 2, 3]),
+        (Reach::Node(NodeId(5)), &[5]),
+        (Reach::Node(NodeId(0)), &[]),
+        (Reach::Node(NodeId(99)), &[]),
+    ] {
+        let (record, heard) = tell(reach);
+        let expected: Vec<_> = (0..10).flat_map(|_| who).map(|n| (*n, 0, Span::ZERO)).collect();
+        assert_eq!(heard, expected, "{reach:?}");
+        let s = record.totals.signalling;
+        assert_eq!((s.outside_messages, s.outside_bytes), (10, 80));
+        assert_eq!((s.messages, s.bytes_per_s, s.airtime_s), (0, 0.0, 0.0));
+    }
+}
