@@ -161,6 +161,8 @@ kinds! {
         FairRates = "fair rate of each flow",
         /// [`crate::FlowHere::hops`].
         Hops = "hops on the path of each flow",
+        /// [`crate::Setting::model`].
+        LinkModel = "a model of what links can carry together",
     }
 }
 

@@ -27,6 +27,7 @@ mod gateway_queue;
 mod ifa;
 mod kinds;
 mod lbm;
+mod link_model;
 mod lred;
 mod needs;
 mod nred;
@@ -46,6 +47,7 @@ mod tcp_ap;
 #[cfg(test)]
 mod testing;
 mod wcp;
+mod wcpcap;
 
 pub use action::{Action, Actions, Class, Merge, Reach};
 pub use event::{
@@ -55,6 +57,7 @@ pub use event::{
 pub use kinds::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
 };
+pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
 pub use needs::{Missing, Needs, Offers};
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
 pub use reason::{Reason, Value};

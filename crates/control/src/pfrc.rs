@@ -310,6 +310,7 @@ impl Pfrc {
                 Refused::Gamma { .. }
                 | Refused::Delays { .. }
                 | Refused::Thresholds { .. }
+                | Refused::NoModel
                 | Refused::NoNeighbour
                 | Refused::DeadLink { .. } => Value::None,
             };

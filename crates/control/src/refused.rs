@@ -53,6 +53,8 @@ pub enum Refused {
         /// The upper one.
         max: f64,
     },
+    /// The host says that it has a model of its links, and gives none.
+    NoModel,
     /// No neighbour: there is no mesh behind this gateway.
     NoNeighbour,
     /// A link that carries nothing.
@@ -88,6 +90,7 @@ impl fmt::Display for Refused {
             Refused::Thresholds { min, max } => {
                 write!(f, "min must be below max, {min} is not below {max}")
             }
+            Refused::NoModel => f.write_str("the host gives no model of what its links can carry"),
             Refused::NoNeighbour => f.write_str("the gateway has no neighbour"),
             Refused::DeadLink { node } => {
                 write!(f, "the link to neighbour {} has a capacity of 0", node.0)

@@ -25,6 +25,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::lred::ENTRY,
     &crate::cna::ENTRY,
     &crate::wcp::ENTRY,
+    &crate::wcpcap::ENTRY,
 ];
 
 /// What the registry knows of a mechanism.

@@ -1,6 +1,10 @@
 //! What a mechanism is told about its node when it starts, and small types shared by events.
 
+use std::sync::Arc;
+
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
+
+use crate::LinkModel;
 
 /// A directed link between neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -122,6 +126,8 @@ pub struct Setting {
     pub neighbours: Vec<Neighbour>,
     /// Links that the routing protocol reports, as far as it looks.
     pub links: Vec<Link>,
+    /// The arithmetic of the host's radio, if it has one.
+    pub model: Option<Arc<dyn LinkModel>>,
     /// The mechanism's own random stream.
     pub stream: Stream,
 }

@@ -185,6 +185,7 @@ mod tests {
             flows,
             neighbours: Vec::new(),
             links: Vec::new(),
+            model: None,
             stream: Stream::new(1, "control/n0"),
         };
         let offers = Offers {

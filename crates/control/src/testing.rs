@@ -33,6 +33,7 @@ pub(crate) fn gateway(flows: &[u32]) -> Setting {
         flows: flows.iter().map(|f| flow(*f)).collect(),
         neighbours: vec![link(1), link(2)],
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, "control/gateway"),
     }
 }

@@ -63,6 +63,7 @@ impl Mesh {
             flows: flows.iter().enumerate().map(here).collect(),
             neighbours: vec![neighbour],
             links: Vec::new(),
+            model: None,
             stream: Stream::new(1, "control/gateway"),
         };
         let offers = Offers {

@@ -55,6 +55,34 @@ fn flow_here(s: &mut Stream, flow: u32) -> FlowHere {
     }
 }
 
+/// A radio for which bits are all that counts.
+#[derive(Debug)]
+struct Budget;
+
+impl LinkModel for Budget {
+    fn delivery(&self, _: Link) -> f64 {
+        1.0
+    }
+    fn prepare(
+        &self,
+        links: &[LoadedLink],
+        _: &[(NodeId, NodeId)],
+        streams: &[FrameStream],
+    ) -> Option<Box<dyn LinkRates>> {
+        assert!(streams.iter().all(|s| s.link < links.len()));
+        assert!(streams.iter().enumerate().all(|(i, s)| s.after.is_none_or(|a| a < i)));
+        Some(Box::new(Budget))
+    }
+}
+
+impl LinkRates for Budget {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
+        let bits = |l: &FrameLoad| 8.0 * l.packets * f64::from(l.bytes);
+        let busy = loads.iter().map(bits).sum::<f64>() / 2e6;
+        (busy < 3.0).then_some(busy)
+    }
+}
+
 fn setting(site: Site, seed: u64) -> Setting {
     let mut s = Stream::new(seed, "conformance/setting");
     let flows = (0..s.below(FLOWS + 1)).map(|f| flow_here(&mut s, f)).collect();
@@ -67,6 +95,7 @@ fn setting(site: Site, seed: u64) -> Setting {
         flows,
         neighbours: (1..NODES).map(neighbour).collect(),
         links: (0..NODES - 1).map(link).collect(),
+        model: Some(std::sync::Arc::new(Budget)),
         stream: Stream::new(seed, "conformance/mechanism"),
     }
 }

@@ -127,6 +127,7 @@ fn an_ideal_exchange_is_refused_by_name() {
         flows: Vec::new(),
         neighbours: Vec::new(),
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, "vocabulary"),
     };
     assert_eq!(

@@ -1,9 +1,12 @@
 //! The simulator as a host of controls: what it offers them, and one instance per node.
 
+use std::sync::Arc;
+
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::{
-    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, KnowledgeSet, Limit, Link,
-    Mechanism, Needs, Neighbour, Offers, Place, Plan, Point, Setting, Site, lookup,
+    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Limit,
+    Link, LinkModel, Mechanism, Needs, Neighbour, Offers, Place, Plan, Point, Setting, Site,
+    lookup,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -12,7 +15,8 @@ use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
 use crate::fair::FairRates;
-use crate::model::packet_sizes;
+use crate::link_model::Dcf;
+use crate::model::{CapacityModel, packet_sizes};
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers {
@@ -190,6 +194,7 @@ pub(crate) fn start(
 ) -> Result<Vec<ControlAt>, EngineError> {
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
+    let mut model: Option<Arc<dyn LinkModel>> = None;
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
         let Some(needs) = mechanism.needs(&site) else { continue };
@@ -208,6 +213,11 @@ pub(crate) fn start(
             flows: flows_at(scenario, fair.at_start(), id),
             neighbours,
             links: links.clone(),
+            model: needs.knowledge.has(Knowledge::LinkModel).then(|| {
+                let new =
+                    || Arc::new(Dcf::new(&CapacityModel::new(scenario))) as Arc<dyn LinkModel>;
+                model.get_or_insert_with(new).clone()
+            }),
             stream: Stream::new(seed, &format!("control/{}", node.name)),
         };
         let started =

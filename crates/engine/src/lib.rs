@@ -10,6 +10,7 @@ mod error;
 mod fair;
 mod flow;
 mod host;
+mod link_model;
 pub mod live;
 pub mod measures;
 mod model;

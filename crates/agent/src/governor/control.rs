@@ -27,6 +27,7 @@ fn setting(members: &[Member], neighbours: &[Neighbour]) -> Setting {
         neighbours: neighbours.iter().enumerate().map(link).collect(),
         links: Vec::new(),
         // No control for gateways draws from it; a fixed one keeps decisions repeatable.
+        model: None,
         stream: Stream::new(0, "gateway"),
     }
 }

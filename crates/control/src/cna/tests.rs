@@ -244,6 +244,7 @@ impl Mesh {
                 flows: Vec::new(),
                 neighbours: map.neighbours(n).into_iter().map(link).collect(),
                 links: Vec::new(),
+                model: None,
                 stream: Stream::new(1, &format!("control/n{n}")),
             };
             (n, crate::testing::start_with("cna", setting, knobs).unwrap())

@@ -44,6 +44,7 @@ fn setting(node: u32, flows: Vec<FlowHere>, neighbours: &[u32]) -> Setting {
         flows,
         neighbours: neighbours.iter().map(link).collect(),
         links: Vec::new(),
+        model: None,
         stream: Stream::new(7, &format!("control/{node}")),
     }
 }

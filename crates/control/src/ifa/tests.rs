@@ -32,6 +32,7 @@ fn node(id: u32, flows: Vec<FlowHere>) -> Instance {
         flows,
         neighbours: vec![link(id + 1)],
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, &format!("control/{id}")),
     };
     start_with("ifa", setting, &[("efficiency", 1.0)]).unwrap()

@@ -18,6 +18,7 @@ fn setting(node: u32, neighbours: &[u32]) -> Setting {
         flows: Vec::new(),
         neighbours: neighbours.iter().map(|n| neighbour(*n)).collect(),
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, "test"),
     }
 }

@@ -83,6 +83,7 @@ fn setting(site: Site, flows: Vec<FlowHere>) -> Setting {
         flows,
         neighbours: vec![link(1), link(2)],
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, "control/n0"),
     }
 }

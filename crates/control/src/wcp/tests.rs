@@ -221,6 +221,7 @@ fn setting() -> Setting {
         flows: vec![own, passing],
         neighbours: vec![link(0), link(2)],
         links: Vec::new(),
+        model: None,
         stream: Stream::new(1, "control/n1"),
     }
 }

@@ -1,0 +1,307 @@
+//! A node's own links and its own flows.
+
+use std::collections::BTreeSet;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+use super::book::Around;
+use super::news::News;
+use crate::{Link, LinkModel, Neighbour};
+
+/// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
+const SMOOTH: f64 = 0.125;
+/// Packets to forward that came in and whose transmission nobody reports: no transmit status.
+const SILENT: u64 = 20;
+/// Looks at the queue that make a standing queue, and packets that do not.
+const SAMPLES: u32 = 3;
+const PASSING: u32 = 2;
+/// A link has hardly any room for more when δ is below this part of R.
+const FULL: f64 = 0.05;
+/// The least data rate told of a link that has flows, bit/s.
+const TRICKLE: f64 = 1e3;
+
+/// Packets that have crossed a link since the epoch began. Their rate is taken from packet to
+/// packet: an epoch has ten packets of a flow, and a tenth more or less by chance would count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    bytes: u64,
+    packets: u64,
+    /// The last packet of the epoch before, and the last one at all.
+    from: Option<Time>,
+    last: Option<Time>,
+}
+
+impl Meter {
+    fn count(&mut self, now: Time, bytes: u32) {
+        self.bytes += u64::from(bytes);
+        self.packets += 1;
+        self.last = Some(now);
+    }
+
+    /// Mean size in bytes, and packets per second; `epoch`: where no two packets tell.
+    fn rate(&self, epoch: Span) -> (u32, f64) {
+        let between = self.from.zip(self.last).map(|(from, last)| last.since(from));
+        let seconds = between.filter(|s| *s > Span::ZERO).unwrap_or(epoch).as_secs_f64();
+        let size = self.bytes.checked_div(self.packets).unwrap_or(0);
+        (u32::try_from(size).unwrap_or(u32::MAX), self.packets as f64 / seconds.max(1e-3))
+    }
+
+    /// The next epoch begins.
+    fn again(&mut self) {
+        *self = Meter { bytes: 0, packets: 0, from: self.last, last: self.last };
+    }
+}
+
+/// The shortest that the node's queue was during an epoch: what waits persistently (as in XCP,
+/// Katabi 2002 §3.5).
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    samples: u32,
+    packets: u32,
+}
+
+impl Standing {
+    fn sample(&mut self, packets: u32) {
+        self.packets = if self.samples == 0 { packets } else { packets.min(self.packets) };
+        self.samples += 1;
+    }
+
+    /// A frame in service and one behind it are no sign yet.
+    fn stands(&self) -> bool {
+        self.samples >= SAMPLES && self.packets > PASSING
+    }
+}
+
+/// A link from this node.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub to: NodeId,
+    /// Nodes of which every link is in L(i→j).
+    pub middle: BTreeSet<NodeId>,
+    rate: BitRate,
+    /// What a lone sender gets across, IP bits/s.
+    pub capacity: f64,
+    data: Meter,
+    acks: Meter,
+    /// Data that came in to be sent on it.
+    came: Meter,
+    standing: Standing,
+    flows: Vec<(FlowId, Time)>,
+    used: Time,
+    /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
+    since: Time,
+    pub epoch: Span,
+    /// Epochs since it came into use.
+    pub epochs: u32,
+    pub next: Option<Time>,
+    /// As told to others; `None` before its first epoch is over.
+    pub measured: Option<News>,
+    /// R, IP bits/s.
+    pub limit: Option<f64>,
+    /// How much busier a bit/s for every flow makes the busiest queue around.
+    pub slope: f64,
+    /// Whether the node's queue never emptied in the last epoch.
+    pub backlogged: bool,
+    /// Whether it has had room since its first epoch.
+    open: bool,
+    /// The feedback in force.
+    pub written: u32,
+}
+
+impl Own {
+    pub fn new(neighbour: &Neighbour, around: &Around) -> Self {
+        Own {
+            to: neighbour.node,
+            middle: around.middle(neighbour.node),
+            rate: neighbour.rate,
+            capacity: neighbour.capacity.0 as f64,
+            data: Meter::default(),
+            acks: Meter::default(),
+            came: Meter::default(),
+            standing: Standing::default(),
+            flows: Vec::new(),
+            used: Time::ZERO,
+            since: Time::ZERO,
+            epoch: Span::ZERO,
+            epochs: 0,
+            next: None,
+            measured: None,
+            limit: None,
+            slope: 0.0,
+            backlogged: false,
+            open: true,
+            written: 0,
+        }
+    }
+
+    /// The first frame for some time: an epoch begins.
+    pub fn begin(&mut self, now: Time, next: Time) {
+        (self.since, self.next) = (now, Some(next));
+        (self.data, self.acks, self.came) = Default::default();
+        (self.standing, self.epochs) = (Standing::default(), 0);
+        self.epoch = next.since(now);
+    }
+
+    /// The length of the node's queue now.
+    pub fn waits(&mut self, packets: u32) {
+        if self.next.is_some() {
+            self.standing.sample(packets);
+        }
+    }
+
+    /// A packet came in that is to be sent on it.
+    pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
+        self.came.count(now, bytes);
+        // Where the host tells of what is sent, that counts.
+        if self.silent() {
+            self.touch(flow, now);
+        }
+    }
+
+    /// A frame was sent on it.
+    pub fn sent(&mut self, now: Time, flow: FlowId, ack: bool, bytes: u32) {
+        self.used = now;
+        if ack {
+            self.acks.count(now, bytes);
+        } else {
+            self.data.count(now, bytes);
+            self.touch(flow, now);
+        }
+    }
+
+    fn touch(&mut self, flow: FlowId, now: Time) {
+        self.used = now;
+        match self.flows.iter_mut().find(|f| f.0 == flow) {
+            Some(known) => known.1 = now,
+            None => self.flows.push((flow, now)),
+        }
+    }
+
+    /// Whether data comes in for it and nothing is reported to be sent.
+    pub fn silent(&self) -> bool {
+        self.came.packets >= SILENT && self.data.packets == 0
+    }
+
+    /// The epoch is over: x, n and the round trip, or nothing where the link is no longer in use.
+    pub fn close(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        hold: Span,
+        model: &dyn LinkModel,
+        trip: impl Fn(FlowId) -> Option<f64>,
+    ) {
+        self.flows.retain(|f| now.since(f.1) < hold);
+        if now.since(self.used) >= hold {
+            (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
+            return;
+        }
+        let epoch = now.since(self.since);
+        let (size, packets) = if self.silent() { self.came } else { self.data }.rate(epoch);
+        let flows = self.flows.len() as u32;
+        // Nothing in this epoch from flows that are there: they are slow.
+        let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
+        let trips: Vec<f64> = self.flows.iter().filter_map(|f| trip(f.0)).collect();
+        let link = Link { from: node, to: self.to };
+        self.backlogged = self.standing.stands();
+        let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
+        self.measured = Some(News {
+            link,
+            data: if flows > 0 && size > 0 { data } else { 0.0 },
+            size,
+            flows: if size > 0 { flows } else { 0 },
+            acks: self.acks.rate(epoch).1,
+            rate: self.rate,
+            delivery: model.delivery(link).clamp(0.01, 1.0),
+            limit: self.limit.unwrap_or(0.0),
+            trip: if trips.is_empty() {
+                0.0
+            } else {
+                trips.iter().sum::<f64>() / trips.len() as f64
+            },
+        });
+    }
+
+    /// The next epoch.
+    pub fn again(&mut self, now: Time, epoch: Span) {
+        self.data.again();
+        self.acks.again();
+        self.came.again();
+        self.standing = Standing::default();
+        self.epochs += 1;
+        (self.since, self.epoch) = (now, epoch);
+        self.next = self.next.map(|_| now + epoch);
+    }
+
+    /// R moves by δ, up by a part of it only: by `opening` from the link's first epoch until
+    /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
+    /// let it rise without end: R is never farther above the fastest flow around than one step.
+    ///
+    /// Where the queue never emptied, x is what the link can do and not what is asked of it, and
+    /// the model takes it for too little: then R is at most what the link's own flows get.
+    pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
+        let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
+        let mine = self.measured.filter(|n| n.flows > 0).map(|n| n.data / f64::from(n.flows));
+        let (most, delta) = match mine {
+            Some(mine) if self.backlogged => (mine.min(fastest), delta.min(0.0)),
+            _ => (fastest, delta),
+        };
+        let from = self.limit.unwrap_or(most).min(most);
+        self.open &= delta > FULL * from;
+        let part = if self.open { opening } else { rho };
+        let to = from + if delta > 0.0 { part * delta } else { delta };
+        let most = self.capacity.max(least * bits);
+        let limit = to.clamp(least * bits, most);
+        self.limit = Some(limit);
+        if let Some(news) = &mut self.measured {
+            news.limit = limit;
+        }
+    }
+}
+
+/// A flow of this node.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub flow: FlowId,
+    /// IP bits of its packets.
+    bits: f64,
+    /// IP bits/s.
+    pub rate: f64,
+    least: f64,
+    most: f64,
+    /// Smoothed round trip, s.
+    pub trip: Option<f64>,
+    /// The spacing in force; zero: none yet.
+    pub spacing: Span,
+    /// Whether a rate was fed back to it.
+    pub limited: bool,
+}
+
+impl Source {
+    pub fn new(flow: FlowId, bits: f64, rate: f64, (least, most): (f64, f64)) -> Self {
+        let (trip, spacing, limited) = (None, Span::ZERO, false);
+        Source { flow, bits, rate, least, most: most.max(least), trip, spacing, limited }
+    }
+
+    /// A round trip was measured; returns whether its mean is to be told anew.
+    pub fn measure(&mut self, rtt: Span) -> bool {
+        if rtt == Span::ZERO {
+            return false;
+        }
+        let s = rtt.as_secs_f64();
+        self.trip = Some(self.trip.map_or(s, |a| a + SMOOTH * (s - a)));
+        true
+    }
+
+    /// It may send at this rate; returns whether its spacing has changed by more than a part.
+    pub fn allow(&mut self, rate: f64, part: f64) -> bool {
+        self.rate = rate.clamp(self.least, self.most);
+        let spacing = Span::from_secs_f64(self.bits / self.rate).max(Span::from_nanos(1));
+        let change = spacing.as_secs_f64() / self.spacing.as_secs_f64();
+        let changes = !(1.0 - part..=1.0 + part).contains(&change);
+        if changes {
+            self.spacing = spacing;
+        }
+        changes
+    }
+}

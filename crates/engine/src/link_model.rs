@@ -1,0 +1,105 @@
+//! The capacity model as controls get it: a question about links and loads of which they were told,
+//! answered by the arithmetic of the scenario's MAC. Nothing of the scenario's traffic or of other
+//! nodes' state is in it.
+
+use fairmesh_capacity::fair::LinkSpec;
+use fairmesh_capacity::link::Access;
+use fairmesh_capacity::region::{LinkMesh, LinkRegion, Load, Settings, Stream};
+use fairmesh_control::{FrameLoad, FrameStream, Link, LinkModel, LinkRates, LoadedLink};
+use fairmesh_units::{BitRate, NodeId};
+use fairmesh_wifi::airtime::DATA_OVERHEAD;
+use fairmesh_wifi::phy::{Phy, Rate};
+
+use crate::model::CapacityModel;
+
+/// The MAC of a scenario.
+#[derive(Debug)]
+pub(crate) struct Dcf {
+    phy: Phy,
+    access: Access,
+    /// Bytes between the IP packet and the PSDU.
+    overhead: u32,
+    /// Sorted by ends.
+    delivery: Vec<((NodeId, NodeId), f64)>,
+}
+
+impl Dcf {
+    pub fn new(model: &CapacityModel<'_>) -> Self {
+        let mac = &model.scenario.mac;
+        let mut delivery: Vec<_> =
+            model.links.iter().map(|l| ((l.from, l.to), l.delivery)).collect();
+        delivery.sort_by_key(|d| d.0);
+        let overhead = mac.llc_bytes + DATA_OVERHEAD;
+        Dcf { phy: mac.phy.clone(), access: model.access, overhead, delivery }
+    }
+
+    /// The PHY's rate that is nearest to one told.
+    fn nearest(&self, told: BitRate) -> Rate {
+        let off = |r: &Rate| self.phy.bit_rate(*r).0.abs_diff(told.0);
+        self.phy.rates().min_by_key(off).unwrap_or_else(|| self.phy.highest())
+    }
+}
+
+impl LinkModel for Dcf {
+    fn delivery(&self, link: Link) -> f64 {
+        let at = self.delivery.binary_search_by_key(&(link.from, link.to), |d| d.0);
+        at.map_or(1.0, |at| self.delivery[at].1)
+    }
+
+    fn prepare(
+        &self,
+        links: &[LoadedLink],
+        hears: &[(NodeId, NodeId)],
+        streams: &[FrameStream],
+    ) -> Option<Box<dyn LinkRates>> {
+        // Nodes by small numbers: tables are as large as the neighbourhood, not as the mesh.
+        let ends = links.iter().flat_map(|l| [l.link.from, l.link.to]);
+        let mut nodes: Vec<NodeId> = ends.chain(hears.iter().flat_map(|h| [h.0, h.1])).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let number = |n: NodeId| NodeId(nodes.binary_search(&n).map_or(u32::MAX, |at| at as u32));
+        let mut heard: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
+        for &(a, b) in hears {
+            let (a, b) = (number(a), number(b));
+            heard[a.index()].push(b);
+            heard[b.index()].push(a);
+        }
+        let links: Vec<LinkSpec> = links
+            .iter()
+            .map(|l| LinkSpec {
+                from: number(l.link.from),
+                to: number(l.link.to),
+                rate: self.nearest(l.rate),
+                delivery: l.delivery,
+            })
+            .collect();
+        let streams: Vec<Stream> =
+            streams.iter().map(|s| Stream { link: s.link, after: s.after }).collect();
+        let region = LinkRegion::new(&LinkMesh {
+            phy: &self.phy,
+            access: self.access,
+            hears: &heard,
+            links: &links,
+            streams: &streams,
+            settings: Settings::default(),
+        });
+        Some(Box::new(Loaded { region: region.ok()?, overhead: self.overhead, loads: Vec::new() }))
+    }
+}
+
+#[derive(Debug)]
+struct Loaded {
+    region: LinkRegion,
+    overhead: u32,
+    loads: Vec<Load>,
+}
+
+impl LinkRates for Loaded {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
+        self.loads.clear();
+        let load = |l: &FrameLoad| Load { frames: l.packets, psdu: l.bytes + self.overhead };
+        self.loads.extend(loads.iter().map(load));
+        let state = self.region.state(&self.loads)?;
+        Some(state.nodes.iter().map(|n| n.utilisation).fold(0.0, f64::max))
+    }
+}
