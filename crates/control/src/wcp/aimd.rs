@@ -59,14 +59,14 @@ impl Aimd {
         self.next = Some(if next > now { next } else { now + self.interval });
     }
 
-    /// A notification came: r = r / 2 of what is sent, unless the last one was less than t_md
-    /// (`wait`) ago. Returns whether it was reacted to.
-    pub fn fall(&mut self, now: Time, sent: f64, wait: Span) -> bool {
+    /// A notification came: r = r / 2, unless the last one was less than t_md (`wait`) ago. Returns
+    /// whether it was reacted to.
+    pub fn fall(&mut self, now: Time, wait: Span) -> bool {
         if now < self.quiet {
             return false;
         }
         self.starting = false;
-        self.rate = (self.rate.min(sent) / 2.0).max(self.least);
+        self.rate = (self.rate / 2.0).max(self.least);
         self.quiet = now + wait;
         true
     }

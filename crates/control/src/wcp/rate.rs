@@ -98,7 +98,7 @@ impl Rate {
 
     /// A notification came. Returns whether it was reacted to.
     pub fn fall(&mut self, now: Time, wait: Span) -> bool {
-        self.aimd.fall(now, self.rate(), wait)
+        self.aimd.fall(now, wait)
     }
 
     /// Spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive; without the

@@ -3,7 +3,8 @@
 //!
 //! A router reacts to congestion around its link without waiting for a round trip, the first one
 //! at once. A flow through two congested regions goes by the slower of two rates instead of being
-//! halved for both, and one that is slower than those on the congested link is spared.
+//! halved for both: a router halves its own rate, which may be above what the flow sends. One that
+//! is slower than those on the congested link is spared.
 
 use fairmesh_units::{FlowId, Time};
 
@@ -50,7 +51,7 @@ impl Wcp {
         let (interval, wait) = self.intervals(shared, self.rates[at].word());
         let rate = &mut self.rates[at];
         rate.aimd.interval = interval;
-        if hit && rate.fall(now, wait) {
+        if hit && rate.aimd.fall(now, wait) {
             actions.because(Reason::new(
                 "wcp.decrease",
                 "flow {}: congestion around its first link: half the rate, then deaf for {}",
@@ -74,7 +75,7 @@ impl Wcp {
         let Some(relay) = self.relays.iter_mut().find(|r| r.flow == carried.flow) else { return };
         relay.aimd.interval = interval;
         relay.aimd.rise(now, self.alpha, AHEAD * sent + AHEAD);
-        let fell = hit && relay.aimd.fall(now, sent, wait);
+        let fell = hit && relay.aimd.fall(now, wait);
         let change = relay.aimd.rate / relay.said;
         if (1.0 - STEP..=1.0 + STEP).contains(&change) {
             return;
