@@ -111,3 +111,24 @@ fn served(draft: &Draft, rates: &[f64], seed: u64) -> Result<bool, CliError> {
     let record = runner::once(&draft.build()?, seed, None)?;
     Ok(record.flows.iter().zip(&offered).all(|(f, o)| f.goodput_bps >= SERVED * o))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fig. 2 near the max-min point of the Stack, where model and simulator are close.
+    #[test]
+    fn both_boundaries_of_the_stack_fall_with_the_outer_flows() {
+        let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut draft = fairmesh_scenario::draft_from_toml(&path, &text).unwrap();
+        (draft.duration, draft.warmup) = (Span::from_secs(20), Some(Span::from_secs(2)));
+        let threads = ThreadArgs { threads: Some(1) };
+        let points = run(&draft, &[true, false, true], &[2e5, 4e5], 1, threads).unwrap();
+        for p in &points {
+            assert!((0.7..1.3).contains(&(p.simulated / p.model)), "{p:?}");
+        }
+        assert!(points[1].model < 0.7 * points[0].model, "{points:?}");
+        assert!(points[1].simulated < 0.7 * points[0].simulated, "{points:?}");
+    }
+}
