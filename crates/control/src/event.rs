@@ -196,8 +196,8 @@ pub struct Message<'a> {
 pub struct Feedback {
     /// Which flow.
     pub flow: FlowId,
-    /// Round-trip time measured with it; zero if it measured none (it answers a retransmission, or
-    /// nothing new).
+    /// Round-trip time measured with it, by what it acknowledges cumulatively or selectively; zero
+    /// if it measured none (it answers a retransmission, or nothing new).
     pub rtt: Span,
     /// Application bytes newly acknowledged.
     pub acked: u32,

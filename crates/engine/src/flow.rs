@@ -165,6 +165,16 @@ impl FlowState {
         }
     }
 
+    /// The rate of payload that a control's spacing in place of the window allows, bit/s.
+    pub fn spaced(&self) -> Option<f64> {
+        match (&self.ends, self.pace) {
+            (Ends::Tcp(_, config), (Some(interval), false)) => {
+                Some(f64::from(config.mss) * 8.0 / interval.as_secs_f64())
+            }
+            _ => None,
+        }
+    }
+
     /// Adds the counters of the connection to the totals.
     pub fn retire(&mut self) {
         if let Ends::Tcp(ends, _) = &self.ends {

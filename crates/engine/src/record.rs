@@ -272,7 +272,8 @@ pub struct Series {
     pub cwnd_bytes: Vec<Vec<f64>>,
     /// Per node: length of the interface queue, packets.
     pub queue_packets: Vec<Vec<f64>>,
-    /// Per flow: rate limit set by the control, bit/s (empty where none).
+    /// Per flow: rate set by the control, bit/s: a limit, or by the spacing of segments (empty where
+    /// none).
     pub limit_bps: Vec<Vec<f64>>,
 }
 

@@ -321,8 +321,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 s.cwnd_bytes[f].push(cwnd as f64);
             }
             let id = FlowId(f as u32);
-            if let Some(limit) = self.net.classes.iter().find_map(|c| c.limit_of(id)) {
-                s.limit_bps[f].push(limit.0 as f64);
+            let limit = self.net.classes.iter().find_map(|c| c.limit_of(id));
+            if let Some(limit) = limit.map(|l| l.0 as f64).or_else(|| flow.spaced()) {
+                s.limit_bps[f].push(limit);
             }
         }
         for (n, interface) in self.net.interfaces.iter().enumerate() {

@@ -119,6 +119,11 @@ fn who_starves_in_the_four_topologies() {
         assert!(r[1] < 0.05 * r[0].min(r[2]), "{name}: {r:?}");
         near(r[0], r[2], 0.05, name);
     }
+    // As §4.2 has it: "TCP starves flows traversing the congested links", 1-2 and 7-8.
+    let r = rates("diamond-joined");
+    assert!(r[0].max(r[2]) < 0.05 * r[1], "{r:?}");
+    let r = rates("half-diamond-joined");
+    assert!(r[1] > 0.2 * r[0], "{r:?}");
     // Half-Diamond, Fig. 11: TCP does better than elsewhere.
     let r = rates("half-diamond");
     assert!(r[1] > 0.1 * r[0] && r[1] < 0.5 * r[0], "{r:?}");

@@ -49,7 +49,8 @@ fn every_file_builds_and_explains_itself() {
 #[test]
 fn rangwala_flows_take_the_papers_paths() {
     let side_by_side = [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]];
-    for name in ["stack", "diamond", "half-diamond"] {
+    let joined = ["diamond-joined", "half-diamond-joined"];
+    for name in ["stack", "diamond", "half-diamond"].into_iter().chain(joined) {
         let s = shipped(name);
         assert_eq!(paths(&s), side_by_side, "{name}");
         assert_eq!(s.mac.rts_threshold, Some(0));

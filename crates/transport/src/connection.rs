@@ -57,7 +57,7 @@ pub struct Received {
     pub delivered: u64,
     /// Own bytes newly acknowledged.
     pub acked: u64,
-    /// The round trip that this acknowledgement measured, if it did.
+    /// The round trip that this acknowledgement, cumulative or selective, measured, if it did.
     pub rtt: Option<Span>,
     /// The connection was established by this segment.
     pub established: bool,

@@ -52,8 +52,7 @@ pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Pan
     match chart.kind {
         ChartKind::Bars => vec![bars(plan, cells)],
         ChartKind::Lines => lines(plan, cells),
-        ChartKind::Goodput => curves(plan, index, runs, false),
-        ChartKind::GoodputAndWindow => curves(plan, index, runs, true),
+        kind => curves(plan, index, runs, kind),
     }
 }
 
@@ -116,8 +115,8 @@ fn lines(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
     panels
 }
 
-/// Goodput, and windows, of the first seed of every arm.
-fn curves(plan: &Plan, index: usize, runs: &Runs, windows: bool) -> Vec<Panel> {
+/// Goodput, goodput and windows, or rates, of the first seed of every arm.
+fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel> {
     let experiment = &plan.entry.experiment;
     let mut panels = Vec::new();
     for (i, case) in plan.cases.iter().enumerate() {
@@ -144,10 +143,17 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, windows: bool) -> Vec<Panel> {
                 let x = "time, s".to_owned();
                 panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
             };
+        if kind == ChartKind::Rate {
+            add(arm.clone(), "rate, kbit/s", &|r, f| {
+                let curve = r.series.limit_bps.get(f).filter(|c| !c.is_empty())?;
+                Some(curve.iter().map(|v| v / 1e3).collect())
+            });
+            continue;
+        }
         add(arm.clone(), "goodput, kbit/s", &|r, f| {
             r.series.goodput_bps.get(f).map(|c| c.iter().map(|v| v / 1e3).collect())
         });
-        if windows {
+        if kind == ChartKind::GoodputAndWindow {
             add(format!("{arm}, congestion window"), "packets", &|r, f| {
                 let curve = r.series.cwnd_bytes.get(f).filter(|c| !c.is_empty())?;
                 Some(curve.iter().map(|v| v / case.reading.segment(f)).collect())

@@ -97,6 +97,17 @@ pub struct Arm {
     /// Only these points; all by default.
     #[serde(default)]
     pub points: Option<Vec<String>>,
+    /// Goodputs are not the simulator's but those of a capacity model.
+    #[serde(default)]
+    pub model: Option<Model>,
+}
+
+/// A capacity model that says what a scenario's flows could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Max-min rates by the achievable rate region (Rangwala 2008 §3.2).
+    Region,
 }
 
 /// A point of an axis: a label and the settings it stands for.
@@ -353,6 +364,8 @@ pub enum ChartKind {
     Goodput,
     /// A panel per arm, goodput and congestion window of each flow over time.
     GoodputAndWindow,
+    /// A panel per arm, the rate that the control sets for each flow over time.
+    Rate,
 }
 
 impl Experiment {
@@ -421,9 +434,10 @@ impl Experiment {
         let curves = self
             .chart
             .as_ref()
-            .is_some_and(|c| matches!(c.kind, ChartKind::Goodput | ChartKind::GoodputAndWindow));
-        let windows =
-            self.measures.iter().any(|m| matches!(m.of, Kind::Window | Kind::LargestWindow));
+            .is_some_and(|c| !matches!(c.kind, ChartKind::Bars | ChartKind::Lines));
+        let sampled =
+            |k: Kind| matches!(k, Kind::Window | Kind::LargestWindow | Kind::Settled | Kind::Rate);
+        let windows = self.measures.iter().any(|m| sampled(m.of));
         if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
         }

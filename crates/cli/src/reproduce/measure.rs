@@ -5,7 +5,10 @@ use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
 use fairmesh_scenario::{Scenario, Transport};
 use serde::Deserialize;
 
-use super::declare::Phase;
+use fairmesh_capacity::region::Settings;
+
+use super::declare::{Model, Phase};
+use crate::capacity::region::RegionReport;
 use crate::error::CliError;
 
 /// What a number is. Rates are in kbit/s of application data, delays in ms, windows in packets.
@@ -58,6 +61,15 @@ pub enum Kind {
     /// [`MultiHop`](Kind::MultiHop) are from their targets on average, in parts of these. Targets
     /// are [`TARGET`] of the analytic rates.
     ShareError,
+    /// Mean rate that the control sets for a flow.
+    Rate,
+    /// When the rate that the control sets for a flow comes within a tenth of what it is on average
+    /// in the second half of the run, and stays there, s.
+    Settled,
+    /// Bytes that the control's messages and header fields take per second, in all frames together.
+    SignallingBytes,
+    /// Airtime that they take, ms per second.
+    SignallingAirtime,
 }
 
 impl Kind {
@@ -74,6 +86,8 @@ impl Kind {
                 | Kind::LargestWindow
                 | Kind::Completed
                 | Kind::BackwardFrameLoss
+                | Kind::Rate
+                | Kind::Settled
         )
     }
 }
@@ -87,6 +101,8 @@ pub struct Reading {
     segment: Vec<f64>,
     /// Per phase: interval and the flows' fair rates in it, bit/s.
     phases: Vec<(f64, f64, Vec<f64>)>,
+    /// Rates of a capacity model in place of the goodputs, bit/s.
+    model: Option<Vec<f64>>,
 }
 
 /// One flow, or several of the same ends, over an interval.
@@ -118,7 +134,18 @@ impl Reading {
             })?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
         };
-        Ok(Reading { ends: ends.collect(), segment: segment.collect(), phases })
+        Ok(Reading { ends: ends.collect(), segment: segment.collect(), phases, model: None })
+    }
+
+    /// Takes a capacity model's rates for the goodputs from now on.
+    ///
+    /// # Errors
+    /// When the model refuses the scenario.
+    pub fn model(&mut self, scenario: &Scenario, model: Model) -> Result<(), CliError> {
+        let Model::Region = model;
+        let report = RegionReport::of(scenario, &[], Settings::default())?;
+        self.model = Some(report.max_min_bps);
+        Ok(())
     }
 
     /// Names of the flows, in scenario order, each once.
@@ -146,6 +173,11 @@ impl Reading {
         for i in self.of_ends(ends) {
             let f = &run.flows[i];
             all.hops = f.hops;
+            if let Some(rates) = &self.model {
+                all.goodput += rates.get(i).copied().unwrap_or(0.0);
+                all.fair += f.fair_bps;
+                continue;
+            }
             match phase.map(|p| &self.phases[p]) {
                 None => {
                     all.goodput += f.goodput_bps;
@@ -198,6 +230,10 @@ impl Reading {
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
             Kind::PacketDelay => pooled_delay(run).0,
             Kind::PacketDelayDeviation => pooled_delay(run).1,
+            Kind::SignallingBytes if self.model.is_none() => run.totals.signalling.bytes_per_s,
+            Kind::SignallingAirtime if self.model.is_none() => {
+                1e3 * run.totals.signalling.airtime_share
+            }
             _ => f64::NAN,
         };
         vec![value.is_finite().then_some(value)]
@@ -205,7 +241,8 @@ impl Reading {
 
     fn flow(&self, kind: Kind, run: &RunRecord, ends: &str, phase: Option<usize>) -> Option<f64> {
         let share = self.share(run, ends, phase);
-        if phase.is_some() && share.fair == 0.0 {
+        let of_model = matches!(kind, Kind::Goodput | Kind::OverFair);
+        if phase.is_some() && share.fair == 0.0 || self.model.is_some() && !of_model {
             return None;
         }
         let first = self.of_ends(ends).next()?;
@@ -213,15 +250,19 @@ impl Reading {
         let measured = run.duration_s - run.warmup_s;
         let sum =
             |of: &dyn Fn(usize) -> Option<f64>| -> f64 { self.of_ends(ends).filter_map(of).sum() };
-        let windows = || -> Vec<f64> {
+        let time = &run.series.time_s;
+        let inside = |curves: &[Vec<f64>]| -> Vec<f64> {
             let (from, to) = match phase {
                 Some(p) => (self.phases[p].0, self.phases[p].1),
                 None => (run.warmup_s, run.duration_s),
             };
-            let time = &run.series.time_s;
-            let curve = run.series.cwnd_bytes.get(first).map_or(&[][..], Vec::as_slice);
+            let curve = curves.get(first).map_or(&[][..], Vec::as_slice);
             let inside = time.iter().zip(curve).filter(|(t, _)| **t > from && **t <= to);
-            inside.map(|(_, bytes)| bytes / self.segment[first]).collect()
+            inside.map(|(_, v)| *v).collect()
+        };
+        let windows = || -> Vec<f64> {
+            let bytes = inside(&run.series.cwnd_bytes);
+            bytes.iter().map(|b| b / self.segment[first]).collect()
         };
         match kind {
             Kind::Goodput => Some(share.goodput / 1e3),
@@ -241,6 +282,11 @@ impl Reading {
                 let w = windows();
                 (!w.is_empty()).then(|| w.iter().sum::<f64>() / w.len() as f64)
             }
+            Kind::Rate => {
+                let rates = inside(&run.series.limit_bps);
+                (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1e3)
+            }
+            Kind::Settled => settled(time, run.series.limit_bps.get(first)?),
             Kind::LargestWindow => windows().into_iter().reduce(f64::max),
             Kind::Completed => {
                 let completed = |i: usize| run.flows[i].transfers.map(|t| t.completed as f64);
@@ -285,6 +331,17 @@ fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
         last = *t;
     }
     if covered > 0.0 { sum / covered } else { 0.0 }
+}
+
+/// When a curve comes within a tenth of its average over the second half, and stays there.
+fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
+    let end = *time.last()?;
+    let late = || time.iter().zip(curve).filter(|(t, _)| **t > end / 2.0);
+    let last = late().map(|(_, v)| v).sum::<f64>() / late().count() as f64;
+    let away = |v: f64| (v - last).abs() > 0.1 * last;
+    let at = curve.iter().rposition(|v| away(*v)).map_or(0, |k| k + 1);
+    // The sample that is not away any more; never, if the last one is.
+    time.get(at).filter(|_| at < curve.len()).copied()
 }
 
 /// Fair rates averaged over a phase.
@@ -332,6 +389,7 @@ mod tests {
             ends: ends.iter().map(|e| (*e).to_owned()).collect(),
             segment: vec![1460.0; ends.len()],
             phases: vec![(1.0, 3.0, vec![2e5; ends.len()])],
+            model: None,
         }
     }
 
@@ -350,6 +408,26 @@ mod tests {
         assert!((error - 50.0 * (170.0 / 320.0 + 140.0 / 160.0)).abs() < 1e-9, "{error}");
         assert_eq!(r.read(Kind::MaxOverFair, &run, None), [Some(1.5)]);
         assert_eq!(r.read(Kind::Goodput, &run, Some(0)), [Some(150.0), Some(300.0)]);
+    }
+
+    #[test]
+    fn a_model_says_what_could_be_and_nothing_else() {
+        let run = record("fifo", 1, &[(1e5, 2e5, 1), (5e4, 2e5, 2)]);
+        let mut r = reading(&["1→0", "2→0"]);
+        r.model = Some(vec![3e5, 4e5]);
+        assert_eq!(r.read(Kind::Goodput, &run, None), [Some(300.0), Some(400.0)]);
+        assert_eq!(r.read(Kind::SumGoodput, &run, None), [Some(700.0)]);
+        assert_eq!(r.read(Kind::Delay, &run, None), [None, None]);
+        assert_eq!(r.read(Kind::SignallingBytes, &run, None), [None]);
+    }
+
+    #[test]
+    fn a_rate_has_settled_when_it_leaves_its_last_value_no_more() {
+        let time = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert_eq!(settled(&time, &[50.0, 100.0, 85.0, 100.0, 100.0, 100.0]), Some(4.0));
+        assert_eq!(settled(&time, &[100.0; 6]), Some(1.0));
+        assert_eq!(settled(&time, &[1.0, 1.0, 1.0, 1.0, 1.0, 9.0]), None);
+        assert_eq!(settled(&time, &[]), None);
     }
 
     #[test]

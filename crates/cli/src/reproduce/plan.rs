@@ -122,7 +122,10 @@ impl Plan {
                     let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
                     let scenario = build(&path, text.as_bytes(), &ScenarioArgs::default())
                         .map_err(|e| bad(without_line(e).to_string()))?;
-                    let reading = Reading::of(&scenario, &experiment.phases)?;
+                    let mut reading = Reading::of(&scenario, &experiment.phases)?;
+                    if let Some(model) = arm.model {
+                        reading.model(&scenario, model)?;
+                    }
                     let family = topology.family.clone();
                     cases.push(Case { arm: a, point: p, family, reading, text, scenario });
                 }

@@ -9,9 +9,10 @@ use super::record::Record;
 use crate::args::ThreadArgs;
 use crate::error::CliError;
 use crate::study::accuracy::{self, Settings};
+use crate::study::section;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 1] = ["model-accuracy"];
+pub const KNOWN: [&str; 2] = ["model-accuracy", "region-section"];
 
 /// Runs the study of a plan; `None` where it has none.
 ///
@@ -19,11 +20,58 @@ pub const KNOWN: [&str; 1] = ["model-accuracy"];
 /// An unknown study or setting; what the study refuses.
 pub fn record(plan: &Plan, threads: ThreadArgs) -> Result<Option<Record>, CliError> {
     let Some(name) = &plan.entry.experiment.study else { return Ok(None) };
-    if name != "model-accuracy" {
-        let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
-        return Err(CliError::Run { scenario: plan.entry.id.clone(), problem });
+    match name.as_str() {
+        "model-accuracy" => model_accuracy(plan, threads).map(Some),
+        "region-section" => region_section(plan, threads).map(Some),
+        _ => {
+            let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
+            Err(CliError::Run { scenario: plan.entry.id.clone(), problem })
+        }
     }
-    model_accuracy(plan, threads).map(Some)
+}
+
+/// Fig. 2 of Rangwala 2008: rows by the rate of the first group's flows (`rates`, kbit/s), columns
+/// by the model and by the simulator. `first` has the indices of these flows.
+fn region_section(plan: &Plan, threads: ThreadArgs) -> Result<Record, CliError> {
+    let experiment = &plan.entry.experiment;
+    let bad = |problem: String| CliError::Run { scenario: plan.entry.id.clone(), problem };
+    let file = experiment.scenario.as_ref().ok_or_else(|| bad("it has no scenario".to_owned()))?;
+    let (path, text) = plan.entry.scenario(file)?;
+    let draft = fairmesh_scenario::draft_from_toml(&path.display().to_string(), &text)?;
+    let numbers = |key: &str| -> Result<Vec<f64>, CliError> {
+        let list = experiment.set.get(key).and_then(Setting::as_array);
+        let number = |v: &Setting| v.as_float().or_else(|| v.as_integer().map(|i| i as f64));
+        list.and_then(|l| l.iter().map(number).collect())
+            .ok_or_else(|| bad(format!("set.{key}: expected a list of numbers")))
+    };
+    let group = numbers("first")?;
+    let first: Vec<bool> = (0..draft.flow.len()).map(|f| group.contains(&(f as f64))).collect();
+    let rates: Vec<f64> = numbers("rates")?.iter().map(|r| r * 1e3).collect();
+    let mut cells = Vec::new();
+    let mut hash = 0u64;
+    let mut all: Vec<Vec<section::Point>> = Vec::new();
+    for seed in 1..=plan.seeds() {
+        all.push(section::run(&draft, &first, &rates, u64::from(seed), threads)?);
+    }
+    for (k, rate) in rates.iter().enumerate() {
+        let simulated: Vec<f64> = all.iter().map(|s| s[k].simulated / 1e3).collect();
+        let (mean, ci95) = fairmesh_engine::measures::mean_ci95(&simulated);
+        let ci95 = (simulated.len() > 1).then_some(ci95);
+        let model = Value { value: all[0][k].model / 1e3, ci95: None };
+        for (column, value) in [("region", model), ("simulated", Value { value: mean, ci95 })] {
+            hash = (hash ^ value.value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            cells.push(Cell {
+                row: format!("{:.0}", rate / 1e3),
+                column: column.to_owned(),
+                arm: String::new(),
+                point: String::new(),
+                line: String::new(),
+                measure: 0,
+                value,
+            });
+        }
+    }
+    Ok(Record::from_cells(plan, &cells, 0, format!("{hash:016x}")))
 }
 
 /// Table 4.1 of Jamshaid 2010: rows by model and statistic, columns without and with RTS/CTS.

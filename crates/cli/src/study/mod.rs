@@ -2,3 +2,4 @@
 
 pub mod accuracy;
 pub mod boundary;
+pub mod section;

@@ -39,13 +39,17 @@ impl Own {
         Own { to, length: 0, queue: 0.0, flows, said, shared, marking: false }
     }
 
-    /// The queue's length has changed.
+    /// The queue's length has changed. The average takes it in when a packet is inserted, as RED's
+    /// (Floyd and Jacobson 1993 §4).
     pub fn changed(&mut self, length: u32, weight: f64) {
+        if length > self.length {
+            self.queue += weight * (f64::from(length) - self.queue);
+        }
         self.length = length;
-        self.queue += weight * (f64::from(length) - self.queue);
     }
 
-    /// Time passes: an empty queue changes no more, and its average falls all the same.
+    /// Time passes: nothing is inserted into an empty queue, and its average falls all the same,
+    /// as if there had been packets (Floyd and Jacobson 1993 §4).
     pub fn idle(&mut self, passed: Span, weight: f64) {
         if self.length == 0 {
             let frames = passed.as_secs_f64() / FRAME.as_secs_f64();
@@ -96,13 +100,23 @@ impl Far {
         Far { node, links: Vec::new(), into: word, around: word, at: Time::ZERO }
     }
 
-    pub fn told(&mut self, now: Time, to: NodeId, own: Word, into: Word, around: Word) {
+    /// Takes in what a packet says. Returns whether anybody's congestion has changed.
+    pub fn told(&mut self, now: Time, to: NodeId, own: Word, into: Word, around: Word) -> bool {
+        let mut news = self.into.congested() != into.congested()
+            || self.around.congested() != around.congested();
         (self.into, self.around, self.at) = (into, around, now);
         match self.links.iter().position(|l| l.0 == to) {
-            Some(known) => self.links[known] = (to, own, now),
-            None if self.links.len() < LINKS => self.links.push((to, own, now)),
+            Some(known) => {
+                news |= self.links[known].1.congested() != own.congested();
+                self.links[known] = (to, own, now);
+            }
+            None if self.links.len() < LINKS => {
+                news |= own.congested();
+                self.links.push((to, own, now));
+            }
             None => {}
         }
+        news
     }
 
     pub fn forget(&mut self, since: Time) {

@@ -6,21 +6,28 @@
 //! header fields of all packets, which neighbours overhear. All sources of a neighbourhood so hear
 //! of congestion alike, and raise and lower their rates at the pace of its longest round trip.
 
+mod aimd;
+mod ideal;
 mod links;
 mod rate;
+mod relay;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod word;
 
 use fairmesh_units::{Bytes, FlowId, NodeId, Span, Time};
 
+use self::aimd::Aimd;
+use self::ideal::Ideal;
 use self::links::Book;
 use self::rate::Rate;
-use self::word::Word;
+use self::relay::Relay;
+use self::word::{Word, field_rate};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Feedback, FlowHere, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Merge, Needs,
-    Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
+    Feedback, FlowHere, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Message,
+    Needs, Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
     Setting, Value, Variant,
 };
 
@@ -37,11 +44,15 @@ pub(crate) static ENTRY: Entry = Entry {
         },
         Variant {
             name: "in-network",
-            about: "routers spare flows that are slower than those on the congested link (§4.3)",
+            about: "routers keep a rate per flow, and spare those slower than on the congested link (§4.3)",
+        },
+        Variant {
+            name: "ideal",
+            about: "what is shared travels outside the air, as in the paper's simulation",
         },
         Variant {
             name: "patient",
-            about: "halves once where WCP halves twice or thrice: six times t_md, three times alpha",
+            about: "halves once where WCP halves twice or thrice: three times t_md",
         },
     ],
     knobs: &[
@@ -63,10 +74,10 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);
-/// What `patient` makes of t_md and α. A congested link is so for longer than one round trip: its
-/// average queue has to fall, and the news of it to come around.
-const PATIENT: (f64, f64) = (6.0, 3.0);
-/// A spacing is set anew when it differs by this part.
+/// What `patient` makes of t_md. A congested link is so for longer than one round trip: its queue
+/// has to drain, its average to fall, and the news of it to come around.
+const PATIENT: f64 = 3.0;
+/// A spacing, or a router's rate, is set anew when it differs by this part.
 const STEP: f64 = 0.01;
 
 /// The flow's own round trips and rate, from its source.
@@ -81,63 +92,75 @@ const BIT: u8 = 3;
 const OWN: u8 = 4;
 const INTO: u8 = 5;
 const AROUND: u8 = 6;
+/// In the network: the slowest rate that a router on the path has for the flow.
+const RATE: u8 = 7;
 /// Four words of 32 bits, two round trips of 12 bits and a bit, on whole bytes.
 const HEADER: u32 = 20;
+/// What the paper's own packets carry: the flow's round trips, the path's, and a bit.
+const PLAIN: u32 = 7;
 
-fn shares(options: &Options) -> bool {
-    !(options.has("alone") && options.has("own-rtt"))
+/// Bytes of the fields in every packet.
+fn header_bytes(options: &Options) -> u32 {
+    let rate = 2 * u32::from(options.has("in-network"));
+    rate + match (options.has("alone") && options.has("own-rtt"), options.has("ideal")) {
+        (true, _) => 1,
+        (false, true) => PLAIN,
+        (false, false) => HEADER,
+    }
 }
 
 fn needs(options: &Options) -> Vec<Needs> {
+    let mut events =
+        vec![EventKind::QueueChanges, EventKind::Received, EventKind::Feedback, EventKind::Flows];
+    let mut abilities =
+        vec![Ability::ReplaceQueue, Ability::LinkClasses, Ability::Annotate, Ability::Pace];
+    let mut knowledge = vec![Knowledge::LinkRates];
+    if options.has("ideal") {
+        events.push(EventKind::Messages);
+        abilities.push(Ability::IdealExchange);
+        knowledge.push(Knowledge::Topology);
+    } else {
+        events.push(EventKind::Overheard);
+    }
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
-        events: EventSet::of(&[
-            EventKind::QueueChanges,
-            EventKind::Received,
-            EventKind::Overheard,
-            EventKind::Feedback,
-            EventKind::Flows,
-        ]),
-        abilities: AbilitySet::of(&[
-            Ability::ReplaceQueue,
-            Ability::LinkClasses,
-            Ability::Annotate,
-            Ability::Pace,
-        ]),
-        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
-        header_bytes: if shares(options) { HEADER } else { 1 },
+        events: EventSet::of(&events),
+        abilities: AbilitySet::of(&abilities),
+        knowledge: KnowledgeSet::of(&knowledge),
+        header_bytes: header_bytes(options),
     }]
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
-    let neighbours = setting.neighbours.iter().map(|n| n.node);
-    let class = |node| ClassPlan {
-        class: Class::Link(node),
+    let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
+    let class = |node: &NodeId| ClassPlan {
+        class: Class::Link(*node),
         limit: Limit::None,
         burst: Bytes(1500),
         leaf: Leaf::DropTail { packets: options.get("queue") as u32 },
     };
-    let classes = neighbours.clone().map(class).collect();
+    let classes = neighbours.iter().map(class).collect();
     let plan = Plan { point: Point::Interface, classes, template: None };
-    let (longer, faster) = if options.has("patient") { PATIENT } else { (1.0, 1.0) };
+    let ideal = || Ideal::new(setting.node, &neighbours, &setting.links);
+    let longer = if options.has("patient") { PATIENT } else { 1.0 };
     let mut control = Wcp {
-        book: Book::new(setting.node, neighbours),
+        ideal: options.has("ideal").then(ideal),
+        book: Book::new(setting.node, neighbours.iter().copied()),
         links: setting.neighbours.clone(),
         routes: Vec::new(),
         rates: Vec::new(),
+        relays: Vec::new(),
         share_bits: !options.has("alone"),
         share_rtts: !options.has("own-rtt"),
-        shares: shares(options),
         corrected: !options.has("uncorrected"),
         in_network: options.has("in-network"),
-        alpha: options.get("alpha") * faster,
+        alpha: options.get("alpha"),
         threshold: options.get("threshold"),
         weight: options.get("weight"),
         deaf: options.get("deaf") * longer,
         start: options.get("start"),
         least: options.get("least"),
         hold: Span::from_secs_f64(options.get("hold")),
-        marked: Vec::new(),
         ticked: Time::ZERO,
         due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
     };
@@ -149,14 +172,17 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
 #[derive(Debug)]
 struct Wcp {
     book: Book,
+    /// Instead of what is overheard.
+    ideal: Option<Ideal>,
     links: Vec<Neighbour>,
     /// Where the data of flows goes from here.
     routes: Vec<(FlowId, NodeId)>,
     /// Flows of this node.
     rates: Vec<Rate>,
+    /// In the network: flows of others.
+    relays: Vec<Relay>,
     share_bits: bool,
     share_rtts: bool,
-    shares: bool,
     corrected: bool,
     in_network: bool,
     alpha: f64,
@@ -166,8 +192,6 @@ struct Wcp {
     start: f64,
     least: f64,
     hold: Span,
-    /// In the network: flows whose packets are marked here.
-    marked: Vec<FlowId>,
     ticked: Time,
     due: Option<Time>,
 }
@@ -175,24 +199,35 @@ struct Wcp {
 impl Wcp {
     fn meet(&mut self, here: &FlowHere) {
         self.routes.retain(|r| r.0 != here.flow);
+        self.relays.retain(|r| r.flow != here.flow);
         let Some(next) = here.next_hop else { return };
         // Into a wire: no air to share.
         let Some(link) = self.links.iter().find(|l| l.node == next) else { return };
         self.routes.push((here.flow, next));
-        if here.place == Place::Source && !self.rates.iter().any(|r| r.flow == here.flow) {
-            let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
-            self.rates.push(Rate::new(here.flow, here.payload, self.start, self.least, most));
+        let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
+        let aimd = Aimd::new(self.start, self.least, most);
+        if here.place != Place::Source {
+            self.relays.push(Relay { flow: here.flow, aimd, said: 0.0 });
+        } else if !self.rates.iter().any(|r| r.flow == here.flow) {
+            self.rates.push(Rate::new(here.flow, here.payload, aimd));
         }
     }
 
-    fn hear(&mut self, now: Time, heard: &Heard) {
+    /// What a packet says of its transmitter's surroundings.
+    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        if self.ideal.is_some() {
+            return;
+        }
         let Some(far) = self.book.far.iter_mut().find(|f| f.node == heard.link.from) else {
             return;
         };
         let word = |slot: u8| Word::decode(heard.header.0[usize::from(slot)]);
-        far.told(now, heard.link.to, word(OWN), word(INTO), word(AROUND));
+        if far.told(now, heard.link.to, word(OWN), word(INTO), word(AROUND)) {
+            self.spread(now, actions);
+        }
     }
 
+    /// What it says of its flow.
     fn received(&mut self, now: Time, heard: &Heard) {
         let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
         if let Some(next) = route
@@ -204,19 +239,49 @@ impl Wcp {
         }
     }
 
+    fn message(&mut self, now: Time, message: &Message<'_>, actions: &mut Actions) {
+        let Some(ideal) = &mut self.ideal else { return };
+        if ideal.hear(now, message.from, message.body) {
+            self.spread(now, actions);
+        }
+    }
+
+    fn queue(&mut self, now: Time, to: NodeId, packets: u32, actions: &mut Actions) {
+        let (weight, threshold) = (self.weight, self.threshold);
+        let Some(link) = self.book.own_mut(to) else { return };
+        let before = link.queue > threshold;
+        link.changed(packets, weight);
+        if before != (link.queue > threshold) {
+            self.tell(actions);
+            self.spread(now, actions);
+        }
+    }
+
     fn feedback(&mut self, now: Time, told: &Feedback, actions: &mut Actions) {
+        let (share_rtts, deaf) = (self.share_rtts, self.deaf);
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == told.flow) else { return };
         rate.measure(told.rtt, told.acked, told.lost);
+        let field = |slot: u8| told.header.0[usize::from(slot)];
+        if self.in_network {
+            rate.told = field_rate(field(RATE));
+            let spacing = rate.space(self.corrected);
+            if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + STEP) {
+                actions.because(Reason::new(
+                    "wcp.told",
+                    "flow {}: a router on its way has less for it",
+                    &[Value::Flow(told.flow)],
+                ));
+                rate.spacing = spacing;
+                actions.clock(rate.flow, rate.spacing);
+            }
+            return;
+        }
         let word = rate.word();
-        let shared = |slot: u8| match self.share_rtts {
-            true => told.header.0[usize::from(slot)],
-            false => 0,
-        };
-        rate.interval = Rate::interval_of(shared(AVERAGE), word.average);
+        let shared = |slot: u8| if share_rtts { field(slot) } else { 0 };
+        rate.aimd.interval = Aimd::interval_of(shared(AVERAGE), word.average);
         // The interval of the packet that brought the notification.
-        let wait = Rate::interval_of(shared(INSTANT), word.instant);
-        let wait = Span::from_secs_f64(wait.as_secs_f64() * self.deaf);
-        if told.header.0[usize::from(BIT)] & 1 == 1 && rate.fall(now, wait) {
+        let wait = times(Aimd::interval_of(shared(INSTANT), word.instant), deaf);
+        if field(BIT) & 1 == 1 && rate.fall(now, wait) {
             actions.because(Reason::new(
                 "wcp.decrease",
                 "flow {}: congestion on its way: half the rate, then deaf for {}",
@@ -230,17 +295,15 @@ impl Wcp {
     fn tick(&mut self, now: Time, actions: &mut Actions) {
         let passed = now.since(self.ticked);
         self.ticked = now;
-        let since = now.as_nanos().saturating_sub(self.hold.as_nanos());
-        self.book.forget(Time::from_nanos(since));
+        let since = Time::from_nanos(now.as_nanos().saturating_sub(self.hold.as_nanos()));
+        self.book.forget(since);
+        if let Some(ideal) = &mut self.ideal {
+            ideal.forget(since);
+        }
         self.book.own.iter_mut().for_each(|o| o.idle(passed, self.weight));
         self.raise(now, actions);
-        let (into, around) = (self.book.inward(), self.book.around(self.threshold));
-        for link in 0..self.book.own.len() {
-            self.write(link, into, around, actions);
-        }
-        if self.in_network {
-            self.choose(around, actions);
-        }
+        self.tell(actions);
+        self.spread(now, actions);
         self.due = Some(now + TICK);
     }
 
@@ -256,7 +319,11 @@ impl Wcp {
                 actions.because(Reason::new(
                     "wcp.increase",
                     "flow {}: up every {}: a packet every {}",
-                    &[Value::Flow(rate.flow), Value::Span(rate.interval), Value::Span(spacing)],
+                    &[
+                        Value::Flow(rate.flow),
+                        Value::Span(rate.aimd.interval),
+                        Value::Span(spacing),
+                    ],
                 ));
                 actions.clock(rate.flow, spacing);
             }
@@ -266,93 +333,20 @@ impl Wcp {
             let word = rate.word();
             let Some(own) = self.book.own.iter_mut().find(|o| o.to == next) else { continue };
             own.carries(now, rate.flow, word);
-            if self.shares {
+            if self.share_bits || self.share_rtts {
                 actions.because(Reason::new(
                     "wcp.flow",
                     "flow {} tells its round trips",
                     &[Value::Flow(rate.flow)],
                 ));
-                actions.annotate(Class::Flow(rate.flow), FLOW, Merge::Set, word.encode());
+                actions.annotate(Class::Flow(rate.flow), FLOW, crate::Merge::Set, word.encode());
             }
         }
     }
+}
 
-    /// Brings the fields of a link's next packets into force.
-    fn write(&mut self, link: usize, into: Word, around: Word, actions: &mut Actions) {
-        let own = &self.book.own[link];
-        let (to, state) = (own.to, own.state(self.threshold));
-        let mut shared = self.book.shared(to, around);
-        if !self.share_bits {
-            shared.rate = state.rate;
-        }
-        let class = Class::Link(to);
-        let node = Value::Node(to);
-        let own = &mut self.book.own[link];
-        if own.marking != shared.congested() {
-            own.marking = shared.congested();
-            let sentence = match (state.congested(), own.marking) {
-                (true, _) => "the link to node {} is congested",
-                (false, true) => "a link around the one to node {} is congested",
-                (false, false) => "nothing around the link to node {} is congested",
-            };
-            actions.because(Reason::new("wcp.mark", sentence, &[node]));
-            if !self.in_network {
-                actions.annotate(class, BIT, Merge::Or, u32::from(own.marking));
-            }
-        }
-        if !self.shares {
-            return;
-        }
-        let said = [state, into, around].map(Word::encode);
-        if own.said != said {
-            actions.because(Reason::new("wcp.state", "news for those around node {}", &[node]));
-            for (slot, (word, before)) in
-                [OWN, INTO, AROUND].into_iter().zip(said.iter().zip(own.said))
-            {
-                if *word != before {
-                    actions.annotate(class, slot, Merge::Set, *word);
-                }
-            }
-            own.said = said;
-        }
-        if (own.shared.average, own.shared.instant) != (shared.average, shared.instant) {
-            actions.because(Reason::new(
-                "wcp.rtt",
-                "the longest round trips around the link to node {} are {} and {} ms",
-                &[node, Value::Count(shared.average.into()), Value::Count(shared.instant.into())],
-            ));
-            actions.annotate(class, AVERAGE, Merge::Max, shared.average);
-            actions.annotate(class, INSTANT, Merge::Max, shared.instant);
-        }
-        own.shared = shared;
-    }
-
-    /// In the network: marks the flows that are no slower than those on the congested link.
-    fn choose(&mut self, around: Word, actions: &mut Actions) {
-        for own in &self.book.own {
-            let limit = match self.share_bits {
-                true => self.book.shared(own.to, around),
-                false => own.state(self.threshold),
-            };
-            for c in &own.flows {
-                let mark = limit.congested() && c.word.rate >= limit.rate;
-                let known = self.marked.iter().position(|f| *f == c.flow);
-                let sentence = match (mark, known) {
-                    (true, None) => {
-                        self.marked.push(c.flow);
-                        "flow {} is no slower than those on the congested link"
-                    }
-                    (false, Some(at)) => {
-                        self.marked.swap_remove(at);
-                        "flow {} is slower than those on the congested link, or there is none"
-                    }
-                    _ => continue,
-                };
-                actions.because(Reason::new("wcp.choose", sentence, &[Value::Flow(c.flow)]));
-                actions.annotate(Class::Flow(c.flow), BIT, Merge::Or, u32::from(mark));
-            }
-        }
-    }
+fn times(span: Span, factor: f64) -> Span {
+    Span::from_secs_f64(span.as_secs_f64() * factor)
 }
 
 impl Control for Wcp {
@@ -360,17 +354,16 @@ impl Control for Wcp {
         match event {
             Event::Deadline => self.tick(now, actions),
             Event::Queue(q) => {
-                if let Class::Link(to) = q.class
-                    && let Some(link) = self.book.own.iter_mut().find(|o| o.to == to)
-                {
-                    link.changed(q.packets, self.weight);
+                if let Class::Link(to) = q.class {
+                    self.queue(now, to, q.packets, actions);
                 }
             }
             Event::Received(h) => {
-                self.hear(now, h);
                 self.received(now, h);
+                self.hear(now, h, actions);
             }
-            Event::Overheard(h) => self.hear(now, h),
+            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Message(m) => self.message(now, m, actions),
             Event::Feedback(f) => self.feedback(now, f, actions),
             Event::FlowSeen(here) => self.meet(here),
             _ => {}

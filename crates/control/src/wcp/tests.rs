@@ -2,10 +2,12 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
+use super::aimd::Aimd;
+use super::ideal::Ideal;
 use super::links::Book;
 use super::rate::Rate;
-use super::word::Word;
-use super::{AROUND, AVERAGE, BIT, FLOW, HEADER, INSTANT, INTO, OWN};
+use super::word::{Word, rate_code};
+use super::{AROUND, AVERAGE, BIT, FLOW, HEADER, INSTANT, INTO, OWN, PLAIN, RATE};
 use crate::testing::{actions, flow, start, start_with};
 use crate::{
     Action, Class, Event, Feedback, Header, Heard, Instance, Link, Neighbour, Place, QueueLength,
@@ -36,8 +38,8 @@ fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
         .map(|n| Book::new(NodeId(n), neighbours(n).collect::<Vec<_>>().into_iter()))
         .collect();
     let own = books[i as usize - 1].own_mut(NodeId(j)).unwrap();
-    for _ in 0..500 {
-        own.changed(10, 0.02);
+    for length in (0..500).map(|n| 10 - n % 2) {
+        own.changed(length, 0.02);
     }
     for _ in 0..3 {
         for from in nodes() {
@@ -98,8 +100,9 @@ fn congestion_reaches_exactly_the_links_of_the_neighbourhood() {
 fn a_link_is_congested_above_the_threshold_of_its_average_queue() {
     let mut book = Book::new(NodeId(1), [NodeId(2)].into_iter());
     let own = &mut book.own[0];
-    // 1 - 0.98^n > 4/10 from the 26th change on.
+    // 1 - 0.98^n > 4/10 from the 26th packet on that is inserted into a queue of nine.
     for n in 1..=26 {
+        own.changed(9.min(10 * (n - 1)), 0.02);
         assert!(!own.state(K).congested(), "{n}");
         own.changed(10, 0.02);
     }
@@ -107,6 +110,7 @@ fn a_link_is_congested_above_the_threshold_of_its_average_queue() {
     own.idle(Span::from_millis(20), 0.02);
     assert!(own.state(K).congested(), "packets still wait");
     own.changed(0, 0.02);
+    assert!(own.state(K).congested(), "what leaves does not count");
     for _ in 0..10 {
         own.idle(Span::from_millis(20), 0.02);
     }
@@ -128,41 +132,41 @@ fn a_link_has_the_mean_round_trips_of_its_flows() {
 }
 
 fn rate(start: f64) -> Rate {
-    Rate::new(FlowId(0), 512, start, 1.0, 1000.0)
+    Rate::new(FlowId(0), 512, Aimd::new(start, 1.0, 1000.0))
 }
 
 #[test]
 fn halves_once_per_interval_and_rises_by_alpha() {
     let mut r = rate(80.0);
     assert!(r.fall(at(0), Span::from_millis(100)));
-    assert_eq!(r.rate, 40.0);
+    assert_eq!(r.rate(), 40.0);
     assert!(!r.fall(at(99), Span::from_millis(100)), "deaf for t_md");
-    assert_eq!(r.rate, 40.0);
-    r.interval = Span::from_millis(50);
+    assert_eq!(r.rate(), 40.0);
+    r.aimd.interval = Span::from_millis(50);
     // It waits a second to see what arrives, then rises at the end of every interval.
     for ms in (0..=2000).step_by(10) {
         r.rise(at(ms), 0.1);
         // As much as is sent arrives.
         r.measure(Span::from_millis(50), 512, 0);
     }
-    assert!((r.rate - 42.1).abs() < 1e-9, "21 intervals: {}", r.rate);
+    assert!((r.rate() - 42.1).abs() < 1e-9, "21 intervals: {}", r.rate());
     assert!(r.fall(at(2000), Span::from_millis(100)));
-    assert!((r.rate - 21.05).abs() < 1e-9);
+    assert!((r.rate() - 21.05).abs() < 1e-9);
 }
 
 #[test]
 fn a_new_flow_doubles_until_it_is_told() {
     let mut r = rate(10.0);
-    r.interval = Span::from_millis(50);
+    r.aimd.interval = Span::from_millis(50);
     for ms in (0..=1100).step_by(10) {
         r.rise(at(ms), 0.1);
         r.measure(Span::from_millis(50), 512, 0);
     }
     // At 1, 1.05 and 1.1 s: until then nobody knew what arrives.
-    assert_eq!(r.rate, 80.0);
+    assert_eq!(r.rate(), 80.0);
     r.fall(at(1100), Span::from_millis(50));
     r.rise(at(1150), 0.1);
-    assert!((r.rate - 40.1).abs() < 1e-9);
+    assert!((r.rate() - 40.1).abs() < 1e-9);
 }
 
 #[test]
@@ -174,12 +178,12 @@ fn a_rate_that_is_not_used_does_not_grow() {
         r.measure(Span::from_millis(50), 512, 0);
     }
     // Ten packets a second arrive; what there was before they were counted stays.
-    let before = r.rate;
+    let before = r.rate();
     for s in 200..400 {
         r.rise(at(s * 100), 5.0);
         r.measure(Span::from_millis(50), 512, 0);
     }
-    assert_eq!(r.rate, before);
+    assert_eq!(r.rate(), before);
     assert!(before < 100.0);
 }
 
@@ -197,10 +201,10 @@ fn goodput_is_corrected_for_losses() {
 
 #[test]
 fn intervals_stay_within_bounds() {
-    assert_eq!(Rate::interval_of(0, 70), Span::from_millis(70), "none shared: its own");
-    assert_eq!(Rate::interval_of(300, 70), Span::from_millis(300));
-    assert_eq!(Rate::interval_of(0, 0), Span::from_millis(20));
-    assert_eq!(Rate::interval_of(u32::MAX, 1), Span::from_millis(4095));
+    assert_eq!(Aimd::interval_of(0, 70), Span::from_millis(70), "none shared: its own");
+    assert_eq!(Aimd::interval_of(300, 70), Span::from_millis(300));
+    assert_eq!(Aimd::interval_of(0, 0), Span::from_millis(5));
+    assert_eq!(Aimd::interval_of(u32::MAX, 1), Span::from_millis(4095));
 }
 
 /// Node 1 of a chain 0–1–2 with a flow of its own to 2.
@@ -223,11 +227,15 @@ fn setting() -> Setting {
 }
 
 fn fields(i: &mut Instance, now: Time) -> Vec<(Class, u8, u32)> {
+    fields_after(i, now, Event::Deadline)
+}
+
+fn fields_after(i: &mut Instance, now: Time, event: Event<'_>) -> Vec<(Class, u8, u32)> {
     let field = |a: &Action| match *a {
         Action::Annotate { class, slot, value, .. } => Some((class, slot, value)),
         _ => None,
     };
-    actions(i, now, Event::Deadline).iter().filter_map(field).collect()
+    actions(i, now, event).iter().filter_map(field).collect()
 }
 
 fn spacings(i: &mut Instance, now: Time, event: Event<'_>) -> Vec<Span> {
@@ -255,10 +263,12 @@ fn packets_are_marked_and_carry_the_longest_round_trips() {
     fields(&mut i, at(0));
     let far = Word { average: 120, instant: 300, rate: 40 };
     // Node 0's link is congested; what node 2 has around it concerns only the link to it.
-    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
+    // That is told at once, round trips with the next tick.
+    let mut written = fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
+    assert!(written.contains(&(LINK, BIT, 1)), "{written:?}");
     let longer = Word { average: 500, instant: 200, rate: 0 };
     actions(&mut i, at(6), Event::Overheard(heard(2, 3, &[(AROUND, longer)])));
-    let written = fields(&mut i, at(20));
+    written.extend(fields(&mut i, at(20)));
     for expected in [(LINK, BIT, 1), (LINK, AVERAGE, 500), (LINK, INSTANT, 300)] {
         assert!(written.contains(&expected), "{expected:?} in {written:?}");
     }
@@ -310,24 +320,91 @@ fn alone_a_link_marks_only_for_itself() {
     actions(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
     assert!(!fields(&mut i, at(20)).contains(&(LINK, BIT, 1)));
     let queue = QueueLength { class: LINK, packets: 5, bytes: 2860 };
-    actions(&mut i, at(25), Event::Queue(queue));
-    let written = fields(&mut i, at(40));
+    let written = fields_after(&mut i, at(25), Event::Queue(queue));
     assert!(written.contains(&(LINK, BIT, 1)));
     assert!(!written.contains(&(Class::Link(NodeId(0)), BIT, 1)));
 }
 
 #[test]
-fn in_the_network_slower_flows_are_spared() {
+fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
+    let word = |packets: f64| Word { average: 20, instant: 200, rate: rate_code(packets) };
+    // A flow from node 0 at 80 or 20 packets/s, and 40 on the congested link: the router's own rate
+    // starts at 10. Flow 0 of node 1 is at 10 and spared.
+    for (rate, said) in [(80.0, 5.0), (20.0, 10.0)] {
+        let mut i = start("wcp+in-network", setting());
+        spacings(&mut i, at(0), Event::Deadline);
+        let event = Event::Received(heard(0, 1, &[(FLOW, word(rate)), (OWN, word(40.0))]));
+        let mut rates = Vec::new();
+        for action in actions(&mut i, at(5), event).iter() {
+            match *action {
+                Action::Pace { .. } => panic!("flow 0 is spared"),
+                Action::Annotate { class, slot: RATE, value, .. } => {
+                    rates.push((class, f64::from(value) / 16.0));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(rates, [(Class::Flow(FlowId(1)), said)]);
+    }
+}
+
+#[test]
+fn in_the_network_a_source_goes_by_the_slowest_router() {
     let mut i = start("wcp+in-network", setting());
-    actions(&mut i, at(0), Event::Deadline);
-    let slow = Word { average: 20, instant: 20, rate: 10 };
-    let congested = Word { rate: 30, ..slow };
-    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(FLOW, slow), (OWN, congested)])));
-    // Flow 0 starts at 10 packets/s, code 65; flow 1 has code 10; 30 on the congested link.
-    let written = fields(&mut i, at(20));
-    assert!(written.contains(&(Class::Flow(FlowId(0)), BIT, 1)), "{written:?}");
-    let bits: Vec<_> = written.iter().filter(|f| f.1 == BIT).collect();
-    assert_eq!(bits.len(), 1, "{bits:?}");
+    assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
+    let told = |rate: u32, marked: u32| {
+        let mut header = Header::default();
+        header.0[usize::from(RATE)] = rate;
+        header.0[usize::from(BIT)] = marked;
+        let rtt = Span::from_millis(30);
+        Event::Feedback(Feedback {
+            flow: FlowId(0),
+            rtt,
+            acked: 512,
+            lost: 0,
+            marked: false,
+            header,
+        })
+    };
+    assert_eq!(spacings(&mut i, at(10), told(16 * 5, 0)), [Span::from_millis(200)]);
+    // What it may have is not more than its own rate, and the bit says nothing here.
+    assert_eq!(spacings(&mut i, at(20), told(0xffff_ffff, 1)), []);
+    assert_eq!(spacings(&mut i, at(20), Event::Deadline), [Span::from_millis(100)]);
+    // Its own link is congested: it does not wait for a round trip.
+    for n in 0..100 {
+        let queue = QueueLength { class: LINK, packets: 20 + n % 2, bytes: 11_440 };
+        let slower = spacings(&mut i, at(30), Event::Queue(queue));
+        if !slower.is_empty() {
+            assert_eq!(slower, [Span::from_millis(200)]);
+            return;
+        }
+    }
+    panic!("it never halved");
+}
+
+#[test]
+fn outside_the_air_exactly_the_neighbourhood_counts() {
+    // Node 2 of the Stack, link 2→3.
+    let links = |n: u32| move |l: &&(u32, u32)| hears(&STACK, n, l.0) || hears(&STACK, n, l.1);
+    let known: Vec<Link> = STACK
+        .iter()
+        .filter(links(2))
+        .map(|&(a, b)| Link { from: NodeId(a), to: NodeId(b) })
+        .collect();
+    let neighbours = [NodeId(1), NodeId(3), NodeId(5)];
+    let congested = Word { average: 10, instant: 10, rate: 1 };
+    let told = |from: u32, to: u32| {
+        let mut ideal = Ideal::new(NodeId(2), &neighbours, &known);
+        let body: Vec<u8> = [to, congested.encode()].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert!(ideal.hear(at(0), NodeId(from), &body), "news");
+        assert!(!ideal.hear(at(1), NodeId(from), &body), "no news");
+        ideal.hear(at(1), NodeId(from), &body[..5]);
+        [3, 5].map(|to| ideal.shared(NodeId(to), Word::default()).congested())
+    };
+    assert_eq!(told(4, 5), [true, true]);
+    assert_eq!(told(8, 9), [false, true], "8 is a neighbour of 5");
+    assert_eq!(told(7, 8), [false, true], "so is the end of 7→8");
+    assert_eq!(told(8, 5), [true, true], "5 is a neighbour of 2");
 }
 
 #[test]
@@ -336,4 +413,5 @@ fn a_header_costs_its_bytes_and_nothing_shared_costs_one() {
     assert_eq!(bytes("wcp"), HEADER);
     assert_eq!(bytes("wcp+alone"), HEADER);
     assert_eq!(bytes("wcp+alone+own-rtt"), 1);
+    assert_eq!((bytes("wcp+ideal"), bytes("wcp+in-network")), (PLAIN, HEADER + 2));
 }

@@ -61,6 +61,21 @@ pub(super) fn rate_code(packets: f64) -> u32 {
     code.clamp(1.0, 255.0) as u32
 }
 
+/// The rate that a code stands for; `None` where nothing is told.
+pub(super) fn rate_of(code: u32) -> Option<f64> {
+    (code > 0).then(|| SLOWEST * libm::exp2(f64::from(code.min(255) - 1) / STEPS))
+}
+
+/// A rate as a header field: sixteenths of a packet per second in two bytes, never 0.
+pub(super) fn rate_field(packets: f64) -> u32 {
+    (16.0 * packets).clamp(1.0, 65_535.0) as u32
+}
+
+/// The rate that a field tells; `None` where nobody has written one.
+pub(super) fn field_rate(field: u32) -> Option<f64> {
+    (field > 0).then(|| f64::from(field.min(65_535)) / 16.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +108,13 @@ mod tests {
         assert_eq!(rate_code(1e9), 255);
         assert_eq!(rate_code(f64::NAN), 1);
         assert!(rate_code(75.0) < rate_code(80.0));
+        assert_eq!(rate_of(0), None);
+        for rate in [0.5, 10.0, 72.0, 500.0] {
+            let back = rate_of(rate_code(rate)).unwrap();
+            assert!((back / rate - 1.0).abs() < 0.03, "{rate} {back}");
+        }
+        assert_eq!(field_rate(rate_field(62.5)), Some(62.5));
+        assert_eq!((rate_field(0.0), field_rate(0)), (1, None));
     }
 
     #[test]

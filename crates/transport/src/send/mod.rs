@@ -83,7 +83,7 @@ pub(crate) struct Sender {
     /// The spacing is in place of the congestion window.
     clocked: bool,
     rto: Rto,
-    /// Round trip measured by the last acknowledgement.
+    /// Round trip measured by the last acknowledgement, cumulative or selective.
     sampled: Option<Span>,
     timer: Time,
     /// `una` at the last timeout.

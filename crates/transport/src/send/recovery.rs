@@ -16,7 +16,14 @@ impl Sender {
             return 0;
         }
         let limited = self.is_limited();
-        let news = self.sack && !seg.sack.is_empty() && self.board.sack(seg.ack, &seg.sack);
+        let mut news = false;
+        if self.sack && !seg.sack.is_empty() {
+            let told = self.board.sack(seg.ack, &seg.sack);
+            news = told.any;
+            // No sample for the timeout, which RFC 6298 takes from cumulative ones; but while a
+            // hole is being repaired nothing else tells how long the way is.
+            self.sampled = told.sent.map(|sent| now - sent);
+        }
         if news {
             self.board.find_lost(u64::from(self.mss));
         }

@@ -60,6 +60,15 @@ impl Sent {
     }
 }
 
+/// What selective acknowledgements told that was not known.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct SackNews {
+    /// Whether there was anything.
+    pub(super) any: bool,
+    /// When the latest of the segments newly acknowledged left that were sent only once.
+    pub(super) sent: Option<Time>,
+}
+
 /// The outstanding segments of one direction, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
@@ -130,9 +139,9 @@ impl Scoreboard {
         self.ring.partition_point(|s| s.seq < seq)
     }
 
-    /// Records selective acknowledgements (RFC 6675 §4, Update). Returns whether they were news.
-    pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> bool {
-        let mut news = false;
+    /// Records selective acknowledgements (RFC 6675 §4, Update).
+    pub(super) fn sack(&mut self, ack: u64, blocks: &SackBlocks) -> SackNews {
+        let mut news = SackNews::default();
         for &(from, to) in blocks.as_slice() {
             let (from, to) = (ack + u64::from(from), ack + u64::from(to));
             let mut i = self.index(from);
@@ -142,7 +151,10 @@ impl Scoreboard {
                     self.missing -= u32::from(s.missing());
                     s.state |= SACKED;
                     self.sacked_to = self.sacked_to.max(s.end());
-                    news = true;
+                    news.any = true;
+                    if !s.is(UNTIMED) {
+                        news.sent = news.sent.max(Some(s.time));
+                    }
                 }
                 i += 1;
             }

@@ -272,6 +272,20 @@ fn sack_repairs_only_the_holes() {
 }
 
 #[test]
+fn selective_acknowledgements_measure_round_trips_for_those_who_ask() {
+    // Segment 1 of 12 is lost.
+    let mut r = Rig::full(rfc_sack(), 12);
+    r.ack(1);
+    let (srtt, left) = (r.s.srtt(), r.now);
+    r.now += Span::from_millis(70);
+    r.ack_with(1, &[(2, 3)], Flags::NONE);
+    assert!(r.s.sampled() >= Some(r.now - left), "{:?}", r.s.sampled());
+    r.ack_with(1, &[(2, 3)], Flags::NONE);
+    assert_eq!(r.s.sampled(), None, "nothing new");
+    assert_eq!(r.s.srtt(), srtt, "RFC 6298 samples only what is acknowledged cumulatively");
+}
+
+#[test]
 fn pipe_never_exceeds_the_window_in_sack_recovery() {
     let mut r = Rig::full(rfc_sack(), 20);
     r.ack(0);

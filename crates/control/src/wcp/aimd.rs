@@ -1,0 +1,73 @@
+//! Additive increase, multiplicative decrease of one rate (Rangwala 2008 §3.1, rate adaptation).
+
+use fairmesh_units::{Span, Time};
+
+/// Control intervals stay within these, whatever a header says.
+pub(super) const INTERVALS: (Span, Span) = (Span::from_millis(5), Span::from_millis(4095));
+/// Increases made up for at once: what the shortest intervals bring between two looks.
+const LATE: u32 = 4;
+
+/// A rate that rises by α every t_ai and is halved at most once in t_md.
+#[derive(Debug)]
+pub(super) struct Aimd {
+    /// r, packets per second.
+    pub rate: f64,
+    least: f64,
+    most: f64,
+    /// Until the first notification the rate doubles.
+    starting: bool,
+    /// t_ai, and when it ends.
+    pub interval: Span,
+    next: Option<Time>,
+    /// Up to when notifications are not reacted to.
+    quiet: Time,
+}
+
+impl Aimd {
+    pub fn new(start: f64, least: f64, most: f64) -> Self {
+        let most = most.max(least);
+        Aimd {
+            rate: start.clamp(least, most),
+            least,
+            most,
+            starting: true,
+            interval: Span::from_millis(100),
+            next: None,
+            quiet: Time::ZERO,
+        }
+    }
+
+    /// The control interval for a round trip from a header; the flow's own where there is none.
+    pub fn interval_of(ms: u32, own: u32) -> Span {
+        let ms = if ms > 0 { ms } else { own };
+        Span::from_millis(u64::from(ms)).clamp(INTERVALS.0, INTERVALS.1)
+    }
+
+    /// Goes on to `now`: r = r + α at the end of every t_ai, not above `cap`; what is above it
+    /// already stays.
+    pub fn rise(&mut self, now: Time, alpha: f64, cap: f64) {
+        let mut next = self.next.unwrap_or(now + self.interval);
+        // A host that was away is not made up for.
+        for _ in 0..LATE {
+            if next > now {
+                break;
+            }
+            next += self.interval;
+            let step = if self.starting { self.rate } else { alpha };
+            self.rate = self.rate.max((self.rate + step).min(cap.min(self.most)));
+        }
+        self.next = Some(if next > now { next } else { now + self.interval });
+    }
+
+    /// A notification came: r = r / 2, unless the last one was less than t_md (`wait`) ago. Returns
+    /// whether it was reacted to.
+    pub fn fall(&mut self, now: Time, wait: Span) -> bool {
+        if now < self.quiet {
+            return false;
+        }
+        self.starting = false;
+        self.rate = (self.rate / 2.0).max(self.least);
+        self.quiet = now + wait;
+        true
+    }
+}
