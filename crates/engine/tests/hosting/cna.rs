@@ -26,16 +26,27 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
     r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
 }
 
+/// Sums of the highest common rates that the simulator carries (docs/models/region.md), kbit/s:
+/// what the aggregate is measured against.
+const OPTIMA: [(&str, f64, f64); 4] = [
+    ("stack", 0.99, 3.0 * 269.0),
+    ("diamond", 0.99, 3.0 * 262.0),
+    ("half-diamond", 0.99, 3.0 * 294.0),
+    ("chain-cross", 0.85, 222.0 + 3.0 * 225.0 + 350.0),
+];
+
 #[test]
-fn nobody_starves_on_the_four_topologies() {
-    for (name, least) in
-        [("stack", 0.98), ("diamond", 0.98), ("half-diamond", 0.98), ("chain-cross", 0.85)]
-    {
+fn nobody_starves_on_the_four_topologies_and_little_is_lost() {
+    let mut parts = 0.0;
+    for (name, least, optimum) in OPTIMA {
         let s = shipped(name, 60, |_| {});
         for seed in 1..=2 {
             let r = run(&s, &RunOptions { seed, ..RunOptions::default() }).unwrap();
             let rates = goodputs(&r);
             assert!(jain(&rates) >= least, "{name}: {rates:?}");
+            let part = rates.iter().sum::<f64>() / optimum;
+            assert!(part >= 0.8, "{name}: {part} of {optimum}");
+            parts += part / 8.0;
             for f in &r.flows {
                 assert!(f.goodput_bps > 0.55 * f.fair_bps, "{name}: {rates:?}");
             }
@@ -44,12 +55,16 @@ fn nobody_starves_on_the_four_topologies() {
             assert!(s.header_bytes == 0 && s.airtime_share < 0.01, "{s:?}");
         }
     }
+    assert!(parts >= 0.88, "{parts} on average");
 }
+
+/// When a packet was done with, its airtime, and how much of that is backoff.
+type Use = (Time, f64, f64);
 
 /// What a link used, and what it was limited to.
 #[derive(Default)]
 struct Log {
-    used: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
+    used: BTreeMap<(u32, u32), Vec<Use>>,
     limits: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
 }
 
@@ -86,9 +101,9 @@ impl Control for Watched {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         self.1.on(now, event, actions);
         LOG.with_borrow_mut(|log| {
-            if let Event::Sent(Sent { to: Some(to), airtime, .. }) = event {
+            if let Event::Sent(Sent { to: Some(to), airtime, backoff, .. }) = event {
                 let used = log.used.entry((self.0.0, to.0)).or_default();
-                used.push((now, airtime.as_secs_f64()));
+                used.push((now, airtime.as_secs_f64(), backoff.as_secs_f64()));
             }
             for action in actions.iter() {
                 if let Action::SetAirtime { class: Class::Link(to), share } = action {
@@ -164,8 +179,11 @@ fn limits_follow_a_new_flow_within_a_second() {
     for link in [(0, 1), (7, 8)] {
         let (before, after) =
             (Time::ZERO + Span::from_millis(14_900), arrival + Span::from_secs(1));
-        assert!(at(link, before) > 0.2, "{}", at(link, before));
-        assert!(at(link, after) < 0.12, "{}", at(link, after));
+        // Half of the time before, and an average of what follows.
+        let (from, to) = (Time::ZERO + Span::from_secs(30), Time::ZERO + Span::from_secs(60));
+        let later = log.allowed(link, from, to) / 30.0;
+        assert!(at(link, before) > 1.8 * later, "{} {later}", at(link, before));
+        assert!(at(link, after) < 1.15 * later, "{} {later}", at(link, after));
     }
 }
 
@@ -190,8 +208,22 @@ fn foreign_energy_is_left_its_share() {
         .flat_map(|(a, b)| [(a, b), (b, a)])
         .flat_map(|link| log.used.get(&link).into_iter().flatten())
         .filter(|u| u.0 >= Time::ZERO + Span::from_secs(10))
-        .map(|u| u.1)
+        .map(|u| u.1 - u.2)
         .sum();
+    // A backoff is no energy; what is left beside 40 % is used well.
     let share = used / 30.0;
-    assert!(share <= 0.6 && share > 0.2, "{share}");
+    assert!(share <= 0.6 && share > 0.4, "{share}");
+}
+
+/// What stations sense without decoding it are frames of the mesh: a card counts them as received,
+/// not as foreign energy. On five hops at 1 and 2 Mbit/s nobody starves because of them.
+#[test]
+fn frames_too_weak_to_decode_are_not_foreign() {
+    let s = shipped("jamshaid-fig-7.6a", 60, |_| {});
+    let r = run(&s, &RunOptions::default()).unwrap();
+    let rates = goodputs(&r);
+    assert!(rates.iter().sum::<f64>() > 380.0, "{rates:?}");
+    for f in &r.flows {
+        assert!(f.goodput_bps > 0.35 * f.fair_bps, "{rates:?}");
+    }
 }
