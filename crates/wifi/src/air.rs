@@ -53,6 +53,8 @@ pub struct NoiseSource {
     pub jitter: f64,
     /// First burst.
     pub start: Time,
+    /// No burst starts from then on; [`Time::NEVER`] for a source without end.
+    pub stop: Time,
 }
 
 /// The frame a station has on the air.
@@ -411,7 +413,7 @@ impl Air {
         let rest = Span::from_secs_f64(period).saturating_sub(n.on);
         // At least a nanosecond: a duty cycle of one must not stop the clock.
         let next = Time::from_nanos(now) + rest.max(Span::from_nanos(1));
-        self.wakes.set(source as usize, next);
+        self.wakes.set(source as usize, if next < n.stop { next } else { Time::NEVER });
     }
 
     fn observe<U: Upper>(

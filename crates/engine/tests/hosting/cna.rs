@@ -199,6 +199,7 @@ fn foreign_energy_is_left_its_share() {
             duty: 0.4,
             jitter: Some(0.1),
             start: None,
+            stop: None,
         }];
     });
     let (_, log) = watched(&s);
