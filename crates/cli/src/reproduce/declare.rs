@@ -422,8 +422,10 @@ impl Experiment {
             .chart
             .as_ref()
             .is_some_and(|c| matches!(c.kind, ChartKind::Goodput | ChartKind::GoodputAndWindow));
-        let windows =
-            self.measures.iter().any(|m| matches!(m.of, Kind::Window | Kind::LargestWindow));
+        let windows = self
+            .measures
+            .iter()
+            .any(|m| matches!(m.of, Kind::Window | Kind::LargestWindow | Kind::Activity));
         if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
         }

@@ -4,6 +4,7 @@ use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
 
 use super::cells::{Cell, Value};
+use super::neighbourhood;
 use super::plan::Plan;
 use super::record::Record;
 use crate::args::ThreadArgs;
@@ -11,7 +12,7 @@ use crate::error::CliError;
 use crate::study::accuracy::{self, Settings};
 
 /// The studies, by name.
-pub const KNOWN: [&str; 1] = ["model-accuracy"];
+pub const KNOWN: [&str; 3] = ["model-accuracy", "neighbourhood-limits", "neighbourhood-sums"];
 
 /// Runs the study of a plan; `None` where it has none.
 ///
@@ -19,11 +20,36 @@ pub const KNOWN: [&str; 1] = ["model-accuracy"];
 /// An unknown study or setting; what the study refuses.
 pub fn record(plan: &Plan, threads: ThreadArgs) -> Result<Option<Record>, CliError> {
     let Some(name) = &plan.entry.experiment.study else { return Ok(None) };
-    if name != "model-accuracy" {
-        let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
-        return Err(CliError::Run { scenario: plan.entry.id.clone(), problem });
+    match name.as_str() {
+        "model-accuracy" => model_accuracy(plan, threads).map(Some),
+        "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()))),
+        "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()))),
+        _ => {
+            let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
+            Err(CliError::Run { scenario: plan.entry.id.clone(), problem })
+        }
     }
-    model_accuracy(plan, threads).map(Some)
+}
+
+/// A record of numbers that have a row and a column and no spread.
+fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
+    let mut hash = 0u64;
+    let cells: Vec<Cell> = numbers
+        .iter()
+        .map(|(row, column, value)| {
+            hash = (hash ^ value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Cell {
+                row: row.clone(),
+                column: (*column).to_owned(),
+                arm: String::new(),
+                point: String::new(),
+                line: String::new(),
+                measure: 0,
+                value: Value { value: *value, ci95: None },
+            }
+        })
+        .collect();
+    Record::from_cells(plan, &cells, 0, format!("{hash:016x}"))
 }
 
 /// Table 4.1 of Jamshaid 2010: rows by model and statistic, columns without and with RTS/CTS.

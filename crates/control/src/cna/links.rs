@@ -41,6 +41,9 @@ const HELD: f64 = 0.9;
 /// How long flows count that a neighbour told of: most of what else it says does not get through,
 /// and TCP tries again after 3, 6, 12 s.
 const CLAIM: Span = Span::from_secs(10);
+/// Weight of each packet in the average of those given up, and what is too many.
+const LOSS: f64 = 0.01;
+const LOSES: f64 = 0.02;
 /// Packets that the averages of a link's use reach back over at least.
 const SEEN: f64 = 10.0;
 
@@ -64,6 +67,8 @@ pub(super) struct Meter {
     pub spoke: Option<Time>,
     /// When a packet was last given up, if none has got through since.
     pub failed: Option<Time>,
+    /// Part of its packets that are given up, a moving average over packets.
+    pub lost: f64,
     /// Flows on the link by a message of its other end, and when it came.
     pub claimed: Option<(Time, f64)>,
     /// The next header carries the two-hop values.
@@ -90,6 +95,7 @@ impl Meter {
             ratio: 1.0,
             spoke: None,
             failed: None,
+            lost: 0.0,
             claimed: None,
             two_next: false,
             words: None,
@@ -104,6 +110,16 @@ impl Meter {
         self.charged += airtime;
         self.airtime += airtime.saturating_sub(uncounted);
         self.packets += 1;
+    }
+
+    /// A packet got through, or was given up.
+    pub fn got_through(&mut self, delivered: bool) {
+        self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
+    }
+
+    /// Whether so many packets are given up that a flow may be silent because of that.
+    pub fn loses(&self) -> bool {
+        self.lost > LOSES
     }
 
     /// Moves the averages on by `seconds`. A link with few packets is looked at for as long as it

@@ -13,6 +13,7 @@ mod codec;
 mod limit;
 mod links;
 mod message;
+pub mod settled;
 mod speak;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,13 @@ pub(crate) static ENTRY: Entry = Entry {
             0.0,
             0.99,
         ),
+        knob(
+            "room",
+            "air that neighbours leave a link that loses packets, per part of them lost",
+            12.0,
+            0.0,
+            100.0,
+        ),
         knob("reserve", "airtime kept free for broadcasts", 0.01, 0.0, 0.5),
         knob("floor", "foreign energy up to this share is put down to lost frames", 0.1, 0.0, 1.0),
         knob("queue", "buffer of each flow before each link, packets", 20.0, 1.0, 1000.0),
@@ -98,6 +106,9 @@ const PATIENCE: Span = Span::from_secs(30);
 const IDLE: f64 = 0.1;
 /// Flows on a link that only its other end may know of yet.
 const DOUBT: f64 = 8.0;
+/// Room for a link that loses packets: less is not asked for, and more is not given.
+const SUFFERS: f64 = 0.15;
+const MOST_ROOM: f64 = 0.6;
 /// Least share of a link per flow, whatever anyone claims.
 const LEAST: f64 = 0.002;
 
@@ -155,6 +166,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         window: span("window"),
         gain: options.get("gain"),
         budget: options.get("budget") * if overlap { OVERLAP } else { 1.0 },
+        room: if published { 0.0 } else { options.get("room") },
         backoff: if published { 1.0 } else { options.get("backoff") },
         reserve: options.get("reserve"),
         floor: options.get("floor"),
@@ -203,6 +215,7 @@ struct Cna {
     window: Span,
     gain: f64,
     budget: f64,
+    room: f64,
     backoff: f64,
     reserve: f64,
     floor: f64,
@@ -339,6 +352,14 @@ impl Cna {
         changed
     }
 
+    /// Part of the air that neighbours have to leave because packets of a link here are given up:
+    /// senders that do not hear each other need more room than their shares.
+    fn suffers(&self) -> f64 {
+        let active = self.meters.iter().zip(&self.book.own).filter(|(_, o)| o.out > 0.0);
+        let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
+        if worst < SUFFERS { 0.0 } else { worst.min(MOST_ROOM) }
+    }
+
     /// Moves the averages on by the time since the last tick.
     fn average(&mut self, now: Time) {
         let passed = (now - self.ticked).as_secs_f64();
@@ -349,7 +370,7 @@ impl Cna {
             m.average(passed, self.gain);
             if own.out > 0.0 {
                 // Who does not get through needs all of it.
-                let unheard = m.failed.is_some();
+                let unheard = m.failed.is_some() || m.loses();
                 own.used = if unheard { 1.0 } else { m.part(own.most() * self.budget) };
             }
         }
@@ -369,6 +390,7 @@ impl Cna {
         let since = Time::from_nanos(now.as_nanos().saturating_sub(self.window.as_nanos()));
         self.book.forget(since);
         self.book.available = self.outside.available(self.floor);
+        self.book.available = self.book.available.min(1.0 - self.suffers());
         self.book.work_out();
         self.limit(now, actions);
         for link in 0..self.meters.len() {
@@ -392,6 +414,7 @@ impl Control for Cna {
                     self.meters[i].spent(s.airtime, Span::from_secs_f64(uncounted));
                     if let Some(flow) = s.flow {
                         self.meters[i].failed = (!s.delivered).then_some(now);
+                        self.meters[i].got_through(s.delivered);
                         self.sent(now, i, (flow, s.ack), actions);
                     }
                 }

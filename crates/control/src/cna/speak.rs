@@ -9,10 +9,11 @@ use super::message::{self, Told};
 use super::{Cna, LEAST, Odd, SOON, TICK, book};
 use crate::{Actions, Class, Reason, Share, Value};
 
-/// The first topology messages, and the time between them; also between those of a node around
-/// which the air is full.
+/// The first topology messages, and the time between them.
 const FIRST: u32 = 3;
 const SOONER: Span = Span::from_secs(2);
+/// Time between those of a node around which the air is full.
+const ASK: Span = Span::from_secs(1);
 /// Airtime given out around a node that has no flow itself, from which on newcomers there might not
 /// be heard.
 const FULL: f64 = 0.8;
@@ -69,7 +70,7 @@ impl Cna {
         let idle = self.book.own.iter().all(|o| o.weight() == 0.0);
         if idle && self.book.two.airtime > FULL {
             // Who is new here, and out of range of those who fill the air, must be able to say so.
-            self.voice.beacon = self.voice.beacon.min(now + SOONER);
+            self.voice.beacon = self.voice.beacon.min(now + ASK);
         }
         if now >= self.voice.beacon {
             self.tell_topology(now, began, actions);

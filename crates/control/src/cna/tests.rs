@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use super::book::Book;
+use super::settled::{self, Hop};
 use crate::{
     Action, Actions, Channel, Class, Event, Header, Heard, Instance, Link, Message, Neighbour,
     Sent, Setting, Site,
@@ -58,46 +59,10 @@ impl Map {
         all
     }
 
-    /// Lets nodes exchange their quantities exactly until nothing changes any more. `used`: U of
-    /// acknowledgements; `available`: ACA of a node.
     fn settle(&self, used: f64, available: impl Fn(u32) -> f64) -> BTreeMap<u32, Book> {
-        let book = |n: u32| {
-            let mut b = Book::new(NodeId(n), self.neighbours(n).into_iter().map(NodeId));
-            b.available = available(n);
-            for far in &mut b.far {
-                far.neighbours = Some(self.neighbours(far.id.0).into_iter().map(NodeId).collect());
-            }
-            for own in &mut b.own {
-                for &(from, to, ..) in &self.packets {
-                    if (from, to) == (n, own.to.0) {
-                        own.out += 1.0;
-                    } else if (to, from) == (n, own.to.0) {
-                        own.back += 1.0;
-                    }
-                }
-            }
-            (n, b)
-        };
-        let mut books: BTreeMap<u32, Book> = self.nodes().into_iter().map(book).collect();
-        for _ in 0..400 {
-            books.values_mut().for_each(Book::work_out);
-            for &(from, to, _, ack) in &self.packets {
-                let own = &mut books.get_mut(&from).unwrap().own;
-                let own = own.iter_mut().find(|o| o.to.0 == to).unwrap();
-                // The paper's U counts what is used of A.
-                own.used = if ack { used * own.share() / own.most() } else { 1.0 };
-                let b = &books[&from];
-                let own = b.own.iter().find(|o| o.to.0 == to).unwrap();
-                let (one, two) = (b.one(own), b.two());
-                for n in self.neighbours(from) {
-                    let hears = books.get_mut(&n).unwrap();
-                    hears.hear_one(Time::ZERO, NodeId(from), NodeId(to), one);
-                    hears.hear_two(Time::ZERO, NodeId(from), two);
-                }
-            }
-        }
-        books.values_mut().for_each(Book::work_out);
-        books
+        let hop = |&(from, to, _, ack): &(u32, u32, u32, bool)| Hop { from, to, ack };
+        let hops: Vec<Hop> = self.packets.iter().map(hop).collect();
+        settled::books(&self.links, &hops, used, available)
     }
 }
 
