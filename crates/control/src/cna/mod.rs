@@ -109,6 +109,8 @@ const DOUBT: f64 = 8.0;
 /// Room for a link that loses packets: less is not asked for, and more is not given.
 const SUFFERS: f64 = 0.15;
 const MOST_ROOM: f64 = 0.6;
+/// What foreign energy and room together leave of the air.
+const LEAST_LEFT: f64 = 0.1;
 /// Least share of a link per flow, whatever anyone claims.
 const LEAST: f64 = 0.002;
 
@@ -390,7 +392,7 @@ impl Cna {
         let since = Time::from_nanos(now.as_nanos().saturating_sub(self.window.as_nanos()));
         self.book.forget(since);
         self.book.available = self.outside.available(self.floor);
-        self.book.available = self.book.available.min(1.0 - self.suffers());
+        self.book.available = (self.book.available - self.suffers()).max(LEAST_LEFT);
         self.book.work_out();
         self.limit(now, actions);
         for link in 0..self.meters.len() {
