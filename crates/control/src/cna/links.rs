@@ -65,6 +65,10 @@ pub(super) struct Meter {
     pub ratio: f64,
     /// When a packet last went out.
     pub spoke: Option<Time>,
+    /// When a flow was last seen for the first time.
+    pub newcomer: Option<Time>,
+    /// It has not been told of yet.
+    pub untold: bool,
     /// When a packet was last given up, if none has got through since.
     pub failed: Option<Time>,
     /// Part of its packets that are given up, a moving average over packets.
@@ -94,6 +98,8 @@ impl Meter {
             pace: 0.0,
             ratio: 1.0,
             spoke: None,
+            newcomer: None,
+            untold: false,
             failed: None,
             lost: 0.0,
             claimed: None,

@@ -314,6 +314,8 @@ impl Cna {
         let m = &mut self.meters[link];
         let flows = if out { &mut m.out } else { &mut m.back };
         if flows.saw(now, what.0, what.1) {
+            m.newcomer = Some(now);
+            m.untold = true;
             self.count(now);
             self.soon(now);
         }
@@ -410,6 +412,7 @@ impl Control for Cna {
         match event {
             Event::Deadline => self.tick(now, actions),
             Event::Sent(s) => match s.to.map(|to| link(&self.meters, to)) {
+                _ if s.flow.is_none() => self.broadcast += s.airtime,
                 None => self.broadcast += s.airtime,
                 Some(Some(i)) => {
                     let uncounted = s.backoff.as_secs_f64() * (1.0 - self.backoff);

@@ -17,6 +17,8 @@ const ASK: Span = Span::from_secs(1);
 /// Airtime given out around a node that has no flow itself, from which on newcomers there might not
 /// be heard.
 const FULL: f64 = 0.8;
+/// How long a flow is new.
+const NEW: Span = Span::from_secs(1);
 /// How long neighbours send nothing after a topology message, and how often at most.
 const QUIET: Span = Span::from_millis(12);
 const APART: Span = Span::from_millis(200);
@@ -76,7 +78,28 @@ impl Cna {
             self.tell_topology(now, began, actions);
             self.hold_still(now, None, actions);
         }
+        self.tell_newcomers(actions);
         self.tell_links(now, actions);
+    }
+
+    /// Where the air is full, those who fill it are told of a new flow one by one, with retries:
+    /// they may hear none of its first packets.
+    fn tell_newcomers(&mut self, actions: &mut Actions) {
+        let full = self.book.two.airtime > FULL;
+        let dither = self.stream.unit();
+        for (m, own) in self.meters.iter_mut().zip(&self.book.own) {
+            if !core::mem::take(&mut m.untold) || !full || own.weight() == 0.0 {
+                continue;
+            }
+            for far in self.book.far.iter().filter(|f| f.id != m.to && f.one.is_some()) {
+                actions.because(Reason::new(
+                    "cna.newcomer",
+                    "node {} is told of a new flow on the link to node {}",
+                    &[Value::Node(far.id), Value::Node(m.to)],
+                ));
+                say(Some(far.id), m, own, &self.book, dither, actions);
+            }
+        }
     }
 
     fn tell_topology(&mut self, now: Time, began: Time, actions: &mut Actions) {
@@ -106,15 +129,18 @@ impl Cna {
         // Who is not heard cries at every tick: few of these get through either.
         let cries = v.cried.is_none_or(|at| now - at >= TICK);
         let dither = self.stream.unit();
+        let full = self.book.two.airtime > FULL;
         for (m, own) in self.meters.iter().zip(&self.book.own) {
             let unheard = m.failed.is_some() && own.out > 0.0;
-            // So does who speaks for such a neighbour.
-            let pause = if m.claimed.is_some() { TICK } else { v.one_way };
+            // So does who speaks for such a neighbour, and, where the air is full, for a newcomer:
+            // of its first packets nobody may hear.
+            let newcomer = full && m.newcomer.is_some_and(|at| now - at < NEW);
+            let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
             let (code, sentence) = if unheard && cries {
                 v.cried = Some(now);
                 ("cna.unheard", "packets to node {} do not get through: told by a message")
-            } else if own.back > 0.0 && ago(v.spoke) && ago(m.spoke) {
+            } else if (newcomer || own.back > 0.0) && ago(v.spoke) && ago(m.spoke) {
                 v.spoke = Some(now);
                 ("cna.one-way", "node {} sends here and hears nothing back: told by a message")
             } else {
