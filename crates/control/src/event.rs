@@ -156,6 +156,8 @@ pub struct Sent {
     pub bytes: u32,
     /// Airtime of all attempts, with their overhead (control frames, gaps, backoff).
     pub airtime: Span,
+    /// How much of that is the mean initial backoff: idle time that all who wait count down at once.
+    pub backoff: Span,
     /// Number of attempts, the first included.
     pub attempts: u8,
     /// Rate of the last attempt.

@@ -17,7 +17,7 @@
 mod action;
 mod arc;
 mod bounds;
-mod cna;
+pub mod cna;
 mod event;
 mod fifo;
 mod floor;

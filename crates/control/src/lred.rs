@@ -165,6 +165,7 @@ mod tests {
             ack: false,
             bytes: 1500,
             airtime: Span::from_millis(2),
+            backoff: Span::ZERO,
             attempts,
             rate: BitRate(11_000_000),
             delivered: true,

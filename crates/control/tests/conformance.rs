@@ -189,6 +189,7 @@ impl Host {
                 ack: self.rng.chance(0.3),
                 bytes: 40 + self.rng.below(1460),
                 airtime: Span::from_micros(u64::from(self.rng.below(20_000))),
+                backoff: Span::ZERO,
                 attempts: 1 + self.rng.below(7) as u8,
                 rate: BitRate(11_000_000),
                 delivered: self.rng.chance(0.9),

@@ -35,9 +35,13 @@ impl Cost {
     /// A DIFS before each of `attempts` attempts, and the mean initial backoff (Jang 2010 §4). The
     /// longer backoffs of retries are idle time that others use, no airtime.
     fn access(&self, attempts: u32) -> Span {
+        self.phy.difs() * u64::from(attempts) + self.backoff()
+    }
+
+    /// The mean initial backoff, once in every packet's cost.
+    pub fn backoff(&self) -> Span {
         let slots = u64::from(self.phy.timing().cw_min);
-        let backoff = Span::from_nanos(self.phy.slot().as_nanos() * slots / 2);
-        self.phy.difs() * u64::from(attempts) + backoff
+        Span::from_nanos(self.phy.slot().as_nanos() * slots / 2)
     }
 
     /// A unicast packet that gets through at once.

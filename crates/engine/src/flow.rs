@@ -3,7 +3,7 @@
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
-use fairmesh_units::{Span, Stream, Time};
+use fairmesh_units::{NodeId, Span, Stream, Time};
 use fairmesh_wifi::LinkId;
 
 use crate::measures::Delays;
@@ -42,11 +42,15 @@ pub(crate) struct FlowState {
     pub client: usize,
     /// Connections opened so far.
     pub generation: u32,
-    /// Nodes of the path, origin first.
+    /// Nodes of the path, origin first; where the path changes, of all paths one after the other. A
+    /// packet's place counts through.
     pub path: Vec<u32>,
     /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` the other way.
     pub forward: Vec<Hop>,
     pub back: Vec<Hop>,
+    /// Places of the ends of the path that new packets take, and of former paths.
+    ends_at: [usize; 2],
+    former: Vec<[usize; 2]>,
     /// The application's work comes in pieces with a beginning and an end.
     pub has_transfers: bool,
     /// Spacing that a control has set, and whether the congestion window still counts.
@@ -97,8 +101,8 @@ impl Meters {
 }
 
 impl FlowState {
-    /// `forward` and `back` as in the struct.
-    pub fn new(flow: &Flow, seed: u64, forward: Vec<Hop>, back: Vec<Hop>) -> Self {
+    /// `hops`: there and back between every two nodes of the path.
+    pub fn new(flow: &Flow, seed: u64, hops: &[[Hop; 2]]) -> Self {
         let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
         let late = flow.start_jitter.as_secs_f64() * rng.unit();
         let start = Time::ZERO + flow.start + Span::from_secs_f64(late);
@@ -117,8 +121,10 @@ impl FlowState {
             client,
             generation: 0,
             path: flow.path.iter().map(|n| n.0).collect(),
-            forward,
-            back,
+            forward: hops.iter().map(|h| h[0]).collect(),
+            back: hops.iter().map(|h| h[1]).collect(),
+            ends_at: [0, hops.len()],
+            former: Vec::new(),
             has_transfers: matches!(
                 flow.traffic,
                 TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
@@ -140,10 +146,43 @@ impl FlowState {
             path: vec![from, to],
             forward: vec![hop],
             back: Vec::new(),
+            ends_at: [0, 1],
+            former: Vec::new(),
             has_transfers: false,
             pace: (None, true),
             meters: Meters::new(),
         }
+    }
+
+    /// A path that packets may take later, with its hops as in `new`.
+    pub fn also(&mut self, path: &[NodeId], hops: &[[Hop; 2]]) {
+        self.path.extend(path.iter().map(|n| n.0));
+        // Nothing passes from the end of a path to the start of the next.
+        let none = [Hop::Broadcast; 2];
+        for [forward, back] in core::iter::once(&none).chain(hops) {
+            self.forward.push(*forward);
+            self.back.push(*back);
+        }
+    }
+
+    /// New packets take the next path, which has so many nodes.
+    pub fn reroute(&mut self, nodes: usize) {
+        self.former.push(self.ends_at);
+        let first = self.ends_at[1] + 1;
+        self.ends_at = [first, first + nodes - 1];
+    }
+
+    /// Where packets of an end begin: 0 at the origin, 1 at the destination.
+    #[inline]
+    pub fn place_of(&self, end: usize) -> usize {
+        self.ends_at[end]
+    }
+
+    /// Whether a packet is where it was going.
+    #[inline]
+    pub fn has_arrived(&self, place: usize, forward: bool) -> bool {
+        let end = usize::from(forward);
+        place == self.ends_at[end] || self.former.iter().any(|ends| place == ends[end])
     }
 
     /// Opens a new connection in place of the old one.

@@ -136,16 +136,16 @@ impl<'a> Live<'a> {
     /// When something happens next; [`Time::NEVER`] if nothing will.
     pub fn next_deadline(&mut self) -> Time {
         let event = self.world.air.next_deadline().min(self.world.net.timers.earliest().0);
-        event.min(self.world.next_rate_change())
+        event.min(self.world.next_change())
     }
 
     /// Lets the next thing happen, and returns when it did.
     pub fn step(&mut self) -> Time {
         let radio = self.world.air.next_deadline();
-        let change = self.world.next_rate_change();
+        let change = self.world.next_change();
         if change <= radio.min(self.world.net.timers.earliest().0) {
             if change != Time::NEVER {
-                self.world.change_rates(change);
+                self.world.change(change);
                 self.now = self.now.max(change);
             }
             return change;

@@ -108,6 +108,8 @@ pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub(crate) allocated: usize,
     /// The scenario's changes of link rates that have happened.
     rate_changes: usize,
+    /// The same for paths.
+    route_changes: usize,
     /// Bytes each flow had delivered at the last sample.
     sampled: Vec<u64>,
     pub events: u64,
@@ -132,10 +134,15 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                     to: scenario.nodes[to.index()].name.clone(),
                 })
             };
-            let steps = || flow.path.windows(2);
-            let forward = steps().map(|w| hop(w[0], w[1])).collect::<Result<Vec<_>, _>>()?;
-            let back = steps().map(|w| hop(w[1], w[0])).collect::<Result<Vec<_>, _>>()?;
-            flows.push(FlowState::new(flow, options.seed, forward, back));
+            let steps = |path: &[NodeId]| {
+                let both = |w: &[NodeId]| Ok([hop(w[0], w[1])?, hop(w[1], w[0])?]);
+                path.windows(2).map(both).collect::<Result<Vec<_>, EngineError>>()
+            };
+            flows.push(FlowState::new(flow, options.seed, &steps(&flow.path)?));
+            let index = flows.len() - 1;
+            for change in scenario.route_changes.iter().filter(|c| c.flow == index) {
+                flows[index].also(&change.path, &steps(&change.path)?);
+            }
         }
         Self::assemble(scenario, options, observer, Parts { fair, air, controls, flows })
     }
@@ -213,6 +220,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             decisions: Vec::new(),
             allocated: 0,
             rate_changes: 0,
+            route_changes: 0,
             series,
             sampled,
             events: 0,
@@ -229,9 +237,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let mut next_sample = Time::ZERO + interval;
         loop {
             let change = self.fair.changes.get(self.allocated).map_or(Time::NEVER, |c| c.0);
-            let until = change.min(next_sample).min(end).min(self.next_rate_change());
+            let until = change.min(next_sample).min(end).min(self.next_change());
             self.run_until(until);
-            self.change_rates(until);
+            self.change(until);
             if until == change {
                 self.allocate(change);
             }
@@ -246,16 +254,27 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         Ok(crate::collect::record(self, end))
     }
 
-    /// When the scenario changes a link's rate next; [`Time::NEVER`] if it does not.
-    pub(crate) fn next_rate_change(&self) -> Time {
-        let next = self.scenario.rate_changes.get(self.rate_changes);
-        next.map_or(Time::NEVER, |c| Time::ZERO + c.at)
+    /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.
+    pub(crate) fn next_change(&self) -> Time {
+        let rate = self.scenario.rate_changes.get(self.rate_changes).map(|c| c.at);
+        let route = self.scenario.route_changes.get(self.route_changes).map(|c| c.at);
+        let next = rate.into_iter().chain(route).min();
+        next.map_or(Time::NEVER, |at| Time::ZERO + at)
     }
 
-    /// Changes the rates whose time has come. Frames in the air keep theirs.
-    pub(crate) fn change_rates(&mut self, now: Time) {
-        while self.next_rate_change() <= now {
-            let change = self.scenario.rate_changes[self.rate_changes];
+    /// Makes the changes whose time has come. Frames in the air keep their rate, and packets under
+    /// way their path.
+    pub(crate) fn change(&mut self, now: Time) {
+        let due = |at: Span| Time::ZERO + at <= now;
+        while let Some(change) = self.scenario.route_changes.get(self.route_changes)
+            && due(change.at)
+        {
+            self.net.flows[change.flow].reroute(change.path.len());
+            self.route_changes += 1;
+        }
+        while let Some(change) = self.scenario.rate_changes.get(self.rate_changes)
+            && due(change.at)
+        {
             if let Some(link) = self.air.link(change.from, change.to) {
                 self.air.set_rate(link, change.rate);
             }
@@ -383,6 +402,7 @@ pub(crate) fn build_air(scenario: &Scenario, seed: u64) -> Air {
             on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
             jitter: i.jitter,
             start: Time::ZERO + i.start,
+            stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
         })
         .collect();
     Air::new(Setup {

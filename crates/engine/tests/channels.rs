@@ -114,6 +114,52 @@ fn a_link_changes_its_rate_when_told() {
     assert!(sent(40.0, 70.0) * 2 < sent(70.0, 100.0));
 }
 
+/// A flow takes another path, and a third: nothing is lost, each relay carries it for its time, and
+/// acknowledgements go back the same way.
+#[test]
+fn a_flow_takes_another_path_when_told() {
+    let change = |at: u32, relay: u32| {
+        format!("[[route_change]]\nat = \"{at} s\"\nflow = \"1->5\"\npath = [1, {relay}, 5]\n")
+    };
+    let text = |changes: &str| {
+        format!(
+            "duration = \"60 s\"\nwarmup = \"2 s\"\n[radio]\nphy = \"802.11b\"\n[topology]\n\
+             links = [[1, 2], [2, 5], [1, 3], [3, 5], [1, 4], [4, 5], [2, 3], [3, 4], [2, 4]]\n\
+             [[flow]]\nfrom = 1\nto = 5\npath = [1, 2, 5]\n{changes}"
+        )
+    };
+    let plain = result(&text(""));
+    let changed = result(&text(&(change(40, 4) + &change(20, 3))));
+    let frames: Vec<f64> = changed.nodes[1..4].iter().map(|n| n.mac.data as f64).collect();
+    let all: f64 = frames.iter().sum();
+    for part in frames.iter().map(|f| f / all) {
+        assert!((0.3..0.37).contains(&part), "{frames:?}");
+    }
+    assert_eq!([plain.nodes[2].mac.data, plain.nodes[3].mac.data], [0, 0]);
+    let share = changed.flows[0].goodput_bps / plain.flows[0].goodput_bps;
+    assert!((0.97..1.03).contains(&share), "{share}");
+    // 1 and 5 do not hear each other, on whatever path.
+    let lost = [&plain, &changed].map(|r| r.flows[0].drops.retry_limit as f64);
+    assert!(lost[1] < 1.2 * lost[0] + 5.0, "{lost:?}");
+}
+
+/// An interferer that stops after half of the time takes half as much.
+#[test]
+fn an_interferer_ends_when_told() {
+    let oven = |stop: &str| {
+        result(&link(
+            "rate = \"11 Mbit/s\"",
+            &format!("[[interferer]]\nnodes = [0, 1]\nperiod = \"20 ms\"\nduty = 0.4\n{stop}"),
+        ))
+        .flows[0]
+            .goodput_bps
+    };
+    let free = result(&link("rate = \"11 Mbit/s\"", "")).flows[0].goodput_bps;
+    let (always, half) = (oven(""), oven("stop = \"50 s\""));
+    let part = (free - half) / (free - always);
+    assert!((0.4..0.6).contains(&part), "{part}");
+}
+
 /// Rate by rate from slow to fast, what a frame's bits lose on a link good for 5.5 Mbit/s.
 const GOOD_FOR_5_5: &str = "errors = { bit = [0.0, 0.0, 1e-6, 3e-4] }";
 

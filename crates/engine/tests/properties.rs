@@ -147,6 +147,7 @@ impl Recipe {
                 duty,
                 jitter: Some(jitter),
                 start: Some(Span::from_millis(300)),
+                stop: None,
             }];
         }
         for &(a, b, kind, rate) in &self.flows {

@@ -42,9 +42,9 @@ pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
     DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
     InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft,
-    QueueKind, QueueTable, RadioDraft, RandomLayout, ReceptionDraft, Routing, RtsDraft, TcpDraft,
-    TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout,
-    WireDraft, WiredDraft,
+    QueueKind, QueueTable, RadioDraft, RandomLayout, ReceptionDraft, RouteChangeDraft, Routing,
+    RtsDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
+    TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{
@@ -53,7 +53,8 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    ControlChoice, Flow, Interferer, Link, Node, NodeKind, RateChange, Scenario, Transport, Wire,
+    ControlChoice, Flow, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
+    Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::{draft_from_toml, parse_toml};

@@ -44,6 +44,8 @@ pub struct Scenario {
     pub errors: FrameErrors,
     /// Links whose rate changes while the run lasts, by time.
     pub rate_changes: Vec<RateChange>,
+    /// Flows that take another path while the run lasts, by time.
+    pub route_changes: Vec<RouteChange>,
     /// The node that joins the mesh to the wired world.
     pub gateway: Option<NodeId>,
     /// The fairness mechanism.
@@ -100,6 +102,17 @@ pub struct RateChange {
     pub to: NodeId,
     /// The rate from then on.
     pub rate: Rate,
+}
+
+/// The path of a flow from some time on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteChange {
+    /// When. Packets under way stay on the path on which they left.
+    pub at: Span,
+    /// Index of the flow.
+    pub flow: usize,
+    /// The nodes on the way, both ends included; the way back is the same.
+    pub path: Vec<NodeId>,
 }
 
 /// A full-duplex wire; each direction has its own drop-tail queue.
@@ -175,6 +188,8 @@ pub struct Interferer {
     pub jitter: f64,
     /// First burst.
     pub start: Span,
+    /// No burst starts from then on.
+    pub stop: Option<Span>,
 }
 
 /// The mechanism by name, with its settings.

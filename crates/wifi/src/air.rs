@@ -53,6 +53,8 @@ pub struct NoiseSource {
     pub jitter: f64,
     /// First burst.
     pub start: Time,
+    /// No burst starts from then on; [`Time::NEVER`] for a source without end.
+    pub stop: Time,
 }
 
 /// The frame a station has on the air.
@@ -291,6 +293,7 @@ impl Air {
             // A SIFS response goes out whatever arrives: that reception is abandoned.
             s.lock_from = NOBODY;
             s.idle_at = s.idle_at.max(s.after_lock);
+            self.rx_total[i] += s.received(now);
         }
         s.eifs_at = 0;
         s.idle_at = s.idle_at.max(f.end);
@@ -410,7 +413,7 @@ impl Air {
         let rest = Span::from_secs_f64(period).saturating_sub(n.on);
         // At least a nanosecond: a duty cycle of one must not stop the clock.
         let next = Time::from_nanos(now) + rest.max(Span::from_nanos(1));
-        self.wakes.set(source as usize, next);
+        self.wakes.set(source as usize, if next < n.stop { next } else { Time::NEVER });
     }
 
     fn observe<U: Upper>(
@@ -476,10 +479,11 @@ impl Air {
         let ahead = |end: u64| end.saturating_sub(at);
         let occupied = s.busy_total.saturating_sub(ahead(s.busy_end));
         let transmit = self.tx_total[i].saturating_sub(ahead(s.tx_end));
+        let locked = if s.lock_from == NOBODY { 0 } else { s.received(at) };
         ChannelTime {
             active: Span::from_nanos(at),
             busy: Span::from_nanos(occupied.saturating_sub(transmit)),
-            receive: Span::from_nanos(self.rx_total[i]),
+            receive: Span::from_nanos(self.rx_total[i] + locked),
             transmit: Span::from_nanos(transmit),
         }
     }
@@ -500,6 +504,7 @@ impl Station {
         self.lock_power = n.power;
         self.lock_limit = n.limit;
         self.too_weak = !n.decodes();
-        self.doomed = self.too_weak || self.energy > n.limit;
+        self.noticed = self.energy <= n.limit;
+        self.doomed = self.too_weak || !self.noticed;
     }
 }

@@ -36,7 +36,9 @@ pub struct ChannelTime {
     pub active: Span,
     /// With energy of others on the medium while the station was not transmitting itself.
     pub busy: Span,
-    /// Receiving frames that turned out well, for this station or another.
+    /// Receiving: locked on a frame whose beginning stood out, whoever it was for and whatever
+    /// became of it, as a card's own counter runs. Other energy, and what one frame outlasts another
+    /// by, is busy only.
     pub receive: Span,
     /// Transmitting.
     pub transmit: Span,

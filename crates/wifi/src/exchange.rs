@@ -181,6 +181,7 @@ impl Air {
         let i = to as usize;
         let s = &mut self.stations[i];
         s.lock_from = NOBODY;
+        self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
         if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
@@ -193,7 +194,6 @@ impl Air {
         }
         if good {
             s.eifs_at = 0;
-            self.rx_total[i] += f.air;
             if f.to == to {
                 self.received(from, to, link, now, f, upper);
             } else {

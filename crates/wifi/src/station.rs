@@ -80,6 +80,8 @@ pub(crate) struct Station {
     pub doomed: bool,
     /// The locked frame is too weak to decode even alone.
     pub too_weak: bool,
+    /// The locked frame's beginning stood out from what was in the air: a card notices a frame.
+    pub noticed: bool,
     pub answer: Answer,
 
     // Second line: the backoff.
@@ -127,6 +129,7 @@ impl Station {
             phase: Phase::Idle,
             doomed: false,
             too_weak: false,
+            noticed: false,
             answer: Answer::Ack,
             backoff_from: 0,
             eifs_at: 0,
@@ -156,6 +159,12 @@ impl Station {
             self.busy_total += to - from.max(self.busy_end);
             self.busy_end = to;
         }
+    }
+
+    /// How long the locked frame has been received at `at`, as a card's counter of reception runs.
+    #[inline]
+    pub fn received(&self, at: u64) -> u64 {
+        if self.noticed { at.saturating_sub(self.lock_at) } else { 0 }
     }
 
     /// End of the NAV, as far as known: a NAV set by an RTS is expected to lapse until a reception

@@ -435,8 +435,12 @@ impl Experiment {
             .chart
             .as_ref()
             .is_some_and(|c| !matches!(c.kind, ChartKind::Bars | ChartKind::Lines));
-        let sampled =
-            |k: Kind| matches!(k, Kind::Window | Kind::LargestWindow | Kind::Settled | Kind::Rate);
+        let sampled = |k: Kind| {
+            matches!(
+                k,
+                Kind::Window | Kind::LargestWindow | Kind::Settled | Kind::Rate | Kind::Activity
+            )
+        };
         let windows = self.measures.iter().any(|m| sampled(m.of));
         if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());

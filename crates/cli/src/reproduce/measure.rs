@@ -33,6 +33,8 @@ pub enum Kind {
     Window,
     /// Largest congestion window of a flow.
     LargestWindow,
+    /// Seconds in which something of a flow arrived: samples, times their interval (Jang 2010 §5).
+    Activity,
     /// Files or answers completed, per second.
     Completed,
     /// Share of the frames that a flow's destination puts on the air, without acknowledgements of
@@ -51,6 +53,10 @@ pub enum Kind {
     Utilization,
     /// Sum of the goodputs.
     SumGoodput,
+    /// Bytes of signalling per second, over all nodes: headers and messages.
+    SignallingBytes,
+    /// Airtime of signalling, ms per second, over all nodes.
+    SignallingAirtime,
     /// What a study gives, which no single run has.
     Study,
     /// Sum of the goodputs of flows of one hop.
@@ -66,10 +72,6 @@ pub enum Kind {
     /// When the rate that the control sets for a flow comes within a tenth of what it is on average
     /// in the second half of the run, and stays there, s.
     Settled,
-    /// Bytes that the control's messages and header fields take per second, in all frames together.
-    SignallingBytes,
-    /// Airtime that they take, ms per second.
-    SignallingAirtime,
 }
 
 impl Kind {
@@ -85,6 +87,7 @@ impl Kind {
                 | Kind::Window
                 | Kind::LargestWindow
                 | Kind::Completed
+                | Kind::Activity
                 | Kind::BackwardFrameLoss
                 | Kind::Rate
                 | Kind::Settled
@@ -292,6 +295,14 @@ impl Reading {
                 let completed = |i: usize| run.flows[i].transfers.map(|t| t.completed as f64);
                 Some(sum(&completed) / measured)
             }
+            Kind::Activity => {
+                let (mut active, mut last) = (0.0, 0.0);
+                for (t, goodput) in run.series.time_s.iter().zip(&run.series.goodput_bps[first]) {
+                    active += if *goodput > 0.0 { t - last } else { 0.0 };
+                    last = *t;
+                }
+                Some(active)
+            }
             Kind::BackwardFrameLoss => {
                 let at: &NodeRecord = run.nodes.iter().find(|n| n.name == f.to)?;
                 (at.mac.data > 0).then(|| at.mac.timeouts as f64 / at.mac.data as f64)
@@ -436,6 +447,7 @@ mod tests {
         let r = reading(&["1→0"]);
         // Samples at 2, 3 and 4 s lie behind the warm-up: 2, 4 and 1 segments.
         assert_eq!(r.read(Kind::Window, &run, None), [Some(7.0 / 3.0)]);
+        assert_eq!(r.read(Kind::Activity, &run, None), [Some(4.0)]);
         assert_eq!(r.read(Kind::LargestWindow, &run, None), [Some(4.0)]);
         assert_eq!(r.read(Kind::Delay, &run, None), [Some(50.0)]);
         run.flows[0].packets_delivered = 0;

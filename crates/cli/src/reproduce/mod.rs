@@ -10,6 +10,7 @@ pub mod chart;
 pub mod declare;
 pub mod html;
 pub mod measure;
+mod neighbourhood;
 pub mod page;
 pub mod paper;
 pub mod plan;

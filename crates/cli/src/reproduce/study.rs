@@ -4,6 +4,7 @@ use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
 
 use super::cells::{Cell, Value};
+use super::neighbourhood;
 use super::plan::Plan;
 use super::record::Record;
 use crate::args::ThreadArgs;
@@ -12,7 +13,8 @@ use crate::study::accuracy::{self, Settings};
 use crate::study::section;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 2] = ["model-accuracy", "region-section"];
+pub const KNOWN: [&str; 4] =
+    ["model-accuracy", "region-section", "neighbourhood-limits", "neighbourhood-sums"];
 
 /// Runs the study of a plan; `None` where it has none.
 ///
@@ -23,11 +25,34 @@ pub fn record(plan: &Plan, threads: ThreadArgs) -> Result<Option<Record>, CliErr
     match name.as_str() {
         "model-accuracy" => model_accuracy(plan, threads).map(Some),
         "region-section" => region_section(plan, threads).map(Some),
+        "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()))),
+        "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()))),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
             Err(CliError::Run { scenario: plan.entry.id.clone(), problem })
         }
     }
+}
+
+/// A record of numbers that have a row and a column and no spread.
+fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
+    let mut hash = 0u64;
+    let cells: Vec<Cell> = numbers
+        .iter()
+        .map(|(row, column, value)| {
+            hash = (hash ^ value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Cell {
+                row: row.clone(),
+                column: (*column).to_owned(),
+                arm: String::new(),
+                point: String::new(),
+                line: String::new(),
+                measure: 0,
+                value: Value { value: *value, ci95: None },
+            }
+        })
+        .collect();
+    Record::from_cells(plan, &cells, 0, format!("{hash:016x}"))
 }
 
 /// Fig. 2 of Rangwala 2008: rows by the rate of the first group's flows (`rates`, kbit/s), columns

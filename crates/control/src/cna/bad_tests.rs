@@ -6,6 +6,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Time};
 use proptest::prelude::*;
 
 use super::codec::{self, OneHop, TwoHop};
+use super::message;
 use super::tests::{Map, Mesh};
 use crate::{Channel, Event, Header, Heard, Link, Message};
 
@@ -69,10 +70,59 @@ fn a_neighbour_that_lies_cannot_starve_or_flood() {
         for (link, share) in &mesh.shares {
             assert!((LEAST..=1.0).contains(share), "{link:?}: {share}");
         }
+        // Who has that link knows better, and names the first, second, … time.
+        let named = count(&mesh, 5, "cna.contradiction");
+        assert_eq!(named, if weight > 1.0 { 6 } else { 0 });
         // When it stops, so does its effect.
         mesh.run(5.0);
         assert!(mesh.share(4, 5) > 0.07, "{:?}", mesh.shares);
     }
+}
+
+#[test]
+fn absurd_values_are_ignored_and_named() {
+    let sound = OneHop { weight: 2.0, largest: 12.0, scaling: 1.0, ..OneHop::default() };
+    let absurd = [
+        // No flow on a link that a packet crosses; a neighbourhood lighter than the link.
+        codec::one_hop(&OneHop { weight: 0.0, ..sound }, 0.5),
+        codec::one_hop(&OneHop { weight: 12.0, largest: 2.0, ..sound }, 0.5),
+        codec::two_hop(&TwoHop { weight: 12.0, largest: 2.0, ..TwoHop::default() }, 0.5),
+        // No such kind of header.
+        [0xffff_9fff, 0xff],
+    ];
+    let mut mesh = Mesh::new(Map::stack(), &[]);
+    mesh.run(4.0);
+    let before = mesh.shares.clone();
+    for words in absurd {
+        overhear(&mut mesh, 2, 1, words);
+    }
+    mesh.run(0.5);
+    assert_eq!(count(&mesh, 1, "cna.bad-header"), 3, "the first, second and fourth");
+    close(&mesh.shares, &before);
+}
+
+/// Who holds still for everybody who asks for it must not be silenced by asking.
+#[test]
+fn messages_without_end_silence_nobody() {
+    let mut mesh = Mesh::new(Map::stack(), &[]);
+    mesh.run(4.0);
+    let (mut silent, mut all) = (0, 0);
+    for _ in 0..250 {
+        mesh.tell(5, Event::Message(Message { from: NodeId(4), body: b"\x01\x01\x00\x05" }));
+        mesh.run(0.02);
+        all += 1;
+        silent += usize::from(mesh.share(5, 6) <= LEAST);
+    }
+    assert!(silent > 0 && 5 * silent < all, "{silent} of {all}");
+    // Claims of flows that do not get through are believed for ten seconds, and up to eight flows.
+    let one = OneHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..OneHop::default() };
+    let two = TwoHop { weight: 256.0, largest: 256.0, scaling: 1.0, ..TwoHop::default() };
+    let body = message::link(NodeId(5), true, &one, &two, 0.5);
+    mesh.tell(5, Event::Message(Message { from: NodeId(4), body: &body }));
+    mesh.run(1.0);
+    assert!(mesh.share(5, 6) >= LEAST, "{:?}", mesh.shares);
+    mesh.run(15.0);
+    assert!(mesh.share(5, 6) > 0.07, "{:?}", mesh.shares);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) struct Own {
     /// W of either direction.
     pub out: f64,
     pub back: f64,
-    /// U of either direction.
+    /// U of either direction: the used part of what it is entitled to.
     pub used: f64,
     pub used_back: f64,
     /// Worked out: NW, D, NRA, A′ out and back, NS.
@@ -46,6 +46,8 @@ pub(super) struct Own {
     pub gained: f64,
     pub airtime: f64,
     pub airtime_back: f64,
+    /// What the direction out may use: A U + W NRA.
+    pub limit: f64,
     pub scaling: f64,
 }
 
@@ -63,6 +65,7 @@ impl Own {
             gained: 0.0,
             airtime: 0.0,
             airtime_back: 0.0,
+            limit: 0.0,
             scaling: 1.0,
         }
     }
@@ -79,6 +82,24 @@ impl Own {
     pub fn share(&self) -> f64 {
         self.out / self.divider
     }
+
+    /// What `weight` of its flows may have at most: A + W NRA.
+    fn entitled(&self, weight: f64) -> f64 {
+        weight * (1.0 / self.divider + self.gained)
+    }
+
+    /// What the direction out of the node may have at most.
+    pub fn most(&self) -> f64 {
+        self.entitled(self.out)
+    }
+
+    /// Unused airtime of a direction: A less its use, and the part `pass` of what it was given by
+    /// others and does not use either.
+    fn unused(&self, weight: f64, part: f64, pass: f64) -> f64 {
+        let (share, entitled) = (weight / self.divider, self.entitled(weight));
+        let used = part * entitled;
+        (share - used).max(0.0) + pass * (entitled - used.max(share)).max(0.0)
+    }
 }
 
 /// Everything a node knows.
@@ -90,6 +111,8 @@ pub(super) struct Book {
     pub known: Vec<Known>,
     /// ACA of this node.
     pub available: f64,
+    /// Part that a link passes on of what it was given and does not use.
+    pub pass: f64,
     /// Worked out: M, S.
     pub largest: f64,
     pub scaling: f64,
@@ -107,6 +130,10 @@ fn mix(old: f64, new: f64) -> f64 {
 const MIX: f64 = 0.1;
 const APART: f64 = 0.25;
 
+/// A link that leaves airtime unused may use this much more than it did, if it is entitled to that:
+/// a limit right at its use would look as if it held the link back.
+const ROOM: f64 = 1.2;
+
 /// Where codes and the age of what was told may add up to a little more than all airtime, nothing
 /// is scaled down.
 const SLACK: f64 = 1.1;
@@ -121,6 +148,7 @@ impl Book {
             own,
             known: Vec::new(),
             available: 1.0,
+            pass: 0.0,
             largest: 0.0,
             scaling: 1.0,
             two: TwoHop { scaling: 1.0, ..TwoHop::default() },
@@ -263,11 +291,12 @@ impl Book {
             let o = self.own[i];
             let theirs = self.far(o.to).and_then(|f| f.two).map_or(0.0, |(_, t)| t.largest);
             let divider = self.two.largest.max(theirs).max(o.around).max(1.0);
-            // UA = A (1 − U) and RA = UA / NW, both directions
-            let unused = o.out * (1.0 - o.used) + o.back * (1.0 - o.used_back);
+            // UA and RA = UA / NW, both directions
+            let pass = self.pass;
             let o = &mut self.own[i];
             o.divider = divider;
-            o.reusable = if o.around > 0.0 { unused / divider / o.around } else { 0.0 };
+            let unused = o.unused(o.out, o.used, pass) + o.unused(o.back, o.used_back, pass);
+            o.reusable = if o.around > 0.0 { unused.min(1.0) / o.around } else { 0.0 };
         }
         // RA′, NRA, A′ = A U + NRA W
         let own = self.sum(|_| true);
@@ -275,10 +304,15 @@ impl Book {
         for i in 0..self.own.len() {
             let o = self.own[i];
             let gained = self.around(own, o.to, [0.0, o.reusable, 0.0], 1);
+            let pass = self.pass;
             let o = &mut self.own[i];
+            let used = o.used * o.most();
             o.gained = gained;
-            o.airtime = o.out * (o.used / o.divider + gained);
-            o.airtime_back = o.back * (o.used_back / o.divider + gained);
+            let limit = o.most() - (o.share() - used).max(0.0);
+            o.limit = limit.max(o.most().min(ROOM * used));
+            // What is passed on is counted where it goes.
+            let kept = |weight, part| o.entitled(weight) - o.unused(weight, part, pass);
+            (o.airtime, o.airtime_back) = (kept(o.out, o.used), kept(o.back, o.used_back));
         }
         // V, NA′, S, S′, NS
         let own = self.sum(|_| true);

@@ -36,26 +36,52 @@ impl Flows {
     }
 }
 
+/// A link that uses this part of its limit is held back by it.
+const HELD: f64 = 0.9;
+/// How long flows count that a neighbour told of: most of what else it says does not get through,
+/// and TCP tries again after 3, 6, 12 s.
+const CLAIM: Span = Span::from_secs(10);
+/// Weight of each packet in the average of those given up, and what is too many.
+const LOSS: f64 = 0.01;
+const LOSES: f64 = 0.02;
+/// Packets that the averages of a link's use reach back over at least.
+const SEEN: f64 = 10.0;
+
 /// One of the node's links.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     pub to: NodeId,
     pub out: Flows,
     pub back: Flows,
-    /// Airtime used since the last tick.
+    /// Since the last tick: airtime used, the same as the bucket charges it, and packets.
     pub airtime: Span,
+    pub charged: Span,
+    pub packets: u32,
+    /// Moving averages: share of the air used, the share in force, packets per tick, and how much
+    /// more the bucket charges than is counted.
+    pub used: f64,
+    pub allowed: f64,
+    pub pace: f64,
+    pub ratio: f64,
     /// When a packet last went out.
     pub spoke: Option<Time>,
+    /// When a flow was last seen for the first time.
+    pub newcomer: Option<Time>,
+    /// It has not been told of yet.
+    pub untold: bool,
     /// When a packet was last given up, if none has got through since.
     pub failed: Option<Time>,
+    /// Part of its packets that are given up, a moving average over packets.
+    pub lost: f64,
     /// Flows on the link by a message of its other end, and when it came.
     pub claimed: Option<(Time, f64)>,
     /// The next header carries the two-hop values.
     pub two_next: bool,
     /// Header words in force.
     pub words: Option<[u32; 2]>,
-    /// Share in force.
+    /// Share in force, as it is counted; and as the bucket has it.
     pub share: f64,
+    pub bucket: f64,
 }
 
 impl Meter {
@@ -65,13 +91,67 @@ impl Meter {
             out: Flows::default(),
             back: Flows::default(),
             airtime: Span::ZERO,
+            charged: Span::ZERO,
+            packets: 0,
+            used: share,
+            allowed: share,
+            pace: 0.0,
+            ratio: 1.0,
             spoke: None,
+            newcomer: None,
+            untold: false,
             failed: None,
+            lost: 0.0,
             claimed: None,
             two_next: false,
             words: None,
             share,
+            bucket: share,
         }
+    }
+
+    /// Counts a packet that has left: `airtime` as charged, of which `uncounted` costs nobody
+    /// anything.
+    pub fn spent(&mut self, airtime: Span, uncounted: Span) {
+        self.charged += airtime;
+        self.airtime += airtime.saturating_sub(uncounted);
+        self.packets += 1;
+    }
+
+    /// A packet got through, or was given up.
+    pub fn got_through(&mut self, delivered: bool) {
+        self.lost += LOSS * (f64::from(u8::from(!delivered)) - self.lost);
+    }
+
+    /// Whether so many packets are given up that a flow may be silent because of that.
+    pub fn loses(&self) -> bool {
+        self.lost > LOSES
+    }
+
+    /// Moves the averages on by `seconds`. A link with few packets is looked at for as long as it
+    /// takes to see about [`SEEN`] of them.
+    pub fn average(&mut self, seconds: f64, gain: f64) {
+        let (airtime, charged) =
+            (core::mem::take(&mut self.airtime), core::mem::take(&mut self.charged));
+        self.pace += gain * (f64::from(core::mem::take(&mut self.packets)) - self.pace);
+        let gain = gain * (self.pace / (SEEN * gain)).clamp(0.1, 1.0);
+        let used = airtime.as_secs_f64();
+        self.used += gain * (used / seconds - self.used);
+        self.allowed += gain * (self.share - self.allowed);
+        if used > 0.0 {
+            self.ratio += gain * (charged.as_secs_f64() / used - self.ratio);
+        }
+    }
+
+    /// What the averages say of a link that may use `entitled` of the air: the part of it that it
+    /// uses, 1 if its limit holds it back, whatever that is.
+    pub fn part(&self, entitled: f64) -> f64 {
+        if self.used >= HELD * self.allowed { 1.0 } else { (self.used / entitled).min(1.0) }
+    }
+
+    /// A link that is new or idle no more: nothing is known of its use, so none of it is given away.
+    pub fn begin(&mut self) {
+        (self.used, self.allowed) = (self.share, self.share);
     }
 
     /// Brings both counts up to date: what was last seen a window ago is gone. Flows whose packets
@@ -79,7 +159,7 @@ impl Meter {
     pub fn count(&mut self, now: Time, window: Span, patience: Span) -> (f64, f64) {
         let ago = |span: Span| Time::from_nanos(now.as_nanos().saturating_sub(span.as_nanos()));
         self.failed = self.failed.filter(|at| *at >= ago(patience));
-        self.claimed = self.claimed.filter(|c| c.0 >= ago(window));
+        self.claimed = self.claimed.filter(|c| c.0 >= ago(window.max(CLAIM)));
         self.out.forget(ago(if self.failed.is_some() { patience } else { window }));
         self.back.forget(ago(window));
         let out = self.out.count();
@@ -110,9 +190,9 @@ impl Outside {
             let active = ran(c.active, last.active)?;
             let (busy, own) = (ran(c.busy, last.busy)?, ran(c.transmit, last.transmit)?);
             let heard = ran(c.receive, last.receive)?;
-            // A frame that has begun may be counted as a whole on one side only.
             let possible = active > 0.0 && busy <= active * 1.1 + 30e6;
-            possible.then(|| ((busy - own - heard) / active).clamp(0.0, 1.0))
+            // A frame under way may be counted on one side only, either way.
+            possible.then(|| ((busy - own - heard) / active).clamp(-1.0, 1.0))
         })();
         match sample {
             Some(s) => {

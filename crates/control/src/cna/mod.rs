@@ -10,8 +10,11 @@
 mod bad_tests;
 mod book;
 mod codec;
+mod limit;
 mod links;
 mod message;
+pub mod settled;
+mod speak;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +23,10 @@ use fairmesh_units::{Bytes, FlowId, NodeId, Span, Stream, Time};
 use self::book::Book;
 use self::codec::Said;
 use self::links::{Meter, Outside};
-use self::message::Told;
+use self::speak::Voice;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
-    EventSet, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Merge, Needs, Options,
+    EventSet, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options,
     Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Share, Value, Variant,
 };
 
@@ -31,10 +34,16 @@ pub(crate) static ENTRY: Entry = Entry {
     name: "cna",
     about: "every link's airtime is limited to its flows' share of the busiest neighbourhood",
     paper: "Jang 2010",
-    variants: &[Variant {
-        name: "overlap",
-        about: "shares out 1.2 of the air: backoffs overlap, and so do links that do not meet",
-    }],
+    variants: &[
+        Variant {
+            name: "overlap",
+            about: "shares out 1.1 of the air: links around another one that do not meet overlap",
+        },
+        Variant {
+            name: "published",
+            about: "the published redistribution, and every initial backoff counted in full",
+        },
+    ],
     knobs: &[
         knob("window", "a flow counts this long after its last packet, s", 2.0, 0.1, 60.0),
         knob(
@@ -52,6 +61,21 @@ pub(crate) static ENTRY: Entry = Entry {
             1.0,
             0.1,
             2.0,
+        ),
+        knob("backoff", "part of a packet's mean initial backoff that counts", 0.0, 0.0, 1.0),
+        knob(
+            "pass",
+            "part of the airtime that a link was given and does not use that it passes on",
+            0.97,
+            0.0,
+            0.99,
+        ),
+        knob(
+            "room",
+            "air that neighbours leave a link that loses packets, per part of them lost",
+            12.0,
+            0.0,
+            100.0,
         ),
         knob("reserve", "airtime kept free for broadcasts", 0.01, 0.0, 0.5),
         knob("floor", "foreign energy up to this share is put down to lost frames", 0.1, 0.0, 1.0),
@@ -71,27 +95,24 @@ const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, m
     Knob { name, about, default, min, max }
 }
 
-/// What `overlap` shares out. On the four topologies of Rangwala 2008 everybody gains up to here;
-/// at 1.3 the outer flows of the Stack take from the middle one.
-const OVERLAP: f64 = 1.2;
+/// What `overlap` shares out.
+const OVERLAP: f64 = 1.1;
 /// How often averages move and all limits are worked out anew; and how soon after a change.
 const TICK: Span = Span::from_millis(100);
 const SOON: Span = Span::from_millis(10);
-/// The first topology messages, and the time between them.
-const FIRST: u32 = 3;
-const SOONER: Span = Span::from_secs(2);
 /// How long flows count whose packets do not get through: TCP is silent for longer and longer.
 const PATIENCE: Span = Span::from_secs(30);
-/// Flows that a neighbour may claim on a link before any of their packets has come.
-const CLAIMS: f64 = 8.0;
 /// Share of a link without flows: enough for the first packets of one.
 const IDLE: f64 = 0.1;
+/// Flows on a link that only its other end may know of yet.
+const DOUBT: f64 = 8.0;
+/// Room for a link that loses packets: less is not asked for, and more is not given.
+const SUFFERS: f64 = 0.15;
+const MOST_ROOM: f64 = 0.6;
+/// What foreign energy and room together leave of the air.
+const LEAST_LEFT: f64 = 0.1;
 /// Least share of a link per flow, whatever anyone claims.
 const LEAST: f64 = 0.002;
-/// A link that uses this part of its limit is held back by it.
-const HELD: f64 = 0.9;
-/// A limit is set anew when it differs by this part.
-const STEP: f64 = 0.03;
 
 fn needs(_: &Options) -> Vec<Needs> {
     vec![Needs {
@@ -138,14 +159,17 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     let mut stream = setting.stream;
     // Apart from each other, so that first messages do not all collide.
     let first = Span::from_secs_f64(stream.unit());
+    let (published, overlap) = (options.has("published"), options.has("overlap"));
+    let mut book = Book::new(setting.node, neighbours());
+    book.pass = if published { 0.0 } else { options.get("pass") };
     let control = Cna {
-        book: Book::new(setting.node, neighbours()),
+        book,
         meters: neighbours().map(|n| Meter::new(n, IDLE)).collect(),
         window: span("window"),
         gain: options.get("gain"),
-        topology: span("topology"),
-        one_way: span("one-way"),
-        budget: options.get("budget") * if options.has("overlap") { OVERLAP } else { 1.0 },
+        budget: options.get("budget") * if overlap { OVERLAP } else { 1.0 },
+        room: if published { 0.0 } else { options.get("room") },
+        backoff: if published { 1.0 } else { options.get("backoff") },
         reserve: options.get("reserve"),
         floor: options.get("floor"),
         outside: Outside::default(),
@@ -155,11 +179,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         ticked: Time::ZERO,
         worked: Time::ZERO,
         due: Some(Time::ZERO),
-        beacon: Time::ZERO + first,
-        told: 0,
-        spoke: None,
-        cried: None,
-        strange: [Strange::default(); 4],
+        voice: Voice::new(span("topology"), span("one-way"), Time::ZERO + first),
+        strange: [Strange::default(); 5],
         stream,
     };
     Ok(Instance { control: Box::new(control), plan })
@@ -170,6 +191,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
 enum Odd {
     Header,
     Message,
+    Contradiction,
     Counters,
     NoTopology,
 }
@@ -194,9 +216,9 @@ struct Cna {
     meters: Vec<Meter>,
     window: Span,
     gain: f64,
-    topology: Span,
-    one_way: Span,
     budget: f64,
+    room: f64,
+    backoff: f64,
     reserve: f64,
     floor: f64,
     outside: Outside,
@@ -208,12 +230,9 @@ struct Cna {
     /// When everything was last worked out.
     worked: Time,
     due: Option<Time>,
-    /// Next topology message, and the latest control packet of one-way links.
-    beacon: Time,
-    told: u32,
-    spoke: Option<Time>,
-    cried: Option<Time>,
-    strange: [Strange; 4],
+    /// What it says in messages, and when it holds still for others to be heard.
+    voice: Voice,
+    strange: [Strange; 5],
     stream: Stream,
 }
 
@@ -231,6 +250,10 @@ impl Cna {
             Odd::Message => {
                 ("cna.bad-message", "a message of neighbour {} makes no sense, {} so far: ignored")
             }
+            Odd::Contradiction => (
+                "cna.contradiction",
+                "neighbour {} counts flows on the link to here that do not exist, {} so far: ignored",
+            ),
             Odd::Counters => (
                 "cna.bad-counters",
                 "channel counters of node {} jumped or stood still, {} so far: what was measured before holds",
@@ -254,9 +277,19 @@ impl Cna {
         let speaks = self.book.far_mut(from).is_some_and(|f| f.one.is_some());
         match codec::read(&heard.header, speaks) {
             Ok(None) => {}
+            Ok(Some(said)) if self.contradicts(from, to, &said) => {
+                self.odd(Odd::Contradiction, from, actions);
+            }
             Ok(Some(said)) => self.learn(now, from, to, said),
             Err(codec::Nonsense) => self.odd(Odd::Header, from, actions),
         }
+    }
+
+    /// Whether a neighbour says of a link to here what cannot be: far more flows than have passed.
+    fn contradicts(&self, from: NodeId, to: NodeId, said: &Said) -> bool {
+        let Said::OneHop(one) = said else { return false };
+        let own = self.book.own.iter().find(|o| o.to == from && to == self.book.node);
+        own.is_some_and(|o| one.weight > 2.0 * o.weight() + DOUBT)
     }
 
     fn learn(&mut self, now: Time, from: NodeId, to: NodeId, said: Said) {
@@ -281,6 +314,8 @@ impl Cna {
         let m = &mut self.meters[link];
         let flows = if out { &mut m.out } else { &mut m.back };
         if flows.saw(now, what.0, what.1) {
+            m.newcomer = Some(now);
+            m.untold = true;
             self.count(now);
             self.soon(now);
         }
@@ -311,6 +346,7 @@ impl Cna {
             if counts.0 > 0.0 && own.out == 0.0 {
                 // Nothing is known of its use: nothing of it is given away.
                 own.used = 1.0;
+                m.begin();
             }
             if counts.1 > 0.0 && own.back == 0.0 {
                 own.used_back = 1.0;
@@ -320,6 +356,14 @@ impl Cna {
         changed
     }
 
+    /// Part of the air that neighbours have to leave because packets of a link here are given up:
+    /// senders that do not hear each other need more room than their shares.
+    fn suffers(&self) -> f64 {
+        let active = self.meters.iter().zip(&self.book.own).filter(|(_, o)| o.out > 0.0);
+        let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
+        if worst < SUFFERS { 0.0 } else { worst.min(MOST_ROOM) }
+    }
+
     /// Moves the averages on by the time since the last tick.
     fn average(&mut self, now: Time) {
         let passed = (now - self.ticked).as_secs_f64();
@@ -327,16 +371,14 @@ impl Cna {
             return;
         }
         for (m, own) in self.meters.iter_mut().zip(&mut self.book.own) {
-            let used = std::mem::take(&mut m.airtime).as_secs_f64() / passed;
+            m.average(passed, self.gain);
             if own.out > 0.0 {
-                // A link that its limit holds back leaves nothing unused, whatever the limit is.
-                let held = used >= HELD * m.share;
-                let own_share = own.share() * self.budget;
-                let part = if held { 1.0 } else { (used / own_share).min(1.0) };
-                own.used += self.gain * (part - own.used);
+                // Who does not get through needs all of it.
+                let unheard = m.failed.is_some() || m.loses();
+                own.used = if unheard { 1.0 } else { m.part(own.most() * self.budget) };
             }
         }
-        let share = std::mem::take(&mut self.broadcast).as_secs_f64() / passed;
+        let share = core::mem::take(&mut self.broadcast).as_secs_f64() / passed;
         self.broadcasts += self.gain * (share - self.broadcasts);
     }
 
@@ -352,154 +394,15 @@ impl Cna {
         let since = Time::from_nanos(now.as_nanos().saturating_sub(self.window.as_nanos()));
         self.book.forget(since);
         self.book.available = self.outside.available(self.floor);
+        self.book.available = (self.book.available - self.suffers()).max(LEAST_LEFT);
         self.book.work_out();
-        self.limit(actions);
+        self.limit(now, actions);
         for link in 0..self.meters.len() {
             self.write(link, actions);
         }
         self.speak(now, began, actions);
-        let beacon = if self.meters.is_empty() { Time::NEVER } else { self.beacon };
-        self.due =
-            (!self.meters.is_empty()).then(|| beacon.min(self.ticked + TICK).max(now + SOON));
-    }
-
-    /// A″ = NS A′ on every own link, less what broadcasts need beyond nothing.
-    fn limit(&mut self, actions: &mut Actions) {
-        let free = self.budget * (1.0 - self.reserve.max(self.broadcasts)).max(0.0);
-        let ceiling = self.book.available;
-        for (m, own) in self.meters.iter_mut().zip(&self.book.own) {
-            let share = if own.out > 0.0 {
-                let least = (LEAST * own.out).min(1.0);
-                (own.scaling * own.airtime * free).clamp(least, ceiling.max(least))
-            } else {
-                IDLE
-            };
-            if (share / m.share - 1.0).abs() < STEP {
-                continue;
-            }
-            m.share = share;
-            let flows = Value::Count(own.out as u64);
-            let reason = if own.out == 0.0 {
-                Reason::new("cna.idle", "no flow goes to node {}", &[Value::Node(own.to)])
-            } else {
-                Reason::new(
-                    "cna.limit",
-                    "{} flows go to node {}, of {} in the busiest neighbourhood: {} of the air",
-                    &[
-                        flows,
-                        Value::Node(own.to),
-                        Value::Count(own.divider as u64),
-                        Value::Percent(share),
-                    ],
-                )
-            };
-            actions.because(reason);
-            actions.set_airtime(Class::Link(own.to), Share::new(share));
-        }
-    }
-
-    /// Brings the header fields of a link's next packets into force.
-    fn write(&mut self, link: usize, actions: &mut Actions) {
-        let (m, own) = (&mut self.meters[link], &self.book.own[link]);
-        if own.weight() == 0.0 {
-            return;
-        }
-        let dither = self.stream.unit();
-        let words = if m.two_next {
-            codec::two_hop(&self.book.two(), dither)
-        } else {
-            codec::one_hop(&self.book.one(own), dither)
-        };
-        if m.words.replace(words) == Some(words) {
-            return;
-        }
-        let kind = if m.two_next { "two-hop" } else { "one-hop" };
-        let sentence = match kind {
-            "two-hop" => "packets to node {} tell two-hop quantities",
-            _ => "packets to node {} tell one-hop quantities",
-        };
-        actions.because(Reason::new("cna.header", sentence, &[Value::Node(m.to)]));
-        let [second, service] = words;
-        // What a fragment carries in its type of service instead.
-        let fragment = codec::fragment(own.weight());
-        for (slot, word) in [second, service, fragment].into_iter().enumerate() {
-            actions.annotate(Class::Link(m.to), slot as u8, Merge::Set, word);
-        }
-    }
-
-    /// Topology messages and control packets of one-way links.
-    fn speak(&mut self, now: Time, began: Time, actions: &mut Actions) {
-        if self.meters.is_empty() {
-            return;
-        }
-        if now >= self.beacon {
-            // A message may be lost, and the next is far: the first ones follow each other sooner.
-            self.told += 1;
-            let pause = if self.told < FIRST { self.topology.min(SOONER) } else { self.topology };
-            // Spread by a tenth, so that neighbours do not keep colliding.
-            let spread = pause.as_secs_f64() * self.stream.uniform(0.9, 1.1);
-            self.beacon = now + Span::from_secs_f64(spread).max(SOON);
-            let count = Value::Count(self.meters.len() as u64);
-            let reason = Reason::new("cna.topology", "time to tell the {} neighbours", &[count]);
-            actions.because(reason);
-            actions.send(None, &message::topology(self.meters.iter().map(|m| m.to)));
-            if now - began >= self.topology + self.topology {
-                let silent = |o: &&book::Own| o.weight() > 0.0;
-                let silent: Vec<NodeId> =
-                    self.book.own.iter().filter(silent).map(|o| o.to).collect();
-                for id in silent {
-                    if self.book.far_mut(id).is_some_and(|f| f.neighbours.is_none()) {
-                        self.odd(Odd::NoTopology, id, actions);
-                    }
-                }
-            }
-        }
-        // Who is not heard cries at every tick: few of these get through either.
-        let cries = self.cried.is_none_or(|at| now - at >= TICK);
-        let tells = self.spoke.is_none_or(|at| now - at >= self.one_way);
-        let silent = |m: &Meter| m.spoke.is_none_or(|at| now - at >= self.one_way);
-        let dither = self.stream.unit();
-        for (m, own) in self.meters.iter().zip(&self.book.own) {
-            let unheard = m.failed.is_some() && own.out > 0.0;
-            let (code, sentence) = if unheard && cries {
-                self.cried = Some(now);
-                ("cna.unheard", "packets to node {} do not get through: told by a message")
-            } else if tells && own.back > 0.0 && silent(m) {
-                self.spoke = Some(now);
-                ("cna.one-way", "node {} sends here and hears nothing back: told by a message")
-            } else {
-                continue;
-            };
-            let (one, two) = (self.book.one(own), self.book.two());
-            actions.because(Reason::new(code, sentence, &[Value::Node(m.to)]));
-            actions.send(None, &message::link(m.to, unheard, &one, &two, dither));
-        }
-    }
-
-    fn message(&mut self, now: Time, from: NodeId, body: &[u8], actions: &mut Actions) {
-        match message::read(body) {
-            Ok(Told::Neighbours(list)) => {
-                if let Some(far) = self.book.far_mut(from)
-                    && far.neighbours.as_ref() != Some(&list)
-                {
-                    far.neighbours = Some(list);
-                    self.soon(now);
-                }
-            }
-            Ok(Told::Link { to, unheard, one, two }) => {
-                if unheard
-                    && to == self.book.node
-                    && let Some(m) = self.meters.iter_mut().find(|m| m.to == from)
-                {
-                    // Its packets may not get here. Nobody has more flows than can be told apart.
-                    m.claimed = Some((now, one.weight.min(CLAIMS)));
-                    self.soon(now);
-                }
-                self.learn(now, from, to, Said::OneHop(one));
-                self.learn(now, from, to, Said::TwoHop(two));
-            }
-            Err(codec::Nonsense) => self.odd(Odd::Message, from, actions),
-        }
+        let next = self.voice.beacon.min(self.ticked + TICK).max(now + SOON);
+        self.due = (!self.meters.is_empty()).then_some(next);
     }
 }
 
@@ -509,11 +412,14 @@ impl Control for Cna {
         match event {
             Event::Deadline => self.tick(now, actions),
             Event::Sent(s) => match s.to.map(|to| link(&self.meters, to)) {
+                _ if s.flow.is_none() => self.broadcast += s.airtime,
                 None => self.broadcast += s.airtime,
                 Some(Some(i)) => {
-                    self.meters[i].airtime += s.airtime;
+                    let uncounted = s.backoff.as_secs_f64() * (1.0 - self.backoff);
+                    self.meters[i].spent(s.airtime, Span::from_secs_f64(uncounted));
                     if let Some(flow) = s.flow {
                         self.meters[i].failed = (!s.delivered).then_some(now);
+                        self.meters[i].got_through(s.delivered);
                         self.sent(now, i, (flow, s.ack), actions);
                     }
                 }
@@ -531,7 +437,7 @@ impl Control for Cna {
             _ => {}
         }
         // A host that is late must not find a deadline in the past.
-        self.due = self.due.map(|d| d.max(now));
+        self.due = self.due.map(|d| self.voice.quiet.map_or(d, |q| d.min(q)).max(now));
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -217,6 +217,7 @@ mod tests {
             ack: false,
             bytes: 1000,
             airtime: Span::ZERO,
+            backoff: Span::ZERO,
             attempts: 1,
             rate: BitRate(1),
             delivered,

@@ -450,6 +450,7 @@ fn acknowledgements_carry_the_bit_only_when_it_changes() {
         ack: false,
         bytes: 1500,
         airtime: Span::from_millis(2),
+        backoff: Span::ZERO,
         attempts: 1,
         rate: BitRate(11_000_000),
         delivered: true,

@@ -208,6 +208,7 @@ fn sent(flow: u32, to: u32) -> Event<'static> {
         ack: false,
         bytes: 500,
         airtime: Span::from_millis(2),
+        backoff: Span::ZERO,
         attempts: 1,
         rate: BitRate(11_000_000),
         delivered: true,

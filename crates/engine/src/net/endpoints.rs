@@ -88,7 +88,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             flow: f as u32,
             generation: flow.generation,
             bytes: datagram.ip_bytes(),
-            place: 0,
+            place: flow.place_of(0) as u16,
             forward: true,
             ect: false,
             ect1: false,
@@ -99,8 +99,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
 
     /// Sends what an endpoint wants to send; returns the endpoint's node.
     fn flush(&mut self, now: Time, f: usize, end: usize) -> u32 {
-        let last = self.flows[f].path.len() - 1;
-        let place = if end == 0 { 0 } else { last };
+        let place = self.flows[f].place_of(end);
         let node = self.flows[f].path[place];
         loop {
             let flow = &mut self.flows[f];

@@ -66,8 +66,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
         let p = self.packets.get(handle);
         let f = p.flow as usize;
-        let end = if p.forward { self.flows[f].path.len() - 1 } else { 0 };
-        if p.place as usize == end {
+        if self.flows[f].has_arrived(p.place as usize, p.forward) {
             self.deliver(now, handle);
         } else {
             self.forward(now, handle);

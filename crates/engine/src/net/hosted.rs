@@ -19,9 +19,13 @@ const NO_FLOW: u32 = u32::MAX;
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// The node a packet goes to from where it is; `None` at its end.
     pub(super) fn next(&self, p: &Packet) -> Option<u32> {
-        let path = &self.flows[p.flow as usize].path;
-        let place = p.place as usize;
-        if p.forward { path.get(place + 1).copied() } else { Some(path[place.checked_sub(1)?]) }
+        let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
+        let next = match (flow.has_arrived(place, p.forward), p.forward) {
+            (true, _) => return None,
+            (false, true) => place + 1,
+            (false, false) => place.checked_sub(1)?,
+        };
+        flow.path.get(next).copied()
     }
 
     /// A new packet leaves its endpoint, with room for header fields.

@@ -425,6 +425,7 @@ impl Taps {
             ack: frame.ack,
             bytes: frame.bytes,
             airtime: actual,
+            backoff: self.cost.backoff(),
             attempts: u8::try_from(tries).unwrap_or(u8::MAX),
             rate,
             delivered,

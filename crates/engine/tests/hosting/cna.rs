@@ -26,16 +26,27 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
     r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
 }
 
+/// Sums of the highest common rates that the simulator carries (docs/models/region.md), kbit/s:
+/// what the aggregate is measured against.
+const OPTIMA: [(&str, f64, f64); 4] = [
+    ("stack", 0.99, 3.0 * 269.0),
+    ("diamond", 0.99, 3.0 * 262.0),
+    ("half-diamond", 0.99, 3.0 * 294.0),
+    ("chain-cross", 0.85, 222.0 + 3.0 * 225.0 + 350.0),
+];
+
 #[test]
-fn nobody_starves_on_the_four_topologies() {
-    for (name, least) in
-        [("stack", 0.98), ("diamond", 0.98), ("half-diamond", 0.98), ("chain-cross", 0.85)]
-    {
-        let s = shipped(name, 60, |_| {});
+fn nobody_starves_on_the_four_topologies_and_little_is_lost() {
+    let mut parts = 0.0;
+    for (name, least, optimum) in OPTIMA {
+        // TCP repeats a lost SYN after 3, 6, 12 s.
+        let s = shipped(name, 90, |d| d.warmup = Some(Span::from_secs(30)));
+        let mut part = 0.0;
         for seed in 1..=2 {
             let r = run(&s, &RunOptions { seed, ..RunOptions::default() }).unwrap();
             let rates = goodputs(&r);
             assert!(jain(&rates) >= least, "{name}: {rates:?}");
+            part += rates.iter().sum::<f64>() / optimum / 2.0;
             for f in &r.flows {
                 assert!(f.goodput_bps > 0.55 * f.fair_bps, "{name}: {rates:?}");
             }
@@ -43,13 +54,19 @@ fn nobody_starves_on_the_four_topologies() {
             let s = r.totals.signalling;
             assert!(s.header_bytes == 0 && s.airtime_share < 0.01, "{s:?}");
         }
+        assert!(part >= 0.8, "{name}: {part} of {optimum}");
+        parts += part / 4.0;
     }
+    assert!(parts >= 0.88, "{parts} on average");
 }
+
+/// When a packet was done with, its airtime, how much of that is backoff, and whether it got through.
+type Use = (Time, f64, f64, bool);
 
 /// What a link used, and what it was limited to.
 #[derive(Default)]
 struct Log {
-    used: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
+    used: BTreeMap<(u32, u32), Vec<Use>>,
     limits: BTreeMap<(u32, u32), Vec<(Time, f64)>>,
 }
 
@@ -86,9 +103,17 @@ impl Control for Watched {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         self.1.on(now, event, actions);
         LOG.with_borrow_mut(|log| {
-            if let Event::Sent(Sent { to: Some(to), airtime, .. }) = event {
+            if let Event::Sent(Sent {
+                to: Some(to),
+                flow: Some(_),
+                airtime,
+                backoff,
+                delivered,
+                ..
+            }) = event
+            {
                 let used = log.used.entry((self.0.0, to.0)).or_default();
-                used.push((now, airtime.as_secs_f64()));
+                used.push((now, airtime.as_secs_f64(), backoff.as_secs_f64(), *delivered));
             }
             for action in actions.iter() {
                 if let Action::SetAirtime { class: Class::Link(to), share } = action {
@@ -134,8 +159,12 @@ fn no_window_uses_more_than_its_limit_and_a_packet() {
     let s = shipped("stack", 30, |_| {});
     let (_, log) = watched(&s);
     assert_eq!(log.used.len(), 12);
+    let mut costs: Vec<f64> = log.used[&(0, 1)].iter().map(|u| u.1).collect();
+    costs.sort_by(f64::total_cmp);
+    let packet = costs[costs.len() / 2];
     for (&link, used) in &log.used {
         let mut worst: f64 = 0.0;
+        let cheapest = used.iter().map(|u| u.1).fold(1.0, f64::min);
         for i in 0..used.len() {
             // Reported when the MAC is done: the first packet of a window may have been taken
             // from the bucket before it began, so the window reaches back to the report before.
@@ -143,7 +172,9 @@ fn no_window_uses_more_than_its_limit_and_a_packet() {
             let end = used[i].0 + Span::from_millis(100);
             let inside = &used[i..].iter().take_while(|u| u.0 < end).collect::<Vec<_>>();
             let sum: f64 = inside.iter().map(|u| u.1).sum();
-            let largest = inside.iter().map(|u| u.1).fold(0.0, f64::max);
+            // A bucket is a data packet deep, and retries of the last packet are paid for later.
+            let last = inside[inside.len() - 1].1;
+            let largest = packet + (last - cheapest).max(0.0);
             let until = inside[inside.len() - 1].0;
             worst = worst.max((sum - log.allowed(link, from, until)) / largest);
         }
@@ -160,12 +191,17 @@ fn limits_follow_a_new_flow_within_a_second() {
         limits.iter().rev().find(|l| l.0 <= t).unwrap().1
     };
     // 5→6 carries the middle flow from here on; nodes by position.
-    let arrival = log.used[&(4, 5)][0].0;
+    // The first packet that gets through is the first that anybody can hear of.
+    let arrival = log.used[&(4, 5)].iter().find(|u| u.3).unwrap().0;
+    assert!(arrival < Time::ZERO + Span::from_secs(26), "{arrival:?}");
     for link in [(0, 1), (7, 8)] {
         let (before, after) =
             (Time::ZERO + Span::from_millis(14_900), arrival + Span::from_secs(1));
-        assert!(at(link, before) > 0.2, "{}", at(link, before));
-        assert!(at(link, after) < 0.12, "{}", at(link, after));
+        // Half of the time before, and an average of what follows.
+        let (from, to) = (Time::ZERO + Span::from_secs(30), Time::ZERO + Span::from_secs(60));
+        let later = log.allowed(link, from, to) / 30.0;
+        assert!(at(link, before) > 1.8 * later, "{} {later}", at(link, before));
+        assert!(at(link, after) < 1.15 * later, "{} {later}", at(link, after));
     }
 }
 
@@ -181,6 +217,7 @@ fn foreign_energy_is_left_its_share() {
             duty: 0.4,
             jitter: Some(0.1),
             start: None,
+            stop: None,
         }];
     });
     let (_, log) = watched(&s);
@@ -190,8 +227,22 @@ fn foreign_energy_is_left_its_share() {
         .flat_map(|(a, b)| [(a, b), (b, a)])
         .flat_map(|link| log.used.get(&link).into_iter().flatten())
         .filter(|u| u.0 >= Time::ZERO + Span::from_secs(10))
-        .map(|u| u.1)
+        .map(|u| u.1 - u.2)
         .sum();
+    // A backoff is no energy; what is left beside 40 % is used well.
     let share = used / 30.0;
-    assert!(share <= 0.6 && share > 0.2, "{share}");
+    assert!(share <= 0.6 && share > 0.4, "{share}");
+}
+
+/// What stations sense without decoding it are frames of the mesh: a card counts them as received,
+/// not as foreign energy. On five hops at 1 and 2 Mbit/s nobody starves because of them.
+#[test]
+fn frames_too_weak_to_decode_are_not_foreign() {
+    let s = shipped("jamshaid-fig-7.6a", 60, |_| {});
+    let r = run(&s, &RunOptions::default()).unwrap();
+    let rates = goodputs(&r);
+    assert!(rates.iter().sum::<f64>() > 380.0, "{rates:?}");
+    for f in &r.flows {
+        assert!(f.goodput_bps > 0.35 * f.fair_bps, "{rates:?}");
+    }
 }

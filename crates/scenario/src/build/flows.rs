@@ -166,7 +166,7 @@ fn names(entries: &[Entry]) -> Result<Vec<String>> {
 }
 
 /// A path given node by node.
-fn explicit(
+pub(super) fn explicit(
     names: &[Name],
     (from, to): (NodeId, NodeId),
     key: &KeyPath,

@@ -14,7 +14,9 @@ use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 use crate::draft::{ControlDraft, Draft, InterfererDraft, Routing};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::routing::{Graph, UNIT_COST};
-use crate::scenario::{ControlChoice, Interferer, Link, NodeKind, RateChange, Scenario, Wire};
+use crate::scenario::{
+    ControlChoice, Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire,
+};
 use hearing::Medium;
 use nodes::Nodes;
 
@@ -48,6 +50,7 @@ impl Draft {
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
+        let route_changes = self.route_changes(&nodes, &graph, &flows)?;
         Ok(Scenario {
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),
@@ -63,6 +66,7 @@ impl Draft {
             queue: radio.queue,
             interferers,
             rate_changes,
+            route_changes,
             errors: radio.errors,
             control,
             warnings,
@@ -121,6 +125,34 @@ impl Draft {
         Ok(all)
     }
 
+    fn route_changes(
+        &self,
+        nodes: &Nodes,
+        graph: &Graph,
+        flows: &[Flow],
+    ) -> Result<Vec<RouteChange>> {
+        let mut all = Vec::new();
+        for (i, draft) in self.route_change.iter().enumerate() {
+            let key = KeyPath::from("route_change").index(i);
+            if draft.at >= self.duration {
+                let problem = Problem::range(draft.at, "a time before the end of the run");
+                return fail(key.key("at"), problem);
+            }
+            let Some(flow) = flows.iter().position(|f| f.name == draft.flow) else {
+                let problem = Problem::refused(
+                    format!("no flow is called \"{}\"", draft.flow),
+                    "the name of a flow",
+                );
+                return fail(key.key("flow"), problem);
+            };
+            let ends = (flows[flow].from, flows[flow].to);
+            let path = flows::explicit(&draft.path, ends, &key, nodes, graph)?;
+            all.push(RouteChange { at: draft.at, flow, path });
+        }
+        all.sort_by_key(|c| c.at);
+        Ok(all)
+    }
+
     fn interferers(&self, nodes: &Nodes, medium: &Medium) -> Result<Vec<Interferer>> {
         let mut taken = BTreeSet::new();
         let mut built = Vec::with_capacity(self.interferer.len());
@@ -144,6 +176,10 @@ impl Draft {
                 let expected = "above 0 and below 1 - jitter";
                 return fail(key.key("duty"), Problem::range(draft.duty, expected));
             }
+            let start = draft.start.unwrap_or(Span::ZERO);
+            if draft.stop.is_some_and(|stop| stop <= start) {
+                return fail(key.key("stop"), Problem::StopBeforeStart);
+            }
             built.push(Interferer {
                 name,
                 position: draft.position.map(|[x, y]| (x, y)),
@@ -151,7 +187,8 @@ impl Draft {
                 period,
                 duty: Probability(draft.duty),
                 jitter,
-                start: draft.start.unwrap_or(Span::ZERO),
+                start,
+                stop: draft.stop,
             });
         }
         Ok(built)

@@ -112,9 +112,26 @@ pub struct Draft {
     /// Links whose rate changes while the run lasts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_change: Vec<RateChangeDraft>,
+    /// Flows that take another path while the run lasts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub route_change: Vec<RouteChangeDraft>,
     /// The fairness mechanism.
     #[serde(default)]
     pub control: ControlDraft,
+}
+
+/// `[[route_change]]`: packets of a flow that leave their ends from `at` on take another path.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteChangeDraft {
+    /// When.
+    #[serde(with = "text")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub at: Span,
+    /// Name of the flow.
+    pub flow: String,
+    /// The nodes on the way from then on, both ends included.
+    pub path: Vec<Name>,
 }
 
 /// `[[rate_change]]`: from `at` on a link runs at another rate, in both directions.
@@ -210,4 +227,8 @@ pub struct InterfererDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub start: Option<Span>,
+    /// No burst starts from then on; never by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub stop: Option<Span>,
 }

@@ -15,6 +15,7 @@ fn source(period_ms: u64, on_ms: u64, jitter: f64, heard_by: &[u32]) -> NoiseSou
         on: Span::from_millis(on_ms),
         jitter,
         start: Time::ZERO,
+        stop: Time::NEVER,
     }
 }
 

@@ -103,6 +103,7 @@ impl Lab {
             on: Span::from_micros(length_us),
             jitter: 0.0,
             start: Time::from_nanos(us(start_us)),
+            stop: Time::NEVER,
         });
         self
     }

@@ -194,7 +194,7 @@ fn time_is_accounted_for() {
     let half = us(DATA / 2);
     let all = now.as_nanos();
     assert_eq!(spent(&w, now, 0), [all, 0, 0, half]);
-    assert_eq!(spent(&w, now, 2), [all, half, 0, 0]);
+    assert_eq!(spent(&w, now, 2), [all, half, half, 0]);
     w.run(us(100_000));
     let now = fairmesh_units::Time::from_nanos(us(100_000));
     assert_eq!(spent(&w, now, 0), [us(100_000), us(ACK), us(ACK), us(DATA)]);
