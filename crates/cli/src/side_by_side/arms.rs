@@ -101,6 +101,7 @@ pub fn arms(declaration: &Declaration) -> Vec<Arm> {
     let left: Vec<String> = declaration
         .leave_out
         .iter()
+        .filter(|l| l.on.is_empty())
         .flat_map(|l| &l.controls)
         .filter_map(|c| lookup(c).ok().map(|m| m.to_string()))
         .collect();

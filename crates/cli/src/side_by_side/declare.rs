@@ -100,6 +100,9 @@ pub struct LeaveOut {
     pub controls: Vec<String>,
     /// Why.
     pub because: String,
+    /// Labels of the topologies and maps where they are not run; empty: nowhere at all.
+    #[serde(default)]
+    pub on: Vec<String>,
 }
 
 impl Declaration {
@@ -144,6 +147,19 @@ impl Declaration {
             // A name that has gone would hide the next control of that name.
             fairmesh_control::lookup(left).map_err(|e| format!("leave_out: {e}"))?;
         }
+        let known: Vec<&String> = self
+            .topologies
+            .iter()
+            .map(|t| &t.label)
+            .chain(self.maps.iter().map(|m| &m.label))
+            .collect();
+        if let Some(unknown) =
+            self.leave_out.iter().flat_map(|l| &l.on).find(|l| !known.contains(l))
+        {
+            return Err(format!(
+                "leave_out.on: there is no topology or map \"{unknown}\"; expected labels of them"
+            ));
+        }
         Ok(())
     }
 }
@@ -187,6 +203,7 @@ because = "a part"
             ("[\"a\"]", "[\"b\"]", "no topology \"b\""),
             ("\"60 s\"", "\"60\"", "\"a\": \"60\""),
             ("wcp+alone", "wcp+telepathy", "leave_out"),
+            ("\"a part\"", "\"a part\"\non = [\"c\"]", "no topology or map \"c\""),
             ("paper", "papier", "papier"),
         ] {
             let problem = refused(from, to);

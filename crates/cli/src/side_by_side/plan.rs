@@ -7,7 +7,7 @@ use fairmesh_scenario::Scenario;
 use include_dir::{Dir, include_dir};
 
 use super::arms::{Arm, arms};
-use super::declare::{Declaration, Map, time};
+use super::declare::{Declaration, LeaveOut, Map, time};
 use super::record::{Group, TopologyInfo};
 use crate::args::{ScenarioArgs, ThreadArgs};
 use crate::error::CliError;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub seeds: u32,
     /// What is left out, and why.
     pub left_out: Vec<(String, String)>,
+    /// What is not run on some topologies.
+    pub somewhere: Vec<LeaveOut>,
 }
 
 /// What one seed of a control on a topology gave; `None` for a measure that has no value.
@@ -118,13 +120,14 @@ impl Plan {
             }
             arms.retain(|a| names.contains(&a.name));
         }
-        let left_out = declaration
-            .leave_out
+        let (everywhere, somewhere): (Vec<_>, Vec<_>) =
+            declaration.leave_out.iter().cloned().partition(|l| l.on.is_empty());
+        let left_out = everywhere
             .iter()
             .flat_map(|l| l.controls.iter().map(|c| (c.clone(), l.because.clone())))
             .collect();
         let wanted = if choice.quick { declaration.quick.seeds } else { declaration.seeds };
-        Ok(Plan { arms, topologies, seeds: choice.seeds.unwrap_or(wanted), left_out })
+        Ok(Plan { arms, topologies, seeds: choice.seeds.unwrap_or(wanted), left_out, somewhere })
     }
 
     /// Runs everything. Outcomes by control, then topology; `None` where a topology is not run.
@@ -141,6 +144,14 @@ impl Plan {
                     row.push(None);
                     continue;
                 };
+                let left = |l: &&LeaveOut| {
+                    l.on.contains(&self.topologies[t].0.label)
+                        && l.controls.iter().any(|c| is(c, &arm.name))
+                };
+                if let Some(left) = self.somewhere.iter().find(left) {
+                    row.push(Some(Outcome::Refused(left.because.clone())));
+                    continue;
+                }
                 let scenario = with_control(scenario, &arm.name)?;
                 let idle =
                     arm.name != "fifo" && fairmesh_engine::controlled_nodes(&scenario) == Ok(0);
@@ -169,6 +180,11 @@ impl Plan {
         }
         Ok(outcomes)
     }
+}
+
+/// Whether a name, as somebody writes it, is that of this control.
+fn is(written: &str, name: &str) -> bool {
+    fairmesh_control::lookup(written).is_ok_and(|m| m.to_string() == name)
 }
 
 fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
