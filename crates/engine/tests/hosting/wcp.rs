@@ -23,14 +23,14 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
     r.flows.iter().map(|f| f.goodput_bps / 1e3).collect()
 }
 
-/// Figs. 8 and 9. The optimum is 265 kbit/s by the achievable rate region here.
+/// Figs. 8 and 9. The optimum is 262 kbit/s by the achievable rate region here.
 #[test]
 fn the_stack_is_shared_alike_because_congestion_is() {
     for seed in 1..=2 {
         let r = stack("wcp", seed);
         let rates = goodputs(&r);
         assert!(jain(&rates) >= 0.99, "{rates:?}");
-        assert!(rates.iter().all(|x| *x > 0.65 * 265.0), "{rates:?}");
+        assert!(rates.iter().all(|x| *x > 0.65 * 262.0), "{rates:?}");
         // Twenty bytes in every packet and acknowledgement cost a little more than 1 % of the air.
         let s = r.totals.signalling;
         assert!(s.messages == 0 && s.header_bytes > 0, "{s:?}");
@@ -39,7 +39,7 @@ fn the_stack_is_shared_alike_because_congestion_is() {
         // §4.4: within 20 % of the optimum, each of them.
         let rates = goodputs(&stack("wcp+patient", seed));
         assert!(jain(&rates) >= 0.99, "{rates:?}");
-        assert!(rates.iter().all(|x| *x > 0.8 * 265.0), "{rates:?}");
+        assert!(rates.iter().all(|x| *x > 0.8 * 262.0), "{rates:?}");
     }
     // Outside the air: seven bytes are left.
     let s = stack("wcp+ideal", 1).totals.signalling;

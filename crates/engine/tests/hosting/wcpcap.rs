@@ -17,14 +17,14 @@ fn stack(control: &str, seconds: u64) -> RunRecord {
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
-/// Within 15 % of the optimum, 265 kbit/s each by the achievable rate region here, after ten
+/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, after ten
 /// seconds; with queues that hardly hold anything.
 #[test]
 fn the_stack_has_its_max_min_rates_and_short_queues() {
     for control in ["wcpcap", "wcpcap+ideal"] {
         let r = stack(control, 15);
         let rates: Vec<f64> = r.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
-        assert!(rates.iter().all(|x| *x > 0.85 * 265.0), "{control}: {rates:?}");
+        assert!(rates.iter().all(|x| *x > 0.85 * 262.0), "{control}: {rates:?}");
         assert!(jain(&rates) >= 0.999, "{control}: {rates:?}");
         assert!(r.flows.iter().all(|f| f.delay_s.mean < 0.02), "{control}");
         let s = r.totals.signalling;
