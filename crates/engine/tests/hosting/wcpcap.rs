@@ -17,12 +17,13 @@ fn stack(control: &str, seconds: u64) -> RunRecord {
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
-/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, after ten
-/// seconds; with queues that hardly hold anything.
+/// Within 15 % of the optimum, 262 kbit/s each by the achievable rate region here, with queues that
+/// hardly hold anything: after ten seconds by ideal exchange, after twenty by the real one, which in
+/// some runs takes that long (docs/controls/wcpcap.md).
 #[test]
 fn the_stack_has_its_max_min_rates_and_short_queues() {
-    for control in ["wcpcap", "wcpcap+ideal"] {
-        let r = stack(control, 15);
+    for (control, seconds) in [("wcpcap", 25), ("wcpcap+ideal", 15)] {
+        let r = stack(control, seconds);
         let rates: Vec<f64> = r.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
         assert!(rates.iter().all(|x| *x > 0.85 * 262.0), "{control}: {rates:?}");
         assert!(jain(&rates) >= 0.999, "{control}: {rates:?}");
