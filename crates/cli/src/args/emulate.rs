@@ -1,0 +1,152 @@
+//! `emulate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fairmesh_units::{BitRate, Span};
+
+use super::{SampleArgs, ScenarioArgs, Way};
+
+/// `fairmesh emulate`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(
+    after_help = "Every node becomes a network namespace; frames pass through the simulated \
+    radio.\n\nExamples:\n  \
+    sudo fairmesh emulate scenarios/chain-3-up.toml --duration '60 s' --beside --out results/chain\n  \
+    sudo fairmesh emulate scenarios/stack.toml --congestion cubic\n  \
+    sudo fairmesh emulate scenarios/chain-3-up.toml --no-traffic --exec 0 'iperf3 -s' --shell 3\n  \
+    sudo fairmesh emulate --clean"
+)]
+pub struct EmulateArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    #[arg(required_unless_present = "clean")]
+    pub scenario: Option<PathBuf>,
+    /// Emulated time, which is real time, instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Start of the measured interval instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Span>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID")]
+    pub gateway: Option<String>,
+    /// Flows, for maps
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+    /// Seed of the radio's and the traffic's random streams
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The kernel's congestion control
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = CongestionArg::Reno)]
+    pub congestion: CongestionArg,
+    /// The kernel's TCP: with the scenario's settings as far as it has them, or as it comes
+    #[arg(long, value_name = "SETTINGS", value_enum, default_value_t = TcpArg::Scenario)]
+    pub tcp: TcpArg,
+    /// Who finds the ways: the scenario, or a daemon in every namespace
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = RoutingArg::Static)]
+    pub routing: RoutingArg,
+    /// Resolve hardware addresses over the air (ARP) instead of knowing them
+    #[arg(long)]
+    pub arp: bool,
+    /// Let the time the kernel takes to forward or answer a frame pass on the air, too
+    #[arg(long)]
+    pub kernel_time: bool,
+    /// Start only the network, without the scenario's traffic
+    #[arg(long)]
+    pub no_traffic: bool,
+    /// Start a shell command in a node's namespace; may be given several times
+    #[arg(long, num_args = 2, value_names = ["NODE", "COMMAND"], action = clap::ArgAction::Append)]
+    pub exec: Vec<String>,
+    /// Open a shell in a node's namespace; the run ends when it does
+    #[arg(long, value_name = "NODE", conflicts_with = "duration")]
+    pub shell: Option<String>,
+    /// Controls of the gateway's daemon, comma-separated, one emulation each; "fifo" is the mesh
+    /// without the daemon
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
+    pub control: Vec<String>,
+    /// A setting of these controls, such as epoch=2; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "control", value_parser = setting)]
+    pub set: Vec<(String, f64)>,
+    /// Also simulate the scenario, and show both side by side
+    #[arg(long)]
+    pub beside: bool,
+    /// Simulated runs of each control for --beside, with seeds from --seed on
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "beside")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub beside_seeds: u32,
+    /// Write a result folder (JSON, Parquet, report.html)
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print the run's record as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Remove what emulations that are no longer running left behind
+    #[arg(long, exclusive = true)]
+    pub clean: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub sample: SampleArgs,
+}
+
+/// `name=value` of a control's setting.
+fn setting(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.split_once('=').and_then(|(name, value)| {
+        Some((name.trim().to_owned(), value.trim().parse::<f64>().ok()?))
+    });
+    parsed.ok_or_else(|| "expected a name and a number, such as epoch=2".to_owned())
+}
+
+impl EmulateArgs {
+    /// The scenario and what is changed about it, as other commands have it.
+    pub fn scenario_args(&self) -> ScenarioArgs {
+        ScenarioArgs {
+            scenario: self.scenario.clone().unwrap_or_default(),
+            duration: self.duration,
+            warmup: self.warmup,
+            gateway: self.gateway.clone(),
+            flows: self.flows,
+            flow_count: self.flow_count,
+            rate: self.rate,
+        }
+    }
+}
+
+/// A congestion control of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum CongestionArg {
+    /// NewReno.
+    #[default]
+    Reno,
+    /// RFC 9438.
+    Cubic,
+    /// BBR.
+    Bbr,
+}
+
+/// Settings of the kernel's TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TcpArg {
+    /// The scenario's.
+    #[default]
+    Scenario,
+    /// The kernel's.
+    Kernel,
+}
+
+/// Who finds the ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RoutingArg {
+    /// The scenario's routes.
+    #[default]
+    Static,
+    /// babeld in every namespace.
+    Babeld,
+    /// The kernel's batman-adv.
+    Batman,
+}

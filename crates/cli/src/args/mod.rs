@@ -1,0 +1,228 @@
+//! The command line's grammar: this file has the commands and what several of them take.
+
+mod checks;
+mod emulate;
+mod models;
+mod runs;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use fairmesh_units::{BitRate, Span};
+
+pub use self::checks::{
+    Against, BenchArgs, BenchRowArgs, FingerprintArgs, ReproduceArgs, ValidateArgs,
+};
+pub use self::emulate::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
+pub use self::models::{CapacityArgs, Hears, ModelKind, Reception};
+pub use self::runs::{CompareArgs, DemoArgs, RunArgs, SweepArgs};
+use crate::error::one_line;
+
+/// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
+#[derive(Debug, Parser)]
+#[command(name = "fairmesh", version, max_term_width = 100)]
+#[command(
+    after_help = "Example:\n  fairmesh compare scenarios/stack.toml --control fifo,source\n\n\
+                        Every command has its own --help with examples."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Simulate a scenario once and show what happened
+    Run(RunArgs),
+    /// Run a scenario in real time over real Linux network stacks (root)
+    Emulate(EmulateArgs),
+    /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    Demo(DemoArgs),
+    /// Simulate a scenario under several controls, with several seeds each
+    Compare(CompareArgs),
+    /// Simulate a scenario for every combination of some settings
+    Sweep(SweepArgs),
+    /// What the flows of a scenario could have, by analytic models, and what limits them
+    Capacity(CapacityArgs),
+    /// Check a scenario file, or the simulator against ns-3
+    Validate(ValidateArgs),
+    /// Run the experiments behind the papers' tables and figures
+    Reproduce(ReproduceArgs),
+    /// Run every control on every topology of the papers and on real maps
+    SideBySide(crate::side_by_side::args::SideBySideArgs),
+    /// Measure the simulator's speed
+    Bench(BenchArgs),
+    /// Compare the fingerprints of scenarios with kept ones
+    Fingerprints(FingerprintArgs),
+    /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
+    Gateway(GatewayArgs),
+    /// List the controls
+    List(ListArgs),
+    /// Print the JSON schema of scenario files
+    #[command(after_help = "Example:\n  fairmesh schema > scenario.schema.json")]
+    Schema,
+    /// One benchmark row, in a process of its own
+    #[command(hide = true)]
+    BenchRow(BenchRowArgs),
+}
+
+/// `fairmesh gateway`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh gateway check --config gateway.toml\n  \
+                        fairmesh gateway status\n  fairmesh gateway why \"roof 7\"")]
+pub struct GatewayArgs {
+    /// What to do there.
+    #[command(subcommand)]
+    pub command: fairmesh_agent::args::GatewayCommand,
+}
+
+/// The scenario and what may be changed about it from outside.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ScenarioArgs {
+    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
+    pub scenario: PathBuf,
+    /// Simulated time instead of the scenario's, such as "60 s"
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Start of the measured interval instead of the scenario's
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Span>,
+    /// Gateway, for maps: the name of a node
+    #[arg(long, value_name = "ID")]
+    pub gateway: Option<String>,
+    /// Flows, for maps: from every node to the gateway, or the other way round
+    #[arg(long, value_name = "WAY")]
+    pub flows: Option<Way>,
+    /// Number of flows, for maps; one per node by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps, such as "24 Mbit/s"
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+}
+
+/// Direction of the flows of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// From every node to the gateway.
+    Up,
+    /// From the gateway to every node.
+    Down,
+}
+
+/// How to spread runs over the machine.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ThreadArgs {
+    /// Runs at a time; all cores by default. Results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+}
+
+/// Sampling of curves.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct SampleArgs {
+    /// Interval of the curves over time; by default about 200 points per run
+    #[arg(long, value_name = "TIME")]
+    pub sample: Option<Span>,
+}
+
+/// `fairmesh list`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  fairmesh list")]
+pub struct ListArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of reading the command line.
+#[derive(Debug)]
+pub enum Parsed {
+    /// A command to run.
+    Command(Box<Command>),
+    /// Text that was asked for: help or version.
+    Text(String),
+    /// A mistake, on one line.
+    Mistake(String),
+}
+
+/// Reads the command line.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Parsed {
+    match Cli::try_parse_from(args) {
+        Ok(cli) => Parsed::Command(Box::new(cli.command)),
+        Err(e) => match e.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Text(e.to_string()),
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Parsed::Mistake(format!("expected a command: {}", commands()))
+            }
+            _ => Parsed::Mistake(mistake(&e)),
+        },
+    }
+}
+
+fn commands() -> String {
+    let command = Cli::command();
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+    shown.map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
+}
+
+/// The parser's message without usage and pointers, on one line.
+fn mistake(e: &clap::Error) -> String {
+    let text = e.to_string();
+    let message = text.split("\nUsage:").next().unwrap_or(&text);
+    let message = message.split("\nFor more information").next().unwrap_or(message);
+    let message = message.trim().strip_prefix("error: ").unwrap_or(message.trim());
+    one_line(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Parsed {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_grammar_is_sound_and_every_command_has_an_example() {
+        let command = Cli::command();
+        command.clone().debug_assert();
+        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{}", sub.get_name());
+            assert!(help.contains(&format!("fairmesh {}", sub.get_name())), "{}", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_one_line() {
+        for line in [
+            "fairmesh",
+            "fairmesh compare",
+            "fairmesh compare x.toml --seeds 0",
+            "fairmesh compare x.toml --seeds many",
+            "fairmesh compare x.toml --duration 5",
+            "fairmesh run x.toml --sede 3",
+            "fairmesh fly",
+        ] {
+            let Parsed::Mistake(m) = read(line) else { panic!("{line} was accepted") };
+            assert!(!m.contains('\n') && !m.is_empty(), "{line}: {m}");
+        }
+        let Parsed::Mistake(m) = read("fairmesh compare x.toml --seeds 0") else { panic!() };
+        assert!(m.contains("--seeds") && m.contains('0'), "{m}");
+    }
+
+    #[test]
+    fn lists_and_quantities() {
+        let args =
+            ["fairmesh", "compare", "x.toml", "--control", "fifo,source", "--duration", "60 s"];
+        let Parsed::Command(c) = parse(args.map(OsString::from)) else { panic!() };
+        let Command::Compare(a) = *c else { panic!() };
+        assert_eq!(a.control, ["fifo", "source"]);
+        assert_eq!(a.scenario.duration, Some(Span::from_secs(60)));
+    }
+}
