@@ -37,7 +37,7 @@ test: check build
 	$(FAIRMESH) validate --quick
 	scripts/instructions.sh
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
-	$(CARGO) test --quiet --workspace
+	$(CARGO) test --quiet --workspace --no-fail-fast
 
 bench: build
 	$(FAIRMESH) bench

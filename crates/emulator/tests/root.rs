@@ -2,6 +2,7 @@
 //! each test says that it was skipped.
 
 use std::io::Write;
+use std::sync::RwLock;
 use std::sync::atomic::AtomicBool;
 
 use fairmesh_emulator::switch::replay;
@@ -24,10 +25,22 @@ fn scenario(text: &str) -> Scenario {
     parse("test.toml", text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
+/// Emulations of slow radios share the machine; one of a faster radio has it alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+fn rate_mbps(scenario: &Scenario) -> f64 {
+    scenario.mac.phy.bit_rate(scenario.mac.rate).0 as f64 / 1e6
+}
+
 /// Emulates; again only if the machine did not keep its time.
 fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
     let stop = AtomicBool::new(false);
-    for _ in 0..6 {
+    let _turn = if rate_mbps(scenario) <= 1.0 {
+        (MACHINE.read().ok(), None)
+    } else {
+        (None, MACHINE.write().ok())
+    };
+    for attempt in 1..=6 {
         let outcome = emulate(scenario, options, &stop, &mut |_| {}, &mut |_| {}).unwrap();
         let e = outcome.record.emulation.as_ref().unwrap();
         if e.valid {
@@ -35,6 +48,7 @@ fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
         }
         let late = e.lateness_s.p99 > e.bound_s;
         assert!(late && e.problems.len() == 1, "{:?}", e.problems);
+        println!("attempt {attempt} was late: {:?}, bound {} s", e.lateness_s, e.bound_s);
     }
     panic!("this machine did not keep the time of an emulation in six attempts");
 }
@@ -113,7 +127,7 @@ fn kernel_reno_is_our_newreno_over_one_to_four_hops() {
     std::thread::scope(|threads| {
         for hops in 1..=4 {
             threads.spawn(move || {
-                let seeds = if hops < 3 { 1 } else { 3 };
+                let seeds = if hops < 3 { 1 } else { 6 };
                 // What slow start lost is repaired by then.
                 let times = (15, 50);
                 let (emulated, simulated) = both(&chain(hops, times, RENO), seeds, 10);
@@ -142,13 +156,17 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
     if !root("the_middle_of_the_stack_starves_with_real_tcp") {
         return;
     }
-    let mut scenario = scenario(include_str!("../../../scenarios/stack.toml"));
-    scenario.duration = fairmesh_units::Span::from_secs(15);
-    scenario.warmup = fairmesh_units::Span::from_secs(3);
+    // At 2 Mbit/s: the time that must be kept follows the frame, 0.5 ms instead of 0.1 ms.
+    let stack = include_str!("../../../scenarios/stack.toml").replace("11 Mbit/s", "2 Mbit/s");
+    let mut scenario = scenario(&stack);
+    assert_eq!(rate_mbps(&scenario), 2.0);
+    scenario.duration = fairmesh_units::Span::from_secs(25);
+    scenario.warmup = fairmesh_units::Span::from_secs(5);
     let options = EmulateOptions { log: true, ..EmulateOptions::default() };
     let outcome = emulated(&scenario, &options);
     let rates = means(std::slice::from_ref(&outcome.record));
-    let expected = means(&[simulated(&scenario, 1)]);
+    let expected: Vec<RunRecord> = (1..=5).map(|seed| simulated(&scenario, seed)).collect();
+    let expected = means(&expected);
     println!("stack: simulated {expected:.0?}, emulated {rates:.0?} kbit/s");
     // Rangwala 2008 Fig. 1 and §1: the outer flows share everything.
     assert!(rates[1] < 0.1 * rates[0].min(rates[2]), "{rates:?}");
