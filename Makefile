@@ -12,7 +12,7 @@ GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 .PHONY: demo build gateway deb test check bench bench-ns3 fuzz clean
 
 demo: build
-	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,pfrc,source --seeds 5 --out results/demo
+	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --out results/demo
 
 build:
 	@scripts/setup.sh build

@@ -29,6 +29,8 @@ pub(crate) struct Meter {
     /// Epochs of silence, and how many of them end the flow.
     pub silent: u32,
     patience: u32,
+    /// The same, at least, as the mechanism has reason to wait for it.
+    pub wait: u32,
     /// It was active until it was silent for too long.
     given_up: bool,
 }
@@ -98,6 +100,7 @@ impl<T> Flows<T> {
                     active: false,
                     silent: 0,
                     patience: self.idle,
+                    wait: 0,
                     given_up: false,
                 };
                 self.list.insert(at, (meter, new()));
@@ -179,7 +182,7 @@ impl<T> Flows<T> {
                 meter.silent = 0;
             } else if known {
                 meter.silent = meter.silent.saturating_add(1);
-                if meter.active && meter.silent >= meter.patience {
+                if meter.active && meter.silent >= meter.patience.max(meter.wait) {
                     meter.active = false;
                     meter.given_up = true;
                     changes.ended += 1;

@@ -153,6 +153,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         due: Time::ZERO,
     };
     if control.bursts {
+        control.search = control.search.with_leap(bursts::LEAP);
         control.glances = (control.look / bursts::GLANCE).max(1) as u32;
     }
     let packets = options.get("queue") as u32;
@@ -209,6 +210,16 @@ struct Pfrc {
     glanced: u32,
     glance: Option<Time>,
     due: Time,
+}
+
+/// What an epoch says of all flows.
+struct Judgement {
+    /// Who has the smallest part of its allocation among those that starve, and that part.
+    worst: Option<(FlowId, f64)>,
+    /// Who is silent since it starved.
+    lost: Option<FlowId>,
+    /// Somebody has less than it is guaranteed.
+    unmet: bool,
 }
 
 impl Pfrc {
@@ -395,10 +406,52 @@ impl Pfrc {
         if self.bursts && measured > USED * self.search.estimate() {
             measured = self.search.estimate();
         }
-        let (gamma, fast, bursts) = (self.gamma, self.fast, self.bursts);
+        let Judgement { worst, lost, unmet } = self.judge(actions);
+        if let Some((flow, part)) = worst {
+            if unmet {
+                self.search.lower_floor();
+            }
+            let text = match self.search.decrease(measured) {
+                Step::Down => "flow {} at {} of its allocation, below {}: decrease to {}",
+                _ => "flow {} at {} of its allocation, below {}: already down to {}",
+            }; // line 3
+            let values =
+                [Value::Flow(flow), Value::Percent(part), Value::Percent(self.gamma), self.total()];
+            actions.because(Reason::new("pfrc.starved", text, &values));
+        } else if let Some(flow) = lost {
+            let text = "flow {} is silent since it starved: keep to {}";
+            actions.because(Reason::new("pfrc.lost", text, &[Value::Flow(flow), self.total()]));
+        } else {
+            self.satisfied(measured, actions);
+        }
+        self.allocate(actions);
+    }
+
+    /// Nobody is starved: there may be more.
+    fn satisfied(&mut self, measured: f64, actions: &mut Actions) {
+        let flows = Value::Count(self.flows.active().count() as u64);
+        if self.level().is_infinite() {
+            let text = "all {} flows have as much as they may or can use";
+            return actions.because(Reason::new("pfrc.full", text, &[flows]));
+        }
+        let text = match self.search.increase(measured) {
+            Step::Up => {
+                let bursts = self.flows.iter_mut().filter_map(|f| f.1.bursts.as_mut());
+                bursts.for_each(Bursts::rise);
+                "all {} flows at {} of their allocation or more: increase to {}"
+            }
+            _ => "all {} flows at {} of their allocation or more: keep to {}",
+        }; // line 5
+        let values = [flows, Value::Percent(self.gamma), self.total()];
+        actions.because(Reason::new("pfrc.satisfied", text, &values));
+    }
+
+    /// Who has less than it should (line 2).
+    fn judge(&mut self, actions: &mut Actions) -> Judgement {
+        let (gamma, fast, bursts, looks) = (self.gamma, self.fast, self.bursts, self.looks);
         let constrained = self.headroom.is_some();
         let (floor, level) = (self.search.at_floor(), self.level());
-        let (mut worst, mut unmet) = (None::<(FlowId, f64)>, false);
+        let mut found = Judgement { worst: None, lost: None, unmet: false };
         for (meter, share) in self.flows.iter_mut() {
             // With several looks per epoch a flow that was silent in the last one may have ended.
             // By windows whoever has sent anything can be judged.
@@ -411,69 +464,36 @@ impl Pfrc {
             let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
             let verdict = share.verdict(part, gamma);
+            meter.wait = looks * share.bursts.as_ref().map_or(0, Bursts::patience);
             // Nobody breaks it to a flow that does not want it.
             let promised = promised && (part >= gamma || verdict == Verdict::Starved);
-            if verdict == Verdict::Unknown && !promised {
-                continue;
+            match verdict {
+                _ if promised => {}
+                Verdict::Unknown => continue,
+                Verdict::Lost => {
+                    found.lost = Some(meter.flow);
+                    continue;
+                }
+                Verdict::Enough => {
+                    share.demand.met(seen, level * share.weight);
+                    continue;
+                }
+                Verdict::Starved => {}
             }
-            if verdict == Verdict::Enough && !promised {
-                share.demand.met(seen, level * share.weight);
-            } else if constrained && share.demand.missed(seen, floor) {
+            if constrained && share.demand.missed(seen, floor) {
                 actions.because(Reason::new(
                     "pfrc.constrained",
                     "flow {} uses {} whatever it is allowed: the others get the rest",
                     &[Value::Flow(meter.flow), Value::Rate(bucket(rate))],
                 ));
-            } else {
-                unmet |= promised;
-                if worst.is_none_or(|w| part < w.1) {
-                    worst = Some((meter.flow, part)); // line 2
-                }
+                continue;
+            }
+            found.unmet |= promised;
+            if found.worst.is_none_or(|w| part < w.1) {
+                found.worst = Some((meter.flow, part));
             }
         }
-        match worst {
-            Some((flow, part)) => {
-                if unmet {
-                    self.search.lower_floor();
-                }
-                let step = self.search.decrease(measured); // line 3
-                actions.because(Reason::new(
-                    "pfrc.starved",
-                    match step {
-                        Step::Down => "flow {} at {} of its allocation, below {}: decrease to {}",
-                        _ => "flow {} at {} of its allocation, below {}: already down to {}",
-                    },
-                    &[Value::Flow(flow), Value::Percent(part), Value::Percent(gamma), self.total()],
-                ));
-            }
-            None => {
-                let flows = Value::Count(self.flows.active().count() as u64);
-                if self.level().is_infinite() {
-                    actions.because(Reason::new(
-                        "pfrc.full",
-                        "all {} flows have as much as they may or can use",
-                        &[flows],
-                    ));
-                } else {
-                    let step = self.search.increase(measured); // line 5
-                    if step == Step::Up {
-                        let bursts = self.flows.iter_mut().filter_map(|f| f.1.bursts.as_mut());
-                        bursts.for_each(Bursts::rise);
-                    }
-                    actions.because(Reason::new(
-                        "pfrc.satisfied",
-                        match step {
-                            Step::Up => {
-                                "all {} flows at {} of their allocation or more: increase to {}"
-                            }
-                            _ => "all {} flows at {} of their allocation or more: keep to {}",
-                        },
-                        &[flows, Value::Percent(gamma), self.total()],
-                    ));
-                }
-            }
-        }
-        self.allocate(actions);
+        found
     }
 
     fn total(&self) -> Value {

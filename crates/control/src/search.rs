@@ -62,6 +62,8 @@ struct Probe {
 pub(crate) struct Search {
     bounds: Bounds,
     rule: Rule,
+    /// The largest factor by which line 3 may raise the estimate.
+    leap: f64,
     floor: Floor,
     low: f64,
     up: f64,
@@ -80,6 +82,7 @@ impl Search {
         Search {
             bounds,
             rule,
+            leap: f64::INFINITY,
             floor: Floor::new(bounds),
             low: bounds.lower,
             up: bounds.upper,
@@ -89,6 +92,11 @@ impl Search {
             wait: 0,
             waited: 0,
         }
+    }
+
+    /// Line 3 raises the estimate by no more than this factor.
+    pub fn with_leap(self, leap: f64) -> Self {
+        Search { leap, ..self }
     }
 
     /// C_est, bit/s.
@@ -153,7 +161,7 @@ impl Search {
             }
             self.waited = 0;
         }
-        let proposed = (measured + self.up) / 2.0; // line 3
+        let proposed = ((measured + self.up) / 2.0).min(self.estimate * self.leap); // line 3
         if proposed >= self.estimate * (1.0 + step) {
             self.gave_way = (Step::Same, 0);
             return self.move_to(proposed);

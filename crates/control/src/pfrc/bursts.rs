@@ -19,8 +19,10 @@
 //! mean size decides.
 //!
 //! The last line counts as starved in the second such epoch after one in which the flow sent most of
-//! the time, if the aggregate has gone up since: then it may have been silenced. Otherwise it counts
-//! as nothing: nobody took anything from that flow.
+//! the time, if the aggregate has gone up since: then it may have been silenced. So it does in the
+//! epoch after one in which a flow that used to send most of the time was starved. From then on the
+//! aggregate stays where it is, up to six epochs, so that a TCP in its timeouts finds room when it
+//! tries again. Otherwise silence counts as nothing: nobody took anything from that flow.
 //!
 //! A flow that sends for a third of the time needs a third of its share on average. In the
 //! aggregate it counts with that third, its limit stays whole, and all levels rise until the
@@ -39,6 +41,11 @@ const PAGE: f64 = 4.0 * PACKET;
 const SMALL: f64 = 500.0;
 /// The epoch of silence in which a flow may count as starved.
 const SILENCED: u32 = 2;
+/// The epochs of silence after which nobody waits for a flow that was seen to starve.
+const LOST: u32 = 6;
+/// The largest step up of the search. A binary search begins with twice the lower bound; a TCP that
+/// this starves backs off for a minute, and says nothing meanwhile.
+pub(super) const LEAP: f64 = 1.25;
 /// The least that a flow counts with, and how much an epoch moves it.
 const LEAST: f64 = 0.1;
 const GAIN: f64 = 0.25;
@@ -48,6 +55,8 @@ const GAIN: f64 = 0.25;
 pub(super) enum Verdict {
     Enough,
     Starved,
+    /// Silent since it starved: a TCP in its timeouts, or nobody any more.
+    Lost,
     Unknown,
 }
 
@@ -120,6 +129,8 @@ pub(super) struct Bursts {
     /// Epochs since it last sent most of the time, if ever, and whether the aggregate rose since.
     quiet: Option<u32>,
     rose: bool,
+    /// Epochs since it was seen to starve, if it has not had enough since.
+    starved: Option<u32>,
     duty: f64,
 }
 
@@ -134,6 +145,7 @@ impl Default for Bursts {
             packets: 0,
             quiet: None,
             rose: false,
+            starved: None,
             duty: 1.0,
         }
     }
@@ -180,13 +192,35 @@ impl Bursts {
         let most = self.windows.most();
         self.quiet = if most { Some(0) } else { self.quiet.map(|epochs| epochs + 1) };
         self.rose &= !most;
-        match self.windows.verdict(gamma) {
-            Verdict::Starved if self.small() => Verdict::Unknown,
-            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) && !self.small() => {
+        let small = self.small();
+        let verdict = match self.windows.verdict(gamma) {
+            Verdict::Starved if small => Verdict::Unknown,
+            Verdict::Unknown if self.rose && self.quiet == Some(SILENCED) && !small => {
                 Verdict::Starved
             }
             known => known,
+        };
+        match verdict {
+            Verdict::Enough => self.starved = None,
+            Verdict::Starved => {
+                let bulk = self.quiet.is_some_and(|epochs| epochs <= SILENCED);
+                self.starved = (bulk || self.starved.is_some()).then_some(0);
+            }
+            _ => {
+                self.starved = self.starved.filter(|n| *n < LOST).map(|epochs| epochs + 1);
+                return match self.starved {
+                    None => Verdict::Unknown,
+                    Some(epochs) if epochs < SILENCED => Verdict::Starved,
+                    Some(_) => Verdict::Lost,
+                };
+            }
         }
+        verdict
+    }
+
+    /// Epochs of silence that do not yet end the flow.
+    pub fn patience(&self) -> u32 {
+        self.starved.map_or(0, |_| LOST)
     }
 
     /// The aggregate goes up.
@@ -213,7 +247,7 @@ impl Bursts {
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Enough, Starved, Unknown};
+    use super::Verdict::{Enough, Lost, Starved, Unknown};
     use super::*;
 
     /// An epoch of seconds at these rates, kbit/s, of 200 allowed.
@@ -254,10 +288,37 @@ mod tests {
             if rose {
                 bulk.rise();
             }
-            [(); 3].map(|()| epoch(&mut bulk, &noise))
+            [(); 4].map(|()| epoch(&mut bulk, &noise))
         };
-        assert_eq!(after(false), [Unknown; 3], "it has ended");
-        assert_eq!(after(true), [Unknown, Starved, Unknown]);
+        assert_eq!(after(false), [Unknown; 4], "it has ended");
+        assert_eq!(after(true), [Unknown, Starved, Starved, Lost]);
+    }
+
+    #[test]
+    fn whoever_fell_silent_starving_is_waited_for() {
+        let starving = |bursts: &mut Bursts| {
+            epoch(bursts, &[200; 10]);
+            assert_eq!(epoch(bursts, &[20; 10]), Starved);
+        };
+        let mut gone = Bursts::default();
+        starving(&mut gone);
+        let silence = [(); 8].map(|()| (epoch(&mut gone, &[0; 10]), gone.patience()));
+        assert_eq!(silence[0], (Starved, LOST));
+        assert_eq!(silence[1..6], [(Lost, LOST); 5]);
+        assert_eq!(silence[6..], [(Unknown, 0); 2], "nobody any more");
+
+        let mut back = Bursts::default();
+        starving(&mut back);
+        epoch(&mut back, &[0; 10]);
+        assert_eq!(epoch(&mut back, &[0, 0, 0, 0, 0, 0, 0, 0, 150, 200]), Enough);
+        assert_eq!((epoch(&mut back, &[0; 10]), back.patience()), (Unknown, 0), "it had enough");
+    }
+
+    #[test]
+    fn a_page_that_did_not_come_is_not_waited_for() {
+        let mut reader = Bursts::default();
+        assert_eq!(epoch(&mut reader, &[0, 60, 60, 70, 60, 0, 0, 0, 0, 0]), Starved);
+        assert_eq!(epoch(&mut reader, &[0; 10]), Unknown);
     }
 
     #[test]

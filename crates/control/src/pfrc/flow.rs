@@ -87,7 +87,8 @@ impl Share {
         };
         let burst = bursts.verdict(gamma);
         // A flow that is starved, or has most of what it may, counts in full.
-        bursts.learn(if part < gamma && burst != Verdict::Starved { part } else { 1.0 });
+        let chose = matches!(burst, Verdict::Enough | Verdict::Unknown);
+        bursts.learn(if part < gamma && chose { part } else { 1.0 });
         if part >= gamma { Verdict::Enough } else { burst }
     }
 

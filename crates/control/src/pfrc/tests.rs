@@ -393,3 +393,36 @@ fn what_was_learned_is_where_the_next_run_begins() {
         assert_eq!(next.control.learned(), Some(BitRate(taken)));
     }
 }
+
+#[test]
+fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
+    let mut b = Bench::new("pfrc+bursts", 3);
+    let epoch = |b: &mut Bench, third: Option<u64>| {
+        let looks = (0..10).map(|_| {
+            let mut rates = b.limits.clone();
+            rates[2] = third.unwrap_or(rates[2]);
+            b.look(&rates)
+        });
+        looks.filter(|reasons| !reasons.is_empty()).last().unwrap_or_default()
+    };
+    epoch(&mut b, None);
+    assert_eq!(b.limits, [125; 3], "W/3 by three and a quarter more, not twice as much");
+    epoch(&mut b, None);
+    let before = b.limits[0];
+    let starved = epoch(&mut b, Some(10));
+    assert!(starved.starts_with("flow 2 at 6 % of its allocation"), "{starved}");
+    assert!(b.limits[0] < before);
+    // A TCP in its timeouts: once more down, then the others neither gain nor lose.
+    let starved = epoch(&mut b, Some(0));
+    assert!(starved.starts_with("flow 2 at 0 % of its allocation"), "{starved}");
+    let kept = b.limits.clone();
+    for _ in 0..4 {
+        let lost = epoch(&mut b, Some(0));
+        assert!(lost.starts_with("flow 2 is silent since it starved: keep to"), "{lost}");
+        assert_eq!(b.limits, kept);
+    }
+    // Back in time: nobody has to find the rates anew.
+    let back = epoch(&mut b, None);
+    assert!(back.starts_with("all 3 flows at 70 % of their allocation or more"), "{back}");
+    assert!(b.limits[2] >= kept[2]);
+}
