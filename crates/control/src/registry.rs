@@ -83,6 +83,17 @@ pub struct Knob {
     pub max: f64,
 }
 
+/// A knob in one line, for the table of an [`Entry`].
+pub(crate) const fn knob(
+    name: &'static str,
+    about: &'static str,
+    default: f64,
+    min: f64,
+    max: f64,
+) -> Knob {
+    Knob { name, about, default, min, max }
+}
+
 /// The chosen variants and numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
