@@ -113,6 +113,14 @@ impl Stat {
         Stat(digits(mean), (values.len() > 1).then(|| digits(half)))
     }
 
+    /// "0.93 ± 0.02".
+    pub fn show(&self, digits: usize) -> String {
+        match self.1 {
+            Some(half) => format!("{:.digits$} ± {:.digits$}", self.0, half),
+            None => format!("{:.digits$}", self.0),
+        }
+    }
+
     /// Whether this is higher than another beyond both intervals.
     pub fn above(&self, other: &Stat) -> bool {
         self.0 - self.1.unwrap_or(0.0) > other.0 + other.1.unwrap_or(0.0)
