@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::args::SideBySideArgs;
 use crate::error::CliError;
 use crate::output::folder::{MARK, ResultFolder, write_file};
 use crate::output::table;
 use crate::reproduce::catalogue::Catalogue;
-use crate::side_by_side::args::SideBySideArgs;
 use crate::side_by_side::declare::Declaration;
 use crate::side_by_side::plan::{Choice, Plan};
 use crate::side_by_side::record::{Group, Record};

@@ -5,7 +5,6 @@
 //! and `docs/controls/side-by-side.md` and its picture are made from that record alone.
 
 pub mod answers;
-pub mod args;
 pub mod arms;
 pub mod declare;
 pub mod page;
