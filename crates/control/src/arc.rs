@@ -29,7 +29,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use crate::bounds::Bounds;
 use crate::flows::Flows;
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::search::{Rule, Search, Step};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,

@@ -17,7 +17,7 @@
 
 use fairmesh_units::{BitRate, FlowId};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Entry, EventKind, EventSet, FlowHere, Instance, Knob, Knowledge,
     KnowledgeSet, Needs, Neighbour, Options, Placement, PlacementSet, Refused, Runs, Setting,

@@ -6,7 +6,7 @@
 
 use fairmesh_units::{Bytes, Time};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, Instance, Knob, Leaf,
     Limit, Needs, Options, Placement, PlacementSet, Plan, Point, Refused, Runs, Variant,

@@ -12,7 +12,7 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::share::{self, Claim};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Entry, Event, EventKind,

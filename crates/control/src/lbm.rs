@@ -11,7 +11,7 @@
 //! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
 //! nothing for it. docs/controls/lbm.md says what else is decided here.
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Needs,
     Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,

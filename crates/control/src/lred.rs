@@ -12,7 +12,7 @@
 
 use fairmesh_units::{Bytes, Time};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     Instance, Leaf, Limit, Needs, Options, Placement, PlacementSet, Plan, Point, Reason, Refused,

@@ -15,7 +15,7 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::survey::{Reading, Survey};
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, Control, Entry, Event, EventKind, EventSet,

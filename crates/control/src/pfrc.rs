@@ -43,7 +43,7 @@ use self::flow::Share;
 use crate::arc::{PATIENCE, bucket, rule};
 use crate::bounds::Bounds;
 use crate::flows::{Changes, Flows, Meter};
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::search::{Search, Step};
 use crate::share::level;
 use crate::{

@@ -17,7 +17,7 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place, Placement,

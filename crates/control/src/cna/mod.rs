@@ -24,7 +24,7 @@ use self::book::Book;
 use self::codec::Said;
 use self::links::{Meter, Outside};
 use self::speak::Voice;
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
     EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,

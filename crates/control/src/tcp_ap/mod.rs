@@ -14,7 +14,7 @@ mod tests;
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use self::estimate::{Estimate, Path};
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place, Placement,

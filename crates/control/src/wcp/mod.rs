@@ -24,7 +24,7 @@ use self::links::Book;
 use self::rate::Rate;
 use self::relay::Relay;
 use self::word::{Word, field_rate};
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     Feedback, FlowHere, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message, Needs,

@@ -22,7 +22,7 @@ use self::book::{Around, Book, Doubt, FAR};
 use self::estimate::{Questions, fastest};
 use self::link::{Own, Source};
 use self::news::{News, Said, WORDS, limit_code, limit_of};
-use crate::registry::knob;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
     FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, Options,
