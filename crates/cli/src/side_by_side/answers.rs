@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::arms::{Arm, Deployment};
-use super::record::{Group, GroupMean, Record};
+use super::record::{GroupMean, Record};
+use super::topology::Group;
 
 /// Fair enough to be asked for its price.
 const FAIR: f64 = 0.9;

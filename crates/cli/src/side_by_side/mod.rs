@@ -11,6 +11,7 @@ pub mod page;
 pub mod picture;
 pub mod plan;
 pub mod record;
+pub mod topology;
 
 /// Folder of the declaration and the record, below the experiments.
 pub const FOLDER: &str = "side-by-side";

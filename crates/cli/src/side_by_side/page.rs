@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::answers;
-use super::record::{Cell, Group, Measures, Record, Stat, TopologyInfo};
+use super::record::{Cell, Measures, Record, Stat};
+use super::topology::{Group, TopologyInfo};
 
 const HEAD: &str = "\
 <!-- Made by `fairmesh side-by-side --page` from reproductions/side-by-side/record.json. Do not edit. -->

@@ -8,7 +8,7 @@ use include_dir::{Dir, include_dir};
 
 use super::arms::{Arm, arms};
 use super::declare::{Declaration, LeaveOut, Map, time};
-use super::record::{Group, TopologyInfo};
+use super::topology::{Group, TopologyInfo};
 use crate::args::{ChangeArgs, ThreadArgs};
 use crate::error::CliError;
 use crate::load::{self, build, with_control};
