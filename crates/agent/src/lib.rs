@@ -28,6 +28,7 @@ mod json;
 pub mod metrics;
 pub mod report;
 pub mod runtime;
+mod site;
 pub mod socket;
 pub mod sources;
 pub mod state;

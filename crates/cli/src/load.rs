@@ -11,7 +11,7 @@ use fairmesh_scenario::{
 };
 use fairmesh_units::Span;
 
-use crate::args::{ScenarioArgs, Way};
+use crate::args::{ChangeArgs, Way};
 use crate::error::CliError;
 
 /// A scenario and where it came from.
@@ -29,17 +29,17 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Everything that can be wrong with the file, or with the changes.
-pub fn load(args: &ScenarioArgs) -> Result<Loaded, CliError> {
-    let bytes = read(&args.scenario)?;
-    let scenario = build(&args.scenario, &bytes, args)?;
-    Ok(Loaded { path: args.scenario.clone(), bytes, scenario })
+pub fn load(path: &Path, args: &ChangeArgs) -> Result<Loaded, CliError> {
+    let bytes = read(path)?;
+    let scenario = build(path, &bytes, args)?;
+    Ok(Loaded { path: path.to_owned(), bytes, scenario })
 }
 
 /// Builds a scenario from a file's content and applies what the command line says about it.
 ///
 /// # Errors
 /// Everything that can be wrong with the content, or with the changes.
-pub fn build(path: &Path, bytes: &[u8], args: &ScenarioArgs) -> Result<Scenario, CliError> {
+pub fn build(path: &Path, bytes: &[u8], args: &ChangeArgs) -> Result<Scenario, CliError> {
     let name = path.to_string_lossy();
     if let Ok((format, _)) = format_of(bytes) {
         check_map_options(path, bytes, args, format)?;
@@ -50,7 +50,7 @@ pub fn build(path: &Path, bytes: &[u8], args: &ScenarioArgs) -> Result<Scenario,
     Ok(scenario)
 }
 
-fn import_options(args: &ScenarioArgs) -> ImportOptions {
+fn import_options(args: &ChangeArgs) -> ImportOptions {
     let usual = ImportOptions::default();
     ImportOptions {
         gateway: args.gateway.clone(),
@@ -69,7 +69,7 @@ fn import_options(args: &ScenarioArgs) -> ImportOptions {
 fn check_map_options(
     path: &Path,
     bytes: &[u8],
-    args: &ScenarioArgs,
+    args: &ChangeArgs,
     format: Format,
 ) -> Result<(), CliError> {
     if matches!(format, Format::Toml) {
@@ -101,7 +101,7 @@ fn check_map_options(
 }
 
 /// A few node names of a map.
-fn some_names(path: &Path, bytes: &[u8], args: &ScenarioArgs) -> Result<String, CliError> {
+fn some_names(path: &Path, bytes: &[u8], args: &ChangeArgs) -> Result<String, CliError> {
     let options = ImportOptions { gateway: None, ..import_options(args) };
     let scenario = parse(&path.to_string_lossy(), bytes, &options)?;
     let names: Vec<&str> = scenario.nodes.iter().take(4).map(|n| n.name.as_str()).collect();
@@ -109,7 +109,7 @@ fn some_names(path: &Path, bytes: &[u8], args: &ScenarioArgs) -> Result<String, 
 }
 
 /// Says what a gateway could have been, where that is what is wrong.
-fn with_names(e: ScenarioError, path: &Path, bytes: &[u8], args: &ScenarioArgs) -> CliError {
+fn with_names(e: ScenarioError, path: &Path, bytes: &[u8], args: &ChangeArgs) -> CliError {
     match (&args.gateway, &e.problem) {
         (Some(gateway), Problem::UnknownNode(unknown)) if unknown == gateway => {
             match some_names(path, bytes, args) {
@@ -217,7 +217,7 @@ pub fn with_controls(scenario: &Scenario, names: &[String]) -> Result<Vec<Scenar
 }
 
 /// What the command line changed, for the record.
-pub fn changes(args: &ScenarioArgs) -> Vec<String> {
+pub fn changes(args: &ChangeArgs) -> Vec<String> {
     let mut out = Vec::new();
     let mut add = |key: &str, value: Option<String>| {
         out.extend(value.map(|v| format!("{key} = {v}")));

@@ -29,16 +29,13 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use crate::bounds::Bounds;
 use crate::flows::Flows;
+use crate::mechanism::knob;
 use crate::search::{Rule, Search, Step};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement, PlacementSet,
     Plan, Point, Reason, Refused, Runs, Setting, Value, Variant,
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 const VARIANTS: &[Variant] = &[Variant {
     name: "exponential",

@@ -17,6 +17,7 @@
 
 use fairmesh_units::{BitRate, FlowId};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Entry, EventKind, EventSet, FlowHere, Instance, Knob, Knowledge,
     KnowledgeSet, Needs, Neighbour, Options, Placement, PlacementSet, Refused, Runs, Setting,
@@ -28,10 +29,6 @@ mod node;
 mod overhear;
 #[cfg(test)]
 mod tests;
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "gap",

@@ -6,13 +6,14 @@
 
 use fairmesh_units::{Bytes, Time};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, Instance, Knob, Leaf,
     Limit, Needs, Options, Placement, PlacementSet, Plan, Point, Refused, Runs, Variant,
 };
 
 const fn buffer(about: &'static str, default: f64) -> Knob {
-    Knob { name: "queue", about, default, min: 1.0, max: 1000.0 }
+    knob("queue", about, default, 1.0, 1000.0)
 }
 
 pub(crate) static FQ: Entry = Entry {

@@ -12,11 +12,12 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
+use crate::mechanism::knob;
 use crate::share::{self, Claim};
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Entry, Event, EventKind,
-    EventSet, FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options,
-    Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place,
+    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
 };
 
 mod codec;
@@ -24,10 +25,6 @@ mod codec;
 mod tests;
 
 use codec::{Demand, News};
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ifa",

@@ -11,9 +11,10 @@
 //! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
 //! nothing for it. docs/controls/lbm.md says what else is decided here.
 
+use crate::mechanism::knob;
 use crate::{
-    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knob, Knowledge, KnowledgeSet,
-    Needs, Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,
+    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Needs,
+    Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,
 };
 
 mod access_point;
@@ -22,10 +23,6 @@ mod domain;
 mod measure;
 #[cfg(test)]
 mod tests;
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lbm",

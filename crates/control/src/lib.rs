@@ -29,6 +29,7 @@ mod kinds;
 mod lbm;
 mod link_model;
 mod lred;
+mod mechanism;
 mod needs;
 mod nred;
 mod pfrc;
@@ -58,14 +59,12 @@ pub use kinds::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+pub use mechanism::{Entry, Instance, Knob, Mechanism, Options, Runs, UnknownKnob, Variant};
 pub use needs::{Missing, Needs, Offers};
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
 pub use reason::{Reason, Value};
 pub use refused::{Refused, StartError};
-pub use registry::{
-    Entry, Instance, Knob, Mechanism, Options, Runs, UnknownControl, UnknownKnob, Variant, all,
-    lookup,
-};
+pub use registry::{UnknownControl, all, lookup};
 pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
 
 use fairmesh_units::{BitRate, Time};

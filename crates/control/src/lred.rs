@@ -12,15 +12,12 @@
 
 use fairmesh_units::{Bytes, Time};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Instance, Knob, Leaf, Limit, Needs, Options, Placement, PlacementSet, Plan, Point, Reason,
-    Refused, Runs, Setting, Share, Value, Variant,
+    Instance, Leaf, Limit, Needs, Options, Placement, PlacementSet, Plan, Point, Reason, Refused,
+    Runs, Setting, Share, Value, Variant,
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lred",

@@ -15,16 +15,13 @@
 
 use fairmesh_units::{Span, Time};
 
+use crate::mechanism::knob;
 use crate::survey::{Reading, Survey};
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, Control, Entry, Event, EventKind, EventSet,
-    Instance, Knob, Needs, Options, Placement, PlacementSet, Plan, Reason, Refused, Runs, Setting,
-    Value, Variant,
+    Instance, Needs, Options, Placement, PlacementSet, Plan, Reason, Refused, Runs, Setting, Value,
+    Variant,
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "nred",

@@ -43,17 +43,14 @@ use self::flow::Share;
 use crate::arc::{PATIENCE, bucket, rule};
 use crate::bounds::Bounds;
 use crate::flows::{Changes, Flows, Meter};
+use crate::mechanism::knob;
 use crate::search::{Search, Step};
 use crate::share::level;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
     PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value, Variant,
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "pfrc",

@@ -17,10 +17,11 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place,
-    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place, Placement,
+    PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -29,20 +30,8 @@ pub(crate) static ENTRY: Entry = Entry {
     paper: "Jamshaid 2010 §6.3.3",
     variants: &[],
     knobs: &[
-        Knob {
-            name: "room",
-            about: "part of the fair rate added for retransmissions",
-            default: 0.0,
-            min: 0.0,
-            max: 1.0,
-        },
-        Knob {
-            name: "queue",
-            about: "smallest buffer before each bucket, packets",
-            default: 10.0,
-            min: 1.0,
-            max: 1000.0,
-        },
+        knob("room", "part of the fair rate added for retransmissions", 0.0, 0.0, 1.0),
+        knob("queue", "smallest buffer before each bucket, packets", 10.0, 1.0, 1000.0),
     ],
     runs: Runs::At { needs, build },
 };

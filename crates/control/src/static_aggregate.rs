@@ -7,6 +7,7 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
@@ -19,16 +20,7 @@ pub(crate) static SHARED: Entry = Entry {
     paper: "Jamshaid 2010 §6.2.3",
     variants: &[],
     // §6.3.3: 25 packets where flows share a buffer.
-    knobs: &[
-        Knob {
-            name: "queue",
-            about: "buffer shared by all flows, packets",
-            default: 25.0,
-            min: 1.0,
-            max: 1000.0,
-        },
-        LIMIT,
-    ],
+    knobs: &[knob("queue", "buffer shared by all flows, packets", 25.0, 1.0, 1000.0), LIMIT],
     runs: Runs::At {
         needs,
         build: |o, s| build(o, s, "static", Leaf::DropTail { packets: o.get("queue") as u32 }),
@@ -41,16 +33,7 @@ pub(crate) static FAIR: Entry = Entry {
     paper: "Jamshaid 2010 §6.2.3",
     variants: &[],
     // §6.3.3: 5 packets where each flow has its own.
-    knobs: &[
-        Knob {
-            name: "queue",
-            about: "buffer of each flow, packets",
-            default: 5.0,
-            min: 1.0,
-            max: 1000.0,
-        },
-        LIMIT,
-    ],
+    knobs: &[knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0), LIMIT],
     runs: Runs::At {
         needs,
         build: |o, s| build(o, s, "static-fq", Leaf::Fair { packets: o.get("queue") as u32 }),
@@ -58,13 +41,13 @@ pub(crate) static FAIR: Entry = Entry {
 };
 
 /// §7.3: how the mesh shares an aggregate that is given.
-const LIMIT: Knob = Knob {
-    name: "limit",
-    about: "IP bytes of all flows together, bit/s, instead of the fair rates; 0: the fair rates",
-    default: 0.0,
-    min: 0.0,
-    max: 1e12,
-};
+const LIMIT: Knob = knob(
+    "limit",
+    "IP bytes of all flows together, bit/s, instead of the fair rates; 0: the fair rates",
+    0.0,
+    0.0,
+    1e12,
+);
 
 fn needs(_: &Options) -> Vec<Needs> {
     vec![Needs {

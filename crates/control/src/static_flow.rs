@@ -6,9 +6,10 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
     PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
 };
 
@@ -18,13 +19,7 @@ pub(crate) static ENTRY: Entry = Entry {
     paper: "Jamshaid 2010 §6.2.3",
     variants: &[],
     // §6.3.3, Fig. 6.6: 5 packets each.
-    knobs: &[Knob {
-        name: "queue",
-        about: "buffer of each flow, packets",
-        default: 5.0,
-        min: 1.0,
-        max: 1000.0,
-    }],
+    knobs: &[knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0)],
     runs: Runs::At { needs, build },
 };
 

@@ -7,7 +7,7 @@ use fairmesh_scenario::Scenario;
 
 use crate::error::EmulatorError;
 use crate::network::Network;
-use crate::run::{EmulateOptions, Routing};
+use crate::options::{EmulateOptions, Routing};
 
 /// What was started. Dropping it ends them.
 #[derive(Debug, Default)]

@@ -14,6 +14,7 @@ mod error;
 pub mod frame;
 pub mod lateness;
 mod network;
+mod options;
 mod outcome;
 pub mod plan;
 mod run;
@@ -23,5 +24,7 @@ mod traffic;
 
 pub use error::EmulatorError;
 pub use network::{Network, clean};
-pub use run::{EmulateOptions, Outcome, Progress, Routing, emulate};
+pub use options::{EmulateOptions, Routing};
+pub use outcome::Outcome;
+pub use run::{Progress, emulate};
 pub use settings::{KernelCongestion, TcpSettings};

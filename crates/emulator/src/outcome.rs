@@ -1,16 +1,30 @@
 //! From a finished emulation to its record.
 
 use fairmesh_engine::record::{
-    Drops, EmulationRecord, FlowRecord, InterfaceRecord, TcpRecord, TransferRecord,
+    Drops, EmulationRecord, FlowRecord, InterfaceRecord, RunRecord, TcpRecord, TransferRecord,
 };
 use fairmesh_scenario::{Scenario, Transport};
-use fairmesh_units::Span;
+use fairmesh_units::{Span, Time};
 
 use crate::engine::Done;
 use crate::lateness::bound;
 use crate::network::Network;
-use crate::run::{EmulateOptions, Outcome};
+use crate::options::EmulateOptions;
+use crate::switch::Input;
 use crate::traffic::FlowOutcome;
+
+/// What an emulation leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// As a simulated run's, with `emulation` filled in.
+    pub record: RunRecord,
+    /// What entered the engine, if it was kept.
+    pub inputs: Vec<Input>,
+    /// Hash of the transmissions.
+    pub air_fingerprint: u64,
+    /// End of the emulated time.
+    pub end: Time,
+}
 
 impl Done {
     /// Puts together what engine, kernel and traffic know.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fairmesh_engine::fair_rates;
-use fairmesh_engine::record::{RunRecord, Series};
+use fairmesh_engine::record::Series;
 use fairmesh_linux::realtime;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{Span, Time};
@@ -14,9 +14,10 @@ use crate::engine::{Engine, watch_all};
 use crate::error::EmulatorError;
 use crate::lateness::Lateness;
 use crate::network::{Network, NetworkOptions};
+use crate::options::{EmulateOptions, Routing};
+use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::settings::{KernelCongestion, TcpSettings};
-use crate::switch::{Input, Switch};
+use crate::switch::Switch;
 use crate::traffic::{FlowOutcome, Job, Meter};
 
 /// Priority of the engine's thread, and of the traffic's threads below it.
@@ -28,75 +29,6 @@ const LEAD: u64 = 200_000_000;
 
 /// Emulations of this process so far, to tell their namespaces apart.
 static RUNS: AtomicU64 = AtomicU64::new(0);
-
-/// How to emulate.
-#[derive(Clone, Debug)]
-pub struct EmulateOptions {
-    /// Seed of the radio and of the traffic.
-    pub seed: u64,
-    /// Interval of the curves; `None`: no curves.
-    pub sample: Option<Span>,
-    /// Who finds the ways.
-    pub routing: Routing,
-    /// The kernel's congestion control.
-    pub congestion: KernelCongestion,
-    /// The kernel's TCP.
-    pub tcp: TcpSettings,
-    /// Resolve hardware addresses over the air.
-    pub arp: bool,
-    /// Run the scenario's traffic.
-    pub traffic: bool,
-    /// Commands to start at time zero: node, command line.
-    pub exec: Vec<(String, String)>,
-    /// A shell at this node; the run ends when it does.
-    pub shell: Option<String>,
-    /// Let the time that the kernel takes to forward or answer a frame pass on the air, too.
-    pub kernel_time: bool,
-    /// Keep everything that enters the engine.
-    pub log: bool,
-}
-
-impl Default for EmulateOptions {
-    fn default() -> Self {
-        EmulateOptions {
-            seed: 1,
-            sample: None,
-            routing: Routing::Static,
-            congestion: KernelCongestion::Reno,
-            tcp: TcpSettings::Scenario,
-            arp: false,
-            traffic: true,
-            exec: Vec::new(),
-            shell: None,
-            kernel_time: false,
-            log: false,
-        }
-    }
-}
-
-/// Who finds the ways.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Routing {
-    /// The scenario's routes.
-    Static,
-    /// babeld in every namespace.
-    Babeld,
-    /// The kernel's batman-adv in every namespace.
-    Batman,
-}
-
-/// What an emulation leaves behind.
-#[derive(Debug)]
-pub struct Outcome {
-    /// As a simulated run's, with `emulation` filled in.
-    pub record: RunRecord,
-    /// What entered the engine, if it was kept.
-    pub inputs: Vec<Input>,
-    /// Hash of the transmissions.
-    pub air_fingerprint: u64,
-    /// End of the emulated time.
-    pub end: Time,
-}
 
 /// What can be watched while an emulation runs.
 #[derive(Clone, Debug)]

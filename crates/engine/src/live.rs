@@ -17,25 +17,11 @@ use crate::flow::{FlowState, Hop};
 use crate::record::{Drops, RunRecord};
 use crate::world::{Parts, RunOptions, World, build_air};
 
+pub use crate::outside::{Arrival, Frame};
+
 /// One hop that frames can be offered to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port(u32);
-
-/// A frame in the engine: a small number, free for another frame once this one has arrived or is
-/// lost. Arrivals are therefore taken before the next frame is offered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame(pub u32);
-
-/// A frame reached a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// When its last bit did. Propagation may put this a little ahead of the event's time.
-    pub at: Time,
-    /// The node.
-    pub node: NodeId,
-    /// The frame.
-    pub frame: Frame,
-}
 
 /// Frames that went through one port, over the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

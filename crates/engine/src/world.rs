@@ -1,6 +1,6 @@
 //! A scenario as a running world, and the loop that runs it.
 
-use fairmesh_control::{Ability, Actions, EventKind, Mechanism, Point};
+use fairmesh_control::{Ability, Actions, EventKind, Point};
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
@@ -8,12 +8,12 @@ use fairmesh_wifi::{Air, NoiseSource, Setup};
 
 use crate::airtime::{Cost, LinkClasses};
 use crate::error::EngineError;
-use crate::fair::{FairRates, fair_rates};
+use crate::fair::FairRates;
 use crate::flow::{FlowState, Hop};
 use crate::host::{self, ControlAt};
 use crate::net::{Interface, Net, Shaping};
 use crate::observe::Observer;
-use crate::record::{DecisionRecord, RunRecord, Series};
+use crate::record::{DecisionRecord, Series};
 use crate::shaping::{self, ClassSet};
 use crate::taps::{Taps, Wish};
 use crate::wire::WireDirection;
@@ -30,59 +30,6 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         RunOptions { seed: 1, sample: None }
-    }
-}
-
-/// Runs a scenario to its end.
-///
-/// # Errors
-/// See [`EngineError`]; nothing has run then.
-pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
-    launch::<false>(scenario, options, &host::mechanism(scenario)?, None)
-}
-
-/// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
-///
-/// # Errors
-/// See [`EngineError`]; nothing has run then.
-pub fn run_observed(
-    scenario: &Scenario,
-    options: &RunOptions,
-    observer: &mut dyn Observer,
-) -> Result<RunRecord, EngineError> {
-    launch::<true>(scenario, options, &host::mechanism(scenario)?, Some(observer))
-}
-
-/// Runs a scenario to its end under a mechanism of the caller's, instead of its own control: one
-/// that is in no registry ([`Mechanism::of`]), for instance.
-///
-/// # Errors
-/// See [`EngineError`]; nothing has run then.
-pub fn run_under(
-    scenario: &Scenario,
-    options: &RunOptions,
-    mechanism: &Mechanism,
-) -> Result<RunRecord, EngineError> {
-    let record = launch::<false>(scenario, options, mechanism, None)?;
-    Ok(RunRecord { control: mechanism.to_string(), ..record })
-}
-
-/// Starts the controls, and runs the world that serves them.
-fn launch<'a, const WATCH: bool>(
-    scenario: &'a Scenario,
-    options: &RunOptions,
-    mechanism: &Mechanism,
-    observer: Option<&'a mut dyn Observer>,
-) -> Result<RunRecord, EngineError> {
-    if options.sample == Some(Span::ZERO) {
-        return Err(EngineError::ZeroSample);
-    }
-    let fair = fair_rates(scenario)?;
-    let controls = host::start(scenario, mechanism, &fair, options.seed)?;
-    if controls.iter().any(ControlAt::needs_taps) {
-        World::<WATCH, true>::new(scenario, options, fair, controls, observer)?.run()
-    } else {
-        World::<WATCH, false>::new(scenario, options, fair, controls, observer)?.run()
     }
 }
 
@@ -231,7 +178,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         Ok(world)
     }
 
-    fn run(mut self) -> Result<RunRecord, EngineError> {
+    /// Runs to the end of the scenario, and says when that is.
+    pub fn run(&mut self) -> Time {
         let end = Time::ZERO + self.scenario.duration;
         let interval = self.options.sample.unwrap_or(Span::MAX);
         let mut next_sample = Time::ZERO + interval;
@@ -251,7 +199,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 break;
             }
         }
-        Ok(crate::collect::record(self, end))
+        end
     }
 
     /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::shaper::LayoutError;
+use crate::shaper::layout::LayoutError;
 
 /// Why a call into the kernel's networking failed. What was in force before still is.
 #[derive(Debug, thiserror::Error)]

@@ -2,10 +2,7 @@
 
 use fairmesh_units::{Distance, Stream};
 
-use crate::neighbours;
-
-/// A place in metres.
-pub(crate) type Place = (f64, f64);
+use crate::neighbours::{self, Place};
 
 /// Nodes in a line along x.
 pub(crate) fn chain(hops: u32, spacing: Distance) -> Vec<Place> {

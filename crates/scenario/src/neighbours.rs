@@ -2,7 +2,8 @@
 
 use fairmesh_units::Distance;
 
-use crate::generate::Place;
+/// A place in metres.
+pub(crate) type Place = (f64, f64);
 
 /// Nodes sorted into square cells as wide as the range: whoever is in range is in one of nine.
 pub(crate) struct Cells<'a> {

@@ -17,6 +17,7 @@ pub mod phy;
 pub mod propagation;
 mod station;
 mod upper;
+mod waveform;
 
 pub use air::{Air, NoiseSource, Setup};
 pub use config::{Adaptation, Hearing, MacConfig, Reception};

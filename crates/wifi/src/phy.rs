@@ -4,7 +4,7 @@ use core::fmt;
 
 use fairmesh_units::{BitRate, Span};
 
-use crate::airtime::{ACK, CTS, RTS, Response, Waveform};
+use crate::waveform::{ACK, CTS, RTS, Waveform};
 
 /// A rate: its index in the PHY's table, which is sorted from slow to fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -90,6 +90,29 @@ impl PhyTiming {
         let doubled = 2 * cw + 1;
         if doubled < self.cw_max { doubled } else { self.cw_max }
     }
+}
+
+/// The control frames that go with data at one rate, worked out once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Response {
+    /// The rate of the ACK, the CTS and (by the same rule) the RTS.
+    pub rate: Rate,
+    /// Duration of an ACK.
+    pub ack: Span,
+    /// Duration of a CTS.
+    pub cts: Span,
+    /// Duration of an RTS.
+    pub rts: Span,
+    /// How long a sender waits for the ACK to *begin*, counted from the end of its frame:
+    /// SIFS + slot + aRxPHYStartDelay (IEEE 802.11-2020 §10.3.2.11).
+    ///
+    /// 222 µs for 802.11b with the long preamble, whether the ACK is sent at 1 or at 2 Mbit/s,
+    /// because only its preamble and header (192 µs) count. If no reception has begun by then the
+    /// attempt has failed, and the next backoff may begin a DIFS after the timeout: 272 µs after
+    /// the end of the frame, where stations that heard the same collision wait EIFS (364 µs).
+    pub ack_timeout: Span,
+    /// The same for a CTS, counted from the end of the RTS; the same length.
+    pub cts_timeout: Span,
 }
 
 /// A physical layer as configured in one network.

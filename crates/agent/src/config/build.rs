@@ -11,6 +11,7 @@ use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
 use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity};
+use crate::site::SITE;
 
 /// Class numbers are 16 bits and some are the kernel's or ours.
 pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
@@ -174,7 +175,7 @@ fn knowledge(
     discover: Option<&Discover>,
     draft: &Draft,
 ) -> Result<()> {
-    let Some(needs) = mechanism.needs(&crate::governor::SITE) else { return Ok(()) };
+    let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
     if needs.knowledge.has(Knowledge::LinkRates) && neighbours.is_empty() {
         return refused(
             KeyPath::from("control.use"),

@@ -7,9 +7,10 @@ use fairmesh_control::{
 use fairmesh_linux::Slot;
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
-use super::{Governor, Held, Member, OFFERS, SITE, Why, direction_name, flow, slot, way};
+use super::{Governor, Held, Member, Why, direction_name, flow, slot, way};
 use crate::config::{Config, Neighbour, Subscriber};
 use crate::journal::{Journal, Level};
+use crate::site::{OFFERS, SITE};
 
 /// The gateway's own number among the nodes; its neighbours follow.
 const SELF: NodeId = NodeId(0);

@@ -12,10 +12,7 @@ mod way;
 
 use std::collections::BTreeMap;
 
-use fairmesh_control::{
-    Ability, AbilitySet, Actions, Control, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet,
-    Mechanism, Offers, Place, Site, StartError,
-};
+use fairmesh_control::{Actions, Control, FlowHere, Mechanism, Place, StartError};
 use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, RateChange, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
 
@@ -28,23 +25,6 @@ pub use way::{Change, Fault, Meter, Override, Way, Why};
 
 use sides::Sides;
 use way::Look;
-
-/// What the gateway is in the mesh.
-pub const SITE: Site = Site { gateway: true, access_point: false, sources: false, hops: Some(0) };
-
-/// What controls find here. What must be known beforehand comes from the configuration, which
-/// refuses a control that needs more than it says.
-pub const OFFERS: Offers = Offers {
-    host: "the Linux gateway",
-    events: EventSet::of(&[
-        EventKind::Counters,
-        EventKind::FlowCounters,
-        EventKind::Flows,
-        EventKind::Allocations,
-    ]),
-    abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
-    knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
-};
 
 /// IP bytes of the packet in which limits are converted from IP bytes to frames, and the
 /// application data in it (TCP over IPv4 with timestamps). Smaller packets get a little less.

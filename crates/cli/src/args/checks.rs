@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ThreadArgs, Way};
+use super::shared::{ThreadArgs, Way};
 
 /// `fairmesh validate`.
 #[derive(Args, Debug)]

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fairmesh_units::{BitRate, Span};
 
-use super::{SampleArgs, ScenarioArgs, Way};
+use super::shared::{ChangeArgs, SampleArgs};
 
 /// `fairmesh emulate`.
 #[derive(Args, Clone, Debug, Default)]
@@ -15,30 +14,16 @@ use super::{SampleArgs, ScenarioArgs, Way};
     sudo fairmesh emulate scenarios/chain-3-up.toml --duration '60 s' --beside --out results/chain\n  \
     sudo fairmesh emulate scenarios/stack.toml --congestion cubic\n  \
     sudo fairmesh emulate scenarios/chain-3-up.toml --no-traffic --exec 0 'iperf3 -s' --shell 3\n  \
-    sudo fairmesh emulate --clean"
+    sudo fairmesh emulate --clean",
+    mut_arg("duration", |a| a.help("Emulated time, which is real time, instead of the scenario's"))
 )]
 pub struct EmulateArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
     #[arg(required_unless_present = "clean")]
     pub scenario: Option<PathBuf>,
-    /// Emulated time, which is real time, instead of the scenario's
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Span>,
-    /// Start of the measured interval instead of the scenario's
-    #[arg(long, value_name = "TIME")]
-    pub warmup: Option<Span>,
-    /// Gateway, for maps: the name of a node
-    #[arg(long, value_name = "ID")]
-    pub gateway: Option<String>,
-    /// Flows, for maps
-    #[arg(long, value_name = "WAY")]
-    pub flows: Option<Way>,
-    /// Number of flows, for maps
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub flow_count: Option<u32>,
-    /// Data rate, for maps
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<BitRate>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub changes: ChangeArgs,
     /// Seed of the radio's and the traffic's random streams
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -100,21 +85,6 @@ fn setting(text: &str) -> Result<(String, f64), String> {
         Some((name.trim().to_owned(), value.trim().parse::<f64>().ok()?))
     });
     parsed.ok_or_else(|| "expected a name and a number, such as epoch=2".to_owned())
-}
-
-impl EmulateArgs {
-    /// The scenario and what is changed about it, as other commands have it.
-    pub fn scenario_args(&self) -> ScenarioArgs {
-        ScenarioArgs {
-            scenario: self.scenario.clone().unwrap_or_default(),
-            duration: self.duration,
-            warmup: self.warmup,
-            gateway: self.gateway.clone(),
-            flows: self.flows,
-            flow_count: self.flow_count,
-            rate: self.rate,
-        }
-    }
 }
 
 /// A congestion control of the kernel.

@@ -1,16 +1,16 @@
-//! The command line's grammar: this file has the commands and what several of them take.
+//! The command line's grammar: this file has the commands, `shared` what several of them take.
 
 mod checks;
 mod emulate;
 mod models;
 mod runs;
+mod shared;
+mod side_by_side;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use fairmesh_units::{BitRate, Span};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::checks::{
     Against, BenchArgs, BenchRowArgs, FingerprintArgs, ReproduceArgs, ValidateArgs,
@@ -18,6 +18,8 @@ pub use self::checks::{
 pub use self::emulate::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 pub use self::models::{CapacityArgs, Hears, ModelKind, Reception};
 pub use self::runs::{CompareArgs, DemoArgs, RunArgs, SweepArgs};
+pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, ThreadArgs, Way};
+pub use self::side_by_side::SideBySideArgs;
 use crate::error::one_line;
 
 /// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
@@ -53,7 +55,7 @@ pub enum Command {
     /// Run the experiments behind the papers' tables and figures
     Reproduce(ReproduceArgs),
     /// Run every control on every topology of the papers and on real maps
-    SideBySide(crate::side_by_side::args::SideBySideArgs),
+    SideBySide(SideBySideArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
@@ -78,56 +80,6 @@ pub struct GatewayArgs {
     /// What to do there.
     #[command(subcommand)]
     pub command: fairmesh_agent::args::GatewayCommand,
-}
-
-/// The scenario and what may be changed about it from outside.
-#[derive(Args, Clone, Debug, Default)]
-pub struct ScenarioArgs {
-    /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
-    pub scenario: PathBuf,
-    /// Simulated time instead of the scenario's, such as "60 s"
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Span>,
-    /// Start of the measured interval instead of the scenario's
-    #[arg(long, value_name = "TIME")]
-    pub warmup: Option<Span>,
-    /// Gateway, for maps: the name of a node
-    #[arg(long, value_name = "ID")]
-    pub gateway: Option<String>,
-    /// Flows, for maps: from every node to the gateway, or the other way round
-    #[arg(long, value_name = "WAY")]
-    pub flows: Option<Way>,
-    /// Number of flows, for maps; one per node by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub flow_count: Option<u32>,
-    /// Data rate, for maps, such as "24 Mbit/s"
-    #[arg(long, value_name = "RATE")]
-    pub rate: Option<BitRate>,
-}
-
-/// Direction of the flows of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    /// From every node to the gateway.
-    Up,
-    /// From the gateway to every node.
-    Down,
-}
-
-/// How to spread runs over the machine.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct ThreadArgs {
-    /// Runs at a time; all cores by default. Results do not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-}
-
-/// Sampling of curves.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct SampleArgs {
-    /// Interval of the curves over time; by default about 200 points per run
-    #[arg(long, value_name = "TIME")]
-    pub sample: Option<Span>,
 }
 
 /// `fairmesh list`.
@@ -181,6 +133,8 @@ fn mistake(e: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fairmesh_units::Span;
+
     use super::*;
 
     fn read(line: &str) -> Parsed {
@@ -223,6 +177,6 @@ mod tests {
         let Parsed::Command(c) = parse(args.map(OsString::from)) else { panic!() };
         let Command::Compare(a) = *c else { panic!() };
         assert_eq!(a.control, ["fifo", "source"]);
-        assert_eq!(a.scenario.duration, Some(Span::from_secs(60)));
+        assert_eq!(a.scenario.changes.duration, Some(Span::from_secs(60)));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fairmesh_units::BitRate;
 
-use super::{ThreadArgs, Way};
+use super::shared::{ThreadArgs, Way};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use fairmesh_units::Span;
 
-use super::{SampleArgs, ScenarioArgs, ThreadArgs};
+use super::shared::{SampleArgs, ScenarioArgs, ThreadArgs};
 
 /// `fairmesh run`.
 #[derive(Args, Debug)]

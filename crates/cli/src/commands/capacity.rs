@@ -5,7 +5,7 @@ use std::io::Write;
 use fairmesh_capacity::region::{Retries, Settings};
 use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
 
-use crate::args::{CapacityArgs, ModelKind, Reception, ScenarioArgs, Way};
+use crate::args::{CapacityArgs, ChangeArgs, ModelKind, Reception, Way};
 use crate::capacity::gap::GapReport;
 use crate::capacity::region::RegionReport;
 use crate::capacity::{Capacity, page, text};
@@ -28,15 +28,16 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
     if let Some(meshes) = args.boundary {
         return boundary(args, meshes, out);
     }
-    let wanted = ScenarioArgs {
-        scenario: args.scenario.clone().unwrap_or_default(),
+    let changes = ChangeArgs {
         gateway: args.gateway.clone(),
         flows: args.flows,
         flow_count: args.flow_count,
         rate: args.rate,
-        ..ScenarioArgs::default()
+        ..ChangeArgs::default()
     };
-    let loaded = load(&wanted)?;
+    // The grammar wants one unless the models themselves are asked for.
+    let path = args.scenario.clone().unwrap_or_default();
+    let loaded = load(&path, &changes)?;
     match args.model {
         ModelKind::Region => return region(args, &loaded.scenario, command, out),
         ModelKind::Gap => return fluid(args, &loaded.scenario, command, out),

@@ -20,7 +20,7 @@ use crate::{results, runner};
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
 pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let loaded = load(&args.scenario)?;
+    let loaded = load(&args.scenario.scenario, &args.scenario.changes)?;
     warn(&loaded.scenario.warnings);
     let scenarios = with_controls(&loaded.scenario, &args.control)?;
     warn_of_idle_controls(&scenarios);

@@ -11,7 +11,7 @@ use fairmesh_engine::measures::jain;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::args::{DemoArgs, ScenarioArgs};
+use crate::args::{ChangeArgs, DemoArgs};
 use crate::commands::emulate::{refused, summary};
 use crate::daemon::Work;
 use crate::error::CliError;
@@ -41,12 +41,10 @@ const BAR: usize = 40;
 /// Bad input, missing rights, an interrupt; namespaces are gone then.
 pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = match &args.scenario {
-        Some(path) => {
-            load(&ScenarioArgs { scenario: path.clone(), ..ScenarioArgs::default() })?.scenario
-        }
+        Some(path) => load(path, &ChangeArgs::default())?.scenario,
         None => {
             let name = PathBuf::from("demo-live.toml");
-            build(&name, BUILT_IN.as_bytes(), &ScenarioArgs::default())?
+            build(&name, BUILT_IN.as_bytes(), &ChangeArgs::default())?
         }
     };
     let mut scenario = scenario;
@@ -249,7 +247,7 @@ mod tests {
     use super::*;
 
     fn scenario() -> Scenario {
-        build(&PathBuf::from("x.toml"), BUILT_IN.as_bytes(), &ScenarioArgs::default()).unwrap()
+        build(&PathBuf::from("x.toml"), BUILT_IN.as_bytes(), &ChangeArgs::default()).unwrap()
     }
 
     #[test]

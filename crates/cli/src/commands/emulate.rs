@@ -36,7 +36,9 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
         writeln!(out, "{} namespaces of earlier emulations removed", removed.len())?;
         return Ok(());
     }
-    let loaded = load(&args.scenario_args())?;
+    // The grammar wants one unless there is only something to clean.
+    let path = args.scenario.clone().unwrap_or_default();
+    let loaded = load(&path, &args.changes)?;
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 
-use crate::args::{FingerprintArgs, ScenarioArgs};
+use crate::args::{ChangeArgs, FingerprintArgs};
 use crate::error::CliError;
 use crate::load::{load, set_times, with_control};
 use crate::output::folder::write_file;
@@ -27,7 +27,7 @@ pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> 
     let mut jobs: Vec<(String, Scenario)> = Vec::new();
     for path in scenario_files(&args.scenarios)? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let loaded = load(&ScenarioArgs { scenario: path, ..ScenarioArgs::default() })?;
+        let loaded = load(&path, &ChangeArgs::default())?;
         let mut scenario = loaded.scenario;
         let duration = scenario.duration.min(LONGEST);
         set_times(&mut scenario, Some(duration), None)?;

@@ -16,7 +16,7 @@ use crate::{results, runner};
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
 pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let mut loaded = load(&args.scenario)?;
+    let mut loaded = load(&args.scenario.scenario, &args.scenario.changes)?;
     if let Some(control) = &args.control {
         loaded.scenario = with_control(&loaded.scenario, control)?;
     }

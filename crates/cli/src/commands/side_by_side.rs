@@ -4,14 +4,15 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::args::SideBySideArgs;
 use crate::error::CliError;
 use crate::output::folder::{MARK, ResultFolder, write_file};
 use crate::output::table;
 use crate::reproduce::catalogue::Catalogue;
-use crate::side_by_side::args::SideBySideArgs;
 use crate::side_by_side::declare::Declaration;
 use crate::side_by_side::plan::{Choice, Plan};
-use crate::side_by_side::record::{Group, Record};
+use crate::side_by_side::record::Record;
+use crate::side_by_side::topology::Group;
 use crate::side_by_side::{RECORD, page, picture};
 
 /// Runs every control on every topology, or makes the page of the kept record.

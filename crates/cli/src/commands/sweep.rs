@@ -10,7 +10,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 use toml::Table;
 
-use crate::args::{ScenarioArgs, SweepArgs};
+use crate::args::{ChangeArgs, SweepArgs};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 use crate::load::{build, changes, read, with_controls};
@@ -34,7 +34,7 @@ pub fn run(args: &SweepArgs, command: &str, out: &mut dyn Write) -> Result<(), C
     let bytes = read(path)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // The scenario as it stands must be right: a mistake in it is told with its line.
-    let plain = build(path, &bytes, &args.scenario)?;
+    let plain = build(path, &bytes, &args.scenario.changes)?;
     warn(&plain.warnings);
     let root: Table = toml::from_str(&text).map_err(|_| {
         CliError::file(path, "is a map; expected a TOML scenario, whose keys can be varied")
@@ -45,7 +45,7 @@ pub fn run(args: &SweepArgs, command: &str, out: &mut dyn Write) -> Result<(), C
     let header = Header {
         generator: GENERATOR.to_owned(),
         scenario: text,
-        changes: changes(&args.scenario),
+        changes: changes(&args.scenario.changes),
         keys: axes.iter().map(|a| a.key.clone()).collect(),
     };
     let (journal, mut cells) = Journal::open(&journal_path, &header)?;
@@ -107,14 +107,14 @@ fn points(root: &Table, axes: &[Axis], args: &SweepArgs) -> Result<Vec<Variant>,
             for (axis, value) in axes.iter().zip(&point) {
                 set(&mut table, &axis.key, value).map_err(|e| CliError::option("--vary", e))?;
             }
-            let scenario =
-                built(path, &table, &args.scenario).map_err(|e| describe(e, axes, &point))?;
+            let scenario = built(path, &table, &args.scenario.changes)
+                .map_err(|e| describe(e, axes, &point))?;
             Ok(Variant { scenarios: with_controls(&scenario, &args.control)?, point })
         })
         .collect()
 }
 
-fn built(path: &Path, table: &Table, args: &ScenarioArgs) -> Result<Scenario, CliError> {
+fn built(path: &Path, table: &Table, args: &ChangeArgs) -> Result<Scenario, CliError> {
     let text = toml::to_string(table).map_err(|e| CliError::file(path, e))?;
     build(path, text.as_bytes(), args)
 }

@@ -1,6 +1,7 @@
 //! `fairmesh validate`.
 
 use std::io::Write;
+use std::path::Path;
 
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic};
@@ -9,7 +10,7 @@ use fairmesh_scenario::Scenario;
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use serde::Serialize;
 
-use crate::args::{ScenarioArgs, ValidateArgs};
+use crate::args::{ChangeArgs, ValidateArgs};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 use crate::load::load;
@@ -43,11 +44,11 @@ const QUICK: [&str; 12] = [
 pub fn run(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
     match &args.scenario {
         Some(path) => check(
-            &ScenarioArgs {
-                scenario: path.clone(),
+            path,
+            &ChangeArgs {
                 gateway: args.gateway.clone(),
                 flows: args.flows,
-                ..ScenarioArgs::default()
+                ..ChangeArgs::default()
             },
             args.json,
             out,
@@ -80,8 +81,13 @@ struct FlowSummary<'a> {
     fair_bps: f64,
 }
 
-fn check(args: &ScenarioArgs, json: bool, out: &mut dyn Write) -> Result<(), CliError> {
-    let loaded = load(args)?;
+fn check(
+    path: &Path,
+    changes: &ChangeArgs,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let loaded = load(path, changes)?;
     let s: &Scenario = &loaded.scenario;
     let refused = |e: fairmesh_engine::EngineError| CliError::Run {
         scenario: loaded.path.display().to_string(),

@@ -3,18 +3,7 @@
 use fairmesh_engine::observe::{AirFrame, FrameKind};
 use fairmesh_units::NodeId;
 
-use super::network;
-
-/// Port numbers of one flow: the end that opened it and the end that serves it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ports {
-    /// Source node of the flow.
-    pub client: NodeId,
-    /// Its port.
-    pub client_port: u16,
-    /// Port at the destination.
-    pub server_port: u16,
-}
+use super::network::{self, Ports};
 
 /// BSSID of the one network there is: locally administered, and no node's address.
 const BSSID: [u8; 6] = [0x02, 0xfa, 0x1e, 0x4e, 0x54, 0x00];

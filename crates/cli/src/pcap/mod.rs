@@ -17,7 +17,7 @@ use fairmesh_units::NodeId;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
 
-pub use frame::Ports;
+pub use network::Ports;
 
 /// Bytes of each frame that are kept: all headers, and no more than a few bytes of the payload,
 /// which is zero anyway.

@@ -4,7 +4,16 @@ use fairmesh_engine::observe::{AirPacket, AirPayload};
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::NodeId;
 
-use super::frame::Ports;
+/// Port numbers of one flow: the end that opened it and the end that serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Source node of the flow.
+    pub client: NodeId,
+    /// Its port.
+    pub client_port: u16,
+    /// Port at the destination.
+    pub server_port: u16,
+}
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;

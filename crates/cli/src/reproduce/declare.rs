@@ -4,7 +4,7 @@ use fairmesh_units::Span;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::measure::Kind;
+use super::kind::Kind;
 
 /// One experiment: what runs, what varies, what is read off, and how it is judged.
 #[derive(Clone, Debug, Deserialize)]

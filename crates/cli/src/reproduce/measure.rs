@@ -3,97 +3,13 @@
 use fairmesh_engine::measures;
 use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
 use fairmesh_scenario::{Scenario, Transport};
-use serde::Deserialize;
 
 use fairmesh_capacity::region::Settings;
 
 use super::declare::{Model, Phase};
+use super::kind::Kind;
 use crate::capacity::region::RegionReport;
 use crate::error::CliError;
-
-/// What a number is. Rates are in kbit/s of application data, delays in ms, windows in packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Goodput of a flow.
-    Goodput,
-    /// Goodput of a flow over its analytic fair rate.
-    OverFair,
-    /// Rate at which data packets enter the network at a flow's source, without headers.
-    Sent,
-    /// Mean one-way delay of a flow's data.
-    Delay,
-    /// Standard deviation of the one-way delay of a flow's data.
-    DelayDeviation,
-    /// Mean one-way delay of all data packets together, so that long flows count for more.
-    PacketDelay,
-    /// Standard deviation of [`PacketDelay`](Kind::PacketDelay).
-    PacketDelayDeviation,
-    /// Mean congestion window of a flow.
-    Window,
-    /// Largest congestion window of a flow.
-    LargestWindow,
-    /// Seconds in which something of a flow arrived: samples, times their interval (Jang 2010 §5).
-    Activity,
-    /// Files or answers completed, per second.
-    Completed,
-    /// Share of the frames that a flow's destination puts on the air, without acknowledgements of
-    /// the MAC, that get none themselves. Where the destination relays nothing those are the
-    /// transport's acknowledgements.
-    BackwardFrameLoss,
-    /// Jain's index of the goodputs.
-    Jain,
-    /// Jain's index of goodput over fair rate.
-    JainNormalized,
-    /// Smallest goodput over fair rate.
-    MinOverFair,
-    /// Largest goodput over fair rate.
-    MaxOverFair,
-    /// Σ goodput × hops over the same sum at the fair rates.
-    Utilization,
-    /// Sum of the goodputs.
-    SumGoodput,
-    /// Bytes of signalling per second, over all nodes: headers and messages.
-    SignallingBytes,
-    /// Airtime of signalling, ms per second, over all nodes.
-    SignallingAirtime,
-    /// What a study gives, which no single run has.
-    Study,
-    /// Sum of the goodputs of flows of one hop.
-    OneHop,
-    /// Sum of the goodputs of flows of more hops.
-    MultiHop,
-    /// E of Mancuso 2010 (11) in per cent: how far [`OneHop`](Kind::OneHop) and
-    /// [`MultiHop`](Kind::MultiHop) are from their targets on average, in parts of these. Targets
-    /// are [`TARGET`] of the analytic rates.
-    ShareError,
-    /// Mean rate that the control sets for a flow.
-    Rate,
-    /// When the rate that the control sets for a flow comes within a tenth of what it is on average
-    /// in the second half of the run, and stays there, s.
-    Settled,
-}
-
-impl Kind {
-    /// Whether there is one per flow.
-    pub fn is_per_flow(self) -> bool {
-        matches!(
-            self,
-            Kind::Goodput
-                | Kind::OverFair
-                | Kind::Sent
-                | Kind::Delay
-                | Kind::DelayDeviation
-                | Kind::Window
-                | Kind::LargestWindow
-                | Kind::Completed
-                | Kind::Activity
-                | Kind::BackwardFrameLoss
-                | Kind::Rate
-                | Kind::Settled
-        )
-    }
-}
 
 /// What must be known of a scenario to read a run of it.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ pub mod cells;
 pub mod chart;
 pub mod declare;
 pub mod html;
+pub mod kind;
 pub mod measure;
 mod neighbourhood;
 pub mod page;

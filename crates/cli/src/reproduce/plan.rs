@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::catalogue::Entry;
 use super::declare::{Effort, Experiment, Point, Topology, apply};
 use super::measure::Reading;
-use crate::args::{ScenarioArgs, ThreadArgs};
+use crate::args::{ChangeArgs, ThreadArgs};
 use crate::error::CliError;
 use crate::load::build;
 use crate::runner;
@@ -99,7 +99,7 @@ impl Plan {
             let file = file.ok_or_else(|| bad(format!("arm \"{}\" has no scenario", arm.label)))?;
             let (path, text) = entry.scenario(file)?;
             // The file as it stands must be right: a mistake in it is told with its line.
-            build(&path, text.as_bytes(), &ScenarioArgs::default())?;
+            build(&path, text.as_bytes(), &ChangeArgs::default())?;
             let root: Table = toml::from_str(&text)
                 .map_err(|_| CliError::file(&path, "is a map; expected a TOML scenario"))?;
             for (p, point) in points.iter().enumerate() {
@@ -120,7 +120,7 @@ impl Plan {
                             .map_err(bad)?;
                     }
                     let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
-                    let scenario = build(&path, text.as_bytes(), &ScenarioArgs::default())
+                    let scenario = build(&path, text.as_bytes(), &ChangeArgs::default())
                         .map_err(|e| bad(without_line(e).to_string()))?;
                     let mut reading = Reading::of(&scenario, &experiment.phases)?;
                     if let Some(model) = arm.model {

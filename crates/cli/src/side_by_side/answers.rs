@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::arms::{Arm, Deployment};
-use super::page::stat;
-use super::record::{Group, GroupMean, Record};
+use super::record::{GroupMean, Record};
+use super::topology::Group;
 
 /// Fair enough to be asked for its price.
 const FAIR: f64 = 0.9;
@@ -78,9 +78,9 @@ fn numbers((arm, m): Row<'_>) -> String {
     format!(
         "`{}` (Jain {}, least flow {} of fair, U {})",
         arm.name,
-        stat(&m.measures.jain, 3),
-        stat(&m.measures.least, 2),
-        stat(&m.measures.utilization, 2)
+        m.measures.jain.show(3),
+        m.measures.least.show(2),
+        m.measures.utilization.show(2)
     )
 }
 
@@ -175,8 +175,8 @@ fn cheapest(rows: &[Row<'_>]) -> String {
             "{}`{}` {} B/s, {} ms/s",
             if i == 0 { "; with it: " } else { ", " },
             r.0.name,
-            stat(&r.1.measures.bytes_per_s, 0),
-            stat(&r.1.measures.airtime_ms, 1)
+            r.1.measures.bytes_per_s.show(0),
+            r.1.measures.airtime_ms.show(1)
         );
     }
     text

@@ -5,13 +5,13 @@
 //! and `docs/controls/side-by-side.md` and its picture are made from that record alone.
 
 pub mod answers;
-pub mod args;
 pub mod arms;
 pub mod declare;
 pub mod page;
 pub mod picture;
 pub mod plan;
 pub mod record;
+pub mod topology;
 
 /// Folder of the declaration and the record, below the experiments.
 pub const FOLDER: &str = "side-by-side";

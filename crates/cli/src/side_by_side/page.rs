@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::answers;
-use super::record::{Cell, Group, Measures, Record, Stat, TopologyInfo};
+use super::record::{Cell, Measures, Record, Stat};
+use super::topology::{Group, TopologyInfo};
 
 const HEAD: &str = "\
 <!-- Made by `fairmesh side-by-side --page` from reproductions/side-by-side/record.json. Do not edit. -->
@@ -84,17 +85,9 @@ fn safe(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// "0.93 ± 0.02".
-pub(super) fn stat(s: &Stat, digits: usize) -> String {
-    match s.1 {
-        Some(half) => format!("{:.digits$} ± {:.digits$}", s.0, half),
-        None => format!("{:.digits$}", s.0),
-    }
-}
-
 /// "0" for nothing at all.
 fn cost(s: &Stat, digits: usize) -> String {
-    if s.0 == 0.0 { "0".to_owned() } else { stat(s, digits) }
+    if s.0 == 0.0 { "0".to_owned() } else { s.show(digits) }
 }
 
 /// The columns of [`row`].
@@ -113,10 +106,10 @@ pub const COLUMNS: [&str; 9] = [
 /// The numbers of a control in a group.
 pub fn row(m: &Measures) -> [String; 6] {
     [
-        stat(&m.jain, 3),
-        stat(&m.least, 2),
-        stat(&m.utilization, 2),
-        m.delay_ms.as_ref().map_or("–".to_owned(), |d| stat(d, 0)),
+        m.jain.show(3),
+        m.least.show(2),
+        m.utilization.show(2),
+        m.delay_ms.as_ref().map_or("–".to_owned(), |d| d.show(0)),
         cost(&m.bytes_per_s, 0),
         cost(&m.airtime_ms, 2),
     ]
@@ -196,12 +189,9 @@ fn matrix(r: &Record, paper: &str) -> String {
         let _ = write!(out, "\n| `{}` |", arm.name);
         for c in cells {
             let text = c.map_or(String::new(), |c| match (&c.measures, &c.because) {
-                (Some(m), _) => format!(
-                    "{} · {} · {}",
-                    stat(&m.jain, 2),
-                    stat(&m.least, 2),
-                    stat(&m.utilization, 2)
-                ),
+                (Some(m), _) => {
+                    format!("{} · {} · {}", m.jain.show(2), m.least.show(2), m.utilization.show(2))
+                }
                 (None, Some(why)) => safe(why),
                 (None, None) => String::new(),
             });

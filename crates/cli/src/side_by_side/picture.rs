@@ -8,7 +8,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::arms::{Arm, Deployment};
-use super::record::{Group, GroupMean, Record};
+use super::record::{GroupMean, Record};
+use super::topology::Group;
 
 const INK: RGBColor = RGBColor(0x1d, 0x23, 0x27);
 const FAINT: RGBColor = RGBColor(0xec, 0xee, 0xf0);

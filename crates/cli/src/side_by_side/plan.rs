@@ -8,8 +8,8 @@ use include_dir::{Dir, include_dir};
 
 use super::arms::{Arm, arms};
 use super::declare::{Declaration, LeaveOut, Map, time};
-use super::record::{Group, TopologyInfo};
-use crate::args::{ScenarioArgs, ThreadArgs};
+use super::topology::{Group, TopologyInfo};
+use crate::args::{ChangeArgs, ThreadArgs};
 use crate::error::CliError;
 use crate::load::{self, build, with_control};
 use crate::reproduce::catalogue::Catalogue;
@@ -93,7 +93,7 @@ impl Plan {
             }
             let times = times(declaration, choice.quick, &t.duration, &t.warmup);
             let (path, text) = scenario(catalogue, &t.scenario)?;
-            let args = ScenarioArgs { duration: times.0, warmup: times.1, ..Default::default() };
+            let args = ChangeArgs { duration: times.0, warmup: times.1, ..Default::default() };
             let scenario = build(&path, text.as_bytes(), &args)?;
             let group = Group::of(&scenario);
             topologies.push(described(&t.label, &t.paper, group, scenario));
@@ -295,14 +295,13 @@ fn map(
         return Ok((info, None));
     };
     let (duration, warmup) = times(declaration, choice.quick, &m.duration, &m.warmup);
-    let args = ScenarioArgs {
-        scenario: path.clone(),
+    let args = ChangeArgs {
         duration,
         warmup,
         gateway: Some(m.gateway.clone()),
         flows: Some(m.flows.into()),
         ..Default::default()
     };
-    let scenario = load::load(&args)?.scenario;
+    let scenario = load::load(path, &args)?.scenario;
     Ok(described(&m.label, "real maps", Group::Maps, scenario))
 }

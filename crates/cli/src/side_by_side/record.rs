@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use fairmesh_engine::measures::mean_ci95;
-use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 use super::RECORD;
 use super::arms::Arm;
 use super::plan::{Outcome, Plan, Reading};
+use super::topology::{Group, TopologyInfo};
 use crate::error::CliError;
 use crate::output::json::{GENERATOR, SCHEMA};
 use crate::reproduce::catalogue::Catalogue;
@@ -50,58 +50,6 @@ pub struct LeftOut {
     pub because: String,
 }
 
-/// Kinds of topologies: what a control can do depends on whether there is a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Group {
-    /// Topologies of the papers whose flows begin or end at a gateway.
-    Gateway,
-    /// Topologies of the papers without a gateway.
-    NoGateway,
-    /// Real maps, with a gateway.
-    Maps,
-}
-
-impl Group {
-    /// Every one.
-    pub const ALL: [Group; 3] = [Group::Gateway, Group::NoGateway, Group::Maps];
-
-    /// Of a scenario of a paper.
-    pub fn of(scenario: &Scenario) -> Self {
-        if scenario.gateway.is_some() { Group::Gateway } else { Group::NoGateway }
-    }
-
-    /// As headings call it.
-    pub fn words(self) -> &'static str {
-        match self {
-            Group::Gateway => "With a gateway",
-            Group::NoGateway => "Without a gateway",
-            Group::Maps => "Real maps",
-        }
-    }
-}
-
-/// A topology.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TopologyInfo {
-    /// Its name.
-    pub label: String,
-    /// Short name of the paper.
-    pub paper: String,
-    /// What kind it is.
-    pub group: Group,
-    /// Number of nodes.
-    pub nodes: usize,
-    /// Number of flows.
-    pub flows: usize,
-    /// Simulated time, s.
-    pub duration_s: f64,
-    /// Start of the measured interval, s.
-    pub warmup_s: f64,
-    /// Whether it was run; a map that was not given is not.
-    pub ran: bool,
-}
-
 /// A mean over seeds with half of its 95 % interval; no interval for a single seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat(pub f64, pub Option<f64>);
@@ -111,6 +59,14 @@ impl Stat {
     fn of(values: &[f64]) -> Self {
         let (mean, half) = mean_ci95(values);
         Stat(digits(mean), (values.len() > 1).then(|| digits(half)))
+    }
+
+    /// "0.93 ± 0.02".
+    pub fn show(&self, digits: usize) -> String {
+        match self.1 {
+            Some(half) => format!("{:.digits$} ± {:.digits$}", self.0, half),
+            None => format!("{:.digits$}", self.0),
+        }
     }
 
     /// Whether this is higher than another beyond both intervals.

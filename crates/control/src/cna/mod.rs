@@ -24,10 +24,11 @@ use self::book::Book;
 use self::codec::Said;
 use self::links::{Meter, Outside};
 use self::speak::Voice;
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
-    EventSet, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options,
-    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Share, Value, Variant,
+    EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Placement,
+    PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Share, Value, Variant,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -90,10 +91,6 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     runs: Runs::At { needs, build },
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 /// What `overlap` shares out.
 const OVERLAP: f64 = 1.1;

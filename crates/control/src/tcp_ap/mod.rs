@@ -14,10 +14,11 @@ mod tests;
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use self::estimate::{Estimate, Path};
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place,
-    Placement, PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value, Variant,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place, Placement,
+    PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value, Variant,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -29,27 +30,15 @@ pub(crate) static ENTRY: Entry = Entry {
         about: "paths shorter than the reuse distance are paced over all their hops, not over one",
     }],
     knobs: &[
-        Knob {
-            name: "reuse",
-            about: "hops after which a packet no longer disturbs its successor",
-            default: 4.0,
-            min: 1.0,
-            max: 20.0,
-        },
-        Knob {
-            name: "first",
-            about: "spacing before the first round trip is known, s",
-            default: 0.05,
-            min: 0.0001,
-            max: 1.0,
-        },
-        Knob {
-            name: "queue",
-            about: "buffer of each flow before the gateway's pacing, packets",
-            default: 50.0,
-            min: 1.0,
-            max: 1000.0,
-        },
+        knob("reuse", "hops after which a packet no longer disturbs its successor", 4.0, 1.0, 20.0),
+        knob("first", "spacing before the first round trip is known, s", 0.05, 0.0001, 1.0),
+        knob(
+            "queue",
+            "buffer of each flow before the gateway's pacing, packets",
+            50.0,
+            1.0,
+            1000.0,
+        ),
     ],
     runs: Runs::At { needs, build },
 };

@@ -24,10 +24,11 @@ use self::links::Book;
 use self::rate::Rate;
 use self::relay::Relay;
 use self::word::{Word, field_rate};
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Feedback, FlowHere, Heard, Instance, Knob, Knowledge, KnowledgeSet, Leaf, Limit, Message,
-    Needs, Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
+    Feedback, FlowHere, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message, Needs,
+    Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
     Setting, Value, Variant,
 };
 
@@ -67,10 +68,6 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     runs: Runs::At { needs, build },
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);

@@ -22,11 +22,12 @@ use self::book::{Around, Book, Doubt, FAR};
 use self::estimate::{Questions, fastest};
 use self::link::{Own, Source};
 use self::news::{News, Said, WORDS, limit_code, limit_of};
+use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
-    FlowHere, Heard, Instance, Knob, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs,
-    Options, Place, Placement, PlacementSet, Plan, Reach, Reason, Refused, Runs, Sent, Setting,
-    Value, Variant,
+    FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, Options,
+    Place, Placement, PlacementSet, Plan, Reach, Reason, Refused, Runs, Sent, Setting, Value,
+    Variant,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -54,10 +55,6 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     runs: Runs::At { needs, build },
 };
-
-const fn knob(name: &'static str, about: &'static str, default: f64, min: f64, max: f64) -> Knob {
-    Knob { name, about, default, min, max }
-}
 
 /// The flow's mean round trip and the rate it may send at, from its source.
 const FLOW: u8 = 0;

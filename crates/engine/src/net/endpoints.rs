@@ -6,7 +6,7 @@ use fairmesh_units::{NodeId, Time};
 
 use super::Net;
 use crate::flow::{Ends, Hop};
-use crate::live::{Arrival, Frame};
+use crate::outside::{Arrival, Frame};
 use crate::packet::{Packet, Payload};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {

@@ -6,8 +6,8 @@ use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
 use crate::flow::Hop;
-use crate::live::{Arrival, Frame};
 use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
+use crate::outside::{Arrival, Frame};
 use crate::packet::Payload;
 
 impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {

@@ -9,8 +9,8 @@ mod mac;
 use fairmesh_units::{Deadlines, NodeId, Time};
 
 use crate::flow::FlowState;
-use crate::live::Arrival;
 use crate::observe::{AirPacket, Observer};
+use crate::outside::Arrival;
 use crate::packet::Packets;
 use crate::shaping::ClassSet;
 use crate::taps::{SWEEP, Taps};

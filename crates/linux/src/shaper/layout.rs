@@ -6,7 +6,7 @@ use std::fmt;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::ClassId;
+use super::slot::ClassId;
 use crate::mac::MacAddr;
 
 /// The name of a network interface: 1 to 15 bytes, no `/`, no white space.

@@ -6,9 +6,6 @@ use super::ring::Ring;
 use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS};
 use crate::{Backlog, Discipline, Queue, TokenBucket};
 
-/// No class.
-pub(crate) const NONE: u32 = u32::MAX;
-
 /// Whether a class may send (Devera 2002 §3: green, yellow, red).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {

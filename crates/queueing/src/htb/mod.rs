@@ -17,7 +17,8 @@ use fairmesh_units::{BitRate, Bytes, Stream, Time};
 
 use crate::spec::{SpecError, burst, nonzero};
 use crate::{Backlog, DisciplineSpec, DropTail, Item, Limit, Queue, Verdict};
-use class::{Class, Kind, NONE};
+use class::{Class, Kind};
+use ring::NONE;
 use schedule::Schedule;
 
 /// Depth of the tree: leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).

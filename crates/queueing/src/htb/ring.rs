@@ -1,6 +1,7 @@
 //! Classes taking turns, in the order of their numbers.
 
-use super::class::NONE;
+/// No class.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A round-robin ring that remembers where it stands when members come and go.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,8 @@
 
 use fairmesh_units::Time;
 
-use super::class::{Class, Kind, Mode, NONE};
+use super::class::{Class, Kind, Mode};
+use super::ring::NONE;
 use super::ring::Ring;
 use super::{LEVELS, PRIOS};
 use crate::{Item, Queue};

@@ -12,8 +12,7 @@ use super::radio::{Radio, find_rate};
 use super::{MAX_PAIRS, Result, fail};
 use crate::draft::{Draft, LinkDraft, Profile, ReceptionDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
-use crate::generate::Place;
-use crate::neighbours::{self, Cells};
+use crate::neighbours::{self, Cells, Place};
 use crate::scenario::Link;
 
 /// The wireless medium.

@@ -8,8 +8,9 @@ use super::radio::Radio;
 use super::{MAX_NODES, Result, fail};
 use crate::draft::{Draft, LinkDraft, LinkEntry, NodeDraft, Profile, TopologyDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
-use crate::generate::{self, Place};
+use crate::generate;
 use crate::name::Name;
+use crate::neighbours::Place;
 use crate::scenario::{Node, NodeKind};
 
 /// The nodes: wireless ones first.

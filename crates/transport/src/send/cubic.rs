@@ -2,8 +2,8 @@
 
 use fairmesh_units::{Span, Time};
 
-use super::control::{CongestionControl, Progress, Window};
 use super::newreno::slow_start;
+use super::window::{CongestionControl, Progress, Window};
 
 /// Scaling constant, segments per second cubed. RFC 9438 §5.
 const C: f64 = 0.4;

@@ -13,13 +13,15 @@ mod rto;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use fairmesh_units::{Span, Time};
 
-use self::control::{Controller, Window};
+use self::control::Controller;
 use self::pacing::Pacing;
 use self::rto::Rto;
 use self::scoreboard::{Scoreboard, Sent};
+use self::window::Window;
 use crate::config::{Dialect, TcpConfig};
 use crate::segment::Flags;
 

@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease (RFC 5681).
 
-use super::control::{CongestionControl, Progress, Window};
+use super::window::{CongestionControl, Progress, Window};
 
 /// Slow start and congestion avoidance of RFC 5681; the recovery of RFC 6582 is in the sender.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use fairmesh_units::Time;
 
-use super::control::{CongestionControl, Progress};
 use super::scoreboard::DUP_THRESH;
+use super::window::{CongestionControl, Progress};
 use super::{Phase, Sender};
 use crate::config::Dialect;
 use crate::segment::{Flags, Segment};

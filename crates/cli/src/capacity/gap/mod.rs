@@ -276,11 +276,11 @@ fn words(s: Stability) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::ScenarioArgs;
+    use crate::args::ChangeArgs;
     use crate::load::build;
 
     fn report(text: &str) -> Result<GapReport, CliError> {
-        let scenario = build("t.toml".as_ref(), text.as_bytes(), &ScenarioArgs::default()).unwrap();
+        let scenario = build("t.toml".as_ref(), text.as_bytes(), &ChangeArgs::default()).unwrap();
         GapReport::of(&scenario)
     }
 

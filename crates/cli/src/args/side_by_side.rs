@@ -1,10 +1,10 @@
-//! The command's grammar.
+//! `side-by-side`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::ThreadArgs;
+use super::shared::ThreadArgs;
 
 /// `fairmesh side-by-side`.
 #[derive(Args, Debug)]

@@ -1,0 +1,19 @@
+//! Frames from outside.
+
+use fairmesh_units::{NodeId, Time};
+
+/// A frame in the engine: a small number, free for another frame once this one has arrived or is
+/// lost. Arrivals are therefore taken before the next frame is offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame(pub u32);
+
+/// A frame reached a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When its last bit did. Propagation may put this a little ahead of the event's time.
+    pub at: Time,
+    /// The node.
+    pub node: NodeId,
+    /// The frame.
+    pub frame: Frame,
+}
