@@ -10,6 +10,7 @@ use super::shared::ThreadArgs;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh side-by-side --quick\n  \
     fairmesh side-by-side --map maps/freifunk-leipzig.netjson --record\n  \
+    fairmesh side-by-side --map maps/freifunk-leipzig.netjson --control cna --record\n  \
     fairmesh side-by-side --check")]
 pub struct SideBySideArgs {
     /// A real map, known by its file name; may be given several times. Maps that are not given are
@@ -22,7 +23,7 @@ pub struct SideBySideArgs {
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
-    /// Only these controls, separated by commas
+    /// Only these controls, separated by commas; with --record the kept record keeps the others
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub control: Vec<String>,
     /// Keep the record, and make the page and the picture from it

@@ -9,6 +9,7 @@ use crate::error::CliError;
 use crate::output::folder::{MARK, ResultFolder, write_file};
 use crate::output::table;
 use crate::reproduce::catalogue::Catalogue;
+use crate::side_by_side::arms::arms;
 use crate::side_by_side::declare::Declaration;
 use crate::side_by_side::plan::{Choice, Plan};
 use crate::side_by_side::record::Record;
@@ -47,6 +48,20 @@ pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<
         controls: args.control.clone(),
     };
     let plan = Plan::of(&catalogue, &declaration, &choice)?;
+    // Some controls: what is kept of the others stays.
+    let other = |what| {
+        let problem = format!(
+            "the kept record has {what}; expected the same maps and seeds as it has, or no --control"
+        );
+        CliError::option("--record", problem)
+    };
+    let kept = match args.record && !args.control.is_empty() {
+        true => Some(Record::kept(&catalogue)?),
+        false => None,
+    };
+    if let Some(kept) = &kept {
+        kept.fits(&plan).map_err(other)?;
+    }
     // The place is claimed before anything runs.
     let target = match &args.out {
         Some(folder) => Some(folder.as_path()),
@@ -55,7 +70,11 @@ pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<
     };
     let folder = target.map(ResultFolder::claim).transpose()?;
     let outcomes = plan.run(args.threads)?;
-    let record = Record::of(&plan, &outcomes, plain(args, command));
+    let mut record = Record::of(&plan, &outcomes, plain(args, command));
+    if let Some(kept) = kept {
+        let names: Vec<String> = arms(&declaration).into_iter().map(|a| a.name).collect();
+        record = kept.updated(record, &names).map_err(other)?;
+    }
     let json = record.json().map_err(|e| CliError::file(MARK, e))?;
     if let Some(folder) = folder {
         folder.write("side-by-side.svg", svg(&record)?.as_bytes())?;

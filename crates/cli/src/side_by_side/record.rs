@@ -27,7 +27,7 @@ pub struct Record {
     pub seeds: u32,
     /// Number of simulations.
     pub runs: usize,
-    /// Hash of all their fingerprints, in order.
+    /// Hash of the cells' fingerprints, in order.
     pub fingerprint: String,
     /// The controls.
     pub controls: Vec<Arm>,
@@ -123,6 +123,8 @@ pub struct Cell {
     pub measures: Option<Measures>,
     /// Why it did not run.
     pub because: Option<String>,
+    /// Hash of its runs' fingerprints, seed by seed.
+    pub fingerprint: Option<String>,
 }
 
 /// Why a control does not run where it has no node.
@@ -132,7 +134,6 @@ impl Record {
     /// Of a plan's outcomes.
     pub fn of(plan: &Plan, outcomes: &[Vec<Option<Outcome>>], command: String) -> Self {
         let (mut cells, mut means) = (Vec::new(), Vec::new());
-        let (mut hash, mut runs) = (0u64, 0);
         for (arm, row) in plan.arms.iter().zip(outcomes) {
             for ((t, _), outcome) in plan.topologies.iter().zip(row) {
                 let Some(outcome) = outcome else { continue };
@@ -141,13 +142,11 @@ impl Record {
                     topology: t.label.clone(),
                     measures: None,
                     because: None,
+                    fingerprint: None,
                 };
                 match outcome {
                     Outcome::Ran(readings) => {
-                        for r in readings {
-                            hash = (hash ^ r.fingerprint).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                        }
-                        runs += readings.len();
+                        cell.fingerprint = Some(hash(readings.iter().map(|r| r.fingerprint)));
                         cell.measures = Some(measures(&[readings]));
                     }
                     Outcome::Idle => cell.because = Some(IDLE.to_owned()),
@@ -187,14 +186,73 @@ impl Record {
             generator: GENERATOR.to_owned(),
             command,
             seeds: plan.seeds,
-            runs,
-            fingerprint: format!("{hash:016x}"),
+            runs: 0,
+            fingerprint: String::new(),
             controls: plan.arms.clone(),
             left_out: left_out.collect(),
             topologies: plan.topologies.iter().map(|t| t.0.clone()).collect(),
             means,
             cells,
         }
+        .counted()
+    }
+
+    /// With the number and the hash of its runs.
+    fn counted(mut self) -> Self {
+        let ran = self.cells.iter().filter_map(|c| c.fingerprint.as_deref());
+        self.runs = ran.clone().count() * self.seeds as usize;
+        self.fingerprint = hash(ran.map(|f| u64::from_str_radix(f, 16).unwrap_or_default()));
+        self
+    }
+
+    /// Whether a plan's outcomes can be put into this record.
+    ///
+    /// # Errors
+    /// As for [`Record::updated`].
+    pub fn fits(&self, plan: &Plan) -> Result<(), &'static str> {
+        self.same(plan.seeds, plan.topologies.iter().map(|t| &t.0))
+    }
+
+    fn same<'a>(
+        &self,
+        seeds: u32,
+        topologies: impl Iterator<Item = &'a TopologyInfo>,
+    ) -> Result<(), &'static str> {
+        if self.seeds != seeds {
+            return Err("other seeds");
+        }
+        if !self.topologies.iter().eq(topologies) {
+            return Err("other topologies");
+        }
+        Ok(())
+    }
+
+    /// This record with what `new` has of some controls in the place of what it had of them;
+    /// controls in the order of `names`, and none besides.
+    ///
+    /// # Errors
+    /// Which of seeds, topologies differs: then the two are no one comparison.
+    pub fn updated(self, new: Record, names: &[String]) -> Result<Self, &'static str> {
+        self.same(new.seeds, new.topologies.iter())?;
+        let of = |name: &String| match new.controls.iter().any(|a| a.name == *name) {
+            true => &new,
+            false => &self,
+        };
+        let all = |name| {
+            let from = of(name);
+            let arm = from.controls.iter().find(|a| a.name == *name)?;
+            let means = from.means.iter().filter(|m| m.control == *name).cloned();
+            let cells = from.cells.iter().filter(|c| c.control == *name).cloned();
+            Some((arm.clone(), means.collect::<Vec<_>>(), cells.collect::<Vec<_>>()))
+        };
+        let (mut controls, mut means, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        for (arm, m, c) in names.iter().filter_map(all) {
+            controls.push(arm);
+            means.extend(m);
+            cells.extend(c);
+        }
+        let left_out = new.left_out.clone();
+        Ok(Record { left_out, controls, means, cells, ..self }.counted())
     }
 
     /// The kept record.
@@ -249,6 +307,12 @@ impl Record {
     }
 }
 
+/// Of numbers in their order.
+fn hash(of: impl Iterator<Item = u64>) -> String {
+    let hash = of.fold(0u64, |hash, f| (hash ^ f).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    format!("{hash:016x}")
+}
+
 /// Of readings by topology and seed: per seed the mean over topologies, then over seeds.
 fn measures(of: &[&Vec<Reading>]) -> Measures {
     let seeds = of.iter().map(|r| r.len()).min().unwrap_or(0);
@@ -298,6 +362,64 @@ mod tests {
         assert_eq!(m.jain, Stat(0.8, Some(0.0)));
         assert_eq!(m.delay_ms, Some(Stat(20.0, None)), "the second seed delivered nothing");
         assert_eq!(measures(&[&vec![reading(0.5, None)]]).delay_ms, None);
+    }
+
+    fn record(controls: &[&str], jain: f64) -> Record {
+        let arm = |name: &&str| Arm {
+            name: (*name).to_owned(),
+            about: String::new(),
+            deployment: super::super::arms::Deployment::Gateway,
+            at: "gateway".to_owned(),
+            told: false,
+        };
+        let cell = |name: &&str| Cell {
+            control: (*name).to_owned(),
+            topology: "stack".to_owned(),
+            measures: Some(measures(&[&vec![reading(jain, None)]])),
+            because: None,
+            fingerprint: Some(hash([name.len() as u64].into_iter())),
+        };
+        let mean = |name: &&str| GroupMean {
+            control: (*name).to_owned(),
+            group: Group::ALL[0],
+            ran: 1,
+            of: 1,
+            measures: measures(&[&vec![reading(jain, None)]]),
+        };
+        Record {
+            schema: SCHEMA,
+            generator: GENERATOR.to_owned(),
+            command: format!("of {jain}"),
+            seeds: 1,
+            runs: 0,
+            fingerprint: String::new(),
+            controls: controls.iter().map(arm).collect(),
+            left_out: Vec::new(),
+            topologies: Vec::new(),
+            means: controls.iter().map(mean).collect(),
+            cells: controls.iter().map(cell).collect(),
+        }
+        .counted()
+    }
+
+    #[test]
+    fn some_controls_are_recorded_anew() {
+        let names = ["fifo", "arc", "pfrc"].map(str::to_owned);
+        let kept = record(&["fifo", "pfrc", "gone"], 0.5);
+        let all = kept.clone().updated(record(&["arc", "pfrc"], 0.9), &names).unwrap();
+        let jain = |r: &Record| -> Vec<(String, f64)> {
+            let of = |c: &Cell| (c.control.clone(), c.measures.as_ref().unwrap().jain.0);
+            r.cells.iter().map(of).collect()
+        };
+        let expected = [("fifo", 0.5), ("arc", 0.9), ("pfrc", 0.9)];
+        assert_eq!(jain(&all), expected.map(|(name, j)| (name.to_owned(), j)));
+        assert_eq!((all.runs, all.controls.len(), all.means.len()), (3, 3, 3));
+        assert_eq!(all.command, "of 0.5", "the command of all of it");
+        // Whatever the order in which it came to be.
+        assert_eq!(all.fingerprint, record(&["fifo", "arc", "pfrc"], 0.0).fingerprint);
+        assert_ne!(all.fingerprint, kept.fingerprint);
+        let more = Record { seeds: 2, ..record(&["arc"], 0.9) };
+        assert_eq!(kept.updated(more, &names), Err("other seeds"));
     }
 
     #[test]
