@@ -105,9 +105,10 @@ pub(crate) struct Control {
     pub knobs: BTreeMap<String, f64>,
 }
 
+// The published `pfrc` takes whoever pauses for starved, and real subscribers pause.
 impl Default for Control {
     fn default() -> Self {
-        Control { name: "pfrc".to_owned(), knobs: BTreeMap::new() }
+        Control { name: "pfrc+bursts".to_owned(), knobs: BTreeMap::new() }
     }
 }
 
