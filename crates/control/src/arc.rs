@@ -59,22 +59,17 @@ const PACKET: f64 = 12_000.0;
 const REUSE: Knob =
     knob("reuse", "the lower bound is the slowest link's capacity divided by this", 5.0, 1.0, 30.0);
 
+/// What both forms have, and the buffer in which they differ.
+const fn knobs(queue: Knob) -> [Knob; 9] {
+    [EPOCH, GAMMA, THETA, ALPHA, BETA, IDLE, STEP, REUSE, queue]
+}
+
 pub(crate) static SHARED: Entry = Entry {
     name: "arc",
     about: "the gateway finds one fair limit for all data by itself, one queue",
     paper: "Jamshaid 2010 §7.4",
     variants: VARIANTS,
-    knobs: &[
-        EPOCH,
-        GAMMA,
-        THETA,
-        ALPHA,
-        BETA,
-        IDLE,
-        STEP,
-        REUSE,
-        knob("queue", "buffer shared by all flows, packets", 25.0, 1.0, 1000.0),
-    ],
+    knobs: &knobs(knob("queue", "buffer shared by all flows, packets", 25.0, 1.0, 1000.0)),
     runs: Runs::At {
         needs,
         build: |o, s| build(o, s, &CODES[0], Leaf::DropTail { packets: o.get("queue") as u32 }),
@@ -86,17 +81,7 @@ pub(crate) static FAIR: Entry = Entry {
     about: "the gateway finds one fair limit for all data by itself, a queue per flow",
     paper: "Jamshaid 2010 §7.4",
     variants: VARIANTS,
-    knobs: &[
-        EPOCH,
-        GAMMA,
-        THETA,
-        ALPHA,
-        BETA,
-        IDLE,
-        STEP,
-        REUSE,
-        knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0),
-    ],
+    knobs: &knobs(knob("queue", "buffer of each flow, packets", 5.0, 1.0, 1000.0)),
     runs: Runs::At {
         needs,
         build: |o, s| build(o, s, &CODES[1], Leaf::Fair { packets: o.get("queue") as u32 }),

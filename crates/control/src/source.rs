@@ -18,10 +18,11 @@
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
 use crate::mechanism::knob;
+use crate::static_flow::allow;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Options, Place, Placement,
-    PlacementSet, Plan, Point, Reason, Refused, Runs, Setting, Value,
+    PlacementSet, Plan, Point, Refused, Runs, Setting,
 };
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -112,12 +113,7 @@ impl Source {
             return;
         }
         entry.limit = Some(rate);
-        actions.because(Reason::new(
-            "source.allocation",
-            "flow {} may send {} of data, {} with headers",
-            &[Value::Flow(flow), Value::Rate(fair), Value::Rate(rate)],
-        ));
-        actions.set_rate(Class::Flow(flow), rate);
+        allow(actions, "source.allocation", flow, fair, rate);
     }
 }
 

@@ -57,6 +57,22 @@ fn limit(here: &FlowHere, fair: BitRate) -> Option<BitRate> {
     (fair.0 > 0).then(|| here.ip_rate(fair))
 }
 
+/// Limits a flow, and says by which fair rate.
+pub(crate) fn allow(
+    actions: &mut Actions,
+    code: &'static str,
+    flow: FlowId,
+    fair: BitRate,
+    rate: BitRate,
+) {
+    actions.because(Reason::new(
+        code,
+        "flow {} may send {} of data, {} with headers",
+        &[Value::Flow(flow), Value::Rate(fair), Value::Rate(rate)],
+    ));
+    actions.set_rate(Class::Flow(flow), rate);
+}
+
 #[derive(Debug)]
 struct StaticFlow {
     /// By id: each flow and the limit in force.
@@ -71,12 +87,7 @@ impl StaticFlow {
         if in_force.replace(rate) == Some(rate) {
             return;
         }
-        actions.because(Reason::new(
-            "static-flow.allocation",
-            "flow {} may send {} of data, {} with headers",
-            &[Value::Flow(flow), Value::Rate(fair), Value::Rate(rate)],
-        ));
-        actions.set_rate(Class::Flow(flow), rate);
+        allow(actions, "static-flow.allocation", flow, fair, rate);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::{
     Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Limit,
     Link, LinkModel, Mechanism, Needs, Neighbour, Offers, Place, Plan, Point, Setting, Site,
@@ -10,13 +9,11 @@ use fairmesh_control::{
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
-use fairmesh_wifi::phy::Rate;
 
 use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::link_model::Dcf;
-use crate::model::{CapacityModel, packet_sizes};
+use crate::model::{CapacityModel, nominal_capacity, packet_sizes};
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers {
@@ -110,18 +107,6 @@ fn wireless_hops(scenario: &Scenario, path: &[NodeId]) -> u32 {
     path.windows(2).filter(|hop| hop.iter().all(wireless)).count().max(1) as u32
 }
 
-/// What a lone sender gets across a perfect link at a rate, in IP bytes of full packets.
-fn nominal_capacity(scenario: &Scenario, rate: Rate) -> BitRate {
-    let mac = &scenario.mac;
-    let access = match mac.rts_threshold {
-        Some(t) if t <= 1500 => Access::RtsCts,
-        _ => Access::Basic,
-    };
-    let psdu = 1500 + mac.llc_bytes + DATA_OVERHEAD;
-    let full = Traffic { payload: 1500, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
-    BitRate(saturated_goodput(&mac.phy, rate, &full, access) as u64)
-}
-
 /// The flows that cross a node, as it knows them.
 fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
     let here = |i| flow_at(scenario, fair.get(i).copied(), FlowId(i as u32), node);
@@ -204,7 +189,7 @@ pub(crate) fn start(
             .map(|l| Neighbour {
                 node: l.to,
                 rate: scenario.mac.phy.bit_rate(rate(l)),
-                capacity: nominal_capacity(scenario, rate(l)),
+                capacity: BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64),
             })
             .collect();
         let setting = Setting {

@@ -2,12 +2,14 @@
 //! of each flow puts on the air.
 
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
-use fairmesh_capacity::link::{Access, Traffic};
+use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::Demand;
 use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
+use fairmesh_wifi::MacConfig;
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
+use fairmesh_wifi::phy::Rate;
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
 const FULL_PACKET: u32 = 1500;
@@ -46,11 +48,7 @@ impl<'a> CapacityModel<'a> {
             let delivery = errors.delivery(size, rate);
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
-        // One threshold for all frames: data of full size decides.
-        let access = match scenario.mac.rts_threshold {
-            Some(t) if t <= FULL_PACKET => Access::RtsCts,
-            _ => Access::Basic,
-        };
+        let access = access(&scenario.mac);
         let wireless = |n: &&NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
         let paths = scenario
             .flows
@@ -80,6 +78,21 @@ impl<'a> CapacityModel<'a> {
         let flow = &self.scenario.flows[i];
         flow.guarantee.map_or(0.0, |least| goodput(flow, least).min(demand(flow).limit))
     }
+}
+
+/// One threshold for all frames: data of full size decides.
+fn access(mac: &MacConfig) -> Access {
+    match mac.rts_threshold {
+        Some(t) if t <= FULL_PACKET => Access::RtsCts,
+        _ => Access::Basic,
+    }
+}
+
+/// What a lone sender gets across a perfect link at `rate`, bit/s of IP packets of 1500 bytes.
+pub fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
+    let psdu = FULL_PACKET + mac.llc_bytes + DATA_OVERHEAD;
+    let full = Traffic { payload: FULL_PACKET, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
+    saturated_goodput(&mac.phy, rate, &full, access(mac))
 }
 
 /// Application bytes and IP bytes of a full packet of a flow.

@@ -2,6 +2,7 @@
 
 use fairmesh_queueing::Item;
 use fairmesh_transport::{Datagram, Segment};
+use fairmesh_units::Time;
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,22 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// Of one hop and of no transport: a frame from outside, or a control's message.
+    pub fn single(payload: Payload, born: Time, flow: u32, bytes: u32) -> Self {
+        Packet {
+            payload,
+            born: born.as_nanos(),
+            flow,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ect1: false,
+            ce: false,
+        }
+    }
+
     /// As queues see it; each direction of a flow is a flow of its own there.
     pub fn item(&self, handle: u32) -> Item {
         let flow = 2 * self.flow + u32::from(!self.forward);

@@ -6,7 +6,7 @@
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
 
 use crate::adapt::Adapter;
-use crate::config::{Adaptation, Hearing, MacConfig};
+use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::loss::FrameErrors;
 use crate::neighbours::Neighbours;
@@ -36,25 +36,6 @@ pub struct Setup<'a> {
     pub noise: &'a [NoiseSource],
     /// The run's seed.
     pub seed: u64,
-}
-
-/// An external source of energy with a duty cycle, such as a microwave oven.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NoiseSource {
-    /// Stable name.
-    pub name: String,
-    /// The stations that sense it, each with the received power.
-    pub heard_by: Vec<(u32, fairmesh_units::Power)>,
-    /// From one start to the next, on average.
-    pub period: Span,
-    /// Length of each burst; at most `period`.
-    pub on: Span,
-    /// Each period is multiplied by a uniform number in `1 ± jitter`.
-    pub jitter: f64,
-    /// First burst.
-    pub start: Time,
-    /// No burst starts from then on; [`Time::NEVER`] for a source without end.
-    pub stop: Time,
 }
 
 /// The frame a station has on the air.
@@ -113,7 +94,7 @@ pub struct Air {
     /// Per link, or empty when no link has errors.
     pub(crate) errors: Vec<FrameErrors>,
     pub(crate) error_rng: Vec<Stream>,
-    noise: Vec<(NoiseSource, Stream)>,
+    pub(crate) noise: Vec<(NoiseSource, Stream)>,
     pub(crate) counters: Vec<MacCounters>,
     pub(crate) tx_total: Vec<u64>,
     pub(crate) rx_total: Vec<u64>,
@@ -392,30 +373,6 @@ impl Air {
         self.wakes.set(i, Time::from_nanos(at));
     }
 
-    fn make_noise<U: Upper>(&mut self, source: u32, now: u64, upper: &mut U) {
-        let on = self.noise[source as usize - self.service.len()].0.on.as_nanos();
-        let f = Transmission {
-            end: now + on,
-            nav: 0,
-            air: on,
-            bytes: 0,
-            to: NOBODY,
-            rate: self.phy.lowest(),
-            kind: FrameKind::Noise,
-            on_air: true,
-        };
-        self.begin(source, now, f, false, upper);
-    }
-
-    fn rest_noise(&mut self, source: u32, now: u64) {
-        let (n, rng) = &mut self.noise[source as usize - self.service.len()];
-        let period = n.period.as_secs_f64() * rng.uniform(1.0 - n.jitter, 1.0 + n.jitter);
-        let rest = Span::from_secs_f64(period).saturating_sub(n.on);
-        // At least a nanosecond: a duty cycle of one must not stop the clock.
-        let next = Time::from_nanos(now) + rest.max(Span::from_nanos(1));
-        self.wakes.set(source as usize, if next < n.stop { next } else { Time::NEVER });
-    }
-
     fn observe<U: Upper>(
         &mut self,
         from: u32,
@@ -491,20 +448,5 @@ impl Air {
     /// Whether the MAC of `node` holds a packet.
     pub fn holds_packet(&self, node: NodeId) -> bool {
         self.service[node.index()].is_some()
-    }
-}
-
-impl Station {
-    /// Starts to receive.
-    #[inline]
-    fn lock(&mut self, from: u32, n: &crate::neighbours::Neighbour, arrival: u64, end: u64) {
-        self.lock_from = from;
-        self.lock_at = arrival;
-        self.lock_end = end;
-        self.lock_power = n.power;
-        self.lock_limit = n.limit;
-        self.too_weak = !n.decodes();
-        self.noticed = self.energy <= n.limit;
-        self.doomed = self.too_weak || !self.noticed;
     }
 }

@@ -1,6 +1,6 @@
 //! What a station and the medium are told at the start.
 
-use fairmesh_units::{Decibel, Power, Span};
+use fairmesh_units::{Decibel, Power, Span, Time};
 
 use crate::phy::{Phy, Rate};
 
@@ -61,4 +61,23 @@ pub struct Hearing {
     pub decodes: bool,
     /// Propagation delay.
     pub delay: Span,
+}
+
+/// An external source of energy with a duty cycle, such as a microwave oven.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoiseSource {
+    /// Stable name.
+    pub name: String,
+    /// The stations that sense it, each with the received power.
+    pub heard_by: Vec<(u32, Power)>,
+    /// From one start to the next, on average.
+    pub period: Span,
+    /// Length of each burst; at most `period`.
+    pub on: Span,
+    /// Each period is multiplied by a uniform number in `1 ± jitter`.
+    pub jitter: f64,
+    /// First burst.
+    pub start: Time,
+    /// No burst starts from then on; [`Time::NEVER`] for a source without end.
+    pub stop: Time,
 }

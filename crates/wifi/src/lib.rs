@@ -13,13 +13,14 @@ mod counters;
 mod exchange;
 pub mod loss;
 mod neighbours;
+mod noise;
 pub mod phy;
 pub mod propagation;
 mod station;
 mod upper;
 mod waveform;
 
-pub use air::{Air, NoiseSource, Setup};
-pub use config::{Adaptation, Hearing, MacConfig, Reception};
+pub use air::{Air, Setup};
+pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 pub use counters::{ChannelTime, MacCounters};
 pub use upper::{FrameKind, LinkId, OnAir, Outcome, Outgoing, SendReport, Upper};

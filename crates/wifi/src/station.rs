@@ -8,6 +8,8 @@
 
 use fairmesh_units::Time;
 
+use crate::neighbours::Neighbour;
+
 /// No station.
 pub(crate) const NOBODY: u32 = u32::MAX;
 /// Never, in nanoseconds.
@@ -234,6 +236,19 @@ impl Station {
     #[inline]
     pub fn transmits_at(&self, wake: u64) -> bool {
         self.answer_at == wake || matches!(self.phase, Phase::Contending | Phase::ClearToSend)
+    }
+
+    /// Starts to receive.
+    #[inline]
+    pub fn lock(&mut self, from: u32, n: &Neighbour, arrival: u64, end: u64) {
+        self.lock_from = from;
+        self.lock_at = arrival;
+        self.lock_end = end;
+        self.lock_power = n.power;
+        self.lock_limit = n.limit;
+        self.too_weak = !n.decodes();
+        self.noticed = self.energy <= n.limit;
+        self.doomed = self.too_weak || !self.noticed;
     }
 }
 

@@ -215,3 +215,46 @@ pub struct Way {
     /// What was last meant to be in force, whether or not limits are set.
     pub(super) meant: Option<BitRate>,
 }
+
+/// One limit for everybody, which some controls set instead of one for each.
+#[derive(Clone, Debug, Default)]
+pub struct Aggregate {
+    /// What the control wants for both directions together, in IP bytes.
+    pub wanted: Option<BitRate>,
+    /// The part of it that is for downstream.
+    pub down: f64,
+    /// What the kernel was last told, by [`way`].
+    pub in_force: [Option<BitRate>; 2],
+    pub(super) why: Option<Why>,
+    /// The last change.
+    pub change: Option<Change>,
+    pub(super) meant: Option<BitRate>,
+}
+
+/// What limits a subscriber.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limiter {
+    /// Nothing.
+    Nothing,
+    /// The control.
+    Control,
+    /// The control's limit for everybody together.
+    Aggregate,
+    /// The plan's ceiling.
+    Plan,
+    /// An operator's override.
+    Override,
+}
+
+impl Limiter {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Limiter::Nothing => "nothing",
+            Limiter::Control => "control",
+            Limiter::Aggregate => "aggregate",
+            Limiter::Plan => "plan",
+            Limiter::Override => "override",
+        }
+    }
+}

@@ -135,6 +135,16 @@ impl Model {
     }
 }
 
+/// The flows that use the air; at least one.
+fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, CliError> {
+    let flows = model.on_air(|_| true);
+    if flows.is_empty() {
+        let problem = "no flow crosses a wireless link; expected at least one".into();
+        return Err(CliError::Run { scenario: model.scenario.name.clone(), problem });
+    }
+    Ok(flows)
+}
+
 impl Capacity {
     /// The criterion that a fair gateway aims at.
     pub fn fair(&self) -> Criterion {
@@ -152,11 +162,8 @@ impl Capacity {
     /// A scenario that the models refuse: no flow uses the air, or a link never delivers.
     pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, CliError> {
         let model = CapacityModel::new(scenario);
-        let on_air = model.on_air(|_| true);
+        let on_air = on_air(&model)?;
         let refused = |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
-        if on_air.is_empty() {
-            return Err(refused("no flow crosses a wireless link; expected at least one".into()));
-        }
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
         let analyse = |hears: Hears, access, budget| {
             let network = Network {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use fairmesh_capacity::analysis::Criterion;
 
-use super::text::{self, heading, label, tell};
+use super::text::{self, heading, kbps, label, tell};
 use super::{Capacity, Model, drawing};
 use crate::output::json::GENERATOR;
 use crate::report::Drawing;
@@ -27,7 +27,7 @@ pub fn render(c: &Capacity, d: &Drawing, command: &str) -> String {
     let all = format!(
         "{sections}<section><h2>All models and criteria</h2>{}<p class=\"note\">Σ rate × hops: effective \
          network utilisation; its largest value under each model is 1.</p><p>{}</p></section>",
-        criteria(c),
+        html::table(&text::CRITERIA, &text::criteria(c)),
         escape(&text::bounds(c)).replace('\n', "<br>")
     );
     frame(&c.scenario, &subtitle, &all, command)
@@ -35,21 +35,19 @@ pub fn render(c: &Capacity, d: &Drawing, command: &str) -> String {
 
 /// A page around sections that are safe already.
 pub(super) fn frame(scenario: &str, subtitle: &str, sections: &str, command: &str) -> String {
-    html::fill(
+    let scenario = escape(scenario);
+    let body = html::fill(
         include_str!("../../assets/capacity.html"),
         &[
-            ("title", &escape(scenario)),
-            ("style", include_str!("../../assets/report.css")),
+            ("title", &scenario),
             ("subtitle", &escape(subtitle)),
             ("sections", sections),
             ("command", &escape(command)),
             ("generator", GENERATOR),
         ],
-    )
-}
-
-fn kbps(bps: f64) -> String {
-    format!("{:.1}", bps / 1e3)
+    );
+    let own = include_str!("../../assets/capacity.css");
+    html::page(&format!("Capacity of {scenario}"), &[html::STYLE, own], &body)
 }
 
 fn section(c: &Capacity, m: &Model, d: &Drawing) -> String {
@@ -134,37 +132,5 @@ fn flows(c: &Capacity, m: &Model) -> String {
             cells
         })
         .collect();
-    html::table(&header, &rows)
-}
-
-fn criteria(c: &Capacity) -> String {
-    let header = [
-        "model",
-        "RTS/CTS",
-        "criterion",
-        "Σ rate",
-        "least",
-        "Jain",
-        "Σ rate × hops",
-        "of the largest",
-    ];
-    let mut rows = Vec::new();
-    for m in c.models.iter().filter(|m| m.refused.is_none()) {
-        for a in &m.criteria {
-            if a.criterion == Criterion::MaxMin.name() && !c.weighted {
-                continue;
-            }
-            rows.push(vec![
-                m.model.to_owned(),
-                if m.rts { "with" } else { "without" }.to_owned(),
-                a.criterion.to_owned(),
-                kbps(a.aggregate_bps),
-                kbps(a.min_bps),
-                format!("{:.3}", a.jain),
-                kbps(a.utilization_bps),
-                format!("{:.3}", a.utilization_ratio),
-            ]);
-        }
-    }
     html::table(&header, &rows)
 }

@@ -9,6 +9,7 @@ use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
+use super::text::kbps;
 use crate::error::CliError;
 use crate::output::json::{GENERATOR, SCHEMA};
 use crate::output::table::{flow_label, row, table};
@@ -100,11 +101,8 @@ impl RegionReport {
     /// A scenario that the model refuses, or a name that is no flow.
     pub fn of(scenario: &Scenario, first: &[String], settings: Settings) -> Result<Self, CliError> {
         let model = CapacityModel::new(scenario);
-        let on_air = model.on_air(|_| true);
+        let on_air = super::on_air(&model)?;
         let refused = |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
-        if on_air.is_empty() {
-            return Err(refused("no flow crosses a wireless link; expected at least one".into()));
-        }
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
         let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
         let label = |&i: &usize| {
@@ -209,7 +207,6 @@ impl RegionReport {
 
     /// The tables.
     pub fn text(&self) -> String {
-        let kbps = |bps: f64| format!("{:.1}", bps / 1e3);
         let m = &self.mac;
         let mut out = format!(
             "{}: achievable rate region {} RTS/CTS, kbit/s of application data, U = {}, {}\n\

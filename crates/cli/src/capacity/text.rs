@@ -27,7 +27,11 @@ pub fn tables(c: &Capacity) -> String {
             None => out += &format!("{}\n\n{}\n", flows(c, m), bottlenecks(c, m)),
         }
     }
-    let _ = write!(out, "\nAll models and criteria\n{}\n", criteria(c));
+    let mut all = table(&CRITERIA);
+    for cells in criteria(c) {
+        row(&mut all, cells);
+    }
+    let _ = write!(out, "\nAll models and criteria\n{all}\n");
     out + &bounds(c)
 }
 
@@ -51,7 +55,7 @@ pub(super) fn heading(m: &Model) -> String {
     format!("{name} (contention where an end of one link {who} an end of the other): {sets}")
 }
 
-fn kbps(bps: f64) -> String {
+pub(super) fn kbps(bps: f64) -> String {
     format!("{:.1}", bps / 1e3)
 }
 
@@ -149,38 +153,28 @@ fn bottlenecks(c: &Capacity, m: &Model) -> comfy_table::Table {
     t
 }
 
-fn criteria(c: &Capacity) -> comfy_table::Table {
-    let mut t = table(&[
-        "model",
-        "RTS/CTS",
-        "criterion",
-        "Σ rate",
-        "least",
-        "Jain",
-        "Σ rate × hops",
-        "of largest",
-    ]);
-    for m in c.models.iter().filter(|m| m.refused.is_none()) {
-        for a in &m.criteria {
-            if a.criterion == Criterion::MaxMin.name() && !c.weighted {
-                continue;
-            }
-            row(
-                &mut t,
-                [
-                    m.model.to_owned(),
-                    if m.rts { "with" } else { "without" }.to_owned(),
-                    a.criterion.to_owned(),
-                    kbps(a.aggregate_bps),
-                    kbps(a.min_bps),
-                    format!("{:.3}", a.jain),
-                    kbps(a.utilization_bps),
-                    format!("{:.3}", a.utilization_ratio),
-                ],
-            );
-        }
-    }
-    t
+/// The columns of [`criteria`].
+pub(super) const CRITERIA: [&str; 8] =
+    ["model", "RTS/CTS", "criterion", "Σ rate", "least", "Jain", "Σ rate × hops", "of largest"];
+
+/// What every criterion comes to under every model.
+pub(super) fn criteria(c: &Capacity) -> Vec<Vec<String>> {
+    let models = c.models.iter().filter(|m| m.refused.is_none());
+    let all = models.flat_map(|m| m.criteria.iter().map(move |a| (m, a)));
+    all.filter(|(_, a)| c.weighted || a.criterion != Criterion::MaxMin.name())
+        .map(|(m, a)| {
+            vec![
+                m.model.to_owned(),
+                if m.rts { "with" } else { "without" }.to_owned(),
+                a.criterion.to_owned(),
+                kbps(a.aggregate_bps),
+                kbps(a.min_bps),
+                format!("{:.3}", a.jain),
+                kbps(a.utilization_bps),
+                format!("{:.3}", a.utilization_ratio),
+            ]
+        })
+        .collect()
 }
 
 /// The bounds, and whether the fair aggregates keep to them.

@@ -1,9 +1,11 @@
 //! `fairmesh capacity`.
 
 use std::io::Write;
+use std::path::Path;
 
 use fairmesh_capacity::region::{Retries, Settings};
 use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
+use serde::Serialize;
 
 use crate::args::{CapacityArgs, ChangeArgs, ModelKind, Reception, Way};
 use crate::capacity::gap::GapReport;
@@ -39,29 +41,24 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
     let path = args.scenario.clone().unwrap_or_default();
     let loaded = load(&path, &changes)?;
     match args.model {
-        ModelKind::Region => return region(args, &loaded.scenario, command, out),
-        ModelKind::Gap => return fluid(args, &loaded.scenario, command, out),
-        ModelKind::Sets => {}
+        ModelKind::Sets => sets(args, &loaded.scenario, command, out),
+        ModelKind::Region => region(args, &loaded.scenario, command, out),
+        ModelKind::Gap => fluid(args, &loaded.scenario, command, out),
     }
-    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
-    let capacity = Capacity::of(&loaded.scenario, args.hears)?;
-    if !args.json {
-        warn(&loaded.scenario.warnings);
-        out.write_all(text::tables(&capacity).as_bytes())?;
-    }
-    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
-        let drawing = Drawing::from(&loaded.scenario);
-        file.write_all(page::render(&capacity, &drawing, command).as_bytes())
-            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
-        pending.finish()?;
-        if !args.json {
-            writeln!(out, "\nPage: {}", path.display())?;
-        }
-    }
-    if args.json {
-        print_json(out, &capacity)?;
-    }
-    Ok(())
+}
+
+fn sets(
+    args: &CapacityArgs,
+    scenario: &Scenario,
+    command: &str,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let forms = Forms {
+        report: || Capacity::of(scenario, args.hears),
+        text: text::tables,
+        page: |c: &Capacity, _: &Path| Ok(page::render(c, &Drawing::from(scenario), command)),
+    };
+    forms.show(args, scenario, out)
 }
 
 fn region(
@@ -79,22 +76,12 @@ fn region(
         retries: if args.retry_limits { Retries::Mac } else { Retries::Unlimited },
         ..Settings::default()
     };
-    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
-    let report = RegionReport::of(scenario, &args.group, settings)?;
-    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
-        file.write_all(report.page(command).as_bytes())
-            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
-        pending.finish()?;
-    }
-    if args.json {
-        return print_json(out, &report);
-    }
-    warn(&scenario.warnings);
-    out.write_all(report.text().as_bytes())?;
-    if let Some(path) = &args.html {
-        writeln!(out, "\nPage: {}", path.display())?;
-    }
-    Ok(())
+    let forms = Forms {
+        report: || RegionReport::of(scenario, &args.group, settings),
+        text: RegionReport::text,
+        page: |r: &RegionReport, _: &Path| Ok(r.page(command)),
+    };
+    forms.show(args, scenario, out)
 }
 
 fn fluid(
@@ -103,25 +90,54 @@ fn fluid(
     command: &str,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let page = args.html.as_deref().map(PendingFile::create).transpose()?;
-    let report = GapReport::of(scenario)?;
-    if let (Some((pending, mut file)), Some(path)) = (page, &args.html) {
+    let draw = |r: &GapReport, path: &Path| {
         let bare = path.extension().is_some_and(|e| e == "svg");
-        let text = if bare { report.svg() } else { report.page(command) };
-        let text = text.map_err(|e| CliError::file(path, format!("cannot be drawn: {e}")))?;
-        file.write_all(text.as_bytes())
-            .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
-        pending.finish()?;
+        let page = if bare { r.svg() } else { r.page(command) };
+        page.map_err(|e| CliError::file(path, format!("cannot be drawn: {e}")))
+    };
+    let forms = Forms { report: || GapReport::of(scenario), text: GapReport::text, page: draw };
+    forms.show(args, scenario, out)
+}
+
+/// A report and the forms in which it is shown.
+struct Forms<Compute, Text, Page> {
+    report: Compute,
+    text: Text,
+    /// For a file of this name.
+    page: Page,
+}
+
+impl<R, Compute, Text, Page> Forms<Compute, Text, Page>
+where
+    R: Serialize,
+    Compute: FnOnce() -> Result<R, CliError>,
+    Text: FnOnce(&R) -> String,
+    Page: FnOnce(&R, &Path) -> Result<String, CliError>,
+{
+    fn show(
+        self,
+        args: &CapacityArgs,
+        scenario: &Scenario,
+        out: &mut dyn Write,
+    ) -> Result<(), CliError> {
+        // The page's file comes first, so that nothing is computed in vain.
+        let file = args.html.as_deref().map(PendingFile::create).transpose()?;
+        let report = (self.report)()?;
+        if let (Some((pending, mut file)), Some(path)) = (file, &args.html) {
+            file.write_all((self.page)(&report, path)?.as_bytes())
+                .map_err(|e| CliError::file(path, format!("cannot be written: {e}")))?;
+            pending.finish()?;
+        }
+        if args.json {
+            return print_json(out, &report);
+        }
+        warn(&scenario.warnings);
+        out.write_all((self.text)(&report).as_bytes())?;
+        if let Some(path) = &args.html {
+            writeln!(out, "\nPage: {}", path.display())?;
+        }
+        Ok(())
     }
-    if args.json {
-        return print_json(out, &report);
-    }
-    warn(&scenario.warnings);
-    out.write_all(report.text().as_bytes())?;
-    if let Some(path) = &args.html {
-        writeln!(out, "\nPage: {}", path.display())?;
-    }
-    Ok(())
 }
 
 fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result<(), CliError> {

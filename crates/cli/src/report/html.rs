@@ -39,6 +39,15 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     out + rest
 }
 
+/// The style that all pages share.
+pub const STYLE: &str = include_str!("../../assets/report.css");
+
+/// A page that needs no other file. Everything is safe already; styles follow one another.
+pub fn page(title: &str, styles: &[&str], body: &str) -> String {
+    let values = [("title", title), ("style", &styles.join("\n")), ("body", body)];
+    fill(include_str!("../../assets/page.html"), &values)
+}
+
 /// A table: header, then rows, all cells already safe.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {

@@ -34,12 +34,11 @@ impl Report<'_> {
     pub fn render(&self) -> String {
         let c = self.comparison;
         let curves = charts::curves(&c.results, self.records);
-        html::fill(
+        let title = escape(&c.scenario);
+        let body = html::fill(
             include_str!("../../assets/report.html"),
             &[
-                ("title", &escape(&c.scenario)),
-                ("style", include_str!("../../assets/report.css")),
-                ("uplot_style", include_str!("../../assets/uPlot.min.css")),
+                ("title", &title),
                 ("uplot", include_str!("../../assets/uPlot.iife.min.js")),
                 ("script", include_str!("../../assets/report.js")),
                 ("subtitle", &self.subtitle()),
@@ -57,7 +56,8 @@ impl Report<'_> {
                 ("generator", GENERATOR),
                 ("fingerprints", &self.fingerprints()),
             ],
-        )
+        );
+        html::page(&title, &[include_str!("../../assets/uPlot.min.css"), html::STYLE], &body)
     }
 
     fn subtitle(&self) -> String {

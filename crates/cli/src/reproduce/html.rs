@@ -8,7 +8,7 @@ use super::record::{Record, Row};
 use super::text::{number, order_words, round, runs};
 use super::verdict::Verdict;
 use crate::error::CliError;
-use crate::report::html::{escape, fill, table};
+use crate::report::html::{self, escape, fill, table};
 
 /// The page.
 ///
@@ -37,11 +37,9 @@ pub fn page(record: &Record, entry: &Entry, panels: &[Panel]) -> Result<String, 
     } else {
         String::new()
     };
-    Ok(fill(
+    let body = fill(
         include_str!("../../assets/reproduction.html"),
         &[
-            ("title", &escape(&format!("{}, {}", record.paper, record.place))),
-            ("style", include_str!("../../assets/report.css")),
             ("heading", &escape(&record.title)),
             ("subtitle", &escape(&subtitle(record))),
             ("verdicts", &verdicts(record)),
@@ -55,7 +53,10 @@ pub fn page(record: &Record, entry: &Entry, panels: &[Panel]) -> Result<String, 
             ("generator", &escape(&record.generator)),
             ("fingerprint", &escape(&record.fingerprint)),
         ],
-    ))
+    );
+    let title = escape(&format!("{}, {}", record.paper, record.place));
+    let own = include_str!("../../assets/reproduction.css");
+    Ok(html::page(&title, &[html::STYLE, own], &body))
 }
 
 fn subtitle(r: &Record) -> String {

@@ -146,18 +146,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
 
     /// A frame comes from outside into one of the external flows; returns its handle.
     pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
-        let packet = Packet {
-            payload: Payload::External,
-            born: now.as_nanos(),
-            flow: f as u32,
-            generation: 0,
-            bytes,
-            place: 0,
-            forward: true,
-            ect: false,
-            ect1: false,
-            ce: false,
-        };
+        let packet = Packet::single(Payload::External, now, f as u32, bytes);
         let flow = &mut self.flows[f];
         flow.meters.packets_sent += 1;
         let node = flow.path[0];

@@ -287,18 +287,8 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
         let bytes = MESSAGE_HEADERS + body.len() as u32;
         let number = self.taps.keep(body);
-        let handle = self.packets.insert(Packet {
-            payload: Payload::Message(number),
-            born: now.as_nanos(),
-            flow: NO_FLOW,
-            generation: 0,
-            bytes,
-            place: 0,
-            forward: true,
-            ect: false,
-            ect1: false,
-            ce: false,
-        });
+        let message = Packet::single(Payload::Message(number), now, NO_FLOW, bytes);
+        let handle = self.packets.insert(message);
         self.taps.packet(handle, None);
         self.interfaces[n].count(now);
         if self.taps.post(n, handle, to, bytes) {

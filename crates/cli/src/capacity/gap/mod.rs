@@ -6,10 +6,9 @@ mod picture;
 use std::fmt::Write as _;
 
 use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
-use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::lookup;
+use fairmesh_engine::{fair_rates, nominal_capacity};
 use fairmesh_scenario::{Flow, NodeKind, Scenario};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -83,18 +82,10 @@ fn knob(scenario: &Scenario, name: &str) -> f64 {
     set.or_else(default).unwrap_or(0.0)
 }
 
-/// What a lone sender gets across the fastest link in IP packets of 1500 bytes, bit/s.
+/// The nominal capacity of the fastest link, bit/s.
 fn link_capacity(scenario: &Scenario) -> f64 {
     let mac = &scenario.mac;
-    let access = match mac.rts_threshold {
-        Some(t) if t <= 1500 => Access::RtsCts,
-        _ => Access::Basic,
-    };
-    let psdu = 1500 + mac.llc_bytes + DATA_OVERHEAD;
-    let full = Traffic { payload: 1500, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
-    let of = |l: &fairmesh_scenario::Link| {
-        saturated_goodput(&mac.phy, l.rate.unwrap_or(mac.rate), &full, access)
-    };
+    let of = |l: &fairmesh_scenario::Link| nominal_capacity(mac, l.rate.unwrap_or(mac.rate));
     scenario.links.iter().map(of).fold(0.0, f64::max)
 }
 
@@ -111,8 +102,7 @@ impl GapReport {
         if scenario.gateway.is_none() {
             return Err(bad("names no gateway; expected topology.gateway for --model gap"));
         }
-        let fair =
-            fairmesh_engine::fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
+        let fair = fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
         let wireless = |f: &Flow| scenario.nodes[f.from.index()].kind == NodeKind::Wireless;
         let sum = |near: bool, times: &dyn Fn(&Flow) -> f64| -> f64 {
             let of = scenario.flows.iter().zip(&fair);
