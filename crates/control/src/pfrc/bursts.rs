@@ -14,6 +14,9 @@
 //! | fewer | four full packets in each | enough: a small page |
 //! | | less | not known: background noise, or a TCP in its timeouts |
 //!
+//! A window of nothing but acknowledgements is one in which nothing was sent: whoever uploads and reads a
+//! page now and then is not starved of the page in between.
+//!
 //! Whoever has less and sends small packets is not known either: transfers are made of large ones, and
 //! what is left are calls, keep-alives and acknowledgements, which want no more. Of mixed traffic the
 //! mean size decides.
@@ -39,6 +42,10 @@ const WINDOW: f64 = 10.0 * PACKET;
 const PAGE: f64 = 4.0 * PACKET;
 /// Mean bytes of small packets, below those of the smallest transfers (segments of 512 bytes).
 const SMALL: f64 = 500.0;
+/// Bytes of an acknowledgement, generously, and what a window must hold besides them to count: the
+/// packet of a small segment.
+const ACKNOWLEDGEMENT: u64 = 80;
+const CONTENT: f64 = 400.0;
 /// The epoch of silence in which a flow may count as starved.
 const SILENCED: u32 = 2;
 /// The epochs of silence after which nobody waits for a flow that was seen to starve.
@@ -77,12 +84,13 @@ struct Windows {
 }
 
 impl Windows {
-    fn add(&mut self, passed: f64, allowed: f64) {
-        let part = (passed / allowed).min(1.0);
+    /// A window is over; `busy`: it held more than acknowledgements.
+    fn add(&mut self, passed: f64, allowed: f64, busy: bool) {
         self.all += 1;
-        self.bits += passed;
-        self.weighted += passed * part;
-        if passed > 0.0 {
+        if busy {
+            let part = (passed / allowed).min(1.0);
+            self.bits += passed;
+            self.weighted += passed * part;
             self.busy += 1;
             self.row += 1;
             if self.row > 2 {
@@ -123,9 +131,12 @@ pub(super) struct Bursts {
     passed: f64,
     allowed: f64,
     windows: Windows,
-    /// The counter of packets, and what it counted in this epoch.
+    /// The counter of packets, and what it counted in this window and in this epoch.
     counter: Option<u64>,
+    inside: u64,
     packets: u64,
+    /// Bits that passed in this epoch.
+    bits: f64,
     /// Epochs since it last sent most of the time, if ever, and whether the aggregate rose since.
     quiet: Option<u32>,
     rose: bool,
@@ -142,7 +153,9 @@ impl Default for Bursts {
             allowed: 0.0,
             windows: Windows::default(),
             counter: None,
+            inside: 0,
             packets: 0,
+            bits: 0.0,
             quiet: None,
             rose: false,
             starved: None,
@@ -154,7 +167,9 @@ impl Default for Bursts {
 impl Bursts {
     /// The counter stands at `moved` bytes in this look; `allowed` bits since the last reading.
     pub fn glance(&mut self, moved: u64, allowed: f64) {
-        self.passed += moved.saturating_sub(self.seen) as f64 * 8.0;
+        let bits = moved.saturating_sub(self.seen) as f64 * 8.0;
+        self.passed += bits;
+        self.bits += bits;
         self.allowed += allowed;
         self.seen = moved;
         if self.allowed >= WINDOW {
@@ -166,17 +181,20 @@ impl Bursts {
     pub fn packets(&mut self, total: u64) {
         // One that runs backwards was restarted.
         let last = self.counter.replace(total).unwrap_or(total);
-        self.packets += total.saturating_sub(last);
+        let more = total.saturating_sub(last);
+        self.inside += more;
+        self.packets += more;
     }
 
     /// Whether what passed in this epoch were small packets.
     fn small(&self) -> bool {
-        (self.windows.bits + self.passed) / 8.0 < SMALL * self.packets as f64
+        self.bits / 8.0 < SMALL * self.packets as f64
     }
 
     fn close(&mut self) {
-        self.windows.add(self.passed, self.allowed);
-        (self.passed, self.allowed) = (0.0, 0.0);
+        let content = self.passed / 8.0 - (ACKNOWLEDGEMENT * self.inside) as f64;
+        self.windows.add(self.passed, self.allowed, content >= CONTENT);
+        (self.passed, self.allowed, self.inside) = (0.0, 0.0, 0);
     }
 
     /// The look is over: the next one counts from 0.
@@ -240,7 +258,8 @@ impl Bursts {
 
     /// An evaluation is over.
     pub fn restart(&mut self) {
-        (self.passed, self.allowed, self.packets) = (0.0, 0.0, 0);
+        (self.passed, self.allowed, self.bits) = (0.0, 0.0, 0.0);
+        (self.inside, self.packets) = (0, 0);
         self.windows = Windows::default();
     }
 }
@@ -351,6 +370,27 @@ mod tests {
             [noise(100), noise(300), noise(552), noise(1500)],
             [Unknown, Unknown, Starved, Starved]
         );
+    }
+
+    #[test]
+    fn acknowledgements_between_pages_are_no_starved_transfer() {
+        // An upload's acknowledgements, 20 per second of 66 bytes, and a page in one second.
+        let mut bursts = Bursts::default();
+        let (mut moved, mut packets) = (0, 100);
+        bursts.packets(packets);
+        let mut verdict = |content: [u64; 10]| {
+            for full in content {
+                (moved, packets) = (moved + 20 * 66 + full * 1500, packets + 20 + full);
+                bursts.packets(packets);
+                bursts.glance(moved, 200_000.0);
+            }
+            let verdict = bursts.verdict(0.7);
+            bursts.restart();
+            verdict
+        };
+        assert_eq!(verdict([0, 0, 14, 0, 0, 0, 0, 15, 0, 0]), Enough);
+        assert_eq!(verdict([0; 10]), Unknown);
+        assert_eq!(verdict([10; 10]), Starved, "a transfer that gets 130 kbit/s of 200");
     }
 
     #[test]
