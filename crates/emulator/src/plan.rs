@@ -13,7 +13,7 @@ use crate::error::EmulatorError;
 use crate::frame::Mac;
 
 /// Every namespace that is ours begins like this.
-pub const PREFIX: &str = "fairmesh-";
+pub(crate) const PREFIX: &str = "fairmesh-";
 
 /// The largest IP datagram in an 802.11 frame without fragments: 2304 bytes of MSDU (IEEE
 /// 802.11-2020 Table 9-25) less 8 of LLC.

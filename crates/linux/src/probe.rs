@@ -43,7 +43,7 @@ pub fn features() -> Result<Features, Error> {
 }
 
 /// Whether nftables can look at frames as they leave an interface.
-pub fn egress_hook() -> bool {
+pub(crate) fn egress_hook() -> bool {
     // `-c` has the kernel check a rule set without putting it in force; a device that exists
     // everywhere serves for that.
     let rules = "table netdev fairmesh_probe {\n chain e {\n  \

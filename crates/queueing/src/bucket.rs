@@ -7,7 +7,7 @@ use fairmesh_units::{BitRate, Bytes, Span, Time};
 const PER_BYTE: i64 = 8_000_000_000;
 
 /// The largest burst that a bucket holds; larger ones are cut to it.
-pub const MAX_BURST: Bytes = Bytes(512 * 1024 * 1024);
+pub(crate) const MAX_BURST: Bytes = Bytes(512 * 1024 * 1024);
 
 /// A token bucket: fills at `rate`, holds at most `burst`, may go into debt.
 ///

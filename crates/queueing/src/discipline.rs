@@ -46,22 +46,6 @@ impl Discipline {
         each!(self, q => q.pop())
     }
 
-    /// The class tree, if this is one.
-    pub fn as_htb_mut(&mut self) -> Option<&mut Htb> {
-        match self {
-            Discipline::Htb(q) => Some(q),
-            _ => None,
-        }
-    }
-
-    /// The class tree, if this is one.
-    pub fn as_htb(&self) -> Option<&Htb> {
-        match self {
-            Discipline::Htb(q) => Some(q),
-            _ => None,
-        }
-    }
-
     /// The token bucket, if this is one.
     pub fn as_shaper_mut(&mut self) -> Option<&mut Shaper> {
         match self {

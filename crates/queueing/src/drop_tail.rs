@@ -58,11 +58,6 @@ impl DropTail {
         self.limit
     }
 
-    /// Changes the buffer's size; what is queued stays.
-    pub fn set_limit(&mut self, limit: Limit) {
-        self.limit = limit;
-    }
-
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Item> {
         let item = self.ring.pop_front()?;

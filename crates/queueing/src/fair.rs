@@ -69,12 +69,6 @@ impl Fair {
         }
     }
 
-    /// What waits for one flow (and those that share its bucket).
-    pub fn flow_backlog(&self, flow: u32) -> Backlog {
-        let slot = (flow % self.spec.buckets) as usize;
-        self.flows.get(slot).map_or(Backlog::NONE, |f| f.backlog)
-    }
-
     pub(crate) fn pop(&mut self) -> Option<Item> {
         if self.tail == NIL {
             return None;

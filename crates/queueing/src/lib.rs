@@ -18,7 +18,8 @@ mod red;
 mod shaper;
 mod spec;
 
-pub use bucket::{MAX_BURST, TokenBucket};
+pub(crate) use bucket::MAX_BURST;
+pub use bucket::TokenBucket;
 pub use discipline::Discipline;
 pub use drop_tail::{DropTail, Limit};
 pub use fair::{Fair, FairSpec};

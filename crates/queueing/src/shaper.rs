@@ -42,11 +42,6 @@ impl Shaper {
         &self.bucket
     }
 
-    /// Where packets wait.
-    pub fn inner_mut(&mut self) -> &mut Discipline {
-        &mut self.inner
-    }
-
     pub(crate) fn pop(&mut self) -> Option<Item> {
         self.head.take().or_else(|| self.inner.pop())
     }

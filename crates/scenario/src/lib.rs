@@ -42,14 +42,13 @@ pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
     DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
     InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft,
-    QueueKind, QueueTable, RadioDraft, RandomLayout, ReceptionDraft, RouteChangeDraft, Routing,
-    RtsDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
-    TransportDraft, TreeLayout, WireDraft, WiredDraft,
+    QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
+    RouteChangeDraft, Routing, RtsDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
+    TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{
-    Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft_from_map, format_of,
-    parse, parse_meshviewer, parse_netjson,
+    Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft_from_map, format_of, parse,
 };
 pub use name::Name;
 pub use scenario::{
@@ -57,7 +56,7 @@ pub use scenario::{
     Transport, Wire,
 };
 pub use text::Quantity;
-pub use toml_file::{draft_from_toml, parse_toml};
+pub use toml_file::draft_from_toml;
 
 /// The JSON Schema of the TOML form, for editors.
 pub fn json_schema() -> serde_json::Value {

@@ -11,14 +11,14 @@ use crate::scenario::Scenario;
 ///
 /// # Errors
 /// The first thing found wrong, with file, line and key.
-pub fn parse_toml(file_name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+pub(crate) fn parse_toml(file_name: &str, text: &str) -> Result<Scenario, ScenarioError> {
     read(file_name, text, Draft::build)
 }
 
 /// Reads a TOML scenario without building it.
 ///
 /// # Errors
-/// As [`parse_toml`], as far as single values go.
+/// The first thing found wrong with a single value, with file, line and key.
 pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioError> {
     read(file_name, text, |draft| Ok(draft.clone()))
 }

@@ -444,9 +444,4 @@ impl Air {
             transmit: Span::from_nanos(transmit),
         }
     }
-
-    /// Whether the MAC of `node` holds a packet.
-    pub fn holds_packet(&self, node: NodeId) -> bool {
-        self.service[node.index()].is_some()
-    }
 }

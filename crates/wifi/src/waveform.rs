@@ -12,8 +12,6 @@ pub const ACK: u32 = 14;
 pub const CTS: u32 = 14;
 /// Bytes of an RTS frame.
 pub const RTS: u32 = 20;
-/// The longest MPDU without aggregation: 2304 bytes of body and the longest header.
-pub const MAX_PSDU: u32 = 2346;
 
 /// The rule that turns a PSDU size into a duration, one variant per family of waveforms.
 ///

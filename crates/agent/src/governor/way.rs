@@ -223,7 +223,7 @@ pub struct Aggregate {
     pub wanted: Option<BitRate>,
     /// The part of it that is for downstream.
     pub down: f64,
-    /// What the kernel was last told, by [`way`].
+    /// What the kernel was last told, by [`way`](super::way).
     pub in_force: [Option<BitRate>; 2],
     pub(super) why: Option<Why>,
     /// The last change.

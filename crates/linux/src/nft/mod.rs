@@ -16,7 +16,7 @@ use crate::shaper::{Bypass, Classifier, Direction, Layout};
 use crate::tc::Handle;
 
 /// The base chain by which our table is known to be ours.
-pub const MARKER: &str = "fairmesh_post";
+pub(crate) const MARKER: &str = "fairmesh_post";
 
 /// What a table is made from.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ const TICK_NS: u64 = 64;
 const LINKLAYER_ETHERNET: u8 = 1;
 
 /// The name of the kind.
-pub const KIND: &str = "htb";
+pub(crate) const KIND: &str = "htb";
 
 /// Options of the qdisc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

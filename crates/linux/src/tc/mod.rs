@@ -105,17 +105,17 @@ pub fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// Appends a number.
-pub fn put_u32(out: &mut Vec<u8>, kind: u16, value: u32) {
+pub(crate) fn put_u32(out: &mut Vec<u8>, kind: u16, value: u32) {
     put(out, kind, &value.to_ne_bytes());
 }
 
 /// Appends a long number.
-pub fn put_u64(out: &mut Vec<u8>, kind: u16, value: u64) {
+pub(crate) fn put_u64(out: &mut Vec<u8>, kind: u16, value: u64) {
     put(out, kind, &value.to_ne_bytes());
 }
 
 /// Appends a string with its final zero.
-pub fn put_str(out: &mut Vec<u8>, kind: u16, value: &str) {
+pub(crate) fn put_str(out: &mut Vec<u8>, kind: u16, value: &str) {
     let mut bytes = Vec::with_capacity(value.len() + 1);
     bytes.extend(value.as_bytes());
     bytes.push(0);
@@ -124,7 +124,7 @@ pub fn put_str(out: &mut Vec<u8>, kind: u16, value: &str) {
 
 /// Appends an attribute that holds others. The flag `NLA_F_NESTED` is left out, as `tc` does for
 /// these old attributes.
-pub fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn nest(out: &mut Vec<u8>, kind: u16, inside: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0]);
     out.extend(kind.to_ne_bytes());
@@ -148,7 +148,7 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// Appends `TCA_KIND`.
-pub fn put_kind(out: &mut Vec<u8>, kind: &str) {
+pub(crate) fn put_kind(out: &mut Vec<u8>, kind: &str) {
     put_str(out, libc::TCA_KIND, kind);
 }
 

@@ -133,7 +133,7 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
 ///
 /// # Errors
 /// The first thing found wrong.
-pub fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
+fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
     import(file_name, options, || netjson::read(text, options.metric))
 }
 
@@ -141,7 +141,7 @@ pub fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Re
 ///
 /// # Errors
 /// The first thing found wrong.
-pub fn parse_meshviewer(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
+fn parse_meshviewer(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
     import(file_name, options, || meshviewer::read(text))
 }
 
