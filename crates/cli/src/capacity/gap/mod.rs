@@ -6,10 +6,8 @@ mod picture;
 use std::fmt::Write as _;
 
 use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
-use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_control::lookup;
 use fairmesh_scenario::{Flow, NodeKind, Scenario};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -83,21 +81,6 @@ fn knob(scenario: &Scenario, name: &str) -> f64 {
     set.or_else(default).unwrap_or(0.0)
 }
 
-/// What a lone sender gets across the fastest link in IP packets of 1500 bytes, bit/s.
-fn link_capacity(scenario: &Scenario) -> f64 {
-    let mac = &scenario.mac;
-    let access = match mac.rts_threshold {
-        Some(t) if t <= 1500 => Access::RtsCts,
-        _ => Access::Basic,
-    };
-    let psdu = 1500 + mac.llc_bytes + DATA_OVERHEAD;
-    let full = Traffic { payload: 1500, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
-    let of = |l: &fairmesh_scenario::Link| {
-        saturated_goodput(&mac.phy, l.rate.unwrap_or(mac.rate), &full, access)
-    };
-    scenario.links.iter().map(of).fold(0.0, f64::max)
-}
-
 impl GapReport {
     /// Of a scenario with a gateway and flows of its neighbours.
     ///
@@ -138,7 +121,7 @@ impl GapReport {
         nodes.sort_unstable();
         nodes.dedup();
         let (gamma, period) = (knob(scenario, "gamma"), knob(scenario, "period"));
-        let alpha = knob(scenario, "alpha") * link_capacity(scenario);
+        let alpha = knob(scenario, "alpha") * (guarantee + multi);
         let model = Gap::from_steps(
             guarantee + multi,
             guarantee,
