@@ -286,3 +286,24 @@ fn a_control_with_nowhere_to_run_is_noted() {
     assert!(notes.contains("note: pfrc runs at no node here"), "{notes}");
     assert!(!notes.contains("note: fifo"), "{notes}");
 }
+
+#[test]
+fn marks_that_no_flow_takes_are_noted() {
+    let text = std::fs::read_to_string(workspace().join("scenarios/triantafyllidou-hidden.toml"));
+    let text = text.unwrap();
+    let dir = folder();
+    let file = dir.path().join("hidden.toml");
+    let notes = |ecn: &str, control: &str| {
+        std::fs::write(&file, text.replace("ecn = true", ecn)).unwrap();
+        let args = ["run", file.to_str().unwrap(), "--duration", "21 s", "--control", control];
+        let out = run(dir.path(), &args);
+        assert!(out.status.success());
+        String::from_utf8(out.stderr).unwrap()
+    };
+    assert!(!notes("ecn = true", "lbm+multihop").contains("note"));
+    let none = notes("ecn = false", "lbm+multihop");
+    assert!(none.contains("note: lbm+multihop only marks packets"), "{none}");
+    assert!(notes("ecn = \"ect1\"", "lbm+multihop").contains("only marks"));
+    assert!(!notes("ecn = \"ect1\"", "lbm+multihop+ect1").contains("note"));
+    assert!(!notes("ecn = false", "nred+ecn").contains("note"));
+}

@@ -64,6 +64,18 @@ pub enum Reach {
     Within(u32),
 }
 
+/// How marks fall on packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marking {
+    /// ECT(1) packets too. They are left alone otherwise: their senders may expect marks of another
+    /// meaning (RFC 9331 §5).
+    pub ect1: bool,
+    /// Spread evenly over the packets that may be marked: from one mark to the next it is between
+    /// 2/3 and 4/3 of 1 / probability packets, on average 1 / probability. Where each packet has a
+    /// chance of its own, marks come in clusters (Floyd, Jacobson 1993 §7).
+    pub even: bool,
+}
+
 /// A decision. What it sets stays in force until it is set anew.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
@@ -93,9 +105,8 @@ pub enum Action {
         class: Class,
         /// Per packet.
         probability: Probability,
-        /// ECT(1) packets too. They are left alone otherwise: their senders may expect marks of
-        /// another meaning (RFC 9331 §5).
-        ect1: bool,
+        /// Which codepoints, and how the marks fall.
+        how: Marking,
     },
     /// Drop packets of a class with this probability.
     Drop {
@@ -230,16 +241,16 @@ impl Actions {
         self.list.push(Action::Remove { class });
     }
 
-    /// [`Action::Mark`] of ECT(0) packets only; the probability is cut to 0…1.
+    /// [`Action::Mark`] of ECT(0) packets only, each by a chance of its own; the probability is cut
+    /// to 0…1.
     pub fn mark(&mut self, class: Class, probability: f64) {
-        self.mark_codepoints(class, probability, false);
+        self.mark_as(class, probability, Marking::default());
     }
 
-    /// [`Action::Mark`] of ECT(0) packets and, if told, of ECT(1) packets; the probability is cut
-    /// to 0…1.
-    pub fn mark_codepoints(&mut self, class: Class, probability: f64, ect1: bool) {
+    /// [`Action::Mark`]; the probability is cut to 0…1.
+    pub fn mark_as(&mut self, class: Class, probability: f64, how: Marking) {
         let probability = Probability(Share::new(probability).get());
-        self.list.push(Action::Mark { class, probability, ect1 });
+        self.list.push(Action::Mark { class, probability, how });
     }
 
     /// [`Action::Drop`]; the probability is cut to 0…1.

@@ -47,7 +47,7 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     knobs: &[
         knob("gamma", "part of the gateway's capacity kept for signalling", 0.1, 0.01, 0.9),
-        knob("alpha", "increase per update, part of the link's capacity", 0.01, 1e-4, 0.5),
+        knob("alpha", "increase per update, part of U*", 0.01, 1e-4, 0.5),
         knob("beta", "factor of a decrease", 0.9, 0.1, 0.99),
         knob("period", "time between updates, seconds", 0.1, 0.005, 10.0),
         knob("weight", "weight of a new sample in the averages", 0.25, 0.01, 1.0),

@@ -13,14 +13,15 @@
 
 use crate::mechanism::knob;
 use crate::{
-    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Needs,
-    Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,
+    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Marking,
+    Needs, Options, Placement, PlacementSet, Refused, Runs, Setting, Variant,
 };
 
 mod access_point;
 mod curve;
 mod domain;
 mod measure;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +31,9 @@ pub(crate) static ENTRY: Entry = Entry {
     paper: "Triantafyllidou 2005 §2-4",
     variants: &[
         Variant { name: "adaptive", about: "rho0 follows a target delay (§3.2)" },
+        Variant { name: "pi", about: "ours: the same within a round trip, at less cost" },
         Variant { name: "multihop", about: "every node, by its collision domain's receive rates" },
+        Variant { name: "random", about: "each packet is marked by a chance of its own" },
         Variant { name: "airtime", about: "load is the busy time of the channel" },
         Variant { name: "packets", about: "load is packets per second" },
         Variant { name: "delay", about: "load is the delay to access the channel" },
@@ -46,6 +49,20 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("delay_min", "smallest delay wanted, seconds", 0.010, 0.0, 10.0),
         knob("delay_max", "largest delay wanted, seconds", 0.015, 0.0, 10.0),
         knob("step", "step of rho0", 0.01, 0.001, 0.5),
+        knob(
+            "integral",
+            "+pi: fall of rho0 in a second, per second of delay too much",
+            2.0,
+            0.0,
+            100.0,
+        ),
+        knob(
+            "proportional",
+            "+pi: fall of rho0 at once, per second of delay too much",
+            5.0,
+            0.0,
+            100.0,
+        ),
         knob("rho0_min", "rho0 falls no lower", -0.2, -1.0, 1.0),
         knob("memory", "averaging times over which the delay is averaged", 10.0, 1.0, 1000.0),
         // MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
@@ -59,7 +76,7 @@ fn needs(options: &Options) -> Vec<Needs> {
     if options.has("airtime") {
         events = events.or(EventSet::of(&[EventKind::Channel]));
     }
-    if options.has("delay") || options.has("adaptive") {
+    if ["delay", "adaptive", "pi"].iter().any(|v| options.has(v)) {
         events = events.or(EventSet::of(&[EventKind::QueueSamples]));
     }
     let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates]);
@@ -85,12 +102,31 @@ fn needs(options: &Options) -> Vec<Needs> {
     vec![Needs { at: PlacementSet::of(&[at]), events, abilities, knowledge, header_bytes }]
 }
 
+/// How marks fall.
+fn marking(options: &Options) -> Marking {
+    Marking { ect1: options.has("ect1"), even: !options.has("random") }
+}
+
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
     if let Some(dead) = setting.neighbours.iter().find(|n| n.capacity.0 == 0 || n.rate.0 == 0) {
         return Err(Refused::DeadLink { node: dead.node });
     }
+    // A collision domain has no queue of its own whose delay could be held (§4.5.3), both shapes at
+    // once are none, and so are two rules for one ρ₀.
+    let apart = [
+        ("multihop", "adaptive"),
+        ("multihop", "pi"),
+        ("adaptive", "pi"),
+        ("convex", "concave"),
+        ("airtime", "delay"),
+        ("airtime", "packets"),
+        ("delay", "packets"),
+    ];
+    if let Some(&(one, other)) = apart.iter().find(|(a, b)| options.has(a) && options.has(b)) {
+        return Err(Refused::Together { one, other });
+    }
     let (least, most) = (options.get("delay_min"), options.get("delay_max"));
-    if options.has("adaptive") && least > most {
+    if (options.has("adaptive") || options.has("pi")) && least > most {
         return Err(Refused::Delays { least, most });
     }
     Ok(if options.has("multihop") {

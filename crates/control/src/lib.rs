@@ -50,7 +50,7 @@ mod testing;
 mod wcp;
 mod wcpcap;
 
-pub use action::{Action, Actions, Class, Merge, Reach};
+pub use action::{Action, Actions, Class, Marking, Merge, Reach};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
     RoundTrip, Sent, Station,

@@ -46,6 +46,13 @@ pub enum Refused {
         /// The largest, seconds.
         most: f64,
     },
+    /// Two variants of which one leaves the other nothing to do.
+    Together {
+        /// The one.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
     /// A lower threshold that is not below the upper one.
     Thresholds {
         /// The lower one.
@@ -86,6 +93,9 @@ impl fmt::Display for Refused {
             ),
             Refused::Delays { least, most } => {
                 write!(f, "delay_min must not be above delay_max, {least} s is above {most} s")
+            }
+            Refused::Together { one, other } => {
+                write!(f, "the variants {one} and {other} do not go together; take one of them")
             }
             Refused::Thresholds { min, max } => {
                 write!(f, "min must be below max, {min} is not below {max}")

@@ -171,8 +171,8 @@ impl<const WATCH: bool, const HOST: bool> World<'_, WATCH, HOST> {
                     self.limit(now, node, class, Limit::Airtime(share));
                 }
                 Action::Remove { class } => self.remove(now, node, set, class),
-                Action::Mark { class, probability, ect1 } => {
-                    self.net.taps.mark(node, class, probability.0, ect1);
+                Action::Mark { class, probability, how } => {
+                    self.net.taps.mark(node, class, probability.0, how);
                 }
                 Action::Drop { class, probability } => {
                     self.net.taps.lose(node, class, probability.0);

@@ -16,7 +16,7 @@ pub mod validate;
 
 use std::io::{self, Write};
 
-use fairmesh_scenario::Scenario;
+use fairmesh_scenario::{Scenario, Transport};
 
 use crate::error::CliError;
 
@@ -39,7 +39,8 @@ pub(crate) fn warn(warnings: &[String]) {
     }
 }
 
-/// Says which controls have nowhere to run, so that nobody takes their results for theirs.
+/// Says which controls have nowhere to run, or nobody to hear them, so that nobody takes what comes
+/// out for their doing.
 pub(crate) fn warn_of_idle_controls(scenarios: &[Scenario]) {
     let idle = |s: &&Scenario| {
         // `fifo` is the absence of control.
@@ -53,4 +54,26 @@ pub(crate) fn warn_of_idle_controls(scenarios: &[Scenario]) {
         format!("{} runs at no node here, so its results are those of fifo{why}", s.control.name)
     };
     warn(&scenarios.iter().filter(idle).map(note).collect::<Vec<_>>());
+    let unheard = |s: &&Scenario| only_marks(&s.control.name) && !idle(s) && !hears_marks(s);
+    let note = |s: &Scenario| {
+        let name = &s.control.name;
+        format!(
+            "{name} only marks packets, and no flow takes marks (transport.ecn): nobody slows down"
+        )
+    };
+    warn(&scenarios.iter().filter(unheard).map(note).collect::<Vec<_>>());
+}
+
+/// Whether marks are all that a control has.
+fn only_marks(control: &str) -> bool {
+    control.split('+').next() == Some("lbm")
+}
+
+/// Whether any flow answers to the marks of the scenario's control.
+fn hears_marks(scenario: &Scenario) -> bool {
+    let ect1_too = scenario.control.name.split('+').any(|variant| variant == "ect1");
+    scenario.flows.iter().any(|f| match &f.transport {
+        Transport::Tcp(tcp) => tcp.ecn && (!tcp.ect1 || ect1_too),
+        Transport::Udp => false,
+    })
 }

@@ -28,12 +28,12 @@ pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Ref
     // The gateway takes several samples per update; one must weigh as much as they do together.
     let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.get("weight")));
     let packet = local().map(|f| f.packet).max().unwrap_or(1500);
-    let overhear = options.has("overhear").then(|| {
-        let fills = TCP_PART * options.get("efficiency") * capacity;
-        Overhear::new(towards, &setting.flows, packet, fills, weight)
-    });
+    let fills = TCP_PART * options.get("efficiency") * capacity;
+    let overhear = options
+        .has("overhear")
+        .then(|| Overhear::new(towards, &setting.flows, packet, fills, weight));
     let mut node = Node {
-        step: options.get("alpha") * capacity,
+        step: options.get("alpha") * fills,
         beta: options.get("beta"),
         gamma: options.get("gamma"),
         saturation: options.get("saturation"),

@@ -27,7 +27,6 @@ impl Curve {
         let shape = match (options.has("convex"), options.has("concave")) {
             (true, false) => Shape::Convex,
             (false, true) => Shape::Concave,
-            // Neither, or both at once, which cancel out.
             _ => Shape::Linear,
         };
         Curve { rho0: options.get("rho0"), alpha: options.get("alpha"), shape }

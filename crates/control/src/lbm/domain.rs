@@ -12,7 +12,8 @@
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::{
-    Actions, Class, Control, Event, Header, Instance, Merge, Options, Plan, Reason, Setting, Value,
+    Actions, Class, Control, Event, Header, Instance, Marking, Merge, Options, Plan, Reason,
+    Setting, Value,
 };
 
 use super::curve::Curve;
@@ -39,7 +40,7 @@ pub(super) fn build(options: &Options, setting: Setting) -> Instance {
         control: Box::new(Domain {
             me: setting.node,
             curve: Curve::of(options),
-            ect1: options.has("ect1"),
+            how: super::marking(options),
             reports: kind.is_reported(),
             meter: Meter::new(kind, 0.0, &setting),
             heard: Vec::new(),
@@ -70,8 +71,7 @@ struct Report {
 struct Domain {
     me: NodeId,
     curve: Curve,
-    /// ECT(1) packets are marked too.
-    ect1: bool,
+    how: Marking,
     reports: bool,
     meter: Meter,
     /// What has been heard, at most one report per node and teller.
@@ -229,7 +229,7 @@ impl Domain {
                 Value::Percent(probability),
             ],
         ));
-        actions.mark_codepoints(Class::All, probability, self.ect1);
+        actions.mark_as(Class::All, probability, self.how);
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) struct Meter {
     /// What the channel carries: bit/s, or full packets per second.
     pub channel: f64,
     /// Time of a full packet on a free channel, seconds.
-    alone: f64,
+    pub alone: f64,
 }
 
 impl Meter {

@@ -205,6 +205,44 @@ fn rho0_falls_below_zero_but_not_without_end() {
     }
 }
 
+/// `lbm+pi` with a load of 60 % and 2 ms per packet in the queue: what is marked after each of some
+/// averaging times with so many packets; without any the load is gone.
+fn steered(queues: &[u32]) -> Vec<f64> {
+    let knobs = [("rho0", 0.5), ("memory", 1.0), ("integral", 2.0), ("proportional", 5.0)];
+    let mut i = start("lbm+pi", &[1], &knobs);
+    let (mut sent, mut marked) = (0, 0.0);
+    let mut each = |(n, packets): (u64, &u32)| {
+        sent += u64::from(*packets > 0);
+        let queue = QueueLength { class: Class::All, packets: *packets, bytes: 0 };
+        let load = station(1, (bytes(sent, 6.0), 250 * sent), (0, 0));
+        marked = average(&mut i, n, &[load, Event::Queue(queue)]).unwrap_or(marked);
+        marked
+    };
+    (1..).zip(queues).map(&mut each).collect()
+}
+
+#[test]
+fn rho0_follows_the_queue_within_a_sample() {
+    // 12.5 ms are wanted; 6 packets are 12 ms, 16 are 32.
+    let p = steered(&[6, 6, 6, 6, 16, 16, 6]);
+    let near = |got: f64, expected: f64, what: &str| {
+        assert!((got - expected).abs() < 0.005, "{what}: {got}, not {expected}");
+    };
+    near(p[3], 0.1 - 5.0 * 0.0005, "as wanted: ρ − ρ₀ and hardly less");
+    let integral = 2.0 * 0.5 * 0.0195;
+    near(p[4], 0.1 + 5.0 * 0.0195 + integral, "19.5 ms too long");
+    near(p[5], 0.1 + 5.0 * 0.0195 + 2.0 * integral, "and still");
+    near(p[6], 0.1 - 5.0 * 0.0005 + 2.0 * integral, "what it has learned stays");
+}
+
+#[test]
+fn an_idle_hour_does_not_wind_rho0_up() {
+    let hour = vec![0; 7200];
+    let p = steered(&[&[6, 6, 6][..], &hour, &[16, 16, 16]].concat());
+    assert_eq!(p[7202], 0.0, "nothing to mark");
+    assert!(p[7205] > 0.15, "{}: marks as before when traffic is back", p[7205]);
+}
+
 #[test]
 fn a_packet_costs_more_than_its_bytes() {
     let p = |overhead: f64| {
@@ -228,7 +266,7 @@ fn ect1_is_marked_only_when_told() {
             let now = Time::ZERO + Span::from_millis(500 + 50 * k);
             actions(&mut i, now, busy);
             told = actions(&mut i, now, Event::Deadline).iter().find_map(|a| match a {
-                Action::Mark { ect1, .. } => Some(*ect1),
+                Action::Mark { how, .. } => Some(how.ect1),
                 _ => None,
             });
         }
@@ -237,9 +275,45 @@ fn ect1_is_marked_only_when_told() {
 }
 
 #[test]
+fn marks_fall_evenly_unless_told() {
+    for (name, even) in [("lbm", true), ("lbm+random", false), ("lbm+pi+ect1", true)] {
+        let mut i = start(name, &[1], &[("rho0", 0.0), ("memory", 1.0)]);
+        let mut told = Vec::new();
+        for n in 1..=3 {
+            for k in 1..=10 {
+                let now = Time::ZERO + Span::from_millis(500 * (n - 1) + 50 * k);
+                actions(&mut i, now, station(1, (bytes(n, 5.0), 250 * n), (0, 0)));
+                told.extend(actions(&mut i, now, Event::Deadline).iter().filter_map(|a| match a {
+                    Action::Mark { how, .. } => Some(how.even),
+                    _ => None,
+                }));
+            }
+        }
+        assert!(!told.is_empty() && told.iter().all(|t| *t == even), "{name}: {told:?}");
+    }
+}
+
+#[test]
+fn variants_that_leave_each_other_nothing_are_refused() {
+    for (name, pair) in [
+        ("lbm+multihop+adaptive", "multihop and adaptive"),
+        ("lbm+pi+multihop", "multihop and pi"),
+        ("lbm+adaptive+pi", "adaptive and pi"),
+        ("lbm+concave+convex", "convex and concave"),
+        ("lbm+airtime+delay", "airtime and delay"),
+    ] {
+        let refused = start_with(name, setting(0, &[1]), &[]).unwrap_err().to_string();
+        let expected = format!(": the variants {pair} do not go together; take one of them");
+        assert!(refused.ends_with(&expected), "{refused}");
+    }
+}
+
+#[test]
 fn a_target_must_not_end_before_it_begins() {
     let knobs = [("delay_min", 0.02), ("delay_max", 0.01)];
     let refused = start_with("lbm+adaptive", setting(0, &[1]), &knobs).unwrap_err();
+    let same = start_with("lbm+pi", setting(0, &[1]), &knobs).unwrap_err().to_string();
+    assert!(same.starts_with("lbm+pi: delay_min must not be above"), "{same}");
     assert_eq!(
         refused.to_string(),
         "lbm+adaptive: delay_min must not be above delay_max, 0.02 s is above 0.01 s"

@@ -45,6 +45,7 @@ impl Pfrc {
                 Refused::Gamma { .. }
                 | Refused::Delays { .. }
                 | Refused::Thresholds { .. }
+                | Refused::Together { .. }
                 | Refused::NoModel
                 | Refused::NoNeighbour
                 | Refused::DeadLink { .. } => Value::None,

@@ -4,6 +4,7 @@
 //! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
 //! to the MAC, since the packet may have moved on before the exchange is over.
 
+mod chance;
 mod flows;
 mod messages;
 mod outside;
@@ -11,13 +12,14 @@ mod outside;
 use std::collections::VecDeque;
 
 use fairmesh_control::{
-    Class, EventKind, EventSet, Feedback, Header, Heard, Link, Merge, QueueLength, RoundTrip, Sent,
-    Station,
+    Class, EventKind, EventSet, Feedback, Header, Heard, Link, Marking, Merge, QueueLength,
+    RoundTrip, Sent, Station,
 };
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Outcome, SendReport};
 
 use crate::airtime::Cost;
+use chance::Chance;
 use flows::Timed;
 use messages::Waiting;
 
@@ -77,16 +79,6 @@ struct Field {
     slot: u8,
     merge: Merge,
     value: u32,
-}
-
-/// Random marks and losses of a class.
-#[derive(Clone, Copy, Debug)]
-struct Chance {
-    class: Class,
-    mark: f64,
-    /// Of ECT(1) packets too.
-    ect1: bool,
-    lose: f64,
 }
 
 /// What became of a packet by chance.
@@ -280,9 +272,9 @@ impl Taps {
     }
 
     /// Marks packets of a class by chance from now on, those with ECT(1) only if told.
-    pub fn mark(&mut self, node: NodeId, class: Class, probability: f64, ect1: bool) {
+    pub fn mark(&mut self, node: NodeId, class: Class, probability: f64, how: Marking) {
         if let Some(c) = self.chance(node, class) {
-            (c.mark, c.ect1) = (probability, ect1);
+            (c.mark, c.how) = (probability, how);
         }
     }
 
@@ -297,7 +289,7 @@ impl Taps {
         let chances = &mut self.at[node.index()].as_mut()?.chances;
         let known = chances.iter().position(|c| c.class == class);
         let i = known.unwrap_or_else(|| {
-            chances.push(Chance { class, mark: 0.0, ect1: false, lose: 0.0 });
+            chances.push(Chance::new(class));
             chances.len() - 1
         });
         Some(&mut chances[i])
@@ -308,15 +300,15 @@ impl Taps {
     pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: (bool, bool)) -> Fate {
         let Some(tap) = &mut self.at[node] else { return Fate::Pass };
         let mut fate = Fate::Pass;
-        for c in &tap.chances {
+        for c in &mut tap.chances {
             if !belongs(c.class, flow, data, to) {
                 continue;
             }
             if c.lose > 0.0 && tap.rng.chance(c.lose) {
                 return Fate::Lose;
             }
-            let may = ect.0 && (c.ect1 || !ect.1);
-            if may && c.mark > 0.0 && tap.rng.chance(c.mark) {
+            let may = ect.0 && (c.how.ect1 || !ect.1);
+            if may && c.mark > 0.0 && c.falls(&mut tap.rng) {
                 fate = Fate::Mark;
             }
         }

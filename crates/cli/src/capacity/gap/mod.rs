@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
 use fairmesh_control::lookup;
-use fairmesh_engine::{fair_rates, nominal_capacity};
+use fairmesh_engine::fair_rates;
 use fairmesh_scenario::{Flow, NodeKind, Scenario};
 use serde::Serialize;
 
@@ -82,13 +82,6 @@ fn knob(scenario: &Scenario, name: &str) -> f64 {
     set.or_else(default).unwrap_or(0.0)
 }
 
-/// The nominal capacity of the fastest link, bit/s.
-fn link_capacity(scenario: &Scenario) -> f64 {
-    let mac = &scenario.mac;
-    let of = |l: &fairmesh_scenario::Link| nominal_capacity(mac, l.rate.unwrap_or(mac.rate));
-    scenario.links.iter().map(of).fold(0.0, f64::max)
-}
-
 impl GapReport {
     /// Of a scenario with a gateway and flows of its neighbours.
     ///
@@ -128,7 +121,7 @@ impl GapReport {
         nodes.sort_unstable();
         nodes.dedup();
         let (gamma, period) = (knob(scenario, "gamma"), knob(scenario, "period"));
-        let alpha = knob(scenario, "alpha") * link_capacity(scenario);
+        let alpha = knob(scenario, "alpha") * (guarantee + multi);
         let model = Gap::from_steps(
             guarantee + multi,
             guarantee,
