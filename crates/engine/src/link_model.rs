@@ -99,7 +99,6 @@ impl LinkRates for Loaded {
         self.loads.clear();
         let load = |l: &FrameLoad| Load { frames: l.packets, psdu: l.bytes + self.overhead };
         self.loads.extend(loads.iter().map(load));
-        let state = self.region.state(&self.loads)?;
-        Some(state.nodes.iter().map(|n| n.utilisation).fold(0.0, f64::max))
+        self.region.busiest(&self.loads)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use super::book::Around;
+use super::edge::Edge;
 use super::news::{News, Said};
 use crate::{Link, LinkModel, Neighbour};
 
@@ -96,8 +97,8 @@ pub(super) struct Own {
     pub measured: Option<News>,
     /// R, IP bits/s.
     pub limit: Option<f64>,
-    /// How much busier a bit/s for every flow makes the busiest queue around.
-    pub slope: f64,
+    /// Where the last question about it ended.
+    pub edge: Edge,
     /// Whether packets waited in the last epoch for more of the time than they should; and which
     /// part of what its flows may send has got through.
     pub backlogged: bool,
@@ -127,7 +128,7 @@ impl Own {
             next: None,
             measured: None,
             limit: None,
-            slope: 0.0,
+            edge: Edge::default(),
             backlogged: false,
             passed: 1.0,
             open: true,

@@ -7,6 +7,7 @@
 //! fields that neighbours overhear, three hops far; with `+ideal` outside the air, as in the paper.
 
 mod book;
+mod edge;
 mod estimate;
 mod link;
 mod news;
@@ -413,7 +414,7 @@ impl WcpCap {
                 let nodes = around.iter().flat_map(|n| [n.link.from, n.link.to]).collect();
                 let hears = self.book.around.hears(&nodes);
                 let model = self.model.as_ref();
-                let found = self.questions.headroom(model, &around, hears, self.u, &mut own.slope);
+                let found = self.questions.headroom(model, &around, hears, self.u, &mut own.edge);
                 answers.push((key, found));
                 found
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use super::book::{Around, Book, Doubt};
+use super::edge::Edge;
 use super::estimate::Questions;
 use super::news::{News, Said, limit_code, limit_of};
 use super::{FLOW, HEADER, LIMIT, NEWS};
@@ -140,7 +141,7 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
 fn the_largest_delta_is_found() {
     let mut questions = Questions::default();
     let mut headroom = |all: &[News], u: f64| {
-        let found = questions.headroom(&Budget, all, Vec::new(), u, &mut 0.0);
+        let found = questions.headroom(&Budget, all, Vec::new(), u, &mut Edge::default());
         found.unwrap()
     };
     let near = |a: f64, b: f64| assert!((a - b).abs() <= 0.02 * 100e3, "{a} {b}");
@@ -167,8 +168,9 @@ fn acknowledgements_grow_with_the_data_that_they_answer() {
     // 400 kbit/s in 100 packets/s and 100 acknowledgements; both rise by δ / 400 kbit/s.
     let used = 400e3 * (1.0 + each);
     let expected = (0.7 * BUDGET - used) / (1.0 + each);
-    let found =
-        Questions::default().headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut 0.0).unwrap();
+    let found = Questions::default()
+        .headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut Edge::default())
+        .unwrap();
     assert!((found - expected).abs() < 0.02 * 400e3, "{found} {expected}");
 }
 
