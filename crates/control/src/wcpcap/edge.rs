@@ -25,6 +25,8 @@ pub(super) struct Search {
     /// The value that is looked for.
     pub level: f64,
     pub range: RangeInclusive<f64>,
+    /// Where to begin if nothing is known.
+    pub first: f64,
     /// The load at 0, and more of it for each step of 1.
     pub base: f64,
     pub step: f64,
@@ -45,7 +47,8 @@ impl Search {
         let (mut low, mut high) = (None::<f64>, None::<f64>);
         let mut before: Option<(f64, f64)> = None;
         let expected = last.load.filter(|_| self.step > 0.0);
-        let mut point = expected.map_or(0.0, |t| (t - self.base) / self.step).clamp(least, most);
+        let mut point =
+            expected.map_or(self.first, |t| (t - self.base) / self.step).clamp(least, most);
         for asked in 1..=MOST_ASKED {
             let value = at(point);
             let load = self.load(point);
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     fn search(base: f64) -> Search {
-        Search { level: 0.7, range: -base..=1000.0, base, step: 1.0, fine: 0.05 }
+        Search { level: 0.7, range: -base..=1000.0, first: 0.0, base, step: 1.0, fine: 0.05 }
     }
 
     /// The root, and how often it was asked for.

@@ -78,7 +78,33 @@ impl Questions {
         utilisation: f64,
         last: &mut Edge,
     ) -> Option<f64> {
-        let carried = streams(news);
+        self.most(model, news, streams(news), hears, (utilisation, -fastest(news), 0.0), last)
+    }
+
+    /// The largest rate in bit/s that is achievable where every flow has it.
+    pub fn alike(
+        &mut self,
+        model: &dyn LinkModel,
+        news: &[News],
+        hears: Vec<(NodeId, NodeId)>,
+        utilisation: f64,
+        last: &mut Edge,
+    ) -> Option<f64> {
+        let mut carried = streams(news);
+        carried.iter_mut().filter(|c| c.step > 0.0).for_each(|c| c.base = 0.0);
+        self.most(model, news, carried, hears, (utilisation, 0.0, fastest(news)), last)
+    }
+
+    /// The largest achievable δ that is not below a least one, looked for from a first.
+    fn most(
+        &mut self,
+        model: &dyn LinkModel,
+        news: &[News],
+        carried: Vec<Carried>,
+        hears: Vec<(NodeId, NodeId)>,
+        (utilisation, least, first): (f64, f64, f64),
+        last: &mut Edge,
+    ) -> Option<f64> {
         let links = news
             .iter()
             .map(|n| LoadedLink { link: n.link, rate: n.rate, delivery: n.delivery })
@@ -97,7 +123,8 @@ impl Questions {
         };
         let search = Search {
             level: utilisation,
-            range: -fastest..=nominal,
+            range: least..=nominal,
+            first,
             base: carried.iter().map(|c| c.base).sum(),
             step: carried.iter().map(|c| c.step).sum(),
             fine: FINE * fastest.max(1e3),
