@@ -237,6 +237,10 @@ impl Own {
         let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
         self.judge(now, busy, said.iter().map(|s| s.rate).sum());
+        // Where bits are lost, acknowledgements get through more often than data.
+        let frames = self.data.packets + self.acks.packets;
+        let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
+        let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
         let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
         self.measured = Some(News {
             link,
@@ -246,7 +250,7 @@ impl Own {
             top: self.top(),
             acks: self.acks.rate(epoch).1,
             rate: self.rate,
-            delivery: model.delivery(link).clamp(0.01, 1.0),
+            delivery: model.delivery(link, mean).clamp(0.01, 1.0),
             limit: self.limit.unwrap_or(0.0),
             trip: if trips.is_empty() {
                 0.0

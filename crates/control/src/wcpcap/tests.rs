@@ -44,7 +44,7 @@ struct Budget;
 const BUDGET: f64 = 1e6;
 
 impl LinkModel for Budget {
-    fn delivery(&self, _: Link) -> f64 {
+    fn delivery(&self, _: Link, _: u32) -> f64 {
         1.0
     }
     fn prepare(
