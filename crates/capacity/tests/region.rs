@@ -274,3 +274,88 @@ fn links_with_loads_are_the_same_question() {
     let refused = LinkRegion::new(&LinkMesh { streams: &bad, ..mesh });
     assert_eq!(refused.err(), Some(RegionError::BadStream(0)));
 }
+
+/// A draw below `n`, from a stream of its own.
+fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |n| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % n
+    }
+}
+
+/// A mesh of nodes on a square that hear each other up to a distance, and streams over random paths.
+fn random_mesh(
+    draw: &mut impl FnMut(u64) -> u64,
+) -> (Vec<Vec<NodeId>>, Vec<LinkSpec>, Vec<Stream>) {
+    let n = 6 + draw(8) as usize;
+    let at: Vec<(i64, i64)> = (0..n).map(|_| (draw(100) as i64, draw(100) as i64)).collect();
+    let near = |a: usize, b: usize| {
+        a != b && (at[a].0 - at[b].0).pow(2) + (at[a].1 - at[b].1).pow(2) < 40 * 40
+    };
+    let hears: Vec<Vec<NodeId>> = (0..n)
+        .map(|a| (0..n).filter(|&b| near(a, b)).map(|b| NodeId(b as u32)).collect())
+        .collect();
+    let (mut links, mut streams): (Vec<LinkSpec>, Vec<Stream>) = (Vec::new(), Vec::new());
+    for _ in 0..2 + draw(4) {
+        let (mut node, mut after) = (draw(n as u64) as usize, None);
+        for _ in 0..1 + draw(4) {
+            let Some(&next) = hears[node].get(draw(1 + hears[node].len() as u64) as usize) else {
+                break;
+            };
+            let (from, to) = (NodeId(node as u32), next);
+            let known = links.iter().position(|l| (l.from, l.to) == (from, to));
+            let link = known.unwrap_or_else(|| {
+                let delivery = 1.0 - 0.05 * draw(4) as f64;
+                links.push(LinkSpec { from, to, rate: Rate(3), delivery });
+                links.len() - 1
+            });
+            streams.push(Stream { link, after });
+            (node, after) = (next.index(), Some(streams.len() - 1));
+        }
+    }
+    (hears, links, streams)
+}
+
+/// One question after another, each from the last answer on, against each from the beginning: on 60
+/// random networks, with loads that wander up and down, jump, and go beyond what can be carried.
+#[test]
+fn warm_answers_are_the_cold_ones() {
+    let phy = Phy::dot11b(Preamble::Long);
+    let (mut draw, mut asked, mut beyond) = (draws(11), 0, 0);
+    for network in 0..60 {
+        let access = if network % 3 == 0 { Access::Basic } else { Access::RtsCts };
+        let (hears, links, streams) = random_mesh(&mut draw);
+        let mesh = LinkMesh {
+            phy: &phy,
+            access,
+            hears: &hears,
+            links: &links,
+            streams: &streams,
+            settings: Settings::default(),
+        };
+        let mut warm = LinkRegion::new(&mesh).unwrap();
+        let shape: Vec<f64> = streams.iter().map(|_| 0.5 + draw(100) as f64 / 100.0).collect();
+        let mut level = 40.0 / streams.len().max(1) as f64;
+        for step in 0..25 {
+            level *= if step % 7 == 6 {
+                0.3 + draw(30) as f64 / 10.0
+            } else {
+                0.9 + draw(30) as f64 / 100.0
+            };
+            let load = |s: &f64| Load { frames: s * level, psdu: 588 };
+            let loads: Vec<Load> = shape.iter().map(load).collect();
+            let cold = LinkRegion::new(&mesh)
+                .unwrap()
+                .state(&loads)
+                .map(|s| s.nodes.iter().map(|v| v.utilisation).fold(0.0, f64::max));
+            asked += 1;
+            match (warm.busiest(&loads), cold) {
+                (None, None) => beyond += 1,
+                (Some(w), Some(c)) if (w - c).abs() < 2e-4 * (1.0 + c) => {}
+                (w, c) => panic!("network {network}, step {step}: warm {w:?}, cold {c:?}"),
+            }
+        }
+    }
+    assert!(asked == 1500 && beyond > 50 && beyond < 750, "{beyond} of {asked}");
+}

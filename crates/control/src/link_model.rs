@@ -42,9 +42,9 @@ pub struct FrameLoad {
 
 /// A radio's MAC as a model: no measurement, and nothing about other nodes but what it is told.
 pub trait LinkModel: Debug + Send + Sync {
-    /// Probability that an attempt at a data frame on an own link survives the channel, collisions
-    /// apart: what probes of a routing protocol measure (ETX).
-    fn delivery(&self, link: Link) -> f64;
+    /// Probability that an attempt at a data frame with an IP packet of so many bytes on an own link
+    /// survives the channel, collisions apart: what probes of a routing protocol measure (ETX).
+    fn delivery(&self, link: Link, bytes: u32) -> f64;
 
     /// Prepares for questions about these links; everything that depends on the graph only is
     /// worked out here. `hears` are pairs of nodes in each other's range. `None` where the links

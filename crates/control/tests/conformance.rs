@@ -60,7 +60,7 @@ fn flow_here(s: &mut Stream, flow: u32) -> FlowHere {
 struct Budget;
 
 impl LinkModel for Budget {
-    fn delivery(&self, _: Link) -> f64 {
+    fn delivery(&self, _: Link, _: u32) -> f64 {
         1.0
     }
     fn prepare(

@@ -29,7 +29,7 @@ mod world;
 pub use error::EngineError;
 pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
-pub use model::{CapacityModel, nominal_capacity};
+pub use model::CapacityModel;
 pub use observe::Observer;
 pub use run::{run, run_observed, run_under};
 pub use world::RunOptions;

@@ -5,9 +5,11 @@
 use fairmesh_capacity::fair::LinkSpec;
 use fairmesh_capacity::link::Access;
 use fairmesh_capacity::region::{LinkMesh, LinkRegion, Load, Settings, Stream};
-use fairmesh_control::{FrameLoad, FrameStream, Link, LinkModel, LinkRates, LoadedLink};
+use fairmesh_control::{self as control, FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+use fairmesh_scenario::Link;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
+use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Phy, Rate};
 
 use crate::model::CapacityModel;
@@ -19,18 +21,21 @@ pub(crate) struct Dcf {
     access: Access,
     /// Bytes between the IP packet and the PSDU.
     overhead: u32,
-    /// Sorted by ends.
-    delivery: Vec<((NodeId, NodeId), f64)>,
+    /// Frame errors and rates, sorted by ends.
+    errors: Vec<((NodeId, NodeId), FrameErrors, Rate)>,
 }
 
 impl Dcf {
     pub fn new(model: &CapacityModel<'_>) -> Self {
         let mac = &model.scenario.mac;
-        let mut delivery: Vec<_> =
-            model.links.iter().map(|l| ((l.from, l.to), l.delivery)).collect();
-        delivery.sort_by_key(|d| d.0);
+        let of = |l: &Link| {
+            let rate = l.rate.unwrap_or(mac.rate);
+            ((l.from, l.to), model.scenario.errors_of(l), rate)
+        };
+        let mut errors: Vec<_> = model.scenario.links.iter().map(of).collect();
+        errors.sort_by_key(|e| e.0);
         let overhead = mac.llc_bytes + DATA_OVERHEAD;
-        Dcf { phy: mac.phy.clone(), access: model.access, overhead, delivery }
+        Dcf { phy: mac.phy.clone(), access: model.access, overhead, errors }
     }
 
     /// The PHY's rate that is nearest to one told.
@@ -41,9 +46,12 @@ impl Dcf {
 }
 
 impl LinkModel for Dcf {
-    fn delivery(&self, link: Link) -> f64 {
-        let at = self.delivery.binary_search_by_key(&(link.from, link.to), |d| d.0);
-        at.map_or(1.0, |at| self.delivery[at].1)
+    fn delivery(&self, link: control::Link, bytes: u32) -> f64 {
+        let at = self.errors.binary_search_by_key(&(link.from, link.to), |e| e.0);
+        at.map_or(1.0, |at| {
+            let (_, errors, rate) = &self.errors[at];
+            errors.delivery(bytes + self.overhead, *rate)
+        })
     }
 
     fn prepare(
@@ -99,7 +107,6 @@ impl LinkRates for Loaded {
         self.loads.clear();
         let load = |l: &FrameLoad| Load { frames: l.packets, psdu: l.bytes + self.overhead };
         self.loads.extend(loads.iter().map(load));
-        let state = self.region.state(&self.loads)?;
-        Some(state.nodes.iter().map(|n| n.utilisation).fold(0.0, f64::max))
+        self.region.busiest(&self.loads)
     }
 }

@@ -89,7 +89,7 @@ fn access(mac: &MacConfig) -> Access {
 }
 
 /// What a lone sender gets across a perfect link at `rate`, bit/s of IP packets of 1500 bytes.
-pub fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
+pub(crate) fn nominal_capacity(mac: &MacConfig, rate: Rate) -> f64 {
     let psdu = FULL_PACKET + mac.llc_bytes + DATA_OVERHEAD;
     let full = Traffic { payload: FULL_PACKET, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
     saturated_goodput(&mac.phy, rate, &full, access(mac))

@@ -110,7 +110,7 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
     let t = phy.timing();
     let (slot, difs) = (t.slot.as_secs_f64(), t.difs.as_secs_f64());
     let chain = Chain { odds, slot, difs, basic: access == Access::Basic };
-    let limits = limits(t, retries);
+    let Some(limits) = limits(t, retries) else { return chain.endless(t) };
     let mut out = Service::default();
     let mut cw = t.cw_min;
     let mut at = vec![Tally { short: 0, long: 0, mass: [1.0, 0.0, 0.0] }];
@@ -119,12 +119,6 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
     let mut step = [first; 3];
     loop {
         let next = t.next_cw(cw);
-        if limits.is_none() && next == cw {
-            // From here on every attempt is like the one before: a geometric series.
-            let ends = settle(&step, at[0].mass);
-            chain.count(&step, &ends, &mut out);
-            return out;
-        }
         let mut after = Vec::new();
         for tally in &at {
             chain.count(&step, &tally.mass, &mut out);
@@ -140,6 +134,28 @@ pub(super) fn service(phy: &Phy, access: Access, retries: Retries, odds: &Odds) 
 }
 
 impl Chain<'_> {
+    /// Follows a packet that is never given up: then only the last failure counts.
+    fn endless(&self, t: &PhyTiming) -> Service {
+        let mut out = Service::default();
+        let mut cw = t.cw_min;
+        let first = self.first(cw);
+        out.first = first.backoff;
+        let (mut step, mut mass) = ([first; 3], [1.0, 0.0, 0.0]);
+        loop {
+            let next = t.next_cw(cw);
+            if next == cw {
+                // From here on every attempt is like the one before: a geometric series.
+                self.count(&step, &settle(&step, mass), &mut out);
+                return out;
+            }
+            self.count(&step, &mass, &mut out);
+            let (opening, data) = failed(&step, &mass);
+            (0..3).for_each(|i| mass[i] = opening[i] + data[i]);
+            cw = next;
+            step = [self.again(PLAIN, cw), self.again(HIDDEN, cw), self.again(MET, cw)];
+        }
+    }
+
     /// Beginnings of hidden trains per second in which there is none.
     fn begin(&self) -> f64 {
         self.odds.hidden / (self.odds.span * (1.0 - self.odds.hidden).max(1e-3))
@@ -220,16 +236,9 @@ impl Chain<'_> {
         from: &Tally,
         to: &mut Vec<Tally>,
         out: &mut Service,
-        limits: Option<(u32, u32)>,
+        (most_short, most_long): (u32, u32),
     ) {
-        let mut opening = [0.0; 3];
-        let mut data = [0.0; 3];
-        for (s, m) in step.iter().zip(&from.mass) {
-            opening[HIDDEN] += m * s.hidden;
-            opening[MET] += m * s.met;
-            data[HIDDEN] += m * s.struck;
-            data[PLAIN] += m * s.faded;
-        }
+        let (opening, data) = failed(step, &from.mass);
         // IEEE 802.11-2020 §10.3.4.4: a CTS clears the count of lost RTS.
         let moved = [
             (from.short + 1, from.long, opening),
@@ -240,21 +249,28 @@ impl Chain<'_> {
             if total <= 0.0 {
                 continue;
             }
-            let (short, long) = match limits {
-                Some((most_short, most_long)) if short >= most_short || long >= most_long => {
-                    out.dropped += total;
-                    continue;
-                }
-                // Without limits the counts mean nothing.
-                None => (0, 0),
-                Some(_) => (short, long),
-            };
+            if short >= most_short || long >= most_long {
+                out.dropped += total;
+                continue;
+            }
             match to.iter_mut().find(|n| (n.short, n.long) == (short, long)) {
                 Some(same) => (0..3).for_each(|i| same.mass[i] += mass[i]),
                 None => to.push(Tally { short, long, mass }),
             }
         }
     }
+}
+
+/// Packets whose opening frame failed, and whose data frame did, by why.
+fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
+    let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
+    for (s, m) in step.iter().zip(mass) {
+        opening[HIDDEN] += m * s.hidden;
+        opening[MET] += m * s.met;
+        data[HIDDEN] += m * s.struck;
+        data[PLAIN] += m * s.faded;
+    }
+    (opening, data)
 }
 
 /// Attempts in all, by why the one before failed, where they are all alike: (I − P)ᵀ x = mass.

@@ -1,42 +1,65 @@
-//! Who is on the air together: the joint distribution of exchanges, given how much of the time
-//! each takes (Rangwala 2008 §3.2, "Combining collision and idle probabilities").
+//! Who is on the air at the same time (Rangwala 2008 §3.2): links that interfere never are, and
+//! links that do not are independent of each other while everything that interferes with both is
+//! off.
 //!
-//! The paper's rule: two exchanges that interfere are never on at once, and two that do not are
-//! independent while all that interfere with both are off. The one distribution with that property
-//! for every pair gives each set of exchanges that do not interfere a weight that is a product of
-//! one factor each (a Markov random field, the stationary distribution of an ideal CSMA network).
-//! Its factors are found from the shares of time. For the networks of the paper it is the paper's
-//! formula; where interferers of two links overlap among themselves, the formula is an
-//! approximation of it.
+//! One distribution has this property for every pair: each set of links that do not interfere has
+//! a weight that is a product over its links. Its factors are found from the shares of time. For
+//! the networks of the paper it is the paper's formula; where interferers of two links overlap
+//! among themselves, the formula is an approximation of it.
+//!
+//! The sets are not enumerated. The sum of weights over the sets within some links is a polynomial
+//! in the factors, Z(M) = Z(M − v) + f·Z(M − v and all that interfere with v), and the product of
+//! its parts where M falls apart. All sums that are ever asked for are written down once as one
+//! list of such steps that share what they have in common; a look is a walk along that list.
 
 use std::collections::BTreeMap;
 
+use super::sight::bits;
+
 /// The most links: sets of them are bits of a word.
 pub(super) const MOST_LINKS: usize = 128;
-/// The most sets that do not interfere.
-pub(super) const MOST_SETS: usize = 100_000;
+/// The most steps of the list.
+pub(super) const MOST_STEPS: usize = 50_000;
+/// Rounds of a fit.
+const ROUNDS: usize = 400;
 
-/// All sets of links that can be on the air together.
+/// One step of the list, over earlier ones.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The empty set alone.
+    One,
+    /// Without the link, and with it: what is left then.
+    Branch { link: u8, without: u32, with: u32 },
+    /// Two parts that do not interfere.
+    Product(u32, u32),
+}
+
+/// The distribution over all sets of links that can be on the air together.
 #[derive(Clone, Debug)]
 pub(super) struct Joint {
     /// By link, itself and all that interfere with it.
     near: Vec<u128>,
-    sets: Vec<u128>,
-    /// Probability of each set.
-    weight: Vec<f64>,
-    /// By link, its factor.
-    factor: Vec<f64>,
-    /// Sets of links whose silence is asked for again and again, and its probability.
-    watched: Vec<u128>,
-    silent: Vec<f64>,
+    steps: Vec<Step>,
+    /// What each step comes to.
+    value: Vec<f64>,
+    /// Where the sum over the sets within some links is.
     index: BTreeMap<u128, u32>,
+    /// All sets; by link, those in which it and all that interfere with it are off. These come
+    /// first: up to `fitted` is what a fit needs.
+    all: u32,
+    free: Vec<u32>,
+    fitted: usize,
+    /// By link, its factor.
+    pub factor: Vec<f64>,
+    /// Whether a sum was asked for that the list had no room for.
+    full: bool,
 }
 
 /// A set of links whose silence [`Joint::off`] gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Watch(u32);
 
-/// More sets than [`MOST_SETS`], or more links than [`MOST_LINKS`].
+/// More steps than [`MOST_STEPS`], or more links than [`MOST_LINKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooMany;
 
@@ -49,83 +72,116 @@ impl Joint {
         let row = |a: usize| {
             (0..links).filter(|&b| a == b || interfere(a, b)).fold(0u128, |m, b| m | 1 << b)
         };
-        let near: Vec<u128> = (0..links).map(row).collect();
-        let mut sets = vec![0u128];
-        // Every set is extended by links after its last one.
-        let mut at = 0;
-        while at < sets.len() {
-            let set = sets[at];
-            let first = (128 - set.leading_zeros()) as usize;
-            for (link, near) in near.iter().enumerate().skip(first) {
-                if near & set == 0 {
-                    if sets.len() == MOST_SETS {
-                        return Err(TooMany);
-                    }
-                    sets.push(set | 1 << link);
-                }
-            }
-            at += 1;
-        }
-        let weight = vec![0.0; sets.len()];
-        Ok(Joint {
-            near,
-            sets,
-            weight,
+        let mut joint = Joint {
+            near: (0..links).map(row).collect(),
+            steps: vec![Step::One],
+            value: Vec::new(),
+            index: BTreeMap::from([(0, 0)]),
+            all: 0,
+            free: Vec::new(),
+            fitted: 0,
             factor: vec![0.0; links],
-            watched: Vec::new(),
-            silent: Vec::new(),
-            index: BTreeMap::new(),
-        })
+            full: false,
+        };
+        let everything = joint.everything();
+        joint.all = joint.write(everything);
+        joint.free = (0..links).map(|l| joint.write(everything & !joint.near[l])).collect();
+        joint.fitted = joint.steps.len();
+        joint.value = vec![1.0; joint.fitted];
+        if joint.full() { Err(TooMany) } else { Ok(joint) }
+    }
+
+    fn everything(&self) -> u128 {
+        (0..self.near.len()).fold(0, |m, l| m | 1 << l)
+    }
+
+    /// Whether more was asked for than the list takes: then nothing in it is worth anything.
+    pub fn full(&self) -> bool {
+        self.full
+    }
+
+    /// Writes the sum over the sets within some links down, and says where it is.
+    fn write(&mut self, within: u128) -> u32 {
+        if let Some(known) = self.index.get(&within) {
+            return *known;
+        }
+        if self.steps.len() >= MOST_STEPS {
+            self.full = true;
+        }
+        if self.full {
+            return 0;
+        }
+        let part = self.part(within);
+        let step = if part == within {
+            // By the link that most interfere with, what is left falls apart soonest.
+            let crowd = |&l: &usize| (self.near[l] & within).count_ones();
+            let link = bits(within).max_by_key(crowd).unwrap_or(0);
+            let without = self.write(within & !(1 << link));
+            let with = self.write(within & !self.near[link]);
+            Step::Branch { link: link as u8, without, with }
+        } else {
+            Step::Product(self.write(part), self.write(within & !part))
+        };
+        self.steps.push(step);
+        let at = self.steps.len() as u32 - 1;
+        self.index.insert(within, at);
+        at
+    }
+
+    /// The links among some that interfere with the first of them, directly or by way of others.
+    fn part(&self, within: u128) -> u128 {
+        let mut part = within & within.wrapping_neg();
+        let mut fresh = part;
+        while fresh != 0 {
+            let reached = bits(fresh).fold(0, |m, l| m | self.near[l]) & within;
+            fresh = reached & !part;
+            part |= reached;
+        }
+        part
     }
 
     /// Keeps the probability that none of these links is on, from the next [`Joint::look`].
     pub fn watch(&mut self, links: u128) -> Watch {
-        let next = self.watched.len() as u32;
-        let at = *self.index.entry(links).or_insert(next);
-        if at == next {
-            self.watched.push(links);
-            self.silent.push(1.0);
-        }
+        let at = self.write(self.everything() & !links);
+        self.value.resize(self.steps.len(), 1.0);
         Watch(at)
     }
 
     /// The probability that none of the links of a watch is on.
     pub fn off(&self, watch: Watch) -> f64 {
-        self.silent[watch.0 as usize]
+        self.value[watch.0 as usize] / self.value[self.all as usize]
     }
 
     /// Computes all watches from the distribution as fitted.
     pub fn look(&mut self) {
-        self.silent.fill(0.0);
-        for (set, weight) in self.sets.iter().zip(&self.weight) {
-            if *weight <= 0.0 {
-                continue;
-            }
-            for (links, silent) in self.watched.iter().zip(&mut self.silent) {
-                if set & links == 0 {
-                    *silent += weight;
+        self.walk(self.steps.len());
+    }
+
+    /// Computes the first steps.
+    fn walk(&mut self, steps: usize) {
+        for (at, step) in self.steps[..steps].iter().enumerate() {
+            self.value[at] = match *step {
+                Step::One => 1.0,
+                Step::Branch { link, without, with } => {
+                    let with = self.factor[usize::from(link)] * self.value[with as usize];
+                    self.value[without as usize] + with
                 }
-            }
+                Step::Product(a, b) => self.value[a as usize] * self.value[b as usize],
+            };
         }
     }
 
-    /// Forgets what was fitted: the next fit does not depend on earlier ones.
-    pub fn reset(&mut self) {
-        self.factor.fill(0.0);
-    }
-
-    /// Finds the distribution in which each link is on for its share of the time. False where
-    /// there is none: the shares are more than any schedule could give.
-    pub fn fit(&mut self, shares: &[f64]) -> bool {
-        let found = self.approach(shares);
+    /// Finds the distribution in which each link is on for its share of the time, to `fine` of it.
+    /// False where there is none: the shares are more than any schedule could give.
+    pub fn fit(&mut self, shares: &[f64], fine: f64) -> bool {
+        let found = self.approach(shares, fine);
         if !found {
             self.factor.fill(0.0);
         }
         found
     }
 
-    fn approach(&mut self, shares: &[f64]) -> bool {
-        const ROUNDS: usize = 400;
+    fn approach(&mut self, shares: &[f64], fine: f64) -> bool {
         for (factor, &share) in self.factor.iter_mut().zip(shares) {
             if share <= 0.0 {
                 *factor = 0.0;
@@ -134,13 +190,14 @@ impl Joint {
             }
         }
         for _ in 0..ROUNDS {
-            self.weigh();
+            self.walk(self.fitted);
+            let total = self.value[self.all as usize];
             let mut worst = 0.0f64;
             for (link, &share) in shares.iter().enumerate() {
                 if share <= 0.0 {
                     continue;
                 }
-                let idle = self.idle(self.near[link]);
+                let idle = self.value[self.free[link] as usize] / total;
                 let wanted = share / idle;
                 if !wanted.is_finite() || wanted > 1e9 {
                     return false;
@@ -148,36 +205,16 @@ impl Joint {
                 worst = worst.max((self.factor[link] * idle / share - 1.0).abs());
                 self.factor[link] = libm::sqrt(self.factor[link] * wanted);
             }
-            if worst < 1e-6 {
+            if worst < fine {
                 return true;
             }
         }
         false
     }
 
-    fn weigh(&mut self) {
-        let mut total = 0.0;
-        for (set, weight) in self.sets.iter().zip(&mut self.weight) {
-            let (mut rest, mut product) = (*set, 1.0);
-            while rest != 0 {
-                product *= self.factor[rest.trailing_zeros() as usize];
-                rest &= rest - 1;
-            }
-            *weight = product;
-            total += product;
-        }
-        self.weight.iter_mut().for_each(|w| *w /= total);
-    }
-
     /// A link and all that interfere with it.
     pub fn near(&self, link: usize) -> u128 {
         self.near[link]
-    }
-
-    /// The probability that none of these links is on.
-    pub fn idle(&self, links: u128) -> f64 {
-        let sets = self.sets.iter().zip(&self.weight);
-        sets.filter(|(set, _)| **set & links == 0).map(|(_, w)| w).sum()
     }
 }
 
@@ -185,34 +222,77 @@ impl Joint {
 mod tests {
     use super::*;
 
+    const FINE: f64 = 1e-6;
+
+    fn idle(joint: &mut Joint, links: u128) -> f64 {
+        let watch = joint.watch(links);
+        joint.look();
+        joint.off(watch)
+    }
+
     /// The Stack seen from 4 → 5: two outer regions, each of which excludes the middle one. The
     /// paper's formula: P(A ∩ C) = P(A) P(C) / (1 − P(B)).
     #[test]
     fn the_papers_rule_where_it_is_exact() {
         let mut joint = Joint::new(3, |a, b| a.abs_diff(b) == 1).unwrap();
         let (a, b, c) = (0.3, 0.25, 0.2);
-        assert!(joint.fit(&[a, b, c]));
-        let union = 1.0 - joint.idle(0b101);
+        assert!(joint.fit(&[a, b, c], FINE));
+        let union = 1.0 - idle(&mut joint, 0b101);
         assert!((union - (a + c - a * c / (1.0 - b))).abs() < 1e-5, "{union}");
-        assert!((joint.idle(0b111) - (1.0 - b - (a + c - a * c / (1.0 - b)))).abs() < 1e-5);
-        assert!((1.0 - joint.idle(0b010) - b).abs() < 1e-5);
+        let none = idle(&mut joint, 0b111);
+        assert!((none - (1.0 - b - (a + c - a * c / (1.0 - b)))).abs() < 1e-5);
+        assert!((1.0 - idle(&mut joint, 0b010) - b).abs() < 1e-5);
+    }
+
+    /// The list of steps against all sets, one by one.
+    #[test]
+    fn sums_are_those_over_all_sets() {
+        let mut state = 7u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        for _ in 0..40 {
+            let n = 3 + draw() as usize % 9;
+            let pairs: Vec<bool> = (0..n * n).map(|_| draw() % 10 < 3).collect();
+            let interfere = |a: usize, b: usize| pairs[a.min(b) * n + a.max(b)];
+            let mut joint = Joint::new(n, interfere).unwrap();
+            let watched = u128::from(draw()) & ((1 << n) - 1);
+            let watch = joint.watch(watched);
+            joint.factor = (0..n).map(|_| f64::from(draw() % 1000) / 300.0).collect();
+            joint.look();
+            let (mut silent, mut total) = (0.0, 0.0);
+            for set in 0..1u128 << n {
+                let apart = |a: usize| bits(set).all(|b| a == b || !interfere(a, b));
+                if bits(set).all(apart) {
+                    let weight: f64 = bits(set).map(|l| joint.factor[l]).product();
+                    total += weight;
+                    silent += if set & watched == 0 { weight } else { 0.0 };
+                }
+            }
+            assert!((joint.off(watch) - silent / total).abs() < 1e-12, "{n} links");
+        }
     }
 
     #[test]
     fn shares_beyond_any_schedule_are_refused() {
         let mut joint = Joint::new(3, |_, _| true).unwrap();
-        assert!(joint.fit(&[0.3, 0.3, 0.3]));
-        assert!(!joint.fit(&[0.5, 0.3, 0.3]));
+        assert!(joint.fit(&[0.3, 0.3, 0.3], FINE));
+        assert!(!joint.fit(&[0.5, 0.3, 0.3], FINE));
         // A fit after that starts anew.
         let mut ring = Joint::new(5, |a, b| (a + 1) % 5 == b || (b + 1) % 5 == a).unwrap();
-        assert!(ring.fit(&[0.3; 5]));
-        assert!(!ring.fit(&[0.45; 5]));
+        assert!(ring.fit(&[0.3; 5], FINE));
+        assert!(!ring.fit(&[0.45; 5], FINE));
     }
 
     #[test]
-    fn too_many_sets_are_refused() {
-        assert_eq!(Joint::new(40, |_, _| false).err(), Some(TooMany));
-        assert_eq!(Joint::new(129, |_, _| true).err(), Some(TooMany));
+    fn too_long_a_list_is_refused() {
+        // Nobody interferes: the list is as long as there are links, however many sets.
+        assert!(Joint::new(128, |_, _| false).is_ok());
         assert!(Joint::new(128, |_, _| true).is_ok());
+        assert_eq!(Joint::new(129, |_, _| true).err(), Some(TooMany));
+        // Without any order among those who interfere it is not.
+        let mixed = |a: usize, b: usize| (a.min(b) * 7919 + a.max(b) * 104_729) % 101 < 8;
+        assert_eq!(Joint::new(128, mixed).err(), Some(TooMany));
     }
 }

@@ -4,6 +4,8 @@
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
+use super::hasten::Hasten;
+use super::load::Spans;
 use super::sight::Sight;
 use super::solve::Fixed;
 use super::{PairClass, RegionError, Settings, State, joint, pair};
@@ -64,8 +66,14 @@ pub struct LinkRegion {
     /// link are one.
     pub(super) user: Vec<u32>,
     pub(super) joint: joint::Joint,
+    pub(super) spans: Spans,
+    /// The links of each user.
+    pub(super) members: Vec<Vec<usize>>,
     /// By link.
     pub(super) sights: Vec<Sight>,
+    pub(super) hasten: Hasten,
+    /// The last answer of [`LinkRegion::busiest`].
+    last: Option<Fixed>,
 }
 
 impl LinkRegion {
@@ -111,11 +119,18 @@ impl LinkRegion {
             streams: mesh.streams.to_vec(),
             sights: Vec::new(),
             contention,
+            spans: Spans::of(mesh.phy),
+            members: (0..count).map(|u| members(&user, u)).collect(),
             user: user.clone(),
             links,
             joint,
+            hasten: Hasten::default(),
+            last: None,
         };
         region.survey();
+        if region.joint.full() {
+            return Err(RegionError::TooLarge { links: region.links.len() });
+        }
         Ok(region)
     }
 
@@ -134,6 +149,23 @@ impl LinkRegion {
     pub fn state(&mut self, loads: &[Load]) -> Option<State> {
         let f = self.solve(None, &mut |_, to| to.copy_from_slice(loads))?;
         Some(self.report(&f))
+    }
+
+    /// The largest Σ λ E\[S\] of a node; `None` where no schedule at all could carry the frames. The
+    /// same as from [`LinkRegion::state`], to the solver's tolerance, but found from the last answer
+    /// on: for one question after another with loads that are near each other.
+    pub fn busiest(&mut self, loads: &[Load]) -> Option<f64> {
+        let mut given = |_: &dyn Fn(usize) -> f64, to: &mut [Load]| to.copy_from_slice(loads);
+        let warm = self.last.take();
+        let warm = warm.and_then(|mut f| self.settle(&mut f, &mut given).then_some(f));
+        // From elsewhere the way may lead through what cannot be carried.
+        let f = match warm {
+            Some(f) => f,
+            None => self.solve(None, &mut given)?,
+        };
+        let most = f.links.iter().map(|l| l.used).fold(0.0, f64::max);
+        self.last = Some(f);
+        Some(most)
     }
 
     /// Whether Σ λ E\[S\] ≤ U at every node.
@@ -185,6 +217,10 @@ impl LinkRegion {
 
 fn hop(l: &LinkSpec) -> Hop {
     Hop { from: l.from, to: l.to }
+}
+
+fn members(user: &[u32], of: usize) -> Vec<usize> {
+    (0..user.len()).filter(|&h| user[h] as usize == of).collect()
 }
 
 /// With RTS/CTS the two directions of a link silence the same nodes: one user of the air.

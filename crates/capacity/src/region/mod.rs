@@ -10,8 +10,10 @@
 
 mod boundary;
 mod chain;
+mod hasten;
 mod joint;
 mod links;
+mod load;
 mod odds;
 mod pair;
 mod sight;
@@ -86,7 +88,7 @@ pub enum RegionError {
     BadSettings,
     /// A stream names a link that there is not, or follows one that comes later.
     BadStream(usize),
-    /// So many links, or sets of links that can be on the air together, are too many.
+    /// So many links, or the steps that sum over those that can be on together, are too many.
     TooLarge {
         /// Links that flows use.
         links: usize,
@@ -106,11 +108,11 @@ impl fmt::Display for RegionError {
             ),
             RegionError::TooLarge { links } => write!(
                 f,
-                "gave up on the achievable rate region: {links} links, or the sets of them that \
-                 can be on the air together, are too many (at most {} links, {} sets); collision \
-                 domains and cliques remain",
+                "gave up on the achievable rate region: {links} links, or the steps that sum over \
+                 those that can be on together, are too many (at most {} links, {} steps); \
+                 collision domains and cliques remain",
                 joint::MOST_LINKS,
-                joint::MOST_SETS
+                joint::MOST_STEPS
             ),
         }
     }

@@ -3,8 +3,9 @@
 
 use super::LinkRegion;
 use super::chain::Odds;
+use super::load::Spans;
 use super::sight::{Refusal, Rival, Stray, bits};
-use super::solve::{Fixed, secs};
+use super::solve::{Fixed, Link};
 
 impl LinkRegion {
     /// What an attempt on a link meets, given that its sender found the medium idle. `idle` and
@@ -12,7 +13,7 @@ impl LinkRegion {
     pub(super) fn odds(&self, h: usize, f: &mut Fixed) -> Odds {
         let (hidden, span) = self.hidden(h, f);
         let link = &f.links[h];
-        let via = self.arrived(h, f);
+        let via = link.via;
         let heard = bits(self.sights[h].view).map(|u| f.begun[u]).sum::<f64>();
         let mut odds = Odds {
             hidden,
@@ -20,7 +21,7 @@ impl LinkRegion {
             resets: heard / link.open.max(1e-9),
             waiting: via * link.found + (1.0 - via) * link.load,
             relayed: self.relayed(h, f),
-            caused: self.caused(h, f),
+            caused: link.caused,
             at_once: via * (1.0 - link.found),
             chased: self.chase(h, f),
             after: link.times.refused - link.times.rts,
@@ -35,19 +36,20 @@ impl LinkRegion {
     fn hidden(&self, h: usize, f: &Fixed) -> (f64, f64) {
         let (sight, link) = (&self.sights[h], &f.links[h]);
         let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
+        let mut follow = sight.members.iter().zip(&link.members_follow);
         for &(u, around, all) in &sight.trains {
             with += f.with[u];
             bare += f.bare[u];
             // Frames passed on at once prolong what is on instead of beginning anew, and so does
             // whatever begins while something else is on.
             let alone = self.joint.off(all) / self.joint.off(around).max(1e-12);
-            let members = (0..self.links.len()).filter(|&o| self.user[o] as usize == u);
-            let anew = |o: usize| {
-                let s = &f.links[o].service;
-                let at_once = self.at_once(o, f, sight.hidden) * s.attempts;
-                f.links[o].arrivals * s.data * (1.0 - at_once)
+            let anew = |(&o, &follows): (&usize, &f64)| {
+                let (l, s) = (&f.links[o], &f.links[o].service);
+                let at_once = at_once(l, follows) * s.attempts;
+                l.arrivals * s.data * (1.0 - at_once)
             };
-            starts += members.map(anew).sum::<f64>() * alone;
+            let members = self.members[u].len();
+            starts += follow.by_ref().take(members).map(anew).sum::<f64>() * alone;
         }
         // Less the pauses that follow exchanges.
         let share = if with > 0.0 { bare / with } else { 0.0 };
@@ -75,22 +77,20 @@ impl LinkRegion {
 
     /// Expected frames of others that meet the opening frame or strike the data.
     fn meet(&self, h: usize, f: &mut Fixed, odds: &mut Odds) {
-        let t = self.phy.timing();
-        let (slot, difs, sifs) = (secs(t.slot), secs(t.difs), secs(t.sifs));
+        let Spans { slot, difs, sifs, .. } = self.spans;
         let sight = &self.sights[h];
-        let known = sight.view | sight.hidden;
         let times = f.links[h].times;
         let clear = self.joint.off(sight.clear).max(1e-9);
         let (mut met, mut onset, mut late) = (0.0, 0.0, 0.0);
         let (mut weighted, mut mutual) = (0.0, 0.0);
         let mut meets = core::mem::take(&mut f.links[h].meets);
-        for (rival, meets) in sight.rivals.iter().zip(&mut meets) {
+        for (at, (rival, meets)) in sight.rivals.iter().zip(&mut meets).enumerate() {
             let (o, trouble) = (rival.link, rival.trouble);
             let other = &f.links[o];
             if other.arrivals <= 0.0 {
                 continue;
             }
-            let (free, vain) = self.pace(h, rival, f, clear);
+            let (free, vain) = self.pace(rival, f, clear);
             let pace = free + vain;
             // Of those that nothing hidden refuses, so many become exchanges.
             let served = (other.service.data / (other.service.attempts - other.service.hidden))
@@ -109,7 +109,7 @@ impl LinkRegion {
             }
             // A relay that was idle passes a frame on a DIFS after its arrival. Where that arrival
             // keeps this link off the air too, the two can meet in that pause only.
-            let at_once = self.at_once(o, f, known);
+            let at_once = at_once(other, f.links[h].rivals_follow[at]);
             let expected = pace * (at_once * window.min(difs) + (1.0 - at_once) * window);
             if trouble.mutual {
                 *meets = expected;
@@ -130,8 +130,10 @@ impl LinkRegion {
                 late += other.arrivals * (times.data + other.times.ack);
             }
         }
+        let mut follow = f.links[h].strays_follow.as_slice();
         for stray in &sight.strays {
-            late += self.strike(h, stray, f);
+            late += self.strike(h, stray, follow, f);
+            follow = &follow[stray.own.len()..];
         }
         f.links[h].meets = meets;
         f.links[h].met = met;
@@ -144,11 +146,10 @@ impl LinkRegion {
     /// A rival's attempts per second while an attempt on a link finds everything idle. Those that
     /// it makes because the two have just met do not count: they are in the chain. Apart, those that
     /// come while something hidden from it is on.
-    fn pace(&self, h: usize, rival: &Rival, f: &Fixed, clear: f64) -> (f64, f64) {
+    fn pace(&self, rival: &Rival, f: &Fixed, clear: f64) -> (f64, f64) {
         let other = &f.links[rival.link];
         let (free, vain) = other.pace;
-        let with_me = self.sights[rival.link].rivals.iter().position(|r| r.link == h);
-        let mine = with_me.map_or(0.0, |at| other.meets[at]);
+        let mine = rival.back.map_or(0.0, |at| other.meets[at]);
         let share = if other.met > 0.0 { mine / other.met } else { 0.0 };
         let again = other.service.met * share;
         let first = (other.service.attempts - other.service.hidden - again).max(0.0)
@@ -161,10 +162,10 @@ impl LinkRegion {
     /// Expected frames of a bystander that strike a link's data frame because the CTS that should
     /// have silenced it was drowned there: by an exchange that ends before the data frame does, or
     /// by a refused RTS.
-    fn strike(&self, h: usize, stray: &Stray, f: &Fixed) -> f64 {
+    fn strike(&self, h: usize, stray: &Stray, follow: &[f64], f: &Fixed) -> f64 {
         let near = self.joint.off(stray.near).max(1e-9);
         let times = &f.links[h].times;
-        let t = self.phy.timing();
+        let Spans { slot, sifs, difs, eifs, second } = self.spans;
         let (mut with, mut begun) = (0.0, 0.0);
         for u in bits(stray.others) {
             with += f.bare[u];
@@ -185,9 +186,9 @@ impl LinkRegion {
         // The RTS ends about when the data frame begins, give or take half of what overlaps.
         let spread = 0.5 * (times.cts + times.rts);
         let after = |late: f64| left_over(times.data - late, spread);
-        let own = self.waits(h, stray, f);
+        let own = self.waits(stray, follow, f);
         // It answers: an RTS comes first. The sender whose RTS was drowned with the CTS tries again.
-        let rts = times.rts + secs(t.sifs);
+        let rts = times.rts + sifs;
         let (mut answers, mut drowned, mut apart, mut again) = (0.0, 0.0, 0.0, 0.0);
         for &(o, silent) in &stray.answers {
             let link = &f.links[o];
@@ -197,11 +198,11 @@ impl LinkRegion {
             answers += pace;
             drowned += drowns;
             apart += pace * drowns;
-            let backoff = f64::from(t.next_cw(t.cw_min)) * secs(t.slot) / link.odds.idle_beside;
+            let backoff = second * slot / link.odds.idle_beside;
             let late = rts + link.times.refused - link.times.rts;
             again += drowns * after(late) / backoff;
         }
-        own * (beside(secs(t.difs)) + drowned * after(secs(t.eifs)))
+        own * (beside(difs) + drowned * after(eifs))
             + answers * beside(rts)
             + (answers * drowned - apart) * after(rts)
             + again
@@ -209,32 +210,13 @@ impl LinkRegion {
 
     /// Attempts per second that a bystander makes on its own: for what waits there, since nothing
     /// arrives while the link is on.
-    fn waits(&self, h: usize, stray: &Stray, f: &Fixed) -> f64 {
-        let around = self.joint.near(self.user[h] as usize);
-        let pace = |&o: &usize| {
+    fn waits(&self, stray: &Stray, follow: &[f64], f: &Fixed) -> f64 {
+        let pace = |(&o, &follows): (&usize, &f64)| {
             let link = &f.links[o];
-            let waits = 1.0 - self.at_once(o, f, around);
+            let waits = 1.0 - at_once(link, follows);
             link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
         };
-        stray.own.iter().map(pace).sum()
-    }
-
-    /// The share of a link's attempts that follow at once on the arrival of what causes them, over
-    /// a user of the air that is among `known`.
-    fn at_once(&self, o: usize, f: &Fixed, known: u128) -> f64 {
-        let (mut relayed, mut all) = (0.0, 0.0);
-        for &(s, _) in &self.sights[o].streams {
-            let frames = f.streams[s].frames;
-            all += frames;
-            let cause = self.streams[s].after.map(|a| self.user[self.streams[a].link]);
-            if cause.is_some_and(|u| known >> u & 1 == 1) {
-                relayed += frames;
-            }
-        }
-        if all <= 0.0 {
-            return 0.0;
-        }
-        relayed / all * (1.0 - f.links[o].found) / f.links[o].service.attempts
+        stray.own.iter().zip(follow).map(pace).sum()
     }
 
     /// The share of a link's frames that are passed on at once after an exchange that kept the
@@ -253,19 +235,6 @@ impl LinkRegion {
         if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
     }
 
-    /// The share of a link's frames that arrive at its sender over the air.
-    fn arrived(&self, h: usize, f: &Fixed) -> f64 {
-        let (mut all, mut relayed) = (0.0, 0.0);
-        for &(s, _) in &self.sights[h].streams {
-            let frames = f.streams[s].frames;
-            all += frames;
-            if self.streams[s].after.is_some() {
-                relayed += frames;
-            }
-        }
-        if all > 0.0 { relayed / all } else { 0.0 }
-    }
-
     /// Probability that the frame before is in the receiver's way when a frame that was waiting is
     /// first tried: it was passed on at once over a hop which the sender hears, and at once again
     /// over one that is hidden.
@@ -280,17 +249,12 @@ impl LinkRegion {
         let sum: f64 = self.sights[h].chased.iter().map(chased).sum();
         if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
     }
+}
 
-    /// Of what is hidden from a link's sender, the share due to frames that passed it before.
-    fn caused(&self, h: usize, f: &Fixed) -> f64 {
-        let (mut own, mut all) = (0.0, 0.0);
-        for &(s, passed) in &self.sights[h].beyond {
-            let time = f.streams[s].frames * f.links[self.streams[s].link].times.exchange;
-            all += time;
-            own += if passed { time } else { 0.0 };
-        }
-        if all > 0.0 { own / all } else { 0.0 }
-    }
+/// The share of a link's attempts that follow at once on the arrival of what causes them, where such
+/// a share of its frames has a cause that matters.
+fn at_once(link: &Link, follows: f64) -> f64 {
+    follows * (1.0 - link.found) / link.service.attempts
 }
 
 /// The mean of what is left of a window that is shortened or lengthened by anything up to `spread`.

@@ -17,6 +17,8 @@ pub(super) struct Rival {
     pub open: Watch,
     /// And of what is hidden from the rival's sender.
     pub clear: Watch,
+    /// The position of this link among the rival's rivals.
+    pub back: Option<usize>,
 }
 
 /// Another link whose refused attempts are heard.
@@ -70,6 +72,8 @@ pub(super) struct Sight {
     pub unhidden: Watch,
     /// By user in `hidden`: silence of all that excludes that user; of all else that is hidden too.
     pub trains: Vec<(usize, Watch, Watch)>,
+    /// The links of these users, one user's after the other's.
+    pub members: Vec<usize>,
     pub rivals: Vec<Rival>,
     pub unheard: Vec<Unheard>,
     /// Refused attempts that its sender hears; that only its receiver does.
@@ -106,6 +110,13 @@ impl LinkRegion {
             hidden[e] &= !view[e];
         }
         self.sights = (0..n).map(|e| self.sight(e, &view, &hidden)).collect();
+        for e in 0..n {
+            for at in 0..self.sights[e].rivals.len() {
+                let other = self.sights[e].rivals[at].link;
+                let back = self.sights[other].rivals.iter().position(|r| r.link == e);
+                self.sights[e].rivals[at].back = back;
+            }
+        }
     }
 
     fn trouble(&self, one: usize, other: usize) -> Trouble {
@@ -123,7 +134,7 @@ impl LinkRegion {
             if trouble.collides() {
                 let open = self.joint.watch(v | h | view[o]);
                 let clear = self.joint.watch(v | h | view[o] | hidden[o]);
-                rivals.push(Rival { link: o, trouble, open, clear });
+                rivals.push(Rival { link: o, trouble, open, clear, back: None });
             }
             let sender = self.links[o].from;
             if sender == from {
@@ -164,6 +175,7 @@ impl LinkRegion {
             clear: self.joint.watch(v | h),
             unhidden: self.joint.watch(h),
             trains,
+            members: bits(h).flat_map(|u| self.members[u].iter().copied()).collect(),
             rivals,
             heard,
             veiled,

@@ -3,8 +3,9 @@
 use fairmesh_units::{NodeId, Span};
 
 use super::chain::{Odds, Service, service};
+use super::load::Times;
 use super::sight::Sight;
-use super::{LinkRegion, Load};
+use super::{LinkRegion, Load, Retries};
 use crate::link::Access;
 
 /// A link under some rates.
@@ -57,37 +58,31 @@ impl State {
 const ROUNDS: usize = 250;
 /// Change of a probability that no longer matters.
 const SETTLED: f64 = 1e-5;
+/// How well shares of time are met: this part of the change in the round before, within bounds.
+const FITTING: f64 = 0.03;
+const FITTED: f64 = 1e-6;
+const ROUGH: f64 = 1e-3;
 /// A utilisation from which the iteration does not come back.
 const HOPELESS: f64 = 2.0;
-/// The share of a round's outcome in what the next one starts from.
-const DAMPING: f64 = 0.7;
+/// A round that changes more than this part of what the one before did has stumbled; rounds are
+/// combined where probabilities change by less than `CALM`, and damped after so many stumbles.
+const SLOWING: f64 = 0.8;
+const CALM: f64 = 0.1;
+const STUMBLES: u32 = 4;
 
-/// Durations at one link, s.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
-    /// Mean data frame.
-    pub data: f64,
-    pub rts: f64,
-    pub cts: f64,
-    pub ack: f64,
-    /// The exchange from the first bit to the last.
-    pub exchange: f64,
-    /// What a refused attempt costs its sender, DIFS included.
-    pub refused: f64,
-    /// What a lost data frame costs its sender, DIFS included.
-    pub lost: f64,
-    /// How long a refused attempt keeps those who heard it from counting.
-    pub refused_seen: f64,
-    /// How long it keeps a node that heard it from answering others: the next frame's preamble
-    /// has to end after the NAV was dropped.
-    pub refused_held: f64,
+/// How a round's outcome becomes what the next one starts from.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// The share of it.
+    part: f64,
+    /// Whether it is combined with those of earlier rounds.
+    combined: bool,
 }
 
-impl Times {
-    /// The frame that an attempt begins with.
-    pub fn opening(&self) -> f64 {
-        if self.rts > 0.0 { self.rts } else { self.data }
-    }
+impl Pace {
+    const PLAIN: Pace = Pace { part: 1.0, combined: false };
+    const FAST: Pace = Pace { part: 1.0, combined: true };
+    const SLOW: Pace = Pace { part: 0.7, combined: false };
 }
 
 /// One link in the fixed point.
@@ -101,6 +96,8 @@ pub(super) struct Link {
     /// hidden from it too.
     pub open: f64,
     pub clear: f64,
+    /// Seconds of sending per frame, the DIFS after each attempt included.
+    pub sending: f64,
     /// Σ λ E\[S\] of its sender.
     pub used: f64,
     /// The share of time in which the queue of its sender is not empty; and the probability that
@@ -111,6 +108,16 @@ pub(super) struct Link {
     pub meets: Vec<f64>,
     /// Their sum.
     pub met: f64,
+    /// The share of its frames that arrive at its sender over the air; of what is hidden from that,
+    /// the share due to frames that passed the link before.
+    pub via: f64,
+    pub caused: f64,
+    /// The share of their frames that follow on what this link's ends are aware of, by position in
+    /// `Sight::rivals`; on what is hidden from its sender, by position in `Sight::members`; and on
+    /// what the link itself silences, by bystander and the bystander's links.
+    pub rivals_follow: Vec<f64>,
+    pub members_follow: Vec<f64>,
+    pub strays_follow: Vec<f64>,
     /// Attempts per open second of its sender while what is hidden is off, and while it is on.
     pub pace: (f64, f64),
 }
@@ -129,15 +136,18 @@ pub(super) struct Fixed {
     pub with: Vec<f64>,
     pub bare: Vec<f64>,
     pub begun: Vec<f64>,
+    /// Factors of the joint distribution.
+    pub factor: Vec<f64>,
 }
 
 pub(super) fn secs(s: Span) -> f64 {
     s.as_secs_f64()
 }
 
-fn mix(old: &mut f64, new: f64) -> f64 {
+/// Moves a value by a part of the way; returns the whole way.
+fn mix(old: &mut f64, new: f64, part: f64) -> f64 {
     let moved = (new - *old).abs();
-    *old += DAMPING * (new - *old);
+    *old += part * (new - *old);
     moved
 }
 
@@ -147,21 +157,46 @@ impl LinkRegion {
     /// nothing collides.
     pub(super) fn solve(&mut self, from: Option<&Fixed>, loads: &mut Spread<'_>) -> Option<Fixed> {
         let mut f = from.cloned().unwrap_or_else(|| self.start());
-        self.joint.reset();
-        for _ in 0..ROUNDS {
-            let links = &f.links;
-            loads(&|h| links[h].service.dropped, &mut f.streams);
-            self.arrive(&mut f);
-            let moved = self.round(&mut f)?;
+        self.settle(&mut f, loads).then_some(f)
+    }
+
+    /// The same in place, from anywhere. False where there is no fixed point; then `f` is nothing to
+    /// start from.
+    pub(super) fn settle(&mut self, f: &mut Fixed, loads: &mut Spread<'_>) -> bool {
+        self.joint.factor.copy_from_slice(&f.factor);
+        let (mut moved, mut pace, mut stumbles) = (f64::INFINITY, Pace::PLAIN, 0);
+        self.hasten.reset();
+        for round in 0..ROUNDS {
+            // Frames that are given up are all that changes loads from round to round.
+            if round == 0 || self.settings.retries == Retries::Mac {
+                let links = &f.links;
+                loads(&|h| links[h].service.dropped, &mut f.streams);
+                self.arrive(f);
+                self.send(f);
+            }
+            let fine = (FITTING * moved).clamp(FITTED, ROUGH);
+            let Some(now) = self.round(f, fine, pace) else { return false };
+            if now > SLOWING * moved {
+                // What earlier rounds say does not hold here.
+                self.hasten.reset();
+                stumbles += 1;
+            }
+            pace = match stumbles {
+                0..STUMBLES if now < CALM => Pace::FAST,
+                0..STUMBLES => Pace::PLAIN,
+                _ => Pace::SLOW,
+            };
+            moved = now;
             if moved < SETTLED {
-                return Some(f);
+                f.factor.copy_from_slice(&self.joint.factor);
+                return true;
             }
             if f.links.iter().any(|l| l.used > HOPELESS) {
-                return None;
+                return false;
             }
         }
         // It swings only where attempts pile up without end.
-        None
+        false
     }
 
     /// Whether Σ λ E\[S\] of every node is at most this.
@@ -169,7 +204,7 @@ impl LinkRegion {
         f.links.iter().all(|l| l.used <= utilisation)
     }
 
-    fn start(&self) -> Fixed {
+    pub(super) fn start(&self) -> Fixed {
         let users = self.user.iter().max().map_or(0, |&u| u as usize + 1);
         let link = |(l, s): (&crate::fair::LinkSpec, &Sight)| Link {
             odds: Odds {
@@ -181,6 +216,9 @@ impl LinkRegion {
             },
             service: Service { attempts: 1.0, data: 1.0, ..Service::default() },
             meets: vec![0.0; s.rivals.len()],
+            rivals_follow: vec![0.0; s.rivals.len()],
+            members_follow: vec![0.0; s.members.len()],
+            strays_follow: vec![0.0; s.strays.iter().map(|s| s.own.len()).sum()],
             ..Link::default()
         };
         Fixed {
@@ -189,58 +227,15 @@ impl LinkRegion {
             with: vec![0.0; users],
             bare: vec![0.0; users],
             begun: vec![0.0; users],
+            factor: vec![0.0; users],
         }
     }
 
-    /// Frames per link and their mean durations.
-    fn arrive(&self, f: &mut Fixed) {
-        let t = self.phy.timing();
-        let (sifs, difs) = (secs(t.sifs), secs(t.difs));
-        for (h, link) in f.links.iter_mut().enumerate() {
-            let rate = self.links[h].rate;
-            let (mut frames, mut airtime) = (0.0, 0.0);
-            for &(s, _) in &self.sights[h].streams {
-                let load = f.streams[s];
-                frames += load.frames;
-                airtime += load.frames * secs(self.phy.airtime(rate, load.psdu));
-            }
-            let r = self.phy.response(rate);
-            let d = if frames > 0.0 { airtime / frames } else { 0.0 };
-            let (rts, cts, ack) = (secs(r.rts), secs(r.cts), secs(r.ack));
-            let answered = d + sifs + ack;
-            let rx_start = secs(self.phy.info(r.rate).waveform.rx_start_delay());
-            link.arrivals = frames;
-            link.times = match self.access {
-                Access::RtsCts => Times {
-                    data: d,
-                    rts,
-                    cts,
-                    ack,
-                    exchange: rts + cts + 2.0 * sifs + answered,
-                    refused: rts + secs(r.cts_timeout) + difs,
-                    lost: rts + cts + 2.0 * sifs + d + secs(r.ack_timeout) + difs,
-                    refused_seen: rts + secs(self.phy.nav_reset(r.rate)),
-                    refused_held: rts + secs(self.phy.nav_reset(r.rate)) - rx_start,
-                },
-                Access::Basic => Times {
-                    data: d,
-                    rts: 0.0,
-                    cts: 0.0,
-                    ack,
-                    exchange: answered,
-                    refused: d + secs(r.ack_timeout) + difs,
-                    lost: d + secs(r.ack_timeout) + difs,
-                    refused_seen: answered,
-                    refused_held: answered,
-                },
-            };
-        }
-    }
-
-    /// One round; returns the largest change of a probability.
-    fn round(&mut self, f: &mut Fixed) -> Option<f64> {
+    /// One round, with shares of time to `fine`; returns the largest change of a probability.
+    fn round(&mut self, f: &mut Fixed, fine: f64, pace: Pace) -> Option<f64> {
+        let part = pace.part;
         // After each exchange bystanders wait DIFS and lose the slot that was under way.
-        let tail = secs(self.phy.timing().difs);
+        let tail = self.spans.difs;
         f.with.fill(0.0);
         f.bare.fill(0.0);
         f.begun.fill(0.0);
@@ -251,7 +246,7 @@ impl LinkRegion {
             f.bare[u as usize] += exchanges * link.times.exchange;
             f.begun[u as usize] += exchanges;
         }
-        if !self.joint.fit(&f.with) {
+        if !self.joint.fit(&f.with, fine) {
             return None;
         }
         self.joint.look();
@@ -269,13 +264,18 @@ impl LinkRegion {
             f.links[h].pace = (per(free, link.clear), per(vain, beside));
         }
         let mut moved = 0.0f64;
+        if pace.combined {
+            self.hasten.give(&f.links);
+        }
         for h in 0..f.links.len() {
             let idle = self.idle(h, f, tail)?;
             let odds = self.odds(h, f);
             let o = &mut f.links[h].odds;
-            moved = moved.max(mix(&mut o.idle, idle)).max(mix(&mut o.hidden, odds.hidden));
-            moved = moved.max(mix(&mut o.met, odds.met)).max(mix(&mut o.onset, odds.onset));
-            moved = moved.max(mix(&mut o.struck, odds.struck));
+            moved =
+                moved.max(mix(&mut o.idle, idle, part)).max(mix(&mut o.hidden, odds.hidden, part));
+            moved =
+                moved.max(mix(&mut o.met, odds.met, part)).max(mix(&mut o.onset, odds.onset, part));
+            moved = moved.max(mix(&mut o.struck, odds.struck, part));
             let beside = self.beside(h, f);
             let o = &mut f.links[h].odds;
             *o = Odds {
@@ -289,18 +289,22 @@ impl LinkRegion {
                 ..odds
             };
         }
+        if pace.combined {
+            self.hasten.take(&mut f.links);
+        }
         for link in &mut f.links {
             let s = service(&self.phy, self.access, self.settings.retries, &link.odds);
             moved = moved.max((s.dropped - link.service.dropped).abs());
             link.service = s;
         }
+        self.send(f);
         for h in 0..f.links.len() {
             let (used, load) = self.busy(h, f);
             f.links[h].used = used;
-            moved = moved.max(mix(&mut f.links[h].load, load));
+            moved = moved.max(mix(&mut f.links[h].load, load, part));
             // Nothing arrives while it sends itself.
             let siblings = self.sights[h].siblings.iter();
-            let sends: f64 = siblings.map(|&o| f.links[o].arrivals * self.sending(o, f)).sum();
+            let sends: f64 = siblings.map(|&o| f.links[o].arrivals * f.links[o].sending).sum();
             let load = f.links[h].load;
             f.links[h].found = ((load - sends) / (1.0 - sends).max(1e-3)).clamp(0.0, load);
         }
@@ -311,7 +315,7 @@ impl LinkRegion {
     /// receiver does not either.
     fn silence(&self, h: usize, f: &Fixed) -> (f64, f64) {
         let sight = &self.sights[h];
-        let sifs = secs(self.phy.timing().sifs);
+        let sifs = self.spans.sifs;
         let (mut open, mut clear) = (self.joint.off(sight.idle), self.joint.off(sight.clear));
         for u in &sight.unheard {
             let link = &f.links[u.link];
@@ -332,7 +336,7 @@ impl LinkRegion {
         let (mut sends, mut counted) = (0.0, 0.0);
         for &o in &sight.siblings {
             let link = &f.links[o];
-            sends += link.arrivals * self.sending(o, f);
+            sends += link.arrivals * f.links[o].sending;
             counted += link.arrivals * link.service.data * (link.times.exchange + tail);
         }
         let rest = (1.0 - sends).max(1e-3);
@@ -376,21 +380,22 @@ impl LinkRegion {
 
     /// E\[S\] of a link, s.
     pub(super) fn service_time(&self, h: usize, f: &Fixed) -> f64 {
-        self.sending(h, f) + f.links[h].service.backoff
+        f.links[h].sending + f.links[h].service.backoff
     }
 
     /// Seconds of sending per packet, the DIFS after each attempt included.
-    fn sending(&self, h: usize, f: &Fixed) -> f64 {
-        let (s, times) = (&f.links[h].service, &f.links[h].times);
-        let done = 1.0 - s.dropped;
-        let exchange = times.exchange + secs(self.phy.timing().difs);
-        match self.access {
-            Access::RtsCts => {
-                done * exchange
-                    + (s.data - done) * times.lost
-                    + (s.attempts - s.data) * times.refused
-            }
-            Access::Basic => done * exchange + (s.attempts - done) * times.lost,
+    fn send(&self, f: &mut Fixed) {
+        for link in &mut f.links {
+            let (s, times) = (&link.service, &link.times);
+            let done = 1.0 - s.dropped;
+            let exchange = done * (times.exchange + self.spans.difs);
+            link.sending = exchange
+                + match self.access {
+                    Access::RtsCts => {
+                        (s.data - done) * times.lost + (s.attempts - s.data) * times.refused
+                    }
+                    Access::Basic => (s.attempts - done) * times.lost,
+                };
         }
     }
 

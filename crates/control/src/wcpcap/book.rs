@@ -100,13 +100,11 @@ pub(super) enum Doubt {
 pub(super) struct Book {
     pub around: Around,
     told: BTreeMap<Link, (News, Time)>,
-    /// The link that was passed on last.
-    passed: Option<Link>,
 }
 
 impl Book {
     pub fn new(around: Around) -> Self {
-        Book { around, told: BTreeMap::new(), passed: None }
+        Book { around, told: BTreeMap::new() }
     }
 
     /// Takes in news from a neighbour; outside the air, from anybody.
@@ -137,13 +135,19 @@ impl Book {
         self.told.values().map(|t| &t.0).filter(move |n| inside(&n.link))
     }
 
-    /// The next news to pass on, in turn: those that somebody beyond this node needs.
-    pub fn next(&mut self) -> Option<News> {
+    /// The news to pass on: those that somebody beyond this node needs.
+    fn beyond(&self) -> impl Iterator<Item = &News> {
         let passes = |l: &Link| self.around.hops.get(&l.from).is_some_and(|h| *h < FAR);
-        let after = self.passed;
-        let later = self.told.keys().find(|l| after.is_none_or(|a| **l > a) && passes(l));
-        let link = *later.or_else(|| self.told.keys().find(|l| passes(l)))?;
-        self.passed = Some(link);
-        Some(self.told[&link].0)
+        self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
+    }
+
+    /// How many there are to pass on.
+    pub fn passed(&self) -> usize {
+        self.beyond().count()
+    }
+
+    /// One of them.
+    pub fn pass(&self, at: usize) -> Option<News> {
+        self.beyond().nth(at).copied()
     }
 }

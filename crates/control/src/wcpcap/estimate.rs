@@ -4,6 +4,7 @@
 use fairmesh_units::NodeId;
 
 use super::HEADER;
+use super::edge::{Edge, Search};
 use super::news::News;
 use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
 
@@ -11,10 +12,6 @@ use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
 const ACK: u32 = 40;
 /// δ is found to at least this part of the largest rate of a flow.
 const FINE: f64 = 0.005;
-/// A queue that is busy for nearly the allowed share is followed along the slope.
-const NEAR: f64 = 0.01;
-/// Questions to the model for one δ.
-const MOST_ASKED: usize = 40;
 /// Acknowledgements per data packet, where none were counted yet.
 const ANSWERS: f64 = 1.0;
 
@@ -71,17 +68,43 @@ impl Questions {
     }
 
     /// The largest δ in bit/s with x + nδ on all of these links achievable; at least −x of the
-    /// fastest flow. `slope` is how much busier a bit/s made the busiest queue last time, and is
-    /// brought up to date. `None` where the model gives up.
+    /// fastest flow. `last` is where the last answer was, and is brought up to date. `None` where
+    /// the model gives up.
     pub fn headroom(
         &mut self,
         model: &dyn LinkModel,
         news: &[News],
         hears: Vec<(NodeId, NodeId)>,
         utilisation: f64,
-        slope: &mut f64,
+        last: &mut Edge,
     ) -> Option<f64> {
-        let carried = streams(news);
+        self.most(model, news, streams(news), hears, (utilisation, -fastest(news), 0.0), last)
+    }
+
+    /// The largest rate in bit/s that is achievable where every flow has it.
+    pub fn alike(
+        &mut self,
+        model: &dyn LinkModel,
+        news: &[News],
+        hears: Vec<(NodeId, NodeId)>,
+        utilisation: f64,
+        last: &mut Edge,
+    ) -> Option<f64> {
+        let mut carried = streams(news);
+        carried.iter_mut().filter(|c| c.step > 0.0).for_each(|c| c.base = 0.0);
+        self.most(model, news, carried, hears, (utilisation, 0.0, fastest(news)), last)
+    }
+
+    /// The largest achievable δ that is not below a least one, looked for from a first.
+    fn most(
+        &mut self,
+        model: &dyn LinkModel,
+        news: &[News],
+        carried: Vec<Carried>,
+        hears: Vec<(NodeId, NodeId)>,
+        (utilisation, least, first): (f64, f64, f64),
+        last: &mut Edge,
+    ) -> Option<f64> {
         let links = news
             .iter()
             .map(|n| LoadedLink { link: n.link, rate: n.rate, delivery: n.delivery })
@@ -98,72 +121,21 @@ impl Questions {
             }));
             region.busiest(&loads)
         };
-        let fine = FINE * fastest.max(1e3);
-        Some(crossing(busiest, utilisation, -fastest..=nominal, slope, fine))
+        let search = Search {
+            level: utilisation,
+            range: least..=nominal,
+            first,
+            base: carried.iter().map(|c| c.base).sum(),
+            step: carried.iter().map(|c| c.step).sum(),
+            fine: FINE * fastest.max(1e3),
+        };
+        Some(search.run(last, busiest))
     }
 }
 
 /// The rate of the fastest flow on any of these links, bit/s.
 pub(super) fn fastest(news: &[News]) -> f64 {
     news.iter().map(News::fastest).fold(0.0, f64::max)
-}
-
-/// Where a rising function crosses a level, to `fine` from below, or to [`NEAR`] of the level; the
-/// end of the range where it does not cross. Looked for from 0 outwards, along `slope`.
-fn crossing(
-    mut at: impl FnMut(f64) -> Option<f64>,
-    level: f64,
-    range: core::ops::RangeInclusive<f64>,
-    slope: &mut f64,
-    fine: f64,
-) -> f64 {
-    let (least, most) = (*range.start(), *range.end());
-    // The farthest points known below the level and above it, and what is there.
-    let mut low: Option<(f64, f64)> = None;
-    let mut high: Option<(f64, Option<f64>)> = None;
-    let mut point = 0.0;
-    let mut stride = 10.0 * fine;
-    for _ in 0..MOST_ASKED {
-        let value = at(point);
-        match value {
-            Some(v) if v <= level => low = Some((point, v)),
-            v => high = Some((point, v)),
-        }
-        if let (Some((l, v)), Some((h, Some(w)))) = (low, high)
-            && w > v
-        {
-            *slope = (w - v) / (h - l);
-        }
-        if let Some(v) = value
-            && (v - level).abs() <= NEAR
-            && *slope > 0.0
-        {
-            return (point + (level - v) / *slope).clamp(least, most);
-        }
-        point = match (low, high) {
-            (Some((l, _)), _) if l >= most => return most,
-            (None, Some((h, _))) if h <= least => return least,
-            (Some((l, _)), Some((h, _))) if h - l <= fine => return l,
-            (Some((l, v)), Some((h, Some(w)))) => {
-                // A secant, kept off the ends: the curve is steep above and flat below.
-                let part = ((level - v) / (w - v)).clamp(0.1, 0.9);
-                l + part * (h - l)
-            }
-            (Some((l, _)), Some((h, None))) => 0.5 * (l + h),
-            (Some((l, v)), None) => {
-                let ahead = if *slope > 0.0 { (level - v) / *slope + fine } else { stride };
-                stride *= 3.0;
-                (l + ahead.clamp(fine, stride)).min(most)
-            }
-            (None, Some((h, w))) => {
-                let back = w.map_or(stride, |w| (w - level) / slope.max(1e-12) + fine);
-                stride *= 3.0;
-                (h - back.clamp(fine, stride)).max(least)
-            }
-            (None, None) => return 0.0,
-        };
-    }
-    low.map_or(least, |l| l.0)
 }
 
 /// What crosses links of which this is known. A link's frames are taken to be passed on from the

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use super::book::Around;
+use super::edge::Edge;
 use super::news::{News, Said};
 use crate::{Link, LinkModel, Neighbour};
 
@@ -12,11 +13,15 @@ use crate::{Link, LinkModel, Neighbour};
 const SMOOTH: f64 = 0.125;
 /// Packets to forward that came in and whose transmission nobody reports: no transmit status.
 const SILENT: u64 = 20;
-/// Looks that tell of a queue, and packets that are passing through: one in service, one behind.
-const LOOKS: u32 = 3;
+/// Looks that tell of a queue: a second of them, since a frame lost or two make any queue wait for a
+/// moment. And packets that are passing through: one in service, one behind.
+const LOOKS: u32 = 20;
 const PASSING: u32 = 2;
 /// Flows that get less than this part of what they may send are short of it.
 const SHORT: f64 = 0.9;
+/// R may be above the fastest flow around by this part: more than a step of what rates are told in, or
+/// small rises would be rounded away for ever.
+const SLACK: f64 = 0.02;
 /// A link has hardly any room for more when δ is below this part of R.
 const FULL: f64 = 0.05;
 /// The least data rate told of a link that has flows, bit/s.
@@ -62,9 +67,12 @@ struct Crossing {
     bytes: u64,
 }
 
-/// Looks at the node's queue during an epoch.
+/// Looks at the node's queue, over epochs as long as they take together, and what got through in that
+/// time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
+    since: Time,
+    bytes: u64,
     all: u32,
     /// How many found more waiting than is passing through.
     waiting: u32,
@@ -91,13 +99,17 @@ pub(super) struct Own {
     pub epoch: Span,
     /// Epochs since it came into use.
     pub epochs: u32,
+    /// When it came into use.
+    pub born: Time,
     pub next: Option<Time>,
     /// As told to others; `None` before its first epoch is over.
     pub measured: Option<News>,
     /// R, IP bits/s.
     pub limit: Option<f64>,
-    /// How much busier a bit/s for every flow makes the busiest queue around.
-    pub slope: f64,
+    /// Where the last question about it ended.
+    pub edge: Edge,
+    /// The same where all flows are alike.
+    pub even: Edge,
     /// Whether packets waited in the last epoch for more of the time than they should; and which
     /// part of what its flows may send has got through.
     pub backlogged: bool,
@@ -124,10 +136,12 @@ impl Own {
             since: Time::ZERO,
             epoch: Span::ZERO,
             epochs: 0,
+            born: Time::ZERO,
             next: None,
             measured: None,
             limit: None,
-            slope: 0.0,
+            edge: Edge::default(),
+            even: Edge::default(),
             backlogged: false,
             passed: 1.0,
             open: true,
@@ -139,7 +153,8 @@ impl Own {
     pub fn begin(&mut self, now: Time, next: Time) {
         (self.since, self.next) = (now, Some(next));
         (self.data, self.acks, self.came) = Default::default();
-        (self.looks, self.epochs) = (Looks::default(), 0);
+        (self.looks, self.epochs) = (Looks { since: now, ..Looks::default() }, 0);
+        (self.born, self.backlogged, self.passed) = (now, false, 1.0);
         self.epoch = next.since(now);
     }
 
@@ -167,6 +182,7 @@ impl Own {
             self.acks.count(now, bytes);
         } else {
             self.data.count(now, bytes);
+            self.looks.bytes += u64::from(bytes);
             self.touch(flow, now, bytes);
         }
     }
@@ -220,11 +236,11 @@ impl Own {
         let said: Vec<Said> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
         let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
-        let Looks { all, waiting } = self.looks;
-        self.backlogged = all >= LOOKS && f64::from(waiting) > busy * f64::from(all);
-        let allowed: f64 = said.iter().map(|s| s.rate).sum();
-        let part = 8.0 * f64::from(size) * packets / allowed.max(1.0);
-        self.passed = if allowed > 0.0 && part < SHORT { part } else { 1.0 };
+        self.judge(now, busy, said.iter().map(|s| s.rate).sum());
+        // Where bits are lost, acknowledgements get through more often than data.
+        let frames = self.data.packets + self.acks.packets;
+        let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
+        let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
         let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
         self.measured = Some(News {
             link,
@@ -234,7 +250,7 @@ impl Own {
             top: self.top(),
             acks: self.acks.rate(epoch).1,
             rate: self.rate,
-            delivery: model.delivery(link).clamp(0.01, 1.0),
+            delivery: model.delivery(link, mean).clamp(0.01, 1.0),
             limit: self.limit.unwrap_or(0.0),
             trip: if trips.is_empty() {
                 0.0
@@ -244,12 +260,27 @@ impl Own {
         });
     }
 
+    /// Whether packets wait for more of the time than they should, and which part of what flows may
+    /// send gets through; once there are enough looks.
+    fn judge(&mut self, now: Time, busy: f64, allowed: f64) {
+        self.passed = 1.0;
+        let Looks { since, bytes, all, waiting } = self.looks;
+        if all < LOOKS {
+            return;
+        }
+        self.backlogged = f64::from(waiting) > busy * f64::from(all);
+        let part = 8.0 * bytes as f64 / now.since(since).as_secs_f64().max(1e-3) / allowed.max(1.0);
+        if allowed > 0.0 && part < SHORT && !self.silent() {
+            self.passed = part;
+        }
+        self.looks = Looks { since: now, ..Looks::default() };
+    }
+
     /// The next epoch.
     pub fn again(&mut self, now: Time, epoch: Span) {
         self.data.again();
         self.acks.again();
         self.came.again();
-        self.looks = Looks::default();
         self.flows.iter_mut().for_each(|f| f.bytes = 0);
         self.epochs += 1;
         (self.since, self.epoch) = (now, epoch);
@@ -258,21 +289,30 @@ impl Own {
 
     /// R moves by δ, up by a part of it only: by `opening` from the link's first epoch until
     /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
-    /// let it rise without end: R is never farther above the fastest flow around than one step.
+    /// let it rise without end: R is never farther above the fastest flow around than that and one step.
     ///
     /// Where packets wait for more of the time than U there is no more room, whatever the model
     /// says. If the link's flows get less through than they may send, x is what it can do and not
     /// what is asked of it: then R falls by that part.
     pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
-        let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
         let (most, delta) = match self.backlogged {
-            true => (self.passed * fastest, delta.min(0.0)),
-            false => (fastest, delta),
+            true if self.passed < 1.0 => (self.passed * fastest, delta.min(0.0)),
+            true => (fastest * (1.0 + SLACK), delta.min(0.0)),
+            false => (fastest * (1.0 + SLACK), delta),
         };
         let from = self.limit.unwrap_or(most).min(most);
         self.open &= delta > FULL * from;
         let part = if self.open { opening } else { rho };
-        let to = from + if delta > 0.0 { part * delta } else { delta };
+        // What flows have above R is a queue that drains, or a cut that is on its way: it is taken
+        // off once.
+        let to =
+            if delta > 0.0 { from + part * delta } else { from.min(fastest.max(from) + delta) };
+        self.set(to, least);
+    }
+
+    /// R is this, within its bounds.
+    pub fn set(&mut self, to: f64, least: f64) {
+        let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
         let most = self.capacity.max(least * bits);
         let limit = to.clamp(least * bits, most);
         self.limit = Some(limit);

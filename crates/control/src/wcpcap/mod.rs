@@ -7,6 +7,7 @@
 //! fields that neighbours overhear, three hops far; with `+ideal` outside the air, as in the paper.
 
 mod book;
+mod edge;
 mod estimate;
 mod link;
 mod news;
@@ -16,7 +17,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fairmesh_units::{FlowId, NodeId, Span, Time};
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
 use self::book::{Around, Book, Doubt, FAR};
 use self::estimate::{Questions, fastest};
@@ -56,6 +57,11 @@ pub(crate) static ENTRY: Entry = Entry {
     runs: Runs::At { needs, build },
 };
 
+/// One of so many.
+fn draw(stream: &mut Stream, among: usize) -> Option<usize> {
+    (among > 0).then(|| stream.below(among as u32) as usize)
+}
+
 /// The flow's mean round trip and the rate it may send at, from its source.
 const FLOW: u8 = 0;
 /// The least rate around the path so far.
@@ -71,6 +77,9 @@ const TICK: Span = Span::from_millis(50);
 /// An epoch where no round trip is known, and the bounds of one.
 const UNKNOWN: f64 = 0.05;
 const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
+/// A link that came into use so lately gives all flows around it the same rate: what they have is no
+/// rate to start from yet.
+const YOUNG: Span = Span::from_millis(2500);
 /// A spacing is set anew when it differs by this part.
 const STEP: f64 = 0.003;
 
@@ -122,7 +131,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refused> {
         routes: Vec::new(),
         sources: Vec::new(),
         said: BTreeMap::new(),
-        turn: 0,
+        stream: setting.stream,
         odd: BTreeMap::new(),
         due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
     };
@@ -165,6 +174,9 @@ impl Odd {
     }
 }
 
+/// A question that was asked at this instant, whether about flows that are alike, and its answer.
+type Answer = (Vec<News>, bool, Option<f64>);
+
 /// WCPCap at one node.
 #[derive(Debug)]
 struct WcpCap {
@@ -187,8 +199,9 @@ struct WcpCap {
     sources: Vec<Source>,
     /// What the sources of passing flows say of them.
     said: BTreeMap<FlowId, (Said, Time)>,
-    /// Whose news the next packet carries: own and others' in turn.
-    turn: usize,
+    /// Whose news the next packet carries. Not in turn: paced packets follow in fixed patterns, and
+    /// where those of one kind collide, whose turn it always is then would never be heard.
+    stream: Stream,
     odd: BTreeMap<(Odd, NodeId), u64>,
     due: Option<Time>,
 }
@@ -280,19 +293,13 @@ impl WcpCap {
         }
     }
 
-    /// The next packet's news: of own links and of others' in turn.
+    /// The next packet's news: of own links and of others', as often.
     fn say(&mut self, actions: &mut Actions) {
-        self.turn += 1;
-        let own = || {
-            let mine = self.own.iter().filter_map(|o| o.measured);
-            let count = mine.clone().count();
-            mine.clone().nth(self.turn / 2 % count.max(1))
-        };
-        let mut next = if self.turn.is_multiple_of(2) { own() } else { None };
-        if next.is_none() {
-            next = self.book.next();
-        }
-        let Some(news) = next.or_else(own) else { return };
+        let measured: Vec<News> = self.own.iter().filter_map(|o| o.measured).collect();
+        let own = draw(&mut self.stream, measured.len()).map(|at| measured[at]);
+        let passed = draw(&mut self.stream, self.book.passed()).and_then(|at| self.book.pass(at));
+        let next = if self.stream.chance(0.5) { own.or(passed) } else { passed.or(own) };
+        let Some(news) = next else { return };
         let node = Value::Node(news.link.from);
         actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
         for (i, word) in news.words().into_iter().enumerate() {
@@ -347,7 +354,7 @@ impl WcpCap {
         let due: Vec<usize> =
             (0..self.own.len()).filter(|&i| self.own[i].next.is_some_and(|n| n <= now)).collect();
         due.iter().for_each(|&i| self.measure(now, i, actions));
-        let mut answers: Vec<(Vec<News>, Option<f64>)> = Vec::new();
+        let mut answers: Vec<Answer> = Vec::new();
         for &i in &due {
             self.decide(now, i, &mut answers, actions);
         }
@@ -385,13 +392,7 @@ impl WcpCap {
     }
 
     /// Rangwala 2008 Fig 4 for one link whose epoch is over.
-    fn decide(
-        &mut self,
-        now: Time,
-        i: usize,
-        answers: &mut Vec<(Vec<News>, Option<f64>)>,
-        actions: &mut Actions,
-    ) {
+    fn decide(&mut self, now: Time, i: usize, answers: &mut Vec<Answer>, actions: &mut Actions) {
         let around = self.neighbourhood(i);
         let trip = around.iter().map(|n| n.trip).fold(0.0, f64::max);
         let trip = if trip > 0.0 { trip } else { UNKNOWN };
@@ -402,16 +403,20 @@ impl WcpCap {
         if own.measured.is_none() || own.epochs < 2 {
             return self.tell(i, actions);
         }
+        let young = now.since(own.born) < YOUNG;
         // Links of one node have often the same neighbourhood. Their own rates do not matter here.
         let key: Vec<News> = around.iter().map(|n| News { limit: 0.0, ..*n }).collect();
-        let answer = match answers.iter().find(|a| a.0 == key) {
-            Some(known) => known.1,
+        let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
+            Some(known) => known.2,
             None => {
                 let nodes = around.iter().flat_map(|n| [n.link.from, n.link.to]).collect();
                 let hears = self.book.around.hears(&nodes);
                 let model = self.model.as_ref();
-                let found = self.questions.headroom(model, &around, hears, self.u, &mut own.slope);
-                answers.push((key, found));
+                let found = match young {
+                    true => self.questions.alike(model, &around, hears, self.u, &mut own.even),
+                    false => self.questions.headroom(model, &around, hears, self.u, &mut own.edge),
+                };
+                answers.push((key, young, found));
                 found
             }
         };
@@ -419,7 +424,11 @@ impl WcpCap {
             self.odd(Odd::TooLarge, self.node, actions);
             return;
         };
-        self.own[i].adapt(delta, (self.opening, self.rho), fastest(&around), self.least);
+        let own = &mut self.own[i];
+        match young {
+            true => own.set(delta, self.least),
+            false => own.adapt(delta, (self.opening, self.rho), fastest(&around), self.least),
+        }
         self.tell(i, actions);
         let own = &self.own[i];
         if own.backlogged {

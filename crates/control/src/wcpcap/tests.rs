@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use super::book::{Around, Book, Doubt};
+use super::edge::Edge;
 use super::estimate::Questions;
 use super::news::{News, Said, limit_code, limit_of};
 use super::{FLOW, HEADER, LIMIT, NEWS};
@@ -43,7 +44,7 @@ struct Budget;
 const BUDGET: f64 = 1e6;
 
 impl LinkModel for Budget {
-    fn delivery(&self, _: Link) -> f64 {
+    fn delivery(&self, _: Link, _: u32) -> f64 {
         1.0
     }
     fn prepare(
@@ -89,8 +90,8 @@ fn news_of_every_link_reach_exactly_those_that_need_them() {
                 let mut own = directed(links);
                 own.retain(|l| l.from.0 == n);
                 let mine = news(own[round % own.len()], f64::from(n) * 1e4, 1);
-                let told: Vec<News> =
-                    [Some(mine), books[at].next()].into_iter().flatten().collect();
+                let passed = books[at].pass(round % books[at].passed().max(1));
+                let told: Vec<News> = [Some(mine), passed].into_iter().flatten().collect();
                 for (to, &m) in nodes.iter().enumerate() {
                     for t in told.iter().filter(|_| hears(n, m)) {
                         assert_eq!(books[to].take(Time::ZERO, Some(NodeId(n)), *t), Ok(()));
@@ -118,20 +119,20 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
     let mut book = Book::new(Around::new(NodeId(5), directed(STACK).into_iter()));
     let told = news(link(1, 2), 1e5, 1);
     assert_eq!(book.take(Time::ZERO, Some(NodeId(2)), told), Ok(()));
-    assert_eq!(book.next(), Some(told));
+    assert_eq!(book.pass(0), Some(told));
     // 8 is no nearer to 1 than this node: it only repeats what it has from here.
     assert_eq!(book.take(Time::ZERO, Some(NodeId(8)), News { data: 9e5, ..told }), Ok(()));
-    assert_eq!(book.next(), Some(told));
+    assert_eq!(book.pass(0), Some(told));
     assert_eq!(
         book.take(Time::ZERO, Some(NodeId(2)), news(link(1, 9), 1e5, 1)),
         Err(Doubt::Unknown)
     );
     book.forget(Time::ZERO + Span::from_secs(3), Span::from_secs(3));
-    assert_eq!(book.next(), None);
+    assert_eq!(book.pass(0), None);
     // Who is three hops away needs no passing on: nobody beyond has this node in the middle.
     let mut end = Book::new(Around::new(NodeId(4), directed(STACK).into_iter()));
     end.take(Time::ZERO, Some(NodeId(5)), told).unwrap();
-    assert_eq!(end.next(), None);
+    assert_eq!(end.pass(0), None);
 }
 
 // ---- Fig. 4
@@ -140,7 +141,7 @@ fn old_news_are_forgotten_and_go_in_no_circles() {
 fn the_largest_delta_is_found() {
     let mut questions = Questions::default();
     let mut headroom = |all: &[News], u: f64| {
-        let found = questions.headroom(&Budget, all, Vec::new(), u, &mut 0.0);
+        let found = questions.headroom(&Budget, all, Vec::new(), u, &mut Edge::default());
         found.unwrap()
     };
     let near = |a: f64, b: f64| assert!((a - b).abs() <= 0.02 * 100e3, "{a} {b}");
@@ -167,8 +168,9 @@ fn acknowledgements_grow_with_the_data_that_they_answer() {
     // 400 kbit/s in 100 packets/s and 100 acknowledgements; both rise by δ / 400 kbit/s.
     let used = 400e3 * (1.0 + each);
     let expected = (0.7 * BUDGET - used) / (1.0 + each);
-    let found =
-        Questions::default().headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut 0.0).unwrap();
+    let found = Questions::default()
+        .headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut Edge::default())
+        .unwrap();
     assert!((found - expected).abs() < 0.02 * 400e3, "{found} {expected}");
 }
 
@@ -289,11 +291,25 @@ fn rates_fall_at_once_and_rise_by_parts() {
     // 400 kbit/s is what the fastest has, and there is room for 600 more: a tenth of it.
     let last = *written(&all, 3).last().unwrap();
     assert!((last - 460e3).abs() < 10e3, "{last}");
-    // 1.2 Mbit/s in all is 0.2 too many, for two flows.
-    let crowd = heard(7, link(5, 6), news(link(5, 6), 800e3, 1).words());
-    let all = live(&mut i, 3000, 4200, &[sent(0, 3), crowd]);
+    // One flow around that has far more than R is not yet where R has it: R stays.
+    let ahead = heard(7, link(5, 6), news(link(5, 6), 800e3, 1).words());
+    let all = live(&mut i, 3000, 3200, &[sent(0, 3), ahead]);
+    assert!(written(&all, 3).iter().all(|r| (r - 460e3).abs() < 15e3), "{:?}", written(&all, 3));
+    // 1.1 Mbit/s in all, none above R, is 0.1 too many for three flows.
+    let crowd = heard(7, link(5, 6), news(link(5, 6), 700e3, 2).words());
+    let all = live(&mut i, 3200, 3700, &[sent(0, 3), crowd]);
     let first = written(&all, 3)[0];
-    assert!((first - 360e3).abs() < 15e3, "{first}");
+    assert!((first - 375e3).abs() < 15e3, "{first}");
+}
+
+/// Until rates mean something, every flow around gets the same.
+#[test]
+fn a_link_that_came_into_use_begins_where_all_are_alike() {
+    let mut i = node("wcpcap", &[("u", 1.0)]);
+    let ahead = heard(7, link(5, 6), news(link(5, 6), 900e3, 1).words());
+    let all = live(&mut i, 0, 2400, &[sent(0, 3), ahead]);
+    let rates = written(&all, 3);
+    assert!(!rates.is_empty() && rates.iter().all(|r| (r - 500e3).abs() < 10e3), "{rates:?}");
 }
 
 #[test]
@@ -338,15 +354,15 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
     let knobs = [("u", 0.99), ("opening", 0.1)];
     let after = |waiting, rate| {
         let mut i = node("wcpcap", &knobs);
-        let all = live(&mut i, 0, 3000, &[asks(rate), sent(0, 3), other, waits(waiting)]);
+        let all = live(&mut i, 0, 6000, &[asks(rate), sent(0, 3), other, waits(waiting)]);
         (*written(&all, 3).last().unwrap(), named(&all, "wcpcap.backlog"))
     };
     let (free, said) = after(2, 600e3);
-    assert!(free > 535e3 && said == 0, "{free}");
+    assert!(free > 520e3 && said == 0, "{free}");
     let (bound, said) = after(40, 600e3);
     assert!((350e3..385e3).contains(&bound) && said > 0, "{bound}");
     let (held, said) = after(40, 400e3);
-    assert!(held > 535e3 && said > 0, "{held}");
+    assert!((480e3..510e3).contains(&held) && said > 0, "{held}");
 }
 
 // ---- what should not happen
