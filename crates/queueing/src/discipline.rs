@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Stream, Time};
 
-use crate::{Backlog, DropTail, Fair, Fred, Htb, Item, Queue, Red, Shaper, Verdict};
+use crate::{Backlog, DropTail, Fair, Fred, Htb, Item, Queue, Red, Shaper, Threshold, Verdict};
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub enum Discipline {
     Red(Box<Red>),
     /// Flow random early drop.
     Fred(Box<Fred>),
+    /// Marks above a threshold of the average queue.
+    Threshold(Box<Threshold>),
     /// Token bucket.
     Shaper(Shaper),
     /// Hierarchical token buckets.
@@ -28,6 +30,7 @@ macro_rules! each {
             Discipline::Fair($q) => $call,
             Discipline::Red($q) => $call,
             Discipline::Fred($q) => $call,
+            Discipline::Threshold($q) => $call,
             Discipline::Shaper($q) => $call,
             Discipline::Htb($q) => $call,
         }

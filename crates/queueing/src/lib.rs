@@ -17,6 +17,7 @@ mod htb;
 mod red;
 mod shaper;
 mod spec;
+mod threshold;
 
 pub(crate) use bucket::MAX_BURST;
 pub use bucket::TokenBucket;
@@ -28,6 +29,7 @@ pub use htb::{ClassCounters, ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbS
 pub use red::{Red, RedSpec};
 pub use shaper::{Shaper, ShaperSpec};
 pub use spec::{DisciplineSpec, SpecError};
+pub use threshold::{Threshold, ThresholdSpec};
 
 use fairmesh_units::{Stream, Time};
 

@@ -4,7 +4,7 @@ use fairmesh_units::{BitRate, Bytes};
 
 use crate::{
     ClassId, Discipline, DropTail, Fair, FairSpec, Fred, FredSpec, Htb, HtbSpec, Limit, MAX_BURST,
-    Red, RedSpec, Shaper, ShaperSpec,
+    Red, RedSpec, Shaper, ShaperSpec, Threshold, ThresholdSpec,
 };
 
 /// A description of a discipline.
@@ -18,6 +18,8 @@ pub enum DisciplineSpec {
     Red(RedSpec),
     /// Flow random early drop.
     Fred(FredSpec),
+    /// Marks above a threshold of the average queue.
+    Threshold(ThresholdSpec),
     /// A token bucket in front of another discipline.
     Shaper(ShaperSpec),
     /// Hierarchical token buckets.
@@ -42,6 +44,9 @@ pub enum SpecError {
         /// Upper threshold.
         max: f64,
     },
+    /// A threshold of zero or below, or without end.
+    #[error("the threshold must be above 0, but is {0}")]
+    Threshold(f64),
     /// A probability or weight outside (0, 1].
     #[error("{what} must lie in (0, 1], but is {value}")]
     Fraction {
@@ -162,6 +167,15 @@ impl DisciplineSpec {
                 nonzero(u64::from(s.buckets), "buckets")?;
                 nonzero(s.packet_time.as_nanos(), "packet time")?;
                 Discipline::Fred(Box::new(Fred::new(s.clone())))
+            }
+            DisciplineSpec::Threshold(s) => {
+                limit(s.limit)?;
+                if !(s.threshold > 0.0 && s.threshold.is_finite()) {
+                    return Err(SpecError::Threshold(s.threshold));
+                }
+                fraction(s.weight, "weight")?;
+                nonzero(s.packet_time.as_nanos(), "packet time")?;
+                Discipline::Threshold(Box::new(Threshold::new(s.clone())))
             }
             DisciplineSpec::Shaper(s) => {
                 nonzero(s.rate.0, "rate")?;

@@ -52,6 +52,10 @@ fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
         DisciplineSpec::Fair(FairSpec { per_flow: Limit::Bytes(3000), ..fair }),
         DisciplineSpec::Red(red),
         DisciplineSpec::Red(red_bytes),
+        DisciplineSpec::Threshold(ThresholdSpec {
+            weight: 0.2,
+            ..ThresholdSpec::packets(10, ms(1))
+        }),
         DisciplineSpec::Fred(FredSpec { many_flows: false, ..fred.clone() }),
         DisciplineSpec::Fred(fred),
         tree(),

@@ -262,6 +262,42 @@ fn red_marks_what_can_be_marked() {
     assert_eq!(marks, 0.0);
 }
 
+/// Rangwala 2008 §4.1: nothing is dropped for the average, and only what can be marked is.
+#[test]
+fn a_threshold_marks_above_it_and_drops_only_what_has_no_room() {
+    let spec = ThresholdSpec { threshold: 2.0, weight: 1.0, ..ThresholdSpec::packets(5, ms(1)) };
+    let mut q = DisciplineSpec::Threshold(spec).build().unwrap();
+    let arrive = |q: &mut Discipline, n, ect| offer(q, Item { ect, ..item(n, 1000, 0) });
+    for n in 0..3 {
+        assert_eq!(arrive(&mut q, n, true), Verdict::Queued, "{n} packets wait");
+    }
+    assert_eq!(arrive(&mut q, 3, true), Verdict::Marked);
+    assert_eq!(arrive(&mut q, 4, false), Verdict::Queued, "an acknowledgement passes");
+    for ect in [true, false] {
+        assert_eq!(arrive(&mut q, 5, ect), Verdict::Dropped(DropCause::Full));
+    }
+    assert_eq!(handles(&mut q), [0, 1, 2, 3, 4]);
+    // Table 1: the average of a queue of ten passes 4 with the 26th sample, and falls with idle time.
+    let spec = ThresholdSpec::packets(64, ms(2));
+    let mut q = DisciplineSpec::Threshold(spec).build().unwrap();
+    (0..10).for_each(|n| put(&mut q, T0, item(n, 1000, 0)));
+    let before = (0..).find(|n| {
+        q.dequeue(T0);
+        arrive(&mut q, *n, true) == Verdict::Marked
+    });
+    assert!((20..=30).contains(&before.unwrap()), "{before:?}");
+    while q.dequeue(T0).is_some() {}
+    let late = T0 + ms(200);
+    let verdict =
+        q.enqueue(late, Item { ect: true, ..item(0, 1000, 0) }, Backlog::NONE, &mut stream());
+    assert_eq!(verdict, Verdict::Queued);
+    for threshold in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let spec = ThresholdSpec { threshold, ..ThresholdSpec::packets(64, ms(2)) };
+        let refused = DisciplineSpec::Threshold(spec).build().map(|_| ()).unwrap_err();
+        assert!(matches!(refused, SpecError::Threshold(_)), "{refused}");
+    }
+}
+
 fn red_average(q: &Discipline) -> f64 {
     match q {
         Discipline::Red(red) => red.average(),

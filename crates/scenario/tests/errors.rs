@@ -397,6 +397,21 @@ const CASES: &[(&str, &str, &str)] = &[
         "[radio]\nqueue = { kind = \"fq\", ecn = true }",
         "test.toml:4: radio.queue: `ecn` is no setting of this kind of queue",
     ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"mark\", min = 2 }",
+        "test.toml:4: radio.queue: `min` is no setting of this kind of queue",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"mark\", threshold = 0 }",
+        "test.toml:4: radio.queue: the threshold must be above 0, but is 0",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"mark\", bytes = \"9 kB\" }",
+        "test.toml:4: radio.queue: `bytes` without `threshold`",
+    ),
     // TOML itself.
     ("to = 3", "to = ", "test.toml:9: "),
     ("to = 3", "to = 3\nto = 4", "test.toml:10: duplicate key"),

@@ -27,8 +27,8 @@ use self::word::{Word, field_rate};
 use crate::mechanism::knob;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Feedback, FlowHere, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message, Needs,
-    Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
+    Feedback, FlowHere, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message,
+    Needs, Neighbour, Options, Place, Placement, PlacementSet, Plan, Point, Reason, Refused, Runs,
     Setting, Value, Variant,
 };
 
@@ -53,14 +53,20 @@ pub(crate) static ENTRY: Entry = Entry {
         },
         Variant {
             name: "patient",
-            about: "halves once where WCP halves twice or thrice: three times t_md",
+            about: "waits for three shared round trips after a halving instead of two",
         },
     ],
     knobs: &[
         knob("alpha", "additive increase per interval, packets/s", 0.1, 0.001, 100.0),
         knob("threshold", "average queue above which a link is congested, packets", 4.0, 0.1, 1e3),
         knob("weight", "weight of a change in the average queue", 0.02, 0.0001, 1.0),
-        knob("deaf", "t_md in shared instantaneous round trips", 1.0, 0.1, 100.0),
+        knob(
+            "deaf",
+            "shared instantaneous round trips from a halving to the next",
+            2.0,
+            0.1,
+            100.0,
+        ),
         knob("start", "rate of a new flow, packets/s", 10.0, 0.1, 1e5),
         knob("least", "rate below which no flow is brought, packets/s", 1.0, 0.05, 1e4),
         knob("hold", "what is not heard again is forgotten after, s", 1.0, 0.05, 60.0),
@@ -71,9 +77,8 @@ pub(crate) static ENTRY: Entry = Entry {
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);
-/// What `patient` makes of t_md. A congested link is so for longer than one round trip: its queue
-/// has to drain, its average to fall, and the news of it to come around.
-const PATIENT: f64 = 3.0;
+/// What `patient` adds to the wait of two round trips.
+const PATIENT: f64 = 1.5;
 /// A spacing, or a router's rate, is set anew when it differs by this part.
 const STEP: f64 = 0.01;
 
@@ -255,7 +260,7 @@ impl Wcp {
     }
 
     fn feedback(&mut self, now: Time, told: &Feedback, actions: &mut Actions) {
-        let (share_rtts, deaf) = (self.share_rtts, self.deaf);
+        let share_rtts = self.share_rtts;
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == told.flow) else { return };
         rate.measure(told.rtt, told.acked, told.lost);
         let field = |slot: u8| told.header.0[usize::from(slot)];
@@ -276,16 +281,29 @@ impl Wcp {
         let word = rate.word();
         let shared = |slot: u8| if share_rtts { field(slot) } else { 0 };
         rate.aimd.interval = Aimd::interval_of(shared(AVERAGE), word.average);
+        self.notified(now, told.flow, &told.header, actions);
+    }
+
+    /// A packet came to a flow's source: an acknowledgement, with the fields of the data that it
+    /// answers, or its own from the way back. If it is marked the rate is halved, unless the last
+    /// halving has not had its effect: what was sent before it passes the queue within one shared
+    /// round trip, what is sent then tells of it within another.
+    fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
+        let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };
+        if header.0[usize::from(BIT)] & 1 == 0 {
+            return;
+        }
+        let instant = if self.share_rtts { header.0[usize::from(INSTANT)] } else { 0 };
         // The interval of the packet that brought the notification.
-        let wait = times(Aimd::interval_of(shared(INSTANT), word.instant), deaf);
-        if field(BIT) & 1 == 1 && rate.fall(now, wait) {
+        let wait = times(Aimd::interval_of(instant, rate.word().instant), self.deaf);
+        if rate.fall(now, wait) {
             actions.because(Reason::new(
                 "wcp.decrease",
                 "flow {}: congestion on its way: half the rate, then deaf for {}",
-                &[Value::Flow(told.flow), Value::Span(wait)],
+                &[Value::Flow(flow), Value::Span(wait)],
             ));
             rate.spacing = rate.space(self.corrected);
-            actions.clock(rate.flow, rate.spacing);
+            actions.clock(flow, rate.spacing);
         }
     }
 
@@ -358,6 +376,9 @@ impl Control for Wcp {
             Event::Received(h) => {
                 self.received(now, h);
                 self.hear(now, h, actions);
+                if h.ack && !self.in_network {
+                    self.notified(now, h.flow, &h.header, actions);
+                }
             }
             Event::Overheard(h) => self.hear(now, h, actions),
             Event::Message(m) => self.message(now, m, actions),

@@ -303,13 +303,45 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     };
     assert_eq!(spacings(&mut i, at(10), told(0, 400)), []);
     assert_eq!(spacings(&mut i, at(11), told(1, 400)), [Span::from_millis(200)]);
-    assert_eq!(spacings(&mut i, at(410), told(1, 50)), [], "deaf for 400 ms");
-    assert_eq!(spacings(&mut i, at(411), told(1, 50)), [Span::from_millis(400)]);
-    // Without shared round trips it is deaf for its own 30 ms.
+    assert_eq!(spacings(&mut i, at(810), told(1, 50)), [], "deaf for twice 400 ms");
+    assert_eq!(spacings(&mut i, at(811), told(1, 50)), [Span::from_millis(400)]);
+    // The letter of §3.1: once. Ours: three times.
+    for (name, deaf, ends) in [("wcp", 1.0, 411), ("wcp+patient", 2.0, 1211)] {
+        let mut i = start_with(name, setting(), &[("deaf", deaf)]).unwrap();
+        actions(&mut i, at(0), Event::Deadline);
+        assert_eq!(spacings(&mut i, at(11), told(1, 400)).len(), 1);
+        assert_eq!(spacings(&mut i, at(ends - 1), told(1, 400)).len(), 0);
+        assert_eq!(spacings(&mut i, at(ends), told(1, 400)).len(), 1);
+    }
+    // Without shared round trips it goes by its own 30 ms.
     let mut own = start("wcp+own-rtt", setting());
     actions(&mut own, at(0), Event::Deadline);
     assert_eq!(spacings(&mut own, at(11), told(1, 400)).len(), 1);
-    assert_eq!(spacings(&mut own, at(41), told(1, 400)).len(), 1);
+    assert_eq!(spacings(&mut own, at(70), told(1, 400)).len(), 0);
+    assert_eq!(spacings(&mut own, at(71), told(1, 400)).len(), 1);
+}
+
+#[test]
+fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
+    let back = |flow: u32, ack: bool, marked: u32| {
+        let mut heard = heard(2, 1, &[]);
+        (heard.flow, heard.ack) = (FlowId(flow), ack);
+        heard.header.0[usize::from(BIT)] = marked;
+        heard.header.0[usize::from(INSTANT)] = 100;
+        Event::Received(heard)
+    };
+    let mut i = start("wcp", setting());
+    actions(&mut i, at(0), Event::Deadline);
+    for event in [back(0, true, 0), back(0, false, 1), back(1, true, 1)] {
+        assert_eq!(spacings(&mut i, at(5), event), [], "no mark, no acknowledgement, passing by");
+    }
+    assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), [Span::from_millis(200)]);
+    assert_eq!(spacings(&mut i, at(209), back(0, true, 1)), [], "deaf for twice 100 ms");
+    assert_eq!(spacings(&mut i, at(210), back(0, true, 1)), [Span::from_millis(400)]);
+    // In the network sources go by what routers tell.
+    let mut i = start("wcp+in-network", setting());
+    actions(&mut i, at(0), Event::Deadline);
+    assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), []);
 }
 
 #[test]

@@ -29,17 +29,14 @@ fn the_stack_is_shared_alike_because_congestion_is() {
     for seed in 1..=2 {
         let r = stack("wcp", seed);
         let rates = goodputs(&r);
+        // §4.4: within 20 % of the optimum.
         assert!(jain(&rates) >= 0.99, "{rates:?}");
-        assert!(rates.iter().all(|x| *x > 0.65 * 262.0), "{rates:?}");
+        assert!(rates.iter().sum::<f64>() > 3.0 * 0.8 * 262.0, "{rates:?}");
+        assert!(rates.iter().all(|x| *x > 0.77 * 262.0), "{rates:?}");
         // Twenty bytes in every packet and acknowledgement cost a little more than 1 % of the air.
         let s = r.totals.signalling;
         assert!(s.messages == 0 && s.header_bytes > 0, "{s:?}");
         assert!((0.002..0.02).contains(&s.airtime_share), "{s:?}");
-
-        // §4.4: within 20 % of the optimum, each of them.
-        let rates = goodputs(&stack("wcp+patient", seed));
-        assert!(jain(&rates) >= 0.99, "{rates:?}");
-        assert!(rates.iter().all(|x| *x > 0.8 * 262.0), "{rates:?}");
     }
     // Outside the air: seven bytes are left.
     let s = stack("wcp+ideal", 1).totals.signalling;
@@ -55,7 +52,7 @@ fn the_stack_is_shared_alike_because_congestion_is() {
 fn rates_fall_with_the_congested_regions_on_the_way() {
     let r = shipped("diamond-joined", "wcp", 1);
     let rates = goodputs(&r);
-    assert!((0.15..0.65).contains(&(rates[1] / rates[0].min(rates[2]))), "{rates:?}");
+    assert!((0.3..0.65).contains(&(rates[1] / rates[0].min(rates[2]))), "{rates:?}");
     // The curve of what sources set is there to be read.
     let set = &r.series.limit_bps;
     assert!(set.iter().all(|c| c.len() == r.series.time_s.len()), "{set:?}");

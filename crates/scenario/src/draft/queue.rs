@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fairmesh_queueing::{DisciplineSpec, FairSpec, FredSpec, Limit, RedSpec};
+use fairmesh_queueing::{DisciplineSpec, FairSpec, FredSpec, Limit, RedSpec, ThresholdSpec};
 use fairmesh_units::{Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -35,6 +35,8 @@ pub enum QueueKind {
     Red,
     /// Flow random early drop.
     Fred,
+    /// Drop-tail that marks above a threshold of the average queue.
+    Mark,
 }
 
 /// Settings of a queue; those of another kind are refused.
@@ -59,7 +61,10 @@ pub struct QueueTable {
     /// `red`, `fred`: drop probability at `max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_p: Option<f64>,
-    /// `red`, `fred`: weight of a new sample in the average; 0.002 by default.
+    /// `mark`: average queue above which ECN-capable packets are marked; 4 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// `red`, `fred`, `mark`: weight of a new sample in the average; 0.002 by default, `mark` 0.02.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// `red`: let the probability rise from `max_p` to 1 beyond `max`; true by default.
@@ -96,6 +101,7 @@ impl QueueTable {
             min: None,
             max: None,
             max_p: None,
+            threshold: None,
             weight: None,
             gentle: None,
             ecn: None,
@@ -109,13 +115,14 @@ impl QueueTable {
 
     /// Refuses settings of other kinds.
     fn check(&self) -> Result<(), Problem> {
-        use QueueKind::{DropTail, Fq, Fred, Red};
-        let given: [(&str, bool, &[QueueKind]); 11] = [
-            ("bytes", self.bytes.is_some(), &[DropTail, Fq, Red]),
+        use QueueKind::{DropTail, Fq, Fred, Mark, Red};
+        let given: [(&str, bool, &[QueueKind]); 12] = [
+            ("bytes", self.bytes.is_some(), &[DropTail, Fq, Red, Mark]),
             ("min", self.min.is_some(), &[Red, Fred]),
             ("max", self.max.is_some(), &[Red, Fred]),
             ("max_p", self.max_p.is_some(), &[Red, Fred]),
-            ("weight", self.weight.is_some(), &[Red, Fred]),
+            ("threshold", self.threshold.is_some(), &[Mark]),
+            ("weight", self.weight.is_some(), &[Red, Fred, Mark]),
             ("gentle", self.gentle.is_some(), &[Red]),
             ("ecn", self.ecn.is_some(), &[Red]),
             ("min_q", self.min_q.is_some(), &[Fred]),
@@ -175,6 +182,25 @@ impl QueueTable {
                     weight: self.weight.unwrap_or(base.weight),
                     gentle: self.gentle.unwrap_or(base.gentle),
                     ecn: self.ecn.unwrap_or(base.ecn),
+                    ..base
+                })
+            }
+            QueueKind::Mark => {
+                let base = ThresholdSpec::packets(packets, packet_time);
+                let threshold = match (self.threshold, self.bytes) {
+                    (Some(threshold), _) => threshold,
+                    (None, None) => base.threshold,
+                    (None, Some(_)) => {
+                        return Err(Problem::refused(
+                            "`bytes` without `threshold`",
+                            "a threshold in bytes",
+                        ));
+                    }
+                };
+                DisciplineSpec::Threshold(ThresholdSpec {
+                    limit: self.limit(),
+                    threshold,
+                    weight: self.weight.unwrap_or(base.weight),
                     ..base
                 })
             }
