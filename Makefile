@@ -1,15 +1,15 @@
 # make demo   build, then compare no control with control at the gateway and at the sources
 # make test   every check and test
-# make gateway  the gateway daemon for routers: static, without the simulator; make deb packages it
+# make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
 CARGO ?= cargo
-FAIRMESH = target/release/fairmesh
-GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
+FAIRMESH = $(TARGET_DIR)/release/fairmesh
+GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb test check bench bench-ns3 fuzz clean
+.PHONY: demo build gateway deb ipk test check bench bench-ns3 fuzz clean
 
 demo: build
 	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --out results/demo
@@ -25,6 +25,9 @@ gateway:
 
 deb: gateway
 	packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
+
+ipk: gateway
+	packaging/openwrt/build.sh $(GATEWAY) $(TARGET_DIR)/openwrt $(firstword $(subst -, ,$(GATEWAY_TARGET)))
 
 check:
 	@scripts/setup.sh test

@@ -45,8 +45,9 @@ pub enum GatewayCommand {
     #[command(after_help = "Example:\n  fairmesh-gateway reload")]
     Reload(AskArgs),
     /// Remove everything of ours from the kernel, and only that
-    #[command(after_help = "Example:\n  fairmesh-gateway reset")]
-    Reset(CheckArgs),
+    #[command(after_help = "Examples:\n  fairmesh-gateway reset\n  \
+        fairmesh-gateway reset --fall-back")]
+    Reset(ResetArgs),
     /// Look for what makes limits ineffective
     #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
     Doctor(AskArgs),
@@ -72,7 +73,21 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// `check` and `reset`.
+/// `reset`.
+#[derive(Args, Debug)]
+pub struct ResetArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub config: PathBuf,
+    /// When the file is wrong or gone, use the last one that worked
+    #[arg(long)]
+    pub fall_back: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Configuration file

@@ -7,14 +7,16 @@ use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::{AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, RunArgs};
-use crate::config::{Config, SOCKET};
+use crate::args::{
+    AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
+};
+use crate::config::{Config, SOCKET, STATE};
 use crate::error::AgentError;
 use crate::governor::Governor;
 use crate::report::{Status, SubscriberReport};
 use crate::runtime::{self, RunOptions};
 use crate::socket::{self, OverrideRate, Request};
-use crate::{doctor, guard, json, report};
+use crate::{doctor, guard, json, report, state};
 
 /// Does what was asked for.
 ///
@@ -213,8 +215,12 @@ fn kernel(config: &Config, lines: &mut Vec<Checked>) {
     add("flow offload", ok, text);
 }
 
-fn reset(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
-    let config = Config::load(&a.config)?;
+fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
+    let (config, fallen) = state::load_config(&a.config, a.fall_back, Path::new(STATE))?;
+    if let Some(e) = fallen {
+        // Whatever is in the kernel was put there by the configuration that worked.
+        let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
+    }
     if socket::ask(&config.socket, &Request::Status).is_ok() {
         return Err(AgentError::Refused(
             "the daemon is running; expected it to be stopped first".to_owned(),

@@ -284,11 +284,18 @@ pub fn status_text(s: &Status) -> String {
     ));
     for sub in &s.subscribers {
         let [down, up] = sub.ways.as_slice() else { continue };
-        let by = |w: &WayReport| match &w.not_in_force_because {
-            Some(why) => format!("{} ({why}: {})", w.limited_by, limit(w.meant_bits_per_second)),
-            None => w.limited_by.clone(),
+        let by = |w: &WayReport| {
+            let left =
+                w.override_seconds_left.map_or(String::new(), |s| format!(", {} left", age(s)));
+            let not = w.not_in_force_because.as_ref().map_or(String::new(), |why| {
+                format!(" ({why}: {})", limit(w.meant_bits_per_second))
+            });
+            format!("{}{left}{not}", w.limited_by)
         };
-        let by = if by(down) == by(up) { by(down) } else { format!("{}, {}", by(down), by(up)) };
+        let by = match (by(down), by(up)) {
+            (down, up) if down == up => down,
+            (down, up) => format!("down: {down}; up: {up}"),
+        };
         line(format!(
             "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {by}",
             sub.name,
@@ -350,4 +357,63 @@ pub fn why_text(s: &SubscriberReport) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(direction: &str, by: &str, left: Option<f64>) -> WayReport {
+        WayReport {
+            direction: direction.to_owned(),
+            rate_bits_per_second: Some(1_000_000),
+            limit_bits_per_second: Some(2_000_000),
+            meant_bits_per_second: Some(2_000_000),
+            limited_by: by.to_owned(),
+            not_in_force_because: None,
+            ceiling_bits_per_second: None,
+            guarantee_bits_per_second: None,
+            override_seconds_left: left,
+            bytes: 0,
+            drops: 0,
+            backlog_bytes: 0,
+            last_change: None,
+        }
+    }
+
+    #[test]
+    fn status_says_when_an_override_ends_and_what_limits_which_way() {
+        let one = |name: &str, down, up| SubscriberReport {
+            name: name.to_owned(),
+            class: 1,
+            discovered: false,
+            weight: 1.0,
+            addresses: vec![],
+            ways: vec![down, up],
+        };
+        let status = Status {
+            schema: SCHEMA,
+            version: String::new(),
+            mode: "apply".into(),
+            control: "pfrc".into(),
+            phase: "running".into(),
+            released_because: None,
+            leaf: None,
+            uptime_seconds: 5.0,
+            aggregate_bits_per_second: None,
+            aggregate_down_ratio: 0.5,
+            aggregate_change: None,
+            fairness_ratio: [None, None],
+            subscribers: vec![
+                one("mill", way("down", "override", Some(3600.0)), way("up", "plan", None)),
+                one("roof", way("down", "control", None), way("up", "control", None)),
+            ],
+            events: vec![],
+            recent: vec![],
+        };
+        let text = status_text(&status);
+        let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap();
+        assert!(line("mill").ends_with("down: override, 60 min left; up: plan"), "{text}");
+        assert!(line("roof").ends_with("  control"), "{text}");
+    }
 }

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, ConfigError};
 
 /// An override with the end of its time on the clock of the wall.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -117,6 +120,43 @@ impl Store {
     }
 }
 
+/// A configuration; where it is wrong or gone and `fall_back` is set, the last one that worked, with
+/// what is wrong. Where that one is kept stands in the file that cannot be read: `folder` is the
+/// usual place.
+///
+/// # Errors
+/// What is wrong with the file, and there is no other.
+pub fn load_config(
+    file: &Path,
+    fall_back: bool,
+    folder: &Path,
+) -> Result<(Config, Option<ConfigError>), ConfigError> {
+    match Config::load(file) {
+        Ok(config) => Ok((config, None)),
+        Err(e) if fall_back => match Config::load(&Store::new(folder).good_config()) {
+            Ok(config) => Ok((config, Some(e))),
+            Err(_) => Err(e),
+        },
+        Err(e) => Err(e),
+    }
+}
+
+/// Replaces a file that others read, such as a page of metrics: they see the old or the new. Not
+/// forced onto the disk, and readable by all.
+///
+/// # Errors
+/// It cannot be written; what was there stays.
+pub fn publish(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let written = fs::write(&beside, text)
+        .and_then(|()| fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
 /// Writes beside and renames, so that a reader sees the old or the new and a full disk loses
 /// nothing.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -166,6 +206,41 @@ mod tests {
             fs::write(store.file(), text).unwrap();
             assert!(store.load().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_wrong_file_falls_back_only_if_told_and_to_one_that_worked() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let (file, good) = (at.join("gateway.toml"), Store::new(at).good_config());
+        let text = "mesh = { interface = \"a\" }\nwired = { interface = \"b\" }\n\
+                    control = { use = \"fifo\" }\n\
+                    subscriber = [{ name = \"x\", prefixes = [\"10.0.0.1\"] }]";
+        for broken in ["mood = 1", "mesh = {"] {
+            fs::write(&file, broken).unwrap();
+            let _ = fs::remove_file(&good);
+            assert!(load_config(&file, true, at).is_err(), "nothing ever worked");
+            fs::write(&good, text).unwrap();
+            assert!(load_config(&file, false, at).is_err(), "not told to");
+            let (config, fallen) = load_config(&file, true, at).unwrap();
+            assert_eq!(config.layout.mesh.name(), "a");
+            assert!(fallen.unwrap().to_string().contains("gateway.toml"));
+        }
+        fs::write(&file, text.replace("\"a\"", "\"c\"")).unwrap();
+        let (config, fallen) = load_config(&file, true, at).unwrap();
+        assert_eq!((config.layout.mesh.name(), fallen), ("c", None), "the file goes first");
+    }
+
+    #[test]
+    fn what_is_published_is_whole_and_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("fairmesh.prom");
+        publish(&page, "a 1\n").unwrap();
+        publish(&page, "a 2\n").unwrap();
+        assert_eq!(fs::read_to_string(&page).unwrap(), "a 2\n");
+        assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing beside it");
+        assert!(publish(Path::new("/dev/full/fairmesh.prom"), "a 3\n").is_err());
     }
 
     #[test]

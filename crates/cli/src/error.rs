@@ -86,7 +86,8 @@ impl CliError {
 /// line whatever file it quotes.
 pub fn one_line(text: &str) -> String {
     let joined = text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty());
-    let line = joined.collect::<Vec<_>>().join("; ");
+    // A heading and what stands below it are one clause.
+    let line = joined.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     let mut clean: String =
         line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(500).collect();
     if line.chars().count() > 500 {
@@ -104,6 +105,7 @@ mod tests {
         let e = CliError::file("a.toml", "bad\n  key \u{7}\nhere");
         assert_eq!(e.line().unwrap(), "a.toml: bad; key \u{fffd}; here");
         assert_eq!(e.exit_code(), 2);
+        assert_eq!(one_line("not given:\n  <FILE>\n  --out"), "not given: <FILE>; --out");
         assert!(one_line(&"x".repeat(100_000)).chars().count() <= 501);
     }
 

@@ -53,6 +53,19 @@ impl std::fmt::Display for Fault {
 }
 impl std::error::Error for Fault {}
 
+/// What serde calls by the name of a Rust type, for people who write files.
+fn in_words(expected: &str) -> String {
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number without a unit",
+        other => other,
+    }
+    .to_owned()
+}
+
 impl de::Error for Fault {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         // Our own `Deserialize` implementations word their errors as "what is wrong; expected what".
@@ -63,7 +76,7 @@ impl de::Error for Fault {
         })
     }
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Fault::new(Problem::value(found.to_string(), expected.to_string()))
+        Fault::new(Problem::value(found.to_string(), in_words(&expected.to_string())))
     }
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         Fault::invalid_type(found, expected)

@@ -378,7 +378,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "[[flow]]",
         "[control]\nuse = \"fifo\"\nepoch = \"x\"\n[[flow]]",
-        "test.toml:9: control.epoch: found string \"x\"; expected f64",
+        "test.toml:9: control.epoch: found string \"x\"; expected a number without a unit",
     ),
     // Queues.
     ("[radio]", "[radio]\nqueue = 0", "test.toml:4: radio.queue: buffer must not be zero"),

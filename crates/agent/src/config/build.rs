@@ -67,10 +67,23 @@ pub(super) fn build(draft: &Draft) -> Result<Config> {
         subscribers,
         discover,
         metrics: (listen.port() != 0).then_some(listen),
+        textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
         state: path(&draft.paths.state, "paths.state", super::STATE)?,
         socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
     })
+}
+
+/// Collectors read files that end in `.prom` only.
+fn textfile(given: Option<&PathBuf>) -> Result<Option<PathBuf>> {
+    match given {
+        Some(p) if !p.is_absolute() || p.extension().is_none_or(|e| e != "prom") => refused(
+            KeyPath::from("metrics.textfile"),
+            format!("\"{}\"", p.display()),
+            "an absolute path that ends in .prom",
+        ),
+        other => Ok(other.cloned()),
+    }
 }
 
 /// A time in whole or broken seconds between limits in seconds.

@@ -223,6 +223,7 @@ pub(crate) struct Discover {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
     pub listen: Option<SocketAddr>,
+    pub textfile: Option<PathBuf>,
     pub per_subscriber: Option<bool>,
 }
 

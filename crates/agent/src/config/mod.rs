@@ -49,6 +49,8 @@ pub struct Config {
     pub discover: Option<Discover>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// A file that always has the page of the metrics, for a collector of text files.
+    pub textfile: Option<PathBuf>,
     /// Whether metrics have a line for every subscriber.
     pub per_subscriber: bool,
     /// Folder of what is kept over a restart.

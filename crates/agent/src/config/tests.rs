@@ -58,6 +58,7 @@ linger = "10 min"
 most = 100
 [metrics]
 listen = "127.0.0.1:9742"
+textfile = "/run/fairmesh/fairmesh.prom"
 per_subscriber = true
 [paths]
 state = "/var/lib/fairmesh"
@@ -113,13 +114,13 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("on_exit = \"release\"", "on_exit = \"keep\"", "shaping.on_exit", "release, remove"),
         ("sample = \"5 s\"", "sample = \"5\"", "shaping.sample", "has no unit"),
         ("sample = \"5 s\"", "sample = \"1 ms\"", "shaping.sample", "1 s to 600 s"),
-        ("bypass_udp = [698]", "bypass_udp = [70000]", "shaping.bypass_udp[0]", "u16"),
+        ("bypass_udp = [698]", "bypass_udp = [70000]", "shaping.bypass_udp[0]", "65535"),
         ("bypass_tcp = [22]", "bypass_tcp = \"ssh\"", "shaping.bypass_tcp", "sequence"),
         ("use = \"pfrc+fast\"", "use = \"htb\"", "control.use", "pfrc"),
         ("use = \"pfrc+fast\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
         ("use = \"pfrc+fast\"", "use = \"pfrc+proportional\"", "subscriber[1]", "hops"),
         ("epoch = 4", "epoch = 0.1", "control.epoch", "1 to 600"),
-        ("epoch = 4", "epoch = \"4 s\"", "control.epoch", "f64"),
+        ("epoch = 4", "epoch = \"4 s\"", "control.epoch", "a number without a unit"),
         ("epoch = 4", "epoque = 4", "control.epoque", "unknown key"),
         ("rate = \"54 Mbit/s\"", "rate = \"54\"", "neighbour[0].rate", "has no unit"),
         ("rate = \"54 Mbit/s\"", "rate = \"0 Mbit/s\"", "neighbour[0].rate", "out of range"),
@@ -206,6 +207,8 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("most = 100", "most = 0", "discover.most", "1 to 60000"),
         ("listen = \"127.0.0.1:9742\"", "listen = \"0.0.0.0:9742\"", "metrics.listen", "loopback"),
         ("listen = \"127.0.0.1:9742\"", "listen = 9742", "metrics.listen", "socket address"),
+        ("textfile = \"/run/", "textfile = \"run/", "metrics.textfile", "absolute path"),
+        ("/fairmesh.prom\"", "/fairmesh.txt\"", "metrics.textfile", "ends in .prom"),
         ("per_subscriber = true", "per_subscriber = 2", "metrics.per_subscriber", "boolean"),
         ("state = \"/var/lib/fairmesh\"", "state = \"var\"", "paths.state", "absolute"),
         ("socket = \"/run/fairmesh/gateway.sock\"", "socket = 7", "paths.socket", "path"),

@@ -8,10 +8,12 @@ use fairmesh_units::{BitRate, Span, Time};
 use super::Daemon;
 use crate::governor::Override;
 use crate::journal::Level;
-use crate::state::{Kept, KeptLearning, KeptOverride};
+use crate::state::{self, Kept, KeptLearning, KeptOverride};
 
 /// How often state is looked at for something new to keep.
 pub(super) const SAVE: Span = Span::from_secs(30);
+/// How often the file of the metrics is written: as often as collectors look.
+const PUBLISH: Span = Span::from_secs(15);
 /// How often what the control has found out is kept: seldom, for the sake of flash.
 const LEARN: Span = Span::from_secs(600);
 /// Seconds after which it is worth nothing: a week.
@@ -59,6 +61,21 @@ impl Daemon {
         match self.store.save(&kept) {
             Ok(()) => self.save_failed = false,
             Err(e) => self.unwritable(&e.to_string()),
+        }
+    }
+
+    /// Writes the page of the metrics where a collector of text files looks for it.
+    pub(super) fn publish(&mut self) {
+        let Some(file) = self.config.textfile.clone() else { return };
+        let now = self.now();
+        let (last, failed) = self.published;
+        if last.is_some_and(|at| now.since(at) < PUBLISH) {
+            return;
+        }
+        let result = state::publish(&file, &self.page());
+        self.published = (Some(now), result.is_err());
+        if let (Err(e), false) = (result, failed) {
+            self.note(Level::Warning, "metrics.unwritable", || format!("{}: {e}", file.display()));
         }
     }
 

@@ -25,7 +25,7 @@ use crate::governor::{ClassBook, Governor, way};
 use crate::guard::{Guard, Lock};
 use crate::host::Host;
 use crate::journal::Level;
-use crate::state::{KeptLearning, Store};
+use crate::state::{KeptLearning, Store, load_config};
 use crate::{metrics, socket};
 
 /// How often it is checked that packets reach their classes.
@@ -55,6 +55,8 @@ struct Daemon {
     saved: Time,
     learned: Option<(Time, KeptLearning)>,
     save_failed: bool,
+    /// When the file of the metrics was last written, and whether that failed.
+    published: (Option<Time>, bool),
     verified: Time,
     guard: Option<Guard>,
     discover: Arc<Mutex<Option<(Discover, String)>>>,
@@ -121,6 +123,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         saved: Time::ZERO,
         learned: None,
         save_failed: false,
+        published: (None, false),
         verified: Time::ZERO,
         guard: None,
         discover,
@@ -144,21 +147,11 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
 }
 
 fn load(options: &RunOptions) -> Result<(Config, Option<ConfigError>), AgentError> {
-    match Config::load(&options.config) {
-        Ok(config) => match Governor::trial(&config) {
-            Ok(()) => Ok((config, None)),
-            Err(e) => Err(refused_by_control(&options.config, &config, &e)),
-        },
-        Err(e) if options.fall_back => {
-            // Where it is kept stands in the file that cannot be read; the usual place then.
-            let good = Store::new(Path::new(STATE)).good_config();
-            match Config::load(&good) {
-                Ok(config) => Ok((config, Some(e))),
-                Err(_) => Err(e.into()),
-            }
-        }
-        Err(e) => Err(e.into()),
+    let (config, fallen) = load_config(&options.config, options.fall_back, Path::new(STATE))?;
+    if fallen.is_none() {
+        Governor::trial(&config).map_err(|e| refused_by_control(&options.config, &config, &e))?;
     }
+    Ok((config, fallen))
 }
 
 /// A control's refusal in words that name file and subscriber instead of flow numbers.
@@ -262,9 +255,7 @@ impl Daemon {
                 self.host.discovered(now, harvest.found);
             }
             Message::Scrape(answer) => {
-                let page =
-                    metrics::page(&self.host, self.now(), self.config.per_subscriber, resources());
-                let _ = answer.try_send(page);
+                let _ = answer.try_send(self.page());
             }
         }
     }
@@ -284,10 +275,15 @@ impl Daemon {
         if now.since(self.saved) >= SAVE {
             self.save();
         }
+        self.publish();
         if now.since(self.verified) >= VERIFY {
             self.verified = now;
             self.verify();
         }
+    }
+
+    fn page(&self) -> String {
+        metrics::page(&self.host, self.now(), self.config.per_subscriber, resources())
     }
 
     /// Checks that packets reach the classes that they are meant for.
@@ -344,6 +340,10 @@ impl Daemon {
             guard.dismiss();
         }
         let _ = std::fs::remove_file(&self.config.socket);
+        if let Some(file) = &self.config.textfile {
+            // Metrics that stand still would look like a daemon that runs.
+            let _ = std::fs::remove_file(file);
+        }
         Ok(result?)
     }
 }

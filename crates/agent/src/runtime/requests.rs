@@ -117,6 +117,7 @@ impl Daemon {
         let config = Config::load(&self.file).map_err(|e| e.to_string())?;
         for (key, same) in [
             ("metrics.listen", config.metrics == self.config.metrics),
+            ("metrics.textfile", config.textfile == self.config.textfile),
             ("paths.socket", config.socket == self.config.socket),
             ("paths.state", config.state == self.config.state),
         ] {

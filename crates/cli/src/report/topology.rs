@@ -84,8 +84,9 @@ pub fn svg(d: &Drawing, flows: &[FlowSummary]) -> String {
     let n = at.len();
     // Crowded networks get small nodes and no labels.
     let radius = (90.0 / (n as f64).sqrt()).clamp(2.5, 13.0);
+    let (left, width) = crop(&at, height);
     let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Topology with {n} nodes\">"
+        "<svg viewBox=\"{left:.0} 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"Topology with {n} nodes\">"
     );
     let mut line = |class: &str, &(a, b): &(usize, usize)| {
         let ((x, y), (u, v)) = (at[a], at[b]);
@@ -100,6 +101,17 @@ pub fn svg(d: &Drawing, flows: &[FlowSummary]) -> String {
     }
     out.push_str("</svg>");
     out
+}
+
+/// Left edge and width of what a drawing needs: a tall map beside others would be tiny with the
+/// empty air at its sides.
+fn crop(at: &[(f64, f64)], height: f64) -> (f64, f64) {
+    // Room for a label at the outermost nodes.
+    const LABEL: f64 = 60.0;
+    let reach = at.iter().map(|p| (p.0 - WIDTH / 2.0).abs()).fold(0.0, f64::max);
+    // Not narrower than three quarters of its height: a chain upwards must not fill the page.
+    let half = (reach + LABEL).max(0.375 * height).min(WIDTH / 2.0);
+    (WIDTH / 2.0 - half, 2.0 * half)
 }
 
 /// Scales to the drawing's size, both axes alike, and says how high it becomes.
@@ -260,6 +272,20 @@ mod tests {
     fn bands_cover_everything() {
         assert_eq!([0.0, 0.3, 0.7, 1.0, 5.0].map(band), ["b0", "b1", "b2", "b3", "b4"]);
         assert_eq!(band(f64::NAN), "b4");
+    }
+
+    #[test]
+    fn a_tall_map_is_drawn_as_wide_as_it_is() {
+        for (at, most) in [
+            (vec![(0.0, 0.0), (0.0, 900.0)], 0.75 * HEIGHT),
+            (vec![(0.0, 0.0), (300.0, 600.0)], 0.75 * HEIGHT),
+            (chain().at, WIDTH),
+        ] {
+            let (at, height) = fit(&at);
+            let (left, width) = crop(&at, height);
+            assert!(width <= most + 1.0 && left >= 0.0 && left + width <= WIDTH, "{left} {width}");
+            assert!(at.iter().all(|p| (left..=left + width).contains(&p.0)));
+        }
     }
 
     #[test]

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Prints gateway.toml from /etc/config/fairmesh. Says nothing about whether it makes sense: the
+# daemon's own check does, with the key's name.
+. "${FAIRMESH_FUNCTIONS:-/lib/functions.sh}"
+
+# A TOML basic string; control characters have no business in UCI values.
+quote() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+
+# text SECTION OPTION KEY: a string, if the option is set.
+text() {
+    local value
+    config_get value "$1" "$2"
+    [ -z "$value" ] || printf '%s = %s\n' "$3" "$(quote "$value")"
+}
+
+# number SECTION OPTION KEY: as it stands. What is no number goes as a string, which the daemon refuses by its key.
+number() {
+    local value
+    config_get value "$1" "$2"
+    case "$value" in
+        '') ;;
+        *[!0-9.]*) printf '%s = %s\n' "$3" "$(quote "$value")" ;;
+        *) printf '%s = %s\n' "$3" "$value" ;;
+    esac
+}
+
+truth() {
+    local value
+    config_get_bool value "$1" "$2" 0
+    [ "$value" = 0 ] || printf '%s = true\n' "$3"
+}
+
+element() { printf '%s, ' "$(quote "$1")"; }
+
+# list SECTION OPTION KEY: an array of strings, if there is one.
+list() {
+    local all
+    all=$(config_list_foreach "$1" "$2" element)
+    [ -z "$all" ] || printf '%s = [%s]\n' "$3" "${all%, }"
+}
+
+rates() {
+    number "$1" weight weight
+    for key in down up guarantee_down guarantee_up fair_down fair_up; do text "$1" $key $key; done
+}
+
+gateway() {
+    local any state
+    text "$1" mode mode
+    printf '[mesh]\n'; text "$1" mesh interface
+    printf '[wired]\n'; text "$1" wired interface
+    printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma
+    printf '[metrics]\n'; text "$1" metrics listen; text "$1" textfile textfile
+    # /var is RAM: overrides and what was learned survive a restart, and a reboot only if this is on flash.
+    config_get state "$1" state /var/lib/fairmesh
+    printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"
+    any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
+        truth "$1" routes routes; truth "$1" neighbours neighbours)
+    [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }
+}
+
+neighbour() {
+    printf '[[neighbour]]\n'
+    text "$1" name name; text "$1" rate rate; text "$1" capacity capacity
+}
+
+plan() { printf '[plan.%s]\n' "$(quote "$1")"; rates "$1"; }
+
+subscriber() {
+    printf '[[subscriber]]\n'
+    text "$1" name name; list "$1" prefix prefixes; list "$1" mac macs
+    text "$1" plan plan; number "$1" hops hops; rates "$1"
+}
+
+config_load fairmesh
+for kind in gateway neighbour plan subscriber; do config_foreach $kind $kind; done
