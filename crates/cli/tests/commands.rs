@@ -218,13 +218,17 @@ fn a_benchmark_row_measures_its_own_process() {
 fn lists_schema_help_and_version() {
     let dir = folder();
     assert!(ok(dir.path(), &["list"]).contains("source"));
-    let names: Vec<Value> = json(&ok(dir.path(), &["list", "--json"]))
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|c| c["name"].clone())
-        .collect();
-    assert!(names.contains(&"fifo".into()));
+    let listed = json(&ok(dir.path(), &["list", "--json"]));
+    assert_eq!(listed["schema"], 1);
+    let mut names = listed["controls"].as_array().unwrap().iter().map(|c| &c["name"]);
+    assert!(names.any(|name| name == "fifo"));
+    let one = ok(dir.path(), &["list", "gap"]);
+    for expected in ["gap: ", "Mancuso 2010", "runs at: ", "+aggregate", "gamma", "use = \"gap\""] {
+        assert!(one.contains(expected), "{expected} is not in\n{one}");
+    }
+    let one = &json(&ok(dir.path(), &["list", "pfrc", "--json"]))["controls"][0];
+    let epoch = one["settings"].as_array().unwrap().iter().find(|s| s["name"] == "epoch").unwrap();
+    assert_eq!((&epoch["default"], &epoch["min"]), (&Value::from(10.0), &Value::from(1.0)));
     assert!(json(&ok(dir.path(), &["schema"]))["properties"]["radio"].is_object());
     assert!(ok(dir.path(), &["--version"]).starts_with("fairmesh "));
     for command in

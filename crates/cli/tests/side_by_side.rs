@@ -48,10 +48,10 @@ fn the_record_has_every_control() {
     };
     let known = [column("controls", "name"), column("left_out", "control")].concat();
     let listed: Value = serde_json::from_str(&ok(dir.path(), &["list", "--json"])).unwrap();
-    for entry in listed.as_array().unwrap() {
+    for entry in listed["controls"].as_array().unwrap() {
         let name = entry["name"].as_str().unwrap();
         let variants = entry["variants"].as_array().unwrap();
-        let variants = variants.iter().map(|v| format!("{name}+{}", v.as_str().unwrap()));
+        let variants = variants.iter().map(|v| format!("{name}+{}", v["name"].as_str().unwrap()));
         for control in std::iter::once(name.to_owned()).chain(variants) {
             assert!(
                 known.contains(&control),

@@ -84,9 +84,12 @@ pub struct GatewayArgs {
 
 /// `fairmesh list`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  fairmesh list")]
+#[command(after_help = "Examples:\n  fairmesh list\n  fairmesh list pfrc+bursts")]
 pub struct ListArgs {
-    /// Print one JSON array
+    /// One of them: what it needs, its variants and its settings
+    #[arg(value_name = "CONTROL")]
+    pub control: Option<String>,
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

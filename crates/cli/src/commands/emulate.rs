@@ -18,7 +18,7 @@ use crate::daemon::{Daemon, Work};
 use crate::error::CliError;
 use crate::load::{load, with_controls};
 use crate::output::folder::ResultFolder;
-use crate::output::json::Comparison;
+use crate::output::json::{Comparison, OneRun};
 use crate::output::table;
 use crate::{interrupt, phases, results, runner};
 
@@ -64,7 +64,7 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     records.append(&mut emulated);
     if args.json {
         match &records[..] {
-            [only] if args.control.is_empty() => print_json(out, &only[0])?,
+            [only] if args.control.is_empty() => print_json(out, &OneRun::of(&only[0]))?,
             _ => print_json(out, &Comparison::of(&records))?,
         }
     } else {

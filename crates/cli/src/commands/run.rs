@@ -7,7 +7,7 @@ use crate::commands::{print_json, warn, warn_of_idle_controls};
 use crate::error::CliError;
 use crate::load::{load, with_control};
 use crate::output::folder::ResultFolder;
-use crate::output::json::Comparison;
+use crate::output::json::{Comparison, OneRun};
 use crate::output::table;
 use crate::{results, runner};
 
@@ -41,7 +41,7 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
         None => runner::once(scenario, args.seed, sample)?,
     };
     if args.json {
-        print_json(out, &record)?;
+        print_json(out, &OneRun::of(&record))?;
     } else {
         out.write_all(table::run(&record).as_bytes())?;
     }

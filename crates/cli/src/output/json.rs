@@ -11,6 +11,25 @@ pub const SCHEMA: u32 = 1;
 /// What wrote a result, in its `generator` key; also marks a result folder as ours.
 pub const GENERATOR: &str = concat!("fairmesh ", env!("CARGO_PKG_VERSION"));
 
+/// One run, as `run --json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct OneRun<'a> {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The record.
+    #[serde(flatten)]
+    pub record: &'a RunRecord,
+    /// [`GENERATOR`].
+    pub generator: &'static str,
+}
+
+impl<'a> OneRun<'a> {
+    /// Of its record.
+    pub fn of(record: &'a RunRecord) -> Self {
+        OneRun { schema: SCHEMA, record, generator: GENERATOR }
+    }
+}
+
 /// Several controls on one scenario. Rates in bit/s, times in s.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
