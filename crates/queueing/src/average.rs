@@ -50,15 +50,12 @@ impl Average {
         self.idle = Idle::Since(Time::ZERO);
     }
 
-    /// The queue has just become empty.
-    pub fn emptied(&mut self, now: Time) {
-        self.idle = Idle::Emptied(now);
-    }
-
-    /// An empty queue was asked for a packet.
-    pub fn found_empty(&mut self, now: Time) {
-        if let Idle::Emptied(_) = self.idle {
-            self.idle = Idle::Since(now);
+    /// A packet was asked for: whether there was one, and how many are left.
+    pub fn asked(&mut self, now: Time, found: bool, left: u32) {
+        match self.idle {
+            Idle::Emptied(_) if !found => self.idle = Idle::Since(now),
+            _ if found && left == 0 => self.idle = Idle::Emptied(now),
+            _ => {}
         }
     }
 }

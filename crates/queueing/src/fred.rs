@@ -176,14 +176,10 @@ impl Queue for Fred {
 
     fn dequeue(&mut self, now: Time) -> Option<Item> {
         let item = self.take();
-        if item.is_none() {
-            self.average.found_empty(now);
-            return None;
-        }
         let left = self.queue.backlog().packets;
-        self.average.sample(f64::from(left));
-        if left == 0 {
-            self.average.emptied(now);
+        self.average.asked(now, item.is_some(), left);
+        if item.is_some() {
+            self.average.sample(f64::from(left));
         }
         item
     }

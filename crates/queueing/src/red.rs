@@ -149,11 +149,7 @@ impl Queue for Red {
 
     fn dequeue(&mut self, now: Time) -> Option<Item> {
         let item = self.queue.pop();
-        if item.is_none() {
-            self.average.found_empty(now);
-        } else if self.queue.backlog().packets == 0 {
-            self.average.emptied(now);
-        }
+        self.average.asked(now, item.is_some(), self.queue.backlog().packets);
         item
     }
 
