@@ -114,6 +114,19 @@ fn run_shows_flows_losses_and_airtime() {
 }
 
 #[test]
+fn a_sweep_s_table_has_each_value_below_its_key() {
+    let dir = folder();
+    let vary = ["--vary", "radio.rts=true", "--vary", "control.use=source"];
+    let base = ["sweep", "chain.toml", "--duration", "1 s", "--seeds", "1", "--out", "x"];
+    let table = ok(dir.path(), &[&base[..], &vary].concat());
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let header = table.lines().position(|l| l.contains("radio.rts")).unwrap();
+    let rows: Vec<_> = table.lines().skip(header).map(words).collect();
+    assert_eq!(rows[0][..3], ["radio.rts", "control.use", "control"]);
+    assert_eq!(rows[2][..3], ["true", "source", "source"]);
+}
+
+#[test]
 fn a_sweep_resumes_where_it_stopped() {
     let dir = folder();
     let d = dir.path();

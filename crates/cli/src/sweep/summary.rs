@@ -93,7 +93,9 @@ impl Summary {
         ]);
         let mut t = table::table(&header);
         for r in &self.results {
-            let point = r.point.values().map(|v| v.as_str().unwrap_or_default().to_owned());
+            // The map has its keys in their own order.
+            let value = |key: &String| r.point.get(key).and_then(Value::as_str);
+            let point = self.keys.iter().map(|k| value(k).unwrap_or_default().to_owned());
             let measures = [
                 r.control.clone(),
                 table::estimate(&r.sum_goodput_bps, 1e-3, 1),
