@@ -12,7 +12,7 @@
 //! let decode = |text| Document::parse(text)?.decode::<Settings>();
 //! assert_eq!(decode("port = 80").unwrap().port, 80);
 //! let e = decode("\nport = \"http\"").unwrap_err();
-//! assert_eq!(e.in_file("a.toml"), "a.toml:2: port: found string \"http\"; expected u16");
+//! assert_eq!(e.in_file("a.toml"), "a.toml:2: port: found string \"http\"; expected a whole number from 0 to 65535");
 //! let e = decode("port = 80\nprot = 81").unwrap_err();
 //! assert_eq!(e.in_file("a.toml"), "a.toml:2: prot: unknown key; expected one of port");
 //! ```

@@ -79,6 +79,13 @@ struct Pace {
     combined: bool,
 }
 
+/// Whether rounds are taken whole and combined, or all of them damped.
+#[derive(Clone, Copy, Debug)]
+enum Haste {
+    WhereCalm,
+    Never,
+}
+
 impl Pace {
     const PLAIN: Pace = Pace { part: 1.0, combined: false };
     const FAST: Pace = Pace { part: 1.0, combined: true };
@@ -157,14 +164,27 @@ impl LinkRegion {
     /// nothing collides.
     pub(super) fn solve(&mut self, from: Option<&Fixed>, loads: &mut Spread<'_>) -> Option<Fixed> {
         let mut f = from.cloned().unwrap_or_else(|| self.start());
-        self.settle(&mut f, loads).then_some(f)
+        if self.settle(&mut f, loads) {
+            return Some(f);
+        }
+        // From as far as where nothing collides, whole and combined rounds may leap past a fixed
+        // point that is close to where there is none.
+        let mut f = from.is_none().then(|| self.start())?;
+        self.settle_by(&mut f, Haste::Never, loads).then_some(f)
     }
 
     /// The same in place, from anywhere. False where there is no fixed point; then `f` is nothing to
     /// start from.
     pub(super) fn settle(&mut self, f: &mut Fixed, loads: &mut Spread<'_>) -> bool {
+        self.settle_by(f, Haste::WhereCalm, loads)
+    }
+
+    fn settle_by(&mut self, f: &mut Fixed, haste: Haste, loads: &mut Spread<'_>) -> bool {
         self.joint.factor.copy_from_slice(&f.factor);
-        let (mut moved, mut pace, mut stumbles) = (f64::INFINITY, Pace::PLAIN, 0);
+        let (mut moved, mut pace, mut stumbles) = match haste {
+            Haste::WhereCalm => (f64::INFINITY, Pace::PLAIN, 0),
+            Haste::Never => (0.0, Pace::SLOW, STUMBLES),
+        };
         self.hasten.reset();
         for round in 0..ROUNDS {
             // Frames that are given up are all that changes loads from round to round.
