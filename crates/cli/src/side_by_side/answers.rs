@@ -152,15 +152,17 @@ fn fastest(rows: &[Row<'_>]) -> String {
 fn cheapest(rows: &[Row<'_>]) -> String {
     let fair: Vec<Row<'_>> = rows.iter().copied().filter(|r| r.1.measures.jain.0 >= FAIR).collect();
     let air = |r: &Row<'_>| r.1.measures.airtime_ms.0;
+    // Bytes may fit into a symbol that is sent anyway.
+    let silent = |r: &Row<'_>| r.1.measures.bytes_per_s.0 == 0.0;
     if fair.is_empty() {
         let free: Vec<Row<'_>> =
-            rows.iter().copied().filter(|r| air(r) == 0.0 && r.0.name != "fifo").collect();
+            rows.iter().copied().filter(|r| silent(r) && r.0.name != "fifo").collect();
         return format!(
             "no control reaches a Jain index of {FAIR}; without any signalling: {}",
             names(&free)
         );
     }
-    let (free, paid): (Vec<Row<'_>>, Vec<Row<'_>>) = fair.iter().partition(|r| air(r) == 0.0);
+    let (free, paid): (Vec<Row<'_>>, Vec<Row<'_>>) = fair.iter().partition(|r| silent(r));
     let mut text = format!("of those with a Jain index of {FAIR} or more ");
     if free.is_empty() {
         text += "all signal";
