@@ -1,39 +1,50 @@
-# make demo   build, then compare no control with control at the gateway and at the sources
+# make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
+# make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
 CARGO ?= cargo
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 FAIRMESH = $(TARGET_DIR)/release/fairmesh
 GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
+GATEWAY_CPU = $(firstword $(subst -, ,$(GATEWAY_TARGET)))
+DEB_ARCH_x86_64 = amd64
+DEB_ARCH_aarch64 = arm64
+DEB_ARCH_mipsel = mipsel
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk test check bench bench-ns3 fuzz clean
+.PHONY: demo build gateway deb ipk packages test check bench bench-ns3 fuzz clean
 
-demo: build
-	@$(FAIRMESH) compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --out results/demo
+demo:
+	@scripts/setup.sh build
+	@echo "demo: building the simulator, a few minutes the first time; then 15 runs, seconds" >&2
+	@$(CARGO) build --profile demo -p fairmesh --no-default-features
+	@$(TARGET_DIR)/demo/fairmesh compare scenarios/neighbourhood.toml --control fifo,pfrc+bursts,source --seeds 5 --out results/demo
 
 build:
 	@scripts/setup.sh build
 	@$(CARGO) build --release --quiet -p fairmesh
 
 gateway:
-	@rustup target add $(GATEWAY_TARGET)
-	$(CARGO) build --profile gateway --target $(GATEWAY_TARGET) -p fairmesh-agent
+	@CARGO="$(CARGO)" scripts/gateway.sh $(GATEWAY_TARGET)
 	@ls -l $(GATEWAY)
 
 deb: gateway
-	packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
+	DEB_ARCH=$(DEB_ARCH_$(GATEWAY_CPU)) packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
 
 ipk: gateway
-	packaging/openwrt/build.sh $(GATEWAY) $(TARGET_DIR)/openwrt $(firstword $(subst -, ,$(GATEWAY_TARGET)))
+	packaging/openwrt/build.sh $(GATEWAY) $(TARGET_DIR)/openwrt $(GATEWAY_CPU)
 
 check:
 	@scripts/setup.sh test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
 	scripts/purity.sh
+	scripts/dependencies.sh
+
+packages:
+	CARGO="$(CARGO)" scripts/packages.sh
 
 test: check build
 	$(FAIRMESH) fingerprints
@@ -41,6 +52,7 @@ test: check build
 	scripts/instructions.sh
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 	$(CARGO) test --quiet --workspace --no-fail-fast
+	CARGO="$(CARGO)" scripts/packages.sh
 
 bench: build
 	$(FAIRMESH) bench

@@ -3,6 +3,7 @@
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 # Kept equal to rust-version in Cargo.toml.
 minimum=1.88
@@ -36,6 +37,12 @@ new_enough() {
 }
 
 rust() {
+    # rust-toolchain.toml names one; where rustup has it not, it is fetched.
+    if command -v rustup >/dev/null && ! rustc --version >/dev/null 2>&1; then
+        say "installing the Rust toolchain of rust-toolchain.toml"
+        rustup toolchain install "$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)" \
+            --profile minimal --component rustfmt --component clippy >&2 || true
+    fi
     new_enough && return 0
     # Debian 12 carries a current Rust for its browsers; Debian 13 carries rustup.
     if install rustc-web cargo-web && new_enough; then return 0; fi
@@ -49,9 +56,16 @@ rust
 [ "${1:-build}" = build ] && exit 0
 
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
-# tests in network namespaces.
-install tshark valgrind iproute2 nftables iperf3 || say "a tool is missing: the tests that call it will say so"
+# tests in network namespaces; qemu runs what is built for other processors, and pip fetches their
+# linker.
+install tshark valgrind iproute2 nftables iperf3 qemu-user-static python3-pip binutils procps || say "a tool is missing: the tests that call it will say so"
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
     timeout 300 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 \
         || say "no wasm32 target: the purity check will build for the host only"
+fi
+if ! command -v cargo-deny >/dev/null; then
+    say "building cargo-deny, which looks at what the dependencies are"
+    # Its own folder: nothing of it is rebuilt when the project is.
+    timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
+        || say "no cargo-deny: licences and sources of dependencies will not be checked"
 fi

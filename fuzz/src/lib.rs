@@ -3,8 +3,8 @@
 //! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …`, `… run gateway …` fuzz for
 //! real; see README.md.
 
-use fairmesh_agent::config::Config;
-use fairmesh_agent::sources::{self, Form};
+use fairmesh_agent::gateway::config::Config;
+use fairmesh_agent::gateway::sources::{self, Form};
 use fairmesh_linux::nl80211;
 use fairmesh_linux::tc::stats::{Dumped, Stats};
 use fairmesh_scenario::{

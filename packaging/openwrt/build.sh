@@ -28,7 +28,7 @@ cat > "$root/control/control" <<EOF
 Package: fairmesh-gateway
 Version: $version
 Architecture: $arch
-Depends: nftables, ip-full, kmod-sched-core
+Depends: nftables, ip-full, kmod-sched-core, kmod-nft-core, kmod-nft-netdev
 Section: net
 Installed-Size: $(du -sb "$root/data" | cut -f1)
 Description: fair shares at the gateway of a Wi-Fi mesh. As installed it is off.

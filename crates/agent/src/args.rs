@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use fairmesh_units::{BitRate, Span};
 
-use crate::config::FILE;
+use crate::gateway::config::FILE;
 
 /// Fair shares at the gateway of a Wi-Fi mesh: measures what every subscriber gets, decides by a
 /// control, sets limits in the kernel.

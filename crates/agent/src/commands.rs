@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use serde::Serialize;
@@ -10,13 +11,16 @@ use serde_json::Value;
 use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
 };
-use crate::config::{Config, SOCKET, STATE};
+use crate::daemon::lock::{Lock, take_interfaces};
+use crate::daemon::runtime::{self, RunOptions};
+use crate::daemon::socket::{self, OverrideRate, Request};
+use crate::daemon::{guard, state};
 use crate::error::AgentError;
-use crate::governor::Governor;
-use crate::report::{Status, SubscriberReport};
-use crate::runtime::{self, RunOptions};
-use crate::socket::{self, OverrideRate, Request};
-use crate::{doctor, guard, json, report, state};
+use crate::gateway::config::{Config, SOCKET, STATE};
+use crate::gateway::governor::Governor;
+use crate::gateway::report::{Status, SubscriberReport};
+use crate::gateway::{doctor, report};
+use crate::json;
 
 /// Does what was asked for.
 ///
@@ -140,7 +144,8 @@ struct Checked {
 
 fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let config = Config::load(&a.config)?;
-    Governor::trial(&config).map_err(|e| runtime::refused_by_control(&a.config, &config, &e))?;
+    let layout = Governor::trial(&config)
+        .map_err(|e| runtime::refused_by_control(&a.config, &config, &e))?;
     let mut lines = vec![Checked {
         what: "configuration",
         ok: true,
@@ -151,7 +156,7 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
             config.mode.name()
         ),
     }];
-    kernel(&config, &mut lines);
+    kernel(&config, &layout, &mut lines);
     let bad = lines.iter().filter(|l| !l.ok).count();
     if a.json {
         json::print(
@@ -170,13 +175,18 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 }
 
 /// What the kernel must have, found out without touching an interface.
-fn kernel(config: &Config, lines: &mut Vec<Checked>) {
+fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
     let mut add = |what, ok, text| lines.push(Checked { what, ok, text });
     for (what, interface) in
         [("mesh interface", &config.layout.mesh), ("wired interface", &config.layout.wired)]
     {
-        let exists = Path::new("/sys/class/net").join(interface.name()).exists();
-        let state = if exists { "is there" } else { "there is no such interface" };
+        let (exists, state) = match fairmesh_linux::link::named(interface.name()) {
+            Ok(_) => (true, "is there".to_owned()),
+            Err(fairmesh_linux::Error::NoInterface(_)) => {
+                (false, "there is no such interface".to_owned())
+            }
+            Err(e) => (false, e.to_string()),
+        };
         add(what, exists, format!("{interface}: {state}"));
     }
     let features = HtbPlane::open().and_then(|mut plane| plane.probe());
@@ -194,7 +204,7 @@ fn kernel(config: &Config, lines: &mut Vec<Checked>) {
     match features.leaves.as_slice() {
         [] => add("queue", true, unknown.to_owned()),
         leaves => {
-            let chosen = match config.layout.leaf {
+            let chosen = match layout.leaf {
                 fairmesh_linux::LeafChoice::Best => leaves.first().copied(),
                 fairmesh_linux::LeafChoice::Only(kind) => {
                     leaves.iter().copied().find(|l| *l == kind)
@@ -221,12 +231,22 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         // Whatever is in the kernel was put there by the configuration that worked.
         let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
     }
-    if socket::ask(&config.socket, &Request::Status).is_ok() {
-        return Err(AgentError::Refused(
-            "the daemon is running; expected it to be stopped first".to_owned(),
-        ));
+    // A daemon that is busy or stopped has its locks, too.
+    let runs = config.socket.with_extension("lock");
+    let running = |e: String| {
+        AgentError::Refused(format!("the daemon is running ({e}); expected it to be stopped first"))
+    };
+    let _one = Lock::take(&runs, Duration::ZERO)
+        .map_err(|e| running(format!("{}: {e}", runs.display())))?;
+    let _interfaces = take_interfaces(&config.layout).map_err(running)?;
+    let mut plane = HtbPlane::open()?;
+    let mut removed = fairmesh_linux::Removed::default();
+    // The file may name other interfaces by now than those where something is.
+    let earlier = state::Store::new(&config.state).load().ok().and_then(|k| k.layout);
+    for layout in earlier.iter().filter(|l| !l.same_place(&config.layout)) {
+        removed.add(plane.remove(layout)?);
     }
-    let removed = HtbPlane::open()?.remove(&config.layout)?;
+    removed.add(plane.remove(&config.layout)?);
     if a.json {
         return json::print(out, &removed);
     }

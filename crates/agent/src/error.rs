@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::config::ConfigError;
+use crate::gateway::config::ConfigError;
 
 /// Why a command ended early.
 #[derive(Debug, thiserror::Error)]

@@ -1,34 +1,22 @@
 //! The gateway daemon: who shares the mesh, what each of them gets, and what limits it.
 //!
-//! - [`config`]: the configuration, checked with file, line and key of every error;
-//! - [`governor`]: counters in, limits and named events out; hosts the very controls of the
+//! - [`gateway::config`]: the configuration, checked with file, line and key of every error;
+//! - [`gateway::governor`]: counters in, limits and named events out; hosts the very controls of the
 //!   simulator, without a clock and without a kernel;
-//! - [`host`]: governor and data plane together, and what happens when either fails;
-//! - [`runtime`]: the daemon: a clock, signals, the control [`socket`], [`metrics`], [`state`] kept
-//!   over restarts, and the [`guard`] that lifts limits when it dies;
-//! - [`sources`]: subscribers that the configuration does not list; [`doctor`]: what makes limits
-//!   ineffective; [`report`]: `status` and `why`;
-//! - [`journal`]: named events, counted and told within reason.
+//! - [`gateway::host`]: governor and data plane together, and what happens when either fails;
+//! - [`gateway::sources`]: subscribers that the configuration does not list;
+//!   [`gateway::doctor`]: what makes limits ineffective; [`gateway::report`]: `status` and `why`;
+//! - [`gateway::journal`]: named events, counted and told within reason;
+//! - [`daemon::runtime`]: the daemon: a clock, signals, the control [`socket`](daemon::socket),
+//!   [`metrics`](daemon::metrics), [`state`](daemon::state) kept over restarts, and the
+//!   [`guard`](daemon::guard) that lifts limits when it dies.
 
 // Time, files and processes begin in this crate's runtime.
 #![allow(clippy::disallowed_methods)]
 
 pub mod args;
 pub mod commands;
-pub mod config;
-pub mod doctor;
+pub mod daemon;
 pub mod error;
-#[cfg(test)]
-mod fake;
-pub mod governor;
-pub mod guard;
-pub mod host;
-pub mod journal;
+pub mod gateway;
 mod json;
-pub mod metrics;
-pub mod report;
-pub mod runtime;
-mod site;
-pub mod socket;
-pub mod sources;
-pub mod state;

@@ -381,3 +381,240 @@ fn subscribers_are_discovered_from_routes_and_go_with_them() {
     b.wait("gone", |s| !has("10.77.1.0/24")(s));
     daemon.end(Signal::SIGTERM);
 }
+
+/// As a firewall does that is loaded anew.
+#[test]
+fn a_flushed_rule_set_is_put_back_and_said() {
+    let Some(_one) = root("a_flushed_rule_set") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    let rules = || path.gateway.sh("nft list table inet fairmesh");
+    for flush in ["nft flush ruleset", "nft flush table inet fairmesh"] {
+        let before = rules().lines().count();
+        let _ = std::fs::remove_file(b.file("log"));
+        path.gateway.sh(flush);
+        b.wait("put back", |s| {
+            let tables = path.gateway.sh("nft list tables");
+            s["phase"] == "running"
+                && tables.contains("fairmesh")
+                && rules().lines().count() == before
+        });
+        let events = b.json(&["status"]).unwrap()["events"].to_string();
+        assert!(events.contains("rules.gone"), "{flush}: {events}");
+        let limit = path.gateway.sh("tc class show dev mesh");
+        assert!(limit.contains("rate 1Mbit") || limit.contains("ceil 1009Kbit"), "{limit}");
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Both processes killed at once: nobody is left who could clean up, and still nobody is limited
+/// for long, since the kernel itself stops classifying.
+#[test]
+fn killed_with_its_guard_limits_lapse_by_themselves() {
+    let Some(_one) = root("killed_with_its_guard") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    let streams = vec![path.stream(1, 4.0)];
+    let limited = |seconds| rates(&streams, Duration::from_secs(seconds))[0];
+    let before = limited(3);
+    assert!(before < 1.5e6, "it is limited: {before}");
+    let lock = b.file("gateway.guard.lock");
+    kill_holder(&lock);
+    daemon.signal(Signal::SIGKILL);
+    daemon.exit_code();
+    let after = (0..20).map(|_| limited(1)).find(|rate| *rate > 2.5e6);
+    assert!(after.is_some(), "limits stay");
+    assert!(path.ours().contains("fairmesh"), "nobody removed anything");
+    drop(streams);
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+}
+
+/// Kills the guard: the only process with this lock on its command line.
+fn kill_holder(lock: &std::path::Path) {
+    let lock = lock.to_str().unwrap();
+    let mut killed = 0;
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
+            continue;
+        };
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        if line.split(|b| *b == 0).any(|word| word == lock.as_bytes()) {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+            killed += 1;
+        }
+    }
+    assert_eq!(killed, 1, "guards of {lock}");
+}
+
+#[test]
+fn a_guard_that_is_killed_is_started_again() {
+    let Some(_one) = root("a_guard_that_is_killed") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    kill_holder(&b.file("gateway.guard.lock"));
+    b.wait_event("guard.gone");
+    assert!(b.log().contains("another one was started"), "{}", b.log());
+    // And it does what it is there for.
+    daemon.end(Signal::SIGKILL);
+    b.wait_event("<3>guard.died");
+    assert!((0..400).any(|_| {
+        std::thread::sleep(Duration::from_millis(25));
+        path.ours().is_empty()
+    }));
+}
+
+#[test]
+fn two_daemons_do_not_share_an_interface() {
+    let Some(_one) = root("two_daemons") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", ""));
+    let daemon = b.start();
+    b.wait_running();
+    // Another socket and another state, the same interfaces.
+    let other = Box::new(&path, &config("apply", "fifo", ""));
+    assert_eq!(other.start().exit_code(), Some(2));
+    assert!(
+        other.log().contains("expected no other gateway daemon to have the interface mesh"),
+        "{}",
+        other.log()
+    );
+    // Nor does its `reset` pull the carpet.
+    let (code, _, err) = other.command(&["reset"]);
+    assert!(code == 2 && err.contains("the daemon is running"), "{err}");
+    assert!(path.ours().contains("mesh"));
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_renamed_interface_is_noticed() {
+    let Some(_one) = root("a_renamed_interface") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    path.gateway.sh("ip link set mesh down");
+    path.gateway.sh("ip link set mesh name mesh9");
+    path.gateway.sh("ip link set mesh9 up");
+    b.wait("absent", |s| s["phase"] == "absent");
+    assert!(b.log().contains("it is called `mesh9` now"), "{}", b.log());
+    assert!(!path.gateway.sh("tc qdisc show dev mesh9").contains("fa1:"), "nothing of ours on it");
+    path.gateway.sh("ip link set mesh9 down");
+    path.gateway.sh("ip link set mesh9 name mesh");
+    path.gateway.sh("ip link set mesh up");
+    b.wait_running();
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// The configuration names other interfaces after a crash: what is on the old ones goes.
+#[test]
+fn what_is_left_on_other_interfaces_is_found() {
+    let Some(_one) = root("what_is_left_on_other_interfaces") else { return };
+    let path = Path::new();
+    path.gateway.sh("ip link add other type veth peer name other-peer");
+    path.gateway.sh("ip link set other up");
+    let old = config("apply", "fifo", "down = \"1 Mbit/s\"");
+    let b = Box::new(&path, &old);
+    let crash = || {
+        let daemon = b.start();
+        b.wait_running();
+        kill_holder(&b.file("gateway.guard.lock"));
+        daemon.end(Signal::SIGKILL);
+    };
+    crash();
+    let new = old.replace("interface = \"wan\"", "interface = \"other\"");
+    b.write(&new);
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+    b.write(&old);
+    crash();
+    b.write(&new);
+    let daemon = b.start();
+    b.wait_running();
+    assert!(!path.gateway.sh("tc qdisc show dev wan").contains("fa1:"), "{}", b.log());
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Whoever is not in the configuration shares one class with all others who are not, and what the
+/// gateway itself sends is not theirs.
+#[test]
+fn made_up_addresses_gain_nothing() {
+    let Some(_one) = root("made_up_addresses") else { return };
+    let path = Path::new();
+    let known = "[[subscriber]]\nname = \"sub 3\"";
+    let text =
+        config("apply", "fifo", "").replace("unmapped = \"pass\"", "unmapped = \"limit 1 Mbit/s\"");
+    // The first two are unknown.
+    let (head, tail) = (text.find("[[subscriber]]").unwrap(), text.find(known).unwrap());
+    let b = Box::new(&path, &format!("{}{}", &text[..head], &text[tail..]));
+    let daemon = b.start();
+    b.wait_running();
+    let streams: Vec<_> = [1, 2, 3].map(|i| path.stream(i, 2.0)).into();
+    std::thread::sleep(Duration::from_secs(1));
+    let got = rates(&streams, Duration::from_secs(4));
+    assert!(got[0] + got[1] < 1.2e6, "two addresses, one limit: {got:?}");
+    assert!(got[2] > 1.5e6, "{got:?}");
+    // From the gateway itself.
+    let from = path.gateway.udp("10.98.0.1:0");
+    let to = path.subs.udp("10.1.1.1:4000");
+    to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let count = || {
+        let classes = path.gateway.sh("tc -s class show dev mesh classid fa1:fff0");
+        let words: Vec<&str> = classes.split_whitespace().collect();
+        let at = words.iter().position(|w| *w == "Sent").unwrap();
+        words[at + 1].parse::<u64>().unwrap()
+    };
+    let before = count();
+    for _ in 0..5 {
+        from.send_to(&[0; 1000], "10.1.1.1:4000").unwrap();
+        to.recv(&mut [0; 2000]).unwrap();
+    }
+    assert!(count() >= before + 5_000, "not in anybody's class");
+    // It is one of those whom `status` shows.
+    let status = b.json(&["status"]).unwrap();
+    assert!(status["subscribers"].to_string().contains("(unmapped)"), "{status}");
+    streams.into_iter().for_each(|s| _ = s.end());
+    // The policy can be changed while it runs.
+    let now = std::fs::read_to_string(b.file("gateway.toml")).unwrap();
+    b.write(&now.replace("limit 1 Mbit/s", "pass"));
+    assert_eq!(b.command(&["reload"]).0, 0);
+    let streams = vec![path.stream(1, 3.0)];
+    std::thread::sleep(Duration::from_secs(1));
+    let got = rates(&streams, Duration::from_secs(3));
+    assert!(got[0] > 2e6, "{got:?}");
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// What a control asks of its classes stands in the kernel, and two words about one queue are one too
+/// many.
+#[test]
+fn the_queue_of_a_control_is_built_or_refused() {
+    let Some(_one) = root("the_queue_of_a_control_is_built_or_refused") else { return };
+    let path = Path::new();
+    let asked = config("apply", "pfrc", "").replace("use = \"pfrc\"", "use = \"pfrc\"\nqueue = 7");
+    assert!(asked.contains("queue = 7"), "{asked}");
+    let b = Box::new(&path, &asked);
+    let daemon = b.start();
+    b.wait_running();
+    for side in ["mesh", "wan"] {
+        let leaves = path.gateway.sh(&format!("tc qdisc show dev {side}"));
+        let of_ours = leaves.lines().filter(|l| l.contains("pfifo") && l.contains("limit 7p"));
+        assert_eq!(of_ours.count(), 3, "a queue of 7 for each subscriber\n{leaves}");
+        assert!(!leaves.contains("fq_codel"), "{leaves}");
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    for (leaf, refused) in [("pfifo", true), ("control", false)] {
+        let sample = "sample = \"1 s\"";
+        b.write(&asked.replace(sample, &format!("{sample}\nleaf = \"{leaf}\"")));
+        let (code, out, err) = b.command(&["check"]);
+        let named =
+            (out.clone() + &err).contains("control.queue: shaping.leaf says how packets wait");
+        assert_eq!((code == 2, named), (refused, refused), "{out}{err}");
+    }
+}

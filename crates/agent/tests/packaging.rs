@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fairmesh_agent::config::{Config, Mode};
+use fairmesh_agent::gateway::config::{Config, Mode};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
@@ -74,7 +74,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     let board: serde_json::Value = serde_json::from_str(&text).unwrap();
     let asked = board["panels"].as_array().unwrap().len();
     assert!(asked >= 8, "{asked} panels");
-    let source = include_str!("../src/metrics.rs");
+    let source = include_str!("../src/daemon/metrics.rs");
     let mut names = 0;
     for rest in text.split("fairmesh_gateway_").skip(1) {
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap();
@@ -83,4 +83,47 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
         names += 1;
     }
     assert!(names >= 12, "{names}");
+}
+
+/// What the errors promise: docs/gateway.md has an example, the one that is installed.
+#[test]
+fn the_page_has_the_example_that_is_installed() {
+    let page = include_str!("../../../docs/gateway.md");
+    let example = std::fs::read_to_string(packaging("examples/gateway.toml")).unwrap();
+    assert!(
+        page.contains(&format!("```toml\n{example}```")),
+        "docs/gateway.md has another example"
+    );
+    let config = Config::parse("gateway.toml", &example).unwrap();
+    assert_eq!(config.mode, Mode::Observe);
+}
+
+/// What `reload` of the start script does, under stand-ins for procd's functions.
+#[test]
+fn a_reload_on_openwrt_starts_changes_or_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fairmesh");
+    let functions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/uci/functions.sh");
+    let script = format!(
+        ". {}; running() {{ return $RUNNING; }}; start() {{ echo start; }}; stop() {{ echo stop; }}; \
+         . {}; write_config() {{ echo config; }}; PROG=prog; prog() {{ echo \"$1\" >&2; }}; reload_service 2>&1",
+        functions.display(),
+        packaging("openwrt/files/fairmesh-gateway.init").display()
+    );
+    let reload = |enabled: u8, running: bool| {
+        let uci = format!("config gateway 'main'\n\toption enabled '{enabled}'\n");
+        std::fs::write(&file, uci).unwrap();
+        let out = Command::new("sh")
+            .args(["-c", &script])
+            .env("UCI_FILE", &file)
+            .env("RUNNING", if running { "0" } else { "1" })
+            .output()
+            .unwrap();
+        let all = [out.stdout, out.stderr].concat();
+        String::from_utf8(all).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(reload(1, true), ["config", "reload"]);
+    assert_eq!(reload(1, false), ["start"], "just enabled");
+    // What `reset` says of itself is nobody's business there.
+    assert_eq!(reload(0, true), ["stop"]);
 }

@@ -1,7 +1,5 @@
 //! Both capacity models and every criterion side by side, for one network and its flows.
 
-use core::fmt;
-
 use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
@@ -9,7 +7,7 @@ use crate::bounds;
 use crate::clique::{Budget, TooManyCliques};
 use crate::convex::{ConvexError, Optimum, Region};
 use crate::domain::{Contention, Domains, Link};
-use crate::fair::{Directory, FairError, FlowSpec, LinkSpec};
+use crate::fair::{Directory, FairError, FlowSpec, LinkSpec, add_wires, limit};
 use crate::graph::{ConflictGraph, Exclusion, Hop};
 use crate::link::Access;
 use crate::maxmin::{Allocation, Demand, Limit, max_min_above};
@@ -71,6 +69,10 @@ impl Criterion {
         Criterion::Unweighted,
     ];
 
+    /// Those that a solver finds, which may fall short of one and not of the others.
+    pub const SOLVED: [Criterion; 3] =
+        [Criterion::Proportional, Criterion::Aggregate, Criterion::Utilisation];
+
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,8 +101,8 @@ pub struct Rates {
     /// Effective network utilisation, Σ rate × hops, bit/s (Jamshaid 2010 §2.1.5).
     pub utilisation: f64,
     /// Utilisation over the largest one under the same model; 1 for [`Criterion::Utilisation`].
-    /// Where no flow can have anything, 1.
-    pub utilisation_ratio: f64,
+    /// Where no flow can have anything, 1. `None` if the largest is not known.
+    pub utilisation_ratio: Option<f64>,
 }
 
 /// The rates under one model.
@@ -111,21 +113,36 @@ pub struct ModelRates {
     pub domains: Domains,
     /// The least that flows which fill a domain can have in sum, bit/s ([`crate::bounds::floor`]).
     pub floor: f64,
-    /// One for each of [`Criterion::ALL`], in that order.
-    pub criteria: [Rates; 5],
+    /// Under weighted max-min fairness, which needs no solver.
+    pub max_min: Rates,
+    /// The same as if all weights were equal.
+    pub unweighted: Rates,
+    /// Under each criterion of [`Criterion::SOLVED`], in that order, what the solver found.
+    pub solved: [Result<Rates, ConvexError>; 3],
 }
 
 impl ModelRates {
     /// The rates under a criterion.
-    pub const fn by(&self, criterion: Criterion) -> &Rates {
-        &self.criteria[criterion as usize]
+    ///
+    /// # Errors
+    /// What kept the solver from them.
+    pub fn by(&self, criterion: Criterion) -> Result<&Rates, ConvexError> {
+        let [proportional, aggregate, utilisation] = &self.solved;
+        let solved = match criterion {
+            Criterion::MaxMin => return Ok(&self.max_min),
+            Criterion::Unweighted => return Ok(&self.unweighted),
+            Criterion::Proportional => proportional,
+            Criterion::Aggregate => aggregate,
+            Criterion::Utilisation => utilisation,
+        };
+        solved.as_ref().map_err(|e| *e)
     }
 
     /// The members of the domain or clique that limits a flow, as indices into
-    /// [`Analysis::hops`]; `None` if its own demand does.
-    pub fn bottleneck(&self, criterion: Criterion, flow: usize) -> Option<&[u32]> {
-        match self.by(criterion).limits[flow] {
-            Limit::Demand => None,
+    /// [`Analysis::hops`]; `None` if its own demand or a wire does.
+    pub fn bottleneck(&self, rates: &Rates, flow: usize) -> Option<&[u32]> {
+        match rates.limits[flow] {
+            Limit::Demand | Limit::Wire(_) => None,
             Limit::Domain(d) => Some(self.domains.links(d)),
         }
     }
@@ -148,37 +165,13 @@ pub struct Analysis {
     pub cliques: Result<ModelRates, TooManyCliques>,
 }
 
-/// Why a network has no analysis.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum AnalysisError {
-    /// The network or a flow is wrong, or the minima do not fit.
-    Fair(FairError),
-    /// A solver failed under this criterion.
-    Convex(Criterion, ConvexError),
-}
-
-impl fmt::Display for AnalysisError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AnalysisError::Fair(e) => e.fmt(f),
-            AnalysisError::Convex(criterion, e) => write!(f, "{}: {e}", criterion.name()),
-        }
-    }
-}
-impl core::error::Error for AnalysisError {}
-
-impl<E: Into<FairError>> From<E> for AnalysisError {
-    fn from(e: E) -> Self {
-        AnalysisError::Fair(e.into())
-    }
-}
-
 impl<L: AsRef<[NodeId]>> Network<'_, L> {
-    /// Computes everything. A clique model that is too large is not an error: the rest is there.
+    /// Computes everything. A clique model that is too large is not an error, nor is a criterion that
+    /// its solver does not reach: the rest is there.
     ///
     /// # Errors
-    /// See [`AnalysisError`].
-    pub fn analyse(&self) -> Result<Analysis, AnalysisError> {
+    /// The network or a flow is wrong, or the minima do not fit.
+    pub fn analyse(&self) -> Result<Analysis, FairError> {
         let contention = Contention::new(self.hears)?;
         let directory = Directory::new(self.phy, self.access, self.links)?;
         let costs = directory.costs(self.flows)?;
@@ -197,9 +190,10 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
             cost.iter().map(|&(hop, seconds)| (index(hop), seconds)).collect()
         };
         let costs: Vec<Vec<(u32, f64)>> = costs.iter().map(by_index).collect();
-        let collision = self.model(&costs, graph.neighbourhoods())?;
+        let most = directory.most(self.flows);
+        let collision = self.model(&costs, &most, graph.neighbourhoods())?;
         let cliques = match graph.cliques(self.budget) {
-            Ok(cliques) => Ok(self.model(&costs, cliques)?),
+            Ok(cliques) => Ok(self.model(&costs, &most, cliques)?),
             Err(e) => Err(e),
         };
         let capacities = self.flows.iter().map(|f| directory.capacities(f)).collect();
@@ -217,48 +211,51 @@ impl<L: AsRef<[NodeId]>> Network<'_, L> {
     fn model(
         &self,
         costs: &[Vec<(u32, f64)>],
+        most: &[f64],
         domains: Domains,
-    ) -> Result<ModelRates, AnalysisError> {
-        let usage: Vec<Vec<(u32, f64)>> = costs.iter().map(|c| domains.usage(c)).collect();
+    ) -> Result<ModelRates, FairError> {
+        let mut usage: Vec<Vec<(u32, f64)>> = costs.iter().map(|c| domains.usage(c)).collect();
+        let floor = bounds::floor(&usage);
+        let resources = add_wires(self.flows, most, &mut usage, domains.len());
         let demands: Vec<Demand> = self.flows.iter().map(|f| f.demand).collect();
-        let region = Region {
-            demands: &demands,
-            minimum: self.minimum,
-            usage: &usage,
-            domains: domains.len(),
-        };
-        let hops: Vec<f64> = self.flows.iter().map(|f| (f.path.len() - 1) as f64).collect();
-        let fair = max_min_above(&demands, self.minimum, &usage, domains.len())?;
+        let region =
+            Region { demands: &demands, minimum: self.minimum, usage: &usage, domains: resources };
+        let hops: Vec<f64> = self.flows.iter().map(FlowSpec::length).collect();
+        let fair = max_min_above(&demands, self.minimum, &usage, resources)?;
         let alike: Vec<Demand> = demands.iter().map(|d| Demand { weight: 1.0, ..*d }).collect();
-        let unweighted = max_min_above(&alike, self.minimum, &usage, domains.len())?;
-        let failed = |criterion| move |e| AnalysisError::Convex(criterion, e);
-        let solved = |criterion, found: Result<Optimum, ConvexError>| {
-            let Optimum { rates, limits, load, .. } = found.map_err(failed(criterion))?;
-            Ok::<_, AnalysisError>(Allocation { rates, limits, load })
-        };
+        let unweighted = max_min_above(&alike, self.minimum, &usage, resources)?;
         let ones = vec![1.0; hops.len()];
-        let widest = solved(Criterion::Utilisation, region.maximise(&hops))?;
-        let optimum = utilisation(&widest.rates, &hops);
-        let named = |criterion, a: Allocation| {
+        let widest = region.maximise(&hops);
+        let optimum = widest.as_ref().ok().map(|o| utilisation(&o.rates, &hops));
+        let named = |criterion, mut a: Allocation| {
+            a.load.truncate(domains.len());
             let used = utilisation(&a.rates, &hops);
             Rates {
                 criterion,
                 aggregate: a.rates.iter().sum(),
                 utilisation: used,
-                utilisation_ratio: if optimum > 0.0 { used / optimum } else { 1.0 },
+                utilisation_ratio: optimum.map(|o| if o > 0.0 { used / o } else { 1.0 }),
                 rates: a.rates,
-                limits: a.limits,
+                limits: a.limits.into_iter().map(|l| limit(l, domains.len())).collect(),
                 load: a.load,
             }
         };
-        let criteria = [
-            named(Criterion::MaxMin, fair),
-            named(Criterion::Proportional, solved(Criterion::Proportional, region.proportional())?),
-            named(Criterion::Aggregate, solved(Criterion::Aggregate, region.maximise(&ones))?),
-            named(Criterion::Utilisation, widest),
-            named(Criterion::Unweighted, unweighted),
-        ];
-        Ok(ModelRates { domains, floor: bounds::floor(&usage), criteria })
+        let solved = |criterion, found: Result<Optimum, ConvexError>| {
+            let allocation =
+                |Optimum { rates, limits, load, .. }| Allocation { rates, limits, load };
+            found.map(|o| named(criterion, allocation(o)))
+        };
+        Ok(ModelRates {
+            floor,
+            max_min: named(Criterion::MaxMin, fair),
+            unweighted: named(Criterion::Unweighted, unweighted),
+            solved: [
+                solved(Criterion::Proportional, region.proportional()),
+                solved(Criterion::Aggregate, region.maximise(&ones)),
+                solved(Criterion::Utilisation, widest),
+            ],
+            domains,
+        })
     }
 }
 

@@ -23,15 +23,83 @@ pub struct LinkSpec {
     pub delivery: f64,
 }
 
+/// What a flow takes of one direction of a wire, which lies outside the air.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WireUse {
+    /// Which hop of the flow's path the wire is, from 0; `None` if its ends are not on the path: the
+    /// wire of a host behind a gateway.
+    pub hop: Option<usize>,
+    /// The wire's direction: a number of the caller's, from 0 without gaps.
+    pub wire: u32,
+    /// The part of it that one bit/s of payload takes.
+    pub share: f64,
+}
+
 /// One flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowSpec<'a> {
     /// The nodes from source to destination, both included. Reverse frames take the same path back.
     pub path: &'a [NodeId],
+    /// The wires on its way, each direction at most once: no hop of the path that is one of them
+    /// takes any air.
+    pub wires: &'a [WireUse],
     /// What each packet puts on the air.
     pub traffic: Traffic,
     /// Weight, and the most the source offers in bit/s of payload.
     pub demand: Demand,
+}
+
+impl FlowSpec<'_> {
+    /// The radio hops of the path, in its order.
+    pub(crate) fn radio_hops(&self) -> impl DoubleEndedIterator<Item = Hop> + '_ {
+        let wired = |k: usize| self.wires.iter().any(|w| w.hop == Some(k));
+        let hops = self.path.windows(2).map(|h| Hop { from: h[0], to: h[1] });
+        let hops: Vec<Hop> =
+            hops.enumerate().filter(|(k, _)| !wired(*k)).map(|(_, hop)| hop).collect();
+        hops.into_iter()
+    }
+
+    /// Whether it goes nowhere.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.path.len() < 2 && self.wires.is_empty()
+    }
+
+    /// The number of radio hops.
+    pub(crate) fn length(&self) -> f64 {
+        self.radio_hops().count() as f64
+    }
+}
+
+/// Adds what flows take of wires to what they take of `domains` domains: wire w becomes resource
+/// `domains + w`. Returns the number of all resources.
+///
+/// A wire that its flows cannot fill, whatever they do, is left empty: `most` bounds what each can
+/// have, in bit/s of payload.
+pub(crate) fn add_wires(
+    flows: &[FlowSpec<'_>],
+    most: &[f64],
+    usage: &mut [Vec<(u32, f64)>],
+    domains: usize,
+) -> usize {
+    let uses = flows.iter().flat_map(|f| f.wires);
+    let wires = uses.map(|w| w.wire as usize + 1).max().unwrap_or(0);
+    let mut load = vec![0.0; wires];
+    for (flow, most) in flows.iter().zip(most) {
+        flow.wires.iter().for_each(|w| load[w.wire as usize] += w.share * most);
+    }
+    for (flow, usage) in flows.iter().zip(usage) {
+        let fillable = flow.wires.iter().filter(|w| load[w.wire as usize] > 1.0);
+        usage.extend(fillable.map(|w| (domains as u32 + w.wire, w.share)));
+    }
+    if load.iter().any(|l| *l > 1.0) { domains + wires } else { domains }
+}
+
+/// A limit among `domains` domains and the wires behind them.
+pub(crate) fn limit(found: Limit, domains: usize) -> Limit {
+    match found {
+        Limit::Domain(d) if d >= domains => Limit::Wire(d - domains),
+        other => other,
+    }
 }
 
 /// The fair rates of a network's flows.
@@ -138,27 +206,31 @@ impl<'a> Directory<'a> {
 
     /// The nominal capacity of each hop of a flow's path if it were alone there.
     pub(crate) fn capacities(&self, flow: &FlowSpec) -> Vec<f64> {
-        let hops = flow.path.windows(2);
-        hops.filter_map(|h| Some(self.model(h[0], h[1])?.capacity(&flow.traffic))).collect()
+        let capacity = |h: Hop| Some(self.model(h.from, h.to)?.capacity(&flow.traffic));
+        flow.radio_hops().filter_map(capacity).collect()
     }
 
-    /// Seconds of air per hop, in path order, that a packet sent from the first node of `path`
-    /// takes in frames of `psdu` bytes, and the probability that it arrives. A hop that loses
-    /// packets relieves the later ones.
+    /// The most that each flow can have, bit/s of payload: what it asks for, or the nominal capacity
+    /// of its slowest hop.
+    pub(crate) fn most(&self, flows: &[FlowSpec<'_>]) -> Vec<f64> {
+        let slowest =
+            |f: &FlowSpec<'_>| self.capacities(f).into_iter().fold(f.demand.limit, f64::min);
+        flows.iter().map(slowest).collect()
+    }
+
+    /// Seconds of air per hop, in order, that a packet sent over these hops takes in frames of `psdu`
+    /// bytes, and the probability that it arrives. A hop that loses packets relieves the later ones.
     fn walk(
         &self,
-        path: impl Iterator<Item = NodeId>,
+        hops: impl Iterator<Item = Hop>,
         psdu: u32,
         mut each: impl FnMut(Hop, f64),
     ) -> Result<f64, (NodeId, NodeId)> {
         let mut arriving = 1.0;
-        let mut from = None;
-        for to in path {
-            if let Some(from) = from.replace(to) {
-                let cost = self.model(from, to).ok_or((from, to))?.frame(psdu);
-                each(Hop { from, to }, arriving * cost.seconds);
-                arriving *= cost.delivered;
-            }
+        for Hop { from, to } in hops {
+            let cost = self.model(from, to).ok_or((from, to))?.frame(psdu);
+            each(Hop { from, to }, arriving * cost.seconds);
+            arriving *= cost.delivered;
         }
         Ok(arriving)
     }
@@ -166,7 +238,7 @@ impl<'a> Directory<'a> {
     /// Seconds of air per hop and delivered payload bit, of every flow.
     pub(crate) fn costs(&self, flows: &[FlowSpec]) -> Result<Vec<Vec<(Hop, f64)>>, FairError> {
         let cost = |(flow, spec): (usize, &FlowSpec)| {
-            if spec.path.len() < 2 {
+            if spec.is_empty() {
                 return Err(FairError::NoPath(flow));
             }
             self.cost(spec).map_err(|(from, to)| FairError::NoLink { flow, from, to })
@@ -177,11 +249,11 @@ impl<'a> Directory<'a> {
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());
-        let path = flow.path.iter().copied();
-        let arriving = self.walk(path.clone(), t.psdu, |hop, s| costs.push((hop, s)))?;
+        let arriving = self.walk(flow.radio_hops(), t.psdu, |hop, s| costs.push((hop, s)))?;
         if t.reverse_per_packet > 0.0 {
             let replies = arriving * t.reverse_per_packet;
-            self.walk(path.rev(), t.reverse_psdu, |hop, s| costs.push((hop, replies * s)))?;
+            let back = flow.radio_hops().rev().map(|h| Hop { from: h.to, to: h.from });
+            self.walk(back, t.reverse_psdu, |hop, s| costs.push((hop, replies * s)))?;
         }
         let delivered_bits = f64::from(8 * t.payload) * arriving;
         costs.iter_mut().for_each(|c| c.1 /= delivered_bits);
@@ -222,13 +294,14 @@ pub fn fair_allocation_above<L: AsRef<[NodeId]>>(
     minimum: &[f64],
 ) -> Result<FairAllocation, FairError> {
     let contention = Contention::new(hears)?;
-    let costs = Directory::new(phy, access, links)?.costs(flows)?;
+    let directory = Directory::new(phy, access, links)?;
+    let costs = directory.costs(flows)?;
     let link = |hop: &Hop| Link::new(hop.from, hop.to);
     let mut links: Vec<Link> = costs.iter().flatten().map(|c| link(&c.0)).collect();
     links.sort_unstable();
     links.dedup();
     let domains = Domains::collision(&contention, &links)?;
-    let usage: Vec<Vec<(u32, f64)>> = costs
+    let mut usage: Vec<Vec<(u32, f64)>> = costs
         .iter()
         .map(|cost| {
             let index = |hop: &Hop| links.binary_search(&link(hop)).map_or(0, |i| i as u32);
@@ -237,12 +310,14 @@ pub fn fair_allocation_above<L: AsRef<[NodeId]>>(
         })
         .collect();
     let demands: Vec<Demand> = flows.iter().map(|f| f.demand).collect();
-    let allocation = maxmin::max_min_above(&demands, minimum, &usage, domains.len())?;
-    let hops = flows.iter().map(|f| (f.path.len() - 1) as f64);
+    let resources = add_wires(flows, &directory.most(flows), &mut usage, domains.len());
+    let mut allocation = maxmin::max_min_above(&demands, minimum, &usage, resources)?;
+    allocation.load.truncate(domains.len());
+    let hops = flows.iter().map(FlowSpec::length);
     let utilisation = allocation.rates.iter().zip(hops).map(|(rate, hops)| rate * hops).sum();
     Ok(FairAllocation {
         rates: allocation.rates,
-        limits: allocation.limits,
+        limits: allocation.limits.into_iter().map(|l| limit(l, domains.len())).collect(),
         links,
         load: allocation.load,
         utilisation,

@@ -29,6 +29,8 @@ pub enum Limit {
     /// This domain is full, and no flow in it has a higher rate per weight, guaranteed minima
     /// apart. When several domains filled at the same moment, the one with the lowest index.
     Domain(usize),
+    /// This wire is full, by the number it has in [`crate::fair::WireUse`].
+    Wire(usize),
 }
 
 /// A max-min fair allocation.

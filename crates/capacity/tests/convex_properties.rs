@@ -95,6 +95,7 @@ fn explained(p: &Problem, o: &Optimum) -> bool {
         Limit::Domain(d) => {
             o.load[d] > 1.0 - 1e-4 && p.usage[i].iter().any(|&(x, s)| x as usize == d && s > 0.0)
         }
+        Limit::Wire(_) => false,
     })
 }
 

@@ -1,6 +1,6 @@
 //! GAP's fluid model: equations (1) to (10) of Mancuso 2010, where it rests and how it gets there.
 
-use fairmesh_capacity::gap::flow::{State, uncontrolled};
+use fairmesh_capacity::gap::trajectory::{State, uncontrolled};
 use fairmesh_capacity::gap::{Gap, GapError, Load, Regime, Stability, phase};
 use proptest::prelude::*;
 

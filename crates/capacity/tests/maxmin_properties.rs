@@ -102,6 +102,7 @@ proptest! {
                     }
                     prop_assert!(p.usage[i].iter().any(|&(x, _)| x as usize == d));
                 }
+                Limit::Wire(w) => prop_assert!(false, "wire {w}, and there is none"),
             }
         }
     }

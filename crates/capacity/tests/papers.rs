@@ -200,7 +200,8 @@ impl Row {
 
     fn rates(&self, paths: &[Vec<NodeId>], traffic: Traffic) -> Vec<f64> {
         let demand = Demand::default();
-        let flows: Vec<_> = paths.iter().map(|path| FlowSpec { path, traffic, demand }).collect();
+        let flows: Vec<_> =
+            paths.iter().map(|path| FlowSpec { path, wires: &[], traffic, demand }).collect();
         fair_allocation(&self.phy, Access::Basic, &self.hears, &self.links, &flows).unwrap().rates
     }
 }
@@ -272,7 +273,7 @@ fn utilisation_and_bottlenecks() {
     let traffic = Traffic::udp(512, true);
     let demand = Demand::default();
     let (a, b) = (up(1), up(3));
-    let flows = [&a, &b].map(|path| FlowSpec { path, traffic, demand });
+    let flows = [&a, &b].map(|path| FlowSpec { path, wires: &[], traffic, demand });
     let f = fair_allocation(&row.phy, Access::RtsCts, &row.hears, &row.links, &flows).unwrap();
     let nominal = saturated_goodput(&row.phy, Rate(3), &traffic, Access::RtsCts);
     assert!((f.utilisation / nominal - 1.0).abs() < 1e-9, "one medium, always in use");
@@ -287,7 +288,7 @@ fn fair_allocation_refusals() {
     let traffic = Traffic::udp(512, true);
     let demand = Demand::default();
     let run = |row: &Row, path: &[NodeId]| {
-        let flow = FlowSpec { path, traffic, demand };
+        let flow = FlowSpec { path, wires: &[], traffic, demand };
         fair_allocation(&row.phy, Access::Basic, &row.hears, &row.links, &[flow]).unwrap_err()
     };
     assert_eq!(run(&row, &[n(1)]), FairError::NoPath(0));

@@ -63,8 +63,10 @@ fn region_with(
 ) -> Result<Region, RegionError> {
     let phy = Phy::dot11b(Preamble::Long);
     let Parts { hears, links, paths } = parts(t, delivery);
-    let flows: Vec<FlowSpec<'_>> =
-        paths.iter().map(|path| FlowSpec { path, traffic, demand: Demand::default() }).collect();
+    let flows: Vec<FlowSpec<'_>> = paths
+        .iter()
+        .map(|path| FlowSpec { path, wires: &[], traffic, demand: Demand::default() })
+        .collect();
     Region::new(&Mesh { phy: &phy, access, hears: &hears, links: &links, flows: &flows, settings })
 }
 
@@ -125,7 +127,7 @@ fn the_links_as_the_simulator_has_them() {
         .map(|(path, psdu)| {
             let traffic =
                 Traffic { payload: 512, psdu: *psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
-            FlowSpec { path, traffic, demand: Demand::default() }
+            FlowSpec { path, wires: &[], traffic, demand: Demand::default() }
         })
         .collect();
     let mut r = Region::new(&Mesh {
@@ -188,7 +190,7 @@ fn a_lone_link_is_the_closed_form() {
             for utilisation in [1.0, 0.7] {
                 let traffic = Traffic::udp(1000, true);
                 let link = LinkSpec { from: path[0], to: path[1], rate: Rate(3), delivery };
-                let flow = FlowSpec { path: &path, traffic, demand: Demand::default() };
+                let flow = FlowSpec { path: &path, wires: &[], traffic, demand: Demand::default() };
                 let settings = Settings { utilisation, ..Settings::default() };
                 let mut r = Region::new(&Mesh {
                     phy: &phy,

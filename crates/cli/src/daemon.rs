@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairmesh_agent::config::Config;
-use fairmesh_agent::governor::Governor;
-use fairmesh_agent::report::Status;
-use fairmesh_agent::socket::{Request, ask};
+use fairmesh_agent::daemon::socket::{Request, ask};
+use fairmesh_agent::gateway::config::Config;
+use fairmesh_agent::gateway::governor::Governor;
+use fairmesh_agent::gateway::report::Status;
 use fairmesh_emulator::{Network, Progress, plan};
 use fairmesh_engine::fair_rates;
 use fairmesh_engine::record::{DecisionRecord, RunRecord};
@@ -81,14 +81,13 @@ impl Work {
         let name = format!("fairmesh-{}.{number}", std::process::id());
         let mut work = Work { folder: std::env::temp_dir().join(name), prepared: Vec::new() };
         for scenario in scenarios {
-            let control = &scenario.control.name;
             let mut daemon = None;
-            if asked && control != "fifo" {
-                let folder = work.folder.join(control);
+            if asked && !scenario.control.is_none() {
+                let folder = work.folder.join(scenario.control.to_string());
                 std::fs::create_dir_all(&folder).map_err(|e| CliError::file(&folder, e))?;
                 daemon = Some(Daemon::prepare(scenario, &folder, start)?);
             }
-            work.prepared.push((control.clone(), RefCell::new(daemon)));
+            work.prepared.push((scenario.control.to_string(), RefCell::new(daemon)));
         }
         Ok(work)
     }
@@ -142,10 +141,10 @@ impl Daemon {
     /// A scenario without a gateway or without a wire behind it, or a control that the daemon
     /// cannot run.
     pub fn prepare(scenario: &Scenario, folder: &Path, at: Time) -> Result<Self, CliError> {
-        let refused = |problem: String| CliError::Run { scenario: scenario.name.clone(), problem };
+        let refused = |problem: String| CliError::run(&scenario.name, problem);
         let text = configuration(scenario, folder).map_err(refused)?;
         let file = folder.join(CONFIGURATION);
-        let control = &scenario.control.name;
+        let control = &scenario.control;
         let no = |e: &dyn std::fmt::Display| {
             refused(format!("the gateway's daemon does not run \"{control}\": {e}"))
         };
@@ -233,8 +232,8 @@ impl Daemon {
         let limit = |of: &Subscribed| {
             let (name, direction) = of.as_ref()?;
             let subscriber = status.subscribers.iter().find(|s| s.name == *name)?;
-            let way = subscriber.ways.iter().find(|w| w.direction == *direction)?;
-            way.limit_bits_per_second.map(|b| b as f64)
+            let state = subscriber.directions.iter().find(|w| w.direction == *direction)?;
+            state.limit_bits_per_second.map(|b| b as f64)
         };
         self.limits.push((p.now, self.flows.iter().map(limit).collect()));
     }
@@ -365,17 +364,18 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Strin
     let quoted = |s: &str| serde_json::Value::from(s).to_string();
     let path = |name: &str| quoted(&folder.join(name).display().to_string());
     let mut out = format!(
-        "# Written by fairmesh emulate for the scenario {}.\nmode = \"apply\"\n\n\
+        "# Written by fairmesh emulate for the scenario {}.\nmode = \"apply\"\nunmapped = \"pass\"\n\n\
          [mesh]\ninterface = \"mesh0\"\n\n[wired]\ninterface = \"wire0\"\n\n\
+         [shaping]\n# As the simulator's classes: 100 packets at any limit.\ndelay = \"0 s\"\n\n\
          [metrics]\nlisten = \"127.0.0.1:0\"\n\n[paths]\nstate = {}\nsocket = {}\n\n\
          [control]\nuse = {}\n",
         quoted(&scenario.name),
         path("state"),
         path("gateway.sock"),
-        quoted(&scenario.control.name),
+        quoted(&scenario.control.to_string()),
     );
-    for (key, value) in &scenario.control.settings {
-        let _ = writeln!(out, "{key} = {value:?}");
+    for (parameter, value) in scenario.control.changed() {
+        let _ = writeln!(out, "{} = {value:?}", parameter.name);
     }
     let phy = &scenario.mac.phy;
     for link in scenario.links.iter().filter(|l| l.from == gateway) {

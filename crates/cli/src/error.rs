@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use fairmesh_lab::LabError;
 
 /// Why a command ended early. [`CliError::line`] is what the user sees.
 #[derive(Debug, thiserror::Error)]
@@ -15,25 +17,9 @@ pub enum CliError {
         /// What was found and what was expected.
         problem: String,
     },
-    /// A file or folder is wrong, or cannot be read or written.
-    #[error("{}: {problem}", path.display())]
-    File {
-        /// Its path as given.
-        path: PathBuf,
-        /// What was found and what was expected.
-        problem: String,
-    },
-    /// A scenario is wrong; its message names file and key.
+    /// A file, a scenario or a run is wrong.
     #[error(transparent)]
-    Scenario(#[from] fairmesh_scenario::ScenarioError),
-    /// A run was refused.
-    #[error("{scenario}: {problem}")]
-    Run {
-        /// Scenario file or name.
-        scenario: String,
-        /// The engine's reason.
-        problem: String,
-    },
+    Lab(LabError),
     /// A check of ours did not pass: the command worked, its verdict is no.
     #[error("{0}")]
     Verdict(String),
@@ -41,6 +27,7 @@ pub enum CliError {
     #[error("interrupted; everything was removed")]
     Interrupted,
     /// The gateway daemon, or what asks it.
+    #[cfg(feature = "linux")]
     #[error(transparent)]
     Gateway(Box<fairmesh_agent::error::AgentError>),
     /// Standard output could not be written.
@@ -48,9 +35,41 @@ pub enum CliError {
     Output(#[from] io::Error),
 }
 
+#[cfg(feature = "linux")]
 impl From<fairmesh_agent::error::AgentError> for CliError {
     fn from(e: fairmesh_agent::error::AgentError) -> Self {
         CliError::Gateway(Box::new(e))
+    }
+}
+
+/// The options behind the laboratory's settings.
+const FLAGS: [(&str, &str); 14] = [
+    ("control", "--control"),
+    ("duration", "--duration"),
+    ("flow count", "--flow-count"),
+    ("flows", "--flows"),
+    ("gateway", "--gateway"),
+    ("group", "--group"),
+    ("map", "--map"),
+    ("rate", "--rate"),
+    ("row", "--row"),
+    ("seeds", "--seeds"),
+    ("set", "--set"),
+    ("threads", "--threads"),
+    ("vary", "--vary"),
+    ("warmup", "--warmup"),
+];
+
+/// A setting's name becomes the option that sets it.
+impl From<LabError> for CliError {
+    fn from(e: LabError) -> Self {
+        match e {
+            LabError::Setting { setting, problem } => {
+                let flag = FLAGS.iter().find(|(name, _)| *name == setting);
+                CliError::option(flag.map_or(setting.as_str(), |(_, flag)| flag), problem)
+            }
+            e => CliError::Lab(e),
+        }
     }
 }
 
@@ -61,7 +80,11 @@ impl CliError {
     }
     /// A wrong file or folder.
     pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
-        CliError::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
+        CliError::Lab(LabError::file(path, problem))
+    }
+    /// A refused run.
+    pub fn run(scenario: impl Into<String>, problem: impl Display) -> Self {
+        CliError::Lab(LabError::run(scenario, problem))
     }
 
     /// 0 when a reader of ours went away (`fairmesh … | head`), 1 for a failed check, 2 for
@@ -71,6 +94,7 @@ impl CliError {
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             CliError::Verdict(_) => 1,
             CliError::Interrupted => crate::interrupt::EXIT_CODE,
+            #[cfg(feature = "linux")]
             CliError::Gateway(e) => e.exit_code(),
             _ => 2,
         }
@@ -107,6 +131,21 @@ mod tests {
         assert_eq!(e.exit_code(), 2);
         assert_eq!(one_line("not given:\n  <FILE>\n  --out"), "not given: <FILE>; --out");
         assert!(one_line(&"x".repeat(100_000)).chars().count() <= 501);
+    }
+
+    #[test]
+    fn settings_of_the_laboratory_become_options_that_exist() {
+        use clap::CommandFactory;
+        let grammar = crate::args::Cli::command();
+        for (setting, flag) in FLAGS {
+            let long = flag.trim_start_matches("--");
+            let has = |c: &clap::Command| c.get_arguments().any(|a| a.get_long() == Some(long));
+            assert!(grammar.get_subcommands().any(has), "{flag}");
+            let e = CliError::from(LabError::setting(setting, "found 0"));
+            assert_eq!((e.line(), e.exit_code()), (Some(format!("{flag}: found 0")), 2));
+        }
+        let e = CliError::from(LabError::setting("of no option", "no"));
+        assert_eq!(e.line().unwrap(), "of no option: no");
     }
 
     #[test]

@@ -3,30 +3,13 @@
 // The rest of the workspace takes time and configuration as arguments; here is where they come from.
 #![allow(clippy::disallowed_methods)]
 
-pub mod aggregate;
 pub mod args;
-pub mod bench;
-pub mod capacity;
 pub mod commands;
+#[cfg(feature = "linux")]
 pub mod daemon;
 pub mod error;
 pub mod interrupt;
-pub mod load;
-pub mod output;
-pub mod pcap;
-pub mod phases;
-mod progress;
-pub mod report;
-pub mod reproduce;
-pub mod results;
-pub mod runner;
-pub mod settings;
-pub mod side_by_side;
-pub mod study;
-pub mod sweep;
-#[cfg(test)]
-mod testing;
-pub mod validation;
+mod terminal;
 
 use std::io::Write;
 
@@ -40,17 +23,21 @@ use error::CliError;
 pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     match todo {
         Command::Run(a) => commands::run::run(&a, command, out),
+        #[cfg(feature = "linux")]
         Command::Emulate(a) => commands::emulate::run(&a, command, out),
+        #[cfg(feature = "linux")]
         Command::Demo(a) => commands::demo::run(&a, out),
         Command::Compare(a) => commands::compare::run(&a, command, out),
         Command::Sweep(a) => commands::sweep::run(&a, command, out),
         Command::Capacity(a) => commands::capacity::run(&a, command, out),
+        Command::Optimum(a) => commands::optimum::run(&a, out),
         Command::Validate(a) => commands::validate::run(&a, out),
         Command::Reproduce(a) => commands::reproduce::run(&a, out),
         Command::SideBySide(a) => commands::side_by_side::run(&a, command, out),
         Command::Bench(a) => commands::bench::run(&a, out),
         Command::BenchRow(a) => commands::bench::row(&a, out),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),
+        #[cfg(feature = "linux")]
         Command::Gateway(a) => commands::gateway::run(a, out),
         Command::List(a) => commands::list::run(&a, out),
         Command::Schema => commands::list::schema(out),

@@ -3,22 +3,22 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use fairmesh_cli::args::{self, Command, Parsed};
+use fairmesh_cli::args::{self, Parsed};
 use fairmesh_cli::error::CliError;
-use fairmesh_cli::{dispatch, interrupt, output};
+use fairmesh_cli::{dispatch, interrupt};
+use fairmesh_lab::files::folder;
 
 fn main() -> ExitCode {
     let outcome = match args::parse(std::env::args_os()) {
         Parsed::Command(command) => {
-            // The daemon ends in its own way.
-            if !matches!(*command, Command::Gateway(_)) {
+            if !command.ends_in_its_own_way() {
                 // Without a handler an interrupt still ends the process; it would only leave
                 // temporary files.
                 let _ = ctrlc::set_handler(|| {
                     if interrupt::is_awaited() {
                         return;
                     }
-                    output::folder::remove_unfinished();
+                    folder::remove_unfinished();
                     std::process::exit(interrupt::EXIT_CODE.into());
                 });
             }

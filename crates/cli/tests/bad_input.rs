@@ -162,11 +162,17 @@ fn places_that_cannot_be_written() {
         contains(&refused(d, &sweep), &[out, "expected"]);
     }
     contains(&refused(d, &["run", "chain.toml", "--pcap", "mine"]), &["mine", "folder"]);
-    contains(&refused(d, &["run", "chain.toml", "--pcap", "chain.toml/x"]), &["chain.toml/x"]);
+    let file = ["run", "chain.toml", "--pcap", "chain.toml/x"];
+    contains(&refused(d, &file), &["chain.toml", "is a file", "existing folder"]);
     contains(
         &refused(d, &["compare", "chain.toml", "--out", "o", "--pcap", "chain.toml"]),
         &["chain.toml"],
     );
+    // A capture makes no folder.
+    let expected = ["new", "expected an existing folder"];
+    contains(&refused(d, &["run", "chain.toml", "--pcap", "new/x.pcap"]), &expected);
+    contains(&refused(d, &["compare", "chain.toml", "--out", "o", "--pcap", "new"]), &expected);
+    assert!(!d.join("new").exists() && !d.join("o").exists());
     assert_eq!(fs::read_to_string(d.join("mine/thesis.tex")).unwrap(), "years of work");
 }
 

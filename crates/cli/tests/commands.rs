@@ -92,6 +92,7 @@ fn results_do_not_depend_on_threads_sampling_or_capturing() {
     let one = prints(&["--threads", "1"]);
     assert_eq!(one, prints(&["--threads", "3"]));
     assert_eq!(one, prints(&["--out", "sampled"]));
+    fs::create_dir(dir.path().join("captures")).unwrap();
     assert_eq!(one, prints(&["--pcap", "captures"]));
     assert_eq!(names(&dir.path().join("captures")), ["fifo.pcap", "source.pcap"]);
     assert_ne!(one[0][0], one[0][1], "seeds differ");
@@ -124,6 +125,76 @@ fn a_sweep_s_table_has_each_value_below_its_key() {
     let rows: Vec<_> = table.lines().skip(header).map(words).collect();
     assert_eq!(rows[0][..3], ["radio.rts", "control.use", "control"]);
     assert_eq!(rows[2][..3], ["true", "source", "source"]);
+}
+
+#[test]
+fn parameters_are_set_and_varied() {
+    let dir = folder();
+    let d = dir.path();
+    let short = ["--duration", "1 s", "--json"];
+    let fingerprint = |args: &[&str]| {
+        let text = ok(d, &[args, &short].concat());
+        json(&text)["fingerprint"].as_str().unwrap().to_owned()
+    };
+    let source = fingerprint(&["run", "chain.toml", "--control", "source"]);
+    let roomy = fingerprint(&["run", "chain.toml", "--control", "source", "--set", "room=0.5"]);
+    assert_ne!(source, roomy);
+    // The same as in the file.
+    let written = format!("{}[control]\nuse = \"source\"\nroom = 0.5\n", common::CHAIN);
+    fs::write(d.join("roomy.toml"), written).unwrap();
+    assert_eq!(fingerprint(&["run", "roomy.toml"]), roomy);
+    assert_eq!(fingerprint(&["run", "roomy.toml", "--set", "source.room=0"]), source);
+
+    // For those of several controls that have it.
+    let args = ["compare", "chain.toml", "--control", "fifo,source", "--seeds", "1"];
+    let v = json(&ok(d, &[&args[..], &["--set", "room=0.5"], &short].concat()));
+    assert_eq!(v["results"][1]["fingerprints"][0], roomy.as_str());
+    let args =
+        ["sweep", "chain.toml", "--control", "fifo,source", "--seeds", "1", "--out", "rooms"];
+    let v = json(&ok(d, &[&args[..], &["--vary", "control.room=0,0.5"], &short].concat()));
+    let cells: Vec<_> = v["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (r["point"]["control.room"].as_str().unwrap(), r["control"].as_str().unwrap()))
+        .collect();
+    assert_eq!(cells, [("0", "fifo"), ("0", "source"), ("0.5", "fifo"), ("0.5", "source")]);
+    let lines = fs::read_to_string(d.join("rooms/journal.jsonl")).unwrap();
+    assert!(lines.contains(&roomy) && lines.contains(&source), "{lines}");
+
+    for (set, problem) in [
+        ("room=2", "--set: source: room must lie in 0 to 1, not 2"),
+        ("queue=2.5", "--set: source: queue must be a whole number from 1 to 1000, not 2.5"),
+        (
+            "epoch=5",
+            "--set: no control that runs has a parameter \"epoch\"; source has room, queue",
+        ),
+        ("pfrc.epoch=5", "--set: pfrc is none of the controls that run"),
+    ] {
+        let out = run(d, &["run", "chain.toml", "--control", "source", "--set", set]);
+        assert_eq!(out.status.code(), Some(2), "{set}");
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(told.trim_end(), format!("fairmesh: {problem}"));
+    }
+}
+
+#[test]
+fn what_is_ours_is_marked() {
+    let dir = folder();
+    let args = ["compare", "chain.toml", "--seeds", "1", "--duration", "1 s", "--control"];
+    let text = ok(dir.path(), &[&args[..], &["pfrc,pfrc+fast", "--out", "x"]].concat());
+    let row = |name: &str| text.lines().any(|l| l.trim_start().starts_with(name));
+    assert!(row("pfrc+fast *") && row("pfrc ") && !row("pfrc *"), "{text}");
+    assert!(text.contains("* ours: not published"), "{text}");
+    let report = fs::read_to_string(dir.path().join("x/report.html")).unwrap();
+    assert!(report.contains("pfrc+fast *") && report.contains("* ours: not published"));
+    let v = json(&ok(dir.path(), &[&args[..], &["pfrc,pfrc+fast", "--json"]].concat()));
+    let ours: Vec<_> = v["results"].as_array().unwrap().iter().map(|r| &r["ours"]).collect();
+    assert_eq!(ours, [&Value::Bool(false), &Value::Bool(true)]);
+    let text = ok(dir.path(), &[&args[..], &["fifo,pfrc", "--out", "y"]].concat());
+    assert!(!text.contains("ours"), "{text}");
+    let listed = ok(dir.path(), &["list", "wcp"]);
+    assert!(listed.contains("ours, after Rangwala 2008 §3.1"), "{listed}");
 }
 
 #[test]
@@ -242,6 +313,12 @@ fn lists_schema_help_and_version() {
     let one = &json(&ok(dir.path(), &["list", "pfrc", "--json"]))["controls"][0];
     let epoch = one["settings"].as_array().unwrap().iter().find(|s| s["name"] == "epoch").unwrap();
     assert_eq!((&epoch["default"], &epoch["min"]), (&Value::from(10.0), &Value::from(1.0)));
+    assert_eq!((&epoch["unit"], &epoch["whole"]), (&Value::from("s"), &Value::from(false)));
+    let ours = |name: &str| {
+        let variants = one["variants"].as_array().unwrap();
+        variants.iter().find(|v| v["name"] == name).unwrap()["ours"].clone()
+    };
+    assert_eq!((ours("fast"), ours("exponential")), (Value::Bool(true), Value::Bool(false)));
     assert!(json(&ok(dir.path(), &["schema"]))["properties"]["radio"].is_object());
     assert!(ok(dir.path(), &["--version"]).starts_with("fairmesh "));
     for command in

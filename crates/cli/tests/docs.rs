@@ -122,6 +122,38 @@ fn documented_commands_can_be_typed() {
     assert!(seen > 60, "{seen}: are the pages still read?");
 }
 
+/// Every help text of a command and those below it.
+fn helps(command: &mut clap::Command, out: &mut Vec<(String, String)>) {
+    out.push((command.get_name().to_owned(), command.render_long_help().to_string()));
+    for sub in command.get_subcommands_mut() {
+        helps(sub, out);
+    }
+}
+
+#[test]
+fn helps_name_files_that_exist_and_commands_that_can_be_typed() {
+    let mut all = Vec::new();
+    helps(&mut <fairmesh_cli::args::Cli as clap::CommandFactory>::command(), &mut all);
+    let (mut files, mut examples) = (0, 0);
+    for (command, help) in &all {
+        // What is everybody's own (map.netjson, gateway.toml) has no folder of ours.
+        for word in help.split(|c: char| c.is_whitespace() || "'\"(),;".contains(c)) {
+            if word.starts_with("scenarios/") {
+                assert!(root().join(word).exists(), "{command} --help: there is no {word}");
+                files += 1;
+            }
+        }
+        let text = help.replace("\\\n", " ");
+        let lines = text.lines().map(str::trim).map(|l| l.trim_start_matches("sudo "));
+        for line in lines.filter(|l| l.starts_with("fairmesh ") && !l.contains(" > ")) {
+            let typed = fairmesh_cli::args::Cli::try_parse_from(words(line));
+            assert!(typed.is_ok(), "{command} --help: {line}: {}", typed.unwrap_err());
+            examples += 1;
+        }
+    }
+    assert!(files > 8 && examples > 25, "{files} files, {examples} examples");
+}
+
 #[test]
 fn documented_simulations_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,63 +9,34 @@
 //!   [`Mechanism::start`] refuses by name what is missing;
 //! - [`Plan`] the classes that the host builds for it, as queues of the simulator or as `tc`
 //!   classes;
+//! - [`host`] what every host does the same way: the driver of a mechanism at a node;
 //! - [`lookup`] finds a mechanism by the name used on the command line and in files, variants
 //!   included: `"pfrc+exponential"`.
 //!
 //! How to add one, and how every published mechanism fits: `docs/control.md`.
 
-mod action;
-mod arc;
-mod bounds;
-pub mod cna;
-mod event;
+mod contract;
 mod fifo;
-mod floor;
-mod flows;
-mod gap;
-mod gateway_queue;
-mod ifa;
-mod kinds;
-mod lbm;
-mod link_model;
-mod lred;
-mod mechanism;
-mod needs;
-mod nred;
-mod pfrc;
-mod plan;
-mod reason;
-mod refused;
-mod registry;
-mod search;
-mod setting;
-mod share;
-mod source;
-mod static_aggregate;
-mod static_flow;
+mod gateway;
+pub mod host;
+mod marking;
+mod mesh;
+mod sources;
 mod survey;
-mod tcp_ap;
 #[cfg(test)]
 mod testing;
-mod wcp;
-mod wcpcap;
+mod water_filling;
 
-pub use action::{Action, Actions, Class, Marking, Merge, Reach};
-pub use event::{
-    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    RoundTrip, Sent, Station,
+pub use contract::{
+    Ability, AbilitySet, Action, Actions, Allocation, Channel, Chosen, Class, ClassPlan, Counters,
+    Entry, Event, EventKind, EventSet, Feedback, FlowCounters, FlowHere, FrameLoad, FrameStream,
+    Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates,
+    LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, Offers, Origin,
+    Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength, Reach,
+    Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
+    UnknownControl, Value, Variant, all, lookup, reference,
 };
-pub use kinds::{
-    Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
-};
-pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
-pub use mechanism::{Entry, Instance, Knob, Mechanism, Options, Runs, UnknownKnob, Variant};
-pub use needs::{Missing, Needs, Offers};
-pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
-pub use reason::{Reason, Value};
-pub use refused::{Refused, StartError};
-pub use registry::{UnknownControl, all, lookup};
-pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};
+pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, Time};
 

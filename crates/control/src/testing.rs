@@ -3,55 +3,33 @@
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
 use crate::{
-    AbilitySet, Action, Actions, Class, Event, EventSet, FlowHere, Instance, KnowledgeSet,
-    Neighbour, Offers, Place, Setting, Site, StartError, lookup,
+    Action, Actions, Class, Event, FlowHere, Instance, Neighbour, Offers, Place, Setting, Site,
+    StartError, lookup,
 };
 
 /// A flow that crosses the gateway, in packets of 1500 bytes with 1460 of data.
 pub(crate) fn flow(id: u32) -> FlowHere {
-    FlowHere {
-        flow: FlowId(id),
-        weight: 1.0,
-        place: Place::Forwarder,
-        next_hop: None,
-        payload: 1460,
-        packet: 1500,
-        fair: None,
-        guarantee: None,
-        ceiling: None,
-        hops: None,
-    }
+    FlowHere::new(FlowId(id), Place::Forwarder, 1460, 1500)
 }
 
 /// A gateway with two neighbours whose links have a capacity of 900 kbit/s: bounds of 300 and 900.
 pub(crate) fn gateway(flows: &[u32]) -> Setting {
-    let link =
-        |n| Neighbour { node: NodeId(n), rate: BitRate(1_000_000), capacity: BitRate(900_000) };
-    Setting {
-        node: NodeId(0),
-        site: Site { gateway: true, hops: Some(0), ..Site::default() },
-        flows: flows.iter().map(|f| flow(*f)).collect(),
-        neighbours: vec![link(1), link(2)],
-        links: Vec::new(),
-        model: None,
-        stream: Stream::new(1, "control/gateway"),
-    }
+    let link = |n| Neighbour::new(NodeId(n), BitRate(1_000_000), BitRate(900_000));
+    let site = Site::new().with_gateway(true).with_hops(Some(0));
+    Setting::new(NodeId(0), site, Stream::new(1, "control/gateway"))
+        .with_flows(flows.iter().map(|f| flow(*f)))
+        .with_neighbours([1, 2].map(link))
 }
 
 pub(crate) fn start_with(
     name: &str,
     setting: Setting,
-    knobs: &[(&str, f64)],
+    parameters: &[(&str, f64)],
 ) -> Result<Instance, StartError> {
-    let offers = Offers {
-        host: "test",
-        events: EventSet::ALL,
-        abilities: AbilitySet::ALL,
-        knowledge: KnowledgeSet::ALL,
-    };
+    let offers = Offers::everything("test");
     let mut mechanism = lookup(name).unwrap();
-    for (knob, value) in knobs {
-        mechanism.set(knob, *value).unwrap();
+    for (parameter, value) in parameters {
+        mechanism.set(parameter, *value).unwrap();
     }
     mechanism.start(setting, &offers).map(Option::unwrap)
 }

@@ -46,33 +46,18 @@ impl Mesh {
     }
 
     fn on_links(name: &str, capacity: f64, link: u64, flows: &[Flow]) -> Self {
-        let here = |(id, f): (usize, &Flow)| FlowHere {
-            flow: FlowId(id as u32),
-            weight: f.weight,
-            place: Place::Forwarder,
-            next_hop: None,
-            payload: 1460,
-            packet: 1500,
-            fair: None,
-            guarantee: None,
-            ceiling: None,
-            hops: None,
+        let here = |(id, f): (usize, &Flow)| {
+            FlowHere::new(FlowId(id as u32), Place::Forwarder, 1460, 1500).with_weight(f.weight)
         };
-        let neighbour = Neighbour { node: NodeId(1), rate: BitRate(link), capacity: BitRate(link) };
-        let setting = Setting {
-            node: NodeId(0),
-            site: Site { gateway: true, hops: Some(0), ..Site::default() },
-            flows: flows.iter().enumerate().map(here).collect(),
-            neighbours: vec![neighbour],
-            links: Vec::new(),
-            model: None,
-            stream: Stream::new(1, "control/gateway"),
-        };
+        let site = Site::new().with_gateway(true).with_hops(Some(0));
+        let setting = Setting::new(NodeId(0), site, Stream::new(1, "control/gateway"))
+            .with_flows(flows.iter().enumerate().map(here))
+            .with_neighbours([Neighbour::new(NodeId(1), BitRate(link), BitRate(link))]);
         let offers = Offers {
-            host: "a mesh of two rules",
             events: EventSet::of(&[EventKind::FlowCounters]),
             abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
             knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+            ..Offers::everything("a mesh of two rules")
         };
         let Instance { control, plan } =
             lookup(name).unwrap().start(setting, &offers).unwrap().unwrap();

@@ -9,12 +9,7 @@ const NODES: u32 = 6;
 const FLOWS: u32 = 5;
 
 fn everything() -> Offers {
-    Offers {
-        host: "the test host",
-        events: EventSet::ALL,
-        abilities: AbilitySet::ALL,
-        knowledge: KnowledgeSet::ALL,
-    }
+    Offers::everything("the test host")
 }
 
 /// Every mechanism, plain and with each of its variants.
@@ -29,11 +24,12 @@ fn names() -> Vec<String> {
 
 fn sites() -> impl Strategy<Value = Site> {
     (any::<bool>(), any::<bool>(), any::<bool>(), 1u32..4).prop_map(
-        |(gateway, access_point, sources, hops)| Site {
-            gateway,
-            access_point,
-            sources,
-            hops: Some(if gateway { 0 } else { hops }),
+        |(gateway, access_point, sources, hops)| {
+            Site::new()
+                .with_gateway(gateway)
+                .with_access_point(access_point)
+                .with_sources(sources)
+                .with_hops(Some(if gateway { 0 } else { hops }))
         },
     )
 }
@@ -41,18 +37,14 @@ fn sites() -> impl Strategy<Value = Site> {
 fn flow_here(s: &mut Stream, flow: u32) -> FlowHere {
     let places = [Place::Source, Place::Forwarder, Place::Sink];
     let payload = 1 + s.below(1460);
-    FlowHere {
-        flow: FlowId(flow),
-        weight: f64::from(1 + s.below(3)),
-        place: places[s.below(3) as usize],
-        next_hop: s.chance(0.8).then(|| NodeId(1 + s.below(NODES - 1))),
-        payload,
-        packet: payload + 40,
-        fair: s.chance(0.9).then(|| BitRate(u64::from(s.below(5_000_000)))),
-        guarantee: s.chance(0.2).then(|| BitRate(u64::from(s.below(100_000)))),
-        ceiling: s.chance(0.2).then(|| BitRate(100_000 + u64::from(s.below(5_000_000)))),
-        hops: s.chance(0.8).then(|| 1 + s.below(6)),
-    }
+    let weight = f64::from(1 + s.below(3));
+    FlowHere::new(FlowId(flow), places[s.below(3) as usize], payload, payload + 40)
+        .with_weight(weight)
+        .with_next_hop(s.chance(0.8).then(|| NodeId(1 + s.below(NODES - 1))))
+        .with_fair(s.chance(0.9).then(|| BitRate(u64::from(s.below(5_000_000)))))
+        .with_guarantee(s.chance(0.2).then(|| BitRate(u64::from(s.below(100_000)))))
+        .with_ceiling(s.chance(0.2).then(|| BitRate(100_000 + u64::from(s.below(5_000_000)))))
+        .with_hops(s.chance(0.8).then(|| 1 + s.below(6)))
 }
 
 /// A radio for which bits are all that counts.
@@ -85,19 +77,14 @@ impl LinkRates for Budget {
 
 fn setting(site: Site, seed: u64) -> Setting {
     let mut s = Stream::new(seed, "conformance/setting");
-    let flows = (0..s.below(FLOWS + 1)).map(|f| flow_here(&mut s, f)).collect();
-    let neighbour =
-        |n| Neighbour { node: NodeId(n), rate: BitRate(11_000_000), capacity: BitRate(6_000_000) };
+    let flows: Vec<_> = (0..s.below(FLOWS + 1)).map(|f| flow_here(&mut s, f)).collect();
+    let neighbour = |n| Neighbour::new(NodeId(n), BitRate(11_000_000), BitRate(6_000_000));
     let link = |n| Link { from: NodeId(n), to: NodeId(n + 1) };
-    Setting {
-        node: NodeId(0),
-        site,
-        flows,
-        neighbours: (1..NODES).map(neighbour).collect(),
-        links: (0..NODES - 1).map(link).collect(),
-        model: Some(std::sync::Arc::new(Budget)),
-        stream: Stream::new(seed, "conformance/mechanism"),
-    }
+    Setting::new(NodeId(0), site, Stream::new(seed, "conformance/mechanism"))
+        .with_flows(flows)
+        .with_neighbours((1..NODES).map(neighbour))
+        .with_links((0..NODES - 1).map(link))
+        .with_model(Some(std::sync::Arc::new(Budget)))
 }
 
 /// A host that makes things up, but keeps counters from running backwards.
@@ -403,7 +390,11 @@ fn the_generator_makes_every_kind_of_event() {
 fn a_host_that_lacks_something_is_told_by_name() {
     for name in names() {
         let mechanism = lookup(&name).unwrap();
-        let site = Site { gateway: true, access_point: true, sources: true, hops: Some(1) };
+        let site = Site::new()
+            .with_gateway(true)
+            .with_access_point(true)
+            .with_sources(true)
+            .with_hops(Some(1));
         let Some(needs) = mechanism.needs(&site) else { continue };
         let full = everything();
         for kind in needs.events.iter() {
@@ -427,8 +418,9 @@ fn missing_things_read_well() {
         events: EventSet::NONE,
         abilities: AbilitySet::of(&[Ability::FlowClasses]),
         knowledge: KnowledgeSet::NONE,
+        plans: &[],
     };
-    let site = Site { sources: true, ..Site::default() };
+    let site = Site::new().with_sources(true);
     let missing = lookup("source").unwrap().start(setting(site, 1), &nothing).unwrap_err();
     assert_eq!(
         missing.to_string(),
@@ -444,8 +436,13 @@ fn fifo_runs_nowhere_and_needs_nothing() {
         events: EventSet::NONE,
         abilities: AbilitySet::NONE,
         knowledge: KnowledgeSet::NONE,
+        plans: &[],
     };
-    let site = Site { gateway: true, access_point: true, sources: true, hops: Some(0) };
+    let site = Site::new()
+        .with_gateway(true)
+        .with_access_point(true)
+        .with_sources(true)
+        .with_hops(Some(0));
     assert!(lookup("fifo").unwrap().start(setting(site, 1), &nothing).unwrap().is_none());
 }
 
@@ -469,19 +466,84 @@ fn unknown_names_list_the_known_ones() {
 }
 
 #[test]
-fn knobs_have_names_and_ranges() {
+fn parameters_have_units_ranges_and_sentences() {
     let mut source = lookup("source").unwrap();
     assert!(source.set("queue", 20.0).is_ok());
     assert_eq!(
         source.set("queue", 0.0).unwrap_err().to_string(),
-        "source: queue must lie in 1 to 1000, not 0"
+        "source: queue must be a whole number from 1 to 1000, not 0"
+    );
+    assert!(source.set("queue", 7.5).is_err());
+    assert_eq!(
+        source.set("room", 2.0).unwrap_err().to_string(),
+        "source: room must lie in 0 to 1, not 2"
     );
     assert!(source.set("room", f64::NAN).is_err());
     let unknown = source.set("size", 1.0).unwrap_err().to_string();
     assert_eq!(unknown, "source has no \"size\"; it has: room, queue");
+    // What was refused changed nothing.
+    assert_eq!((source.value("room"), source.value("queue")), (Some(0.0), Some(20.0)));
+    assert_eq!(source.value("size"), None);
+    let changed: Vec<_> = source.changed().map(|(p, value)| (p.name, value)).collect();
+    assert_eq!(changed, [("queue", 20.0)]);
     for entry in all() {
-        for knob in entry.knobs {
-            assert!((knob.min..=knob.max).contains(&knob.default), "{}", knob.name);
+        for (n, p) in entry.parameters.iter().enumerate() {
+            let name = format!("{}: {}", entry.name, p.name);
+            assert!(p.allows(p.default) && p.allows(p.min) && p.allows(p.max), "{name}");
+            assert!(p.min < p.max && !p.about.is_empty() && !p.about.ends_with('.'), "{name}");
+            assert!(entry.parameters[..n].iter().all(|o| o.name != p.name), "{name} twice");
         }
+    }
+}
+
+#[test]
+fn the_same_choice_is_the_same_value() {
+    let two = lookup("pfrc+fast+constrained").unwrap();
+    assert_eq!(two.to_string(), "pfrc+constrained+fast", "in the order of the entry");
+    assert_eq!(two, lookup("pfrc+constrained+fast").unwrap());
+    assert_ne!(two, lookup("pfrc+fast").unwrap());
+    assert!(two.has("fast") && !two.has("bursts"));
+    assert!(lookup("pfrc+fast+fast").is_err());
+    let mut slow = lookup("pfrc").unwrap();
+    slow.set("epoch", 30.0).unwrap();
+    assert_ne!(slow, lookup("pfrc").unwrap());
+    // Numbers stay with another variant, and with no other mechanism.
+    assert_eq!(two.with_numbers_of(&slow).value("epoch"), Some(30.0));
+    assert_eq!(lookup("arc").unwrap().with_numbers_of(&slow).value("epoch"), Some(10.0));
+}
+
+#[test]
+fn ours_and_published_are_told_apart() {
+    let ours = |name: &str| lookup(name).unwrap().is_ours();
+    for published in ["fifo", "pfrc", "pfrc+exponential", "wcp+alone+own-rtt", "cna+published"] {
+        assert!(!ours(published), "{published}");
+    }
+    for own in ["pfrc+fast", "pfrc+exponential+fast", "wcp+patient", "cna", "cna+overlap", "lbm+pi"]
+    {
+        assert!(ours(own), "{own}");
+    }
+    assert!(ours("cna+published+overlap"));
+    for entry in all() {
+        let origins = entry.variants.iter().map(|v| v.origin).chain([entry.origin]);
+        for origin in origins.filter(|o| !o.is_ours()) {
+            assert!(!origin.paper().is_empty(), "{}: published where?", entry.name);
+        }
+    }
+}
+
+/// Only a mechanism that searches has something to hand to its successor, and begins from it.
+#[test]
+fn those_that_search_hand_on_what_they_have_found() {
+    let site = Site::new().with_gateway(true).with_access_point(true).with_sources(true);
+    for name in names() {
+        let mechanism = lookup(&name).unwrap();
+        let at = setting(site.with_hops(Some(1)), 3);
+        let Ok(Some(mut i)) = mechanism.start(at, &everything()) else { continue };
+        let searches = ["arc", "arc-fq", "pfrc"].contains(&mechanism.entry().name);
+        assert_eq!(i.control.learned().is_some(), searches, "{name}");
+        let Some(before) = i.control.learned() else { continue };
+        let more = BitRate(before.0 + before.0 / 4);
+        i.control.recall(more, &mut Actions::new());
+        assert_eq!(i.control.learned(), Some(more), "{name}");
     }
 }

@@ -69,10 +69,10 @@ fn reasons_print_their_values_in_order() {
 
 #[test]
 fn a_mechanism_runs_where_its_needs_say() {
-    let gateway = Site { gateway: true, hops: Some(0), ..Site::default() };
-    let near = Site { hops: Some(1), ..Site::default() };
-    let far = Site { hops: Some(2), sources: true, ..Site::default() };
-    let ap = Site { access_point: true, ..Site::default() };
+    let gateway = Site::new().with_gateway(true).with_hops(Some(0));
+    let near = Site::new().with_hops(Some(1));
+    let far = Site::new().with_hops(Some(2)).with_sources(true);
+    let ap = Site::new().with_access_point(true);
     let runs = |place, site: &Site| {
         Needs { at: PlacementSet::of(&[place]), ..Needs::default() }.runs_at(site)
     };
@@ -92,15 +92,15 @@ fn a_mechanism_runs_where_its_needs_say() {
 #[test]
 fn events_stay_small() {
     assert!(size_of::<Event<'_>>() <= 96, "{}", size_of::<Event<'_>>());
-    assert!(size_of::<Action>() <= 144, "{}", size_of::<Action>());
+    assert!(size_of::<Action>() <= 112, "{}", size_of::<Action>());
 }
 
 static IDEAL: Entry = Entry {
     name: "ideal",
     about: "needs what no router has",
-    paper: "none",
+    origin: Origin::Ours { after: "" },
     variants: &[],
-    knobs: &[],
+    parameters: &[],
     runs: Runs::At {
         needs: |_| {
             vec![Needs {
@@ -116,20 +116,10 @@ static IDEAL: Entry = Entry {
 #[test]
 fn an_ideal_exchange_is_refused_by_name() {
     let router = Offers {
-        host: "the Linux gateway",
-        events: EventSet::ALL,
         abilities: AbilitySet::ALL.without(AbilitySet::of(&[Ability::IdealExchange])),
-        knowledge: KnowledgeSet::ALL,
+        ..Offers::everything("the Linux gateway")
     };
-    let setting = Setting {
-        node: NodeId(0),
-        site: Site::default(),
-        flows: Vec::new(),
-        neighbours: Vec::new(),
-        links: Vec::new(),
-        model: None,
-        stream: Stream::new(1, "vocabulary"),
-    };
+    let setting = Setting::new(NodeId(0), Site::new(), Stream::new(1, "vocabulary"));
     assert_eq!(
         Mechanism::of(&IDEAL).start(setting, &router).unwrap_err().to_string(),
         "ideal cannot run on the Linux gateway: not possible: exchange outside the air"

@@ -91,7 +91,7 @@ impl<'a> Engine<'a> {
                 // Until the kernel has what arrived.
                 let done = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
                 self.lateness.record(done - due);
-                self.transmissions.store(self.switch.live().transmissions(), Ordering::Relaxed);
+                self.transmissions.store(self.switch.world().transmissions(), Ordering::Relaxed);
                 continue;
             }
             if more {
@@ -195,7 +195,7 @@ impl<'a> Engine<'a> {
         let radios = self.network.plan.interfaces.iter();
         let nodes: Vec<_> = radios
             .filter(|i| i.side == crate::plan::Side::Radio)
-            .map(|i| self.switch.live().queued(i.node))
+            .map(|i| self.switch.world().queued(i.node))
             .collect();
         s.queue_packets.resize(nodes.len(), Vec::new());
         for (n, length) in nodes.into_iter().enumerate() {

@@ -56,6 +56,4 @@ pub enum Routing {
     Static,
     /// babeld in every namespace.
     Babeld,
-    /// The kernel's batman-adv in every namespace.
-    Batman,
 }

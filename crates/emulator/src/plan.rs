@@ -125,10 +125,10 @@ impl Plan {
         for (i, routes) in routes(scenario, &interfaces)?.into_iter().enumerate() {
             nodes[i].routes = routes;
         }
-        if scenario.control.name != "fifo" {
+        if !scenario.control.is_none() {
             notes.push(format!(
                 "control {} is the simulator's; in the emulator a control is a program in a namespace",
-                scenario.control.name
+                scenario.control
             ));
         }
         Ok(Plan {
@@ -204,7 +204,8 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
 
 /// The interface that leads from one node to its neighbour.
 fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) -> Option<usize> {
-    let radio = scenario.link(from, to).is_some();
+    // Where two nodes share a wire and a link, the wire is used.
+    let radio = scenario.wire(from, to).is_none() && scenario.link(from, to).is_some();
     all.iter().position(|i| {
         i.node == from
             && match i.side {

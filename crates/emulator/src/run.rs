@@ -179,11 +179,6 @@ fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorEr
                 "babeld is not installed (Debian: apt install babeld)".into(),
             ));
         }
-        Routing::Batman => {
-            return Err(EmulatorError::Routing(
-                "batman is not there: this build drives static routes and babeld".into(),
-            ));
-        }
     }
     let nodes = options.exec.iter().map(|e| &e.0).chain(&options.shell);
     for node in nodes {

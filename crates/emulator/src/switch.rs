@@ -3,7 +3,7 @@
 //! No clock and no files: the same code runs in real time and over recorded input.
 
 use fairmesh_engine::EngineError;
-use fairmesh_engine::live::{Live, Port};
+use fairmesh_engine::external::{ExternalWorld, Port};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Time};
 
@@ -36,7 +36,7 @@ pub struct SwitchCounters {
 
 /// The engine with its interfaces.
 pub struct Switch<'a> {
-    live: Live<'a>,
+    world: ExternalWorld<'a>,
     interfaces: Vec<InterfacePlan>,
     /// Per interface of a wire, the one at its other end.
     opposite: Vec<Option<usize>>,
@@ -75,7 +75,7 @@ impl<'a> Switch<'a> {
             }
         }
         Ok(Switch {
-            live: Live::new(scenario, seed)?,
+            world: ExternalWorld::new(scenario, seed)?,
             opposite: interfaces.iter().map(opposite).collect(),
             radios,
             counters: vec![SwitchCounters::default(); interfaces.len()],
@@ -91,7 +91,7 @@ impl<'a> Switch<'a> {
     /// while as many as it takes ahead wait for the MAC.
     pub fn has_room(&self, interface: usize) -> bool {
         let i = &self.interfaces[interface];
-        i.ahead.is_none_or(|ahead| self.live.waiting(i.node) < ahead)
+        i.ahead.is_none_or(|ahead| self.world.waiting(i.node) < ahead)
     }
 
     /// A frame that a namespace sent through an interface enters the engine.
@@ -99,9 +99,9 @@ impl<'a> Switch<'a> {
         let Some((to, bytes)) = frame::parse(content) else { return };
         let i = &self.interfaces[interface];
         let port = match i.side {
-            Side::Wire { wire, b } => Some(self.live.wire(wire, b)),
-            Side::Radio if to.is_group() => Some(self.live.broadcast(i.node)),
-            Side::Radio => to.node().and_then(|n| self.live.link(i.node, NodeId(u32::from(n)))),
+            Side::Wire { wire, b } => Some(self.world.wire(wire, b)),
+            Side::Radio if to.is_group() => Some(self.world.broadcast(i.node)),
+            Side::Radio => to.node().and_then(|n| self.world.link(i.node, NodeId(u32::from(n)))),
         };
         let counters = &mut self.counters[interface];
         let Some(port) = port else {
@@ -122,20 +122,20 @@ impl<'a> Switch<'a> {
         if let Some(log) = &mut self.log {
             log.push(Input { after: self.events, at, port, bytes });
         }
-        self.live.offer(at, port, bytes).0
+        self.world.offer(at, port, bytes).0
     }
 
     /// When the engine's next event is due.
     pub fn next_deadline(&mut self) -> Time {
-        self.live.next_deadline()
+        self.world.next_deadline()
     }
 
     /// Lets the engine's next event happen; `deliver` gets what arrived: interface, instant and
     /// content.
     pub fn step(&mut self, mut deliver: impl FnMut(usize, Time, &[u8])) {
-        self.live.step();
+        self.world.step();
         self.events += 1;
-        for arrival in self.live.arrivals().drain(..) {
+        for arrival in self.world.arrivals().drain(..) {
             let number = arrival.frame.0;
             let end = self.ends[number as usize].or(self.radios[arrival.node.index()]);
             if let Some(interface) = end {
@@ -147,12 +147,12 @@ impl<'a> Switch<'a> {
 
     /// Time of the latest event or frame.
     pub fn now(&self) -> Time {
-        self.live.now()
+        self.world.now()
     }
 
     /// The engine.
-    pub fn live(&self) -> &Live<'a> {
-        &self.live
+    pub fn world(&self) -> &ExternalWorld<'a> {
+        &self.world
     }
 
     /// Counters of an interface.
@@ -161,8 +161,8 @@ impl<'a> Switch<'a> {
     }
 
     /// The engine, and everything that entered if it was kept.
-    pub fn into_parts(self) -> (Live<'a>, Vec<Input>) {
-        (self.live, self.log.unwrap_or_default())
+    pub fn into_parts(self) -> (ExternalWorld<'a>, Vec<Input>) {
+        (self.world, self.log.unwrap_or_default())
     }
 }
 
@@ -175,20 +175,20 @@ pub fn replay<'a>(
     seed: u64,
     inputs: &[Input],
     end: Time,
-) -> Result<Live<'a>, EngineError> {
-    let mut live = Live::new(scenario, seed)?;
+) -> Result<ExternalWorld<'a>, EngineError> {
+    let mut world = ExternalWorld::new(scenario, seed)?;
     let mut events = 0;
     for input in inputs {
         while events < input.after {
-            live.step();
-            live.arrivals().clear();
+            world.step();
+            world.arrivals().clear();
             events += 1;
         }
-        live.offer(input.at, input.port, input.bytes);
+        world.offer(input.at, input.port, input.bytes);
     }
-    while live.next_deadline() < end {
-        live.step();
-        live.arrivals().clear();
+    while world.next_deadline() < end {
+        world.step();
+        world.arrivals().clear();
     }
-    Ok(live)
+    Ok(world)
 }

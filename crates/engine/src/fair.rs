@@ -19,13 +19,26 @@ pub struct FairRates {
     /// Σ rate × wireless hops of these rates, bit/s.
     pub utilization: f64,
     /// Per flow: a link in the middle of the collision domain that limits it while all flows are
-    /// there; `None` if it asked for no more.
+    /// there; `None` if it asked for no more, or a wire limits it.
     pub bottleneck: Vec<Option<(NodeId, NodeId)>>,
     /// From when on which rates hold, earliest first.
     pub changes: Vec<(Time, Vec<f64>)>,
 }
 
 impl FairRates {
+    /// Rates that hold all the time, found by other means: bit/s of application data per flow, 0
+    /// where `rates_bps` ends early.
+    pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
+        rates_bps.resize(scenario.flows.len(), 0.0);
+        let hops: Vec<u32> = scenario.flows.iter().map(|f| f.wireless_hops).collect();
+        FairRates {
+            utilization: crate::measures::utilization(&rates_bps, &hops),
+            bottleneck: vec![None; rates_bps.len()],
+            changes: vec![(Time::ZERO, rates_bps.clone())],
+            rates_bps,
+        }
+    }
+
     /// The rates that hold first.
     pub fn at_start(&self) -> &[f64] {
         self.changes.first().map_or(&[], |c| &c.1)
@@ -37,17 +50,17 @@ type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 
 fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, EngineError> {
     let scenario = model.scenario;
-    let on_air = model.on_air(active);
-    let flows: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
-    let minimum: Vec<f64> = on_air.iter().map(|&i| model.minimum(i)).collect();
+    let there: Vec<usize> = (0..scenario.flows.len()).filter(|&i| active(i)).collect();
+    let flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
+    let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
     let (phy, hears) = (&scenario.mac.phy, &model.decodes);
     let found = fair_allocation_above(phy, model.access, hears, &model.links, &flows, &minimum)
         .map_err(|e| EngineError::Capacity(e.to_string()))?;
     let mut rates = vec![(0.0, None); scenario.flows.len()];
-    for (k, &i) in on_air.iter().enumerate() {
+    for (k, &i) in there.iter().enumerate() {
         rates[i].0 = found.rates[k];
         rates[i].1 = match found.limits[k] {
-            Limit::Demand => None,
+            Limit::Demand | Limit::Wire(_) => None,
             Limit::Domain(d) => found.links.get(d).map(|l| l.ends().into()),
         };
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, Control, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Limit,
-    Link, LinkModel, Mechanism, Needs, Neighbour, Offers, Place, Plan, Point, Setting, Site,
-    lookup,
+    Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
+    Neighbour, Offers, Place, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -16,14 +16,9 @@ use crate::link_model::Dcf;
 use crate::model::{CapacityModel, nominal_capacity, packet_sizes};
 
 /// What controls find here.
-pub(crate) const OFFERS: Offers = Offers {
-    host: "the simulator",
-    events: EventSet::ALL,
-    abilities: AbilitySet::ALL,
-    knowledge: KnowledgeSet::ALL,
-};
+pub(crate) const OFFERS: Offers = Offers::everything("the simulator");
 
-/// Events and abilities that cost nothing per packet; anything else needs taps.
+/// Events and abilities that cost nothing per packet; anything else needs listeners.
 const PLAIN_EVENTS: EventSet = EventSet::of(&[
     EventKind::Counters,
     EventKind::FlowCounters,
@@ -40,46 +35,39 @@ const PLAIN_ABILITIES: AbilitySet = AbilitySet::of(&[
 
 impl ControlAt {
     /// Whether it wants more than samples and limits.
-    pub fn needs_taps(&self) -> bool {
-        !self.needs.events.without(PLAIN_EVENTS).is_empty()
-            || !self.needs.abilities.without(PLAIN_ABILITIES).is_empty()
+    pub fn needs_listeners(&self) -> bool {
+        let needs = self.driver.needs();
+        !needs.events.without(PLAIN_EVENTS).is_empty()
+            || !needs.abilities.without(PLAIN_ABILITIES).is_empty()
             || self.in_queue()
     }
 
-    /// Whether it wants classes in the radio's queue, and not just another queue.
+    /// Whether it wants classes in the radio's queue, and not just another queue for good.
     pub fn in_queue(&self) -> bool {
-        let plan = &self.plan;
+        let plan = self.driver.plan();
         plan.point == Point::Interface
             && !plan.is_none()
-            && crate::shaping::replacement(plan).is_none()
+            && !(self.driver.is_idle() && crate::classes::replacement(plan).is_some())
     }
 }
 
 /// A control at one node.
 pub(crate) struct ControlAt {
     pub node: NodeId,
-    pub control: Box<dyn Control>,
-    pub needs: Needs,
-    pub plan: Plan,
+    pub driver: Driver,
 }
 
-/// The scenario's mechanism with its settings.
-pub(crate) fn mechanism(scenario: &Scenario) -> Result<Mechanism, EngineError> {
-    let refuse = |e: &dyn std::fmt::Display| EngineError::Control(e.to_string());
-    let mut mechanism = lookup(&scenario.control.name).map_err(|e| refuse(&e))?;
-    for (knob, value) in &scenario.control.settings {
-        mechanism.set(knob, *value).map_err(|e| refuse(&e))?;
-    }
-    Ok(mechanism)
-}
-
-/// Hops of every node to the gateway over links and wires.
+/// Hops of every wireless node to the gateway over links and wires.
 fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     let mut hops = vec![None; scenario.nodes.len()];
     let Some(gateway) = scenario.gateway else { return hops };
     let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes.len()];
     for l in &scenario.links {
         into[l.to.index()].push(l.from);
+    }
+    for w in &scenario.wires {
+        into[w.a.index()].push(w.b);
+        into[w.b.index()].push(w.a);
     }
     let mut wave = vec![gateway];
     hops[gateway.index()] = Some(0);
@@ -98,13 +86,12 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         }
         wave = next;
     }
+    for (node, hops) in scenario.nodes.iter().zip(&mut hops) {
+        if node.kind == NodeKind::Wired && *hops != Some(0) {
+            *hops = None;
+        }
+    }
     hops
-}
-
-/// Hops of a path that are not wires, at least 1.
-fn wireless_hops(scenario: &Scenario, path: &[NodeId]) -> u32 {
-    let wireless = |n: &NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
-    path.windows(2).filter(|hop| hop.iter().all(wireless)).count().max(1) as u32
 }
 
 /// The flows that cross a node, as it knows them.
@@ -123,48 +110,40 @@ pub(crate) fn flow_at(
     let flow = scenario.flows.get(id.index())?;
     let at = flow.path.iter().position(|&n| n == node)?;
     let (payload, packet) = packet_sizes(flow);
-    Some(FlowHere {
-        flow: id,
-        weight: flow.weight,
-        place: match at {
-            0 => Place::Source,
-            _ if at + 1 == flow.path.len() => Place::Sink,
-            _ => Place::Forwarder,
-        },
-        next_hop: flow.path.get(at + 1).copied(),
-        payload,
-        packet,
-        fair: fair.map(|r| BitRate(r as u64)),
-        guarantee: flow.guarantee,
-        ceiling: flow.plan,
-        hops: Some(wireless_hops(scenario, &flow.path)),
-    })
+    let place = match at {
+        0 => Place::Source,
+        _ if at + 1 == flow.path.len() => Place::Sink,
+        _ => Place::Forwarder,
+    };
+    let here = FlowHere::new(id, place, payload, packet)
+        .with_weight(flow.weight)
+        .with_next_hop(flow.path.get(at + 1).copied())
+        .with_fair(fair.map(|r| BitRate(r as u64)))
+        .with_guarantee(flow.guarantee)
+        .with_ceiling(flow.plan)
+        .with_hops(Some(flow.wireless_hops.max(1)));
+    Some(here)
 }
 
 /// What kind of node each node is.
-fn sites(scenario: &Scenario) -> Vec<Site> {
+pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let hops = hops_to_gateway(scenario);
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
         let id = NodeId(i as u32);
         let gateway = scenario.gateway == Some(id);
-        Site {
-            gateway,
-            access_point: gateway && node.kind == NodeKind::Wireless,
-            sources: scenario.flows.iter().any(|f| f.from == id),
-            hops: hops[i],
-        }
+        Site::new()
+            .with_gateway(gateway)
+            .with_access_point(gateway && node.kind == NodeKind::Wireless)
+            .with_sources(scenario.flows.iter().any(|f| f.from == id))
+            .with_hops(hops[i])
     };
     scenario.nodes.iter().enumerate().map(site).collect()
 }
 
 /// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
 /// scenario that has none, and then the outcome is that of `fifo`.
-///
-/// # Errors
-/// An unknown control or setting.
-pub fn controlled_nodes(scenario: &Scenario) -> Result<usize, EngineError> {
-    let mechanism = mechanism(scenario)?;
-    Ok(sites(scenario).iter().filter(|site| mechanism.needs(site).is_some()).count())
+pub fn controlled_nodes(scenario: &Scenario) -> usize {
+    sites(scenario).iter().filter(|site| scenario.control.needs(site).is_some()).count()
 }
 
 /// Starts a control wherever it runs.
@@ -185,54 +164,24 @@ pub(crate) fn start(
         let Some(needs) = mechanism.needs(&site) else { continue };
         let own = scenario.links.iter().filter(|l| l.from == id);
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
-        let neighbours = own
-            .map(|l| Neighbour {
-                node: l.to,
-                rate: scenario.mac.phy.bit_rate(rate(l)),
-                capacity: BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64),
-            })
-            .collect();
-        let setting = Setting {
-            node: id,
-            site,
-            flows: flows_at(scenario, fair.at_start(), id),
-            neighbours,
-            links: links.clone(),
-            model: needs.knowledge.has(Knowledge::LinkModel).then(|| {
-                let new =
-                    || Arc::new(Dcf::new(&CapacityModel::new(scenario))) as Arc<dyn LinkModel>;
-                model.get_or_insert_with(new).clone()
-            }),
-            stream: Stream::new(seed, &format!("control/{}", node.name)),
-        };
-        let started =
-            mechanism.start(setting, &OFFERS).map_err(|e| EngineError::Control(e.to_string()))?;
-        if let Some(instance) = started {
-            controls.push(ControlAt {
-                node: id,
-                control: instance.control,
-                needs,
-                plan: instance.plan,
-            });
+        let neighbours = own.map(|l| {
+            let capacity = BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64);
+            Neighbour::new(l.to, scenario.mac.phy.bit_rate(rate(l)), capacity)
+        });
+        let model = needs.knowledge.has(Knowledge::LinkModel).then(|| {
+            let new = || Arc::new(Dcf::new(&CapacityModel::new(scenario))) as Arc<dyn LinkModel>;
+            model.get_or_insert_with(new).clone()
+        });
+        let stream = Stream::new(seed, &format!("control/{}", node.name));
+        let setting = Setting::new(id, site, stream)
+            .with_flows(flows_at(scenario, fair.at_start(), id))
+            .with_neighbours(neighbours)
+            .with_links(links.iter().copied())
+            .with_model(model);
+        let started = Driver::start(mechanism, setting, &OFFERS);
+        if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
+            controls.push(ControlAt { node: id, driver });
         }
     }
     Ok(controls)
-}
-
-/// Refuses a plan that this host does not build.
-///
-/// # Errors
-/// Airtime limits anywhere but in the radio's queue: nothing there knows what a packet will cost.
-pub(crate) fn check(scenario: &Scenario, at: &ControlAt) -> Result<(), EngineError> {
-    let plan = &at.plan;
-    let airtime = plan.classes.iter().chain(&plan.template);
-    let airtime = airtime.filter(|c| matches!(c.limit, Limit::Airtime(_))).count();
-    if plan.point == Point::Interface || airtime == 0 {
-        return Ok(());
-    }
-    Err(EngineError::Control(format!(
-        "{} wants airtime limits outside the radio queue of \"{}\"; the simulator keeps them there",
-        scenario.control.name,
-        scenario.nodes[at.node.index()].name
-    )))
 }

@@ -4,26 +4,19 @@
 //! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
-mod airtime;
-mod collect;
+mod classes;
+mod control_loop;
 mod error;
+pub mod external;
 mod fair;
-mod flow;
 mod host;
 mod link_model;
-pub mod live;
+mod listeners;
 pub mod measures;
 mod model;
 mod net;
 pub mod observe;
-mod outside;
-mod packet;
 pub mod record;
-mod run;
-mod shaping;
-mod steer;
-mod taps;
-mod wire;
 mod world;
 
 pub use error::EngineError;
@@ -31,5 +24,4 @@ pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
-pub use run::{run, run_observed, run_under};
-pub use world::RunOptions;
+pub use world::{RunOptions, run, run_observed, run_told, run_under};

@@ -34,27 +34,6 @@ pub fn utilization(rates: &[f64], hops: &[u32]) -> f64 {
     rates.iter().zip(hops).map(|(r, &h)| r * f64::from(h)).sum()
 }
 
-/// Mean and half width of its 95 % confidence interval (Student t). The half width of a single
-/// value is 0.
-pub fn mean_ci95(values: &[f64]) -> (f64, f64) {
-    let n = values.len();
-    if n == 0 {
-        return (0.0, 0.0);
-    }
-    let mean = values.iter().sum::<f64>() / n as f64;
-    if n == 1 {
-        return (mean, 0.0);
-    }
-    let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1) as f64;
-    (mean, t95(n - 1) * (variance / n as f64).sqrt())
-}
-
-/// 97.5 % quantile of Student's t distribution with `dof` degrees of freedom.
-fn t95(dof: usize) -> f64 {
-    use statrs::distribution::{ContinuousCDF, StudentsT};
-    StudentsT::new(0.0, 1.0, dof as f64).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975))
-}
-
 /// Distribution of a delay: exact moments, percentiles to 1 %.
 #[derive(Clone, Debug)]
 pub struct Delays {
@@ -133,16 +112,6 @@ mod tests {
         assert!((jain(&half) - 0.9).abs() < 1e-12);
         assert_eq!(jain(&[]), 1.0);
         assert_eq!(jain_normalized(&[2.0, 1.0], &[4.0, 2.0]), 1.0);
-    }
-
-    #[test]
-    fn student_intervals() {
-        let (mean, half) = mean_ci95(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(mean, 3.0);
-        // t(0.975, 4) = 2.776
-        assert!((half - 2.776_445 * 2.5f64.sqrt() / 5f64.sqrt()).abs() < 1e-4);
-        assert_eq!(mean_ci95(&[7.0]), (7.0, 0.0));
-        assert_eq!(mean_ci95(&[]), (0.0, 0.0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A scenario as the capacity models see it: links with their rates, who hears whom, what a packet
 //! of each flow puts on the air.
 
-use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
+use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::Demand;
 use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
@@ -27,8 +27,56 @@ pub struct CapacityModel<'a> {
     pub links: Vec<LinkSpec>,
     /// With or without RTS, as the scenario has it for full-sized packets.
     pub access: Access,
-    /// By flow, its path without wires, which are no part of the air.
-    paths: Vec<Vec<NodeId>>,
+    /// By flow.
+    ways: Vec<Way>,
+}
+
+/// What a flow crosses.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// The wireless nodes on its path.
+    path: Vec<NodeId>,
+    /// The wires on its path, those between two wireless nodes among them.
+    wires: Vec<WireUse>,
+    /// Whether any hop is radio.
+    on_air: bool,
+}
+
+impl Way {
+    fn new(scenario: &Scenario, flow: &Flow) -> Self {
+        let t = traffic(flow, 0);
+        let bits = |psdu: u32| f64::from(psdu - DATA_OVERHEAD) / f64::from(t.payload);
+        let mut way = Way::default();
+        // Whether a wire was crossed since the last wireless node.
+        let mut wired = false;
+        for (i, &node) in flow.path.iter().enumerate() {
+            let wire = i.checked_sub(1).and_then(|before| scenario.wire(flow.path[before], node));
+            if let Some((at, back)) = wire {
+                wired = true;
+                let number = |back| 2 * at as u32 + u32::from(back);
+                let rate = scenario.wires[at].rate.0 as f64;
+                let there = WireUse { hop: None, wire: number(back), share: bits(t.psdu) / rate };
+                way.wires.push(there);
+                if t.reverse_per_packet > 0.0 {
+                    let share = bits(t.reverse_psdu) * t.reverse_per_packet / rate;
+                    way.wires.push(WireUse { hop: None, wire: number(!back), share });
+                }
+            }
+            if scenario.nodes[node.index()].kind == NodeKind::Wireless {
+                match way.path.len().checked_sub(1) {
+                    Some(hop) if wired => {
+                        // Not through the air, whichever of the wires between them is named.
+                        way.wires.iter_mut().next_back().into_iter().for_each(|w| w.hop = Some(hop))
+                    }
+                    Some(_) => way.on_air = true,
+                    None => {}
+                }
+                way.path.push(node);
+                wired = false;
+            }
+        }
+        way
+    }
 }
 
 impl<'a> CapacityModel<'a> {
@@ -49,25 +97,21 @@ impl<'a> CapacityModel<'a> {
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
         let access = access(&scenario.mac);
-        let wireless = |n: &&NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
-        let paths = scenario
-            .flows
-            .iter()
-            .map(|f| f.path.iter().filter(wireless).copied().collect())
-            .collect();
-        CapacityModel { scenario, decodes, senses, links, access, paths }
+        let ways = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
+        CapacityModel { scenario, decodes, senses, links, access, ways }
     }
 
     /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.
     pub fn on_air(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        (0..self.paths.len()).filter(|&i| wanted(i) && self.paths[i].len() > 1).collect()
+        (0..self.ways.len()).filter(|&i| wanted(i) && self.ways[i].on_air).collect()
     }
 
-    /// What the models need to know of a flow that [`CapacityModel::on_air`] lists.
+    /// What the models need to know of a flow.
     pub fn flow(&self, i: usize) -> FlowSpec<'_> {
         let flow = &self.scenario.flows[i];
         FlowSpec {
-            path: &self.paths[i],
+            path: &self.ways[i].path,
+            wires: &self.ways[i].wires,
             traffic: traffic(flow, self.scenario.mac.llc_bytes),
             demand: demand(flow),
         }

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of one run of one scenario under one control with one seed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Scenario name.
     pub scenario: String,
@@ -35,7 +35,7 @@ pub struct RunRecord {
 }
 
 /// What an emulated run says about itself (docs/emulator.md).
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmulationRecord {
     /// Whether the run kept its time well enough to be believed.
     pub valid: bool,
@@ -52,7 +52,7 @@ pub struct EmulationRecord {
 }
 
 /// Distribution of how late events ran, s.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct LatenessRecord {
     /// Events that count.
     pub events: u64,
@@ -69,7 +69,7 @@ pub struct LatenessRecord {
 }
 
 /// What passed between a namespace and the engine.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InterfaceRecord {
     /// Node or wired host.
     pub node: String,
@@ -86,7 +86,7 @@ pub struct InterfaceRecord {
 }
 
 /// One flow's outcome over the measured interval.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowRecord {
     /// Flow name.
     pub name: String,
@@ -117,7 +117,7 @@ pub struct FlowRecord {
 }
 
 /// Distribution of a delay, s. All zero when nothing was delivered.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DelayRecord {
     /// Mean.
     pub mean: f64,
@@ -132,7 +132,7 @@ pub struct DelayRecord {
 }
 
 /// Packets lost, by cause.
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Drops {
     /// Refused or pushed out by a wireless interface's queue.
     pub queue: u64,
@@ -145,7 +145,7 @@ pub struct Drops {
 }
 
 /// TCP counters over the whole run.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TcpRecord {
     /// Data segments sent, retransmissions included.
     pub segments: u64,
@@ -158,7 +158,7 @@ pub struct TcpRecord {
 }
 
 /// Completed transfers over the measured interval.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TransferRecord {
     /// Number completed.
     pub completed: u64,
@@ -169,7 +169,7 @@ pub struct TransferRecord {
 }
 
 /// One node's outcome over the whole run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Node name.
     pub name: String,
@@ -188,7 +188,7 @@ pub struct NodeRecord {
 }
 
 /// MAC-level counters of one node (or summed).
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacCounters {
     /// Data frames put on the air, retries included.
     pub data: u64,
@@ -213,7 +213,7 @@ pub struct MacCounters {
 }
 
 /// Sums over all nodes and flows.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// PHY transmissions of every kind.
     pub transmissions: u64,
@@ -237,7 +237,7 @@ pub struct Totals {
 }
 
 /// What a control's signalling has cost over the whole run.
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct SignallingRecord {
     /// Control messages sent by controls.
     pub messages: u64,
@@ -262,7 +262,7 @@ pub struct SignallingRecord {
 }
 
 /// Curves sampled at a fixed interval.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Sampling instants, s.
     pub time_s: Vec<f64>,
@@ -278,7 +278,7 @@ pub struct Series {
 }
 
 /// One decision of a control.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionRecord {
     /// When, s.
     pub time_s: f64,

@@ -17,7 +17,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A scenario text under a control, with replacements and knobs.
+/// A scenario text under a control, with replacements and parameters.
 fn build(text: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
     let mut text = text.to_owned();
     for (from, to) in changes {

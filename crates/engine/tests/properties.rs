@@ -1,6 +1,7 @@
 //! What holds in every world: random small scenarios, run to their end.
 
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
+use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, run, run_observed};
 use fairmesh_scenario::{
@@ -185,8 +186,8 @@ impl Recipe {
         }
         let mut scenario = draft.build().ok()?;
         let plain = scenario.clone();
-        let controls: Vec<&str> = fairmesh_control::all().map(|e| e.name).collect();
-        scenario.control.name = controls[self.control % controls.len()].to_owned();
+        let controls: Vec<Mechanism> = fairmesh_control::all().map(Mechanism::of).collect();
+        scenario.control = controls[self.control % controls.len()].clone();
         let short =
             Scenario { duration: Span::from_millis(1), warmup: Span::ZERO, ..scenario.clone() };
         Some(if run(&short, &options(1)).is_ok() { scenario } else { plain })
@@ -300,7 +301,7 @@ proptest! {
     fn strangers_far_away_change_nothing(recipe in recipe(), seed in 0u64..1000) {
         // Controls may look at all flows.
         let Some(mut scenario) = recipe.build() else { return Ok(()) };
-        scenario.control.name = "fifo".to_owned();
+        scenario.control = Mechanism::none();
         let mut crowd = recipe.draft();
         let (a, b) = ("far 1", "far 2");
         if let Some(links) = &mut crowd.topology.links {
@@ -347,16 +348,13 @@ fn recipes_make_worlds() {
     assert!(drops.queue > 0 && drops.retry_limit > 0 && drops.wire > 0, "{drops:?}");
 }
 
-/// Conflicting names are the scenario's to refuse; the control's are the engine's.
 #[test]
-fn unknown_controls_are_refused_before_anything_runs() {
+fn unknown_controls_make_no_scenario() {
     let mut draft = Draft { duration: Span::from_secs(1), ..Draft::default() };
     draft.topology.links = Some(vec![LinkEntry::Pair([0usize.into(), 1usize.into()])]);
     draft.flow.push(FlowDraft::new(0usize, 1usize));
-    let mut scenario = draft.build().unwrap();
-    scenario.control.name = "none such".to_owned();
-    let error = run(&scenario, &options(1)).unwrap_err().to_string();
-    assert!(error.starts_with("control: ") && error.contains("none such"), "{error}");
+    assert!(draft.build().unwrap().control.is_none());
     draft.control = ControlDraft { name: "none such".to_owned(), ..ControlDraft::default() };
-    assert!(draft.build().is_err());
+    let error = draft.build().unwrap_err().to_string();
+    assert!(error.contains("control.use: there is no control \"none such\""), "{error}");
 }

@@ -94,7 +94,7 @@ fn building(count: u16) {
 /// One way to shape, set up and ready to forward.
 struct Contender {
     name: &'static str,
-    _bench: Option<Bench>,
+    bench: Option<Bench>,
     _path: Option<Path>,
     sender: UdpSocket,
     subscribers: u16,
@@ -113,14 +113,7 @@ impl Contender {
     fn ours(name: &'static str, subscribers: u16) -> Self {
         let bench = Bench::on(Contender::path(), people(subscribers), |_| ());
         let sender = bench.path.wired.udp(HOST.parse().expect("address"));
-        Contender {
-            name,
-            sender,
-            _bench: Some(bench),
-            _path: None,
-            subscribers,
-            rounds: Vec::new(),
-        }
+        Contender { name, sender, bench: Some(bench), _path: None, subscribers, rounds: Vec::new() }
     }
 
     fn by_hand(name: &'static str, subscribers: u16, commands: Vec<String>) -> Self {
@@ -130,11 +123,14 @@ impl Contender {
         path.gateway.sh(&format!("tc -b {}", script.display()));
         std::fs::remove_file(&script).expect("a temporary file");
         let sender = path.wired.udp(HOST.parse().expect("address"));
-        Contender { name, sender, _bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
+        Contender { name, sender, bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
     }
 
     /// Sends for a while; packets per second, all work on the way done in the sender's time.
     fn round(&mut self) {
+        if let Some(bench) = &mut self.bench {
+            bench.call(|_| ()); // keeps the rules in force
+        }
         let payload = [0; 1400];
         let targets: Vec<SocketAddr> = (1..=self.subscribers).map(|c| v4(c, 9)).collect();
         let start = Instant::now();

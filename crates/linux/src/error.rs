@@ -61,6 +61,15 @@ pub enum Error {
         /// What is there instead.
         what: String,
     },
+    /// Our rules are no longer as they were put.
+    #[error(
+        "the rules in table {table} were removed or changed by somebody else (a firewall that was \
+         loaded anew?)"
+    )]
+    RulesGone {
+        /// The table's name.
+        table: String,
+    },
     /// The kernel refused a message.
     #[error("{what}: {source}{}", detail(.message))]
     Kernel {

@@ -12,7 +12,7 @@ use netlink_sys::{
 };
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimeout;
-use nix::sys::time::TimeVal;
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::error::Error;
 
@@ -147,7 +147,7 @@ impl Netlink {
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
         // An answer that was dropped for lack of memory must not stop its caller for ever.
-        let patience = TimeVal::new(PATIENCE, 0);
+        let patience = TimeVal::seconds(PATIENCE);
         setsockopt(&socket, ReceiveTimeout, &patience).map_err(|e| failed()(io::Error::from(e)))?;
         for &group in groups {
             socket.add_membership(group).map_err(failed())?;
@@ -246,6 +246,41 @@ impl Netlink {
         number(&mut batch.bytes, self.sequence, 0);
         self.send(&batch.bytes)?;
         self.replies(what, each)
+    }
+
+    /// Carries out a batch between a beginning and an end (`nfnetlink`): all of it or nothing.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn transaction(&mut self, what: &'static str, batch: &mut Batch) -> Result<(), Error> {
+        let base = self.sequence.wrapping_add(1);
+        // The end itself is not acknowledged before Linux 6.10, what comes before it is.
+        let last = batch.len().saturating_sub(2);
+        for index in 0..batch.len() {
+            self.sequence = self.sequence.wrapping_add(1);
+            let ack = if index == last { NLM_F_ACK } else { 0 };
+            number(&mut batch.bytes[batch.starts[index]..], self.sequence, ack);
+        }
+        self.send(&batch.bytes)?;
+        let awaited = base.wrapping_add(last as u32);
+        loop {
+            self.receive()?;
+            let mut done = false;
+            for message in messages(&self.received) {
+                let message = message.map_err(|why| malformed(what, why))?;
+                let offset = message.sequence_number().wrapping_sub(base) as usize;
+                if message.message_type() != libc::NLMSG_ERROR as u16 || offset >= batch.len() {
+                    continue; // of an earlier call that was given up
+                }
+                if let Some((source, message)) = refusal(&message) {
+                    return Err(Refusal { index: offset, source, message }.into_error(what));
+                }
+                done |= message.sequence_number() == awaited;
+            }
+            if done {
+                return Ok(());
+            }
+        }
     }
 
     /// Reads what multicast groups have brought, without waiting. Returns `false` if the kernel

@@ -39,10 +39,16 @@ pub fn prefer(priority: i32) -> Preferred {
 /// Puts the calling thread under `SCHED_FIFO`; children are not.
 #[allow(unsafe_code)]
 pub fn fifo(priority: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
+    /// The kernel's `struct sched_param`. The system call itself is made, since musl's function
+    /// only answers that there is none, and its structure has more fields.
+    #[repr(C)]
+    struct Parameters {
+        priority: libc::c_int,
+    }
+    let parameters = Parameters { priority };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: 0 is the calling thread, and the kernel only reads the parameters.
-    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) == 0 }
 }
 
 /// Before a deadline the wait ends in a loop of this length, because waking up takes as long.

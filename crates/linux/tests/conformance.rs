@@ -1,5 +1,6 @@
 //! The HTB model of the simulator against the kernel's HTB: the same tree, the same packets at the
-//! same instants, the same counters.
+//! same instants, the same counters. Where each class has a limit of its own, the tree as it shapes in
+//! the simulator (`Release::Whole`, no class above) stands beside it.
 //!
 //! Packets are sent in real time and the instants at which they really were are what the model
 //! gets, so a machine that is busy with other things changes the trace but not the comparison.
@@ -18,7 +19,7 @@ use fairmesh_linux::tc::stats::Dumped;
 use fairmesh_linux::tc::{Handle, Head, htb, leaf};
 use fairmesh_linux::{LeafKind, link};
 use fairmesh_queueing::{
-    Backlog, ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbSpec, Item, Queue,
+    Backlog, ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbSpec, Item, Queue, Release,
 };
 use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
 use libc::{RTM_GETTCLASS, RTM_NEWQDISC, RTM_NEWTCLASS};
@@ -101,18 +102,31 @@ impl Case {
         self.tree.iter().map(|row| row.0).filter(|c| self.is_leaf(*c)).collect()
     }
 
-    fn model(&self) -> Htb {
+    /// The model of the kernel's tree and, where no leaf can borrow, the simulator's: its leaves alone.
+    fn models(&self) -> Vec<(&'static str, Htb)> {
+        let limits = self.tree.iter().all(|row| row.2 == row.3);
+        let alone = self.tree.iter().filter(|row| self.is_leaf(row.0));
+        let mut models = vec![("tree", self.model(self.tree.iter(), Release::Debt))];
+        if limits && self.tree.iter().filter(|row| row.1 > 0).all(|row| row.2 <= self.tree[0].2 / 2)
+        {
+            models.push(("buckets", self.model(alone, Release::Whole)));
+        }
+        models
+    }
+
+    fn model<'a>(&self, rows: impl Iterator<Item = &'a Row>, release: Release) -> Htb {
+        let nested = release == Release::Debt;
         let class = |row: &Row| ClassSpec {
             id: ClassId(row.0.into()),
-            parent: (row.1 > 0).then_some(ClassId(row.1.into())),
+            parent: (nested && row.1 > 0).then_some(ClassId(row.1.into())),
             rates: rates(row),
             prio: row.4,
             quantum: Some(row.5),
             leaf: self.is_leaf(row.0).then(|| DisciplineSpec::drop_tail(QUEUE)),
         };
         let flows = self.leaves().iter().map(|c| ((*c).into(), ClassId((*c).into()))).collect();
-        let classes = self.tree.iter().map(class).collect();
-        Htb::new(&HtbSpec { classes, flows, ..HtbSpec::default() }).unwrap()
+        let classes = rows.map(class).collect();
+        Htb::new(&HtbSpec { classes, flows, release, ..HtbSpec::default() }).unwrap()
     }
 
     /// Runs the kernel's HTB on an interface of its own and tells what happened when.
@@ -227,9 +241,8 @@ impl Case {
         (at, bytes)
     }
 
-    /// Plays the same to the model and compares at every reading.
-    fn compare(&self, happened: Vec<(Duration, Happening)>) {
-        let mut model = self.model();
+    /// Plays the same to a model and compares at every reading.
+    fn compare(&self, which: &str, mut model: Htb, happened: &[(Duration, Happening)]) {
         let mut rng = Stream::new(1, "conformance");
         let mut served = vec![0u64; self.leaves().len()];
         let leaves = self.leaves();
@@ -239,21 +252,21 @@ impl Case {
             let now = Time::ZERO + Span::from_nanos(at.as_nanos() as u64);
             serve(&mut model, &mut clock, now, &leaves, &mut served);
             match happening {
-                Happening::Sent { class, bytes } => {
+                &Happening::Sent { class, bytes } => {
                     let item = Item { handle: 0, bytes, flow: class.into(), ect: false };
                     model.enqueue(now, item, Backlog::NONE, &mut rng);
                 }
                 Happening::Changed(rows) => {
                     for row in rows {
-                        model.set_rates(now, ClassId(row.0.into()), rates(&row)).unwrap();
+                        model.set_rates(now, ClassId(row.0.into()), rates(row)).unwrap();
                     }
                 }
                 Happening::Counted(kernel) => {
                     looks += 1;
-                    for ((class, kernel), model) in leaves.iter().zip(&kernel).zip(&served) {
+                    for ((class, kernel), model) in leaves.iter().zip(kernel).zip(&served) {
                         let off = kernel.abs_diff(*model);
                         eprintln!(
-                            "{:<28} class {class:<3} {:>5.2} s  kernel {kernel:>9} B  model {model:>9} B  \
+                            "{:<28} {which:<8} class {class:<3} {:>5.2} s  kernel {kernel:>9} B  model {model:>9} B  \
                              {:+.2} %",
                             self.name,
                             at.as_secs_f64(),
@@ -262,7 +275,7 @@ impl Case {
                         // Two packets may be on one side of the instant here and on the other there.
                         assert!(
                             off as f64 <= 0.01 * *model as f64 + 2.0 * 1514.0,
-                            "{}: class {class}: kernel {kernel} B, model {model} B",
+                            "{}: {which}: class {class}: kernel {kernel} B, model {model} B",
                             self.name
                         );
                     }
@@ -401,6 +414,8 @@ fn the_model_serves_what_the_kernel_serves() {
         .collect();
     for (_ns, thread) in running {
         let (case, happened) = thread.join().unwrap();
-        case.compare(happened);
+        for (which, model) in case.models() {
+            case.compare(which, model, &happened);
+        }
     }
 }

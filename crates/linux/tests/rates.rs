@@ -59,6 +59,42 @@ fn limits_hold_and_change_in_place() {
     flood.stop();
 }
 
+/// A full queue keeps a packet no longer than told, and four packets where the limit is so low.
+#[test]
+fn a_full_queue_is_as_long_as_its_limit_allows() {
+    if !root("a_full_queue_is_as_long_as_its_limit_allows") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=3).map(subscriber).collect(), |l| {
+        l.leaf = LeafChoice::Only(LeafKind::Pfifo);
+        l.delay_ms = 100;
+    });
+    let down = |class, bits| change(class, Direction::Down, Some(bits));
+    g.set(vec![down(1, 300_000), down(2, 2_000_000), down(3, 100_000_000)]);
+    let flood = pace(g.path.wired.udp(host()), [1, 2, 3].map(|c| v4(c, 9)).to_vec(), 1400, 2000);
+    thread::sleep(Duration::from_secs(1));
+    let waiting = |g: &mut Bench| {
+        let counters = g.sample();
+        [1, 2].map(|c| of(&counters, c, Direction::Down).backlog_packets)
+    };
+    // 2 Mbit/s are 16.5 packets of 1514 bytes in 100 ms.
+    let longest =
+        (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
+    assert_eq!(longest, [4, 16]);
+    let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
+    assert!(
+        shown.contains("limit 4p") && shown.contains("limit 16p") && shown.contains("limit 100p"),
+        "{shown}"
+    );
+    // In place: what waits stays, and a longer queue fills.
+    g.set(vec![down(1, 2_000_000), down(2, 300_000)]);
+    thread::sleep(Duration::from_secs(1));
+    let longest =
+        (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
+    assert_eq!(longest, [16, 4]);
+    flood.stop();
+}
+
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
@@ -194,7 +230,7 @@ fn what_cannot_change_while_running_is_refused() {
     }
     let mut g = Bench::new(vec![subscriber(1)]);
     let before =
-        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft list ruleset"));
+        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft -s list ruleset"));
     let mut layouts = [(); 4].map(|()| g.layout.clone());
     layouts[0].queue = 50;
     layouts[1].table = "other".into();
@@ -205,6 +241,6 @@ fn what_cannot_change_while_running_is_refused() {
         assert!(matches!(error, Error::Layout(_)), "{error}");
     }
     let after =
-        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft list ruleset"));
+        (g.path.gateway.sh("tc class show dev mesh0"), g.path.gateway.sh("nft -s list ruleset"));
     assert_eq!(before, after);
 }

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Stream, Time};
 
-use crate::{Backlog, DropTail, Fair, Fred, Htb, Item, Queue, Red, Shaper, Threshold, Verdict};
+use crate::{Backlog, DropTail, Fair, Fred, Htb, Item, Queue, Red, Threshold, Verdict};
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
 #[derive(Clone, Debug)]
@@ -17,9 +17,7 @@ pub enum Discipline {
     Fred(Box<Fred>),
     /// Marks above a threshold of the average queue.
     Threshold(Box<Threshold>),
-    /// Token bucket.
-    Shaper(Shaper),
-    /// Hierarchical token buckets.
+    /// Token buckets, one or a tree of them.
     Htb(Box<Htb>),
 }
 
@@ -31,7 +29,6 @@ macro_rules! each {
             Discipline::Red($q) => $call,
             Discipline::Fred($q) => $call,
             Discipline::Threshold($q) => $call,
-            Discipline::Shaper($q) => $call,
             Discipline::Htb($q) => $call,
         }
     };
@@ -49,10 +46,10 @@ impl Discipline {
         each!(self, q => q.pop())
     }
 
-    /// The token bucket, if this is one.
-    pub fn as_shaper_mut(&mut self) -> Option<&mut Shaper> {
+    /// The token buckets, if these are some.
+    pub fn as_htb_mut(&mut self) -> Option<&mut Htb> {
         match self {
-            Discipline::Shaper(q) => Some(q),
+            Discipline::Htb(q) => Some(q),
             _ => None,
         }
     }

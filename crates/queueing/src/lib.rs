@@ -15,7 +15,6 @@ mod fair;
 mod fred;
 mod htb;
 mod red;
-mod shaper;
 mod spec;
 mod threshold;
 
@@ -25,9 +24,8 @@ pub use discipline::Discipline;
 pub use drop_tail::{DropTail, Limit};
 pub use fair::{Fair, FairSpec};
 pub use fred::{Fred, FredSpec};
-pub use htb::{ClassCounters, ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbSpec};
+pub use htb::{ClassCounters, ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbSpec, Release};
 pub use red::{Red, RedSpec};
-pub use shaper::{Shaper, ShaperSpec};
 pub use spec::{DisciplineSpec, SpecError};
 pub use threshold::{Threshold, ThresholdSpec};
 

@@ -3,8 +3,8 @@
 use fairmesh_units::{BitRate, Bytes};
 
 use crate::{
-    ClassId, Discipline, DropTail, Fair, FairSpec, Fred, FredSpec, Htb, HtbSpec, Limit, MAX_BURST,
-    Red, RedSpec, Shaper, ShaperSpec, Threshold, ThresholdSpec,
+    ClassId, ClassRates, ClassSpec, Discipline, DropTail, Fair, FairSpec, Fred, FredSpec, Htb,
+    HtbSpec, Limit, MAX_BURST, Red, RedSpec, Release, Threshold, ThresholdSpec,
 };
 
 /// A description of a discipline.
@@ -20,9 +20,7 @@ pub enum DisciplineSpec {
     Fred(FredSpec),
     /// Marks above a threshold of the average queue.
     Threshold(ThresholdSpec),
-    /// A token bucket in front of another discipline.
-    Shaper(ShaperSpec),
-    /// Hierarchical token buckets.
+    /// Token buckets in front of other disciplines, one or a tree of them.
     Htb(HtbSpec),
 }
 
@@ -128,9 +126,16 @@ impl DisciplineSpec {
         DisciplineSpec::DropTail(Limit::Packets(packets))
     }
 
-    /// A token bucket in front of `inner`.
+    /// A token bucket in front of `inner`, Linux `tbf`: a tree of one class, of number 1.
     pub fn shaped(rate: BitRate, burst: Bytes, inner: DisciplineSpec) -> Self {
-        DisciplineSpec::Shaper(ShaperSpec { rate, burst, inner: Box::new(inner) })
+        let rates = ClassRates { rate, ceil: rate, burst, cburst: burst };
+        let only = ClassSpec::leaf(1, None, rates, inner);
+        DisciplineSpec::Htb(HtbSpec {
+            default: Some(only.id),
+            classes: vec![only],
+            release: Release::Whole,
+            ..HtbSpec::default()
+        })
     }
 
     /// Builds the discipline, empty and with full buckets.
@@ -176,11 +181,6 @@ impl DisciplineSpec {
                 fraction(s.weight, "weight")?;
                 nonzero(s.packet_time.as_nanos(), "packet time")?;
                 Discipline::Threshold(Box::new(Threshold::new(s.clone())))
-            }
-            DisciplineSpec::Shaper(s) => {
-                nonzero(s.rate.0, "rate")?;
-                burst(s.burst)?;
-                Discipline::Shaper(Shaper::new(s.rate, s.burst, s.inner.build()?))
             }
             DisciplineSpec::Htb(s) => Discipline::Htb(Box::new(Htb::new(s)?)),
         })

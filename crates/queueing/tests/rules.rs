@@ -182,12 +182,17 @@ fn a_shaper_changes_rate_in_place() {
     }
     assert_eq!(q.dequeue(T0).unwrap().handle, 0);
     assert_eq!(q.next_ready(T0), at_ms(1));
-    q.as_shaper_mut().unwrap().set(T0, BitRate(800_000), Bytes(1000));
+    let only = |burst| ClassRates {
+        burst: Bytes(burst),
+        cburst: Bytes(burst),
+        ..ClassRates::fixed(BitRate(800_000))
+    };
+    q.as_htb_mut().unwrap().set_rates(T0, ClassId(1), only(1000)).unwrap();
     assert_eq!(q.next_ready(T0), at_ms(10));
     assert_eq!(q.dequeue(at_ms(9)), None);
     assert_eq!(q.dequeue(at_ms(10)).unwrap().handle, 1);
     // A burst below the waiting packet must not block it for ever.
-    q.as_shaper_mut().unwrap().set(at_ms(10), BitRate(800_000), Bytes(500));
+    q.as_htb_mut().unwrap().set_rates(at_ms(10), ClassId(1), only(500)).unwrap();
     assert_eq!(q.dequeue(q.next_ready(at_ms(10))).unwrap().handle, 2);
     let verdict = q.enqueue(at_ms(100), item(3, 501, 0), Backlog::NONE, &mut stream());
     assert_eq!(verdict, Verdict::Dropped(DropCause::TooBig));

@@ -52,8 +52,7 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    ControlChoice, Flow, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
-    Transport, Wire,
+    Flow, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario, Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;

@@ -1,7 +1,6 @@
 //! The validated world.
 
-use std::collections::BTreeMap;
-
+use fairmesh_control::Mechanism;
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_transport::TcpConfig;
 use fairmesh_transport::traffic::TrafficSpec;
@@ -49,7 +48,7 @@ pub struct Scenario {
     /// The node that joins the mesh to the wired world.
     pub gateway: Option<NodeId>,
     /// The fairness mechanism.
-    pub control: ControlChoice,
+    pub control: Mechanism,
     /// What was changed or left out while reading, one line each.
     pub warnings: Vec<String>,
 }
@@ -192,15 +191,6 @@ pub struct Interferer {
     pub stop: Option<Span>,
 }
 
-/// The mechanism by name, with its settings.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ControlChoice {
-    /// Name and variants: `pfrc`, `wcp+in-network`.
-    pub name: String,
-    /// The knobs that are not at their defaults.
-    pub settings: BTreeMap<String, f64>,
-}
-
 impl Scenario {
     /// The frame errors of one link: its own delivery where below 1, else the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
@@ -214,6 +204,15 @@ impl Scenario {
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<&Link> {
         let at = self.links.binary_search_by_key(&(from, to), |l| (l.from, l.to)).ok()?;
         self.links.get(at)
+    }
+
+    /// The wire from one node to the other, by its place in [`Scenario::wires`], and whether it is
+    /// the wire's way back, from its end `b`. Where two nodes share a wire and a link, the wire is
+    /// used.
+    pub fn wire(&self, from: NodeId, to: NodeId) -> Option<(usize, bool)> {
+        let joins = |w: &Wire| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to);
+        let at = self.wires.iter().position(joins)?;
+        Some((at, self.wires[at].a != from))
     }
 
     /// The node of this name.

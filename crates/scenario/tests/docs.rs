@@ -18,11 +18,38 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
             if let Some(Value::Object(properties)) = o.get("properties") {
                 found.extend(properties.keys().cloned());
             }
-            o.values().for_each(|v| keys(v, found));
+            // The parameters of each control have a page of their own (controls/parameters.md).
+            o.iter()
+                .filter(|(key, _)| *key != "oneOf" || !is_control(o))
+                .for_each(|(_, v)| keys(v, found));
         }
         Value::Array(a) => a.iter().for_each(|v| keys(v, found)),
         _ => {}
     }
+}
+
+/// Whether this is the schema of `[control]`.
+fn is_control(schema: &serde_json::Map<String, Value>) -> bool {
+    schema.get("properties").is_some_and(|p| p.get("use").is_some())
+}
+
+/// An editor knows the parameters of each control, and refuses others.
+#[test]
+fn the_schema_has_the_parameters_of_every_control() {
+    let schema = json_schema();
+    let control = &schema["$defs"]["Control"];
+    let branches = control["oneOf"].as_array().unwrap();
+    let of = |name: &str| branches.iter().find(|b| b["title"] == name).unwrap();
+    assert_eq!(branches.len(), fairmesh_control::all().count());
+    let pfrc = of("pfrc");
+    assert_eq!(pfrc["additionalProperties"], false);
+    let epoch = &pfrc["properties"]["epoch"];
+    assert_eq!((&epoch["minimum"], &epoch["maximum"]), (&Value::from(1.0), &Value::from(600.0)));
+    assert_eq!(epoch["description"], "time between decisions, s");
+    assert_eq!(pfrc["properties"]["queue"]["type"], "integer");
+    let name = pfrc["properties"]["use"]["pattern"].as_str().unwrap();
+    assert_eq!(name, "^pfrc(\\+(exponential|constrained|bursts|fast|proportional))*$");
+    assert_eq!(of("fifo")["required"], Value::Array(Vec::new()));
 }
 
 #[test]

@@ -157,6 +157,74 @@ fn meshviewer_world() {
     assert_eq!(import(MESHVIEWER, &by_hostname).gateway, Some(NodeId(2)));
 }
 
+/// As yanic writes it: a server that is called a gateway, and routers some of which have tunnels.
+fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
+    let names = ["a1", "a2", "a3", "b1", "b2", "gw1", "gw2"];
+    let node = |n: &&str| {
+        let gateway = gateways.contains(n);
+        format!(
+            r#"{{"firstseen": "2024-01-01T00:00:00+0000", "lastseen": "2026-05-01T12:00:00+0200",
+               "is_online": true, "is_gateway": {gateway}, "clients": 0, "clients_wifi24": 0,
+               "clients_wifi5": 0, "clients_other": 0, "rootfs_usage": 0.1, "loadavg": 0.2,
+               "memory_usage": null, "uptime": "2026-04-01T00:00:00+0000", "gateway_nexthop": "gw1",
+               "gateway": "gw1", "node_id": "{n}", "mac": "02:00:00:00:00:01", "addresses": [],
+               "site_code": "x", "hostname": "host {n}", "owner": "", "location": null,
+               "firmware": {{}}, "autoupdater": {{}}, "nproc": 1, "model": "TP-LINK"}}"#
+        )
+    };
+    let link = |(source, target, kind): &(&str, &str, &str)| {
+        format!(
+            r#"{{"type": "{kind}", "source": "{source}", "target": "{target}", "source_tq": 0.8,
+               "target_tq": 0.8, "source_addr": "02:00:00:00:00:02", "target_addr": "02:00:00:00:00:03"}}"#
+        )
+    };
+    let nodes: Vec<String> = names.iter().map(node).collect();
+    let links: Vec<String> = links.iter().map(link).collect();
+    let text = format!(
+        r#"{{"timestamp": "2026-05-01T12:00:00+0200", "nodes": [{}], "links": [{}]}}"#,
+        nodes.join(","),
+        links.join(",")
+    );
+    import(text.as_bytes(), &ImportOptions::default())
+}
+
+#[test]
+fn what_a_map_calls_a_gateway_is_taken() {
+    let name = |s: &Scenario| s.nodes[s.gateway.unwrap().index()].name.clone();
+    let mesh = [("a1", "a2", "wifi"), ("a2", "a3", "wifi"), ("b1", "b2", "wifi")];
+    // A router that is marked goes before better connected ones with tunnels, without a word.
+    let s = routers(&["a3"], &[&mesh[..], &[("a2", "gw1", "vpn")]].concat());
+    assert_eq!(name(&s), "a3");
+    assert!(!s.warnings.join("\n").contains("taken"), "{:?}", s.warnings);
+    // Servers have no radio: the router at the other end of the tunnel, which is told.
+    let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a3", "vpn"), ("a2", "gw2", "vpn")]].concat());
+    assert_eq!(name(&s), "a3");
+    let told = "the map's gateway \"gw1\" has no radio link and no cable: \"a3\" was taken";
+    assert!(s.warnings.join("\n").contains(told), "{:?}", s.warnings);
+    // Several: the best connected, by name.
+    let s = routers(&["a1", "a2", "b1"], &mesh);
+    assert_eq!(name(&s), "a2");
+    let told =
+        "the map has 3 gateways: \"a2\", in the largest connected part with most links, was taken";
+    assert!(s.warnings.join("\n").contains(told), "{:?}", s.warnings);
+    // On a cable it is one, too.
+    let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a1", "other")]].concat());
+    assert_eq!(name(&s), "gw1");
+    // The user's word goes before the map's.
+    assert_eq!(name(&routers(&[], &[&mesh[..], &[("gw1", "b2", "vpn")]].concat())), "b2");
+}
+
+/// A cable in the middle: a1 ~ a2 = b1 ~ b2.
+#[test]
+fn a_cable_of_a_map_lies_between_radio_links() {
+    let s = routers(&["a1"], &[("a1", "a2", "wifi"), ("a2", "b1", "other"), ("b1", "b2", "wifi")]);
+    let far = s.flows.iter().find(|f| f.path.len() == 4).unwrap();
+    assert_eq!(far.wireless_hops, 2);
+    let crossed: Vec<_> = far.path.windows(2).map(|w| s.wire(w[0], w[1])).collect();
+    assert_eq!(crossed, [None, Some((0, false)), None]);
+    assert_eq!(s.wire(far.path[2], far.path[1]), Some((0, true)));
+}
+
 #[test]
 fn a_map_without_gateway_takes_the_best_connected_node() {
     let s = import(

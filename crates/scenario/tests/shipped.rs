@@ -248,10 +248,12 @@ fn check(v: &Value, schema: &Value, root: &Value, at: &str) -> Option<String> {
     None
 }
 
-/// The one kind of pattern that the schema has: a number and one of the units in parentheses.
+/// The two kinds of patterns that the schema has: a number and one of the units in parentheses, and
+/// the name of a control with any of its variants.
 fn pattern(text: &str, pattern: &str) -> bool {
     let head = r"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*(";
-    let units = pattern.strip_prefix(head).unwrap().strip_suffix(r")\s*$").unwrap();
+    let Some(units) = pattern.strip_prefix(head) else { return name(text, pattern) };
+    let units = units.strip_suffix(r")\s*$").unwrap();
     let units = if units == "[kMG]?(bit|b)/s" {
         "bit/s|b/s|kbit/s|kb/s|Mbit/s|Mb/s|Gbit/s|Gb/s"
     } else {
@@ -261,4 +263,15 @@ fn pattern(text: &str, pattern: &str) -> bool {
     let cut = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(text.len());
     let (number, unit) = (text[..cut].trim(), &text[cut..]);
     number.parse::<f64>().is_ok() && units.split('|').any(|u| u == unit)
+}
+
+/// `^fifo$`, or `^arc(\+(exponential))*$`.
+fn name(text: &str, pattern: &str) -> bool {
+    let pattern = pattern.strip_prefix('^').unwrap().strip_suffix('$').unwrap();
+    let (base, variants) = match pattern.split_once(r"(\+(") {
+        Some((base, rest)) => (base, rest.strip_suffix("))*").unwrap()),
+        None => (pattern, ""),
+    };
+    let mut parts = text.split('+');
+    parts.next() == Some(base) && parts.all(|part| variants.split('|').any(|v| v == part))
 }

@@ -115,6 +115,16 @@ mod tests {
         assert!((db - 12.04).abs() < 0.01);
     }
 
+    /// Free space (Friis) up to the crossover at 86.1 m: 6 dB per doubling, and its power at 80 m.
+    #[test]
+    fn short_links_are_in_free_space() {
+        let dbm = |d| two_ray_ground(Distance(d)).as_dbm();
+        assert!((dbm(40.0) - dbm(80.0) - 6.02).abs() < 0.01);
+        let (wave, watts) = (0.328_228, 0.281_838_15);
+        let friis = watts * (wave / (4.0 * core::f64::consts::PI * 80.0f64)).powi(2);
+        assert!((dbm(80.0) - 10.0 * (friis * 1e3).log10()).abs() < 0.01);
+    }
+
     #[test]
     fn the_two_laws_meet_at_the_crossover() {
         let near = two_ray_ground(Distance(86.14)).as_dbm();

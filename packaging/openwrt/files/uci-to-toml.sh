@@ -46,7 +46,7 @@ rates() {
 
 gateway() {
     local any state
-    text "$1" mode mode
+    text "$1" mode mode; text "$1" unmapped unmapped
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
     printf '[control]\n'; text "$1" control use; number "$1" epoch epoch; number "$1" gamma gamma

@@ -43,6 +43,11 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
             .collect();
         let mut steps: Vec<f64> = active.iter().map(|&d| excess[d]).collect();
         let mut matrix = curvature(&active, domains, &slopes);
+        for a in 0..active.len() {
+            // A domain that no price can empty: leave its price alone.
+            let d = &mut matrix[a * active.len() + a];
+            *d = if *d > 0.0 { *d * (1.0 + RIDGE) } else { f64::INFINITY };
+        }
         solve_positive(&mut matrix, &mut steps);
         for (&d, step) in active.iter().zip(steps) {
             prices[d] = (prices[d] + step).max(0.0);
@@ -51,7 +56,8 @@ pub(super) fn polish(flows: &[Elastic], domains: &[&[(u32, f64)]], prices: &mut 
     rates(flows, &costs(flows.len(), domains, prices))
 }
 
-fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> Vec<f64> {
+/// What a unit of each flow's rate costs.
+pub(super) fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> Vec<f64> {
     let mut costs = vec![0.0; flows];
     for (users, price) in domains.iter().zip(prices) {
         users.iter().for_each(|&(i, share)| costs[i as usize] += share * price);
@@ -59,13 +65,14 @@ fn costs(flows: usize, domains: &[&[(u32, f64)]], prices: &[f64]) -> Vec<f64> {
     costs
 }
 
-fn rates(flows: &[Elastic], costs: &[f64]) -> Vec<f64> {
+/// The rate of each flow at what a unit of it costs.
+pub(super) fn rates(flows: &[Elastic], costs: &[f64]) -> Vec<f64> {
     let rate = |(f, cost): (&Elastic, &f64)| (f.weight / cost).clamp(f.least, f.limit);
     flows.iter().zip(costs).map(rate).collect()
 }
 
 /// Σ slope · share · share for each pair of active domains, row by row.
-fn curvature(active: &[usize], domains: &[&[(u32, f64)]], slopes: &[f64]) -> Vec<f64> {
+pub(super) fn curvature(active: &[usize], domains: &[&[(u32, f64)]], slopes: &[f64]) -> Vec<f64> {
     let n = active.len();
     let mut matrix = vec![0.0; n * n];
     let mut share_of = vec![0.0; slopes.len()];
@@ -79,16 +86,11 @@ fn curvature(active: &[usize], domains: &[&[(u32, f64)]], slopes: &[f64]) -> Vec
         }
         domains[d].iter().for_each(|&(i, _)| share_of[i as usize] = 0.0);
     }
-    for a in 0..n {
-        // A domain that no price can empty: leave its price alone.
-        let d = &mut matrix[a * n + a];
-        *d = if *d > 0.0 { *d * (1.0 + RIDGE) } else { f64::INFINITY };
-    }
     matrix
 }
 
 /// Solves matrix · x = right for a positive definite matrix, by Gaussian elimination in place.
-fn solve_positive(matrix: &mut [f64], right: &mut [f64]) {
+pub(super) fn solve_positive(matrix: &mut [f64], right: &mut [f64]) {
     let n = right.len();
     for k in 0..n {
         for row in k + 1..n {

@@ -1,6 +1,6 @@
 //! The direction field of GAP's fluid model, for phase pictures.
 
-use super::flow::{Slope, State};
+use super::trajectory::{Slope, State};
 use super::{Gap, Load};
 
 /// One arrow of a phase picture.

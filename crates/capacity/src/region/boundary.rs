@@ -1,6 +1,6 @@
 //! Points on the boundary of the region: max-min, proportional, and along a ray.
 
-use super::Region;
+use super::flow_region::Region;
 
 /// Rates at the boundary.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,7 +36,7 @@ impl Region {
         }
         let Some(mut inside) = self.decide(None, base) else { return 0.0 };
         // Nothing is faster than the PHY's fastest rate.
-        let fastest = self.links.phy.bit_rate(self.links.phy.highest()).0 as f64;
+        let fastest = self.links.fastest();
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
             let middle = 0.5 * (low + high);

@@ -1,8 +1,11 @@
-//! `emulate`.
+//! `emulate`, `demo`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use fairmesh_units::Span;
+
+use fairmesh_lab::changes::Assignment;
 
 use super::shared::{ChangeArgs, SampleArgs};
 
@@ -55,9 +58,10 @@ pub struct EmulateArgs {
     /// without the daemon
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "shell")]
     pub control: Vec<String>,
-    /// A setting of these controls, such as epoch=2; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", requires = "control", value_parser = setting)]
-    pub set: Vec<(String, f64)>,
+    /// Another value for a parameter of these controls, such as epoch=2, or pfrc.epoch=2 for one
+    /// of them; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "control")]
+    pub set: Vec<Assignment>,
     /// Also simulate the scenario, and show both side by side
     #[arg(long)]
     pub beside: bool,
@@ -77,14 +81,6 @@ pub struct EmulateArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sample: SampleArgs,
-}
-
-/// `name=value` of a control's setting.
-fn setting(text: &str) -> Result<(String, f64), String> {
-    let parsed = text.split_once('=').and_then(|(name, value)| {
-        Some((name.trim().to_owned(), value.trim().parse::<f64>().ok()?))
-    });
-    parsed.ok_or_else(|| "expected a name and a number, such as epoch=2".to_owned())
 }
 
 /// A congestion control of the kernel.
@@ -117,6 +113,29 @@ pub enum RoutingArg {
     Static,
     /// babeld in every namespace.
     Babeld,
-    /// The kernel's batman-adv.
-    Batman,
+}
+
+/// `fairmesh demo`.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "The daemon's command runs in the gateway's namespace. It finds its interfaces in \
+    FAIRMESH_MESH\nand FAIRMESH_WIRED and the homes, name=address, in FAIRMESH_SUBSCRIBERS.\n\n\
+    Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
+)]
+pub struct DemoArgs {
+    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
+    #[arg(long, required = true)]
+    pub live: bool,
+    /// Scenario instead of the built-in chain of four homes
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Shell command that is the daemon
+    #[arg(long, value_name = "COMMAND")]
+    pub daemon: Option<String>,
+    /// When it is turned on; by default after a third of the time
+    #[arg(long, value_name = "TIME")]
+    pub after: Option<Span>,
+    /// How long the whole takes
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Span>,
 }

@@ -1,6 +1,7 @@
 //! The command line's grammar: this file has the commands, `shared` what several of them take.
 
 mod checks;
+#[cfg(feature = "linux")]
 mod emulate;
 mod models;
 mod runs;
@@ -15,10 +16,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub use self::checks::{
     Against, BenchArgs, BenchRowArgs, FingerprintArgs, ReproduceArgs, ValidateArgs,
 };
-pub use self::emulate::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
-pub use self::models::{CapacityArgs, Hears, ModelKind, Reception};
-pub use self::runs::{CompareArgs, DemoArgs, RunArgs, SweepArgs};
-pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, ThreadArgs, Way};
+#[cfg(feature = "linux")]
+pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, RoutingArg, TcpArg};
+pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs, Reception};
+pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
+pub use self::shared::{CacheArgs, ChangeArgs, SampleArgs, ScenarioArgs, ThreadArgs, Way};
 pub use self::side_by_side::SideBySideArgs;
 use crate::error::one_line;
 
@@ -41,8 +43,10 @@ pub enum Command {
     /// Simulate a scenario once and show what happened
     Run(RunArgs),
     /// Run a scenario in real time over real Linux network stacks (root)
+    #[cfg(feature = "linux")]
     Emulate(EmulateArgs),
     /// Watch an emulated mesh starve, and what the gateway's daemon does about it (root)
+    #[cfg(feature = "linux")]
     Demo(DemoArgs),
     /// Simulate a scenario under several controls, with several seeds each
     Compare(CompareArgs),
@@ -50,6 +54,8 @@ pub enum Command {
     Sweep(SweepArgs),
     /// What the flows of a scenario could have, by analytic models, and what limits them
     Capacity(CapacityArgs),
+    /// What the flows of a scenario could have: the max-min rates that the simulator itself carries
+    Optimum(OptimumArgs),
     /// Check a scenario file, or the simulator against ns-3
     Validate(ValidateArgs),
     /// Run the experiments behind the papers' tables and figures
@@ -61,6 +67,7 @@ pub enum Command {
     /// Compare the fingerprints of scenarios with kept ones
     Fingerprints(FingerprintArgs),
     /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
+    #[cfg(feature = "linux")]
     Gateway(GatewayArgs),
     /// List the controls
     List(ListArgs),
@@ -72,7 +79,18 @@ pub enum Command {
     BenchRow(BenchRowArgs),
 }
 
+impl Command {
+    /// Whether it looks after interrupts itself, as the daemon does.
+    pub fn ends_in_its_own_way(&self) -> bool {
+        #[cfg(feature = "linux")]
+        return matches!(self, Command::Gateway(_));
+        #[cfg(not(feature = "linux"))]
+        false
+    }
+}
+
 /// `fairmesh gateway`.
+#[cfg(feature = "linux")]
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh gateway check --config gateway.toml\n  \
                         fairmesh gateway status\n  fairmesh gateway why \"roof 7\"")]

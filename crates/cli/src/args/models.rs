@@ -1,11 +1,12 @@
-//! `capacity`.
+//! `capacity`, `optimum`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use fairmesh_lab::analysis;
 use fairmesh_units::BitRate;
 
-use super::shared::{ThreadArgs, Way};
+use super::shared::{CacheArgs, ScenarioArgs, ThreadArgs, Way};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]
@@ -81,6 +82,26 @@ pub struct CapacityArgs {
     pub threads: ThreadArgs,
 }
 
+/// `fairmesh optimum`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  fairmesh optimum scenarios/stack.toml\n  \
+    fairmesh optimum map.netjson --gateway 10.254.0.10 --flows up --flow-count 8\n  \
+    fairmesh optimum scenarios/jamshaid-fig-7.3.toml --json | jq '.flows[] | {name, optimum_bps}'")]
+pub struct OptimumArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub scenario: ScenarioArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cache: CacheArgs,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub threads: ThreadArgs,
+}
+
 /// Reception rules (docs/scenarios.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Reception {
@@ -108,4 +129,14 @@ pub enum Hears {
     Decode,
     /// Those who sense each other: interference range.
     Sense,
+}
+
+impl Hears {
+    /// As the models call it.
+    pub fn model(self) -> analysis::Hears {
+        match self {
+            Hears::Decode => analysis::Hears::Decode,
+            Hears::Sense => analysis::Hears::Sense,
+        }
+    }
 }

@@ -1,11 +1,10 @@
-//! `run`, `compare`, `sweep`, `demo`.
+//! `run`, `compare`, `sweep`.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use fairmesh_units::Span;
 
-use super::shared::{SampleArgs, ScenarioArgs, ThreadArgs};
+use super::shared::{CacheArgs, SampleArgs, ScenarioArgs, SetArgs, ThreadArgs};
 
 /// `fairmesh run`.
 #[derive(Args, Debug)]
@@ -21,10 +20,13 @@ pub struct RunArgs {
     /// Control instead of the scenario's
     #[arg(long, value_name = "NAME")]
     pub control: Option<String>,
-    /// Write the frames on the air to a capture file for Wireshark
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub set: SetArgs,
+    /// Write the frames on the air to a capture file for Wireshark, in a folder that exists
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Capture only what this node sends and receives
+    /// Capture only what this node sends and receives; of what it repeats or passes on, the MAC header
     #[arg(long, value_name = "NODE", requires = "pcap")]
     pub pcap_at: Option<String>,
     /// Write a result folder (JSON, Parquet, report.html)
@@ -38,37 +40,13 @@ pub struct RunArgs {
     pub sample: SampleArgs,
 }
 
-/// `fairmesh demo`.
-#[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "The daemon's command runs in the gateway's namespace. It finds its interfaces in \
-    FAIRMESH_MESH\nand FAIRMESH_WIRED and the homes, name=address, in FAIRMESH_SUBSCRIBERS.\n\n\
-    Example:\n  sudo fairmesh demo --live --daemon './my-shaper --on $FAIRMESH_WIRED'"
-)]
-pub struct DemoArgs {
-    /// Emulate a starving mesh, watch it, turn the gateway's daemon on (root)
-    #[arg(long, required = true)]
-    pub live: bool,
-    /// Scenario instead of the built-in chain of four homes
-    #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
-    /// Shell command that is the daemon
-    #[arg(long, value_name = "COMMAND")]
-    pub daemon: Option<String>,
-    /// When it is turned on; by default after a third of the time
-    #[arg(long, value_name = "TIME")]
-    pub after: Option<Span>,
-    /// How long the whole takes
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Span>,
-}
-
 /// `fairmesh compare`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     fairmesh compare scenarios/stack.toml --control fifo,source\n  \
     fairmesh compare map.netjson --gateway 10.254.0.10 --flows up --control fifo,source --seeds 5\n  \
-    fairmesh compare scenarios/chain.toml --control fifo --seeds 10 --json")]
+    fairmesh compare scenarios/stack.toml --control fifo,wcp --optimum\n  \
+    fairmesh compare scenarios/chain-3-up.toml --control fifo --seeds 10 --json")]
 pub struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -76,6 +54,9 @@ pub struct CompareArgs {
     /// Controls, separated by commas; the scenario's own by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub control: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub set: SetArgs,
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: u32,
@@ -85,7 +66,14 @@ pub struct CompareArgs {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Capture the first seed of every control to FOLDER/CONTROL.pcap
+    /// Also say what each flow and control has of the optimum: the max-min rates that the simulator
+    /// carries, searched first or taken from where they are kept (docs/models/optimum.md)
+    #[arg(long)]
+    pub optimum: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cache: CacheArgs,
+    /// Capture the first seed of every control to FOLDER/CONTROL.pcap; the folder must exist
     #[arg(long, value_name = "FOLDER")]
     pub pcap: Option<PathBuf>,
     #[command(flatten)]
@@ -101,8 +89,8 @@ pub struct CompareArgs {
 #[command(
     after_help = "A key is a path in the scenario file; * stands for every element of a list. \
     Values that are not numbers, true or false are taken as text.\n\nExamples:\n  \
-    fairmesh sweep scenarios/chain.toml --vary radio.rts=false,true --out sweeps/rts\n  \
-    fairmesh sweep scenarios/chain-udp.toml --vary 'flow.*.traffic.rate=100 kbit/s,150 kbit/s' \\\n    \
+    fairmesh sweep scenarios/chain-3-up.toml --vary radio.rts=false,true --out sweeps/rts\n  \
+    fairmesh sweep scenarios/chain-3-udp-up.toml --vary 'traffic.traffic.rate=100 kbit/s,150 kbit/s' \\\n    \
     --control fifo,source --seeds 10 --out sweeps/load\n\n\
     An interrupted sweep goes on where it stopped when started again."
 )]
@@ -116,6 +104,9 @@ pub struct SweepArgs {
     /// Controls, separated by commas; the scenario's own by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub control: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub set: SetArgs,
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: u32,

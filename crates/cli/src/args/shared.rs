@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use fairmesh_lab::Changes;
+use fairmesh_lab::changes::Assignment;
+use fairmesh_lab::optimum::Cache;
+use fairmesh_scenario::Direction;
 use fairmesh_units::{BitRate, Span};
 
 /// The scenario and what is changed about it.
@@ -38,6 +42,20 @@ pub struct ChangeArgs {
     pub rate: Option<BitRate>,
 }
 
+impl ChangeArgs {
+    /// As the laboratory takes them.
+    pub fn changes(&self) -> Changes {
+        Changes {
+            duration: self.duration,
+            warmup: self.warmup,
+            gateway: self.gateway.clone(),
+            flows: self.flows.map(Way::direction),
+            flow_count: self.flow_count,
+            rate: self.rate,
+        }
+    }
+}
+
 /// Direction of the flows of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
@@ -45,6 +63,25 @@ pub enum Way {
     Up,
     /// From the gateway to every node.
     Down,
+}
+
+impl Way {
+    /// As scenarios call it.
+    pub fn direction(self) -> Direction {
+        match self {
+            Way::Up => Direction::Up,
+            Way::Down => Direction::Down,
+        }
+    }
+}
+
+/// Parameters of controls.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SetArgs {
+    /// Another value for a parameter of the controls, such as epoch=5, or pfrc.epoch=5 for one of
+    /// them; may be given several times. fairmesh list CONTROL has them
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<Assignment>,
 }
 
 /// How to spread runs over the machine.
@@ -61,4 +98,29 @@ pub struct SampleArgs {
     /// Interval of the curves over time; by default about 200 points per run
     #[arg(long, value_name = "TIME")]
     pub sample: Option<Span>,
+}
+
+/// Where optima are kept.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CacheArgs {
+    /// Keep optima in this folder, and take them from there; by default fairmesh in
+    /// $XDG_CACHE_HOME or ~/.cache
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+    /// Search the optimum even if it is kept, and keep nothing
+    #[arg(long, conflicts_with = "cache")]
+    pub no_cache: bool,
+}
+
+impl CacheArgs {
+    /// The folder; `None` where nothing is to be kept, or nobody says where.
+    pub fn open(&self) -> Option<Cache> {
+        if self.no_cache {
+            return None;
+        }
+        // The base directory specification ignores relative paths.
+        let of = |key| std::env::var_os(key).map(PathBuf::from).filter(|p| p.is_absolute());
+        let usual = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
+        self.cache.clone().or_else(|| Some(usual()?.join("fairmesh"))).map(Cache::new)
+    }
 }

@@ -2,19 +2,19 @@
 
 use std::io::Write;
 
+use fairmesh_lab::comparison::SCHEMA;
+use fairmesh_lab::files::folder::write_file;
+use fairmesh_papers::bench::instructions::{self, Kept};
+use fairmesh_papers::bench::row::{self, Cost};
+use fairmesh_papers::bench::{Spread, ns3, scale};
+use fairmesh_papers::validation::reference::{Case, read};
+use fairmesh_report::table;
 use serde::Serialize;
 
 use crate::args::{BenchArgs, BenchRowArgs};
-use crate::bench::instructions::{self, Kept};
-use crate::bench::row::{self, Cost};
-use crate::bench::{Spread, ns3, scale};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::output::folder::write_file;
-use crate::output::json::SCHEMA;
-use crate::output::table;
-use crate::progress;
-use crate::validation::reference::{Case, read};
+use crate::terminal;
 
 /// Each of our runs costs about this much CPU time, s.
 const CPU_S: f64 = 1.0;
@@ -67,7 +67,7 @@ struct Speed {
 fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), CliError> {
     let folder = &args.reference;
     let harness = args.against.map(|_| ns3::harness(folder)).transpose()?;
-    let bar = progress::bar(cases.len() * args.repeat as usize, "measuring");
+    let bar = terminal::bar(cases.len() * args.repeat as usize, "measuring");
     let mut ours: Vec<Vec<Cost>> = vec![vec![]; cases.len()];
     let mut theirs: Vec<Vec<ns3::Run>> = vec![vec![]; cases.len()];
     let mut seconds = Vec::new();
@@ -132,7 +132,7 @@ fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
 }
 
 fn curve(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let bar = progress::bar(scale::SIZES.len() * args.repeat as usize, "measuring");
+    let bar = terminal::bar(scale::SIZES.len() * args.repeat as usize, "measuring");
     let mut rows: Vec<(Cost, Spread)> = Vec::new();
     for nodes in scale::SIZES {
         let name = format!("scale:{nodes}");
@@ -193,7 +193,7 @@ fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
             return Err(CliError::file(&args.kept, problem));
         }
     };
-    let bar = progress::bar(cases.len(), "counting");
+    let bar = terminal::bar(cases.len(), "counting");
     let mut found = Kept::new();
     for case in cases {
         let seconds = match kept.get(&case.tag) {
@@ -238,7 +238,7 @@ fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
         let mut text =
             serde_json::to_vec_pretty(&all).map_err(|e| CliError::file(&args.kept, e))?;
         text.push(b'\n');
-        return write_file(&args.kept, &text);
+        return Ok(write_file(&args.kept, &text)?);
     }
     if wrong > 0 {
         let file = args.kept.display();

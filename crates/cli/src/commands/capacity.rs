@@ -3,21 +3,24 @@
 use std::io::Write;
 use std::path::Path;
 
-use fairmesh_capacity::region::{Retries, Settings};
+use fairmesh_lab::Changes;
+use fairmesh_lab::analysis::Capacity;
+use fairmesh_lab::analysis::gap::GapReport;
+use fairmesh_lab::analysis::region::RegionReport;
+use fairmesh_lab::files::folder::PendingFile;
+use fairmesh_lab::models::region::{Retries, Settings};
+use fairmesh_lab::source::load;
+use fairmesh_lab::study::{accuracy, boundary};
+use fairmesh_report::capacity::{gap, page, region as region_report, text};
+use fairmesh_report::table;
+use fairmesh_report::topology::Drawing;
 use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
 use serde::Serialize;
 
-use crate::args::{CapacityArgs, ChangeArgs, ModelKind, Reception, Way};
-use crate::capacity::gap::GapReport;
-use crate::capacity::region::RegionReport;
-use crate::capacity::{Capacity, page, text};
+use crate::args::{CapacityArgs, Hears, ModelKind, Reception, Way};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::load::load;
-use crate::output::folder::PendingFile;
-use crate::output::table;
-use crate::report::Drawing;
-use crate::study::{accuracy, boundary};
+use crate::terminal;
 
 /// Analyses a scenario, or the models themselves.
 ///
@@ -30,12 +33,12 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
     if let Some(meshes) = args.boundary {
         return boundary(args, meshes, out);
     }
-    let changes = ChangeArgs {
+    let changes = Changes {
         gateway: args.gateway.clone(),
-        flows: args.flows,
+        flows: args.flows.map(Way::direction),
         flow_count: args.flow_count,
         rate: args.rate,
-        ..ChangeArgs::default()
+        ..Changes::default()
     };
     // The grammar wants one unless the models themselves are asked for.
     let path = args.scenario.clone().unwrap_or_default();
@@ -54,7 +57,7 @@ fn sets(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let forms = Forms {
-        report: || Capacity::of(scenario, args.hears),
+        report: || Ok(Capacity::of(scenario, args.hears.map(Hears::model))?),
         text: text::tables,
         page: |c: &Capacity, _: &Path| Ok(page::render(c, &Drawing::from(scenario), command)),
     };
@@ -77,9 +80,9 @@ fn region(
         ..Settings::default()
     };
     let forms = Forms {
-        report: || RegionReport::of(scenario, &args.group, settings),
-        text: RegionReport::text,
-        page: |r: &RegionReport, _: &Path| Ok(r.page(command)),
+        report: || Ok(RegionReport::of(scenario, &args.group, settings)?),
+        text: region_report::text,
+        page: |r: &RegionReport, _: &Path| Ok(region_report::page(r, command)),
     };
     forms.show(args, scenario, out)
 }
@@ -92,10 +95,10 @@ fn fluid(
 ) -> Result<(), CliError> {
     let draw = |r: &GapReport, path: &Path| {
         let bare = path.extension().is_some_and(|e| e == "svg");
-        let page = if bare { r.svg() } else { r.page(command) };
+        let page = if bare { gap::svg(r) } else { gap::page(r, command) };
         page.map_err(|e| CliError::file(path, format!("cannot be drawn: {e}")))
     };
-    let forms = Forms { report: || GapReport::of(scenario), text: GapReport::text, page: draw };
+    let forms = Forms { report: || Ok(GapReport::of(scenario)?), text: gap::text, page: draw };
     forms.show(args, scenario, out)
 }
 
@@ -154,7 +157,7 @@ fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result
         },
         ..accuracy::Settings::default()
     };
-    let study = accuracy::run(settings, args.threads)?;
+    let study = terminal::with_bars(args.threads, |pool| accuracy::run(settings, pool))?;
     if args.json {
         return print_json(out, &study);
     }
@@ -184,7 +187,7 @@ fn boundary(args: &CapacityArgs, meshes: u32, out: &mut dyn Write) -> Result<(),
         rts: !args.no_rts,
         ..boundary::Settings::default()
     };
-    let study = boundary::run(settings, args.threads)?;
+    let study = terminal::with_bars(args.threads, |pool| boundary::run(settings, pool))?;
     if args.json {
         return print_json(out, &study);
     }

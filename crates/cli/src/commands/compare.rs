@@ -3,42 +3,52 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use fairmesh_engine::record::RunRecord;
+use fairmesh_lab::batch::sample_interval;
+use fairmesh_lab::changes::set_parameters;
+use fairmesh_lab::files::folder::{self, ResultFolder};
+use fairmesh_lab::notes::notes;
+use fairmesh_lab::source::load;
+use fairmesh_lab::{Batch, Comparison};
+use fairmesh_report::{results, table};
 use fairmesh_scenario::Scenario;
 
 use crate::args::CompareArgs;
-use crate::commands::{print_json, warn, warn_of_idle_controls};
+use crate::commands::{optimum, print_json, warn};
 use crate::error::CliError;
-use crate::load::{load, with_controls};
-use crate::output::folder::ResultFolder;
-use crate::output::json::Comparison;
-use crate::output::table;
-use crate::{results, runner};
+use crate::terminal::with_bars;
 
 /// Runs every control with every seed.
 ///
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
 pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let loaded = load(&args.scenario.scenario, &args.scenario.changes)?;
+    let loaded = load(&args.scenario.scenario, &args.scenario.changes.changes())?;
     warn(&loaded.scenario.warnings);
-    let scenarios = with_controls(&loaded.scenario, &args.control)?;
-    warn_of_idle_controls(&scenarios);
+    let mut batch = Batch::new(&loaded.scenario, &args.control, 1..=u64::from(args.seeds))?;
+    set_parameters(&mut batch.scenarios, &args.set.set)?;
+    warn(&notes(&batch.scenarios));
+    if let Some(captures) = &args.pcap {
+        folder::existing(captures)?;
+        batch.captures = Some(captures.clone());
+    }
     let target = match &args.out {
         Some(folder) => Some(folder.clone()),
         None if args.json => None,
-        None => Some(default_folder(&scenarios)),
+        None => Some(default_folder(&batch.scenarios)),
     };
     let folder = target.as_deref().map(ResultFolder::claim).transpose()?;
-    if let Some(captures) = &args.pcap
-        && captures.exists()
-        && !captures.is_dir()
-    {
-        return Err(CliError::file(captures, "is a file; expected a folder for captures"));
+    // The longer work first, so that what is wrong with it costs nothing.
+    let optimum = match args.optimum {
+        true => Some(optimum::search(&loaded.scenario, &args.cache, args.threads)?.0),
+        false => None,
+    };
+    let curves = || sample_interval(loaded.scenario.duration);
+    batch.sample = args.sample.sample.or_else(|| folder.is_some().then(curves));
+    let records = with_bars(args.threads, |pool| batch.run(pool))?;
+    let mut comparison = Comparison::of(&records);
+    if let Some(optimum) = &optimum {
+        comparison = comparison.of_optimum(&records, optimum);
     }
-
-    let records = simulate(args, &scenarios, folder.is_some())?;
-    let comparison = Comparison::of(&records);
     if let (Some(folder), Some(target)) = (folder, &target) {
         results::write(folder, &loaded, &comparison, &records, command)?;
         if !args.json {
@@ -53,33 +63,8 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-/// One inner list per control, one record per seed.
-fn simulate(
-    args: &CompareArgs,
-    scenarios: &[Scenario],
-    curves: bool,
-) -> Result<Vec<Vec<RunRecord>>, CliError> {
-    let seeds = u64::from(args.seeds);
-    let jobs: Vec<(&Scenario, u64)> =
-        scenarios.iter().flat_map(|s| (1..=seeds).map(move |seed| (s, seed))).collect();
-    let sample = args
-        .sample
-        .sample
-        .or_else(|| curves.then(|| runner::sample_interval(scenarios[0].duration)));
-    let mut records =
-        runner::all(args.threads, "comparing", &jobs, |&(scenario, seed)| match &args.pcap {
-            Some(folder) if seed == 1 => {
-                let file = folder.join(format!("{}.pcap", scenario.control.name));
-                runner::captured(scenario, seed, sample, &file, None)
-            }
-            _ => runner::once(scenario, seed, sample),
-        })?
-        .into_iter();
-    Ok(scenarios.iter().map(|_| records.by_ref().take(seeds as usize).collect()).collect())
-}
-
 fn default_folder(scenarios: &[Scenario]) -> PathBuf {
-    let controls: Vec<&str> = scenarios.iter().map(|s| s.control.name.as_str()).collect();
+    let controls: Vec<String> = scenarios.iter().map(|s| s.control.to_string()).collect();
     let name = format!("{}-{}", scenarios[0].name, controls.join("-"));
     // A scenario's name is free text.
     let safe = |c: char| if c.is_alphanumeric() || "-_+.".contains(c) { c } else { '_' };

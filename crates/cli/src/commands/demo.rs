@@ -6,18 +6,21 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
+use fairmesh_control::Mechanism;
 use fairmesh_emulator::{EmulateOptions, Network, Progress, emulate};
 use fairmesh_engine::measures::jain;
+use fairmesh_lab::Changes;
+use fairmesh_lab::changes::{set_times, with_control};
+use fairmesh_lab::source::{build, load};
+use fairmesh_report::table;
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::args::{ChangeArgs, DemoArgs};
-use crate::commands::emulate::{refused, summary};
+use crate::args::DemoArgs;
+use crate::commands::emulate::{judged, refused, summary};
 use crate::daemon::Work;
 use crate::error::CliError;
-use crate::load::{build, load};
-use crate::output::table;
-use crate::{interrupt, load};
+use crate::interrupt;
 
 /// The scenario of those who bring none.
 const BUILT_IN: &str = include_str!("../../assets/demo-live.toml");
@@ -38,18 +41,24 @@ const BAR: usize = 40;
 /// Emulates, shows and compares.
 ///
 /// # Errors
-/// Bad input, missing rights, an interrupt; namespaces are gone then.
+/// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
+/// time is [`CliError::Verdict`], after what it showed.
 pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = match &args.scenario {
-        Some(path) => load(path, &ChangeArgs::default())?.scenario,
+        Some(path) => load(path, &Changes::default())?.scenario,
         None => {
             let name = PathBuf::from("demo-live.toml");
-            build(&name, BUILT_IN.as_bytes(), &ChangeArgs::default())?
+            build(&name, BUILT_IN.as_bytes(), &Changes::default())?
         }
     };
     let mut scenario = scenario;
-    load::set_times(&mut scenario, args.duration, None)?;
+    set_times(&mut scenario, args.duration, None)?;
     let on = args.after.unwrap_or(Span::from_nanos(scenario.duration.as_nanos() / 3));
+    if on >= scenario.duration {
+        let problem =
+            format!("found {on}; expected less than the duration of {}", scenario.duration);
+        return Err(CliError::option("--after", problem));
+    }
     let gateway = scenario.gateway.ok_or_else(|| {
         CliError::option("demo", "the scenario names no gateway, where the daemon runs")
     })?;
@@ -59,20 +68,20 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let mut work = None;
     if daemon.is_none() {
         let mut controlled = scenario.clone();
-        if controlled.control.name == "fifo" {
-            controlled.control.name = DEFAULT_CONTROL.to_owned();
+        if controlled.control.is_none() {
+            controlled = with_control(&controlled, DEFAULT_CONTROL)?;
         }
         let made = Work::at(&[controlled], true, Time::ZERO + on)?;
         own = made.daemon(0);
         work = Some(made);
-        "fifo".clone_into(&mut scenario.control.name);
+        scenario.control = Mechanism::none();
     }
     let own = RefCell::new(own);
     let options = EmulateOptions {
         exec: daemon.iter().map(|line| (name.clone(), line.clone())).collect(),
         ..EmulateOptions::default()
     };
-    let mut view = View::new(&scenario, Some(Time::ZERO + on));
+    let mut view = View::new(&scenario, on);
     let mut ready = |network: &Network| {
         if let Some(d) = own.borrow_mut().as_mut() {
             d.ready(network);
@@ -102,7 +111,8 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
     if let Some(e) = &record.emulation {
         write!(out, "\n{}", summary(e))?;
     }
-    Ok(())
+    out.flush()?;
+    judged(std::iter::once(&record))
 }
 
 /// The daemon's command line with what it needs to know, started after a while.
@@ -125,7 +135,9 @@ fn hook(scenario: &Scenario, gateway: NodeId, on: Span, line: &str) -> String {
 struct View {
     labels: Vec<String>,
     /// When the daemon is turned on.
-    on: Option<Time>,
+    on: Time,
+    /// How long rates have to settle after the start and after that.
+    settle: (Span, Span),
     /// Recent instants with what had been delivered.
     recent: VecDeque<(Time, Vec<u64>)>,
     /// Delivered when the daemon was turned on, when the rates had settled after it, and last.
@@ -138,18 +150,21 @@ struct View {
     next: Time,
 }
 
-/// Rates count from this long after the start, and after the daemon was turned on.
+/// Rates count from this long after the start, and after the daemon was turned on, or from half of
+/// the time there is.
 const SETTLE: Span = Span::from_secs(10);
 
 impl View {
-    fn new(scenario: &Scenario, on: Option<Time>) -> Self {
+    fn new(scenario: &Scenario, on: Span) -> Self {
         let name = |n: NodeId| &scenario.nodes[n.index()].name;
         let label = |f: &fairmesh_scenario::Flow| {
             format!("{} → {} ({} hops)", name(f.from), name(f.to), f.wireless_hops)
         };
+        let half = |of: Span| Span::from_nanos(of.as_nanos() / 2).min(SETTLE);
         View {
+            settle: (half(on), half(scenario.duration.saturating_sub(on))),
             labels: scenario.flows.iter().map(label).collect(),
-            on,
+            on: Time::ZERO + on,
             recent: VecDeque::new(),
             before: None,
             settled: None,
@@ -164,16 +179,14 @@ impl View {
     fn show(&mut self, p: &Progress, out: &mut dyn Write) -> io::Result<()> {
         let now = (p.now, p.delivered.clone());
         let past = |at: Time| p.now >= at;
-        if self.first.is_none() && past(Time::ZERO + SETTLE) {
+        if self.first.is_none() && past(Time::ZERO + self.settle.0) {
             self.first = Some(now.clone());
         }
-        if let Some(on) = self.on {
-            if self.before.is_none() && past(on) {
-                self.before = Some(now.clone());
-            }
-            if self.settled.is_none() && past(on + SETTLE) {
-                self.settled = Some(now.clone());
-            }
+        if self.before.is_none() && past(self.on) {
+            self.before = Some(now.clone());
+        }
+        if self.settled.is_none() && past(self.on + self.settle.1) {
+            self.settled = Some(now.clone());
         }
         self.last = now.clone();
         self.recent.push_back(now);
@@ -184,8 +197,9 @@ impl View {
             return Ok(());
         }
         self.next = p.now + if self.terminal { REDRAW } else { REPORT };
-        let rates = rates(&self.recent[0], &self.last);
-        let controlled = self.on.is_some_and(past);
+        let rates =
+            rates(&self.recent[0], &self.last).unwrap_or_else(|| vec![0.0; self.labels.len()]);
+        let controlled = past(self.on);
         let text = self.draw(p.now, &rates, controlled);
         if self.terminal && self.drawn > 0 {
             write!(out, "\u{1b}[{}A\u{1b}[J", self.drawn)?;
@@ -196,13 +210,11 @@ impl View {
     }
 
     fn draw(&self, now: Time, rates: &[f64], controlled: bool) -> String {
-        let state = match (controlled, self.on) {
-            (true, _) => "the gateway's daemon is on".to_owned(),
-            (false, Some(on)) => {
-                let left = on.since(now).as_secs_f64();
-                format!("no control; the daemon comes in {left:.0} s")
-            }
-            (false, None) => "no control".to_owned(),
+        let state = if controlled {
+            "the gateway's daemon is on".to_owned()
+        } else {
+            let left = self.on.since(now).as_secs_f64();
+            format!("no control; the daemon comes in {left:.0} s")
         };
         let mut text = format!("{:>5.0} s  {state}, Jain {:.2}\n", now.as_secs_f64(), jain(rates));
         if !self.terminal {
@@ -221,8 +233,8 @@ impl View {
     /// Rates without and with the daemon.
     fn verdict(&self, end: Time) -> String {
         let until = self.before.as_ref().unwrap_or(&self.last);
-        let without = self.first.as_ref().map(|from| rates(from, until));
-        let with = self.settled.as_ref().map(|from| rates(from, &self.last));
+        let without = self.first.as_ref().and_then(|from| rates(from, until));
+        let with = self.settled.as_ref().and_then(|from| rates(from, &self.last));
         let mut t = table::table(&["flow", "without kbit/s", "with kbit/s"]);
         let cell = |r: &Option<Vec<f64>>, f: usize| {
             table::optional(r.as_ref().and_then(|r| r.get(f).copied()), 1e-3, 1)
@@ -236,10 +248,11 @@ impl View {
     }
 }
 
-/// Bit/s per flow between two readings.
-fn rates(from: &(Time, Vec<u64>), to: &(Time, Vec<u64>)) -> Vec<f64> {
-    let seconds = to.0.since(from.0).as_secs_f64().max(1e-9);
-    to.1.iter().zip(&from.1).map(|(b, a)| (b - a) as f64 * 8.0 / seconds).collect()
+/// Bit/s per flow between two readings; `None` unless the second is the later one.
+fn rates(from: &(Time, Vec<u64>), to: &(Time, Vec<u64>)) -> Option<Vec<f64>> {
+    let seconds = to.0.since(from.0).as_secs_f64();
+    let rate = |(b, a): (&u64, &u64)| b.saturating_sub(*a) as f64 * 8.0 / seconds;
+    (seconds > 0.0).then(|| to.1.iter().zip(&from.1).map(rate).collect())
 }
 
 #[cfg(test)]
@@ -247,7 +260,7 @@ mod tests {
     use super::*;
 
     fn scenario() -> Scenario {
-        build(&PathBuf::from("x.toml"), BUILT_IN.as_bytes(), &ChangeArgs::default()).unwrap()
+        build(&PathBuf::from("x.toml"), BUILT_IN.as_bytes(), &Changes::default()).unwrap()
     }
 
     #[test]
@@ -261,9 +274,42 @@ mod tests {
         );
     }
 
+    /// The daemon comes before rates would have settled, were there time.
+    #[test]
+    fn a_short_demo_has_rates_too() {
+        let mut short = scenario();
+        short.duration = Span::from_secs(24);
+        let mut view = View::new(&short, Span::from_secs(8));
+        for s in 0..=24u64 {
+            let p = Progress {
+                now: Time::ZERO + Span::from_secs(s),
+                delivered: vec![s * 100_000, 0, 0, 0],
+                transmissions: 0,
+            };
+            view.show(&p, &mut Vec::new()).unwrap();
+        }
+        let verdict = view.verdict(Time::ZERO + Span::from_secs(24));
+        let row = verdict.lines().find(|l| l.contains("1 → server")).unwrap();
+        assert_eq!(row.matches("800.0").count(), 2, "{verdict}");
+        let reading = |s, bytes| (Time::ZERO + Span::from_secs(s), vec![bytes]);
+        assert_eq!(rates(&reading(10, 7), &reading(8, 5)), None, "not backwards");
+    }
+
+    #[test]
+    fn a_run_that_was_late_is_a_failure() {
+        let mut record = fairmesh_lab::testing::record("fifo", 1, &[(1e5, 1e5, 1)]);
+        assert!(judged(std::iter::once(&record)).is_ok(), "a simulated one is never late");
+        let mut e = fairmesh_engine::record::EmulationRecord { valid: true, ..Default::default() };
+        record.emulation = Some(e.clone());
+        assert!(judged(std::iter::once(&record)).is_ok());
+        (e.valid, e.problems) = (false, vec!["late".to_owned()]);
+        record.emulation = Some(e);
+        assert_eq!(judged(std::iter::once(&record)).unwrap_err().exit_code(), 1);
+    }
+
     #[test]
     fn rates_before_and_after_are_told() {
-        let mut view = View::new(&scenario(), Some(Time::ZERO + Span::from_secs(30)));
+        let mut view = View::new(&scenario(), Span::from_secs(30));
         view.terminal = true;
         let mut shown = Vec::new();
         for s in 0..=60u64 {

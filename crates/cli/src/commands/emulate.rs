@@ -3,11 +3,19 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 
+use fairmesh_control::Mechanism;
 use fairmesh_emulator::{
     EmulateOptions, EmulatorError, KernelCongestion, Network, Progress, Routing, TcpSettings,
     clean, emulate,
 };
 use fairmesh_engine::record::{EmulationRecord, RunRecord};
+use fairmesh_lab::batch;
+use fairmesh_lab::changes::with_controls;
+use fairmesh_lab::comparison::{Comparison, OneRun};
+use fairmesh_lab::files::folder::ResultFolder;
+use fairmesh_lab::source::load;
+use fairmesh_report::table;
+use fairmesh_report::{rate_changes, results};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,11 +24,8 @@ use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 use crate::commands::{print_json, warn};
 use crate::daemon::{Daemon, Work};
 use crate::error::CliError;
-use crate::load::{load, with_controls};
-use crate::output::folder::ResultFolder;
-use crate::output::json::{Comparison, OneRun};
-use crate::output::table;
-use crate::{interrupt, phases, results, runner};
+use crate::interrupt;
+use fairmesh_lab::changes::set_parameters;
 
 /// Emulates a scenario, or removes what earlier emulations left.
 ///
@@ -38,15 +43,15 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     }
     // The grammar wants one unless there is only something to clean.
     let path = args.scenario.clone().unwrap_or_default();
-    let loaded = load(&path, &args.changes)?;
+    let loaded = load(&path, &args.changes.changes())?;
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let mut scenarios = with_controls(scenario, &args.control)?;
-    set(&mut scenarios, &args.set)?;
+    set_parameters(&mut scenarios, &args.set)?;
     let sample = args.sample.sample;
     let curves = folder.is_some() || !scenario.rate_changes.is_empty();
-    let sample = sample.or_else(|| curves.then(|| runner::sample_interval(scenario.duration)));
+    let sample = sample.or_else(|| curves.then(|| batch::sample_interval(scenario.duration)));
     let work = Work::new(&scenarios, !args.control.is_empty())?;
     let mut emulated = Vec::new();
     for (i, scenario) in scenarios.iter().enumerate() {
@@ -56,11 +61,10 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     if args.beside {
         for scenario in &scenarios {
             let seeds = (0..args.beside_seeds).map(|n| args.seed.saturating_add(u64::from(n)));
-            let runs = seeds.map(|seed| runner::once(scenario, seed, sample));
+            let runs = seeds.map(|seed| batch::once(scenario, seed, sample));
             records.push(runs.collect::<Result<Vec<_>, _>>()?);
         }
     }
-    let verdict: Vec<String> = emulated.iter().flatten().filter_map(invalid).collect();
     records.append(&mut emulated);
     if args.json {
         match &records[..] {
@@ -73,7 +77,7 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
             _ => out.write_all(table::comparison(&Comparison::of(&records)).as_bytes())?,
         }
         let all: Vec<&RunRecord> = records.iter().flatten().collect();
-        out.write_all(phases::text(scenario, &all).as_bytes())?;
+        out.write_all(rate_changes::text(scenario, &all).as_bytes())?;
         for record in all {
             if let Some(e) = &record.emulation {
                 write!(out, "\n{}: {}", record.control, summary(e))?;
@@ -87,33 +91,8 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
         results::write(folder, &loaded, &Comparison::of(&records), &records, command)?;
     }
     out.flush()?;
-    if verdict.is_empty() {
-        return Ok(());
-    }
-    let _ = writeln!(io::stderr(), "{}", red(&format!("INVALID: {}", verdict.join("; "))));
-    Err(CliError::Verdict("the emulated run is invalid, see above".into()))
-}
-
-/// Changes a setting of every control that has it.
-fn set(scenarios: &mut [Scenario], settings: &[(String, f64)]) -> Result<(), CliError> {
-    for (name, value) in settings {
-        let mut taken = false;
-        for scenario in &mut *scenarios {
-            let refused = |e: &dyn std::fmt::Display| CliError::option("--set", e);
-            let mut control =
-                fairmesh_control::lookup(&scenario.control.name).map_err(|e| refused(&e))?;
-            if control.entry().knobs.iter().any(|k| k.name == name) {
-                control.set(name, *value).map_err(|e| refused(&e))?;
-                scenario.control.settings.insert(name.clone(), *value);
-                taken = true;
-            }
-        }
-        if !taken {
-            let problem = format!("none of the controls has a setting \"{name}\"");
-            return Err(CliError::option("--set", problem));
-        }
-    }
-    Ok(())
+    // Simulated runs beside them keep any time.
+    judged(records.iter().flatten())
 }
 
 /// One emulation, with or without a daemon at the gateway.
@@ -128,7 +107,7 @@ fn one(
     // The control is the daemon's.
     let mut mesh = scenario.clone();
     if daemon.borrow().is_some() {
-        "fifo".clone_into(&mut mesh.control.name);
+        mesh.control = Mechanism::none();
     }
     let outcome = emulate(
         &mesh,
@@ -150,7 +129,7 @@ fn one(
     bar.finish_and_clear();
     let mut record = outcome.map_err(|e| refused(scenario, &e))?.record;
     match daemon.into_inner() {
-        Some(daemon) => daemon.finish(&scenario.control.name, &mut record)?,
+        Some(daemon) => daemon.finish(&scenario.control.to_string(), &mut record)?,
         None if !args.control.is_empty() => record.control += " fifo",
         None => {}
     }
@@ -164,7 +143,6 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
         routing: match args.routing {
             RoutingArg::Static => Routing::Static,
             RoutingArg::Babeld => Routing::Babeld,
-            RoutingArg::Batman => Routing::Batman,
         },
         congestion: match args.congestion {
             CongestionArg::Reno => KernelCongestion::Reno,
@@ -188,7 +166,7 @@ pub(crate) fn refused(scenario: &Scenario, e: &EmulatorError) -> CliError {
     match e {
         EmulatorError::Interrupted => CliError::Interrupted,
         EmulatorError::NotRoot => CliError::option("emulate", e),
-        _ => CliError::Run { scenario: scenario.name.clone(), problem: e.to_string() },
+        _ => CliError::run(&scenario.name, e),
     }
 }
 
@@ -224,6 +202,19 @@ fn bar(scenario: &Scenario, args: &EmulateArgs) -> ProgressBar {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
+}
+
+/// Says in red which of these runs did not keep their time.
+///
+/// # Errors
+/// [`CliError::Verdict`] when there is one.
+pub(crate) fn judged<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Result<(), CliError> {
+    let why: Vec<String> = runs.filter_map(invalid).collect();
+    if why.is_empty() {
+        return Ok(());
+    }
+    let _ = writeln!(io::stderr(), "{}", red(&format!("INVALID: {}", why.join("; "))));
+    Err(CliError::Verdict("the emulated run is invalid, see above".into()))
 }
 
 /// Why an emulated run is not to be believed.

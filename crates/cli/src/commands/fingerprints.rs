@@ -5,14 +5,17 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fairmesh_lab::Changes;
+use fairmesh_lab::batch;
+use fairmesh_lab::changes::{set_times, with_control};
+use fairmesh_lab::files::folder::write_file;
+use fairmesh_lab::source::load;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 
-use crate::args::{ChangeArgs, FingerprintArgs};
+use crate::args::FingerprintArgs;
 use crate::error::CliError;
-use crate::load::{load, set_times, with_control};
-use crate::output::folder::write_file;
-use crate::runner;
+use crate::terminal;
 
 /// Runs are cut to this: long enough that every mechanism of a scenario has acted.
 const LONGEST: Span = Span::from_secs(20);
@@ -27,22 +30,23 @@ pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> 
     let mut jobs: Vec<(String, Scenario)> = Vec::new();
     for path in scenario_files(&args.scenarios)? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let loaded = load(&path, &ChangeArgs::default())?;
+        let loaded = load(&path, &Changes::default())?;
         let mut scenario = loaded.scenario;
         let duration = scenario.duration.min(LONGEST);
         set_times(&mut scenario, Some(duration), None)?;
-        let own = scenario.control.name.clone();
+        let own = scenario.control.to_string();
         if own != SECOND {
             jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND)?));
         }
         jobs.push((format!("{stem}/{own}"), scenario));
     }
-    let found: BTreeMap<String, String> =
-        runner::all(args.threads, "running", &jobs, |(key, s)| {
-            Ok((key.clone(), runner::once(s, 1, None)?.fingerprint))
-        })?
-        .into_iter()
-        .collect();
+    let found: BTreeMap<String, String> = terminal::with_bars(args.threads, |pool| {
+        batch::all(pool, "running", &jobs, |(key, s)| {
+            Ok((key.clone(), batch::once(s, 1, None)?.fingerprint))
+        })
+    })?
+    .into_iter()
+    .collect();
 
     if args.update {
         let mut text =

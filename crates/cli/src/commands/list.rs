@@ -4,13 +4,13 @@ use std::io::Write;
 
 use comfy_table::{ContentArrangement, Table};
 use fairmesh_control::{Entry, Mechanism, Needs, lookup};
+use fairmesh_lab::comparison::{GENERATOR, SCHEMA};
+use fairmesh_report::table;
 use serde_json::{Value, json};
 
 use crate::args::ListArgs;
 use crate::commands::print_json;
 use crate::error::CliError;
-use crate::output::json::{GENERATOR, SCHEMA};
-use crate::output::table;
 
 /// Columns where the terminal does not say how many it has.
 const WIDTH: u16 = 110;
@@ -33,14 +33,15 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError> {
     if let Some(one) = chosen {
         return Ok(describe(&one, out)?);
     }
-    let mut t = words(["control", "what it does", "source"]);
+    let mut t = words(["control", "what it does", "whose"]);
     for e in fairmesh_control::all() {
-        t.add_row([e.name, e.about, e.paper]);
+        t.add_row([e.name.to_owned(), e.about.to_owned(), e.origin.to_string()]);
         for v in e.variants {
-            t.add_row([format!("{}+{}", e.name, v.name), v.about.to_owned(), String::new()]);
+            let name = format!("{}+{}", e.name, v.name);
+            t.add_row([name, v.about.to_owned(), v.origin.to_string()]);
         }
     }
-    writeln!(out, "{t}\n\nOne of them, with its settings: fairmesh list pfrc")?;
+    writeln!(out, "{t}\n\nOne of them, with its parameters: fairmesh list pfrc")?;
     Ok(())
 }
 
@@ -70,11 +71,8 @@ fn needs(n: &Needs) -> [(&'static str, String); 5] {
 }
 
 fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
-    let Entry { about, paper, variants, knobs, .. } = one.entry();
-    writeln!(out, "{one}: {about}")?;
-    if !paper.is_empty() {
-        writeln!(out, "{paper}")?;
-    }
+    let Entry { about, origin, variants, parameters, .. } = one.entry();
+    writeln!(out, "{one}: {about}\n{origin}")?;
     for n in one.all_needs() {
         writeln!(out)?;
         for (what, which) in needs(&n).into_iter().filter(|w| !w.1.is_empty()) {
@@ -82,23 +80,24 @@ fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
         }
     }
     if !variants.is_empty() {
-        let mut t = words(["variant", "what it does"]);
+        let mut t = words(["variant", "what it does", "whose"]);
         for v in *variants {
-            t.add_row([format!("+{}", v.name), v.about.to_owned()]);
+            t.add_row([format!("+{}", v.name), v.about.to_owned(), v.origin.to_string()]);
         }
         writeln!(out, "\n{t}")?;
     }
-    if !knobs.is_empty() {
-        let mut t = words(["setting", "what it is", "default", "from", "to"]);
-        for k in *knobs {
-            let numbers = [k.default, k.min, k.max].map(|v| v.to_string());
-            t.add_row([k.name.to_owned(), k.about.to_owned()].into_iter().chain(numbers));
+    if !parameters.is_empty() {
+        let mut t = words(["parameter", "what it is", "unit", "default", "from", "to"]);
+        for p in *parameters {
+            let numbers = [p.default, p.min, p.max].map(|v| v.to_string());
+            t.add_row([p.name, p.about, p.unit].map(str::to_owned).into_iter().chain(numbers));
         }
-        let first = &knobs[0];
+        let first = &parameters[0];
+        let (name, value) = (first.name, first.default);
         writeln!(
             out,
-            "\n{t}\n\nIn a scenario or a gateway's configuration:\n  [control]\n  use = \"{one}\"\n  {} = {}",
-            first.name, first.default
+            "\n{t}\n\nIn a scenario or a gateway's configuration:\n  [control]\n  use = \"{one}\"\n  \
+             {name} = {value}\nFor one run, compare, sweep or emulate: --control {one} --set {name}={value}",
         )?;
     }
     Ok(())
@@ -115,15 +114,26 @@ fn object(one: &Mechanism) -> Value {
             "header_bytes": n.header_bytes,
         })
     });
-    let variants = e.variants.iter().map(|v| json!({ "name": v.name, "about": v.about }));
-    let settings = e.knobs.iter().map(|k| {
-        let (default, min, max) = (k.default, k.min, k.max);
-        json!({ "name": k.name, "about": k.about, "default": default, "min": min, "max": max })
+    let variants = e.variants.iter().map(|v| {
+        let (ours, paper) = (v.origin.is_ours(), v.origin.paper());
+        json!({ "name": v.name, "about": v.about, "ours": ours, "paper": paper })
+    });
+    let settings = e.parameters.iter().map(|p| {
+        json!({
+            "name": p.name,
+            "about": p.about,
+            "unit": p.unit,
+            "whole": p.whole,
+            "default": p.default,
+            "min": p.min,
+            "max": p.max,
+        })
     });
     json!({
         "name": one.to_string(),
         "about": e.about,
-        "paper": e.paper,
+        "ours": one.is_ours(),
+        "paper": e.origin.paper(),
         "needs": needs.collect::<Vec<_>>(),
         "variants": variants.collect::<Vec<_>>(),
         "settings": settings.collect::<Vec<_>>(),

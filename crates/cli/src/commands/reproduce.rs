@@ -4,18 +4,19 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
+use fairmesh_papers::reproduce::catalogue::{Catalogue, RECORDS};
+use fairmesh_papers::reproduce::cells::cells;
+use fairmesh_papers::reproduce::plan::{Extent, Plan, Runs};
+use fairmesh_papers::reproduce::record::Record;
+use fairmesh_papers::reproduce::{chart, csv, html, page, study, text};
+use fairmesh_report::table;
 use serde::Serialize;
 
 use crate::args::ReproduceArgs;
 use crate::commands::print_json;
 use crate::error::CliError;
-use crate::output::folder::{MARK, ResultFolder, write_file};
-use crate::output::table;
-use crate::reproduce::catalogue::{Catalogue, RECORDS};
-use crate::reproduce::cells::cells;
-use crate::reproduce::plan::{Extent, Plan, Runs};
-use crate::reproduce::record::Record;
-use crate::reproduce::{chart, csv, html, page, study, text};
+use crate::terminal::with_bars;
 
 /// Runs experiments, lists them, or makes the page of the kept records.
 ///
@@ -26,7 +27,7 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
     match args.ids[..] {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
-        [ref one] if one == crate::side_by_side::FOLDER => {
+        [ref one] if one == fairmesh_papers::side_by_side::FOLDER => {
             Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
         }
         _ => reproduce(args, &catalogue, out),
@@ -61,10 +62,10 @@ fn reproduce(
         .iter()
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
-    let runs = Runs::of(&plans, args.threads)?;
+    let runs = with_bars(args.threads, |pool| Runs::of(&plans, pool))?;
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
-        let record = match study::record(plan, args.threads)? {
+        let record = match with_bars(args.threads, |pool| study::record(plan, pool))? {
             Some(record) => record,
             None => Record::of(plan, i, &runs),
         };

@@ -2,27 +2,32 @@
 
 use std::io::Write;
 
+use fairmesh_lab::batch;
+use fairmesh_lab::changes::{set_parameters, with_control};
+use fairmesh_lab::comparison::{Comparison, OneRun};
+use fairmesh_lab::files::folder::ResultFolder;
+use fairmesh_lab::notes::notes;
+use fairmesh_lab::source::load;
+use fairmesh_report::results;
+use fairmesh_report::table;
+
 use crate::args::RunArgs;
-use crate::commands::{print_json, warn, warn_of_idle_controls};
+use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::load::{load, with_control};
-use crate::output::folder::ResultFolder;
-use crate::output::json::{Comparison, OneRun};
-use crate::output::table;
-use crate::{results, runner};
 
 /// Runs a scenario once.
 ///
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
 pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let mut loaded = load(&args.scenario.scenario, &args.scenario.changes)?;
+    let mut loaded = load(&args.scenario.scenario, &args.scenario.changes.changes())?;
     if let Some(control) = &args.control {
         loaded.scenario = with_control(&loaded.scenario, control)?;
     }
+    set_parameters(std::slice::from_mut(&mut loaded.scenario), &args.set.set)?;
     let scenario = &loaded.scenario;
     warn(&scenario.warnings);
-    warn_of_idle_controls(std::slice::from_ref(scenario));
+    warn(&notes(std::slice::from_ref(scenario)));
     let only = match &args.pcap_at {
         None => None,
         Some(name) => Some(scenario.node(name).ok_or_else(|| {
@@ -35,10 +40,10 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let sample = args.sample.sample;
     let sample =
-        sample.or_else(|| folder.is_some().then(|| runner::sample_interval(scenario.duration)));
+        sample.or_else(|| folder.is_some().then(|| batch::sample_interval(scenario.duration)));
     let record = match &args.pcap {
-        Some(file) => runner::captured(scenario, args.seed, sample, file, only)?,
-        None => runner::once(scenario, args.seed, sample)?,
+        Some(file) => batch::captured(scenario, args.seed, sample, file, only)?,
+        None => batch::once(scenario, args.seed, sample)?,
     };
     if args.json {
         print_json(out, &OneRun::of(&record))?;

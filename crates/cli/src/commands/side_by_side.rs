@@ -4,17 +4,19 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
+use fairmesh_papers::reproduce::catalogue::Catalogue;
+use fairmesh_papers::side_by_side::arms::arms;
+use fairmesh_papers::side_by_side::declare::Declaration;
+use fairmesh_papers::side_by_side::plan::{Choice, Plan};
+use fairmesh_papers::side_by_side::record::Record;
+use fairmesh_papers::side_by_side::topology::Group;
+use fairmesh_papers::side_by_side::{RECORD, page, picture};
+use fairmesh_report::table;
+
 use crate::args::SideBySideArgs;
 use crate::error::CliError;
-use crate::output::folder::{MARK, ResultFolder, write_file};
-use crate::output::table;
-use crate::reproduce::catalogue::Catalogue;
-use crate::side_by_side::arms::arms;
-use crate::side_by_side::declare::Declaration;
-use crate::side_by_side::plan::{Choice, Plan};
-use crate::side_by_side::record::Record;
-use crate::side_by_side::topology::Group;
-use crate::side_by_side::{RECORD, page, picture};
+use crate::terminal::with_bars;
 
 /// Runs every control on every topology, or makes the page of the kept record.
 ///
@@ -69,7 +71,7 @@ pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<
         None => Some(Path::new("results/side-by-side")),
     };
     let folder = target.map(ResultFolder::claim).transpose()?;
-    let outcomes = plan.run(args.threads)?;
+    let outcomes = with_bars(args.threads, |pool| plan.run(pool))?;
     let mut record = Record::of(&plan, &outcomes, plain(args, command));
     if let Some(kept) = kept {
         let names: Vec<String> = arms(&declaration).into_iter().map(|a| a.name).collect();

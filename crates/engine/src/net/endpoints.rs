@@ -5,9 +5,9 @@ use fairmesh_transport::{Datagram, Flags};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
-use crate::flow::{Ends, Hop};
-use crate::outside::{Arrival, Frame};
-use crate::packet::{Packet, Payload};
+use super::arrival::{Arrival, Frame};
+use super::flow::{Ends, Hop};
+use super::packet::{Packet, Payload};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     pub(super) fn flow_deadline(&mut self, now: Time, f: usize) {
@@ -134,13 +134,16 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     }
 
     /// A new packet leaves its endpoint.
-    fn emit(&mut self, now: Time, f: usize, packet: Packet) {
+    fn emit(&mut self, now: Time, f: usize, mut packet: Packet) {
         let node = self.flows[f].path[packet.place as usize];
         if HOST {
-            self.emit_hosted(now, node, packet);
-            return;
+            packet.bytes += self.listeners.header_bytes();
         }
         let handle = self.packets.insert(packet);
+        if HOST {
+            let echoing = !packet.is_data() && !packet.forward;
+            self.listeners.packet(handle, echoing.then_some(f));
+        }
         self.transit(now, node, handle, true);
     }
 
@@ -164,7 +167,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let f = p.flow as usize;
         let end = usize::from(p.forward);
         if HOST && p.forward && p.is_data() {
-            self.taps.landed(f, handle);
+            self.listeners.landed(f, handle);
         }
         let measuring = now >= self.measure_from;
         let flow = &mut self.flows[f];

@@ -1,11 +1,12 @@
 //! Packets on their way through a node: classes, queues, wires.
 
 use fairmesh_control::Point;
-use fairmesh_queueing::{Queue, Verdict};
-use fairmesh_units::Time;
+use fairmesh_queueing::Verdict;
+use fairmesh_units::{FlowId, NodeId, Time};
 
 use super::Net;
-use crate::flow::Hop;
+use super::flow::Hop;
+use super::packet::{NO_FLOW, Packet};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// A packet at a node, new there: through the control's classes, if any take it, and on.
@@ -62,7 +63,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             left.bytes += u64::from(p.bytes);
         }
         if HOST {
-            self.pass_hosted(now, node, handle);
+            self.note_passing(now, node, handle);
         }
         let p = self.packets.get(handle);
         let f = p.flow as usize;
@@ -79,29 +80,49 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let (f, place) = (p.flow as usize, p.place as usize);
         let flow = &self.flows[f];
         let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
-        if HOST {
-            return self.forward_hosted(now, handle, hop);
+        let n = flow.path[place] as usize;
+        if HOST && self.chance_takes(n, handle) {
+            return;
         }
         match hop {
-            Hop::Radio { .. } | Hop::Broadcast => {
-                let n = flow.path[place] as usize;
-                let item = p.item(handle);
-                let i = &mut self.interfaces[n];
-                i.count(now);
-                let verdict = i.queue.enqueue(now, item, i.held, &mut i.rng);
-                if verdict == Verdict::Marked {
-                    self.packets.get_mut(handle).ce = true;
+            Hop::Radio { .. } | Hop::Broadcast => self.enqueue(now, n, handle),
+            Hop::Wire { direction } => {
+                if HOST {
+                    self.write_header(n, handle);
                 }
-                if let Some(lost) = refused(verdict, handle) {
-                    let lost = self.packets.remove(lost);
-                    self.flows[lost.flow as usize].meters.drops.queue += 1;
-                }
+                self.forward_wire(now, handle, direction as usize);
             }
-            Hop::Wire { direction } => self.forward_wire(now, handle, direction as usize),
         }
     }
 
-    pub(super) fn forward_wire(&mut self, now: Time, handle: u32, d: usize) {
+    /// Puts a packet into the queue of a radio.
+    fn enqueue(&mut self, now: Time, n: usize, handle: u32) {
+        let p = self.packets.get(handle);
+        let item = p.item(handle);
+        let class = if HOST {
+            let flow = (p.forward && p.is_data()).then_some(FlowId(p.flow));
+            let to = NodeId(self.next(p).unwrap_or(NO_FLOW));
+            self.interfaces[n].classify::<HOST>(flow, to)
+        } else {
+            None
+        };
+        let i = &mut self.interfaces[n];
+        i.count(now);
+        let verdict = i.enqueue::<HOST>(now, item, class);
+        if verdict == Verdict::Marked {
+            self.packets.get_mut(handle).ce = true;
+        }
+        if let Some(lost) = refused(verdict, handle) {
+            let lost = self.packets.remove(lost);
+            let drops = &mut self.flows[lost.flow as usize].meters.drops;
+            if class.is_some() { drops.limiter += 1 } else { drops.queue += 1 }
+        }
+        if HOST {
+            self.note_queue(n, class);
+        }
+    }
+
+    fn forward_wire(&mut self, now: Time, handle: u32, d: usize) {
         let p = self.packets.get(handle);
         if self.wires[d].send(now, handle, p.bytes) {
             let slot = self.wire_slot(d);
@@ -110,6 +131,17 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             let lost = self.packets.remove(handle);
             self.flows[lost.flow as usize].meters.drops.wire += 1;
         }
+    }
+
+    /// The node a packet goes to from where it is; `None` at its end.
+    pub(super) fn next(&self, p: &Packet) -> Option<u32> {
+        let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
+        let next = match (flow.has_arrived(place, p.forward), p.forward) {
+            (true, _) => return None,
+            (false, true) => place + 1,
+            (false, false) => place.checked_sub(1)?,
+        };
+        flow.path.get(next).copied()
     }
 
     /// A packet has reached the next node on its path.

@@ -1,9 +1,10 @@
 //! A node's radio interface: its queue, and the classes a control may put before it.
 
-use fairmesh_queueing::{Backlog, Discipline, Queue};
-use fairmesh_units::{Stream, Time};
+use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
+use fairmesh_units::{FlowId, NodeId, Stream, Time};
+use fairmesh_wifi::SendReport;
 
-use crate::airtime::LinkClasses;
+use crate::classes::RadioClasses;
 
 /// A node's radio interface.
 #[derive(Debug)]
@@ -11,7 +12,7 @@ pub(crate) struct Interface {
     pub queue: Discipline,
     pub rng: Stream,
     /// What a control put in place of the queue. What they do not take waits in `queue`.
-    pub classes: Option<Box<LinkClasses>>,
+    pub classes: Option<Box<RadioClasses>>,
     /// What the MAC holds; it still occupies the buffer. With classes, what waits there too.
     pub held: Backlog,
     /// Σ packets × ns, for the mean length, up to `counted`.
@@ -20,7 +21,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    pub fn new(queue: Discipline, classes: Option<LinkClasses>, rng: Stream) -> Self {
+    pub fn new(queue: Discipline, classes: Option<RadioClasses>, rng: Stream) -> Self {
         let classes = classes.map(Box::new);
         Interface { queue, rng, classes, held: Backlog::NONE, area: 0, counted: 0 }
     }
@@ -33,6 +34,74 @@ impl Interface {
         // Propagation delays let callbacks run a little ahead of the clock.
         self.area += u128::from(length) * u128::from(at.saturating_sub(self.counted));
         self.counted = self.counted.max(at);
+    }
+
+    /// The class of a packet to a neighbour, of data of `flow`; `None`: it waits in the queue.
+    #[inline]
+    pub fn classify<const HOST: bool>(&self, flow: Option<FlowId>, to: NodeId) -> Option<usize> {
+        if !HOST {
+            return None;
+        }
+        self.classes.as_ref()?.classify(flow, to)
+    }
+
+    /// Takes a packet in, into a class or into the queue.
+    #[inline]
+    pub fn enqueue<const HOST: bool>(
+        &mut self,
+        now: Time,
+        item: Item,
+        class: Option<usize>,
+    ) -> Verdict {
+        if HOST && let Some(classes) = &mut self.classes {
+            let Some(class) = class else {
+                return self.queue.enqueue(now, item, Backlog::NONE, &mut self.rng);
+            };
+            let before = classes.waiting(class);
+            let verdict = classes.enqueue(now, class, item);
+            let after = classes.waiting(class);
+            self.held.packets = self.held.packets + after.packets - before.packets;
+            self.held.bytes = self.held.bytes + after.bytes - before.bytes;
+            return verdict;
+        }
+        self.queue.enqueue(now, item, self.held, &mut self.rng)
+    }
+
+    /// The next packet for the MAC, which holds it from now on.
+    #[inline]
+    pub fn dequeue<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
+        if HOST && let Some(classes) = &mut self.classes {
+            let (item, class) = classes.dequeue(now, &mut self.queue)?;
+            // What waits in classes is held already.
+            if class.is_none() {
+                self.held.add(item);
+            }
+            return Some(item);
+        }
+        let item = self.queue.dequeue(now)?;
+        self.held.add(item);
+        Some(item)
+    }
+
+    /// When there is a packet for the MAC.
+    #[inline]
+    pub fn next_ready<const HOST: bool>(&mut self, now: Time) -> Time {
+        if HOST && let Some(classes) = &mut self.classes {
+            return classes.next_ready(now, &self.queue);
+        }
+        self.queue.next_ready(now)
+    }
+
+    /// The MAC is done with a packet of so many bytes.
+    #[inline]
+    pub fn release(&mut self, bytes: u32) {
+        self.held.packets = self.held.packets.saturating_sub(1);
+        self.held.bytes = self.held.bytes.saturating_sub(u64::from(bytes));
+    }
+
+    /// The MAC tells what its packet has cost; gives the packet's class.
+    pub fn settle(&mut self, report: &SendReport) -> Option<usize> {
+        self.classes.as_mut()?.settle(report)
     }
 
     /// What waits, the packet in service included.

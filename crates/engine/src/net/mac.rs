@@ -1,14 +1,13 @@
 //! The network as the MAC sees it.
 
-use fairmesh_queueing::{Backlog, Queue};
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
-use crate::flow::Hop;
+use super::arrival::{Arrival, Frame};
+use super::flow::Hop;
+use super::packet::Payload;
 use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
-use crate::outside::{Arrival, Frame};
-use crate::packet::Payload;
 
 impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     const OBSERVE: bool = WATCH;
@@ -16,23 +15,25 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
     #[inline]
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        if HOST {
-            return self.pull_hosted(now, node);
-        }
         let n = node.index();
+        self.interfaces[n].count(now);
+        if HOST && let Some(message) = self.pull_message(n) {
+            return Some(message);
+        }
         let i = &mut self.interfaces[n];
-        i.count(now);
-        let Some(item) = i.queue.dequeue(now) else {
-            let ready = i.queue.next_ready(now);
+        let Some(item) = i.dequeue::<HOST>(now) else {
+            let ready = i.next_ready::<HOST>(now);
             let slot = self.interface_slot(n);
             self.timers.set(slot, ready);
             return None;
         };
-        i.held = Backlog { packets: 1, bytes: u64::from(item.bytes) };
         let p = self.packets.get(item.handle);
         let flow = &self.flows[p.flow as usize];
         let place = p.place as usize;
         let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
+        if HOST {
+            self.note_service(n, item);
+        }
         if WATCH {
             self.snapshots[n] = self.air_packet(item.handle);
         }
@@ -46,7 +47,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
     #[inline]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
-        if HOST && self.received_hosted(node, from, packet, broadcast) {
+        if HOST && self.note_received(node, from, packet, broadcast) {
             return;
         }
         if broadcast {
@@ -59,12 +60,14 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
     #[inline]
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
-        if HOST {
-            return self.sent_hosted(now, node, report);
-        }
-        let i = &mut self.interfaces[node.index()];
+        let n = node.index();
+        let i = &mut self.interfaces[n];
         i.count(now);
-        i.held = Backlog::NONE;
+        i.release(report.packet.bytes);
+        if HOST && self.note_sent(node, report) {
+            return;
+        }
+        let class = if HOST { self.interfaces[n].settle(report) } else { None };
         if report.outcome == Outcome::Lost {
             let p = self.packets.remove(report.packet.packet);
             self.flows[p.flow as usize].meters.drops.retry_limit += 1;
@@ -73,14 +76,17 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             self.packets.remove(report.packet.packet);
             self.arrived += 1;
         }
+        if HOST {
+            self.note_queue(n, class);
+        }
     }
 
     fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span) {
-        self.taps.arriving(node, from, airtime);
+        self.listeners.arriving(node, from, airtime);
     }
 
     fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, _: u32) {
-        self.taps.overheard(node, from);
+        self.listeners.overheard(node, from);
     }
 
     #[inline]

@@ -1,25 +1,30 @@
 //! Everything above the MAC: queues, forwarding, transports, applications.
 
+mod arrival;
 mod endpoints;
+mod flow;
 mod forward;
-mod hosted;
 mod interface;
+mod listening;
 mod mac;
+mod messages;
+mod packet;
+mod wire;
 
 use fairmesh_units::{Deadlines, NodeId, Time};
 
-use crate::flow::FlowState;
+use crate::classes::ByteClasses;
+use crate::listeners::{Listeners, SWEEP};
 use crate::observe::{AirPacket, Observer};
-use crate::outside::Arrival;
-use crate::packet::Packets;
-use crate::shaping::ClassSet;
-use crate::taps::{SWEEP, Taps};
-use crate::wire::WireDirection;
+use packet::Packets;
 
+pub use arrival::{Arrival, Frame};
+pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
+pub(crate) use wire::WireDirection;
 
 /// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: some control wants
-/// more than counters and limits, and `taps` serves it.
+/// more than counters and limits, and `listeners` serves it.
 pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
     /// Packets that reached their endpoint, and those whose connection was gone.
@@ -36,13 +41,13 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     /// Start of the measured interval.
     pub measure_from: Time,
     /// Classes of the control, and per node the ones that stand there.
-    pub classes: Vec<ClassSet>,
+    pub classes: Vec<ByteClasses>,
     classes_at: Vec<Option<u32>>,
     controls: usize,
     /// Per node where a control counts them: data that left it, per flow.
     pub left: Vec<Vec<Left>>,
     /// What controls hear and put into packets; idle unless `HOST`.
-    pub taps: Taps,
+    pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<&'a mut dyn Observer>,
@@ -63,13 +68,13 @@ pub(crate) struct Shaping {
     /// Nodes, wired hosts included.
     pub nodes: usize,
     /// At most one set per node.
-    pub classes: Vec<ClassSet>,
+    pub classes: Vec<ByteClasses>,
     /// Nodes whose passing data is counted per flow.
     pub counting: Vec<NodeId>,
     /// Number of controls.
     pub controls: usize,
     /// What they hear.
-    pub taps: Taps,
+    pub listeners: Listeners,
 }
 
 /// What a timer slot stands for.
@@ -93,7 +98,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
         observer: Option<&'a mut dyn Observer>,
         rates: Vec<fairmesh_units::BitRate>,
     ) -> Self {
-        let Shaping { nodes, classes, counting, controls, taps } = shaping;
+        let Shaping { nodes, classes, counting, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
         let mut timers = Deadlines::new(slots);
         let mut classes_at = vec![None; nodes];
@@ -122,7 +127,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             classes_at,
             controls,
             left,
-            taps,
+            listeners,
             arrivals: Vec::new(),
             observer,
             rates,
@@ -184,7 +189,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             Timer::Classes(set) => self.drain(now, set),
             Timer::Control(control) => return Some(control),
             Timer::Sweep => {
-                let again = self.taps.sweep(now);
+                let again = self.listeners.sweep(now);
                 self.timers.set(slot, if again { now + SWEEP } else { Time::NEVER });
             }
         }

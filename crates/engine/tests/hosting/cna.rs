@@ -18,7 +18,7 @@ fn shipped(name: &str, seconds: u64, change: impl Fn(&mut Draft)) -> Scenario {
     draft.warmup = Some(Span::from_secs(10));
     change(&mut draft);
     let mut scenario = draft.build().unwrap();
-    scenario.control.name = "cna".to_owned();
+    scenario.control = lookup("cna").unwrap();
     scenario
 }
 
@@ -77,18 +77,13 @@ thread_local! {
 static WATCHED: Entry = Entry {
     name: "cna-watched",
     about: "cna, and a record of its limits",
-    paper: "Jang 2010",
+    origin: Origin::Ours { after: "Jang 2010" },
     variants: &[],
-    knobs: &[],
+    parameters: &[],
     runs: Runs::At {
         needs: |_| lookup("cna").unwrap().needs(&Site::default()).into_iter().collect(),
         build: |_, setting| {
-            let all = Offers {
-                host: "test",
-                events: EventSet::ALL,
-                abilities: AbilitySet::ALL,
-                knowledge: KnowledgeSet::ALL,
-            };
+            let all = Offers::everything("test");
             let node = setting.node;
             let inner = lookup("cna").unwrap().start(setting, &all).unwrap().unwrap();
             Ok(Instance { control: Box::new(Watched(node, inner.control)), plan: inner.plan })

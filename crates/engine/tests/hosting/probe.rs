@@ -29,13 +29,13 @@ thread_local! {
 static ENTRY: Entry = Entry {
     name: "probe",
     about: "does what a test says",
-    paper: "none",
+    origin: Origin::Ours { after: "" },
     variants: &[],
-    knobs: &[],
+    parameters: &[],
     runs: Runs::At { needs: |_| vec![NEEDS.with_borrow(|n| *n)], build },
 };
 
-fn build(_: &Options, setting: Setting) -> Result<Instance, Refused> {
+fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
     let plan = PLAN.with_borrow(|p| *p)(&setting);
     let every = EVERY.with_borrow(|e| *e);
     let next = every.map(|_| Time::ZERO);

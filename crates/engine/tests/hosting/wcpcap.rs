@@ -11,7 +11,7 @@ fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control.name = control.to_owned();
+    scenario.control = fairmesh_control::lookup(control).unwrap();
     scenario.duration = Span::from_secs(seconds);
     scenario.warmup = Span::from_secs(warmup);
     run(&scenario, &RunOptions::default()).unwrap()

@@ -30,6 +30,9 @@ pub struct Link {
     pub kind: Option<String>,
     /// Ethernet address; `None` where frames have none.
     pub mac: Option<MacAddr>,
+    /// Bytes of the link's header that queueing disciplines count: none where packets travel bare,
+    /// as on TUN and PPP interfaces.
+    pub header: u16,
     /// Switched on, with carrier where the driver knows about carriers.
     pub up: bool,
     /// Largest packet in bytes.
@@ -65,6 +68,7 @@ impl Link {
             name: String::new(),
             kind: None,
             mac: None,
+            header: if message.header.link_layer_type == LinkLayerType::Ether { 14 } else { 0 },
             up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::Running),
             mtu: 0,
             controller: None,
@@ -111,6 +115,15 @@ pub fn find(netlink: &mut Netlink, name: &str) -> Result<Link, Error> {
     let mut question = LinkMessage::default();
     question.attributes.push(LinkAttribute::IfName(name.to_owned()));
     one(netlink, &question, name)
+}
+
+/// Finds an interface of the calling thread's network namespace by name. (What `/sys` shows is that
+/// of whoever mounted it.)
+///
+/// # Errors
+/// There is none, or the kernel does not answer.
+pub fn named(name: &str) -> Result<Link, Error> {
+    find(&mut Netlink::open()?, name)
 }
 
 /// Finds an interface by number.

@@ -4,6 +4,7 @@
 //! work per packet depends on how many lengths there are, not on how many subscribers. (An nftables
 //! interval map would be a tree, whose depth grows with them.)
 
+pub(crate) mod alive;
 pub mod counters;
 mod maps;
 pub mod run;
@@ -12,11 +13,15 @@ pub use maps::{MapName, Maps};
 
 use std::fmt::Write;
 
+use self::alive::SET;
 use crate::shaper::{Bypass, Classifier, Direction, Layout};
 use crate::tc::Handle;
 
 /// The base chain by which our table is known to be ours.
 pub(crate) const MARKER: &str = "fairmesh_post";
+
+/// How long packets are classified without anybody renewing it.
+pub(crate) const LASTS: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What a table is made from.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,8 @@ pub struct Rules<'a> {
     pub egress_hook: bool,
     /// The class of routing and management traffic.
     pub bypass: Handle,
+    /// The kernel's numbers for the interfaces: as HTB has it, and not their names, which change.
+    pub indexes: [u32; 2],
 }
 
 impl Rules<'_> {
@@ -62,28 +69,52 @@ impl Rules<'_> {
                 out.push_str(" }\n");
             }
         }
-        let (mesh, wired) = (&self.layout.mesh, &self.layout.wired);
+        let [mesh, wired] = self.indexes;
+        out += &self.alive();
         for direction in Direction::BOTH {
             self.chains(&mut out, direction);
+        }
+        if let Some(class) = self.layout.unmapped {
+            self.unmapped(&mut out, class.0);
         }
         // Only what the gateway itself sends can be routing or management traffic; nobody behind
         // it can pass for such by choosing a port.
         let _ = write!(
             out,
             " chain output {{\n  type filter hook output priority mangle; policy accept;\n  \
-             oifname vmap {{ \"{mesh}\" : goto bypass_down, \"{wired}\" : goto bypass_up }}\n }}\n"
+             oif vmap {{ {mesh} : goto bypass_down, {wired} : goto bypass_up }}\n }}\n"
         );
         // Before source addresses are translated (priority srcnat, 100); after a forwarded packet
         // got its priority from its TOS, which the kernel does between prerouting and forward.
         let _ = write!(
             out,
             " chain {MARKER} {{\n  type filter hook postrouting priority mangle; policy accept;\n  \
-             oifname \"{mesh}\" goto down\n  oifname \"{wired}\" goto up\n }}\n}}\n"
+             oif != @{SET} accept\n  oif {mesh} goto down\n  oif {wired} goto up\n }}\n}}\n"
         );
         if self.uses_egress() {
             self.egress(&mut out);
         }
         out
+    }
+
+    /// The set of interfaces on which packets are classified, while somebody renews it.
+    fn alive(&self) -> String {
+        let [mesh, wired] = self.indexes;
+        let lasts = LASTS.as_secs();
+        format!(
+            " set {SET} {{\n  type iface_index\n  flags timeout\n  \
+             elements = {{ {mesh} timeout {lasts}s, {wired} timeout {lasts}s }}\n }}\n"
+        )
+    }
+
+    /// Families of our tables as they are now, as numbers.
+    pub(crate) fn table_families(egress_hook: bool, maps: &Maps) -> &'static [u8] {
+        use alive::{NFPROTO_INET, NFPROTO_NETDEV};
+        if egress_hook && !maps.macs().is_empty() {
+            &[NFPROTO_INET, NFPROTO_NETDEV]
+        } else {
+            &[NFPROTO_INET]
+        }
     }
 
     /// A script that removes our tables.
@@ -233,12 +264,34 @@ impl Rules<'_> {
         let _ = writeln!(out, "  meta nfproto ipv6 counter name \"unmapped6_{d}\"\n }}");
     }
 
+    /// Whatever is forwarded has the class of nobody known, until a look-up gives it another. What
+    /// the gateway itself sends is nobody's traffic.
+    fn unmapped(&self, out: &mut String, class: u16) {
+        let _ = write!(
+            out,
+            " chain forward {{\n  type filter hook forward priority mangle; policy accept;\n  \
+             oif != @{SET} accept\n"
+        );
+        for direction in Direction::BOTH {
+            let (kind, index) = (self.kind(direction), self.indexes[direction as usize]);
+            let (field, value) = (field(kind), self.data(kind, class));
+            let _ = writeln!(out, "  oif {index} meta {field} set {value}");
+        }
+        out.push_str(" }\n");
+    }
+
     /// The table that sees frames as they leave towards the mesh.
     fn egress(&self, out: &mut String) {
         let (table, mesh) = (&self.layout.table, &self.layout.mesh);
         let kind = self.kind(Direction::Down);
         let field = field(kind);
-        let (first, last) = (self.data(kind, 0), self.data(kind, u16::MAX));
+        // Who is nobody known so far may be known by its Ethernet address.
+        let unmapped = self.layout.unmapped.map_or(u16::MAX, |c| c.0);
+        let range = |first, last| format!("{}-{}", self.data(kind, first), self.data(kind, last));
+        let mut known = range(0, unmapped.saturating_sub(1));
+        if unmapped < u16::MAX {
+            known = format!("{{ {known}, {} }}", range(unmapped + 1, u16::MAX));
+        }
         let _ = writeln!(
             out,
             "table netdev {table} {{\n counter classified_down {{\n }}\n map {kind}mac {{\n  \
@@ -252,10 +305,11 @@ impl Rules<'_> {
         // ARP and the like are nobody's. Who already has a class keeps it.
         let _ = write!(
             out,
-            "}}\n }}\n chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
-             policy accept;\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {first}-{last} accept\n  \
+            "}}\n }}\n{}  chain {MARKER} {{\n  type filter hook egress device \"{mesh}\" priority 0; \
+             policy accept;\n  oif != @{SET} accept\n  meta protocol != {{ ip, ip6 }} accept\n  meta {field} {known} accept\n  \
              meta {field} set ether daddr map @{kind}mac counter name \"classified_down\" accept\n \
-             }}\n}}\n"
+             }}\n}}\n",
+            self.alive()
         );
     }
 }

@@ -1,12 +1,16 @@
 //! Running `nft`.
 
-use std::io::{self, Write};
-use std::process::{Command, Stdio};
+use std::io;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::MARKER;
+use crate::command;
 use crate::error::Error;
+
+/// The longest that `nft` may take; a table of 60,000 addresses takes a second or two.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether a table of a name is there, and whose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +25,7 @@ pub enum Table {
 
 /// The version of `nft`, `None` if there is none.
 pub fn version() -> Option<String> {
-    let output = Command::new("nft").arg("--version").output().ok()?;
+    let output = command::run("nft", &["--version"], &[], PATIENCE).ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.split_whitespace().nth(1).map(|v| v.trim_start_matches('v').to_owned())
 }
@@ -43,18 +47,7 @@ pub fn check(script: &str) -> Result<(), Error> {
 }
 
 fn run(arguments: &[&str], script: &str) -> Result<(), Error> {
-    let mut child = Command::new("nft")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(absent)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A broken pipe means that nft gave up; what it says then is the better error.
-        let _ = stdin.write_all(script.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(Error::io("waiting for nft"))?;
+    let output = command::run("nft", arguments, script.as_bytes(), PATIENCE).map_err(absent)?;
     if output.status.success() { Ok(()) } else { Err(refused(&output.stderr)) }
 }
 
@@ -87,7 +80,8 @@ fn flowtable(value: &Value) -> Option<String> {
 }
 
 fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
-    let output = Command::new("nft").arg("-j").args(arguments).output().map_err(absent)?;
+    let arguments = [&["-j"], arguments].concat();
+    let output = command::run("nft", &arguments, &[], PATIENCE).map_err(absent)?;
     if !output.status.success() {
         return Err(refused(&output.stderr));
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::shaper::{Interface, Subscriber};
+use crate::shaper::{ClassId, Interface, Subscriber};
 
 fn layout(subscribers: Vec<Subscriber>) -> Layout {
     let name = |n: &str| Interface::new(n).unwrap();
@@ -13,6 +13,7 @@ fn rules<'a>(layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
         classifier: [Classifier::Priority, Classifier::MarkBpf],
         egress_hook: true,
         bypass: Handle::new(layout.handle, 0xfff1),
+        indexes: [7, 8],
     }
 }
 
@@ -35,6 +36,43 @@ fn lengths_are_looked_up_longest_first() {
     // Upstream classes travel in marks here.
     at("meta mark set ip saddr & 255.255.0.0 map @m4_16");
     at("elements = { 10.1.2.3 : 0xfa1001f, }");
+}
+
+/// A name may go to another interface; and nobody is limited for longer than somebody watches.
+#[test]
+fn interfaces_are_numbers_that_run_out() {
+    let mut someone = someone(1, &["10.0.0.1/32"]);
+    someone.macs.push("02:00:00:00:00:01".parse().unwrap());
+    let layout = layout(vec![someone]);
+    let maps = Maps::of(&layout.subscribers);
+    let text = rules(&layout, &maps).install();
+    assert!(text.contains("oif != @alive accept\n  oif 7 goto down\n  oif 8 goto up"), "{text}");
+    assert!(!text.contains("oifname"), "{text}");
+    assert_eq!(text.matches("elements = { 7 timeout 10s, 8 timeout 10s }").count(), 2, "{text}");
+    assert_eq!(text.matches("oif != @alive accept").count(), 2, "both tables");
+}
+
+/// What nobody claims is one subscriber's, and what the gateway sends nobody's.
+#[test]
+fn unclaimed_packets_have_a_class_where_told() {
+    let mut layout = layout(vec![someone(1, &["10.0.0.1/32"]), Subscriber::new(9, [])]);
+    layout.subscribers[0].macs.push("02:00:00:00:00:01".parse().unwrap());
+    let maps = Maps::of(&layout.subscribers);
+    let text = rules(&layout, &maps).install();
+    assert!(!text.contains("hook forward"), "{text}");
+    assert!(text.contains("meta priority fa1:0-fa1:fffe accept"), "{text}");
+    layout.unmapped = Some(ClassId(9));
+    layout.check().unwrap();
+    let text = rules(&layout, &maps).install();
+    for want in [
+        "hook forward priority mangle; policy accept;\n  oif != @alive accept\n",
+        "  oif 7 meta priority set fa1:9\n  oif 8 meta mark set 0xfa10009\n",
+        "meta priority { fa1:0-fa1:8, fa1:a-fa1:ffff } accept",
+    ] {
+        assert!(text.contains(want), "{want} in\n{text}");
+    }
+    layout.unmapped = Some(ClassId(8));
+    assert!(layout.check().is_err());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use fairmesh_units::BitRate;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -155,10 +156,26 @@ pub struct Layout {
     pub leaf: LeafChoice,
     /// Packets that a `pfifo` or `sfq` leaf holds.
     pub queue: u32,
+    /// Frame bytes that a class may send back to back after a rest, at least: a limit of hundreds
+    /// of Mbit/s gets what passes within a millisecond.
+    #[serde(default = "one_frame")]
+    pub burst: u32,
+    /// Milliseconds in which a `pfifo` leaf empties at its limit, at most: it holds fewer packets
+    /// where the limit is low. 0: as many as `queue` says at any limit.
+    #[serde(default)]
+    pub delay_ms: u32,
     /// Who shares.
     pub subscribers: Vec<Subscriber>,
+    /// Which of them forwarded packets belong to that nobody claims; without one they have no limit.
+    #[serde(default)]
+    pub unmapped: Option<ClassId>,
     /// What is left alone.
     pub bypass: Bypass,
+}
+
+/// [`Layout::BURST`], for a layout that was kept before there was a choice.
+fn one_frame() -> u32 {
+    Layout::BURST
 }
 
 impl Layout {
@@ -169,6 +186,22 @@ impl Layout {
     /// Packets in a leaf without AQM unless chosen: a FIFO of twice the 50 of the papers'
     /// interface queues, since bursts from the wire are larger than those of a radio.
     pub const QUEUE: u32 = 100;
+    /// Frame bytes of a burst unless chosen: one full frame, as `tc` has it.
+    pub const BURST: u32 = 1600;
+
+    /// The largest burst: some milliseconds of any interface.
+    pub const LARGEST_BURST: u32 = 16 << 20;
+
+    /// Packets in a leaf however low its limit: with fewer a TCP waits for its timer at every loss.
+    pub const LEAST_QUEUE: u32 = 4;
+
+    /// Packets that a FIFO holds at a limit.
+    pub fn queue_at(&self, limit: Option<BitRate>) -> u32 {
+        let Some(limit) = limit.filter(|_| self.delay_ms > 0) else { return self.queue };
+        let bits = u128::from(limit.0) * u128::from(self.delay_ms) / 1000;
+        let packets = u32::try_from(bits / (8 * 1514)).unwrap_or(u32::MAX);
+        packets.max(Layout::LEAST_QUEUE).min(self.queue)
+    }
 
     /// Nobody yet, everything else as by default.
     pub fn new(mesh: Interface, wired: Interface) -> Self {
@@ -179,9 +212,18 @@ impl Layout {
             handle: Layout::HANDLE,
             leaf: LeafChoice::Best,
             queue: Layout::QUEUE,
+            burst: Layout::BURST,
+            delay_ms: 0,
             subscribers: Vec::new(),
+            unmapped: None,
             bypass: Bypass::default(),
         }
+    }
+
+    /// Whether another is on the same interfaces under the same names.
+    pub fn same_place(&self, other: &Layout) -> bool {
+        let place = |l: &Layout| (l.mesh.clone(), l.wired.clone(), l.table.clone(), l.handle);
+        place(self) == place(other)
     }
 
     /// Checks everything that can be known without a kernel.
@@ -203,6 +245,9 @@ impl Layout {
         }
         if !(2..=10_000).contains(&self.queue) {
             return Err(LayoutError::Queue(self.queue));
+        }
+        if !(1..=Layout::LARGEST_BURST).contains(&self.burst) {
+            return Err(LayoutError::Burst(self.burst));
         }
         let mut classes = BTreeMap::new();
         let mut prefixes = BTreeMap::new();
@@ -232,7 +277,10 @@ impl Layout {
                 }
             }
         }
-        Ok(())
+        match self.unmapped {
+            Some(class) if !classes.contains_key(&class) => Err(LayoutError::Class(class)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -255,6 +303,9 @@ pub enum LayoutError {
     /// A queue too short or too long.
     #[error("a queue of {0} packets; expected 2 to 10000")]
     Queue(u32),
+    /// A burst that no bucket holds.
+    #[error("a burst of {} bytes; expected 1 to {}", .0, Layout::LARGEST_BURST)]
+    Burst(u32),
     /// A class number out of range.
     #[error("class {}; expected 1 to {}", .0.0, ClassId::MAX.0)]
     Class(ClassId),

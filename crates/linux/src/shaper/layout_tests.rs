@@ -22,6 +22,20 @@ fn refused(change: impl FnOnce(&mut Layout)) -> String {
     layout.check().unwrap_err().to_string()
 }
 
+/// A packet of 1514 bytes takes 12 ms at 1 Mbit/s.
+#[test]
+fn a_fifo_is_as_long_as_its_limit_allows() {
+    let name = |n: &str| Interface::new(n).unwrap();
+    let layout = Layout { delay_ms: 100, ..Layout::new(name("m"), name("w")) };
+    let at = |kbit: u64| layout.queue_at(Some(BitRate(kbit * 1000)));
+    assert_eq!([at(8), at(300), at(600), at(1_000), at(5_000)], [4, 4, 4, 8, 41]);
+    assert_eq!([at(100_000), layout.queue_at(None)], [100, 100], "never more than told");
+    let short = Layout { queue: 3, ..layout.clone() };
+    assert_eq!(short.queue_at(Some(BitRate(300_000))), 3);
+    let fixed = Layout { delay_ms: 0, ..layout };
+    assert_eq!(fixed.queue_at(Some(BitRate(300_000))), 100);
+}
+
 #[test]
 fn every_wrong_field_is_named() {
     type Change = Box<dyn FnOnce(&mut Layout)>;

@@ -150,6 +150,8 @@ pub struct Installed {
     pub adopted: bool,
     /// Classes that an earlier run had left and nobody needs any more.
     pub swept: usize,
+    /// Bytes of the link's header downstream and upstream, which limits count and IP does not.
+    pub headers: [u16; 2],
     /// Default queueing disciplines that were replaced, as `interface: kind`. The kernel puts them
     /// back by itself when ours go.
     pub replaced: Vec<String>,
@@ -177,6 +179,15 @@ pub struct Removed {
     pub tables: Vec<String>,
     /// What was there but not ours, and stays.
     pub kept: Vec<String>,
+}
+
+impl Removed {
+    /// Takes in what else was removed.
+    pub fn add(&mut self, other: Removed) {
+        self.qdiscs.extend(other.qdiscs);
+        self.tables.extend(other.tables);
+        self.kept.extend(other.kept);
+    }
 }
 
 /// Whether packets reach the classes they are meant for, since the last look.
@@ -246,6 +257,13 @@ pub trait DataPlane {
     /// # Errors
     /// An interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
+
+    /// Keeps limits in force: without a call in 10 s packets are no longer classified, and nobody is
+    /// limited, whatever became of the callers. Looks as well whether everything is as it was put.
+    ///
+    /// # Errors
+    /// [`Error::RulesGone`], an interface that is gone or has another name now, the kernel's refusal.
+    fn renew(&mut self) -> Result<(), Error>;
 
     /// Makes every class unlimited; structure and counters stay. The safe state.
     ///

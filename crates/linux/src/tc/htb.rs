@@ -106,6 +106,12 @@ impl Class {
         Class { rate, buffer_ns: Class::burst_ns(rate), ..ceil }
     }
 
+    /// The same with another burst, in bytes; never less than what passes within a millisecond.
+    pub fn bursting(self, burst: u32) -> Self {
+        let ns = |rate: BitRate| rate.time_for(u64::from(burst)).as_nanos().max(Class::BURST_NS);
+        Class { buffer_ns: ns(self.rate), cbuffer_ns: ns(self.ceil), ..self }
+    }
+
     /// The burst of a class of this rate, in bytes.
     pub fn burst(rate: BitRate) -> Bytes {
         Bytes((rate.0 / 8 * Class::BURST_NS / 1_000_000_000).max(Class::BURST))

@@ -1,10 +1,10 @@
 //! One class of the tree.
 
-use fairmesh_units::Time;
+use fairmesh_units::{Stream, Time};
 
 use super::ring::Ring;
-use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS};
-use crate::{Backlog, Discipline, Queue, TokenBucket};
+use super::{ClassCounters, ClassId, ClassSpec, LEVELS, PRIOS, Release};
+use crate::{Backlog, Discipline, DropCause, Item, Queue, TokenBucket, Verdict};
 
 /// Whether a class may send (Devera 2002 §3: green, yellow, red).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,9 +19,56 @@ pub(crate) enum Mode {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    pub queue: Discipline,
+    queue: Discipline,
+    /// With [`Release::Whole`] the next to leave, already taken from `queue`, since only its size
+    /// tells when it may go.
+    head: Option<Item>,
+    release: Release,
     pub quantum: u32,
     pub deficit: [i64; LEVELS],
+}
+
+impl Leaf {
+    /// `most`: the largest packet that the buckets ever cover.
+    pub fn enqueue(&mut self, now: Time, item: Item, most: u64, rng: &mut Stream) -> Verdict {
+        // Which class a frame in service came from is not known here, so no leaf pays for it.
+        if self.release == Release::Debt {
+            return self.queue.enqueue(now, item, Backlog::NONE, rng);
+        }
+        if u64::from(item.bytes) > most {
+            return Verdict::Dropped(DropCause::TooBig);
+        }
+        // The head still fills a place of the buffer.
+        let mut held = Backlog::NONE;
+        self.head.into_iter().for_each(|head| held.add(head));
+        let verdict = self.queue.enqueue(now, item, held, rng);
+        if self.head.is_none() {
+            self.head = self.queue.dequeue(now);
+        }
+        verdict
+    }
+
+    pub fn dequeue(&mut self, now: Time) -> Option<Item> {
+        match self.release {
+            Release::Debt => self.queue.dequeue(now),
+            Release::Whole => std::mem::replace(&mut self.head, self.queue.dequeue(now)),
+        }
+    }
+
+    pub fn queue(&self) -> &Discipline {
+        &self.queue
+    }
+
+    /// Takes the next packet out, whatever the buckets say.
+    pub fn pop(&mut self) -> Option<Item> {
+        self.head.take().or_else(|| self.queue.pop())
+    }
+
+    pub fn backlog(&self) -> Backlog {
+        let mut b = self.queue.backlog();
+        self.head.into_iter().for_each(|head| b.add(head));
+        b
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -34,8 +81,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub fn leaf(queue: Discipline) -> Self {
-        Kind::Leaf(Box::new(Leaf { queue, quantum: 0, deficit: [0; LEVELS] }))
+    pub fn leaf(queue: Discipline, release: Release) -> Self {
+        let (head, quantum, deficit) = (None, 0, [0; LEVELS]);
+        Kind::Leaf(Box::new(Leaf { queue, head, release, quantum, deficit }))
     }
     pub fn inner() -> Self {
         Kind::Inner(Box::default())
@@ -55,6 +103,8 @@ pub(crate) struct Class {
     pub ceil: TokenBucket,
     /// When its mode may improve; NEVER while it can send.
     pub wake: Time,
+    /// Its place among the leaves that have something to send.
+    pub place: u32,
     pub kind: Kind,
     pub counters: ClassCounters,
     quantum: Option<u32>,
@@ -72,6 +122,7 @@ impl Class {
             rate: TokenBucket::new(spec.rates.rate, spec.rates.burst),
             ceil: TokenBucket::new(spec.rates.ceil, spec.rates.cburst),
             wake: Time::NEVER,
+            place: 0,
             kind,
             counters: ClassCounters::default(),
             quantum: spec.quantum,
@@ -85,13 +136,6 @@ impl Class {
         matches!(self.kind, Kind::Inner(_))
     }
 
-    pub fn backlog(&self) -> Backlog {
-        match &self.kind {
-            Kind::Leaf(leaf) => leaf.queue.backlog(),
-            _ => Backlog::NONE,
-        }
-    }
-
     /// Sets the leaf's quantum from its rate, unless one was given.
     pub fn set_quantum(&mut self, r2q: u32) {
         let by_rate = (self.rate.rate().0 / 8 / u64::from(r2q)).clamp(1000, 200_000) as u32;
@@ -100,15 +144,36 @@ impl Class {
         }
     }
 
+    /// What a bucket must hold before the class may send, bytes. A packet that a later, smaller burst
+    /// can no longer cover leaves from a full bucket: it must not block the class for ever.
+    fn need(&self, bucket: &TokenBucket) -> u32 {
+        match &self.kind {
+            Kind::Leaf(leaf) => {
+                leaf.head.map_or(0, |head| u64::from(head.bytes).min(bucket.burst().0) as u32)
+            }
+            _ => 0,
+        }
+    }
+
+    /// When the ceiling allows it to send.
+    pub fn allowed_at(&self, now: Time) -> Time {
+        self.ceil.ready_at(now, self.need(&self.ceil))
+    }
+
+    /// When it has tokens of its own to send from.
+    pub fn funded_at(&self, now: Time) -> Time {
+        self.rate.ready_at(now, self.need(&self.rate))
+    }
+
     /// The mode that the buckets ask for at `now`, and when it may improve.
     pub fn judge(&self, now: Time) -> (Mode, Time) {
         // No hysteresis: the kernel's default (`htb_hysteresis` 0).
-        if !self.ceil.covers(now, 0) {
-            (Mode::CannotSend, self.ceil.ready_at(now, 0))
-        } else if self.rate.covers(now, 0) {
+        if !self.ceil.covers(now, self.need(&self.ceil)) {
+            (Mode::CannotSend, self.allowed_at(now))
+        } else if self.rate.covers(now, self.need(&self.rate)) {
             (Mode::CanSend, Time::NEVER)
         } else {
-            (Mode::MayBorrow, self.rate.ready_at(now, 0))
+            (Mode::MayBorrow, self.funded_at(now))
         }
     }
 

@@ -6,170 +6,40 @@
 //!   one that borrows near before one that borrows far.
 //! - Within a level, lower `prio` first; among equals deficit round robin by `quantum`.
 //!
-//! Files: `mod` the configuration and public calls, `class` one class, `ring` the round-robin
-//! rings, `schedule` activation, charging and dequeueing.
+//! With [`Release::Whole`] its leaves are token buckets as Linux `tbf` has them.
+//!
+//! Files: `config` what a tree is built from, `mod` the public calls, `class` one class, `ring` the
+//! round-robin rings, `schedule` activation, charging and dequeueing.
 
 mod class;
+mod config;
 mod ring;
 mod schedule;
 
-use fairmesh_units::{BitRate, Bytes, Stream, Time};
+use std::collections::BTreeMap;
 
-use crate::spec::{SpecError, burst, nonzero};
-use crate::{Backlog, DisciplineSpec, DropTail, Item, Limit, Queue, Verdict};
+use fairmesh_units::{Stream, Time};
+
+use crate::spec::{SpecError, nonzero};
+use crate::{Backlog, Discipline, DisciplineSpec, DropTail, Item, Queue, Verdict};
 use class::{Class, Kind};
 use ring::NONE;
 use schedule::Schedule;
+
+pub use config::{ClassCounters, ClassId, ClassRates, ClassSpec, HtbError, HtbSpec, Release};
 
 /// Depth of the tree: leaves are level 0, the topmost inner classes level 7 (`TC_HTB_MAXDEPTH`).
 pub(crate) const LEVELS: usize = 8;
 /// Number of priorities (`TC_HTB_NUMPRIO`).
 pub(crate) const PRIOS: usize = 8;
 
-/// A class's number, as the minor number in `tc`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClassId(pub u32);
-
-impl std::fmt::Display for ClassId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "1:{:x}", self.0)
-    }
-}
-
-/// A class's two token buckets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClassRates {
-    /// Guaranteed rate.
-    pub rate: BitRate,
-    /// Rate never to be exceeded, own and borrowed together.
-    pub ceil: BitRate,
-    /// Bytes sent back to back at `rate`.
-    pub burst: Bytes,
-    /// Bytes sent back to back at `ceil`.
-    pub cburst: Bytes,
-}
-
-impl ClassRates {
-    /// A class that cannot borrow: ceiling and rate are one, bursts as `tc` chooses them (one
-    /// packet).
-    pub fn fixed(rate: BitRate) -> Self {
-        ClassRates::between(rate, rate)
-    }
-
-    /// A class guaranteed `rate` that may borrow up to `ceil`, bursts as `tc` chooses them.
-    pub fn between(rate: BitRate, ceil: BitRate) -> Self {
-        ClassRates { rate, ceil, burst: Bytes(1600), cburst: Bytes(1600) }
-    }
-
-    fn check(&self, class: ClassId) -> Result<(), SpecError> {
-        nonzero(self.rate.0, "rate")?;
-        burst(self.burst)?;
-        burst(self.cburst)?;
-        if self.ceil < self.rate {
-            return Err(SpecError::CeilBelowRate { class, rate: self.rate, ceil: self.ceil });
-        }
-        Ok(())
-    }
-}
-
-/// What a class is built from.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ClassSpec {
-    /// Its number.
-    pub id: ClassId,
-    /// The class it borrows from, if any.
-    pub parent: Option<ClassId>,
-    /// Its rates.
-    pub rates: ClassRates,
-    /// 0 (first) to 7 (last), among classes that send from the same level. Leaves only.
-    pub prio: u8,
-    /// Bytes per round when sharing with classes of the same priority. `None`: the rate in bytes
-    /// per second divided by the tree's `r2q`, between 1000 and 200 000.
-    pub quantum: Option<u32>,
-    /// The leaf's queue; `None` makes an inner class.
-    pub leaf: Option<DisciplineSpec>,
-}
-
-impl ClassSpec {
-    /// A leaf of priority 0.
-    pub fn leaf(
-        id: u32,
-        parent: Option<ClassId>,
-        rates: ClassRates,
-        queue: DisciplineSpec,
-    ) -> Self {
-        ClassSpec { id: ClassId(id), parent, rates, prio: 0, quantum: None, leaf: Some(queue) }
-    }
-
-    /// An inner class.
-    pub fn inner(id: u32, parent: Option<ClassId>, rates: ClassRates) -> Self {
-        ClassSpec { id: ClassId(id), parent, rates, prio: 0, quantum: None, leaf: None }
-    }
-}
-
-/// What an [`Htb`] is built from.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HtbSpec {
-    /// Classes, parents before children.
-    pub classes: Vec<ClassSpec>,
-    /// Which class takes which flow.
-    pub flows: Vec<(u32, ClassId)>,
-    /// The class of all other flows; `None` sends them at once, ahead of every class.
-    pub default: Option<ClassId>,
-    /// Buffer for flows that no class takes.
-    pub direct: Limit,
-    /// Divides a rate in bytes per second to give its quantum; `tc` has 10.
-    pub r2q: u32,
-}
-
-impl Default for HtbSpec {
-    /// No classes; 1000 packets go directly.
-    fn default() -> Self {
-        HtbSpec {
-            classes: Vec::new(),
-            flows: Vec::new(),
-            default: None,
-            direct: Limit::Packets(1000),
-            r2q: 10,
-        }
-    }
-}
-
-/// Why a change to a class tree was refused.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HtbError {
-    /// The class or rates are invalid.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// An inner class cannot go before its children.
-    #[error("class {0} still has child classes")]
-    HasChildren(ClassId),
-}
-
-/// A class's counters, as `tc -s class show` gives them.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ClassCounters {
-    /// Bytes sent, by the class and those below it.
-    pub bytes: u64,
-    /// Packets sent, by the class and those below it.
-    pub packets: u64,
-    /// Packets dropped by the leaf's queue.
-    pub drops: u64,
-    /// Times the class became unable to send, even by borrowing.
-    pub overlimits: u64,
-    /// Packets sent from tokens of the class itself, its own or a borrower's.
-    pub lends: u64,
-    /// Packets sent from an ancestor's tokens.
-    pub borrows: u64,
-    /// What waits in the leaf's queue.
-    pub backlog: Backlog,
-}
-
 /// A class tree.
 #[derive(Clone, Debug)]
 pub struct Htb {
     classes: Vec<Class>,
+    /// Their places by number.
+    places: BTreeMap<ClassId, u32>,
+    vacant: Vec<u32>,
     schedule: Schedule,
     /// Class index by flow number; NONE for the default.
     flows: Vec<u32>,
@@ -191,7 +61,9 @@ impl Htb {
         }
         let mut htb = Htb {
             classes: Vec::new(),
-            schedule: Schedule::default(),
+            places: BTreeMap::new(),
+            vacant: Vec::new(),
+            schedule: Schedule::new(spec.release),
             flows: Vec::new(),
             default: NONE,
             direct: DropTail::new(spec.direct),
@@ -235,26 +107,35 @@ impl Htb {
         };
         let (level, kind) = match &spec.leaf {
             Some(queue) => {
-                if matches!(queue, DisciplineSpec::Shaper(_) | DisciplineSpec::Htb(_)) {
+                if matches!(queue, DisciplineSpec::Htb(_)) {
                     return Err(SpecError::LeafHoldsBack(spec.id));
                 }
                 nonzero(u64::from(spec.quantum.unwrap_or(1)), "quantum")?;
-                (0, Kind::leaf(queue.build()?))
+                (0, Kind::leaf(queue.build()?, self.schedule.release))
             }
             None if below == 0 => return Err(SpecError::TooDeep(spec.id)),
             None => (below, Kind::inner()),
         };
         let mut class = Class::new(spec, parent, level, kind);
         class.set_quantum(self.r2q);
-        match self.classes.iter().position(Class::is_vacant) {
-            Some(index) => self.classes[index] = class,
-            None => self.classes.push(class),
-        }
+        self.schedule.inner += usize::from(class.is_inner());
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.classes[index as usize] = class;
+                index
+            }
+            None => {
+                self.classes.push(class);
+                self.classes.len() as u32 - 1
+            }
+        };
+        self.places.insert(spec.id, index);
         Ok(())
     }
 
     /// Changes a class's rates in place: queued packets stay, tokens gained so far stay, the
-    /// quantum follows the rate unless it was given.
+    /// quantum follows the rate unless it was given. With [`Release::Whole`] a rate of zero stops the
+    /// class.
     ///
     /// # Errors
     /// Unknown class or invalid rates; nothing changes then.
@@ -264,7 +145,9 @@ impl Htb {
         id: ClassId,
         rates: ClassRates,
     ) -> Result<(), SpecError> {
-        rates.check(id)?;
+        if rates.rate.0 > 0 || self.schedule.release == Release::Debt {
+            rates.check(id)?;
+        }
         let index = self.find(id).ok_or(SpecError::UnknownClass(id))?;
         let class = &mut self.classes[index as usize];
         class.rate.set(now, rates.rate, rates.burst);
@@ -296,9 +179,12 @@ impl Htb {
             return Err(HtbError::HasChildren(id));
         }
         self.schedule.forget(&mut self.classes, index);
+        self.places.remove(&id);
+        self.vacant.push(index);
         let class = &mut self.classes[index as usize];
-        let waiting = match std::mem::replace(&mut class.kind, Kind::Vacant) {
-            Kind::Leaf(mut leaf) => leaf.queue.drain().collect(),
+        self.schedule.inner -= usize::from(class.is_inner());
+        let waiting: Vec<Item> = match std::mem::replace(&mut class.kind, Kind::Vacant) {
+            Kind::Leaf(mut leaf) => std::iter::from_fn(|| leaf.pop()).collect(),
             _ => Vec::new(),
         };
         for &item in &waiting {
@@ -352,7 +238,7 @@ impl Htb {
         let class = &self.classes[self.find(id)? as usize];
         let mut counters = class.counters;
         if let Kind::Leaf(leaf) = &class.kind {
-            counters.backlog = leaf.queue.backlog();
+            counters.backlog = leaf.backlog();
         }
         Some(counters)
     }
@@ -363,7 +249,7 @@ impl Htb {
     }
 
     fn find(&self, id: ClassId) -> Option<u32> {
-        self.classes.iter().position(|c| !c.is_vacant() && c.id == id).map(|i| i as u32)
+        self.places.get(&id).copied()
     }
 
     fn leaf(&self, id: ClassId) -> Result<u32, SpecError> {
@@ -376,16 +262,83 @@ impl Htb {
 
     pub(crate) fn pop(&mut self) -> Option<Item> {
         let item = self.direct.pop().or_else(|| {
-            let index = self.classes.iter().position(|c| c.backlog().packets > 0)?;
-            let Kind::Leaf(leaf) = &mut self.classes[index].kind else { return None };
-            let item = leaf.queue.pop();
-            if leaf.queue.backlog().packets == 0 {
-                self.schedule.deactivate(&mut self.classes, index as u32);
+            let index = self.schedule.busy()?;
+            let Kind::Leaf(leaf) = &mut self.classes[index as usize].kind else { return None };
+            let item = leaf.pop();
+            if leaf.backlog().packets == 0 {
+                self.schedule.deactivate(&mut self.classes, index);
             }
             item
         })?;
         self.backlog.sub(item);
         Some(item)
+    }
+
+    /// The queue of a leaf; what is to leave next may be out of it already.
+    pub fn queue_of(&self, id: ClassId) -> Option<&Discipline> {
+        match &self.classes[self.find(id)? as usize].kind {
+            Kind::Leaf(leaf) => Some(leaf.queue()),
+            _ => None,
+        }
+    }
+
+    /// When a leaf's own tokens let its next packet go, others' turns apart; never if it has none.
+    pub fn next_ready_of(&self, now: Time, id: ClassId) -> Time {
+        let class = self.find(id).map(|index| &self.classes[index as usize]);
+        class
+            .filter(|c| c.activity != 0)
+            .map_or(Time::NEVER, |class| class.allowed_at(now).max(class.funded_at(now)))
+    }
+
+    /// Offers a packet to a leaf, whatever its flow.
+    ///
+    /// # Errors
+    /// Unknown class, or an inner one; the caller keeps the packet.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        id: ClassId,
+        item: Item,
+        rng: &mut Stream,
+    ) -> Result<Verdict, SpecError> {
+        let index = self.leaf(id)?;
+        let verdict = self.put(now, index, item, rng);
+        self.count(item, verdict);
+        Ok(verdict)
+    }
+
+    /// Puts a packet into a leaf.
+    fn put(&mut self, now: Time, index: u32, item: Item, rng: &mut Stream) -> Verdict {
+        let class = &mut self.classes[index as usize];
+        let most = class.rate.burst().0.min(class.ceil.burst().0);
+        let Kind::Leaf(leaf) = &mut class.kind else {
+            unreachable!("flows are assigned to leaves only")
+        };
+        let verdict = leaf.enqueue(now, item, most, rng);
+        match verdict {
+            Verdict::Dropped(_) | Verdict::Evicted(..) => class.counters.drops += 1,
+            Verdict::Queued | Verdict::Marked => {
+                if class.activity == 0 {
+                    if self.schedule.release == Release::Whole {
+                        // What its buckets must hold is known only now.
+                        self.schedule.reconsider(&mut self.classes, now, index);
+                    }
+                    self.schedule.activate(&mut self.classes, index);
+                }
+            }
+        }
+        verdict
+    }
+
+    fn count(&mut self, item: Item, verdict: Verdict) {
+        match verdict {
+            Verdict::Queued | Verdict::Marked => self.backlog.add(item),
+            Verdict::Evicted(out, _) => {
+                self.backlog.add(item);
+                self.backlog.sub(out);
+            }
+            Verdict::Dropped(_) => {}
+        }
     }
 }
 
@@ -398,30 +351,9 @@ impl Queue for Htb {
         let verdict = if index == NONE {
             self.direct.enqueue(now, item, held, rng)
         } else {
-            let class = &mut self.classes[index as usize];
-            let Kind::Leaf(leaf) = &mut class.kind else {
-                unreachable!("flows are assigned to leaves only")
-            };
-            // Which class a frame in service came from is not known here, so no leaf pays for it.
-            let verdict = leaf.queue.enqueue(now, item, Backlog::NONE, rng);
-            match verdict {
-                Verdict::Dropped(_) | Verdict::Evicted(..) => class.counters.drops += 1,
-                Verdict::Queued | Verdict::Marked => {
-                    if class.activity == 0 {
-                        self.schedule.activate(&mut self.classes, index);
-                    }
-                }
-            }
-            verdict
+            self.put(now, index, item, rng)
         };
-        match verdict {
-            Verdict::Queued | Verdict::Marked => self.backlog.add(item),
-            Verdict::Evicted(out, _) => {
-                self.backlog.add(item);
-                self.backlog.sub(out);
-            }
-            Verdict::Dropped(_) => {}
-        }
+        self.count(item, verdict);
         verdict
     }
 
@@ -447,5 +379,59 @@ impl Queue for Htb {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_units::BitRate;
+
+    /// Classes looked at per packet, with so many classes that all have packets.
+    fn visits(classes: u32, release: Release, parent: bool) -> f64 {
+        let root = ClassSpec::inner(u32::MAX, None, ClassRates::fixed(BitRate(1 << 40)));
+        let rates = ClassRates::fixed(BitRate(100_000));
+        let leaf = |id| {
+            let parent = parent.then_some(root.id);
+            ClassSpec::leaf(id, parent, rates, DisciplineSpec::drop_tail(4))
+        };
+        let mut all: Vec<ClassSpec> = (0..classes).map(leaf).collect();
+        if parent {
+            all.insert(0, root.clone());
+        }
+        let flows = (0..classes).map(|id| (id, ClassId(id))).collect();
+        let spec = HtbSpec { classes: all, flows, release, ..HtbSpec::default() };
+        let mut tree = Htb::new(&spec).unwrap();
+        let mut rng = Stream::new(1, "visits");
+        let mut put = |tree: &mut Htb, now, flow| {
+            let item = Item { handle: 0, bytes: 1500, flow, ect: false };
+            assert_eq!(tree.enqueue(now, item, Backlog::NONE, &mut rng), Verdict::Queued);
+        };
+        // Not all at once, or all wake at once.
+        let at = |k: u32| Time::from_nanos(u64::from(k) * 7_919);
+        (0..4 * classes).for_each(|k| put(&mut tree, at(k), k % classes));
+        let (mut now, mut served) = (at(4 * classes), 0);
+        let before = tree.schedule.visits;
+        while served < 3 * classes {
+            now = tree.next_ready(now);
+            let item = tree.dequeue(now).expect("ready when announced");
+            put(&mut tree, now, item.flow);
+            served += 1;
+        }
+        (tree.schedule.visits - before) as f64 / f64::from(served)
+    }
+
+    #[test]
+    fn serving_a_packet_does_not_walk_the_classes() {
+        for (release, parent) in
+            [(Release::Whole, false), (Release::Debt, false), (Release::Debt, true)]
+        {
+            let few = visits(10, release, parent);
+            for classes in [100, 1000] {
+                let many = visits(classes, release, parent);
+                eprintln!("{release:?} {parent}: {few:.2} of 10, {many:.2} of {classes}");
+                assert!(many <= few + 1.0 && many < 6.0, "{many} of {classes}, {few} of 10");
+            }
+        }
     }
 }

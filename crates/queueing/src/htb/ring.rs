@@ -36,6 +36,11 @@ impl Ring {
         }
     }
 
+    /// Index of the first member; NONE if there is none.
+    pub fn first(&self) -> u32 {
+        self.members.first().map_or(NONE, |m| m.1)
+    }
+
     /// Index of the class whose turn it is; NONE past the right end.
     pub fn current(&mut self) -> u32 {
         let Some(id) = self.turn else { return NONE };

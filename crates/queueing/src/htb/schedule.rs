@@ -1,12 +1,14 @@
 //! Who sends next: activation, mode changes, charging, dequeueing.
 
+use std::collections::BTreeSet;
+
 use fairmesh_units::Time;
 
 use super::class::{Class, Kind, Mode};
 use super::ring::NONE;
 use super::ring::Ring;
-use super::{LEVELS, PRIOS};
-use crate::{Item, Queue};
+use super::{LEVELS, PRIOS, Release};
+use crate::Item;
 
 /// A debt larger than this many seconds of refilling is forgiven (`mbuffer` in the kernel).
 const MAX_DEBT_SECONDS: u64 = 60;
@@ -19,8 +21,16 @@ pub(crate) struct Schedule {
     rows: [[Ring; PRIOS]; LEVELS],
     /// Priorities (bits) with members, by level.
     row_mask: [u8; LEVELS],
-    /// By level: classes that cannot send on their own, with the time to look again, soonest last.
-    waiting: [Vec<(Time, u32)>; LEVELS],
+    /// By level: classes that cannot send on their own, with the time to look again, soonest first.
+    waiting: [BTreeSet<(Time, u32)>; LEVELS],
+    /// Leaves that have something to send.
+    active: Vec<u32>,
+    pub release: Release,
+    /// Inner classes in the tree.
+    pub inner: usize,
+    /// Classes looked at in dequeueing.
+    #[cfg(test)]
+    pub visits: u64,
 }
 
 /// Yields the priorities in a mask, first ones first.
@@ -36,10 +46,16 @@ fn prios(mut mask: u8) -> impl Iterator<Item = usize> {
 }
 
 impl Schedule {
+    pub fn new(release: Release) -> Self {
+        Schedule { release, ..Schedule::default() }
+    }
+
     /// A leaf has got its first packet.
     pub fn activate(&mut self, classes: &mut [Class], index: u32) {
         let class = &mut classes[index as usize];
         class.activity = 1 << class.prio;
+        class.place = self.active.len() as u32;
+        self.active.push(index);
         self.join(classes, index);
     }
 
@@ -47,7 +63,13 @@ impl Schedule {
     pub fn deactivate(&mut self, classes: &mut [Class], index: u32) {
         if classes[index as usize].activity != 0 {
             self.leave(classes, index);
-            classes[index as usize].activity = 0;
+            let class = &mut classes[index as usize];
+            class.activity = 0;
+            let place = class.place;
+            self.active.swap_remove(place as usize);
+            if let Some(&moved) = self.active.get(place as usize) {
+                classes[moved as usize].place = place;
+            }
         }
     }
 
@@ -130,9 +152,15 @@ impl Schedule {
 
     /// Gives a class the mode that its buckets ask for and has it woken when that may improve.
     pub fn reconsider(&mut self, classes: &mut [Class], now: Time, index: u32) {
+        #[cfg(test)]
+        {
+            self.visits += 1;
+        }
         let class = &classes[index as usize];
         let (mode, wake) = class.judge(now);
-        if mode == class.mode && class.wake > now && class.wake <= wake {
+        // Where a packet waits for all of its tokens its instant is known, and is the tree's.
+        let early = self.release == Release::Debt;
+        if mode == class.mode && early && class.wake > now && class.wake <= wake {
             // It will look again in time; moving the entry at every packet would be waste.
             return;
         }
@@ -159,18 +187,18 @@ impl Schedule {
             return;
         }
         let waiting = &mut self.waiting[class.level as usize];
-        let key = |e: &(Time, u32)| (std::cmp::Reverse(e.0), e.1);
-        if class.wake != Time::NEVER
-            && let Ok(at) = waiting.binary_search_by_key(&key(&(class.wake, index)), key)
-        {
-            waiting.remove(at);
+        if class.wake != Time::NEVER {
+            waiting.remove(&(class.wake, index));
         }
         class.wake = wake;
         if wake != Time::NEVER {
-            let entry = (wake, index);
-            let at = waiting.partition_point(|e| key(e) < key(&entry));
-            waiting.insert(at, entry);
+            waiting.insert((wake, index));
         }
+    }
+
+    /// A leaf that has something to send.
+    pub fn busy(&self) -> Option<u32> {
+        self.active.first().copied()
     }
 
     /// Takes a class out of every ring and list.
@@ -181,7 +209,7 @@ impl Schedule {
 
     pub fn dequeue(&mut self, classes: &mut [Class], now: Time) -> Option<Item> {
         for level in 0..LEVELS {
-            while let Some(&(wake, index)) = self.waiting[level].last()
+            while let Some(&(wake, index)) = self.waiting[level].first()
                 && wake <= now
             {
                 self.reconsider(classes, now, index);
@@ -195,17 +223,23 @@ impl Schedule {
 
     /// Sends the packet whose turn it is in a row that has members.
     fn send(&mut self, classes: &mut [Class], now: Time, level: usize, prio: usize) -> Item {
-        let index = self.turn(classes, level, prio);
+        // Buckets of their own take no turns.
+        let turns = level > 0 || self.release == Release::Debt;
+        let index =
+            if turns { self.turn(classes, level, prio) } else { self.rows[0][prio].first() };
         let class = &mut classes[index as usize];
         let parent = class.parent;
         let Kind::Leaf(leaf) = &mut class.kind else { unreachable!("turns end at leaves") };
-        let item = leaf.queue.dequeue(now).expect("an active leaf has a packet and never waits");
-        leaf.deficit[level] -= i64::from(item.bytes);
-        let next = leaf.deficit[level] < 0;
-        if next {
-            leaf.deficit[level] += i64::from(leaf.quantum);
+        let item = leaf.dequeue(now).expect("an active leaf has a packet and never waits");
+        let mut next = false;
+        if turns {
+            leaf.deficit[level] -= i64::from(item.bytes);
+            next = leaf.deficit[level] < 0;
+            if next {
+                leaf.deficit[level] += i64::from(leaf.quantum);
+            }
         }
-        let empty = leaf.queue.backlog().packets == 0;
+        let empty = leaf.backlog().packets == 0;
         class.counters.bytes += u64::from(item.bytes);
         class.counters.packets += 1;
         if next {
@@ -285,8 +319,12 @@ impl Schedule {
         if self.row_mask.iter().any(|&m| m != 0) {
             return now;
         }
+        if self.release == Release::Whole && self.inner == 0 {
+            let mut active = self.waiting[0].iter().filter(|w| classes[w.1 as usize].activity != 0);
+            return active.next().map_or(Time::NEVER, |w| w.0.max(now));
+        }
         let mut best = Time::NEVER;
-        for leaf in classes.iter().filter(|c| c.activity != 0 && !c.is_inner()) {
+        for leaf in self.active.iter().map(|&index| &classes[index as usize]) {
             // Before its own mode improves, a leaf can send only by borrowing.
             let borrows = leaf.mode == Mode::MayBorrow && leaf.parent != NONE;
             if !borrows && leaf.wake >= best {
@@ -296,11 +334,11 @@ impl Schedule {
             let mut allowed = now;
             let mut class = leaf;
             loop {
-                allowed = allowed.max(class.ceil.ready_at(now, 0));
+                allowed = allowed.max(class.allowed_at(now));
                 if allowed >= best {
                     break;
                 }
-                best = best.min(allowed.max(class.rate.ready_at(now, 0)));
+                best = best.min(allowed.max(class.funded_at(now)));
                 if class.parent == NONE {
                     break;
                 }

@@ -8,15 +8,14 @@ mod wires;
 
 use std::collections::BTreeSet;
 
+use fairmesh_control::Mechanism;
 use fairmesh_units::{NodeId, Power, Probability, Span};
 use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 
-use crate::draft::{ControlDraft, Draft, InterfererDraft, Routing};
+use crate::draft::{Draft, InterfererDraft, Routing};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::routing::{Graph, UNIT_COST};
-use crate::scenario::{
-    ControlChoice, Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire,
-};
+use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
 use hearing::Medium;
 use nodes::Nodes;
 
@@ -89,11 +88,9 @@ impl Draft {
         Ok((self.duration, warmup))
     }
 
-    fn control(&self) -> Result<ControlChoice> {
-        let check = self.control.check();
-        check.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
-        let ControlDraft { name, settings } = self.control.clone();
-        Ok(ControlChoice { name, settings })
+    fn control(&self) -> Result<Mechanism> {
+        let found = self.control.mechanism();
+        found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
     }
 
     fn rate_changes(

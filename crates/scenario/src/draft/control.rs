@@ -3,9 +3,11 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
+use fairmesh_control::{Entry, Mechanism};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value, json};
 
 use crate::error::Problem;
 
@@ -14,7 +16,7 @@ use crate::error::Problem;
 pub struct ControlDraft {
     /// Name of the mechanism, with its variants: `pfrc`, `wcp+in-network`.
     pub name: String,
-    /// Settings: the mechanism's knobs, in the units that its listing gives.
+    /// Settings: the mechanism's parameters, in the units that its listing gives.
     pub settings: BTreeMap<String, f64>,
 }
 
@@ -25,31 +27,25 @@ impl Default for ControlDraft {
 }
 
 impl ControlDraft {
-    /// Checks the name and the settings against what exists; the error names the wrong key.
-    pub(crate) fn check(&self) -> Result<(), (&str, Problem)> {
+    /// Looks the mechanism up, and sets its numbers; the error names the wrong key.
+    pub(crate) fn mechanism(&self) -> Result<Mechanism, (&str, Problem)> {
         let mut mechanism = fairmesh_control::lookup(&self.name).map_err(|e| {
-            let known = match e.of {
-                None => fairmesh_control::all().map(|e| e.name.to_owned()).collect(),
-                Some(entry) => {
-                    let variants =
-                        entry.variants.iter().map(|v| format!("{}+{}", entry.name, v.name));
-                    std::iter::once(entry.name.to_owned()).chain(variants).collect()
-                }
-            };
-            ("use", Problem::UnknownControl { name: self.name.clone(), known })
+            ("use", Problem::UnknownControl { name: self.name.clone(), known: e.known() })
         })?;
         for (key, &value) in &self.settings {
-            let knobs = mechanism.entry().knobs;
-            let Some(knob) = knobs.iter().find(|k| k.name == key) else {
-                let known = std::iter::once("use").chain(knobs.iter().map(|k| k.name));
-                let known = known.map(str::to_owned).collect();
-                return Err((key, Problem::UnknownKey { known }));
-            };
-            mechanism.set(key, value).map_err(|_| {
-                (key.as_str(), Problem::range(value, format!("{} to {}", knob.min, knob.max)))
+            mechanism.set(key, value).map_err(|e| {
+                let problem = match e.declared {
+                    Some(p) => Problem::range(value, p.range().to_string()),
+                    None => {
+                        let names = e.mechanism.parameters.iter().map(|p| p.name);
+                        let known = std::iter::once("use").chain(names);
+                        Problem::UnknownKey { known: known.map(str::to_owned).collect() }
+                    }
+                };
+                (key.as_str(), problem)
             })?;
         }
-        Ok(())
+        Ok(mechanism)
     }
 }
 
@@ -97,11 +93,43 @@ impl JsonSchema for ControlDraft {
         "Control".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // One branch for each mechanism: its parameters and nothing else.
+        let branches: Vec<Value> = fairmesh_control::all().map(branch).collect();
         json_schema!({
             "type": "object",
-            "description": "`use` names the mechanism, every other key is a setting of it.",
+            "description": "`use` names the mechanism, every other key is a parameter of it.",
             "properties": { "use": { "type": "string", "default": "fifo" } },
-            "additionalProperties": { "type": "number" },
+            "oneOf": branches,
         })
     }
+}
+
+/// What a table may hold that uses this mechanism, with any of its variants.
+fn branch(entry: &Entry) -> Value {
+    let variants: Vec<&str> = entry.variants.iter().map(|v| v.name).collect();
+    let pattern = match variants.is_empty() {
+        true => format!("^{}$", entry.name),
+        false => format!("^{}(\\+({}))*$", entry.name, variants.join("|")),
+    };
+    let name = json!({ "type": "string", "pattern": pattern, "description": entry.about });
+    let mut properties = serde_json::Map::from_iter([("use".to_owned(), name)]);
+    for p in entry.parameters {
+        let unit = if p.unit.is_empty() { String::new() } else { format!(", {}", p.unit) };
+        let described = json!({
+            "type": if p.whole { "integer" } else { "number" },
+            "description": format!("{}{unit}", p.about),
+            "default": p.default,
+            "minimum": p.min,
+            "maximum": p.max,
+        });
+        properties.insert(p.name.to_owned(), described);
+    }
+    // Without `use` the mechanism is fifo.
+    let required = if entry.name == "fifo" { json!([]) } else { json!(["use"]) };
+    json!({
+        "title": entry.name,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
 }

@@ -47,8 +47,12 @@ pub(super) struct Map {
     index: BTreeMap<Name, usize>,
     radio: BTreeMap<(usize, usize), Pair>,
     cables: BTreeSet<(usize, usize)>,
-    /// Nodes that may be gateways, if they exist.
+    /// Nodes that the map calls gateways.
+    pub gateways: Vec<Name>,
+    /// Nodes with a way out of the mesh, if they exist.
     pub uplinks: Vec<Name>,
+    /// The ends of tunnels.
+    pub tunnels: Vec<(Name, Name)>,
     pub warnings: Vec<String>,
     parallel: usize,
     dead: usize,
@@ -62,7 +66,9 @@ impl Map {
             index: BTreeMap::new(),
             radio: BTreeMap::new(),
             cables: BTreeSet::new(),
+            gateways: Vec::new(),
             uplinks: Vec::new(),
+            tunnels: Vec::new(),
             warnings: Vec::new(),
             parallel: 0,
             dead: 0,
@@ -224,9 +230,45 @@ impl Map {
                 .filter(|&i| !around[i].is_empty())
                 .max_by_key(|&i| (sizes[i], around[i].len(), core::cmp::Reverse(i)))
         };
-        let uplinks: Vec<usize> =
-            self.uplinks.iter().filter_map(|n| self.index.get(n).copied()).collect();
-        if let Some(i) = best(&mut uplinks.into_iter()) {
+        let known = |names: &[Name]| {
+            let mut found: Vec<usize> =
+                names.iter().filter_map(|n| self.index.get(n).copied()).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        // What the map says most plainly goes first: its gateways, then the routers at the other end
+        // of their tunnels, as servers have no radio, then whoever has a way out.
+        let called = known(&self.gateways);
+        let mut behind = Vec::new();
+        for (a, b) in &self.tunnels {
+            for (server, router) in [(a, b), (b, a)] {
+                if self.gateways.contains(server) {
+                    behind.push(router.clone());
+                }
+            }
+        }
+        let ends = self.tunnels.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
+        let uplinks: Vec<Name> = self.uplinks.iter().cloned().chain(ends).collect();
+        let ways = [
+            (called.clone(), "gateways"),
+            (known(&behind), "nodes with a tunnel to a gateway"),
+            (known(&uplinks), "nodes with a way out"),
+        ];
+        for (candidates, what) in ways {
+            let Some(i) = best(&mut candidates.iter().copied()) else { continue };
+            let name = &self.nodes[i].id;
+            let others = candidates.iter().filter(|&&c| !around[c].is_empty()).count();
+            if others > 1 {
+                self.warnings.push(format!(
+                    "the map has {others} {what}: \"{name}\", in the largest connected part with most links, was taken"
+                ));
+            } else if let (Some(&server), false) = (called.first(), called.contains(&i)) {
+                let server = &self.nodes[server].id;
+                self.warnings.push(format!(
+                    "the map's gateway \"{server}\" has no radio link and no cable: \"{name}\" was taken"
+                ));
+            }
             return Ok(i);
         }
         let Some(i) = best(&mut (0..self.nodes.len())) else {

@@ -77,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<Map> {
             offline += 1;
         }
         if node.is_gateway == Some(true) {
-            map.uplinks.push(node.node_id.clone());
+            map.gateways.push(node.node_id.clone());
         }
         let aliases = node.hostname.into_iter().chain(node.mac);
         map.add_node(
@@ -111,7 +111,7 @@ pub(super) fn read(text: &str) -> Result<Map> {
             Medium::Tunnel => {
                 // Whoever has a tunnel has a way out.
                 map.check_link(&link.source, &link.target, &key)?;
-                map.uplinks.extend([link.source, link.target]);
+                map.tunnels.push((link.source, link.target));
                 tunnels += 1;
                 continue;
             }

@@ -29,9 +29,9 @@ pub const MAX_TOML_BYTES: usize = 8 << 20;
 /// What to make of a map. TOML scenarios say all this themselves and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
-    /// The gateway, by id, label or address. By default the map's own: a node with an uplink
-    /// (meshviewer) or the one that wrote the file (`router_id`); failing that, the node with most
-    /// links in the largest connected part.
+    /// The gateway, by id, label or address. By default the map's own: what it calls a gateway, else a
+    /// node with a tunnel (meshviewer), or the one that wrote the file (`router_id`); of several, and
+    /// where there is none, the node with most links in the largest connected part.
     pub gateway: Option<String>,
     /// Which way the flows go.
     pub direction: Direction,

@@ -253,6 +253,21 @@ mod tests {
         }
     }
 
+    /// Bicket 2005 ch. 5: what an attempt takes with its mean backoff, whose window doubles from one
+    /// to the next. 802.11b at 11 Mbit/s, 1600 bytes: 1356 µs, SIFS, and an ACK of 248 µs.
+    #[test]
+    fn an_attempt_costs_its_exchange_and_its_mean_backoff() {
+        let phy = Phy::dot11b(Preamble::Long);
+        let exchange = 1356 + 10 + 248;
+        let backoffs = [31, 63, 127, 255, 511, 1023, 1023, 1023].map(|cw| cw * 20 / 2);
+        let mut sum = 50;
+        let expected = backoffs.map(|backoff| {
+            sum += backoff + exchange;
+            sum * 1000
+        });
+        assert_eq!(costs(&phy, Rate(3), 1600), expected);
+    }
+
     #[test]
     fn a_perfect_link_stays_at_the_fastest_rate() {
         let mut b = Bench::new();

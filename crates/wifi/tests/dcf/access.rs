@@ -1,6 +1,6 @@
 //! When a station may transmit: DIFS, backoff, post-backoff (IEEE 802.11-2020 §10.3.4).
 
-use crate::lab::*;
+use crate::testbed::*;
 
 /// Long after every station's first backoff has run out.
 const T: u64 = us(10_000);
@@ -8,7 +8,7 @@ const EXCHANGE: u64 = us(DATA + SIFS + ACK);
 
 #[test]
 fn an_idle_medium_costs_a_difs_and_never_less() {
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(us(1_000_000), 0, 1).run(us(2_000_000));
     assert_eq!(w.starts(0), [T + us(DIFS), us(1_000_000 + DIFS)]);
     // The answer comes SIFS after the data and lasts 304 µs.
@@ -23,14 +23,14 @@ fn every_station_starts_with_a_backoff() {
     let mut dice = fairmesh_units::Stream::new(7, "mac/0");
     let slots = u64::from(dice.below(32));
     assert!(slots > 0, "pick another seed");
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     w.at(0, 0, 1).run(T);
     assert_eq!(w.starts(0), [us(DIFS + slots * SLOT)]);
 }
 
 #[test]
 fn the_next_packet_waits_for_the_post_backoff() {
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(T, 0, 1).at(T, 0, 1).run(us(100_000));
     let mut dice = Dice::of(0);
     let mut start = T + us(DIFS);
@@ -47,20 +47,20 @@ fn the_post_backoff_runs_without_a_packet_and_the_rest_is_owed() {
     let slots = Dice::of(0).roll(31);
     assert!(slots > 3, "pick another seed");
     let end = T + us(DIFS) + EXCHANGE;
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     // Two and a half slots into the post-backoff.
     w.at(T, 0, 1).at(end + us(DIFS + 2 * SLOT + 10), 0, 1).run(us(100_000));
     assert_eq!(w.starts(0)[1], end + us(DIFS + slots * SLOT));
     // And after it has run out, a DIFS from the packet's arrival.
     let late = end + us(DIFS + slots * SLOT + 1);
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(late, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0)[1], late + us(DIFS));
 }
 
 #[test]
 fn a_packet_that_finds_the_medium_busy_draws_a_backoff() {
-    let mut w = Lab::cell(3).build();
+    let mut w = Testbed::cell(3).build();
     w.at(T, 0, 2).at(T + us(1000), 1, 2).run(us(100_000));
     let end = T + us(DIFS) + EXCHANGE;
     let slots = Dice::of(1).roll(31);
@@ -70,7 +70,7 @@ fn a_packet_that_finds_the_medium_busy_draws_a_backoff() {
 /// Station 1 has a second packet and `slots` to wait; station 0 starts `after_us` into that wait.
 /// Returns when station 1's second frame starts, counted from the end of station 0's exchange.
 fn frozen_by_a_frame(after_us: u64) -> u64 {
-    let mut w = Lab::cell(3).build();
+    let mut w = Testbed::cell(3).build();
     let free = T + us(DIFS) + EXCHANGE + us(DIFS);
     w.at(T, 1, 2).at(T, 1, 2).at(free + us(after_us) - us(DIFS), 0, 2).run(us(100_000));
     let other = w.starts(0)[0];
@@ -97,7 +97,7 @@ fn a_backoff_freezes_while_the_medium_is_busy_and_only_whole_slots_count() {
 #[test]
 fn a_backoff_that_ends_within_the_note_taking_time_transmits() {
     for (later_us, collides) in [(0, true), (3, true), (4, true), (5, false)] {
-        let mut w = Lab::cell(3).build();
+        let mut w = Testbed::cell(3).build();
         w.at(T, 0, 2).at(T + us(later_us), 1, 2).run(T + us(5000));
         let together = w.starts(1) == [T + us(DIFS + later_us)];
         assert_eq!(together, collides, "{later_us} µs");
@@ -108,7 +108,7 @@ fn a_backoff_that_ends_within_the_note_taking_time_transmits() {
 /// busy before its DIFS is over.
 #[test]
 fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
-    let mut w = Lab::cell(3).build();
+    let mut w = Testbed::cell(3).build();
     w.at(T, 0, 2).at(T + us(20), 1, 2).run(us(100_000));
     assert_eq!(w.starts(1), [T + us(DIFS) + EXCHANGE + us(DIFS)]);
 }
@@ -117,7 +117,7 @@ fn a_difs_that_is_interrupted_is_taken_again_without_slots() {
 /// the medium counts as idle, and leaves a DIFS after the relay's own ACK.
 #[test]
 fn an_idle_relay_forwards_without_backoff() {
-    let mut w = Lab::new(3).link(0, 1).link(1, 2).build();
+    let mut w = Testbed::new(3).link(0, 1).link(1, 2).build();
     w.log.relay = Some((1, w.packet(1, 2, 50)));
     w.at(T, 0, 1).at(T, 0, 1).run(T + us(40_000));
     let acked = T + us(DIFS) + EXCHANGE;
@@ -134,7 +134,7 @@ fn a_relay_that_owes_slots_keeps_them_through_its_own_ack() {
     let free = T + us(DIFS) + EXCHANGE + us(DIFS);
     let start = free + us(SLOT + 5);
     assert!(slots > 2, "pick another seed");
-    let mut w = Lab::new(3).link(0, 1).link(1, 2).build();
+    let mut w = Testbed::new(3).link(0, 1).link(1, 2).build();
     w.log.relay = Some((1, w.packet(1, 2, 50)));
     w.at(T, 1, 2).at(start - us(DIFS), 0, 1).run(us(60_000));
     assert_eq!(w.starts(0)[0], start);
@@ -144,7 +144,7 @@ fn a_relay_that_owes_slots_keeps_them_through_its_own_ack() {
 #[test]
 fn propagation_delays_add_up() {
     // 200 m apart: 667 ns each way.
-    let mut w = Lab::new(2).pair(0, 1, LOUD, true, 667).pair(1, 0, LOUD, true, 667).build();
+    let mut w = Testbed::new(2).pair(0, 1, LOUD, true, 667).pair(1, 0, LOUD, true, 667).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(100_000));
     let start = T + us(DIFS);
     let arrived = start + us(DATA) + 667;

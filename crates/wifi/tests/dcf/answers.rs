@@ -4,15 +4,15 @@ use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing, Reception};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
 #[test]
 fn an_ack_goes_out_whatever_the_medium_does() {
     // 2 is 15 dB weaker at 1 and hears nobody: it does not spoil 0's frame, and outlasts it.
-    let lab = Lab::new(4).link(0, 1).hears(2, 1, LOUD - 15.0).hears(2, 3, LOUD);
-    let mut w = lab.build();
+    let testbed = Testbed::new(4).link(0, 1).hears(2, 1, LOUD - 15.0).hears(2, 3, LOUD);
+    let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(4000), 2, 3).run(T + us(30_000));
     let end = T + us(DIFS + DATA);
     assert!(w.starts(2)[0] < end && w.frames(2).next().unwrap().end.as_nanos() > end);
@@ -23,8 +23,8 @@ fn an_ack_goes_out_whatever_the_medium_does() {
 #[test]
 fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
     // 2 is sensed at 1 before, during and after the RTS; only the NAV can keep a CTS back.
-    let lab = Lab::new(4).rts().reception(Reception::Sinr).link(0, 1);
-    let mut w = lab.senses(2, 1, LOUD - 15.0).hears(2, 3, LOUD).build();
+    let testbed = Testbed::new(4).rts().reception(Reception::Sinr).link(0, 1);
+    let mut w = testbed.senses(2, 1, LOUD - 15.0).hears(2, 3, LOUD).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.queue(T, 2, broadcast).at(T + us(1000), 0, 1).run(T + us(5000));
     assert_eq!(w.kinds(1), [FrameKind::Cts]);
@@ -36,8 +36,8 @@ fn a_cts_goes_out_under_energy_too_weak_to_disturb() {
 #[test]
 fn an_answer_ends_the_reception_of_a_newcomer() {
     for (second, last) in [(false, 3), (true, 9)] {
-        let lab = Lab::new(5).link(0, 1).hears(2, 1, LOUD).link(2, 3).hears(1, 3, LOUD);
-        let mut w = lab.hears(4, 1, LOUD).hears(4, 3, LOUD).build();
+        let testbed = Testbed::new(5).link(0, 1).hears(2, 1, LOUD).link(2, 3).hears(1, 3, LOUD);
+        let mut w = testbed.hears(4, 1, LOUD).hears(4, 3, LOUD).build();
         let end = T + us(DIFS + DATA);
         w.at(T, 0, 1).at(end + us(3) - us(DIFS), 2, 3).at(T + us(1000), 1, 3);
         if second {
@@ -54,10 +54,10 @@ fn an_answer_ends_the_reception_of_a_newcomer() {
 
 #[test]
 fn control_frames_keep_to_the_basic_rates() {
-    let mut lab = Lab::cell(2);
-    lab.mac.phy = Phy::dot11b(Preamble::Long);
-    lab.mac.rate = lab.mac.phy.rate(BitRate(11_000_000)).unwrap();
-    let mut w = lab.build();
+    let mut testbed = Testbed::cell(2);
+    testbed.mac.phy = Phy::dot11b(Preamble::Long);
+    testbed.mac.rate = testbed.mac.phy.rate(BitRate(11_000_000)).unwrap();
+    let mut w = testbed.build();
     w.at(T, 0, 1).run(T + us(10_000));
     let rates: Vec<u64> = w.log.frames.iter().map(|f| w.air.phy().bit_rate(f.rate).0).collect();
     assert_eq!(rates, [11_000_000, 2_000_000]);
@@ -67,11 +67,11 @@ fn control_frames_keep_to_the_basic_rates() {
 
 #[test]
 fn a_broadcast_is_sent_once_at_the_lowest_basic_rate() {
-    let mut lab = Lab::cell(3);
-    lab.mac.phy = Phy::dot11b(Preamble::Long);
-    lab.mac.rate = lab.mac.phy.highest();
-    lab.mac.rts_threshold = Some(0);
-    let mut w = lab.loses(0, 2).build();
+    let mut testbed = Testbed::cell(3);
+    testbed.mac.phy = Phy::dot11b(Preamble::Long);
+    testbed.mac.rate = testbed.mac.phy.highest();
+    testbed.mac.rts_threshold = Some(0);
+    let mut w = testbed.loses(0, 2).build();
     let packet = Outgoing { packet: 5, link: None, bytes: BYTES };
     w.queue(T, 0, packet).queue(T, 0, packet).run(T + us(30_000));
     let first = T + us(DIFS);
@@ -88,7 +88,7 @@ fn a_broadcast_is_sent_once_at_the_lowest_basic_rate() {
 
 #[test]
 fn decoded_data_for_others_is_overheard() {
-    let mut w = Lab::cell(4).loses(0, 3).build();
+    let mut w = Testbed::cell(4).loses(0, 3).build();
     w.at(T, 0, 1).run(T + us(10_000));
     let end = T + us(DIFS + DATA);
     assert_eq!(w.log.overheard, [(end, 2, 0, 0, false)], "not by 3, not the ACK");
@@ -97,7 +97,7 @@ fn decoded_data_for_others_is_overheard() {
 
 #[test]
 fn kinds_are_counted() {
-    let mut w = Lab::cell(2).rts().build();
+    let mut w = Testbed::cell(2).rts().build();
     w.at(T, 0, 1).run(T + us(20_000));
     let (a, b) = (w.air.counters(NodeId(0)), w.air.counters(NodeId(1)));
     assert_eq!((a.rts, a.data, b.cts, b.ack, b.received), (1, 1, 1, 1, 1));

@@ -3,7 +3,7 @@
 use fairmesh_units::{NodeId, Power, Span, Time};
 use fairmesh_wifi::{NoiseSource, Outcome, Outgoing};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
@@ -20,9 +20,9 @@ fn source(period_ms: u64, on_ms: u64, jitter: f64, heard_by: &[u32]) -> NoiseSou
 }
 
 fn busy_share(jitter: f64) -> f64 {
-    let mut lab = Lab::cell(2);
-    lab.noise.push(source(10, 3, jitter, &[0]));
-    let mut w = lab.build();
+    let mut testbed = Testbed::cell(2);
+    testbed.noise.push(source(10, 3, jitter, &[0]));
+    let mut w = testbed.build();
     w.run(us(100_000_000));
     let now = Time::from_nanos(us(100_000_000));
     let t = w.air.channel_time(now, NodeId(0));
@@ -45,17 +45,17 @@ fn the_duty_cycle_is_met() {
 #[test]
 fn bursts_defer_and_destroy() {
     // Heard by the sender: it waits for the end of the burst, and a DIFS and its backoff.
-    let mut w = Lab::cell(2).noise(0, LOUD, T / 1000, 5000).build();
+    let mut w = Testbed::cell(2).noise(0, LOUD, T / 1000, 5000).build();
     w.at(T + us(1000), 0, 1).run(us(100_000));
     assert_eq!(w.starts(0)[0], T + us(5000 + DIFS + Dice::of(0).roll(31) * SLOT));
     assert_eq!(w.outcomes(0), [Outcome::Sent]);
     // Heard by the receiver only, in the middle of a frame: lost there, and sent again.
-    let mut w = Lab::cell(2).noise(1, LOUD, T / 1000 + 4000, 10).build();
+    let mut w = Testbed::cell(2).noise(1, LOUD, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 2);
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);
     // 10 dB below the frame it does nothing but keep its hearers quiet.
-    let mut w = Lab::cell(2).noise(1, LOUD - 10.1, T / 1000 + 4000, 10).build();
+    let mut w = Testbed::cell(2).noise(1, LOUD - 10.1, T / 1000 + 4000, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     assert_eq!(w.starts(0).len(), 1);
 }
@@ -63,7 +63,7 @@ fn bursts_defer_and_destroy() {
 #[test]
 fn noise_is_no_frame() {
     // No EIFS after it, no lock on it, no NAV from it.
-    let mut w = Lab::cell(3).noise(0, LOUD, T / 1000, 700).build();
+    let mut w = Testbed::cell(3).noise(0, LOUD, T / 1000, 700).build();
     w.at(T + us(100), 1, 0).at(T + us(100), 0, 2).run(us(100_000));
     // 1, which does not hear it, sends at once; 0 cannot receive and goes on right after.
     assert_eq!(w.starts(1)[0], T + us(100 + DIFS));
@@ -75,8 +75,8 @@ fn noise_is_no_frame() {
 fn noise_never_takes_a_frames_place() {
     // Louder than the frame, 2 µs after it, and soon over: the frame is lost and followed to its
     // end, where the EIFS begins.
-    let lab = Lab::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD);
-    let mut w = lab.noise(1, LOUD + 5.0, T / 1000 + DIFS + 2, 100).build();
+    let testbed = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD);
+    let mut w = testbed.noise(1, LOUD + 5.0, T / 1000 + DIFS + 2, 100).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.queue(T, 0, broadcast).at(T + us(1000), 1, 2).run(T + us(20_000));
     assert_eq!(w.air.counters(NodeId(1)).collided, 1);

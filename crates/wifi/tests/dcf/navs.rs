@@ -3,14 +3,14 @@
 use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outgoing};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
 #[test]
 fn a_bystander_waits_for_the_ack_it_cannot_hear() {
     // 2 hears the sender only.
-    let mut w = Lab::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
+    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
     w.at(T, 0, 1).at(T + us(1000), 2, 3).run(us(100_000));
     let end = T + us(DIFS + DATA + SIFS + ACK);
     assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
@@ -18,7 +18,7 @@ fn a_bystander_waits_for_the_ack_it_cannot_hear() {
 
 #[test]
 fn a_packet_that_comes_under_the_nav_draws_a_backoff() {
-    let mut w = Lab::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
+    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).hears(2, 3, LOUD).build();
     let end = T + us(DIFS + DATA + SIFS + ACK);
     w.at(T, 0, 1).at(end - us(1), 2, 3).run(us(100_000));
     let slots = Dice::of(2).roll(31);
@@ -28,7 +28,7 @@ fn a_packet_that_comes_under_the_nav_draws_a_backoff() {
 
 #[test]
 fn an_undecodable_frame_sets_no_nav_and_costs_an_eifs() {
-    let mut w = Lab::new(4).link(0, 1).hears(0, 2, LOUD).loses(0, 2).hears(2, 3, LOUD).build();
+    let mut w = Testbed::new(4).link(0, 1).hears(0, 2, LOUD).loses(0, 2).hears(2, 3, LOUD).build();
     w.at(T, 0, 1).at(T + us(1000), 2, 3).run(us(100_000));
     let end = T + us(DIFS + DATA);
     assert_eq!(w.starts(2)[0], end + us(EIFS + Dice::of(2).roll(31) * SLOT));
@@ -38,10 +38,10 @@ fn an_undecodable_frame_sets_no_nav_and_costs_an_eifs() {
 fn a_good_frame_cancels_the_eifs() {
     // 2 loses the data but hears the ACK, which at 2 Mbit/s lasts 248 µs: 56 less than the one an
     // EIFS makes room for.
-    let mut lab = Lab::cell(3).loses(0, 2);
-    lab.mac.phy = Phy::dot11b(Preamble::Long);
-    lab.mac.rate = lab.mac.phy.highest();
-    let mut w = lab.build();
+    let mut testbed = Testbed::cell(3).loses(0, 2);
+    testbed.mac.phy = Phy::dot11b(Preamble::Long);
+    testbed.mac.rate = testbed.mac.phy.highest();
+    let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(500), 2, 1).run(us(100_000));
     let end = T + us(DIFS + 192 + 728 + SIFS + 248);
     assert_eq!(w.starts(2)[0], end + us(DIFS + Dice::of(2).roll(31) * SLOT));
@@ -50,7 +50,7 @@ fn a_good_frame_cancels_the_eifs() {
 #[test]
 fn rts_and_cts_reserve_the_whole_exchange() {
     // 2 hears the sender, 3 the receiver; each has something for 4.
-    let mut w = Lab::new(5)
+    let mut w = Testbed::new(5)
         .rts()
         .link(0, 1)
         .hears(0, 2, LOUD)
@@ -67,9 +67,9 @@ fn rts_and_cts_reserve_the_whole_exchange() {
 #[test]
 fn a_shorter_nav_does_not_replace_a_longer_one() {
     // 2 hears 1's CTS, then a short frame of 3 for 4 whose NAV ends long before.
-    let mut lab = Lab::new(5).rts().link(0, 1).hears(1, 2, LOUD).hears(3, 2, LOUD);
-    lab.mac.rts_threshold = Some(BYTES + 36);
-    let mut w = lab.link(3, 4).hears(2, 4, LOUD).build();
+    let mut testbed = Testbed::new(5).rts().link(0, 1).hears(1, 2, LOUD).hears(3, 2, LOUD);
+    testbed.mac.rts_threshold = Some(BYTES + 36);
+    let mut w = testbed.link(3, 4).hears(2, 4, LOUD).build();
     let short = Outgoing { bytes: 100, ..w.packet(3, 4, 0) };
     w.at(T, 0, 1).queue(T + us(2000), 3, short).at(T + us(1200), 2, 4).run(T + us(12_000));
     let end = T + us(DIFS + RTS + SIFS + CTS + SIFS + DATA + SIFS + ACK);
@@ -80,8 +80,8 @@ fn a_shorter_nav_does_not_replace_a_longer_one() {
 /// When does station 2, which heard an RTS, transmit? The RTS gets no CTS; if `begin_us` is given,
 /// station 3 starts a frame (not for 2) so long after its end.
 fn after_a_vain_rts(begin_us: Option<u64>) -> u64 {
-    let lab = Lab::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).hears(0, 2, LOUD);
-    let mut w = lab.hears(2, 4, LOUD).hears(3, 2, LOUD).loses(3, 2).hears(3, 4, LOUD).build();
+    let testbed = Testbed::new(5).rts().attempts(1, 1).link(0, 1).loses(0, 1).hears(0, 2, LOUD);
+    let mut w = testbed.hears(2, 4, LOUD).hears(3, 2, LOUD).loses(3, 2).hears(3, 4, LOUD).build();
     let end = T + us(DIFS + RTS);
     w.at(T, 0, 1).at(T + us(200), 2, 4);
     if let Some(begin_us) = begin_us {
@@ -108,8 +108,8 @@ fn the_nav_of_an_rts_lapses_unless_the_exchange_goes_on() {
 #[test]
 fn no_cts_under_a_nav() {
     // 0 → 1 with RTS; 2 hears only 1 and so has a NAV until the end; 3 → 2 meanwhile.
-    let lab = Lab::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
-    let mut w = lab.build();
+    let testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
+    let mut w = testbed.build();
     w.at(T, 0, 1).at(T + us(2000), 3, 2).run(T + us(60_000));
     let end = T + us(DIFS + RTS + SIFS + CTS + SIFS + DATA + SIFS + ACK);
     let rts: Vec<u64> = w.starts(3);
@@ -126,9 +126,9 @@ fn no_cts_under_a_nav() {
 #[test]
 fn an_ack_is_sent_under_a_nav() {
     // As above, but station 3 sends its data without RTS.
-    let mut lab = Lab::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
-    lab.mac.rts_threshold = Some(BYTES + 36);
-    let mut w = lab.build();
+    let mut testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);
+    testbed.mac.rts_threshold = Some(BYTES + 36);
+    let mut w = testbed.build();
     let small = Outgoing { bytes: 100, ..w.packet(3, 2, 0) };
     w.at(T, 0, 1).queue(T + us(2000), 3, small).run(T + us(8000));
     assert_eq!(w.kinds(2), [FrameKind::Ack]);

@@ -4,7 +4,7 @@ use fairmesh_units::{Distance, NodeId, Span};
 use fairmesh_wifi::propagation::{FLAT_SENSE_DBM, Propagation, two_ray_ground};
 use fairmesh_wifi::{Outcome, Outgoing, Reception};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
@@ -17,13 +17,17 @@ fn at(metres: f64) -> f64 {
 /// after it. Does 1 receive 0's frame?
 fn survives(rule: Reception, own: f64, others: &[f64], later_us: i64) -> bool {
     let n = others.len() as u32;
-    let mut lab = Lab::new(3 + n).reception(rule).hears(0, 1, own).hears(1, 0, own);
+    let mut testbed = Testbed::new(3 + n).reception(rule).hears(0, 1, own).hears(1, 0, own);
     for (i, &dbm) in others.iter().enumerate() {
         let from = 2 + i as u32;
-        lab = if dbm >= at(250.0) { lab.hears(from, 1, dbm) } else { lab.senses(from, 1, dbm) };
-        lab = lab.hears(from, 2 + n, LOUD);
+        testbed = if dbm >= at(250.0) {
+            testbed.hears(from, 1, dbm)
+        } else {
+            testbed.senses(from, 1, dbm)
+        };
+        testbed = testbed.hears(from, 2 + n, LOUD);
     }
-    let mut w = lab.build();
+    let mut w = testbed.build();
     w.at(T, 0, 1);
     for i in 0..n {
         w.at(T.wrapping_add_signed(later_us * 1000), 2 + i, 2 + n);
@@ -78,7 +82,8 @@ fn of_frames_within_4_us_the_strongest_is_taken() {
 
 #[test]
 fn a_station_that_turns_to_a_stronger_frame_waits_for_its_end() {
-    let mut w = Lab::new(4).hears(0, 1, at(200.0)).hears(2, 1, at(60.0)).hears(1, 3, LOUD).build();
+    let mut w =
+        Testbed::new(4).hears(0, 1, at(200.0)).hears(2, 1, at(60.0)).hears(1, 3, LOUD).build();
     let broadcast = |packet, bytes| Outgoing { packet, link: None, bytes };
     w.queue(T, 0, broadcast(0, 100)).queue(T + us(2), 2, broadcast(2, BYTES));
     w.at(T + us(20), 1, 3).run(T + us(10_000));
@@ -106,8 +111,8 @@ fn the_shortest_overlap_destroys_as_well() {
 
 /// Station 1 senses station 0's frame without decoding it and has a packet of its own.
 fn wait_after_sensing(rule: Reception) -> u64 {
-    let lab = Lab::new(4).reception(rule).senses(0, 1, at(400.0)).hears(0, 2, LOUD);
-    let mut w = lab.hears(1, 3, LOUD).build();
+    let testbed = Testbed::new(4).reception(rule).senses(0, 1, at(400.0)).hears(0, 2, LOUD);
+    let mut w = testbed.hears(1, 3, LOUD).build();
     w.at(T, 0, 2).at(T + us(1000), 1, 3).run(T + us(20_000));
     assert!(w.log.overheard.is_empty());
     w.starts(1)[0] - (T + us(DIFS + DATA))
@@ -123,7 +128,7 @@ fn a_sensed_frame_costs_an_eifs_where_it_is_locked_on() {
 /// Station 1 locks on a broadcast of 0 and loses it to one of 2, which starts `later_us` after.
 /// How long after the end of the first does 1 begin to count its backoff down?
 fn wait_after_a_collision(later_us: u64) -> u64 {
-    let mut w = Lab::new(4).hears(0, 1, LOUD).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
+    let mut w = Testbed::new(4).hears(0, 1, LOUD).hears(2, 1, LOUD).hears(1, 3, LOUD).build();
     let packet = |n| Outgoing { packet: n, link: None, bytes: BYTES };
     w.queue(T, 0, packet(0)).queue(T + us(later_us), 2, packet(2));
     w.at(T + us(1000), 1, 3).run(T + us(10_000));
@@ -142,7 +147,7 @@ fn a_collision_costs_an_eifs_from_the_end_of_the_locked_frame() {
 
 #[test]
 fn a_transmitter_is_deaf() {
-    let mut w = Lab::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
+    let mut w = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).build();
     let broadcast = Outgoing { packet: 0, link: None, bytes: BYTES };
     w.at(T, 1, 2).queue(T + us(4000), 0, broadcast).run(T + us(20_000));
     assert_eq!(w.arrivals()[0], (2, 100));
@@ -155,11 +160,11 @@ fn a_transmitter_is_deaf() {
 
 #[test]
 fn a_frame_after_the_own_one_is_heard_again() {
-    let lab = Lab::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1);
-    let mut w = lab.build();
+    let testbed = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1);
+    let mut w = testbed.build();
     w.at(T, 1, 2).at(T + us(DATA), 0, 1).run(T + us(20_000));
     assert_eq!(w.arrivals(), [(2, 100), (1, 0)], "it began when the other ended");
-    let mut w = Lab::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1).build();
+    let mut w = Testbed::new(3).hears(0, 1, LOUD).hears(1, 2, LOUD).attempts(1, 1).build();
     w.at(T, 1, 2).at(T + us(DATA) - 1, 0, 1).run(T + us(20_000));
     assert_eq!(w.arrivals(), [(2, 100)], "a nanosecond earlier");
 }
@@ -169,12 +174,12 @@ fn a_frame_after_the_own_one_is_heard_again() {
 fn the_ranges_of_the_ns2_profile_in_time() {
     for (metres, deferred) in [(549.9, true), (550.1, false)] {
         let p = Propagation::NS2;
-        let mut lab = Lab::new(4).link(0, 2).link(1, 3);
+        let mut testbed = Testbed::new(4).link(0, 2).link(1, 3);
         if let Some((power, decodes)) = p.received(Distance(metres)) {
             assert!(!decodes);
-            lab = lab.senses(0, 1, power.as_dbm()).senses(1, 0, power.as_dbm());
+            testbed = testbed.senses(0, 1, power.as_dbm()).senses(1, 0, power.as_dbm());
         }
-        let mut w = lab.build();
+        let mut w = testbed.build();
         w.at(T, 0, 2).at(T + us(1000), 1, 3).run(T + us(40_000));
         assert_eq!(w.starts(1)[0] > T + us(DATA), deferred, "{metres} m");
         assert_eq!(w.outcomes(0), [Outcome::Sent]);
@@ -183,7 +188,7 @@ fn the_ranges_of_the_ns2_profile_in_time() {
 
 #[test]
 fn time_is_accounted_for() {
-    let mut w = Lab::cell(3).build();
+    let mut w = Testbed::cell(3).build();
     w.at(T, 0, 1).run(T + us(DIFS + DATA / 2));
     // In the middle of the data frame.
     let now = fairmesh_units::Time::from_nanos(T + us(DIFS + DATA / 2));

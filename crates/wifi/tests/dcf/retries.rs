@@ -3,7 +3,7 @@
 use fairmesh_units::NodeId;
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
@@ -19,7 +19,7 @@ fn attempts(dice: &mut Dice, first: u64, air: u64, windows: &[u32]) -> Vec<u64> 
 
 #[test]
 fn seven_attempts_under_doubling_windows_then_a_fresh_start() {
-    let mut w = Lab::cell(2).loses(0, 1).build();
+    let mut w = Testbed::cell(2).loses(0, 1).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
     let mut dice = Dice::of(0);
     let windows = [63, 127, 255, 511, 1023, 1023];
@@ -49,8 +49,8 @@ fn success_resets_the_window() {
     let mut dice = Dice::of(0);
     let mut starts = attempts(&mut dice, T + us(DIFS), DATA, &[63, 127, 255]);
     let quiet = starts[2] + us(DATA) - us(1000);
-    let lab = Lab::cell(2).noise(1, LOUD, T / 1000, (quiet - T) / 1000);
-    let mut w = lab.build();
+    let testbed = Testbed::cell(2).noise(1, LOUD, T / 1000, (quiet - T) / 1000);
+    let mut w = testbed.build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
     let acked = starts[3] + us(DATA + SIFS + ACK);
     starts.push(acked + us(DIFS + dice.roll(31) * SLOT));
@@ -63,8 +63,8 @@ fn success_resets_the_window() {
 /// try again, counted from that end?
 fn retry_after_a_foreign_frame(begin_us: u64, good: bool) -> u64 {
     // 0 sends to 1 in vain; 2, which hears nobody, sends to 3; 0 hears 2.
-    let lab = Lab::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3);
-    let mut w = if good { lab } else { lab.loses(2, 0) }.build();
+    let testbed = Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3);
+    let mut w = if good { testbed } else { testbed.loses(2, 0) }.build();
     let end = T + us(DIFS + DATA);
     w.at(T, 0, 1).at(end + us(begin_us) - us(DIFS), 2, 3).run(end + us(20_000));
     assert_eq!(w.starts(2)[0], end + us(begin_us));
@@ -92,7 +92,7 @@ fn a_reception_that_begins_within_30_us_holds_the_timeout_up() {
 /// The 400 ns by which ns-3 lets the timeout follow the reception do not delay the next backoff.
 #[test]
 fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
-    let mut w = Lab::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
+    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
     let end = T + us(DIFS + DATA);
     let broadcast = Outgoing { packet: 9, link: None, bytes: BYTES };
     w.at(T, 0, 1).queue(end + us(7) - us(DIFS), 2, broadcast).run(end + us(20_000));
@@ -104,8 +104,9 @@ fn the_backoff_after_a_timeout_held_up_counts_from_the_reception() {
 fn a_timeout_held_up_strikes_when_the_reception_ends() {
     // At 30 µs the payload would begin at the very instant of the timeout.
     for (begin_us, struck) in [(29, 29 + DATA), (31, TIMEOUT)] {
-        let lab = Lab::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3).attempts(1, 1);
-        let mut w = lab.build();
+        let testbed =
+            Testbed::new(4).link(0, 1).loses(0, 1).hears(2, 0, LOUD).link(2, 3).attempts(1, 1);
+        let mut w = testbed.build();
         let end = T + us(DIFS + DATA);
         w.at(T, 0, 1).at(end + us(begin_us) - us(DIFS), 2, 3).run(end + us(20_000));
         let report = w.log.reports.iter().find(|r| r.1 == 0).unwrap();
@@ -116,7 +117,7 @@ fn a_timeout_held_up_strikes_when_the_reception_ends() {
 
 #[test]
 fn lost_acks_make_duplicates_which_are_acked_and_not_passed_up() {
-    let mut w = Lab::cell(2).loses(1, 0).build();
+    let mut w = Testbed::cell(2).loses(1, 0).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
     assert_eq!(w.arrivals(), [(1, 0), (1, 1)]);
     assert_eq!(w.kinds(1), [FrameKind::Ack; 14]);
@@ -129,7 +130,7 @@ fn lost_acks_make_duplicates_which_are_acked_and_not_passed_up() {
 /// A data frame for the waiting sender is answered, and its own attempt fails when it ends.
 #[test]
 fn two_that_send_to_each_other_at_once_both_fail() {
-    let mut w = Lab::cell(2).build();
+    let mut w = Testbed::cell(2).build();
     w.at(T, 0, 1).at(T + us(2), 1, 0).run(T + us(10_000));
     assert!(w.arrivals().is_empty(), "half duplex");
     let end = T + us(DIFS + DATA);
@@ -145,7 +146,7 @@ fn two_that_send_to_each_other_at_once_both_fail() {
 #[test]
 fn data_for_a_station_that_waits_for_its_ack_is_answered() {
     // 0 sends to 1 in vain; 2, which does not hear 0, sends to 0 within its waiting time.
-    let mut w = Lab::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
+    let mut w = Testbed::new(3).link(0, 1).loses(0, 1).hears(2, 0, LOUD).build();
     let end = T + us(DIFS + DATA);
     w.at(T, 0, 1).at(end + us(5) - us(DIFS), 2, 0).run(end + us(9000));
     assert_eq!(w.arrivals(), [(0, 200)]);

@@ -5,13 +5,13 @@ use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outcome};
 
-use crate::lab::*;
+use crate::testbed::*;
 
 const T: u64 = us(10_000);
 
 #[test]
 fn an_exchange_of_four_frames() {
-    let mut w = Lab::cell(2).rts().build();
+    let mut w = Testbed::cell(2).rts().build();
     w.at(T, 0, 1).run(us(100_000));
     let rts = T + us(DIFS);
     let cts = rts + us(RTS + SIFS);
@@ -33,9 +33,9 @@ fn an_exchange_of_four_frames() {
 
 #[test]
 fn the_threshold_spares_short_frames() {
-    let mut lab = Lab::cell(2);
-    lab.mac.rts_threshold = Some(BYTES + 36);
-    let mut w = lab.build();
+    let mut testbed = Testbed::cell(2);
+    testbed.mac.rts_threshold = Some(BYTES + 36);
+    let mut w = testbed.build();
     let short = fairmesh_wifi::Outgoing { bytes: BYTES - 1, ..w.packet(0, 1, 9) };
     w.at(T, 0, 1).queue(T + us(50_000), 0, short).run(us(100_000));
     assert_eq!(w.kinds(0), [FrameKind::Rts, FrameKind::Data, FrameKind::Data]);
@@ -43,7 +43,7 @@ fn the_threshold_spares_short_frames() {
 
 #[test]
 fn seven_rts_without_an_answer_are_enough() {
-    let mut w = Lab::cell(2).rts().loses(0, 1).build();
+    let mut w = Testbed::cell(2).rts().loses(0, 1).build();
     w.at(T, 0, 1).at(T, 0, 1).run(us(1_000_000));
     let mut dice = Dice::of(0);
     let mut start = T + us(DIFS);
@@ -65,11 +65,11 @@ fn seven_rts_without_an_answer_are_enough() {
 /// Data at 11 Mbit/s never arrives, RTS at 2 Mbit/s always does.
 #[test]
 fn four_data_frames_without_an_ack_are_enough() {
-    let mut lab = Lab::cell(2).rts();
-    lab.mac.phy = Phy::dot11b(Preamble::Long);
-    lab.mac.rate = lab.mac.phy.rate(BitRate(11_000_000)).unwrap();
-    lab.errors.push((0, 1, FrameErrors::per_bit(&[0.0, 0.0, 0.0, 1.0]).unwrap()));
-    let mut w = lab.build();
+    let mut testbed = Testbed::cell(2).rts();
+    testbed.mac.phy = Phy::dot11b(Preamble::Long);
+    testbed.mac.rate = testbed.mac.phy.rate(BitRate(11_000_000)).unwrap();
+    testbed.errors.push((0, 1, FrameErrors::per_bit(&[0.0, 0.0, 0.0, 1.0]).unwrap()));
+    let mut w = testbed.build();
     w.at(T, 0, 1).run(us(1_000_000));
     // 272 and 248 µs at 2 Mbit/s; 1000 bytes at 11 Mbit/s: 192 + 728.
     let (rts, cts, data) = (272, 248, 920);
@@ -91,17 +91,18 @@ fn four_data_frames_without_an_ack_are_enough() {
 /// between keeps the packet alive.
 #[test]
 fn a_cts_forgives_lost_rts() {
-    let mut lab = Lab::cell(2).rts().attempts(2, 2);
-    lab.mac.phy = Phy::dot11b(Preamble::Long).with_retry_limits(2, 2).unwrap();
-    lab.mac.rate = lab.mac.phy.highest();
-    lab.errors.push((0, 1, FrameErrors::per_bit(&[0.0, 0.0, 0.0, 1.0]).unwrap()));
+    let mut testbed = Testbed::cell(2).rts().attempts(2, 2);
+    testbed.mac.phy = Phy::dot11b(Preamble::Long).with_retry_limits(2, 2).unwrap();
+    testbed.mac.rate = testbed.mac.phy.highest();
+    testbed.errors.push((0, 1, FrameErrors::per_bit(&[0.0, 0.0, 0.0, 1.0]).unwrap()));
     let (rts, cts, data) = (272, 248, 920);
     let mut dice = Dice::of(0);
     let first = T + us(DIFS);
     let second = first + us(rts + TIMEOUT + DIFS + dice.roll(63) * SLOT);
     let sent = second + us(rts + SIFS + cts + SIFS);
     let third = sent + us(data + TIMEOUT + DIFS + dice.roll(127) * SLOT);
-    let mut w = lab.noise(1, LOUD, first / 1000, 10).noise(1, LOUD, third / 1000 + 100, 10).build();
+    let mut w =
+        testbed.noise(1, LOUD, first / 1000, 10).noise(1, LOUD, third / 1000 + 100, 10).build();
     w.at(T, 0, 1).run(us(100_000));
     use FrameKind::{Data, Rts};
     assert_eq!(w.starts(0)[..4], [first, second, sent, third]);

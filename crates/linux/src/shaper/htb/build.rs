@@ -140,7 +140,7 @@ fn build(
             port.refused(refused, "adding HTB")?;
         }
         let mut batch = Batch::new();
-        port.everybody(&mut batch, None);
+        port.everybody(&mut batch, None, layout.burst);
         port.own(&mut batch, ids::UNMAPPED, 1);
         port.own(&mut batch, ids::BYPASS, 0);
         let refused = netlink.apply(&mut batch)?;
@@ -191,9 +191,10 @@ fn build(
         classifier,
         egress_hook,
         bypass: Handle::new(layout.handle, ids::BYPASS),
+        indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh = |s: &Subscriber| (s.class.0, Member { weight: s.weight, limits: [None; 2] });
+    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, layout));
     let mut state = State {
         layout: layout.clone(),
         leaf,
@@ -206,6 +207,7 @@ fn build(
         aggregate: [None; 2],
         retiring,
         seen: [(0, 0); 2],
+        rules: 0,
     };
     // Classes that were taken over have counted before; nftables' counters are new.
     for side in [Side::Mesh, Side::Wired] {
@@ -217,7 +219,10 @@ fn build(
         state.seen[side as usize] = (0, arrived);
     }
     plane.state = Some(state);
-    Ok(Installed { leaf, classifier, adopted, swept, replaced, notes })
+    plane.count_rules()?;
+    plane.renew()?;
+    let headers = links.each_ref().map(|l| l.header);
+    Ok(Installed { leaf, classifier, adopted, swept, headers, replaced, notes })
 }
 
 /// Makes or changes all subscribers' classes, unlimited.
@@ -229,7 +234,7 @@ fn subscribers(
 ) -> Result<(), Error> {
     let mut batch = Batch::new();
     for s in &layout.subscribers {
-        let class = class_of(None, false, s.weight);
+        let class = class_of(None, false, s.weight, layout.burst);
         port.subscriber(&mut batch, s.class.0, &class, libc::NLM_F_CREATE as u16);
     }
     let refused = netlink.apply(&mut batch)?;
@@ -267,7 +272,7 @@ fn leftovers(netlink: &mut Netlink, port: &Port, layout: &Layout) -> Result<Vec<
     )?;
     let mut batch = Batch::new();
     for &minor in &left {
-        port.subscriber(&mut batch, minor, &class_of(None, false, 1), 0);
+        port.subscriber(&mut batch, minor, &class_of(None, false, 1, layout.burst), 0);
     }
     let refused = netlink.apply(&mut batch)?;
     port.refused(refused, "releasing a class")?;
@@ -327,7 +332,9 @@ fn put_leaf(
 /// Ways to classify that this kernel has, found out on our own tree.
 fn classifiers(netlink: &mut Netlink, port: &Port) -> Vec<Classifier> {
     let mut there = vec![Classifier::Priority];
-    for classifier in [Classifier::MarkFw, Classifier::MarkBpf] {
+    // BPF first: a `fw` filter without options, which is the one that names a class by the mark, ends
+    // the kernel's list of filters, and `tc filter show` shows nothing after it.
+    for classifier in [Classifier::MarkBpf, Classifier::MarkFw] {
         if mark_filter(classifier).is_some() && port.filter(netlink, classifier).is_ok() {
             there.push(classifier);
             port.remove_mark_filter(netlink);

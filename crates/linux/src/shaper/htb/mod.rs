@@ -49,6 +49,15 @@ struct Member {
     weight: u8,
     /// Its limits, by direction.
     limits: [Option<BitRate>; 2],
+    /// Packets that its FIFOs hold, by direction.
+    queues: [u32; 2],
+}
+
+impl Member {
+    /// One that was just made, without limits.
+    fn new(weight: u8, layout: &Layout) -> Self {
+        Member { weight, limits: [None; 2], queues: [layout.queue; 2] }
+    }
 }
 
 /// What is installed.
@@ -68,6 +77,8 @@ struct State {
     retiring: [BTreeSet<u16>; 2],
     /// What `verify` saw last: classified and arrived.
     seen: [(u64, u64); 2],
+    /// Rules in our tables.
+    rules: usize,
 }
 
 /// The data plane on HTB and nftables, in the network namespace in which it was opened.
@@ -94,16 +105,17 @@ impl HtbPlane {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let d = direction as usize;
         let port = &state.ports[d];
+        let burst = state.layout.burst;
         self.batch.clear();
         let mut unknown = None;
         let everybody = changes.iter().rev().find(|c| c.slot.class == ClassId::ALL).map(|c| c.rate);
         if let Some(limit) = everybody {
             let toggled = limit.is_some() != state.aggregate[d].is_some();
             state.aggregate[d] = limit;
-            port.everybody(&mut self.batch, limit);
+            port.everybody(&mut self.batch, limit, burst);
             if toggled {
                 for (&minor, member) in &state.members {
-                    let class = class_of(member.limits[d], limit.is_some(), member.weight);
+                    let class = class_of(member.limits[d], limit.is_some(), member.weight, burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -115,8 +127,14 @@ impl HtbPlane {
                 continue;
             };
             member.limits[d] = change.rate;
-            let class = class_of(change.rate, shared, member.weight);
+            let class = class_of(change.rate, shared, member.weight, burst);
             port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
+            let queue = state.layout.queue_at(change.rate);
+            if state.leaf == LeafKind::Pfifo && member.queues[d] != queue {
+                // In place: what waits there stays.
+                member.queues[d] = queue;
+                port.leaf(&mut self.batch, change.slot.class.0, state.leaf, queue);
+            }
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         port.refused(refused, "changing a limit")?;
@@ -179,7 +197,31 @@ impl HtbPlane {
         port.filter(&mut self.netlink, to)?;
         state.classifier[direction as usize] = to;
         state.seen = [(0, 0); 2];
-        nft::run::apply(&state.rules(&state.layout, &state.maps).install())
+        nft::run::apply(&state.rules(&state.layout, &state.maps).install())?;
+        self.count_rules()
+    }
+
+    /// Remembers how many rules there are when they are as they should be.
+    fn count_rules(&mut self) -> Result<(), Error> {
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        let families = Rules::table_families(state.egress_hook, &state.maps);
+        state.rules = nft::alive::rules(&mut self.netfilter, families, &state.layout.table)?;
+        Ok(())
+    }
+
+    /// Whether an interface still has its name; ours is taken from one that has another.
+    fn check_names(&mut self) -> Result<(), Error> {
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        for port in &state.ports {
+            let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
+            if link.name != port.name {
+                let head = Head::new(port.index, port.root, Handle::ROOT);
+                let what = || format!("removing HTB from {}", link.name);
+                self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
+                return Err(port.gone(&format!("it is called `{}` now", link.name)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -191,6 +233,7 @@ impl State {
             classifier: self.classifier,
             egress_hook: self.egress_hook,
             bypass: Handle::new(layout.handle, ids::BYPASS),
+            indexes: self.ports.each_ref().map(|p| p.index),
         }
     }
 
@@ -203,8 +246,10 @@ impl State {
             "the table's name"
         } else if old.handle != new.handle {
             "the handle"
-        } else if old.leaf != new.leaf || old.queue != new.queue {
+        } else if (old.leaf, old.queue, old.delay_ms) != (new.leaf, new.queue, new.delay_ms) {
             "the leaf queue"
+        } else if old.burst != new.burst {
+            "the burst"
         } else if old.bypass != new.bypass {
             "the bypass"
         } else {
@@ -244,7 +289,7 @@ impl DataPlane for HtbPlane {
             let port = &state.ports[d];
             self.batch.clear();
             for &minor in &come {
-                let class = class_of(None, shared, new[&minor].weight);
+                let class = class_of(None, shared, new[&minor].weight, layout.burst);
                 port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
                 port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
                 state.retiring[d].remove(&minor);
@@ -252,7 +297,7 @@ impl DataPlane for HtbPlane {
             for (&minor, s) in &new {
                 let Some(member) = state.members.get(&minor) else { continue };
                 if member.weight != s.weight {
-                    let class = class_of(member.limits[d], shared, s.weight);
+                    let class = class_of(member.limits[d], shared, s.weight, layout.burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -261,13 +306,20 @@ impl DataPlane for HtbPlane {
         }
         let mut maps = Maps::of(&layout.subscribers);
         maps.keep(&state.maps);
-        nft::run::apply(&state.rules(layout, &maps).change(&state.maps))?;
+        let rules = state.rules(layout, &maps);
+        if layout.unmapped == state.layout.unmapped {
+            nft::run::apply(&rules.change(&state.maps))?;
+        } else {
+            nft::run::apply(&rules.install())?;
+            // The counters of the rules begin anew.
+            state.seen.iter_mut().for_each(|(classified, _)| *classified = 0);
+        }
         state.maps = maps;
         for direction in Direction::BOTH {
             let d = direction as usize;
             self.batch.clear();
             for &minor in &gone {
-                let class = class_of(None, false, 1);
+                let class = class_of(None, false, 1, layout.burst);
                 state.ports[d].subscriber(&mut self.batch, minor, &class, 0);
                 state.retiring[d].insert(minor);
             }
@@ -278,11 +330,12 @@ impl DataPlane for HtbPlane {
             state.members.remove(minor);
         }
         for (&minor, s) in &new {
-            let fresh = Member { weight: s.weight, limits: [None; 2] };
+            let fresh = Member::new(s.weight, layout);
             state.members.entry(minor).or_insert(fresh).weight = s.weight;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
         state.layout = layout.clone();
+        self.count_rules()?;
         Ok(relaid)
     }
 
@@ -434,6 +487,24 @@ impl DataPlane for HtbPlane {
             });
         }
         Ok(result)
+    }
+
+    fn renew(&mut self) -> Result<(), Error> {
+        self.check_names()?;
+        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let families = Rules::table_families(state.egress_hook, &state.maps);
+        let indexes = state.ports.each_ref().map(|p| p.index);
+        let table = &state.layout.table;
+        let gone = || Error::RulesGone { table: table.clone() };
+        let renewed = nft::alive::renew(&mut self.netfilter, families, table, &indexes, nft::LASTS);
+        match renewed {
+            Err(e) if e.errno() == Some(libc::ENOENT) => return Err(gone()),
+            other => other?,
+        }
+        match nft::alive::rules(&mut self.netfilter, families, table)? == state.rules {
+            true => Ok(()),
+            false => Err(gone()),
+        }
     }
 
     fn release(&mut self) -> Result<(), Error> {

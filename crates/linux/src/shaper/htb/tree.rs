@@ -13,8 +13,9 @@ const CREATE: u16 = libc::NLM_F_CREATE as u16;
 const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
 const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
 
-/// Place of the filter on marks, after those on protocols.
-const MARK_PRIO: u16 = 10;
+/// Place of the filter on marks: the last, so that `tc filter show`, for which one of kind `fw` ends
+/// the list, shows all others.
+const MARK_PRIO: u16 = 0xfffe;
 /// Ethertype of batman-adv.
 const ETH_P_BATMAN: u16 = 0x4305;
 
@@ -27,10 +28,10 @@ pub(super) struct Port {
 }
 
 /// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
-pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8) -> Class {
+pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: u32) -> Class {
     let quantum = u32::from(weight) * 1514;
     let make = if shared { Class::borrowing } else { Class::limited };
-    make(limit, quantum, 1)
+    make(limit, quantum, 1).bursting(burst)
 }
 
 impl Port {
@@ -55,8 +56,8 @@ impl Port {
     }
 
     /// Everybody's class.
-    pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>) {
-        let class = Class::limited(limit, 1514, 0);
+    pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
+        let class = Class::limited(limit, 1514, 0).bursting(burst);
         self.put(batch, ids::EVERYBODY, self.root, &class, CREATE);
     }
 

@@ -1,0 +1,232 @@
+//! A second process that lifts everything when the daemon dies without a word or stands still.
+//!
+//! The daemon holds one end of a pipe and writes a line now and then: the number of milliseconds
+//! until the next one, or `bye`. An end without `bye`, or a line that does not come, and everything
+//! that is ours is removed: traffic flows as if the daemon had never been there.
+
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::lock::Lock;
+
+/// The daemon's end.
+#[derive(Debug)]
+pub struct Guard {
+    child: Child,
+    pipe: Option<ChildStdin>,
+    patience: Duration,
+    last: Instant,
+}
+
+/// How a guard is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// It watches.
+    Awake,
+    /// It is there and does nothing: somebody stopped it.
+    Stopped,
+    /// It is gone.
+    Gone,
+}
+
+impl Guard {
+    /// Starts the second process: this program, with its hidden command `guard`.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn start(layout: &Layout, lock: &Path, patience: Duration) -> io::Result<Guard> {
+        // What is needed to find our things again; subscribers are not.
+        let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
+        let text = serde_json::to_string(&bare).map_err(io::Error::from)?;
+        // The very program that runs, even if another has its name since.
+        let mut command = Command::new("/proc/self/exe");
+        if let Some(name) = std::env::args_os().next() {
+            command.arg0(name);
+        }
+        // The full command line has one word more.
+        if std::env::args().nth(1).as_deref() == Some("gateway") {
+            command.arg("gateway");
+        }
+        command.arg("guard").arg("--layout").arg(text).arg("--lock").arg(lock);
+        Guard::of(command, patience)
+    }
+
+    fn of(mut command: Command, patience: Duration) -> io::Result<Guard> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // Signals to the daemon's group, as from a terminal, are not for the guard.
+            .process_group(0)
+            .spawn()?;
+        let pipe = child.stdin.take();
+        if let Some(pipe) = &pipe {
+            // A guard that does not read must not stop the daemon, limits in force.
+            let flags = OFlag::from_bits_truncate(fcntl(pipe, FcntlArg::F_GETFL)?);
+            fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        }
+        Ok(Guard { child, pipe, patience, last: Instant::now() })
+    }
+
+    /// Says that the daemon is alive, and how long it may be silent from now on. `false` if the
+    /// guard will have taken it for dead since the last time.
+    pub fn beat(&mut self, patience: Duration) -> bool {
+        let late = self.last.elapsed() > self.patience;
+        self.last = Instant::now();
+        self.patience = patience;
+        if let Some(pipe) = &mut self.pipe {
+            let line = format!("{}\n", patience.as_millis());
+            match pipe.write_all(line.as_bytes()) {
+                // It has enough to read.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => self.pipe = None,
+                Ok(()) => {}
+            }
+        }
+        !late
+    }
+
+    /// How the guard itself is.
+    pub fn watches(&mut self) -> Watch {
+        if self.pipe.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
+            return Watch::Gone;
+        }
+        // proc_pid_stat(5): T and t are stopped.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        match stat.as_deref().ok().and_then(|s| s.rsplit_once(") ")?.1.chars().next()) {
+            Some('T' | 't') => Watch::Stopped,
+            _ => Watch::Awake,
+        }
+    }
+
+    /// Ends a guard that is of no use any more; it lifts nothing.
+    pub fn end(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends the guard home: the daemon cleans up by itself.
+    pub fn dismiss(mut self) {
+        if self.watches() != Watch::Awake {
+            return self.end();
+        }
+        if let Some(mut pipe) = self.pipe.take() {
+            let _ = pipe.write_all(b"bye\n");
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The second process.
+///
+/// # Errors
+/// What is ours could not be removed.
+pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error> {
+    // The daemon ends this process, not a signal that was meant for the daemon.
+    for signal in
+        [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
+    {
+        let _ = signal_hook::flag::register(signal, Default::default());
+    }
+    let _lock = Lock::take(&lock, Duration::from_secs(10));
+    let (send, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut patience = Duration::from_secs(30);
+    let mut lifted = false;
+    loop {
+        match lines.recv_timeout(patience) {
+            Ok(line) if line == "bye" => return Ok(()),
+            Ok(line) => {
+                lifted = false;
+                if let Ok(ms) = line.parse() {
+                    patience = Duration::from_millis(ms);
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                if !lifted {
+                    eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
+                    lift(layout)?;
+                    lifted = true;
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                eprintln!("<3>guard.died: the daemon is gone; its limits are removed");
+                return lift(layout);
+            }
+        }
+    }
+}
+
+/// Removes everything that is ours, several times if need be: the kernel may be busy.
+fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
+    let mut result = Ok(());
+    for attempt in 0..5_u64 {
+        result = HtbPlane::open().and_then(|mut plane| plane.remove(layout).map(|_| ()));
+        if result.is_ok() {
+            return result;
+        }
+        std::thread::sleep(Duration::from_millis(50 << attempt));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn guard(program: &str, argument: &str) -> Guard {
+        let mut command = Command::new(program);
+        command.arg(argument);
+        Guard::of(command, PATIENCE).unwrap()
+    }
+
+    /// A pipe has room for 64 KiB: more than that is written to somebody who reads nothing.
+    #[test]
+    fn one_that_reads_nothing_stops_nobody() {
+        let mut g = guard("sleep", "1000");
+        for _ in 0..100_000 {
+            assert!(g.beat(PATIENCE));
+        }
+        assert_eq!(g.watches(), Watch::Awake, "it sleeps, as far as anybody can see");
+        g.end();
+    }
+
+    #[test]
+    fn one_that_is_stopped_or_gone_is_noticed() {
+        let mut g = guard("sleep", "1000");
+        let pid = Pid::from_raw(g.child.id() as i32);
+        let becomes = |g: &mut Guard, wanted: Watch| {
+            let end = Instant::now() + Duration::from_secs(60);
+            while g.watches() != wanted {
+                assert!(Instant::now() < end, "{wanted:?} never came");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        kill(pid, Signal::SIGSTOP).unwrap();
+        becomes(&mut g, Watch::Stopped);
+        kill(pid, Signal::SIGCONT).unwrap();
+        becomes(&mut g, Watch::Awake);
+        kill(pid, Signal::SIGKILL).unwrap();
+        becomes(&mut g, Watch::Gone);
+        // A broken pipe ends nobody.
+        assert!(g.beat(PATIENCE) && g.beat(PATIENCE));
+        g.dismiss();
+    }
+}

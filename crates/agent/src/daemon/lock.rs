@@ -1,0 +1,120 @@
+//! Who has what: one daemon per socket, and per interface of a network namespace.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::Layout;
+
+/// A file that is held until this goes; the kernel sees to that, however the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: nix::fcntl::Flock<File>,
+}
+
+impl Lock {
+    /// Takes the lock, waiting at most so long.
+    ///
+    /// # Errors
+    /// The file cannot be made, or somebody holds it.
+    pub fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let end = Instant::now() + patience;
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(path)?;
+        loop {
+            match nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock) {
+                Ok(file) => return Ok(Lock { _file: file }),
+                Err((back, errno)) if Instant::now() < end => {
+                    let _ = errno;
+                    file = back;
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err((_, errno)) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+/// What two daemons in one network namespace must not share: the mesh side, the wired side, the
+/// table. Held as long as this lives.
+///
+/// # Errors
+/// One line that names what somebody holds, and the file.
+pub fn take_interfaces(layout: &Layout) -> Result<Vec<Lock>, String> {
+    // Not every system has /run, and /var/run is where it leads where there is one.
+    let folder = Path::new(if Path::new("/run").is_dir() { "/run" } else { "/var/run" });
+    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
+    take_in(&folder.join("fairmesh"), namespace, layout)
+}
+
+fn take_in(folder: &Path, namespace: u64, layout: &Layout) -> Result<Vec<Lock>, String> {
+    let names = [
+        ("interface", layout.mesh.name()),
+        ("interface", layout.wired.name()),
+        ("table", layout.table.as_str()),
+    ];
+    let one = |(what, name): (&str, &str)| {
+        let path: PathBuf = folder.join(format!("{namespace}-{what}-{name}.lock"));
+        Lock::take(&path, Duration::ZERO).map_err(|e| {
+            format!(
+                "{}: {e}; expected no other gateway daemon to have the {what} {name}",
+                path.display()
+            )
+        })
+    };
+    names.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_linux::Interface;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_is_not_taken_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (lock, victim) = (folder.path().join("lock"), folder.path().join("victim"));
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        assert!(Lock::take(&lock, Duration::ZERO).is_err());
+        assert!(!victim.exists());
+        std::fs::remove_file(&lock).unwrap();
+        let held = Lock::take(&lock, Duration::ZERO).unwrap();
+        assert!(Lock::take(&lock, Duration::ZERO).is_err(), "somebody holds it");
+        let mode = std::fs::metadata(&lock).unwrap().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{mode:o}: nobody else can hold it for ever");
+        drop(held);
+        assert!(Lock::take(&lock, Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn two_daemons_share_no_interface_and_no_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = |mesh: &str, wired: &str, table: &str| {
+            let name = |n: &str| Interface::new(n).unwrap();
+            Layout { table: table.into(), ..Layout::new(name(mesh), name(wired)) }
+        };
+        let take = |namespace, l: &Layout| take_in(folder.path(), namespace, l);
+        let held = take(1, &layout("bat0", "eth0", "a")).unwrap();
+        for other in
+            [layout("bat0", "eth1", "b"), layout("bat1", "eth0", "b"), layout("bat1", "eth1", "a")]
+        {
+            let e = take(1, &other).unwrap_err();
+            assert!(e.contains("expected no other gateway daemon"), "{e}");
+        }
+        assert!(take(2, &layout("bat0", "eth0", "a")).is_ok(), "another namespace");
+        assert!(take(1, &layout("bat1", "eth1", "b")).is_ok());
+        drop(held);
+        assert!(take(1, &layout("bat0", "eth0", "a")).is_ok());
+    }
+}

@@ -1,0 +1,152 @@
+//! Prometheus text format 0.0.4: base units, one prefix, no state of its own.
+
+use std::fmt::Write;
+
+use fairmesh_linux::DataPlane;
+use fairmesh_units::Time;
+
+use crate::gateway::config::Mode;
+use crate::gateway::governor::direction_name;
+use crate::gateway::host::Host;
+use crate::gateway::report;
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP fairmesh_gateway_{name} {help}");
+        let _ = writeln!(self.0, "# TYPE fairmesh_gateway_{name} {kind}");
+    }
+    fn value(&mut self, name: &str, labels: &str, value: f64) {
+        let _ = writeln!(self.0, "fairmesh_gateway_{name}{{{labels}}} {value}");
+    }
+}
+
+/// The whole page. `resources`: CPU seconds used and bytes of memory in use.
+pub fn page<P: DataPlane>(
+    host: &Host<P>,
+    now: Time,
+    per_subscriber: bool,
+    resources: Option<(f64, f64)>,
+) -> String {
+    let governor = &host.governor;
+    let mut p = Page(String::with_capacity(4096));
+    p.family("info", "gauge", "What runs: version, control, mode, queue.");
+    let leaf = host.installed.as_ref().map_or("none".to_owned(), |i| i.leaf.to_string());
+    let labels = format!(
+        "version=\"{}\",control=\"{}\",mode=\"{}\",leaf=\"{leaf}\"",
+        env!("CARGO_PKG_VERSION"),
+        governor.mechanism(),
+        governor.mode().name()
+    );
+    p.value("info", &labels, 1.0);
+    p.family("phase", "gauge", "1 for the phase that the shaping is in.");
+    for phase in ["running", "safe", "absent"] {
+        let on = host.phase().name() == phase;
+        p.value("phase", &format!("phase=\"{phase}\""), f64::from(u8::from(on)));
+    }
+    p.family("enforcing", "gauge", "1 while limits are in force.");
+    let enforcing = governor.mode() == Mode::Apply && host.phase().name() == "running";
+    p.value("enforcing", "", f64::from(u8::from(enforcing)));
+    p.family("uptime_seconds", "gauge", "Time since the start.");
+    p.value("uptime_seconds", "", now.as_secs_f64());
+    if let Some((cpu, memory)) = resources {
+        p.family("cpu_seconds_total", "counter", "CPU time used by the daemon.");
+        p.value("cpu_seconds_total", "", cpu);
+        p.family("resident_memory_bytes", "gauge", "Memory in use by the daemon.");
+        p.value("resident_memory_bytes", "", memory);
+    }
+    p.family("subscribers", "gauge", "Subscribers known.");
+    for discovered in [false, true] {
+        let n = governor.members().iter().filter(|m| m.seen.is_some() == discovered).count();
+        p.value("subscribers", &format!("discovered=\"{discovered}\""), n as f64);
+    }
+    p.family("events_total", "counter", "Named events and decisions of the control.");
+    for (code, level, n) in governor.journal.totals() {
+        let level = format!("{level:?}").to_lowercase();
+        p.value("events_total", &format!("event=\"{code}\",level=\"{level}\""), n as f64);
+    }
+    if let Some(all) = governor.aggregate().wanted {
+        p.family(
+            "aggregate_limit_bytes_per_second",
+            "gauge",
+            "The control's limit for everybody together, in IP bytes.",
+        );
+        p.value("aggregate_limit_bytes_per_second", "", all.0 as f64 / 8.0);
+    }
+    p.family("fairness_ratio", "gauge", "Jain's index of the rates at the last look.");
+    for d in 0..2 {
+        if let Some(jain) = report::fairness(governor, d) {
+            p.value("fairness_ratio", &format!("direction=\"{}\"", direction_name(d)), jain);
+        }
+    }
+    p.family("unmapped_bytes_total", "counter", "Frame bytes of nobody known.");
+    for (d, counters) in host.sent().into_iter().enumerate() {
+        if let Some(c) = counters {
+            let labels = format!("direction=\"{}\"", direction_name(d));
+            p.value("unmapped_bytes_total", &labels, c.unmapped as f64);
+        }
+    }
+    totals(&mut p, host, per_subscriber);
+    p.0
+}
+
+/// What passed, for each subscriber or all of them.
+fn totals<P: DataPlane>(p: &mut Page, host: &Host<P>, per_subscriber: bool) {
+    let governor = &host.governor;
+    type Get = fn(&crate::gateway::governor::DirectionState) -> f64;
+    let families: [(&str, &str, Get); 3] = [
+        ("sent_bytes_total", "IP bytes sent.", |w| w.meter.bytes as f64),
+        ("sent_packets_total", "Packets sent.", |w| w.meter.packets as f64),
+        ("dropped_packets_total", "Packets that found their queue full.", |w| w.meter.drops as f64),
+    ];
+    for (name, help, get) in families {
+        p.family(name, "counter", help);
+        for d in 0..2 {
+            let sum: f64 = governor.members().iter().map(|m| get(&m.directions[d])).sum();
+            p.value(name, &format!("direction=\"{}\"", direction_name(d)), sum);
+        }
+    }
+    if !per_subscriber {
+        return;
+    }
+    let families: [(&str, &str, &str, Get); 4] = [
+        ("subscriber_sent_bytes_total", "counter", "IP bytes sent.", |w| w.meter.bytes as f64),
+        (
+            "subscriber_dropped_packets_total",
+            "counter",
+            "Packets that found their queue full.",
+            |w| w.meter.drops as f64,
+        ),
+        (
+            "subscriber_rate_bytes_per_second",
+            "gauge",
+            "IP bytes per second at the last look.",
+            |w| w.meter.rate.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
+        ),
+        (
+            "subscriber_limit_bytes_per_second",
+            "gauge",
+            "The limit in force, in IP bytes; absent if there is none.",
+            |w| w.in_force.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
+        ),
+    ];
+    for (name, kind, help, get) in families {
+        p.family(name, kind, help);
+        for m in governor.members() {
+            for d in 0..2 {
+                let value = get(&m.directions[d]);
+                if !value.is_nan() {
+                    let subscriber = escape(&m.subscriber.name);
+                    let labels =
+                        format!("subscriber=\"{subscriber}\",direction=\"{}\"", direction_name(d));
+                    p.value(name, &labels, value);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The process around the [gateway](crate::gateway): a clock, threads, sockets, files that are kept.
+
+pub mod guard;
+pub mod http;
+pub mod lock;
+pub mod metrics;
+pub mod runtime;
+pub mod socket;
+pub mod state;

@@ -1,0 +1,115 @@
+//! What outlives a restart: learnt rates, overrides, class numbers.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fairmesh_units::{BitRate, Span, Time};
+
+use super::Daemon;
+use crate::daemon::state::{self, Kept, KeptLearning, KeptOverride};
+use crate::gateway::governor::Override;
+use crate::gateway::journal::Level;
+use crate::gateway::sources::excerpt;
+
+/// How often state is looked at for something new to keep.
+pub(super) const SAVE: Span = Span::from_secs(30);
+/// How often the file of the metrics is written: as often as collectors look.
+const PUBLISH: Span = Span::from_secs(15);
+/// How often what the control has found out is kept: seldom, for the sake of flash.
+const LEARN: Span = Span::from_secs(600);
+/// Seconds after which it is worth nothing: a week.
+const FORGET: u64 = 7 * 86_400;
+
+impl Daemon {
+    /// What the control has found out, anew from time to time and at the end.
+    pub(super) fn learn(&mut self, end: bool) {
+        let now = self.now();
+        let due = self.learned.as_ref().is_none_or(|(at, _)| now.since(*at) >= LEARN);
+        if !(end || due && now.since(Time::ZERO) >= LEARN) {
+            return;
+        }
+        if let Some(rate) = self.host.governor.learned() {
+            let control = self.host.governor.mechanism().to_string();
+            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: wall_clock() }));
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        let governor = &self.host.governor;
+        let (now, wall) = (self.now(), wall_clock());
+        let classes = governor.class_ids().entries().map(|(n, c)| (n.to_owned(), c)).collect();
+        let learned = self.learned.as_ref().map(|(_, l)| l.clone());
+        let layout = Some(governor.base_layout());
+        let mut kept = Kept { classes, learned, layout, ..Kept::default() };
+        kept.overrides = governor
+            .overrides()
+            .map(|(name, d, o)| KeptOverride {
+                subscriber: name.to_owned(),
+                direction: crate::gateway::governor::direction_name(d).to_owned(),
+                rate: o.rate.map(|r| r.0),
+                until: wall + o.until.since(now).as_secs_f64().round() as u64,
+            })
+            .collect();
+        kept
+    }
+
+    pub(super) fn save(&mut self) {
+        self.saved = self.now();
+        self.learn(false);
+        let kept = self.kept();
+        match self.store.save(&kept) {
+            Ok(()) => self.save_failed = false,
+            Err(e) => self.unwritable(&e.to_string()),
+        }
+    }
+
+    /// Writes the page of the metrics where a collector of text files looks for it.
+    pub(super) fn publish(&mut self) {
+        let Some(file) = self.config.textfile.clone() else { return };
+        let now = self.now();
+        let (last, failed) = self.published;
+        if last.is_some_and(|at| now.since(at) < PUBLISH) {
+            return;
+        }
+        let result = state::publish(&file, &self.page());
+        self.published = (Some(now), result.is_err());
+        if let (Err(e), false) = (result, failed) {
+            self.note(Level::Warning, "metrics.unwritable", || format!("{}: {e}", file.display()));
+        }
+    }
+
+    pub(super) fn unwritable(&mut self, e: &str) {
+        // Once per trouble, not once per attempt.
+        if !core::mem::replace(&mut self.save_failed, true) {
+            let folder = self.config.state.display().to_string();
+            self.note(Level::Warning, "state.unwritable", || {
+                format!("{folder}: {e}; going on without keeping anything")
+            });
+        }
+    }
+
+    pub(super) fn restore(&mut self, kept: &Kept) {
+        let (now, wall) = (self.now(), wall_clock());
+        let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
+        if let Some(l) = kept.learned.as_ref().filter(same)
+            && Override::RATES.contains(&l.rate)
+            && wall.saturating_sub(l.at) < FORGET
+        {
+            self.learned = Some((now, l.clone()));
+            self.host.governor.recall(now, BitRate(l.rate));
+        }
+        for o in kept.overrides.iter().filter(|o| o.until > wall) {
+            let Some((direction, value)) = o.read(now, wall) else {
+                let name = excerpt(&o.subscriber);
+                self.note(Level::Warning, "state.refused", || {
+                    format!("the override of \"{name}\" makes no sense; it is forgotten")
+                });
+                continue;
+            };
+            self.host.governor.restore_override(now, &o.subscriber, direction, value);
+        }
+    }
+}
+
+fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}

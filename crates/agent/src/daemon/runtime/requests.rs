@@ -1,0 +1,140 @@
+//! What the control socket asks for.
+
+use fairmesh_linux::{DataPlane, Direction, Side};
+use fairmesh_units::{BitRate, Span};
+use serde_json::json;
+
+use super::{Daemon, refused_by_control};
+use crate::daemon::socket::{OverrideRate, Request, Response};
+use crate::gateway::config::Config;
+use crate::gateway::governor::Override;
+use crate::gateway::host::ReloadError;
+use crate::gateway::journal::Level;
+use crate::gateway::report;
+
+impl Daemon {
+    pub(super) fn call(&mut self, request: Request) -> Response {
+        let now = self.now();
+        let value = |v: Result<serde_json::Value, serde_json::Error>| match v {
+            Ok(v) => Response::Ok(v),
+            Err(e) => Response::Refused(e.to_string()),
+        };
+        match request {
+            Request::Status => value(serde_json::to_value(report::status(&self.host, now))),
+            Request::Why { subscriber } => match self.host.governor.member(&subscriber) {
+                Ok(m) => {
+                    value(serde_json::to_value(report::subscriber(&self.host.governor, now, m)))
+                }
+                Err(e) => Response::Refused(e.to_string()),
+            },
+            Request::Override { subscriber, directions, rate, seconds } => {
+                match self.set_override(&subscriber, &directions, rate, seconds) {
+                    Ok(()) => self.call(Request::Why { subscriber }),
+                    Err(e) => Response::Refused(e),
+                }
+            }
+            Request::Reload => match self.reload() {
+                Ok(()) => Response::Ok(json!({
+                    "reloaded": self.file,
+                    "subscribers": self.host.governor.members().len(),
+                })),
+                Err(e) => Response::Refused(e),
+            },
+            Request::Doctor => {
+                let verified = self.host.plane().verify().unwrap_or_default();
+                let plane = self.host.plane();
+                let sides = [Side::Mesh, Side::Wired];
+                let interfaces: Vec<_> =
+                    sides.into_iter().filter_map(|side| plane.interface(side).ok()).collect();
+                Response::Ok(json!({ "interfaces": interfaces, "verified": verified }))
+            }
+        }
+    }
+
+    fn set_override(
+        &mut self,
+        name: &str,
+        directions: &[String],
+        rate: OverrideRate,
+        seconds: f64,
+    ) -> Result<(), String> {
+        let one = |word: &String| match word.as_str() {
+            "down" => Ok(Direction::Down),
+            "up" => Ok(Direction::Up),
+            other => Err(format!("direction \"{other}\"; expected down or up")),
+        };
+        let mut which: Vec<Direction> = directions.iter().map(one).collect::<Result<_, _>>()?;
+        if which.is_empty() {
+            which = Direction::BOTH.to_vec();
+        }
+        let most = Override::LONGEST.as_secs_f64();
+        if rate != OverrideRate::Clear && !(seconds >= 1.0 && seconds <= most) {
+            return Err(format!("{seconds} s is out of range; expected 1 s to 366 days"));
+        }
+        let now = self.now();
+        let until = now + Span::from_secs_f64(seconds);
+        let value = match rate {
+            OverrideRate::Clear => None,
+            OverrideRate::Unlimited => Some(Override { rate: None, until }),
+            OverrideRate::Limit(r) if Override::RATES.contains(&r) => {
+                Some(Override { rate: Some(BitRate(r)), until })
+            }
+            OverrideRate::Limit(r) => {
+                return Err(format!(
+                    "{} is out of range; expected 1 kbit/s to 1 Tbit/s",
+                    BitRate(r)
+                ));
+            }
+        };
+        let governor = &mut self.host.governor;
+        governor.set_override(now, name, &which, value).map_err(|e| e.to_string())?;
+        let told = match rate {
+            OverrideRate::Clear => "ended".to_owned(),
+            OverrideRate::Unlimited => format!("unlimited for {seconds:.0} s"),
+            OverrideRate::Limit(r) => format!("{} for {seconds:.0} s", BitRate(r)),
+        };
+        self.note(Level::Info, "override.set", || format!("\"{}\": {told}", name.trim()));
+        self.save();
+        Ok(())
+    }
+
+    /// Reads the configuration again; a wrong one changes nothing.
+    pub(super) fn reload(&mut self) -> Result<(), String> {
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Reloading]);
+        let result = self.try_reload();
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+        if let Err(e) = &result {
+            let e = e.clone();
+            self.note(Level::Error, "config.refused", || {
+                format!("{e}; everything stays as it was")
+            });
+        }
+        result
+    }
+
+    fn try_reload(&mut self) -> Result<(), String> {
+        let config = Config::load(&self.file).map_err(|e| e.to_string())?;
+        for (key, same) in [
+            ("metrics.listen", config.metrics == self.config.metrics),
+            ("metrics.textfile", config.textfile == self.config.textfile),
+            ("paths.socket", config.socket == self.config.socket),
+            ("paths.state", config.state == self.config.state),
+        ] {
+            if !same {
+                let file = self.file.display();
+                return Err(format!("{file}: {}", ReloadError::Fixed(key)));
+            }
+        }
+        let now = self.now();
+        self.host.reload(now, &config).map_err(|e| match e {
+            ReloadError::Control(e) => refused_by_control(&self.file, &config, &e).to_string(),
+            fixed => format!("{}: {fixed}", self.file.display()),
+        })?;
+        self.config = config;
+        self.offer_discovery();
+        if let Err(e) = self.store.save_good_config(&self.file) {
+            self.unwritable(&e.to_string());
+        }
+        Ok(())
+    }
+}

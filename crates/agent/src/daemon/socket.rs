@@ -1,0 +1,226 @@
+//! The control socket: one JSON object a line, both ways.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::AgentError;
+
+/// What may be asked of the daemon.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// All of it.
+    Status,
+    /// One subscriber.
+    Why {
+        /// Its name.
+        subscriber: String,
+    },
+    /// An operator's word.
+    Override {
+        /// Whose.
+        subscriber: String,
+        /// "down", "up"; both if empty.
+        directions: Vec<String>,
+        /// What.
+        rate: OverrideRate,
+        /// For how long.
+        seconds: f64,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// What `doctor` wants to know of the inside.
+    Doctor,
+}
+
+/// What an override sets.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum OverrideRate {
+    /// Bits per second of IP packets.
+    Limit(u64),
+    /// No limit.
+    Unlimited,
+    /// The end of an override.
+    Clear,
+}
+
+/// The daemon's answer.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Response {
+    /// What was asked for.
+    Ok(Value),
+    /// Why not.
+    Refused(String),
+}
+
+/// The longest request that is read.
+const MOST: u64 = 64 * 1024;
+/// The longest that either side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Clients at a time.
+const CLIENTS: usize = 32;
+/// The wait after a failure to accept one.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A request, and where its answer goes.
+pub type Call = (Request, mpsc::SyncSender<Response>);
+
+/// Serves the socket on threads of its own, until the process ends.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    // Whoever left it is gone: a lock says so.
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &give))?;
+    Ok(())
+}
+
+/// Answers whoever comes, for as long as the process lives: no failure to accept ends that.
+fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send + 'static)) {
+    let clients = Arc::new(());
+    loop {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(e) => {
+                // Out of files or memory, likely; that passes.
+                if e.kind() != io::ErrorKind::Interrupted {
+                    std::thread::sleep(PAUSE);
+                }
+                continue;
+            }
+        };
+        if Arc::strong_count(&clients) > CLIENTS {
+            // Closed: who asks is told that nobody answers.
+            continue;
+        }
+        let (give, one) = (give.clone(), clients.clone());
+        // One after the other would let a silent client keep all others out.
+        let _ = std::thread::Builder::new().name("client".into()).stack_size(128 * 1024).spawn(
+            move || {
+                answer(stream, &give);
+                drop(one);
+            },
+        );
+    }
+}
+
+fn answer(mut stream: UnixStream, give: &impl Fn(Call) -> bool) {
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let mut line = String::new();
+    let Ok(reader) = stream.try_clone() else { return };
+    if BufReader::new(reader.take(MOST)).read_line(&mut line).is_err() {
+        return;
+    }
+    let response = match serde_json::from_str::<Request>(&line) {
+        Err(e) => Response::Refused(format!("not a request: {e}")),
+        Ok(request) => {
+            let (send, receive) = mpsc::sync_channel(1);
+            if !give((request, send)) {
+                return;
+            }
+            let late = || Response::Refused("the daemon is busy; try again".into());
+            receive.recv_timeout(PATIENCE).unwrap_or_else(|_| late())
+        }
+    };
+    if let Ok(mut text) = serde_json::to_vec(&response) {
+        text.push(b'\n');
+        let _ = stream.write_all(&text);
+    }
+}
+
+/// Asks the daemon.
+///
+/// # Errors
+/// No daemon, or its refusal.
+pub fn ask(path: &Path, request: &Request) -> Result<Value, AgentError> {
+    let absent = |e: &dyn std::fmt::Display| AgentError::NoDaemon {
+        socket: path.display().to_string(),
+        problem: e.to_string(),
+    };
+    let mut stream = UnixStream::connect(path).map_err(|e| absent(&e))?;
+    let _ = stream.set_read_timeout(Some(2 * PATIENCE));
+    let mut line = serde_json::to_vec(request).map_err(|e| absent(&e))?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(|e| absent(&e))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).map_err(|e| absent(&e))?;
+    match serde_json::from_str(&text).map_err(|e| absent(&e))? {
+        Response::Ok(value) => Ok(value),
+        Response::Refused(why) => Err(AgentError::Refused(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+
+    fn serve_here(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("gateway.sock");
+        let give = |(_, answer): Call| answer.send(Response::Ok(Value::Null)).is_ok();
+        serve(&path, give).unwrap();
+        path
+    }
+
+    #[test]
+    fn silent_clients_keep_nobody_out_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = serve_here(folder.path());
+        let silent: Vec<UnixStream> =
+            (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let late = ask(&path, &Request::Status);
+        drop(silent);
+        let end = std::time::Instant::now() + 3 * PATIENCE;
+        while ask(&path, &Request::Status).is_err() {
+            assert!(std::time::Instant::now() < end, "{late:?}");
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// A process of its own, since it runs out of files.
+    #[test]
+    fn it_outlives_a_process_without_files() {
+        let name = "daemon::socket::tests::it_outlives_a_process_without_files";
+        if std::env::var_os("FAIRMESH_TEST_ALONE").is_none() {
+            let status = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", name])
+                .env("FAIRMESH_TEST_ALONE", "1")
+                .status();
+            assert!(status.unwrap().success());
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = serve_here(folder.path());
+        assert!(ask(&path, &Request::Status).is_ok());
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+        // Enough for a client, not for the daemon's end of it.
+        setrlimit(Resource::RLIMIT_NOFILE, open, hard).unwrap();
+        let waiting = UnixStream::connect(&path);
+        std::thread::sleep(3 * PAUSE);
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        drop(waiting);
+        assert_eq!(ask(&path, &Request::Status).unwrap(), Value::Null);
+    }
+}

@@ -1,0 +1,519 @@
+//! From the file as written to a checked configuration.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use fairmesh_control::{EventKind, Knowledge, Mechanism};
+use fairmesh_document::{KeyPath, Located, Problem};
+use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, MacAddr};
+use fairmesh_units::{BitRate, Span};
+
+use super::draft::{self, Draft};
+use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity};
+use crate::gateway::offers::SITE;
+use crate::gateway::sources::is_plain;
+
+/// The longest that a full queue keeps a packet at its limit.
+const DELAY: Span = Span::from_millis(100);
+/// Class numbers are 16 bits and some are the kernel's or ours.
+pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
+/// Where a neighbour's rate stops being one of this world.
+const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
+/// What HTB can still time: a full frame within a minute or two.
+const LEAST_RATE: BitRate = BitRate(1_000);
+
+type Result<T> = core::result::Result<T, Located>;
+
+fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
+    Err(Located::at(key, problem))
+}
+
+fn refused<T>(key: KeyPath, what: impl Into<String>, expected: impl Into<String>) -> Result<T> {
+    fail(key, Problem::refused(what, expected))
+}
+
+pub(super) fn build(draft: &Draft) -> Result<Config> {
+    let layout = layout(draft)?;
+    let queues_by_control = queues_by_control(draft)?;
+    let mechanism = mechanism(&draft.control)?;
+    let neighbours = neighbours(&draft.neighbour)?;
+    let plans = Plans::read(&draft.plan)?;
+    let subscribers = subscribers(draft, &plans)?;
+    let discover = draft.discover.as_ref().map(|d| discover(d, &plans)).transpose()?;
+    if subscribers.is_empty() && discover.is_none() {
+        let expected = "[[subscriber]] entries or a [discover] table";
+        return refused(KeyPath::root(), "there is no subscriber", expected);
+    }
+    let subscribers = with_unmapped(draft, subscribers, discover.as_ref())?;
+    knowledge(&mechanism, &neighbours, &subscribers, discover.as_ref(), draft)?;
+    let listen = draft.metrics.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9742)));
+    if !listen.ip().is_loopback() {
+        let expected = "a loopback address such as \"127.0.0.1:9742\": metrics are not protected";
+        return refused(
+            KeyPath::from("metrics.listen"),
+            format!("{listen} is reachable"),
+            expected,
+        );
+    }
+    let path = |given: &Option<PathBuf>, key: &str, default: &str| match given {
+        Some(p) if p.is_absolute() => Ok(p.clone()),
+        Some(p) => refused(KeyPath::from(key), format!("\"{}\"", p.display()), "an absolute path"),
+        None => Ok(PathBuf::from(default)),
+    };
+    Ok(Config {
+        mode: draft.mode,
+        layout,
+        queues_by_control,
+        on_exit: draft.shaping.on_exit,
+        sample: span(draft.shaping.sample, "shaping.sample", 10, (1, 600))?,
+        mechanism,
+        neighbours,
+        subscribers,
+        discover,
+        metrics: (listen.port() != 0).then_some(listen),
+        textfile: textfile(draft.metrics.textfile.as_ref())?,
+        per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
+        state: path(&draft.paths.state, "paths.state", super::STATE)?,
+        socket: path(&draft.paths.socket, "paths.socket", super::SOCKET)?,
+    })
+}
+
+/// Adds those whom nobody knows, as one subscriber: a made-up address is no way around a limit, and
+/// gains nothing beside another.
+fn with_unmapped(
+    draft: &Draft,
+    mut subscribers: Vec<Subscriber>,
+    discover: Option<&Discover>,
+) -> Result<Vec<Subscriber>> {
+    let key = || KeyPath::from("unmapped");
+    let expected = "\"share\", \"limit RATE\" such as \"limit 2 Mbit/s\", or \"pass\"";
+    let word = draft.unmapped.as_deref().unwrap_or("share").trim();
+    let ceiling = match (word, word.strip_prefix("limit ")) {
+        ("pass", _) => return Ok(subscribers),
+        ("share", _) => None,
+        (_, Some(rate)) => match rate.trim().parse::<BitRate>() {
+            Ok(rate) => {
+                limit(rate, key)?;
+                Some(rate)
+            }
+            Err(e) => return refused(key(), format!("\"{word}\": {e}"), expected),
+        },
+        _ => return refused(key(), format!("\"{word}\""), expected),
+    };
+    // Controls that are told fair rates or hops are told the least of anybody's.
+    let plans = || subscribers.iter().map(|s| &s.plan).chain(discover.map(|d| &d.plan));
+    let least = |of: fn(&Plan) -> Option<BitRate>| plans().map(of).min().flatten();
+    let plan = Plan {
+        weight: 1.0,
+        down: Rates { ceiling, guarantee: None, fair: least(|p| p.down.fair) },
+        up: Rates { ceiling, guarantee: None, fair: least(|p| p.up.fair) },
+    };
+    let hops = subscribers.iter().map(|s| s.hops).max().flatten();
+    let name = super::UNMAPPED.to_owned();
+    subscribers.push(Subscriber { name, prefixes: Vec::new(), macs: Vec::new(), plan, hops });
+    Ok(subscribers)
+}
+
+/// Collectors read files that end in `.prom` only.
+fn textfile(given: Option<&PathBuf>) -> Result<Option<PathBuf>> {
+    match given {
+        Some(p) if !p.is_absolute() || p.extension().is_none_or(|e| e != "prom") => refused(
+            KeyPath::from("metrics.textfile"),
+            format!("\"{}\"", p.display()),
+            "an absolute path that ends in .prom",
+        ),
+        other => Ok(other.cloned()),
+    }
+}
+
+/// A time in whole or broken seconds between limits in seconds.
+fn span(given: Option<Span>, key: &str, default: u64, limits: (u64, u64)) -> Result<Span> {
+    let span = given.unwrap_or(Span::from_secs(default));
+    let (least, most) = (Span::from_secs(limits.0), Span::from_secs(limits.1));
+    if !(least..=most).contains(&span) {
+        return fail(KeyPath::from(key), Problem::range(span, format!("{least} to {most}")));
+    }
+    Ok(span)
+}
+
+fn layout(draft: &Draft) -> Result<Layout> {
+    let side = |given: &Option<draft::Side>, table: &str| match given {
+        Some(side) => Ok(side.interface.clone()),
+        None => refused(
+            KeyPath::root(),
+            format!("[{table}] is missing"),
+            format!("[{table}] with interface = \"…\""),
+        ),
+    };
+    let mut layout = Layout::new(side(&draft.mesh, "mesh")?, side(&draft.wired, "wired")?);
+    let shaping = &draft.shaping;
+    layout.leaf = match shaping.leaf {
+        None | Some(draft::Leaf::Best | draft::Leaf::Control) => LeafChoice::Best,
+        Some(draft::Leaf::FqCodel) => LeafChoice::Only(LeafKind::FqCodel),
+        Some(draft::Leaf::Cake) => LeafChoice::Only(LeafKind::Cake),
+        Some(draft::Leaf::Sfq) => LeafChoice::Only(LeafKind::Sfq),
+        Some(draft::Leaf::Pfifo) => LeafChoice::Only(LeafKind::Pfifo),
+    };
+    if let Some(table) = &shaping.table {
+        layout.table.clone_from(table);
+    }
+    if let Some(handle) = shaping.handle {
+        layout.handle = u16::try_from(handle).or_else(|_| {
+            fail(KeyPath::from("shaping.handle"), Problem::range(handle, "256 to 32767"))
+        })?;
+    }
+    let delay = shaping.delay.unwrap_or(DELAY);
+    if delay != Span::ZERO && !(Span::from_millis(10)..=Span::from_secs(10)).contains(&delay) {
+        let expected = "10 ms to 10 s, or 0 s for queues of one length";
+        return fail(KeyPath::from("shaping.delay"), Problem::range(delay, expected));
+    }
+    layout.delay_ms = (delay.as_nanos() / 1_000_000) as u32;
+    if let Some(queue) = shaping.queue {
+        layout.queue = u32::try_from(queue).or_else(|_| {
+            fail(KeyPath::from("shaping.queue"), Problem::range(queue, "2 to 10000"))
+        })?;
+    }
+    let standard = Bypass::default();
+    layout.bypass = Bypass {
+        udp: shaping.bypass_udp.clone().unwrap_or(standard.udp),
+        tcp: shaping.bypass_tcp.clone().unwrap_or(standard.tcp),
+    };
+    layout.check().map_err(|e| {
+        let key = match e {
+            LayoutError::SameInterface(_) => "wired.interface",
+            LayoutError::TableName(_) => "shaping.table",
+            LayoutError::Handle(_) => "shaping.handle",
+            LayoutError::Queue(_) => "shaping.queue",
+            _ => "shaping",
+        };
+        Located::at(KeyPath::from(key), words(&e.to_string()))
+    })?;
+    Ok(layout)
+}
+
+/// Whose word counts for the queues in subscribers' classes. The operator's goes before the
+/// control's; but two that contradict each other are refused, and none is ignored.
+fn queues_by_control(draft: &Draft) -> Result<bool> {
+    let asked = draft.control.parameters.contains_key("queue");
+    match draft.shaping.leaf {
+        None => Ok(asked),
+        Some(draft::Leaf::Control) if draft.shaping.queue.is_some() => refused(
+            KeyPath::from("shaping.queue"),
+            "shaping.leaf leaves the queues to the control",
+            "none, or control.queue instead",
+        ),
+        Some(draft::Leaf::Control) if draft.shaping.delay.is_some() => refused(
+            KeyPath::from("shaping.delay"),
+            "shaping.leaf leaves the queues to the control",
+            "none, or another leaf",
+        ),
+        Some(draft::Leaf::Control) => Ok(true),
+        Some(_) if asked => refused(
+            KeyPath::from("control.queue"),
+            "shaping.leaf says how packets wait, whatever the control asks",
+            "none, or leaf = \"control\"",
+        ),
+        Some(_) => Ok(false),
+    }
+}
+
+/// An error that is worded "what; expected what".
+fn words(text: &str) -> Problem {
+    match text.split_once("; expected ") {
+        Some((what, expected)) => Problem::refused(what, expected),
+        None => Problem::refused(text, "another value"),
+    }
+}
+
+fn mechanism(draft: &draft::Control) -> Result<Mechanism> {
+    let key = KeyPath::from("control");
+    let mut mechanism = fairmesh_control::lookup(&draft.name).map_err(|e| {
+        let what = format!("there is no control \"{}\"", draft.name);
+        Located::at(key.clone().key("use"), Problem::refused(what, e.known().join(", ")))
+    })?;
+    for (name, &value) in &draft.parameters {
+        mechanism.set(name, value).or_else(|e| {
+            let problem = match e.declared {
+                Some(p) => Problem::range(value, p.range().to_string()),
+                None => {
+                    let names = e.mechanism.parameters.iter().map(|p| p.name);
+                    let known = core::iter::once("use").chain(names);
+                    Problem::UnknownKey { known: known.map(str::to_owned).collect() }
+                }
+            };
+            fail(key.clone().key(name), problem)
+        })?;
+    }
+    Ok(mechanism)
+}
+
+/// What the control must know and only the configuration can tell.
+fn knowledge(
+    mechanism: &Mechanism,
+    neighbours: &[Neighbour],
+    subscribers: &[Subscriber],
+    discover: Option<&Discover>,
+    draft: &Draft,
+) -> Result<()> {
+    let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
+    if needs.knowledge.has(Knowledge::LinkRates) && neighbours.is_empty() {
+        return refused(
+            KeyPath::from("control.use"),
+            format!("{mechanism} must know what the gateway's links carry"),
+            "a [[neighbour]] with name and rate or capacity for every direct neighbour in the mesh",
+        );
+    }
+    let of = |i: usize| KeyPath::from("subscriber").index(i);
+    let fair = |p: &Plan| p.down.fair.is_some() && p.up.fair.is_some();
+    if needs.knowledge.has(Knowledge::FairRates) || needs.events.has(EventKind::Allocations) {
+        let expected = "fair_down and fair_up, here or in its plan";
+        if let Some(i) = subscribers.iter().position(|s| !fair(&s.plan)) {
+            let what = format!("{mechanism} needs the fair rates of \"{}\"", subscribers[i].name);
+            return refused(of(i), what, expected);
+        }
+        if discover.is_some_and(|d| !fair(&d.plan)) {
+            let what = format!("{mechanism} needs the fair rates of discovered subscribers");
+            return refused(KeyPath::from("discover"), what, "a plan with fair_down and fair_up");
+        }
+    }
+    if needs.knowledge.has(Knowledge::Hops)
+        && let Some(i) = draft.subscriber.iter().position(|s| s.hops.is_none())
+    {
+        let what = format!("{mechanism} needs the hops of \"{}\"", subscribers[i].name);
+        return refused(of(i), what, "hops = number of wireless hops from the gateway");
+    }
+    Ok(())
+}
+
+fn neighbours(drafts: &[draft::Neighbour]) -> Result<Vec<Neighbour>> {
+    let mut names = BTreeMap::new();
+    let mut built = Vec::with_capacity(drafts.len());
+    for (i, draft) in drafts.iter().enumerate() {
+        let key = KeyPath::from("neighbour").index(i);
+        let name = name(&draft.name, key.clone().key("name"))?;
+        if names.insert(name.clone(), i).is_some() {
+            return refused(key.key("name"), format!("neighbour \"{name}\" twice"), "each once");
+        }
+        let (rate, of) = match (draft.rate, draft.capacity) {
+            (rate, Some(capacity)) => (rate.unwrap_or(capacity), capacity),
+            (Some(rate), None) => (rate, capacity::of_rate(rate)),
+            (None, None) => {
+                let what = format!("nothing is known of the link to \"{name}\"");
+                return refused(key, what, "rate = \"54 Mbit/s\" or a measured capacity");
+            }
+        };
+        for (given, word) in [(draft.rate, "rate"), (draft.capacity, "capacity")] {
+            if let Some(given) = given {
+                limit(given, || key.clone().key(word))?;
+            }
+        }
+        built.push(Neighbour { name, rate, capacity: of });
+    }
+    Ok(built)
+}
+
+fn limit(rate: BitRate, key: impl FnOnce() -> KeyPath) -> Result<()> {
+    if (LEAST_RATE..=MOST_RATE).contains(&rate) {
+        return Ok(());
+    }
+    fail(key(), Problem::range(rate, format!("{LEAST_RATE} to {MOST_RATE}")))
+}
+
+/// A name: something to read on one line.
+fn name(given: &str, key: KeyPath) -> Result<String> {
+    let name = given.trim();
+    if name.chars().count() > 64 || !is_plain(name) || name == super::UNMAPPED {
+        let what = Problem::refused(format!("\"{given}\" is no name"), "1 to 64 printable letters");
+        return fail(key, what);
+    }
+    Ok(name.to_owned())
+}
+
+/// The plans by name, and the plan of whoever names none.
+struct Plans(BTreeMap<String, Plan>);
+
+/// The keys of a plan as given: a subscriber has the same ones.
+#[derive(Clone, Copy)]
+struct Given {
+    weight: Option<f64>,
+    down: Rates,
+    up: Rates,
+}
+
+impl Plans {
+    fn read(drafts: &BTreeMap<String, draft::Plan>) -> Result<Plans> {
+        let mut plans = BTreeMap::new();
+        for (name, d) in drafts {
+            let key = KeyPath::from("plan").key(name);
+            let rates = |ceiling, guarantee, fair| Rates { ceiling, guarantee, fair };
+            let given = Given {
+                weight: d.weight,
+                down: rates(d.down, d.guarantee_down, d.fair_down),
+                up: rates(d.up, d.guarantee_up, d.fair_up),
+            };
+            plans.insert(name.clone(), plan(&given, Plan::default(), &key)?);
+        }
+        Ok(Plans(plans))
+    }
+
+    fn find(&self, name: Option<&str>, key: impl FnOnce() -> KeyPath) -> Result<Plan> {
+        let Some(name) = name else { return Ok(Plan::default()) };
+        self.0.get(name).copied().ok_or_else(|| {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let expected = match known.as_slice() {
+                [] => format!("a table [plan.{name}]"),
+                _ => format!("one of {}", known.join(", ")),
+            };
+            Located::at(key(), Problem::refused(format!("there is no plan \"{name}\""), expected))
+        })
+    }
+}
+
+/// What is given goes before what `base` has.
+fn plan(given: &Given, base: Plan, key: &KeyPath) -> Result<Plan> {
+    let weight = given.weight.unwrap_or(base.weight);
+    // The kernel's queues take turns by weights of 1 to 100.
+    if !(0.01..=100.0).contains(&weight) {
+        return fail(key.clone().key("weight"), Problem::range(weight, "0.01 to 100"));
+    }
+    let side = |given: Rates, base: Rates, direction: &str, ceiling_key: &str| -> Result<Rates> {
+        let merged = Rates {
+            ceiling: given.ceiling.or(base.ceiling),
+            guarantee: given.guarantee.or(base.guarantee),
+            fair: given.fair.or(base.fair),
+        };
+        for (rate, word) in [
+            (merged.ceiling, ceiling_key.to_owned()),
+            (merged.guarantee, format!("guarantee_{direction}")),
+            (merged.fair, format!("fair_{direction}")),
+        ] {
+            if let Some(rate) = rate {
+                limit(rate, || key.clone().key(&word))?;
+            }
+        }
+        if let (Some(ceiling), Some(guarantee)) = (merged.ceiling, merged.guarantee)
+            && guarantee > ceiling
+        {
+            return refused(
+                key.clone().key(&format!("guarantee_{direction}")),
+                format!("a guarantee of {guarantee} above the ceiling of {ceiling}"),
+                "at most the ceiling",
+            );
+        }
+        Ok(merged)
+    };
+    let down = side(given.down, base.down, "down", "down")?;
+    let up = side(given.up, base.up, "up", "up")?;
+    Ok(Plan { weight, down, up })
+}
+
+fn subscribers(draft: &Draft, plans: &Plans) -> Result<Vec<Subscriber>> {
+    if draft.subscriber.len() > MOST_SUBSCRIBERS {
+        let n = draft.subscriber.len();
+        let problem = Problem::range(format!("{n} subscribers"), format!("{MOST_SUBSCRIBERS}"));
+        return fail(KeyPath::from("subscriber"), problem);
+    }
+    let mut taken = Taken::default();
+    let mut built = Vec::with_capacity(draft.subscriber.len());
+    for (i, d) in draft.subscriber.iter().enumerate() {
+        let key = KeyPath::from("subscriber").index(i);
+        let name = name(&d.name, key.clone().key("name"))?;
+        let base = plans.find(d.plan.as_deref(), || key.clone().key("plan"))?;
+        let rates = |ceiling, guarantee, fair| Rates { ceiling, guarantee, fair };
+        let given = Given {
+            weight: d.weight,
+            down: rates(d.down, d.guarantee_down, d.fair_down),
+            up: rates(d.up, d.guarantee_up, d.fair_up),
+        };
+        let hops = match d.hops {
+            None => None,
+            Some(n @ 1..=64) => Some(n as u32),
+            Some(n) => return fail(key.key("hops"), Problem::range(n, "1 to 64")),
+        };
+        if d.prefixes.is_empty() && d.macs.is_empty() {
+            return refused(key, format!("\"{name}\" has no address"), "prefixes or macs");
+        }
+        let subscriber = Subscriber {
+            plan: plan(&given, base, &key)?,
+            prefixes: d.prefixes.iter().map(|p| p.0).collect(),
+            macs: d.macs.clone(),
+            name,
+            hops,
+        };
+        taken.take(&subscriber, &key)?;
+        built.push(subscriber);
+    }
+    Ok(built)
+}
+
+/// Who has which name and address already.
+#[derive(Default)]
+struct Taken {
+    names: BTreeMap<String, ()>,
+    prefixes: BTreeMap<IpNet, String>,
+    macs: BTreeMap<MacAddr, String>,
+}
+
+impl Taken {
+    fn take(&mut self, s: &Subscriber, key: &KeyPath) -> Result<()> {
+        if self.names.insert(s.name.clone(), ()).is_some() {
+            let what = format!("the name \"{}\" is used twice", s.name);
+            return refused(key.clone().key("name"), what, "each name once");
+        }
+        for (i, prefix) in s.prefixes.iter().enumerate() {
+            if let Some(first) = self.prefixes.insert(*prefix, s.name.clone()) {
+                let what = format!("{prefix} belongs to \"{first}\" already");
+                let at = key.clone().key("prefixes").index(i);
+                return refused(at, what, "every address to have one subscriber");
+            }
+        }
+        for (i, mac) in s.macs.iter().enumerate() {
+            let at = || key.clone().key("macs").index(i);
+            if !mac.is_unicast() || mac.0 == [0; 6] {
+                return refused(at(), format!("{mac} is no station"), "a station's address");
+            }
+            if let Some(first) = self.macs.insert(*mac, s.name.clone()) {
+                let what = format!("{mac} belongs to \"{first}\" already");
+                return refused(at(), what, "every address to have one subscriber");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn discover(d: &draft::Discover, plans: &Plans) -> Result<Discover> {
+    let plan = plans.find(d.plan.as_deref(), || KeyPath::from("discover.plan"))?;
+    if plan.down.guarantee.or(plan.up.guarantee).is_some() {
+        let what = "a guarantee for whoever is discovered";
+        let expected = "a plan without: nobody knows how many there will be";
+        return refused(KeyPath::from("discover.plan"), what, expected);
+    }
+    let nothing = d.netjson.is_none()
+        && d.batman.is_none()
+        && d.olsr.is_none()
+        && d.babel.is_none()
+        && !d.neighbours
+        && !d.routes;
+    if nothing {
+        let expected = "netjson, batman, olsr, babel, neighbours = true or routes = true";
+        return refused(KeyPath::from("discover"), "nothing to discover from", expected);
+    }
+    let most = d.most.unwrap_or(1000);
+    if !(1..=MOST_SUBSCRIBERS as i64).contains(&most) {
+        let range = format!("1 to {MOST_SUBSCRIBERS}");
+        return fail(KeyPath::from("discover.most"), Problem::range(most, range));
+    }
+    Ok(Discover {
+        netjson: d.netjson.clone(),
+        batman: d.batman.as_ref().map(|i| i.name().to_owned()),
+        olsr: d.olsr,
+        babel: d.babel,
+        neighbours: d.neighbours,
+        routes: d.routes,
+        plan,
+        every: span(d.every, "discover.every", 10, (1, 3600))?,
+        linger: span(d.linger, "discover.linger", 600, (0, 7 * 86_400))?,
+        most: most as usize,
+    })
+}

@@ -1,0 +1,239 @@
+//! The configuration file as it is written. See `docs/gateway.md`.
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use fairmesh_linux::{Interface, MacAddr};
+use fairmesh_units::{BitRate, Span};
+use serde::{Deserialize, Deserializer, de};
+
+use super::text::{self, Prefix};
+
+/// The whole file.
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Draft {
+    pub mode: Mode,
+    pub mesh: Option<Side>,
+    pub wired: Option<Side>,
+    pub unmapped: Option<String>,
+    pub shaping: Shaping,
+    pub control: Control,
+    pub neighbour: Vec<Neighbour>,
+    pub plan: BTreeMap<String, Plan>,
+    pub subscriber: Vec<Subscriber>,
+    pub discover: Option<Discover>,
+    pub metrics: Metrics,
+    pub paths: Paths,
+}
+
+/// What the daemon does with its decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Measures and says what it would do; nothing is limited.
+    #[default]
+    Observe,
+    /// Limits.
+    Apply,
+}
+
+impl Mode {
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Observe => "observe",
+            Mode::Apply => "apply",
+        }
+    }
+}
+
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Side {
+    pub interface: Interface,
+}
+
+/// How packets wait in a subscriber's class.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Leaf {
+    /// As the control asks.
+    Control,
+    /// The best that the kernel has, in the order of this list.
+    Best,
+    /// `fq_codel`.
+    #[serde(rename = "fq_codel")]
+    FqCodel,
+    /// `cake`.
+    Cake,
+    /// `sfq`.
+    Sfq,
+    /// `pfifo`: first in, first out within a subscriber.
+    Pfifo,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Shaping {
+    pub leaf: Option<Leaf>,
+    pub table: Option<String>,
+    pub handle: Option<i64>,
+    pub queue: Option<i64>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub delay: Option<Span>,
+    pub bypass_udp: Option<Vec<u16>>,
+    pub bypass_tcp: Option<Vec<u16>>,
+    pub on_exit: OnExit,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub sample: Option<Span>,
+}
+
+/// What is left behind when the daemon stops.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum OnExit {
+    /// Classes without limits: the next start takes them over and no packet is lost.
+    #[default]
+    Release,
+    /// Nothing.
+    Remove,
+}
+
+/// `use` names the control, every other key is a parameter of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    pub name: String,
+    pub parameters: BTreeMap<String, f64>,
+}
+
+// The published `pfrc` takes whoever pauses for starved, and real subscribers pause.
+impl Default for Control {
+    fn default() -> Self {
+        Control { name: "pfrc+bursts".to_owned(), parameters: BTreeMap::new() }
+    }
+}
+
+// By hand: serde's `flatten` would lose the place of a wrong value.
+impl<'de> Deserialize<'de> for Control {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Control;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table with `use = \"name of a control\"`")
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Control, A::Error> {
+                let mut control = Control::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "use" {
+                        control.name = map.next_value()?;
+                    } else {
+                        control.parameters.insert(key, map.next_value()?);
+                    }
+                }
+                Ok(control)
+            }
+        }
+        d.deserialize_map(Visitor)
+    }
+}
+
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Neighbour {
+    pub name: String,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub rate: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub capacity: Option<BitRate>,
+}
+
+/// What subscribers are sold. Keys of a subscriber go before those of its plan.
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Plan {
+    pub weight: Option<f64>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub down: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub up: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub guarantee_down: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub guarantee_up: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub fair_down: Option<BitRate>,
+    #[serde(deserialize_with = "text::deserialize")]
+    pub fair_up: Option<BitRate>,
+}
+
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Subscriber {
+    pub name: String,
+    #[serde(default)]
+    pub prefixes: Vec<Prefix>,
+    #[serde(default)]
+    pub macs: Vec<MacAddr>,
+    #[serde(default)]
+    pub plan: Option<String>,
+    #[serde(default)]
+    pub hops: Option<i64>,
+    #[serde(default)]
+    pub weight: Option<f64>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub down: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub up: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub guarantee_down: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub guarantee_up: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub fair_down: Option<BitRate>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub fair_up: Option<BitRate>,
+}
+
+#[derive(Clone, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Discover {
+    #[serde(default)]
+    pub netjson: Option<PathBuf>,
+    #[serde(default)]
+    pub batman: Option<Interface>,
+    #[serde(default)]
+    pub olsr: Option<SocketAddr>,
+    #[serde(default)]
+    pub babel: Option<SocketAddr>,
+    #[serde(default)]
+    pub neighbours: bool,
+    #[serde(default)]
+    pub routes: bool,
+    #[serde(default)]
+    pub plan: Option<String>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub every: Option<Span>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    pub linger: Option<Span>,
+    #[serde(default)]
+    pub most: Option<i64>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Metrics {
+    pub listen: Option<SocketAddr>,
+    pub textfile: Option<PathBuf>,
+    pub per_subscriber: Option<bool>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Paths {
+    pub state: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
+}

@@ -1,0 +1,328 @@
+use super::*;
+
+const GOOD: &str = r#"
+mode = "apply"
+unmapped = "limit 2 Mbit/s"
+[mesh]
+interface = "bat0"
+[wired]
+interface = "eth0"
+[shaping]
+leaf = "pfifo"
+table = "fairmesh"
+handle = 4001
+queue = 100
+delay = "80 ms"
+on_exit = "release"
+sample = "5 s"
+bypass_udp = [698]
+bypass_tcp = [22]
+[control]
+use = "pfrc+fast"
+epoch = 4
+[[neighbour]]
+name = "north"
+rate = "54 Mbit/s"
+[[neighbour]]
+name = "south"
+capacity = "20 Mbit/s"
+[plan.basic]
+weight = 1.5
+down = "10 Mbit/s"
+up = "2 Mbit/s"
+guarantee_down = "100 kbit/s"
+guarantee_up = "50 kbit/s"
+fair_down = "1 Mbit/s"
+fair_up = "1 Mbit/s"
+[plan.guest]
+weight = 0.5
+[[subscriber]]
+name = "alice"
+prefixes = ["10.1.0.0/24", "fd00:1::/64"]
+macs = ["02:00:5e:10:00:01"]
+plan = "basic"
+hops = 2
+weight = 2.0
+up = "3 Mbit/s"
+[[subscriber]]
+name = "bob"
+prefixes = ["10.2.0.7"]
+[discover]
+netjson = "/run/mesh.json"
+batman = "bat0"
+olsr = "127.0.0.1:9090"
+babel = "[::1]:33123"
+neighbours = true
+routes = true
+plan = "guest"
+every = "10 s"
+linger = "10 min"
+most = 100
+[metrics]
+listen = "127.0.0.1:9742"
+textfile = "/run/fairmesh/fairmesh.prom"
+per_subscriber = true
+[paths]
+state = "/var/lib/fairmesh"
+socket = "/run/fairmesh/gateway.sock"
+"#;
+
+#[test]
+fn everything_is_read() {
+    let c = Config::parse("gateway.toml", GOOD).unwrap();
+    assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+fast"));
+    let alice = &c.subscribers[0];
+    assert_eq!(alice.plan.weight, 2.0, "its own");
+    assert_eq!(alice.plan.down.ceiling, Some(BitRate(10_000_000)), "its plan's");
+    assert_eq!(alice.plan.up.ceiling, Some(BitRate(3_000_000)), "its own");
+    assert_eq!(alice.prefixes[0].to_string(), "10.1.0.0/24");
+    assert_eq!(c.subscribers[1].plan, Plan::default());
+    assert_eq!(c.subscribers[1].prefixes[0].to_string(), "10.2.0.7/32");
+    assert_eq!(c.neighbours[1].capacity, BitRate(20_000_000));
+    assert_eq!(c.discover.unwrap().most, 100);
+    assert_eq!(c.sample, Span::from_secs(5));
+}
+
+/// All whom nobody knows are one subscriber, unless told otherwise.
+#[test]
+fn unknown_traffic_has_a_policy() {
+    let parse = |line: &str| {
+        let text = GOOD.replace("unmapped = \"limit 2 Mbit/s\"", line);
+        Config::parse("t", &text).unwrap().subscribers
+    };
+    for line in ["", "unmapped = \"share\""] {
+        let all = parse(line);
+        let (last, others) = all.split_last().unwrap();
+        assert_eq!((last.name.as_str(), others.len()), (UNMAPPED, 2), "{line}");
+        assert!(last.prefixes.is_empty() && last.plan.down.ceiling.is_none());
+        assert_eq!(last.plan.weight, 1.0);
+    }
+    let plan = parse("unmapped = \"limit 2 Mbit/s\"").pop().unwrap().plan;
+    let both = [plan.down.ceiling, plan.up.ceiling];
+    assert_eq!(both, [Some(BitRate(2_000_000)); 2]);
+    assert_eq!(parse("unmapped = \"pass\"").len(), 2);
+    let taken = GOOD.replace("name = \"bob\"", "name = \"(unmapped)\"");
+    assert!(Config::parse("t", &taken).unwrap_err().to_string().contains("subscriber[1].name"));
+    // Of fair rates that a control is told the least.
+    let fair = GOOD.replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let fair = fair.replace(
+        "prefixes = [\"10.2.0.7\"]",
+        "plan = \"basic\"\nfair_up = \"400 kbit/s\"\nprefixes = [\"10.2.0.7\"]",
+    );
+    let fair = fair
+        .replace("weight = 0.5", "weight = 0.5\nfair_down = \"2 Mbit/s\"\nfair_up = \"2 Mbit/s\"");
+    let plan = Config::parse("t", &fair).unwrap().subscribers.pop().unwrap().plan;
+    assert_eq!([plan.down.fair, plan.up.fair], [1_000_000, 400_000].map(|r| Some(BitRate(r))));
+}
+
+#[test]
+fn little_is_needed_and_nothing_is_limited_unless_told() {
+    let text = "mesh = { interface = \"a\" }\nwired = { interface = \"b\" }\n\
+                control = { use = \"fifo\" }\nsubscriber = [{ name = \"x\", prefixes = [\"10.0.0.1\"] }]";
+    let c = Config::parse("gateway.toml", text).unwrap();
+    assert_eq!(c.mode, Mode::Observe);
+    assert_eq!(c.metrics.unwrap().to_string(), "127.0.0.1:9742");
+}
+
+/// Every key wrong in turn: the line it replaces, what it becomes, and what the message must say.
+#[test]
+fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
+    let cases: &[(&str, &str, &str, &str)] = &[
+        ("mode = \"apply\"", "mode = \"on\"", "mode", "observe, apply"),
+        ("mode = \"apply\"", "mode = 3", "mode", "observe, apply"),
+        ("mode = \"apply\"", "mood = \"apply\"", "mood", "unknown key"),
+        ("unmapped = \"limit 2 Mbit/s\"", "unmapped = \"limit 2\"", "unmapped", "has no unit"),
+        ("unmapped = \"limit 2 Mbit/s\"", "unmapped = \"limit\"", "unmapped", "share"),
+        ("unmapped = \"limit 2 Mbit/s\"", "unmapped = \"limit 1 bit/s\"", "unmapped", "range"),
+        ("unmapped = \"limit 2 Mbit/s\"", "unmapped = true", "unmapped", "string"),
+        ("interface = \"bat0\"", "interface = \"a b\"", "mesh.interface", "letters, digits"),
+        ("interface = \"bat0\"", "interface = 4", "mesh.interface", "string"),
+        ("interface = \"eth0\"", "interface = \"bat0\"", "wired.interface", "two interfaces"),
+        (
+            "interface = \"eth0\"",
+            "iface = \"eth0\"",
+            "wired.iface",
+            "unknown key; expected one of interface",
+        ),
+        ("leaf = \"pfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
+        ("table = \"fairmesh\"", "table = \"a-b\"", "shaping.table", "letters"),
+        ("handle = 4001", "handle = 65535", "shaping.handle", "0x7fff"),
+        ("handle = 4001", "handle = -1", "shaping.handle", "256 to 32767"),
+        ("queue = 100", "queue = 1", "shaping.queue", "2 to 10000"),
+        ("delay = \"80 ms\"", "delay = \"9 ms\"", "shaping.delay", "10 ms to 10 s"),
+        ("delay = \"80 ms\"", "delay = 80", "shaping.delay", "time"),
+        ("on_exit = \"release\"", "on_exit = \"keep\"", "shaping.on_exit", "release, remove"),
+        ("sample = \"5 s\"", "sample = \"5\"", "shaping.sample", "has no unit"),
+        ("sample = \"5 s\"", "sample = \"1 ms\"", "shaping.sample", "1 s to 600 s"),
+        ("bypass_udp = [698]", "bypass_udp = [70000]", "shaping.bypass_udp[0]", "65535"),
+        ("bypass_tcp = [22]", "bypass_tcp = \"ssh\"", "shaping.bypass_tcp", "sequence"),
+        ("use = \"pfrc+fast\"", "use = \"htb\"", "control.use", "pfrc"),
+        ("use = \"pfrc+fast\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
+        ("use = \"pfrc+fast\"", "use = \"pfrc+proportional\"", "subscriber[1]", "hops"),
+        ("epoch = 4", "epoch = 0.1", "control.epoch", "1 to 600"),
+        ("epoch = 4", "epoch = \"4 s\"", "control.epoch", "a number without a unit"),
+        ("epoch = 4", "epoque = 4", "control.epoque", "unknown key"),
+        ("rate = \"54 Mbit/s\"", "rate = \"54\"", "neighbour[0].rate", "has no unit"),
+        ("rate = \"54 Mbit/s\"", "rate = \"0 Mbit/s\"", "neighbour[0].rate", "out of range"),
+        ("rate = \"54 Mbit/s\"", "", "neighbour[0]", "rate = "),
+        (
+            "capacity = \"20 Mbit/s\"",
+            "capacity = \"1 bit/s\"",
+            "neighbour[1].capacity",
+            "out of range",
+        ),
+        ("name = \"south\"", "name = \"north\"", "neighbour[1].name", "twice"),
+        ("weight = 1.5", "weight = 0", "plan.basic.weight", "0.01 to 100"),
+        ("weight = 1.5", "weight = nan", "plan.basic.weight", "0.01 to 100"),
+        ("down = \"10 Mbit/s\"", "down = \"fast\"", "plan.basic.down", "has no number"),
+        ("up = \"2 Mbit/s\"", "up = \"2 MB\"", "plan.basic.up", "wrong unit"),
+        (
+            "guarantee_down = \"100 kbit/s\"",
+            "guarantee_down = \"20 Mbit/s\"",
+            "plan.basic.guarantee_down",
+            "at most the ceiling",
+        ),
+        (
+            "guarantee_up = \"50 kbit/s\"",
+            "guarantee_up = 50",
+            "plan.basic.guarantee_up",
+            "a rate such as",
+        ),
+        (
+            "fair_down = \"1 Mbit/s\"",
+            "fair_down = \"-1 Mbit/s\"",
+            "plan.basic.fair_down",
+            "negative",
+        ),
+        ("fair_up = \"1 Mbit/s\"", "fair_up = \"1 bit/s\"", "plan.basic.fair_up", "out of range"),
+        ("name = \"alice\"", "name = \" \"", "subscriber[0].name", "no name"),
+        ("name = \"bob\"", "name = \" alice\"", "subscriber[1].name", "used twice"),
+        ("name = \"bob\"", "", "subscriber[1]", "`name` is missing"),
+        ("\"10.1.0.0/24\"", "\"10.1.0.1/24\"", "subscriber[0].prefixes[0]", "10.1.0.0/24"),
+        ("\"10.1.0.0/24\"", "\"10.1.0\"", "subscriber[0].prefixes[0]", "a prefix such as"),
+        ("\"10.1.0.0/24\"", "\"0.0.0.0/0\"", "subscriber[0].prefixes[0]", "everybody"),
+        (
+            "[\"10.2.0.7\"]",
+            "[\"10.1.0.0/24\"]",
+            "subscriber[1].prefixes[0]",
+            "belongs to \"alice\"",
+        ),
+        ("prefixes = [\"10.2.0.7\"]", "", "subscriber[1]", "has no address"),
+        (
+            "\"02:00:5e:10:00:01\"",
+            "\"02:00:5e:10:00\"",
+            "subscriber[0].macs[0]",
+            "Ethernet address",
+        ),
+        ("\"02:00:5e:10:00:01\"", "\"ff:ff:ff:ff:ff:ff\"", "subscriber[0].macs[0]", "station"),
+        ("plan = \"basic\"\nhops", "plan = \"gold\"\nhops", "subscriber[0].plan", "one of basic"),
+        ("hops = 2", "hops = 0", "subscriber[0].hops", "1 to 64"),
+        ("weight = 2.0", "weight = -2.0", "subscriber[0].weight", "0.01 to 100"),
+        (
+            "up = \"3 Mbit/s\"",
+            "up = \"10 kbit/s\"",
+            "subscriber[0].guarantee_up",
+            "at most the ceiling",
+        ),
+        ("netjson = \"/run/mesh.json\"", "netjson = 1", "discover.netjson", "path"),
+        ("batman = \"bat0\"", "batman = \"\"", "discover.batman", "interface name"),
+        ("olsr = \"127.0.0.1:9090\"", "olsr = \"localhost\"", "discover.olsr", "socket address"),
+        ("babel = \"[::1]:33123\"", "babel = \"::1\"", "discover.babel", "socket address"),
+        ("neighbours = true", "neighbours = \"yes\"", "discover.neighbours", "boolean"),
+        ("routes = true", "routes = 1", "discover.routes", "boolean"),
+        (
+            "plan = \"guest\"\nevery",
+            "plan = \"gold\"\nevery",
+            "discover.plan",
+            "one of basic, guest",
+        ),
+        (
+            "plan = \"guest\"\nevery",
+            "plan = \"basic\"\nevery",
+            "discover.plan",
+            "nobody knows how many",
+        ),
+        ("every = \"10 s\"", "every = \"0 s\"", "discover.every", "1 s to 3600 s"),
+        ("linger = \"10 min\"", "linger = \"10\"", "discover.linger", "has no unit"),
+        ("most = 100", "most = 0", "discover.most", "1 to 60000"),
+        ("listen = \"127.0.0.1:9742\"", "listen = \"0.0.0.0:9742\"", "metrics.listen", "loopback"),
+        ("listen = \"127.0.0.1:9742\"", "listen = 9742", "metrics.listen", "socket address"),
+        ("textfile = \"/run/", "textfile = \"run/", "metrics.textfile", "absolute path"),
+        ("/fairmesh.prom\"", "/fairmesh.txt\"", "metrics.textfile", "ends in .prom"),
+        ("per_subscriber = true", "per_subscriber = 2", "metrics.per_subscriber", "boolean"),
+        ("state = \"/var/lib/fairmesh\"", "state = \"var\"", "paths.state", "absolute"),
+        ("socket = \"/run/fairmesh/gateway.sock\"", "socket = 7", "paths.socket", "path"),
+    ];
+    for (from, to, key, says) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let text = GOOD.replacen(from, to, 1);
+        let line = 1 + GOOD[..GOOD.find(from).unwrap()].matches('\n').count();
+        let e = match Config::parse("gateway.toml", &text) {
+            Ok(_) => panic!("{to} was accepted"),
+            Err(e) => e.to_string(),
+        };
+        assert!(e.starts_with("gateway.toml:") && !e.contains('\n'), "{to}: {e}");
+        assert!(e.contains(&format!(" {key}: ")), "{to}: expected key {key}: {e}");
+        assert!(e.contains(says), "{to}: expected \"{says}\": {e}");
+        assert!(e.contains("expected"), "{to}: {e}");
+        // A wrong value is named by its own line; one that is wrong only beside others, by theirs.
+        if !["subscriber[1]", "neighbour[0]", "neighbour[1]", "subscriber[0].guarantee_up"]
+            .contains(key)
+            && !to.contains("\nevery")
+            && !to.contains("\nhops")
+        {
+            assert!(e.starts_with(&format!("gateway.toml:{line}: ")), "{to}: line {line}: {e}");
+        }
+    }
+}
+
+#[test]
+fn whole_tables_missing() {
+    let cut = |from: &str, to: &str| {
+        let (a, b) = (GOOD.find(from).unwrap(), GOOD.find(to).unwrap());
+        let text = format!("{}{}", &GOOD[..a], &GOOD[b..]);
+        Config::parse("gateway.toml", &text).map(|_| ()).unwrap_err().to_string()
+    };
+    assert!(cut("[mesh]", "[wired]").contains("[mesh] is missing"));
+    assert!(cut("[wired]", "[shaping]").contains("[wired] is missing"));
+    assert!(cut("[[neighbour]]", "[plan.basic]").contains("must know what the gateway's links"));
+    assert!(cut("[[subscriber]]", "[metrics]").contains("there is no subscriber"));
+    assert!(cut("netjson", "plan = \"guest\"\nevery").contains("nothing to discover from"));
+    let e = Config::parse("gateway.toml", "mode = ").unwrap_err().to_string();
+    assert!(e.starts_with("gateway.toml:1:"), "{e}");
+}
+
+#[test]
+fn static_controls_want_fair_rates() {
+    let text = GOOD.replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let e = Config::parse("gateway.toml", &text).unwrap_err().to_string();
+    assert!(e.contains("subscriber[1]: static-flow needs the fair rates of \"bob\""), "{e}");
+}
+
+#[test]
+fn files_that_are_not() {
+    let at = |p: &str| Config::load(Path::new(p)).unwrap_err().to_string();
+    assert!(at("/nonexistent.toml").starts_with("/nonexistent.toml: "));
+    assert!(at("/").contains("not a file"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.toml");
+    std::fs::write(&path, b"mode = \"\xff\"").unwrap();
+    assert!(at(path.to_str().unwrap()).contains("byte 8 is not UTF-8"));
+}
+
+/// The capacity that the daemon takes from a rate is the simulator's.
+#[test]
+fn capacities_are_those_of_the_radio_model() {
+    use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
+    use fairmesh_wifi::airtime::DATA_OVERHEAD;
+    use fairmesh_wifi::phy::{Phy, Preamble};
+    for phy in [Phy::dot11a(), Phy::dot11b(Preamble::Long)] {
+        for rate in phy.rates() {
+            let psdu = 1500 + 8 + DATA_OVERHEAD;
+            let full = Traffic { payload: 1500, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
+            let model = saturated_goodput(&phy, rate, &full, Access::Basic);
+            let ours = capacity::of_rate(phy.bit_rate(rate)).0 as f64;
+            assert!((ours / model - 1.0).abs() < 0.01, "{}: {ours} {model}", phy.bit_rate(rate));
+        }
+    }
+}

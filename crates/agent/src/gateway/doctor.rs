@@ -1,0 +1,325 @@
+//! What makes limits ineffective, looked for.
+
+use std::io::Write;
+use std::time::Duration;
+
+use fairmesh_linux::link::{self, Offloads, offloads};
+use fairmesh_linux::{DataPlane, HtbPlane, InterfaceCounters, Verification, command};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::AgentError;
+use crate::gateway::config::Config;
+use crate::gateway::report;
+use crate::json;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// Worth a look.
+    Suspicious,
+    /// Limits do not do what they say.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Finding {
+    /// What, stable.
+    pub code: &'static str,
+    /// How bad.
+    pub verdict: Verdict,
+    /// What was found, and what to do about it.
+    pub text: String,
+}
+
+/// What the daemon tells of its inside.
+#[derive(Deserialize, Default)]
+struct Inside {
+    interfaces: Vec<InterfaceCounters>,
+    verified: Vec<Verification>,
+}
+
+/// The longest that a program of the system may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Addresses of a subscriber's network that are tried.
+const TRIED: usize = 3;
+/// Below this many bytes nothing is concluded.
+const FEW: u64 = 100_000;
+
+/// Looks at everything. `inside`: the daemon's answer, if one runs.
+pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let inside: Inside =
+        inside.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
+    offload(&mut found);
+    sides(config, &mut found);
+    nat(config, &mut found);
+    for name in [config.layout.mesh.name(), config.layout.wired.name()] {
+        if let Ok(on) = offloads(name) {
+            found.push(merging(name, on));
+        }
+    }
+    for c in &inside.interfaces {
+        counters(c, &mut found);
+    }
+    for v in &inside.verified {
+        let side = match v.direction {
+            fairmesh_linux::Direction::Down => "downstream",
+            fairmesh_linux::Direction::Up => "upstream",
+        };
+        let (verdict, text) = if v.holds {
+            let how = format!("{:?}", v.classifier).to_lowercase();
+            (Verdict::Fine, format!("{side}: packets reach their classes (by {how})"))
+        } else {
+            (
+                Verdict::Wrong,
+                format!(
+                    "{side}: of {} packets given to classes only {} arrived there: something \
+                     overwrites their priority",
+                    v.classified, v.arrived
+                ),
+            )
+        };
+        found.push(Finding { code: "classifier", verdict, text });
+    }
+    found
+}
+
+/// Flow tables and the like carry traffic around every queue.
+fn offload(found: &mut Vec<Finding>) {
+    let tables = HtbPlane::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
+    found.push(match tables {
+        Ok(t) if t.is_empty() => Finding {
+            code: "offload",
+            verdict: Verdict::Fine,
+            text: "no flow table takes traffic around the queues".into(),
+        },
+        Ok(t) => Finding {
+            code: "offload",
+            verdict: Verdict::Wrong,
+            text: format!(
+                "flow tables {} carry established connections around the queues: remove them, or \
+                 take the two interfaces out of their devices",
+                t.join(", ")
+            ),
+        },
+        Err(e) => Finding {
+            code: "offload",
+            verdict: Verdict::Suspicious,
+            text: format!("flow tables cannot be read: {e}"),
+        },
+    });
+}
+
+/// Packets that were merged on arrival leave as one, however slow their class is.
+fn merging(name: &str, on: Offloads) -> Finding {
+    let which: Vec<&str> = [("GRO", on.gro), ("LRO", on.lro)]
+        .into_iter()
+        .filter_map(|(n, on)| on.then_some(n))
+        .collect();
+    let (verdict, text) = if which.is_empty() {
+        (Verdict::Fine, format!("{name} does not merge what it receives"))
+    } else {
+        let text = format!(
+            "{name} merges what it receives ({}) into packets of up to 64 KB: limits hold, but each \
+             keeps a class of 1 Mbit/s busy for half a second, and a limit that is lifted counts \
+             only then. Where subscribers are slow: ethtool -K {name} gro off lro off",
+            which.join(", ")
+        );
+        (Verdict::Suspicious, text)
+    };
+    Finding { code: "merging", verdict, text }
+}
+
+/// Which interface leads where: the default route belongs to the wired side, subscribers to the
+/// mesh side.
+fn sides(config: &Config, found: &mut Vec<Finding>) {
+    let (mesh, wired) = (config.layout.mesh.name(), config.layout.wired.name());
+    for name in [mesh, wired] {
+        if let Err(e) = link::named(name) {
+            let text = e.to_string();
+            found.push(Finding { code: "interface", verdict: Verdict::Wrong, text });
+        }
+    }
+    let route = |to: &str| -> Option<String> {
+        let out = command::run("ip", &["-json", "route", "get", to], &[], PATIENCE).ok()?;
+        leads_over(&out.stdout)
+    };
+    // A documentation address: whatever leads there is the way out.
+    match route("192.0.2.1") {
+        Some(dev) if dev == mesh => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Wrong,
+            text: format!("the default route leads over {mesh}: mesh and wired are swapped, or NAT is elsewhere"),
+        }),
+        Some(dev) if dev != wired => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Suspicious,
+            text: format!("the default route leads over {dev}, not over {wired}: upstream is not limited"),
+        }),
+        Some(_) => found.push(Finding {
+            code: "direction",
+            verdict: Verdict::Fine,
+            text: format!("the default route leads over {wired}"),
+        }),
+        None => {}
+    }
+    // The gateway has an address in a subscriber's network, often its first one: that is no way to
+    // the subscriber.
+    let first = config.subscribers.iter().find_map(|s| {
+        let net = s.prefixes.first()?;
+        let mut hosts = net.hosts().take(TRIED);
+        let there = hosts.find_map(|host| Some((host, route(&host.to_string())?)));
+        there.map(|(host, dev)| (s.name.clone(), host, dev))
+    });
+    if let Some((name, host, dev)) = first {
+        found.push(if dev == mesh {
+            let text = format!("\"{name}\" ({host}) is reached over {mesh}");
+            Finding { code: "direction", verdict: Verdict::Fine, text }
+        } else {
+            let text = format!(
+                "\"{name}\" ({host}) is reached over {dev}, not over {mesh}: its downstream is not limited"
+            );
+            Finding { code: "direction", verdict: Verdict::Wrong, text }
+        });
+    }
+}
+
+/// The interface in the answer of `ip -json route get`; `None` where it leads nowhere but to this
+/// machine itself.
+fn leads_over(answer: &[u8]) -> Option<String> {
+    let all: Value = serde_json::from_slice(answer).ok()?;
+    let route = all.get(0)?;
+    if route.get("type").is_some_and(|kind| kind != "unicast") {
+        return None;
+    }
+    Some(route.get("dev")?.as_str()?.to_owned())
+}
+
+/// Address translation on the mesh side hides subscribers behind one address.
+fn nat(config: &Config, found: &mut Vec<Finding>) {
+    let Ok(out) = command::run("nft", &["list", "ruleset"], &[], PATIENCE) else { return };
+    let rules = String::from_utf8_lossy(&out.stdout).into_owned();
+    let mesh = config.layout.mesh.name();
+    let translates =
+        |l: &&str| l.contains("masquerade") || l.contains("snat ") || l.contains("snat to");
+    let hidden: Vec<&str> = rules
+        .lines()
+        .map(str::trim)
+        .filter(translates)
+        .filter(|l| {
+            l.contains(&format!("oifname \"{mesh}\"")) || l.contains(&format!("oif \"{mesh}\""))
+        })
+        .collect();
+    found.push(match hidden.first() {
+        Some(rule) => Finding {
+            code: "nat",
+            verdict: Verdict::Wrong,
+            text: format!(
+                "\"{rule}\" translates addresses towards the mesh: subscribers cannot be told apart"
+            ),
+        },
+        None => Finding {
+            code: "nat",
+            verdict: Verdict::Fine,
+            text: "no address translation towards the mesh".into(),
+        },
+    });
+}
+
+/// Classes against the interface that they are on.
+fn counters(c: &InterfaceCounters, found: &mut Vec<Finding>) {
+    let name = &c.name;
+    let percent = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
+    let seen = c.subscriber_bytes + c.unmapped_bytes + c.bypass_bytes;
+    if c.shaped_bytes > FEW && percent(seen, c.shaped_bytes) < 90.0 {
+        let text = format!(
+            "{name}: classes count {seen} of {} bytes that passed: counters disagree",
+            c.shaped_bytes
+        );
+        found.push(Finding { code: "counters", verdict: Verdict::Suspicious, text });
+    }
+    if c.tx_bytes > FEW && c.shaped_bytes == 0 {
+        let text = format!(
+            "{name} sends, but nothing passes our queue: another queue is in the way, or traffic is offloaded"
+        );
+        found.push(Finding { code: "counters", verdict: Verdict::Wrong, text });
+    }
+    let part = percent(c.unmapped_bytes, c.shaped_bytes);
+    if c.shaped_bytes > FEW && part > 5.0 {
+        let six = match c.unmapped_ipv6_packets {
+            0 => String::new(),
+            n => format!("; {n} of its packets are IPv6: give subscribers their IPv6 prefixes"),
+        };
+        let text = format!(
+            "{name}: {part:.0} % of the traffic belongs to no subscriber and is not limited{six}"
+        );
+        found.push(Finding { code: "unmapped", verdict: Verdict::Suspicious, text });
+    } else {
+        let text = format!("{name}: {part:.1} % of the traffic belongs to no subscriber");
+        found.push(Finding { code: "unmapped", verdict: Verdict::Fine, text });
+    }
+}
+
+/// Prints what was found; something wrong is a failed check.
+///
+/// # Errors
+/// [`AgentError::Verdict`] if something is wrong.
+pub fn print(
+    found: &[Finding],
+    daemon: bool,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), AgentError> {
+    let wrong = found.iter().filter(|f| f.verdict == Verdict::Wrong).count();
+    if as_json {
+        let all = serde_json::json!({
+            "schema": report::SCHEMA, "daemon": daemon, "ok": wrong == 0, "findings": found,
+        });
+        json::print(out, &all)?;
+    } else {
+        for f in found {
+            let word = match f.verdict {
+                Verdict::Fine => "fine",
+                Verdict::Suspicious => "LOOK",
+                Verdict::Wrong => "WRONG",
+            };
+            writeln!(out, "{word:5} {}: {}", f.code, f.text)?;
+        }
+        if !daemon {
+            writeln!(out, "The daemon does not run, so counters were not compared.")?;
+        }
+    }
+    match wrong {
+        0 => Ok(()),
+        n => Err(AgentError::Verdict(format!("{n} things make limits ineffective"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What iproute2 6.1 prints for an address of a neighbour, of this machine, and for none.
+    #[test]
+    fn the_loopback_leads_to_nobody() {
+        let there = br#"[{"dst":"10.0.0.9","dev":"bat0","prefsrc":"10.0.0.1","flags":[],"uid":0,"cache":[]}]"#;
+        assert_eq!(leads_over(there).as_deref(), Some("bat0"));
+        let own = br#"[{"type":"local","dst":"10.0.0.1","dev":"lo","prefsrc":"10.0.0.1","flags":[],"uid":0,"cache":["local"]}]"#;
+        assert_eq!(leads_over(own), None);
+        assert_eq!(leads_over(b"RTNETLINK answers: Network is unreachable"), None);
+    }
+
+    #[test]
+    fn merging_of_received_packets_is_worth_a_look() {
+        let off = Offloads { gro: false, lro: false, tso: true, gso: true };
+        assert_eq!(merging("eth0", off).verdict, Verdict::Fine);
+        let found = merging("eth0", Offloads { gro: true, ..off });
+        assert_eq!(found.verdict, Verdict::Suspicious);
+        assert!(found.text.contains("(GRO)") && found.text.contains("ethtool -K eth0"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Class numbers by name: a subscriber keeps its number over restarts.
+
+use std::collections::BTreeMap;
+
+use fairmesh_linux::ClassId;
+
+use crate::gateway::config::Subscriber;
+
+/// Who has, or had, which number.
+#[derive(Clone, Debug, Default)]
+pub struct ClassIds {
+    by_name: BTreeMap<String, u16>,
+    taken: std::collections::BTreeSet<u16>,
+    next: u16,
+}
+
+impl ClassIds {
+    /// The numbers as it was kept; numbers that make no sense or occur twice are left out.
+    pub fn new(kept: impl IntoIterator<Item = (String, u16)>) -> Self {
+        let mut ids = ClassIds { next: 1, ..ClassIds::default() };
+        for (name, class) in kept {
+            if (1..=ClassId::MAX.0).contains(&class) && ids.taken.insert(class) {
+                ids.by_name.insert(name, class);
+            }
+        }
+        ids
+    }
+
+    /// The number that a name has.
+    pub fn known(&self, name: &str) -> Option<ClassId> {
+        self.by_name.get(name).copied().map(ClassId)
+    }
+
+    /// The number of a name: its old one, else one that is free. `None` if there is none left.
+    pub fn class(&mut self, name: &str) -> Option<ClassId> {
+        if let Some(class) = self.by_name.get(name) {
+            return Some(ClassId(*class));
+        }
+        // A number is taken again as late as possible: packets of the last owner may still wait.
+        let after = |c: u16| if c >= ClassId::MAX.0 { 1 } else { c + 1 };
+        let mut class = self.next.max(1);
+        for _ in 0..ClassId::MAX.0 {
+            if self.taken.insert(class) {
+                self.next = after(class);
+                self.by_name.insert(name.to_owned(), class);
+                return Some(ClassId(class));
+            }
+            class = after(class);
+        }
+        None
+    }
+
+    /// Forgets the numbers of all but these.
+    pub fn keep_only<'a>(&mut self, present: impl IntoIterator<Item = &'a Subscriber>) {
+        let present: std::collections::BTreeSet<&str> =
+            present.into_iter().map(|s| s.name.as_str()).collect();
+        self.by_name.retain(|name, _| present.contains(name.as_str()));
+        self.taken = self.by_name.values().copied().collect();
+    }
+
+    /// All of it, to be kept.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.by_name.iter().map(|(n, c)| (n.as_str(), *c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_and_are_used_again_late() {
+        let mut ids = ClassIds::new([("a".into(), 7), ("b".into(), 7), ("c".into(), 0)]);
+        assert_eq!(ids.class("a"), Some(ClassId(7)));
+        assert_eq!((ids.class("b"), ids.class("c")), (Some(ClassId(1)), Some(ClassId(2))));
+        ids.keep_only([]);
+        assert_eq!(ids.class("d"), Some(ClassId(3)), "1 and 2 were somebody's until now");
+        let kept: Vec<_> = ids.entries().map(|(n, c)| (n.to_owned(), c)).collect();
+        assert_eq!(ClassIds::new(kept).class("d"), Some(ClassId(3)));
+    }
+
+    #[test]
+    fn numbers_run_out() {
+        let mut ids = ClassIds::default();
+        for i in 0..ClassId::MAX.0 {
+            assert!(ids.class(&i.to_string()).is_some());
+        }
+        assert_eq!(ids.class("one more"), None);
+        assert_eq!(ids.class("5"), Some(ClassId(6)));
+    }
+}

@@ -1,0 +1,329 @@
+//! The control's side: its setting, and the gateway as its driver sees it.
+
+use fairmesh_control::host::{Driver, Effect, Node, Samples};
+use fairmesh_control::{
+    Allocation, Class, Counters, Event, EventKind, FlowCounters, Limit, Neighbour as Link, Reason,
+    Setting, StartError, Value,
+};
+use fairmesh_linux::{Direction, Layout, Slot};
+use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
+
+use super::{Governor, Held, Member, Why, direction_index, direction_name, flow, slot};
+use crate::gateway::config::{Config, Neighbour, Subscriber};
+use crate::gateway::journal::{Journal, Level};
+use crate::gateway::offers::{OFFERS, SITE};
+
+/// The gateway's own number among the nodes; its neighbours follow.
+const SELF: NodeId = NodeId(0);
+
+fn setting(members: &[Member], neighbours: &[Neighbour]) -> Setting {
+    let link = |(i, n): (usize, &Neighbour)| Link::new(NodeId(i as u32 + 1), n.rate, n.capacity);
+    // No control for gateways draws from the stream; a fixed one keeps decisions repeatable.
+    Setting::new(SELF, SITE, Stream::new(0, "gateway"))
+        .with_flows(members.iter().flat_map(|m| [Governor::here(m, 0), Governor::here(m, 1)]))
+        .with_neighbours(neighbours.iter().enumerate().map(link))
+}
+
+impl Governor {
+    /// Whether the control accepts a configuration, and the layout that it has then, still without
+    /// subscribers.
+    ///
+    /// # Errors
+    /// What it does not accept. Flows are numbered by the order of subscribers: from 2, two each.
+    pub fn trial(config: &Config) -> Result<Layout, StartError> {
+        let member = |(i, s): (usize, &Subscriber)| Member {
+            subscriber: s.clone(),
+            class: fairmesh_linux::ClassId(i as u16 + 1),
+            seen: None,
+            laid_out: false,
+            directions: Default::default(),
+        };
+        let members: Vec<Member> = config.subscribers.iter().enumerate().map(member).collect();
+        let setting = setting(&members, &config.neighbours);
+        let driver = Driver::start_alone(&config.mechanism, setting, &OFFERS)?;
+        Ok(config.layout_for(driver.as_ref().map(Driver::plan)))
+    }
+
+    /// Starts the control anew with everybody who is here.
+    pub(super) fn start_control(&mut self, now: Time, why: &Why) -> Result<(), StartError> {
+        let setting = setting(&self.members, &self.neighbours);
+        let driver = Driver::start_alone(&self.mechanism, setting, &OFFERS)?;
+        for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
+            (state.wanted, state.planned) = (None, false);
+            state.why = Some(why.clone());
+        }
+        (self.aggregate.wanted, self.aggregate.planned) = (None, false);
+        self.aggregate.why = Some(why.clone());
+        self.driver = driver;
+        self.drive(why, |driver, node| driver.begin(now, node));
+        let flows: Vec<_> = self
+            .members
+            .iter()
+            .flat_map(|m| [Governor::here(m, 0), Governor::here(m, 1)])
+            .filter_map(|here| Some((here.flow, here.fair?)))
+            .collect();
+        self.allocate(now, &flows);
+        self.refresh(now);
+        Ok(())
+    }
+
+    /// Lets the driver work at this gateway. `why` stands for what happens without a reason.
+    fn drive(&mut self, why: &Why, work: impl FnOnce(&mut Driver, &mut Gateway<'_>)) {
+        let Some(mut driver) = self.driver.take() else { return };
+        work(&mut driver, &mut Gateway { governor: self, why, sane: true });
+        self.driver = Some(driver);
+    }
+
+    /// What the control has found out, to be kept over a restart.
+    pub fn learned(&self) -> Option<BitRate> {
+        self.driver.as_ref()?.learned()
+    }
+
+    /// Has the control begin from what an earlier run had found out.
+    pub fn recall(&mut self, now: Time, learned: BitRate) {
+        self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
+        self.refresh(now);
+    }
+
+    /// Tells the control fair rates of flows, as the configuration has them; 0 for one that is gone.
+    pub(super) fn allocate(&mut self, now: Time, flows: &[(FlowId, BitRate)]) {
+        let asks = |d: &Driver| d.needs().events.has(EventKind::Allocations);
+        if !self.driver.as_ref().is_some_and(asks) {
+            return;
+        }
+        self.drive(&Why::Reload, |driver, node| {
+            for &(flow, rate) in flows {
+                driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
+            }
+            driver.act(now, node);
+        });
+    }
+
+    /// The control has a class now, or no longer.
+    fn plan(&mut self, class: Class, planned: bool) {
+        match class {
+            Class::All => self.aggregate.planned = planned,
+            Class::Flow(f) => {
+                let slot = slot(f);
+                if let Ok(i) = self.find(slot.class) {
+                    let d = direction_index(slot.direction);
+                    self.members[i].directions[d].planned = planned;
+                }
+            }
+            // Not offered, so no control that runs here asks for it.
+            Class::Link(_) => {}
+        }
+    }
+
+    fn set(&mut self, class: Class, rate: Option<BitRate>, why: &Why) {
+        match class {
+            Class::All => {
+                self.aggregate.wanted = rate;
+                self.aggregate.why = Some(why.clone());
+            }
+            Class::Flow(f) => {
+                let slot = slot(f);
+                if let Ok(i) = self.find(slot.class) {
+                    let state = &mut self.members[i].directions[direction_index(slot.direction)];
+                    state.wanted = rate;
+                    state.why = Some(why.clone());
+                }
+            }
+            // Not offered, so no control that runs here asks for it.
+            Class::Link(_) => {}
+        }
+    }
+
+    /// Hands an event to the control and carries out what it asks for.
+    pub(super) fn tell(&mut self, now: Time, event: &Event<'_>) {
+        self.drive(&Why::Start, |driver, node| driver.tell(now, event, node));
+    }
+
+    /// If the control's deadline is due: its samples, then the deadline.
+    pub(super) fn decide(&mut self, now: Time, sane: bool) {
+        if self.driver.as_ref().is_none_or(|d| d.due() > now) {
+            return;
+        }
+        self.members.iter_mut().for_each(show);
+        self.drive(&Why::Start, |driver, node| {
+            node.sane = sane;
+            driver.deadline(now, node);
+        });
+    }
+
+    /// A reason's sentence with the names of subscribers in place of numbers.
+    pub fn explain(&self, reason: &Reason) -> String {
+        sentence(&self.members, reason)
+    }
+}
+
+/// The largest mean packet of pure acknowledgements: 40 to 72 bytes in IPv4, and 20 more in IPv6
+/// (RFC 9293 §3.1, RFC 2018 §3, RFC 7323 §3.2).
+const ACKNOWLEDGEMENT: u64 = 100;
+/// The smallest mean packet of a transfer that is acknowledged.
+const DATA: u64 = 300;
+
+/// What the control gets to see of a subscriber: all that passed, but the acknowledgements of its
+/// transfers the other way. They are no flow: they would take a few per cent of an allocation, and
+/// the control would lower everybody's as if they starved.
+fn show(member: &mut Member) {
+    let moved = member.directions.each_ref().map(|w| {
+        let seen = w.seen.unwrap_or([w.meter.bytes, w.meter.packets]);
+        [w.meter.bytes - seen[0], w.meter.packets - seen[1]]
+    });
+    for d in 0..2 {
+        let ([bytes, packets], [data, segments]) = (moved[d], moved[1 - d]);
+        let answers =
+            bytes < packets.saturating_mul(ACKNOWLEDGEMENT) && data > segments.saturating_mul(DATA);
+        let state = &mut member.directions[d];
+        let shown = state.shown.get_or_insert([0, 0]);
+        if !answers {
+            *shown = [shown[0].saturating_add(bytes), shown[1].saturating_add(packets)];
+        }
+        state.seen = Some([state.meter.bytes, state.meter.packets]);
+    }
+}
+
+/// This gateway as its control's driver sees it: one flow per subscriber and direction.
+pub(super) struct Gateway<'a> {
+    pub governor: &'a mut Governor,
+    /// Why something happens for which the control gives no reason.
+    pub why: &'a Why,
+    /// Whether the last look at the counters can be believed.
+    pub sane: bool,
+}
+
+impl Gateway<'_> {
+    /// What is to be believed of each subscriber's counters in each direction, and whether the
+    /// control has a class for it.
+    fn counters(&self) -> impl Iterator<Item = (Counters, bool)> + '_ {
+        // While limits are lifted by a fault, what passes says nothing about them.
+        let believed = self.sane && self.governor.held == Held::No;
+        let members = self.governor.members.iter().filter(move |_| believed);
+        let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
+        both.filter_map(|(member, direction)| {
+            let state = &member.directions[direction_index(direction)];
+            let meter = &state.meter;
+            let [bytes, packets] = state.shown.unwrap_or([meter.bytes, meter.packets]);
+            let counters = Counters {
+                class: Class::Flow(flow(Slot { class: member.class, direction })),
+                bytes,
+                packets,
+                drops: meter.drops,
+                overlimits: meter.overlimits,
+                queued_packets: meter.backlog_packets,
+                queued_bytes: meter.backlog,
+            };
+            meter.known().then_some((counters, state.planned))
+        })
+    }
+
+    /// The counters of all subscribers together.
+    pub fn sum(&self) -> Counters {
+        let none = Counters {
+            class: Class::All,
+            bytes: 0,
+            packets: 0,
+            drops: 0,
+            overlimits: 0,
+            queued_packets: 0,
+            queued_bytes: 0,
+        };
+        self.counters().fold(none, |a, (c, _)| Counters {
+            class: Class::All,
+            bytes: a.bytes.saturating_add(c.bytes),
+            packets: a.packets.saturating_add(c.packets),
+            drops: a.drops.saturating_add(c.drops),
+            overlimits: a.overlimits.saturating_add(c.overlimits),
+            queued_packets: a.queued_packets.saturating_add(c.queued_packets),
+            queued_bytes: a.queued_bytes.saturating_add(c.queued_bytes),
+        })
+    }
+}
+
+impl Node for Gateway<'_> {
+    fn sample(&mut self, _: Time, kind: EventKind, samples: &mut Samples<'_>) {
+        match kind {
+            EventKind::Counters => {
+                let planned = self.counters().filter(|c| c.1);
+                planned.for_each(|c| samples.give(Event::Counters(c.0)));
+                if self.governor.aggregate.planned {
+                    samples.give(Event::Counters(self.sum()));
+                }
+            }
+            EventKind::FlowCounters => self.counters().for_each(|(c, _)| {
+                let Class::Flow(flow) = c.class else { return };
+                let (bytes, packets) = (c.bytes, c.packets);
+                samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
+            }),
+            // Not offered.
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, _: Time, effect: Effect<'_>, why: Option<&Reason>) {
+        let why = why.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason));
+        match effect {
+            Effect::Build(plan) => {
+                self.governor.plan(plan.class, true);
+                if let Limit::Rate(rate) = plan.limit {
+                    self.governor.set(plan.class, Some(rate), &why);
+                }
+            }
+            Effect::SetRate { class, rate } => self.governor.set(class, rate, &why),
+            // Its subscriber's class in the kernel stays, to be counted in; without a limit.
+            Effect::Remove { class } => {
+                self.governor.plan(class, false);
+                self.governor.set(class, None, &why);
+            }
+            // Not offered, so the driver asks for none of these.
+            Effect::SetAirtime { .. }
+            | Effect::Mark { .. }
+            | Effect::Drop { .. }
+            | Effect::Annotate { .. }
+            | Effect::Send { .. }
+            | Effect::Tell { .. }
+            | Effect::AckBits { .. }
+            | Effect::Pace { .. } => {}
+        }
+    }
+
+    fn decided(&mut self, now: Time, reason: &Reason) {
+        let Governor { journal, members, .. } = &mut *self.governor;
+        note(journal, members, now, reason);
+    }
+}
+
+fn note(journal: &mut Journal, members: &[Member], now: Time, reason: &Reason) {
+    // The driver's own: the control broke the contract.
+    let broken = reason.code.starts_with("contract.");
+    let level = if broken { Level::Warning } else { Level::Info };
+    journal.note(now, level, reason.code, || sentence(members, reason));
+}
+
+fn sentence(members: &[Member], reason: &Reason) -> String {
+    let mut out = String::new();
+    let mut values = reason.values.iter();
+    let mut rest = reason.sentence;
+    while let Some(at) = rest.find("{}") {
+        out += &rest[..at];
+        match values.next() {
+            Some(Value::Flow(f) | Value::Class(Class::Flow(f))) => out += &name(members, *f),
+            Some(value) => out += &value.to_string(),
+            None => {}
+        }
+        rest = &rest[at + 2..];
+    }
+    out + rest
+}
+
+fn name(members: &[Member], flow: FlowId) -> String {
+    let slot = slot(flow);
+    match members.binary_search_by_key(&slot.class, |m| m.class) {
+        Ok(i) => {
+            let d = direction_name(direction_index(slot.direction));
+            format!("\"{}\" ({d})", members[i].subscriber.name)
+        }
+        Err(_) => flow.0.to_string(),
+    }
+}

@@ -1,0 +1,157 @@
+//! What limits are meant, which are in force, and what is to be told to the kernel.
+
+use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
+use fairmesh_units::{BitRate, Time};
+
+use super::{
+    Change, Governor, Held, Limiter, Member, PACKET, Why, direction_index, direction_name, rates,
+};
+use crate::gateway::config::Mode;
+use crate::gateway::journal::Level;
+
+impl Governor {
+    /// Nobody knows what the kernel has now: all limits are to be set again.
+    pub fn forget_limits(&mut self) {
+        for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
+            // A limit that nobody ever wants, so that every comparison fails.
+            state.in_force = Some(BitRate(0));
+        }
+        self.aggregate.in_force = [Some(BitRate(0)); 2];
+    }
+
+    /// Every class is unlimited now.
+    pub fn released(&mut self) {
+        for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
+            state.in_force = None;
+        }
+        self.aggregate.in_force = [None, None];
+    }
+
+    /// What must be told to the kernel so that what is meant is in force. [`Governor::applied`]
+    /// says that it was.
+    pub fn changes(&mut self, out: &mut Vec<RateChange>) {
+        out.clear();
+        self.pending.clear();
+        let free = self.mode == Mode::Observe || self.held != Held::No;
+        let wanted = self.aggregate.wanted.filter(|_| !free).map(|r| r.max(BitRate(2)));
+        let meant = halves(wanted, self.aggregate.down);
+        // The split follows the traffic; a change of less than 2 % is not worth a call. Both halves
+        // change together, so that they always add up to what is wanted.
+        let [down, up] = self.aggregate.in_force;
+        let told = down.zip(up).map(|(down, up)| BitRate(down.0 + up.0));
+        let near = |d: usize| match (meant[d], self.aggregate.in_force[d]) {
+            (Some(a), Some(b)) => a.0.abs_diff(b.0) * 50 < b.0,
+            (a, b) => a == b,
+        };
+        if wanted != told || !near(0) || !near(1) {
+            for (d, direction) in Direction::BOTH.into_iter().enumerate() {
+                let slot = Slot { class: ClassId::ALL, direction };
+                out.push(RateChange { slot, rate: meant[d].map(|r| frames(r, self.header[d])) });
+                self.pending.push((slot, meant[d]));
+            }
+        }
+        for member in self.members.iter().filter(|m| m.laid_out) {
+            for (d, direction) in Direction::BOTH.into_iter().enumerate() {
+                let state = &member.directions[d];
+                let meant = state.meant.filter(|_| !free && !state.meter.distrusted());
+                if meant != state.in_force {
+                    let slot = Slot { class: member.class, direction };
+                    out.push(RateChange { slot, rate: meant.map(|r| frames(r, self.header[d])) });
+                    self.pending.push((slot, meant));
+                }
+            }
+        }
+    }
+
+    /// The last changes are in force.
+    pub fn applied(&mut self) {
+        for (slot, rate) in core::mem::take(&mut self.pending) {
+            let d = direction_index(slot.direction);
+            if slot.class == ClassId::ALL {
+                self.aggregate.in_force[d] = rate;
+            } else if let Ok(i) = self.find(slot.class) {
+                self.members[i].directions[d].in_force = rate;
+            }
+        }
+    }
+
+    /// What the control and the plan want in a direction, in IP bytes, and what limits it.
+    pub fn meant(&self, member: &Member, d: usize) -> (Option<BitRate>, Limiter) {
+        let state = &member.directions[d];
+        if let Some(o) = state.overridden {
+            return (o.rate, Limiter::Override);
+        }
+        let plan = rates(&member.subscriber.plan, d);
+        // An operator's promise goes before what a control wants, its ceiling before both.
+        let wanted = state.wanted.map(|r| r.max(plan.guarantee.unwrap_or(BitRate(0))));
+        match (wanted, plan.ceiling) {
+            (Some(w), Some(c)) if w < c => (Some(w), Limiter::Control),
+            (_, Some(c)) => (Some(c), Limiter::Plan),
+            (Some(w), None) => (Some(w), Limiter::Control),
+            (None, None) if self.aggregate.wanted.is_some() => (None, Limiter::Aggregate),
+            (None, None) => (None, Limiter::Nothing),
+        }
+    }
+
+    /// Notes what has changed of what is meant, and why.
+    pub(super) fn refresh(&mut self, now: Time) {
+        self.expire(now);
+        for i in 0..self.members.len() {
+            for d in 0..2 {
+                let (to, limiter) = self.meant(&self.members[i], d);
+                let state = &mut self.members[i].directions[d];
+                let why = state.why.take();
+                if to != state.meant {
+                    let why = match limiter {
+                        Limiter::Override => Why::Override("override"),
+                        _ => why.unwrap_or(Why::Reload),
+                    };
+                    state.change = Some(Change { at: now, from: state.meant, to, why });
+                    state.meant = to;
+                }
+            }
+        }
+        let a = &mut self.aggregate;
+        if a.wanted != a.meant {
+            let why = a.why.take().unwrap_or(Why::Reload);
+            a.change = Some(Change { at: now, from: a.meant, to: a.wanted, why });
+            a.meant = a.wanted;
+        }
+    }
+
+    /// Ends overrides whose time is up.
+    fn expire(&mut self, now: Time) {
+        let Governor { members, journal, waiting, .. } = self;
+        waiting.retain(|_, both| both.iter().flatten().any(|o| o.until > now));
+        for member in members {
+            for (d, state) in member.directions.iter_mut().enumerate() {
+                if state.overridden.is_some_and(|o| o.until <= now) {
+                    state.overridden = None;
+                    state.why = Some(Why::Override("override.ended"));
+                    journal.note(now, Level::Info, "override.ended", || {
+                        format!(
+                            "\"{}\" ({}) has its limit back",
+                            member.subscriber.name,
+                            direction_name(d)
+                        )
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A limit for both directions together as one for each, of which `down` is downstream's part. Each
+/// gets something; they add up to the whole.
+pub(super) fn halves(whole: Option<BitRate>, down: f64) -> [Option<BitRate>; 2] {
+    let Some(BitRate(whole)) = whole else { return [None, None] };
+    let whole = whole.max(2);
+    let down = ((whole as f64 * down) as u64).clamp(1, whole - 1);
+    [Some(BitRate(down)), Some(BitRate(whole - down))]
+}
+
+/// A limit in frames that lets through a limit in IP bytes in full packets, rounded up.
+pub(super) fn frames(ip: BitRate, header: u64) -> BitRate {
+    let scaled = (u128::from(ip.0) * u128::from(PACKET + header)).div_ceil(u128::from(PACKET));
+    BitRate(u64::try_from(scaled).unwrap_or(u64::MAX))
+}

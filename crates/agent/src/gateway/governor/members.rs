@@ -1,0 +1,251 @@
+//! Who is here: from the configuration and from what was discovered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairmesh_control::{Event, FlowHere};
+use fairmesh_linux::{ClassId, Direction, IpNet, Layout, MacAddr, Slot};
+use fairmesh_units::{BitRate, Time};
+
+use super::{DirectionState, Governor, Member, Override, Why, flow};
+use crate::gateway::config::{Subscriber, UNMAPPED};
+use crate::gateway::journal::Level;
+
+/// Addresses that one discovered subscriber may have, and all of them together: each is an element
+/// of the kernel's maps.
+const MOST_OF_ONE: usize = 1024;
+const MOST_OF_ALL: usize = 65_536;
+/// Absent subscribers for whom overrides are kept.
+const WAITING: usize = 10_000;
+
+/// Whether a prefix is a part of one of these, and not one of them.
+fn lies_within(prefix: &IpNet, of: &BTreeSet<IpNet>) -> bool {
+    core::iter::successors(prefix.supernet(), IpNet::supernet).any(|p| of.contains(&p))
+}
+
+impl Governor {
+    /// The configuration's subscribers, in place of those that it had before. Discovered ones stay
+    /// unless their name or an address is now in the configuration.
+    pub(super) fn settle(&mut self, configured: Vec<Subscriber>, now: Time) {
+        let names: BTreeSet<&str> = configured.iter().map(|s| s.name.as_str()).collect();
+        let prefixes: BTreeSet<IpNet> =
+            configured.iter().flat_map(|s| s.prefixes.iter().copied()).collect();
+        let macs: BTreeSet<MacAddr> =
+            configured.iter().flat_map(|s| s.macs.iter().copied()).collect();
+        let keeps = self.discover.is_some();
+        self.leave(now, |m| {
+            let s = &m.subscriber;
+            !names.contains(s.name.as_str())
+                && (m.seen.is_none()
+                    || !keeps
+                    || s.prefixes.iter().any(|p| prefixes.contains(p) || lies_within(p, &prefixes))
+                    || s.macs.iter().any(|a| macs.contains(a)))
+        });
+        drop(names);
+        for subscriber in self.by_class(configured) {
+            self.enter(now, subscriber, None);
+        }
+    }
+
+    /// In the order of classes, so that thousands are appended and not inserted.
+    fn by_class(&self, mut subscribers: Vec<Subscriber>) -> Vec<Subscriber> {
+        subscribers.sort_by_key(|s| self.class_ids.known(&s.name).map_or(u16::MAX, |c| c.0));
+        subscribers
+    }
+
+    /// Takes in a subscriber, or what has changed of one.
+    fn enter(&mut self, now: Time, subscriber: Subscriber, seen: Option<Time>) {
+        if let Some(i) = self.place(&subscriber.name) {
+            let m = &mut self.members[i];
+            m.seen = seen;
+            if m.subscriber == subscriber {
+                return;
+            }
+            let moved = m.subscriber.prefixes != subscriber.prefixes
+                || m.subscriber.macs != subscriber.macs;
+            let weighed = m.subscriber.plan.weight != subscriber.plan.weight;
+            self.layout_changed |= moved || weighed;
+            m.subscriber = subscriber;
+            for state in &mut m.directions {
+                state.why = Some(Why::Reload);
+            }
+            let heres = [Governor::here(m, 0), Governor::here(m, 1)];
+            self.seen(now, &heres);
+            return;
+        }
+        if self.members.len() < usize::from(ClassId::MAX.0)
+            && self.class_ids.class(&subscriber.name).is_none()
+        {
+            let Governor { class_ids, members, .. } = self;
+            class_ids.keep_only(members.iter().map(|m| &m.subscriber));
+        }
+        let Some(class) = self.class_ids.class(&subscriber.name) else {
+            self.journal.note(now, Level::Warning, "subscriber.full", || {
+                format!("no class number is left for \"{}\"", subscriber.name)
+            });
+            return;
+        };
+        let overridden = self.waiting.remove(&subscriber.name).unwrap_or_default();
+        let directions =
+            overridden.map(|overridden| DirectionState { overridden, ..DirectionState::default() });
+        let member = Member { subscriber, class, seen, laid_out: false, directions };
+        let heres = [Governor::here(&member, 0), Governor::here(&member, 1)];
+        let at = self.find(class).unwrap_or_else(|at| at);
+        self.members.insert(at, member);
+        self.layout_changed = true;
+        self.seen(now, &heres);
+    }
+
+    /// Tells the control of flows, and of their fair rates.
+    fn seen(&mut self, now: Time, heres: &[FlowHere]) {
+        for here in heres {
+            self.tell(now, &Event::FlowSeen(*here));
+        }
+        let fair: Vec<_> = heres.iter().filter_map(|h| Some((h.flow, h.fair?))).collect();
+        self.allocate(now, &fair);
+    }
+
+    /// Those that go, all at once; their names. Their overrides wait for them.
+    fn leave(&mut self, now: Time, goes: impl Fn(&Member) -> bool) -> Vec<String> {
+        let mut gone = Vec::new();
+        self.members.retain_mut(|m| {
+            let goes = goes(m);
+            if goes {
+                let name = core::mem::take(&mut m.subscriber.name);
+                let overridden = m.directions.each_ref().map(|d| d.overridden);
+                gone.push((name, m.class, overridden));
+            }
+            !goes
+        });
+        self.layout_changed |= !gone.is_empty();
+        let mut names = Vec::new();
+        for (name, class, overridden) in gone {
+            for direction in Direction::BOTH {
+                let gone = flow(Slot { class, direction });
+                self.tell(now, &Event::FlowGone(gone));
+                self.allocate(now, &[(gone, BitRate(0))]);
+            }
+            if overridden != [None; 2] {
+                self.wait_for(&name, overridden);
+            }
+            names.push(name);
+        }
+        names
+    }
+
+    /// Keeps overrides for a subscriber that is not here.
+    pub(super) fn wait_for(&mut self, name: &str, overridden: [Option<Override>; 2]) {
+        if self.waiting.len() < WAITING || self.waiting.contains_key(name) {
+            let kept = self.waiting.entry(name.to_owned()).or_default();
+            for (kept, new) in kept.iter_mut().zip(overridden) {
+                *kept = new.or(*kept);
+            }
+        }
+    }
+
+    /// What the sources show now. Those of the configuration keep their names and addresses; others
+    /// come, as many as are allowed, and go after they were not seen for the time they linger.
+    pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
+        let Some(discover) = self.discover.clone() else { return };
+        let mut owners: BTreeMap<IpNet, String> = BTreeMap::new();
+        let mut stations: BTreeMap<MacAddr, String> = BTreeMap::new();
+        let mut claimed: BTreeSet<IpNet> = BTreeSet::new();
+        let mut configured: BTreeSet<String> = BTreeSet::new();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        for m in &self.members {
+            let s = &m.subscriber;
+            owners.extend(s.prefixes.iter().map(|p| (*p, s.name.clone())));
+            stations.extend(s.macs.iter().map(|a| (*a, s.name.clone())));
+            known.insert(s.name.clone());
+            if m.seen.is_none() {
+                claimed.extend(&s.prefixes);
+                configured.insert(s.name.clone());
+            }
+        }
+        let mut count = known.len() - configured.len();
+        let mut addresses = 0;
+        for mut s in self.by_class(found) {
+            if configured.contains(&s.name) {
+                continue;
+            }
+            let before = s.prefixes.len() + s.macs.len();
+            // Nobody gets a part of what the configuration says is somebody's.
+            s.prefixes.retain(|p| {
+                !lies_within(p, &claimed)
+                    && owners.entry(*p).or_insert_with(|| s.name.clone()) == &s.name
+            });
+            s.macs.retain(|a| stations.entry(*a).or_insert_with(|| s.name.clone()) == &s.name);
+            if s.prefixes.len() + s.macs.len() < before {
+                // What the configuration has is no news.
+                self.journal.note(now, Level::Info, "discover.taken", || {
+                    format!("addresses of \"{}\" belong to others already", s.name)
+                });
+            }
+            if s.prefixes.is_empty() && s.macs.is_empty() {
+                continue;
+            }
+            if !known.contains(&s.name) && count >= discover.most {
+                self.journal.note(now, Level::Warning, "discover.full", || {
+                    format!("\"{}\" is left out: {} are discovered already", s.name, discover.most)
+                });
+                continue;
+            }
+            let most = MOST_OF_ONE.min(MOST_OF_ALL - addresses);
+            if s.prefixes.len() + s.macs.len() > most {
+                self.journal.note(now, Level::Warning, "discover.addresses", || {
+                    let n = s.prefixes.len() + s.macs.len();
+                    format!("\"{}\" shows {n} addresses; {most} are taken", s.name)
+                });
+                s.prefixes.truncate(most);
+                s.macs.truncate(most - s.prefixes.len());
+                if most == 0 {
+                    continue;
+                }
+            }
+            addresses += s.prefixes.len() + s.macs.len();
+            if !known.contains(&s.name) {
+                count += 1;
+                self.journal.note(now, Level::Info, "subscriber.new", || {
+                    format!("\"{}\" was discovered", s.name)
+                });
+            }
+            s.plan = discover.plan;
+            self.enter(now, s, Some(now));
+        }
+        let linger = discover.linger;
+        for name in self.leave(now, |m| m.seen.is_some_and(|t| now.since(t) > linger)) {
+            self.journal.note(now, Level::Info, "subscriber.gone", || {
+                format!("\"{name}\" was not seen for {linger}")
+            });
+        }
+        self.refresh(now);
+    }
+
+    /// Whether the kernel's classes no longer fit who is here.
+    pub fn layout_changed(&self) -> bool {
+        self.layout_changed
+    }
+
+    /// The classes as they should be.
+    pub fn layout(&self) -> Layout {
+        let subscriber = |m: &Member| fairmesh_linux::Subscriber {
+            class: m.class,
+            prefixes: m.subscriber.prefixes.clone(),
+            macs: m.subscriber.macs.clone(),
+            weight: (m.subscriber.plan.weight.round() as u8).clamp(1, 100),
+        };
+        let subscribers = self.members.iter().map(subscriber).collect();
+        let unmapped = self.place(UNMAPPED).map(|i| self.members[i].class);
+        Layout { subscribers, unmapped, ..self.base.clone() }
+    }
+
+    /// The layout without subscribers.
+    pub fn base_layout(&self) -> Layout {
+        self.base.clone()
+    }
+
+    /// The kernel's classes fit who was here when [`Governor::layout`] was asked.
+    pub fn laid_out(&mut self) {
+        self.layout_changed = false;
+        self.members.iter_mut().for_each(|m| m.laid_out = true);
+    }
+}

@@ -1,0 +1,396 @@
+//! The gateway as a host of controls, without a clock and without a kernel.
+//!
+//! Counters and `now` go in, limits and named events come out. The control sees what it sees in the
+//! simulator: one flow per subscriber and direction, sampled when its deadline is due, and limits in
+//! IP bytes. Everything that the kernel counts in frames is converted here.
+
+mod class_ids;
+mod control;
+mod direction;
+mod limits;
+mod members;
+mod plausibility;
+
+use std::collections::BTreeMap;
+
+use fairmesh_control::host::Driver;
+use fairmesh_control::{FlowHere, Mechanism, Place, StartError};
+use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, SentCounters, Slot};
+use fairmesh_units::{BitRate, FlowId, Span, Time};
+
+use crate::gateway::config::{Config, Discover, Mode, Neighbour, Plan, Rates, Subscriber};
+use crate::gateway::journal::{Journal, Level};
+
+pub use class_ids::ClassIds;
+pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
+pub use plausibility::Sanity;
+
+use direction::Look;
+use plausibility::Plausibility;
+
+/// IP bytes of the packet in which limits are converted from IP bytes to frames, and the
+/// application data in it (TCP over IPv4 with timestamps). Smaller packets get a little less.
+const PACKET: u64 = 1500;
+const PAYLOAD: u32 = 1448;
+
+/// Part of the aggregate that a direction keeps while it is silent, so that it can start.
+const LEAST_PART: f64 = 0.1;
+
+/// A subscriber and all that is known of it.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name, addresses and plan.
+    pub subscriber: Subscriber,
+    /// Its number.
+    pub class: ClassId,
+    /// When a source last showed it; `None`: it is in the configuration.
+    pub seen: Option<Time>,
+    /// Whether the kernel has its classes.
+    pub(crate) laid_out: bool,
+    /// Both directions, by [`direction_index`].
+    pub directions: [DirectionState; 2],
+}
+
+/// Where a direction is in an array.
+pub const fn direction_index(direction: Direction) -> usize {
+    match direction {
+        Direction::Down => 0,
+        Direction::Up => 1,
+    }
+}
+
+/// The flow of a class in a direction.
+const fn flow(slot: Slot) -> FlowId {
+    FlowId(slot.class.0 as u32 * 2 + direction_index(slot.direction) as u32)
+}
+
+/// The class of a flow.
+const fn slot(flow: FlowId) -> Slot {
+    let direction = if flow.0.is_multiple_of(2) { Direction::Down } else { Direction::Up };
+    Slot { class: ClassId((flow.0 / 2) as u16), direction }
+}
+
+/// Why everything is unlimited at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// Nothing holds it: limits are as meant.
+    No,
+    /// A fault, by the name of its event.
+    Fault(&'static str),
+}
+
+/// The state of a gateway.
+#[derive(Debug)]
+pub struct Governor {
+    mode: Mode,
+    mechanism: Mechanism,
+    neighbours: Vec<Neighbour>,
+    discover: Option<Discover>,
+    base: Layout,
+    sample_every: Span,
+    class_ids: ClassIds,
+    /// By class.
+    members: Vec<Member>,
+    /// Overrides of subscribers that are not here, by name.
+    waiting: BTreeMap<String, [Option<Override>; 2]>,
+    driver: Option<Driver>,
+    aggregate: Aggregate,
+    held: Held,
+    plausibility: Plausibility,
+    /// Bytes of the link's header in each direction.
+    header: [u64; 2],
+    looked: Option<Time>,
+    layout_changed: bool,
+    pending: Vec<(Slot, Option<BitRate>)>,
+    /// What happened.
+    pub journal: Journal,
+}
+
+impl Governor {
+    /// Starts with a configuration.
+    ///
+    /// # Errors
+    /// What the control does not accept in it.
+    pub fn new(config: &Config, class_ids: ClassIds, now: Time) -> Result<Self, StartError> {
+        let mut governor = Governor {
+            mode: config.mode,
+            mechanism: config.mechanism.clone(),
+            neighbours: config.neighbours.clone(),
+            discover: config.discover.clone(),
+            base: Governor::trial(config)?,
+            sample_every: config.sample,
+            class_ids,
+            members: Vec::new(),
+            waiting: BTreeMap::new(),
+            driver: None,
+            aggregate: Aggregate { down: 0.5, ..Aggregate::default() },
+            held: Held::No,
+            plausibility: Plausibility::default(),
+            header: [14, 14],
+            looked: None,
+            layout_changed: true,
+            pending: Vec::new(),
+            journal: Journal::default(),
+        };
+        governor.settle(config.subscribers.clone(), now);
+        governor.start_control(now, &Why::Start)?;
+        Ok(governor)
+    }
+
+    /// Bytes of the link's header downstream and upstream, which the kernel counts and IP does not.
+    pub fn set_headers(&mut self, down: u64, up: u64) {
+        self.header = [down, up];
+    }
+
+    /// Takes over a changed configuration. What the control has learned stays if the control and
+    /// the links are the same.
+    ///
+    /// # Errors
+    /// What the control does not accept in it; everything is as before then.
+    pub fn reload(&mut self, config: &Config, now: Time) -> Result<(), StartError> {
+        let same = self.mechanism == config.mechanism && self.neighbours == config.neighbours;
+        // Whatever could be refused is tried before anything is changed.
+        let base = Governor::trial(config)?;
+        self.mode = config.mode;
+        self.mechanism = config.mechanism.clone();
+        self.neighbours.clone_from(&config.neighbours);
+        self.discover.clone_from(&config.discover);
+        self.base = base;
+        self.sample_every = config.sample;
+        self.settle(config.subscribers.clone(), now);
+        if !same {
+            self.start_control(now, &Why::Reload)?;
+        }
+        self.refresh(now);
+        Ok(())
+    }
+
+    /// When the counters are to be looked at next.
+    pub fn next_sample(&self) -> Time {
+        let Some(looked) = self.looked else { return Time::ZERO };
+        let latest = looked + self.sample_every;
+        self.driver.as_ref().map_or(latest, |d| d.due().min(latest))
+    }
+
+    /// When something happens by itself: a look, or the end of an override.
+    pub fn next_deadline(&self) -> Time {
+        let ends = self.members.iter().flat_map(|m| &m.directions).filter_map(|w| w.overridden);
+        ends.map(|o| o.until).min().unwrap_or(Time::NEVER).min(self.next_sample())
+    }
+
+    /// Takes in a look at all counters, lets the control decide, and says whether the counters
+    /// make sense. Nonsense never reaches the control.
+    pub fn sample(
+        &mut self,
+        now: Time,
+        counters: &[ClassCounters],
+        interfaces: [Option<SentCounters>; 2],
+    ) -> Sanity {
+        self.looked = Some(now);
+        self.plausibility.look(now, interfaces);
+        for c in counters {
+            let d = direction_index(c.slot.direction);
+            let Ok(i) = self.find(c.slot.class) else { continue };
+            let (credible, header) = (self.plausibility.credible(d), self.header[d]);
+            match self.members[i].directions[d].meter.sample(now, c, credible, header) {
+                Look::Moved(bytes) => self.plausibility.moved(d, bytes),
+                Look::Base => self.plausibility.based(d),
+                Look::Bad(fault) => {
+                    self.plausibility.bad(d);
+                    self.note_fault(now, i, d, fault);
+                }
+            }
+        }
+        for i in 0..self.members.len() {
+            for d in 0..2 {
+                if let Some(fault) = self.members[i].directions[d].meter.close() {
+                    self.plausibility.bad(d);
+                    self.note_fault(now, i, d, fault);
+                }
+            }
+        }
+        let sanity = self.plausibility.judge();
+        let down = self.plausibility.part(0, self.aggregate.down);
+        self.aggregate.down = down.clamp(LEAST_PART, 1.0 - LEAST_PART);
+        self.decide(now, sanity == Sanity::Sane);
+        self.refresh(now);
+        sanity
+    }
+
+    /// A look was not possible: the control goes on without counters, which it knows to do.
+    pub fn blind(&mut self, now: Time) {
+        self.looked = Some(now);
+        self.decide(now, false);
+        self.refresh(now);
+    }
+
+    fn note_fault(&mut self, now: Time, i: usize, d: usize, fault: Fault) {
+        let Governor { journal, members, .. } = self;
+        let name = &members[i].subscriber.name;
+        journal.note(now, Level::Warning, fault.code(), || {
+            format!("\"{name}\" ({}) {}", direction_name(d), fault.words())
+        });
+    }
+
+    /// Everything is unlimited from now on, or no longer.
+    pub fn hold(&mut self, held: Held) {
+        self.held = held;
+    }
+
+    /// Why everything is unlimited, if it is.
+    pub fn held(&self) -> Held {
+        self.held
+    }
+
+    /// Classes were made anew: their counters start again and they are unlimited.
+    pub fn reinstalled(&mut self) {
+        for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
+            state.meter.rebase();
+            state.in_force = None;
+        }
+        self.aggregate.in_force = [None, None];
+        self.plausibility = Plausibility::default();
+    }
+
+    /// Looks after what happens by itself.
+    pub fn tick(&mut self, now: Time) {
+        self.refresh(now);
+    }
+
+    /// Sets or ends an operator's override; `None` in `rate` of the override is unlimited.
+    ///
+    /// # Errors
+    /// A subscriber that is not there.
+    pub fn set_override(
+        &mut self,
+        now: Time,
+        name: &str,
+        directions: &[Direction],
+        value: Option<Override>,
+    ) -> Result<(), UnknownSubscriber> {
+        let i = self.named(name)?;
+        for direction in directions {
+            let state = &mut self.members[i].directions[direction_index(*direction)];
+            state.overridden = value;
+            if value.is_none() {
+                state.why = Some(Why::Override("override.cleared"));
+            }
+        }
+        self.refresh(now);
+        Ok(())
+    }
+
+    /// An override of an earlier run; one whose subscriber is not here yet waits for it.
+    pub fn restore_override(
+        &mut self,
+        now: Time,
+        name: &str,
+        direction: Direction,
+        value: Override,
+    ) {
+        if self.set_override(now, name, &[direction], Some(value)).is_err() {
+            let mut both = [None; 2];
+            both[direction_index(direction)] = Some(value);
+            self.wait_for(name.trim(), both);
+        }
+    }
+
+    /// All overrides, of those who are here and of those for whom they wait: name, direction's
+    /// index, value.
+    pub fn overrides(&self) -> impl Iterator<Item = (&str, usize, Override)> {
+        let here = self.members.iter().flat_map(|m| {
+            let of = |d: usize| Some((m.subscriber.name.as_str(), d, m.directions[d].overridden?));
+            [of(0), of(1)]
+        });
+        let waiting = self.waiting.iter().flat_map(|(name, both)| {
+            let of = |d: usize| Some((name.as_str(), d, both[d]?));
+            [of(0), of(1)]
+        });
+        here.chain(waiting).flatten()
+    }
+
+    fn named(&self, name: &str) -> Result<usize, UnknownSubscriber> {
+        let name = name.trim();
+        self.place(name).ok_or_else(|| UnknownSubscriber(name.to_owned()))
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.find(self.class_ids.known(name)?).ok()
+    }
+
+    /// A subscriber by name.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn member(&self, name: &str) -> Result<&Member, UnknownSubscriber> {
+        Ok(&self.members[self.named(name)?])
+    }
+
+    /// All subscribers, by class.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+    /// The limit for everybody together.
+    pub fn aggregate(&self) -> &Aggregate {
+        &self.aggregate
+    }
+    /// Whether the control has a class here: for everybody, or for a flow.
+    #[cfg(test)]
+    pub(crate) fn planned(&self, class: fairmesh_control::Class) -> bool {
+        match class {
+            fairmesh_control::Class::All => self.aggregate.planned,
+            fairmesh_control::Class::Flow(f) => {
+                let slot = slot(f);
+                let of = |i: usize| &self.members[i].directions[direction_index(slot.direction)];
+                self.find(slot.class).is_ok_and(|i| of(i).planned)
+            }
+            fairmesh_control::Class::Link(_) => false,
+        }
+    }
+    /// Whether limits are set.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+    /// The control.
+    pub fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
+    }
+    /// Class numbers, to be kept.
+    pub fn class_ids(&self) -> &ClassIds {
+        &self.class_ids
+    }
+
+    fn find(&self, class: ClassId) -> Result<usize, usize> {
+        self.members.binary_search_by_key(&class, |m| m.class)
+    }
+
+    fn here(member: &Member, d: usize) -> FlowHere {
+        let slot = Slot { class: member.class, direction: Direction::BOTH[d] };
+        let plan = &member.subscriber.plan;
+        let rates = rates(plan, d);
+        FlowHere::new(flow(slot), Place::Forwarder, PAYLOAD, PACKET as u32)
+            .with_weight(plan.weight)
+            .with_fair(rates.fair)
+            .with_guarantee(rates.guarantee)
+            .with_ceiling(rates.ceiling)
+            .with_hops(member.subscriber.hops)
+    }
+}
+
+/// What a plan says of a direction.
+pub fn rates(plan: &Plan, d: usize) -> Rates {
+    if d == 0 { plan.down } else { plan.up }
+}
+
+/// "down" or "up".
+pub const fn direction_name(d: usize) -> &'static str {
+    if d == 0 { "down" } else { "up" }
+}
+
+/// A name that no subscriber has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no subscriber \"{0}\"; expected a name that `status` lists")]
+pub struct UnknownSubscriber(pub String);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! Whether the counters of a direction as a whole can be true.
+
+use fairmesh_linux::SentCounters;
+use fairmesh_units::{Span, Time};
+
+use super::direction::FAULTS;
+
+/// What a look at all counters was worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sanity {
+    /// They can be true.
+    Sane,
+    /// Something is wrong, for the first time.
+    Doubtful,
+    /// The classes' counters stand still while the interface sends.
+    Stuck,
+    /// Most of them are missing, ran backwards or are beyond what the interface sent.
+    Nonsense,
+}
+
+/// What classes may count more than their interface between two looks: their packets wait in the
+/// driver, and the kernel counts the headers of segments that the driver has yet to make.
+const SLACK: u64 = 256 * 1024;
+/// Bytes per second beyond which no interface is believed: 1 Tbit/s.
+const FASTEST: u64 = 125_000_000_000;
+/// What an interface must have sent for others, before a direction without a byte counts as stuck.
+const MUCH: u64 = 64 * 1024;
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Side {
+    /// Sent by the interface, and what of it was nobody's, at the last look.
+    last: Option<(u64, u64)>,
+    /// The same since the last look; `None`: not known.
+    sent: Option<(u64, u64)>,
+    credible: u64,
+    moved: u64,
+    based: u32,
+    good: u32,
+    bad: u32,
+    /// Looks in a row.
+    stuck: u8,
+    nonsense: u8,
+}
+
+/// Both directions.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Plausibility {
+    sides: [Side; 2],
+    looked: Option<Time>,
+}
+
+impl Plausibility {
+    /// Begins a look, with the counters of the interfaces where they could be read.
+    pub fn look(&mut self, now: Time, interfaces: [Option<SentCounters>; 2]) {
+        let elapsed = self.looked.replace(now).map_or(Span::ZERO, |t| now.since(t));
+        for (side, counters) in self.sides.iter_mut().zip(interfaces) {
+            let new = counters.map(|c| (c.bytes, c.unmapped.saturating_add(c.bypass)));
+            let differ = |(new, old): ((u64, u64), (u64, u64))| {
+                Some((new.0.checked_sub(old.0)?, new.1.checked_sub(old.1)?))
+            };
+            side.sent = new.zip(side.last).and_then(differ);
+            side.last = new;
+            let fastest = (elapsed.as_secs_f64() * FASTEST as f64) as u64;
+            let sent = side.sent.map_or(u64::MAX, |(sent, _)| sent.saturating_add(sent / 4));
+            side.credible = sent.min(fastest).saturating_add(SLACK);
+            (side.moved, side.based, side.good, side.bad) = (0, 0, 0, 0);
+        }
+    }
+
+    /// The most that a class can have moved in this look.
+    pub fn credible(&self, d: usize) -> u64 {
+        self.sides[d].credible
+    }
+    pub fn moved(&mut self, d: usize, bytes: u64) {
+        self.sides[d].moved = self.sides[d].moved.saturating_add(bytes);
+        self.sides[d].good += 1;
+    }
+    pub fn based(&mut self, d: usize) {
+        self.sides[d].based += 1;
+    }
+    pub fn bad(&mut self, d: usize) {
+        self.sides[d].bad += 1;
+    }
+
+    /// Downstream's part of what moved, between the last value and this one.
+    pub fn part(&self, d: usize, before: f64) -> f64 {
+        let all: f64 = self.sides.iter().map(|s| s.moved as f64).sum();
+        if all < MUCH as f64 {
+            return before;
+        }
+        (before + self.sides[d].moved as f64 / all) / 2.0
+    }
+
+    /// Ends a look.
+    pub fn judge(&mut self) -> Sanity {
+        let mut verdict = Sanity::Sane;
+        for side in &mut self.sides {
+            let others = side
+                .sent
+                .is_some_and(|(sent, nobodys)| sent.saturating_sub(nobodys) > MUCH + sent / 10);
+            let stuck = side.moved == 0 && side.good > 0 && side.bad == 0 && others;
+            let nonsense = side.bad > side.good + side.based;
+            side.stuck = if stuck { side.stuck.saturating_add(1) } else { 0 };
+            side.nonsense = if nonsense { side.nonsense.saturating_add(1) } else { 0 };
+            let this = match () {
+                () if side.stuck >= FAULTS => Sanity::Stuck,
+                () if side.nonsense >= FAULTS => Sanity::Nonsense,
+                () if stuck || nonsense => Sanity::Doubtful,
+                () => Sanity::Sane,
+            };
+            if verdict == Sanity::Sane || (verdict == Sanity::Doubtful && this != Sanity::Sane) {
+                verdict = this;
+            }
+        }
+        verdict
+    }
+}

@@ -1,0 +1,776 @@
+//! The governor by itself: counters and time in, limits and events out. And its parts: a meter, what
+//! is plausible, what is shown to the control.
+
+use fairmesh_linux::{ClassCounters, ClassId, Direction, IpNet, RateChange, SentCounters, Slot};
+use fairmesh_units::{BitRate, FlowId, Span, Time};
+
+use super::direction::{FAULTS, Look};
+use super::*;
+
+const HEADER: u64 = 14;
+
+fn text(n: usize, control: &str, extra: &str) -> String {
+    let mut text = format!(
+        "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"bat0\"\n[wired]\ninterface = \"eth0\"\n\
+         [control]\nuse = \"{control}\"\n[[neighbour]]\nname = \"n\"\ncapacity = \"10 Mbit/s\"\n{extra}\n"
+    );
+    for i in 0..n {
+        text += &format!("[[subscriber]]\nname = \"s{i}\"\nprefixes = [\"10.0.{i}.0/24\"]\n");
+    }
+    text
+}
+
+fn config(n: usize, control: &str, extra: &str) -> Config {
+    Config::parse("test.toml", &text(n, control, extra)).unwrap()
+}
+
+fn governor(config: &Config) -> Governor {
+    let mut g = Governor::new(config, ClassIds::default(), Time::ZERO).unwrap();
+    g.laid_out();
+    g
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+fn down(class: u16) -> Slot {
+    Slot { class: ClassId(class), direction: Direction::Down }
+}
+
+fn up(class: u16) -> Slot {
+    Slot { class: ClassId(class), direction: Direction::Up }
+}
+
+fn counted(slot: Slot, bytes: u64, packets: u64) -> ClassCounters {
+    ClassCounters {
+        slot,
+        bytes,
+        packets,
+        drops: 0,
+        overlimits: 0,
+        backlog_packets: 0,
+        backlog_bytes: 0,
+    }
+}
+
+fn sent(bytes: u64, unmapped: u64, bypass: u64) -> Option<SentCounters> {
+    Some(SentCounters { bytes, unmapped, bypass })
+}
+
+/// What the kernel would be told now; told, and in force.
+fn told(g: &mut Governor) -> Vec<RateChange> {
+    let mut out = Vec::new();
+    g.changes(&mut out);
+    g.applied();
+    out
+}
+
+fn rate(bits: u64) -> Option<BitRate> {
+    Some(BitRate(bits))
+}
+
+// --- Numbers ------------------------------------------------------------------------------------
+
+#[test]
+fn flows_are_classes_and_directions() {
+    assert_eq!((flow(down(3)), flow(up(3))), (FlowId(6), FlowId(7)));
+    assert_eq!((slot(FlowId(6)), slot(FlowId(7))), (down(3), up(3)));
+    assert_eq!((direction_index(Direction::Down), direction_index(Direction::Up)), (0, 1));
+    assert_eq!((direction_name(0), direction_name(1)), ("down", "up"));
+    let g = governor(&config(2, "fifo", ""));
+    let classes: Vec<u16> = g.members().iter().map(|m| m.class.0).take(2).collect();
+    assert_eq!(classes, [1, 2]);
+    assert_eq!(g.member(" s1 ").unwrap().class.0, 2);
+    assert_eq!(g.member("s2").unwrap_err(), UnknownSubscriber("s2".into()));
+    assert_eq!(g.class_ids().known("s1"), Some(ClassId(2)));
+    assert_eq!(g.mode(), Mode::Apply);
+    assert_eq!(g.mechanism().to_string(), "fifo");
+}
+
+#[test]
+fn names_of_causes_are_stable() {
+    let faults = [Fault::Missing, Fault::Backwards, Fault::Absurd];
+    let codes = faults.map(Fault::code);
+    assert_eq!(codes, ["counter.missing", "counter.backwards", "counter.absurd"]);
+    let words = faults.map(Fault::words);
+    assert!(
+        words[0].contains("no counter")
+            && words[1].contains("backwards")
+            && words[2].contains("more")
+    );
+    let limiters =
+        [Limiter::Nothing, Limiter::Control, Limiter::Aggregate, Limiter::Plan, Limiter::Override];
+    assert_eq!(
+        limiters.map(Limiter::name),
+        ["nothing", "control", "aggregate", "plan", "override"]
+    );
+    let codes = [Why::Start, Why::Override("o"), Why::Safety("s"), Why::Reload];
+    assert_eq!(codes.map(|w| w.code().to_owned()), ["start", "o", "s", "reload"]);
+}
+
+// --- A meter ------------------------------------------------------------------------------------
+
+/// A meter that has seen 10 packets of 1014 bytes at second 10.
+fn meter() -> Meter {
+    let mut m = Meter::default();
+    assert_eq!(m.sample(at(10), &counted(down(1), 10_140, 10), 1 << 20, HEADER), Look::Base);
+    m
+}
+
+#[test]
+fn a_meter_counts_ip_bytes_from_its_first_look_on() {
+    let mut m = meter();
+    assert_eq!((m.bytes, m.packets, m.rate, m.known()), (0, 0, None, true));
+    let mut c = counted(down(1), 10_140 + 2_028, 12);
+    (c.drops, c.overlimits, c.backlog_bytes) = (3, 5, 77);
+    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), Look::Moved(2_028));
+    assert_eq!((m.bytes, m.packets, m.drops, m.overlimits, m.backlog), (2_000, 2, 3, 5, 77));
+    // 2,000 bytes in 2 s.
+    assert_eq!(m.rate, rate(8_000));
+    // A look at the same instant has no rate; nothing moved is one.
+    assert_eq!(m.sample(at(12), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!(m.rate, None);
+    assert_eq!(m.sample(at(13), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!((m.rate, m.bytes), (rate(0), 2_000));
+    // Counters of drops that fall are no reason to distrust bytes.
+    c.drops = 1;
+    assert_eq!(m.sample(at(14), &c, 1 << 20, HEADER), Look::Moved(0));
+    assert_eq!(m.drops, 3);
+}
+
+#[test]
+fn a_meter_believes_no_nonsense() {
+    for (bytes, packets, fault) in [
+        (10_139, 10, Fault::Backwards),
+        (10_140, 9, Fault::Backwards),
+        (10_140 + 1_001, 11, Fault::Absurd),
+    ] {
+        let mut m = meter();
+        let look = m.sample(at(11), &counted(down(1), bytes, packets), 1_000, HEADER);
+        assert_eq!(look, Look::Bad(fault));
+        assert_eq!((m.bytes, m.packets, m.rate, m.fault), (0, 0, None, Some(fault)));
+        assert!(!m.known() && !m.distrusted(), "once is not enough");
+        // The next look begins where the nonsense ended, and is good again.
+        let look = m.sample(at(12), &counted(down(1), bytes + 500, packets + 1), 1_000, HEADER);
+        assert_eq!(look, Look::Moved(500));
+        assert!(m.known() && m.fault.is_none() && m.bytes == 486);
+    }
+    // As much as can be is no nonsense.
+    let mut m = meter();
+    assert_eq!(m.sample(at(11), &counted(down(1), 11_140, 11), 1_000, HEADER), Look::Moved(1_000));
+}
+
+#[test]
+fn a_meter_is_distrusted_at_the_second_fault_in_a_row() {
+    let mut m = meter();
+    for faults in 1..=3_u8 {
+        let look =
+            m.sample(at(10), &counted(down(1), 9_000 - u64::from(faults), 5), 1 << 20, HEADER);
+        assert_eq!(look, Look::Bad(Fault::Backwards));
+        assert_eq!(m.distrusted(), faults >= FAULTS);
+    }
+    m.rebase();
+    assert!(m.rate.is_none() && !m.known());
+    assert_eq!(m.sample(at(11), &counted(down(1), 5, 1), 1 << 20, HEADER), Look::Base);
+    assert!(m.known() && !m.distrusted(), "the class was made anew");
+}
+
+#[test]
+fn a_meter_misses_what_was_there_before() {
+    let mut m = Meter::default();
+    assert_eq!(m.close(), None, "a class that is being made");
+    let mut m = meter();
+    assert_eq!(m.close(), None, "it was sampled");
+    assert_eq!(m.close(), Some(Fault::Missing));
+    assert!(!m.distrusted());
+    assert_eq!(m.close(), Some(Fault::Missing));
+    assert!(m.distrusted() && m.fault == Some(Fault::Missing));
+    // After a fault it is missed even though it was made anew.
+    m.rebase();
+    assert_eq!(m.close(), Some(Fault::Missing));
+}
+
+// --- What is plausible --------------------------------------------------------------------------
+
+const SLACK: u64 = 256 * 1024;
+
+#[test]
+fn a_class_cannot_have_moved_more_than_its_interface() {
+    let mut p = Plausibility::default();
+    p.look(at(10), [sent(1_000_000, 0, 0), None]);
+    assert_eq!((p.credible(0), p.credible(1)), (SLACK, SLACK), "no time has passed");
+    p.look(at(11), [sent(1_400_000, 0, 0), None]);
+    assert_eq!(p.credible(0), 500_000 + SLACK, "and a quarter more");
+    assert_eq!(p.credible(1), 125_000_000_000 + SLACK, "1 Tbit/s where nobody knows");
+    // An interface that claims more than any can.
+    p.look(at(12), [sent(u64::MAX, 0, 0), None]);
+    assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
+    // One whose counter falls was made anew: nothing is known.
+    p.look(at(13), [sent(5, 0, 0), None]);
+    assert_eq!(p.credible(0), 125_000_000_000 + SLACK);
+}
+
+/// Looks at a direction, every second; what its classes did.
+fn looks(rounds: &[(u64, u64, u32, u32, u64)]) -> Vec<Sanity> {
+    let mut p = Plausibility::default();
+    let (mut total, mut nobodys) = (0, 0);
+    p.look(at(0), [sent(0, 0, 0), sent(0, 0, 0)]);
+    let one = |(i, (others, unmapped, good, bad, moved)): (usize, &(u64, u64, u32, u32, u64))| {
+        total += others + unmapped;
+        nobodys += unmapped;
+        let half = nobodys / 2;
+        p.look(at(i as u64 + 1), [sent(total, half, nobodys - half), sent(0, 0, 0)]);
+        for n in 0..*good {
+            p.moved(0, if n == 0 { *moved } else { 0 });
+        }
+        for _ in 0..*bad {
+            p.bad(0);
+        }
+        p.judge()
+    };
+    rounds.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn classes_that_stand_still_while_the_interface_sends_are_stuck_at_the_second_look() {
+    let still = (1_000_000, 0, 2, 0, 0);
+    assert_eq!(looks(&[still, still, still]), [Sanity::Doubtful, Sanity::Stuck, Sanity::Stuck]);
+    let moves = (1_000_000, 0, 2, 0, 1);
+    assert_eq!(looks(&[still, moves, still]), [Sanity::Doubtful, Sanity::Sane, Sanity::Doubtful]);
+    // Nobody's traffic, little of it, or nobody to ask: nothing is wrong.
+    for fine in
+        [(0, 1_000_000, 2, 0, 0), (65_536, 0, 2, 0, 0), (0, 0, 2, 0, 0), (1_000_000, 0, 0, 0, 0)]
+    {
+        assert_eq!(looks(&[fine, fine]), [Sanity::Sane, Sanity::Sane], "{fine:?}");
+    }
+    // A tenth more than much.
+    let limit = 65_536 * 10 / 9;
+    let (little, enough) = ((limit - 10, 0, 2, 0, 0), (limit + 10, 0, 2, 0, 0));
+    assert_eq!(looks(&[little, little]), [Sanity::Sane, Sanity::Sane]);
+    assert_eq!(looks(&[enough, enough]), [Sanity::Doubtful, Sanity::Stuck]);
+}
+
+#[test]
+fn most_counters_bad_is_nonsense_at_the_second_look() {
+    let bad = (0, 0, 1, 2, 0);
+    assert_eq!(looks(&[bad, bad]), [Sanity::Doubtful, Sanity::Nonsense]);
+    let half = (0, 0, 2, 2, 10);
+    assert_eq!(looks(&[half, half]), [Sanity::Sane, Sanity::Sane]);
+    assert_eq!(looks(&[bad, half, bad]), [Sanity::Doubtful, Sanity::Sane, Sanity::Doubtful]);
+    // A counter that begins is no bad one.
+    let mut p = Plausibility::default();
+    for second in 0..3 {
+        p.look(at(second), [None, None]);
+        p.bad(1);
+        p.based(1);
+        assert_eq!(p.judge(), Sanity::Sane);
+    }
+    // The worse of two directions counts.
+    for second in 3..5 {
+        p.look(at(second), [None, None]);
+        p.bad(1);
+        p.moved(0, 5);
+        assert_eq!(p.judge(), if second == 3 { Sanity::Doubtful } else { Sanity::Nonsense });
+    }
+}
+
+#[test]
+fn downstreams_part_follows_by_halves() {
+    let mut p = Plausibility::default();
+    p.look(at(0), [None, None]);
+    p.moved(0, 65_535);
+    assert_eq!(p.part(0, 0.5), 0.5, "too little to tell");
+    p.moved(0, 34_465);
+    p.moved(1, 300_000);
+    assert_eq!(p.part(0, 0.5), 0.375, "between a half and a quarter");
+    assert_eq!(p.part(1, 0.5), 0.625);
+}
+
+// --- Limits -------------------------------------------------------------------------------------
+
+#[test]
+fn a_limit_is_told_once_in_frames_and_rounded_up() {
+    let mut config = config(2, "fifo", "");
+    config.subscribers[0].plan.down.ceiling = rate(1_000_000);
+    config.subscribers[1].plan.up.ceiling = rate(2_000_000);
+    let mut g = governor(&config);
+    g.set_headers(14, 0);
+    let first = told(&mut g);
+    // 1 Mbit/s in packets of 1500 bytes are 1,009,333 bit/s and a third in frames of 1514.
+    let expected = [(down(1), rate(1_009_334)), (up(2), rate(2_000_000))];
+    assert_eq!(first, expected.map(|(slot, rate)| RateChange { slot, rate }));
+    assert_eq!(told(&mut g), [], "nothing is new");
+    // Whatever was told and not carried out is told again.
+    g.forget_limits();
+    let mut out = Vec::new();
+    g.changes(&mut out);
+    let again = out.len();
+    g.changes(&mut out);
+    assert_eq!(out.len(), again, "not applied yet");
+    assert!(again >= 6, "all classes and both aggregates: {again}");
+    g.applied();
+    assert_eq!(told(&mut g), []);
+    // Lifted from outside, it is told again, but only what is limited.
+    g.released();
+    assert_eq!(told(&mut g), first);
+}
+
+#[test]
+fn who_has_no_class_yet_is_told_nothing() {
+    let mut config = config(1, "fifo", "");
+    config.subscribers[0].plan.down.ceiling = rate(1_000_000);
+    let mut g = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+    assert!(g.layout_changed());
+    assert_eq!(told(&mut g), []);
+    assert!(g.layout().subscribers.iter().any(|s| s.class == ClassId(1) && s.weight == 1));
+    assert_eq!(g.base_layout().subscribers, []);
+    g.laid_out();
+    assert!(!g.layout_changed());
+    assert_eq!(told(&mut g).len(), 1);
+}
+
+#[test]
+fn observing_and_faults_are_free() {
+    let mut config = config(1, "fifo", "");
+    config.subscribers[0].plan.down.ceiling = rate(1_000_000);
+    let mut g = governor(&config);
+    assert_eq!(told(&mut g).len(), 1);
+    assert_eq!(g.held(), Held::No);
+    g.hold(Held::Fault("x"));
+    assert_eq!(g.held(), Held::Fault("x"));
+    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
+    g.hold(Held::No);
+    assert_eq!(told(&mut g).len(), 1);
+    config.mode = Mode::Observe;
+    g.reload(&config, at(1)).unwrap();
+    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
+    // What would be is still known.
+    let m = g.member("s0").unwrap();
+    assert_eq!(g.meant(m, 0), (rate(1_000_000), Limiter::Plan));
+    assert_eq!(g.meant(m, 1), (None, Limiter::Nothing));
+}
+
+/// A meter that is distrusted frees its own class and no other.
+#[test]
+fn a_class_that_cannot_be_counted_is_not_limited() {
+    let mut config = config(2, "fifo", "");
+    for s in &mut config.subscribers {
+        s.plan.down.ceiling = rate(1_000_000);
+    }
+    let mut g = governor(&config);
+    assert_eq!(told(&mut g).len(), 2);
+    let all = |bytes: u64| {
+        [down(1), up(1), down(2), up(2)]
+            .map(|slot| counted(slot, if slot == down(2) { bytes } else { 5_000 }, 5))
+    };
+    g.sample(at(1), &all(9_000), [None, None]);
+    assert_eq!(g.sample(at(2), &all(8_000), [None, None]), Sanity::Sane);
+    assert_eq!(told(&mut g), [], "once is not enough");
+    assert_eq!(g.journal.total("counter.backwards"), 1);
+    g.sample(at(3), &all(7_000), [None, None]);
+    assert_eq!(told(&mut g), [RateChange { slot: down(2), rate: None }]);
+    let notice = g.journal.take().pop().unwrap();
+    assert_eq!(notice.text, "\"s1\" (down) has a counter that ran backwards");
+    g.sample(at(4), &all(7_500), [None, None]);
+    assert_eq!(told(&mut g).len(), 1, "limited again");
+    // Not among those that were read.
+    g.sample(at(5), &all(7_500)[..2], [None, None]);
+    g.sample(at(6), &all(7_500)[..2], [None, None]);
+    assert_eq!(g.journal.total("counter.missing"), 4);
+    let freed = told(&mut g);
+    assert_eq!(freed, [RateChange { slot: down(2), rate: None }]);
+    // Made anew: counters begin again without a fault.
+    g.reinstalled();
+    g.sample(at(7), &all(3), [None, None]);
+    assert_eq!(g.journal.total("counter.backwards"), 2);
+    assert_eq!(told(&mut g).len(), 2, "all limits are set on new classes");
+}
+
+#[test]
+fn an_override_goes_first_then_plan_then_control() {
+    let fair = "fair_down = \"3 Mbit/s\"\nfair_up = \"3 Mbit/s\"\n";
+    let mut config = Config::parse("t", &(text(1, "static-flow", "") + fair)).unwrap();
+    let limit_of = |config: &Config| {
+        let g = governor(config);
+        let m = g.member("s0").unwrap();
+        g.meant(m, 0)
+    };
+    let control = limit_of(&config);
+    assert_eq!(control.1, Limiter::Control);
+    let fair = control.0.unwrap().0;
+    assert!(fair >= 3_000_000, "{fair} in IP bytes");
+    let plan = &mut config.subscribers[0].plan.down;
+    plan.ceiling = rate(fair + 1);
+    assert_eq!(limit_of(&config), (rate(fair), Limiter::Control));
+    config.subscribers[0].plan.down.ceiling = rate(fair);
+    assert_eq!(limit_of(&config), (rate(fair), Limiter::Plan), "the same is the plan's");
+    config.subscribers[0].plan.down.ceiling = rate(1_000_000);
+    assert_eq!(limit_of(&config), (rate(1_000_000), Limiter::Plan));
+
+    let mut g = governor(&config);
+    told(&mut g);
+    let value = Override { rate: None, until: at(50) };
+    g.set_override(at(1), "s0", &[Direction::Down], Some(value)).unwrap();
+    let m = g.member("s0").unwrap();
+    assert_eq!(g.meant(m, 0), (None, Limiter::Override));
+    assert_ne!(g.meant(m, 1).1, Limiter::Override);
+    let change = m.directions[0].change.clone().unwrap();
+    assert_eq!((change.at, change.from, change.to), (at(1), rate(1_000_000), None));
+    assert_eq!(change.why, Why::Override("override"));
+    assert!(g.next_deadline() <= at(50));
+    assert_eq!(told(&mut g), [RateChange { slot: down(1), rate: None }]);
+    // It ends at its time, not before.
+    g.tick(at(49));
+    assert_eq!(told(&mut g), []);
+    g.tick(at(50));
+    assert_eq!(told(&mut g).len(), 1);
+    assert_eq!(g.journal.total("override.ended"), 1);
+    assert_eq!(g.journal.take().pop().unwrap().text, "\"s0\" (down) has its limit back");
+    let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
+    assert_eq!(change.why, Why::Override("override.ended"));
+    // Or when it is cleared.
+    let value = Override { rate: rate(5_000), until: at(500) };
+    g.set_override(at(60), "s0", &Direction::BOTH, Some(value)).unwrap();
+    assert_eq!(g.overrides().count(), 2);
+    g.set_override(at(61), "s0", &Direction::BOTH, None).unwrap();
+    let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
+    assert_eq!(change.why, Why::Override("override.cleared"));
+    assert_eq!(g.overrides().count(), 0);
+}
+
+#[test]
+fn deadlines_are_looks_and_ends_of_overrides() {
+    let mut g = governor(&config(1, "fifo", "[shaping]\nsample = \"30 s\""));
+    assert_eq!((g.next_sample(), g.next_deadline()), (Time::ZERO, Time::ZERO), "at once");
+    g.sample(at(5), &[], [None, None]);
+    assert_eq!((g.next_sample(), g.next_deadline()), (at(35), at(35)));
+    let value = Override { rate: None, until: at(20) };
+    g.set_override(at(6), "s0", &[Direction::Up], Some(value)).unwrap();
+    assert_eq!((g.next_sample(), g.next_deadline()), (at(35), at(20)));
+    g.blind(at(7));
+    assert_eq!(g.next_sample(), at(37));
+    // A control's deadline comes first where it is sooner.
+    let extra = "[shaping]\nsample = \"30 s\"";
+    let mut g = governor(
+        &Config::parse("t", &text(1, "pfrc", extra).replace("\n[[nei", "\nepoch = 4\n[[nei"))
+            .unwrap(),
+    );
+    g.sample(Time::ZERO, &[], [None, None]);
+    assert_eq!(g.next_sample(), at(4));
+}
+
+#[test]
+fn a_guarantee_holds_against_the_control_and_gives_way_to_the_ceiling() {
+    let mut config = config(4, "pfrc", "");
+    config.subscribers[0].plan.down.guarantee = rate(1_500_000);
+    let g = governor(&config);
+    let of = |name: &str| g.meant(g.member(name).unwrap(), 0).0.unwrap().0;
+    assert!(of("s0") >= 1_500_000, "{}", of("s0"));
+    assert!(of("s1") < 1_500_000, "{}", of("s1"));
+}
+
+// --- The aggregate ------------------------------------------------------------------------------
+
+#[test]
+fn one_limit_for_all_is_split_as_the_traffic_is() {
+    let mut g = governor(&config(1, "arc-fq", ""));
+    let all = |out: &[RateChange]| -> Vec<u64> {
+        out.iter().filter(|c| c.slot.class == ClassId::ALL).map(|c| c.rate.unwrap().0).collect()
+    };
+    let halves = all(&told(&mut g));
+    assert!(halves.len() == 2 && halves[0] == halves[1], "{halves:?}");
+    let wanted = g.aggregate().wanted.unwrap().0;
+    assert_eq!(halves[0], super::limits::frames(BitRate(wanted / 2), HEADER).0);
+    let m = g.member("s0").unwrap();
+    assert_eq!(g.meant(m, 0), (None, Limiter::Aggregate));
+    assert_eq!(g.aggregate().change.as_ref().unwrap().why, Why::Start);
+    // All of it downstream: half way there, then on; a tenth stays for upstream.
+    let look = |second: u64, bytes: u64| {
+        [counted(down(1), bytes, bytes / 1514), counted(up(1), 0, 0)]
+            .map(|c| (second, c))
+            .map(|(_, c)| c)
+    };
+    g.sample(at(0), &look(0, 0), [None, None]);
+    let mut parts = Vec::new();
+    for second in 1..6 {
+        g.sample(at(second), &look(second, second * 1_514_000), [None, None]);
+        parts.push(g.aggregate().down);
+    }
+    assert_eq!(parts, [0.75, 0.875, 0.9, 0.9, 0.9]);
+    let split = all(&told(&mut g));
+    assert!(split.len() == 2 && split[0] > 8 * split[1] && split[0] < 10 * split[1], "{split:?}");
+    // Both halves add up to the limit.
+    let all_of_it = split[0] + split[1];
+    assert!(all_of_it.abs_diff(super::limits::frames(BitRate(wanted), HEADER).0) <= 1, "{split:?}");
+    // Less than 2 % more or less is not worth a call.
+    assert_eq!(told(&mut g), []);
+    g.hold(Held::Fault("x"));
+    let lifted = told(&mut g);
+    assert!(lifted.len() == 2 && lifted.iter().all(|c| c.rate.is_none()), "{lifted:?}");
+}
+
+#[test]
+fn halves_add_up_and_none_is_nothing() {
+    let halves = |whole, down| super::limits::halves(rate(whole), down).map(|r| r.unwrap().0);
+    assert_eq!(halves(10, 0.9), [9, 1]);
+    assert_eq!(halves(10, 1.0), [9, 1], "upstream keeps something");
+    assert_eq!(halves(10, 0.0), [1, 9]);
+    assert_eq!((halves(1, 0.5), halves(0, 0.5)), ([1, 1], [1, 1]));
+    assert_eq!(super::limits::halves(None, 0.5), [None, None]);
+}
+
+/// What one limit for all is judged by.
+#[test]
+fn the_counters_of_all_are_added_up() {
+    let mut g = governor(&config(2, "arc-fq", ""));
+    let look = |g: &mut Governor, second: u64| {
+        let mut all = Vec::new();
+        for (n, slot) in [down(1), up(1), down(2), up(2)].into_iter().enumerate() {
+            let n = n as u64 + 1;
+            let mut c = counted(slot, 1_514 * n * second, n * second);
+            (c.drops, c.overlimits) = (n * 10 * second, n * 100 * second);
+            (c.backlog_packets, c.backlog_bytes) = (n as u32, n * 1000);
+            all.push(c);
+        }
+        g.sample(at(second), &all, [None, None]);
+    };
+    look(&mut g, 0);
+    // The control's deadline has come, at which it is shown what passed.
+    look(&mut g, 60);
+    let why = Why::Start;
+    let sum =
+        |g: &mut Governor, sane| super::control::Gateway { governor: g, why: &why, sane }.sum();
+    let all = sum(&mut g, true);
+    assert_eq!((all.bytes, all.packets), (1_500 * 600, 600));
+    assert_eq!((all.drops, all.overlimits), (6_000, 60_000));
+    assert_eq!((all.queued_packets, all.queued_bytes), (10, 10_000));
+    assert_eq!(all.class, fairmesh_control::Class::All);
+    let none = sum(&mut g, false);
+    assert_eq!((none.bytes, none.packets, none.queued_bytes), (0, 0, 0), "not to be believed");
+    g.hold(Held::Fault("x"));
+    assert_eq!(sum(&mut g, true).packets, 0);
+}
+
+#[test]
+fn sentences_have_names_in_place_of_numbers() {
+    use fairmesh_control::{Class, Reason, Value};
+    let g = governor(&config(2, "fifo", ""));
+    let explain = |sentence, values: &[Value]| g.explain(&Reason::new("x.y", sentence, values));
+    let values = [Value::Flow(flow(up(2))), Value::Class(Class::Flow(flow(down(1))))];
+    assert_eq!(explain("{} goes before {}.", &values), "\"s1\" (up) goes before \"s0\" (down).");
+    assert_eq!(explain("nothing", &[]), "nothing");
+    assert_eq!(explain("{}", &[Value::Flow(FlowId(99))]), "99", "somebody who has gone");
+}
+
+// --- What the control sees ----------------------------------------------------------------------
+
+/// Everybody's bytes grow by so much each second; what the control decides by and by.
+fn run(g: &mut Governor, seconds: std::ops::Range<u64>, each: &[(Slot, u64, u64)]) {
+    for second in seconds {
+        let all: Vec<ClassCounters> = each
+            .iter()
+            .map(|(slot, bytes, packets)| counted(*slot, bytes * second, packets * second))
+            .collect();
+        let total = |d| all.iter().filter(|c| c.slot.direction == d).map(|c| c.bytes).sum();
+        let interfaces = Direction::BOTH.map(|d| sent(total(d), 0, 0));
+        assert_eq!(g.sample(at(second), &all, interfaces), Sanity::Sane);
+        told(g);
+    }
+}
+
+#[test]
+fn the_control_judges_by_samples_and_says_so_by_name() {
+    let mut g = governor(&config(2, "pfrc", ""));
+    let start = g.meant(g.member("s0").unwrap(), 0).0;
+    // One has ten times what the other has.
+    let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
+    run(&mut g, 0..60, &each);
+    assert!(g.journal.total("pfrc.starved") > 0, "somebody starves");
+    assert_ne!(g.meant(g.member("s0").unwrap(), 0).0, start);
+    let told: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
+    assert!(told.iter().any(|t| t.contains("\"s1\" (down)")), "{told:?}");
+    assert!(told.iter().all(|t| !t.contains("{}")), "{told:?}");
+    let m = g.member("s0").unwrap();
+    let change = m.directions[0].change.clone().unwrap();
+    assert!(change.why.code().starts_with("pfrc."), "{change:?}");
+    let Why::Decision(reason) = &change.why else { panic!("{change:?}") };
+    assert!(!g.explain(reason).contains("{}"));
+    let rate = m.directions[0].meter.rate.unwrap().0;
+    assert_eq!(rate, (500_000 - 340 * 14) * 8);
+    assert!(g.learned().is_some());
+}
+
+/// A fault's samples never reach the control, nor does what passes without limits.
+#[test]
+fn while_limits_are_lifted_the_control_learns_nothing() {
+    let each = [(down(1), 500_000, 340), (up(1), 0, 0), (down(2), 50_000, 34), (up(2), 0, 0)];
+    let mut g = governor(&config(2, "pfrc", ""));
+    g.hold(Held::Fault("x"));
+    run(&mut g, 0..60, &each);
+    assert_eq!(g.journal.total("pfrc.starved"), 0);
+    g.hold(Held::No);
+    run(&mut g, 60..120, &each);
+    assert!(g.journal.total("pfrc.starved") > 0);
+}
+
+#[test]
+fn acknowledgements_are_not_shown_and_small_packets_are() {
+    // Uploads of 1514 bytes, answered by 66: a direction of small packets beside one of large ones.
+    let each = |answer: u64, data: u64| {
+        [
+            (down(1), 100 * answer, 100),
+            (up(1), 100 * data, 100),
+            (down(2), 100 * 1514, 100),
+            (up(2), 0, 0),
+        ]
+    };
+    let starved = |each: [(Slot, u64, u64); 4]| {
+        let mut g = governor(&config(2, "pfrc", ""));
+        run(&mut g, 0..60, &each);
+        let told: Vec<String> = g.journal.take().into_iter().map(|n| n.text).collect();
+        told.iter().any(|t| t.contains("\"s0\" (down)"))
+    };
+    assert!(!starved(each(66, 1514)), "acknowledgements");
+    assert!(starved(each(66, 66)), "small packets both ways are somebody's flow");
+    assert!(starved(each(200, 1514)), "larger than any acknowledgement");
+}
+
+#[test]
+fn what_was_learned_is_told_and_taken() {
+    let mut g = governor(&config(2, "pfrc", ""));
+    let fresh = g.learned().unwrap();
+    g.recall(at(1), BitRate(fresh.0 * 2));
+    assert_eq!(g.learned(), Some(BitRate(fresh.0 * 2)));
+    assert_eq!(g.journal.total("pfrc.recalled"), 1);
+    assert_eq!(governor(&config(2, "fifo", "")).learned(), None);
+    // A reload of the same control keeps it, one with other links begins anew.
+    g.reload(&config(3, "pfrc", ""), at(2)).unwrap();
+    assert_eq!(g.learned(), Some(BitRate(fresh.0 * 2)));
+    let other = text(3, "pfrc", "").replace("10 Mbit/s", "9 Mbit/s");
+    g.reload(&Config::parse("t", &other).unwrap(), at(3)).unwrap();
+    assert!(g.learned().unwrap() < fresh);
+    let change = g.member("s0").unwrap().directions[0].change.clone().unwrap();
+    assert_eq!(change.why, Why::Reload);
+}
+
+#[test]
+fn a_reload_that_the_control_refuses_changes_nothing() {
+    let mut g = governor(&config(1, "pfrc", ""));
+    let mut greedy = config(2, "pfrc", "");
+    greedy.subscribers[0].plan.down.guarantee = rate(9_900_000);
+    assert!(g.reload(&greedy, at(1)).is_err());
+    assert!(Governor::trial(&greedy).is_err());
+    assert!(g.member("s1").is_err());
+    assert!(Governor::trial(&config(2, "pfrc", "")).is_ok());
+}
+
+// --- Who is here --------------------------------------------------------------------------------
+
+fn found(name: &str, prefixes: &[&str], macs: &[u8]) -> Subscriber {
+    Subscriber {
+        name: name.into(),
+        prefixes: prefixes.iter().map(|p| p.parse().unwrap()).collect(),
+        macs: macs.iter().map(|m| fairmesh_linux::MacAddr([2, 0, 0, 0, 0, *m])).collect(),
+        plan: Plan::default(),
+        hops: None,
+    }
+}
+
+const DISCOVER: &str = "[discover]\nroutes = true\nmost = 3\nlinger = \"10 s\"";
+
+#[test]
+fn a_number_stays_with_who_comes_back() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    let class = |g: &Governor, name: &str| g.member(name).unwrap().class;
+    g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[])]);
+    assert_eq!(class(&g, "a"), ClassId(2));
+    assert!(g.layout_changed());
+    g.laid_out();
+    // Seen at 1, it stays for 10 s and no longer.
+    g.discovered(at(11), vec![found("b", &["172.16.0.2/32"], &[])]);
+    assert_eq!((class(&g, "a"), class(&g, "b")), (ClassId(2), ClassId(3)));
+    g.discovered(at(12), vec![found("b", &["172.16.0.2/32"], &[])]);
+    assert!(g.member("a").is_err());
+    assert_eq!(g.journal.total("subscriber.gone"), 1);
+    g.discovered(at(13), vec![found("c", &["172.16.0.3/32"], &[])]);
+    g.discovered(at(14), vec![found("a", &["172.16.0.1/32"], &[])]);
+    assert_eq!((class(&g, "c"), class(&g, "a")), (ClassId(4), ClassId(2)), "its old number");
+    assert_eq!(g.members().iter().map(|m| m.class.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    // Full: who is here stays.
+    g.discovered(at(15), vec![found("d", &["172.16.0.4/32"], &[])]);
+    assert!(g.member("d").is_err());
+    assert_eq!(g.journal.total("discover.full"), 1);
+    assert_eq!(g.journal.total("subscriber.new"), 4);
+}
+
+#[test]
+fn prefixes_and_ethernet_addresses_have_one_owner() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    let addresses = |g: &Governor, name: &str| {
+        let s = &g.member(name).unwrap().subscriber;
+        (s.prefixes.len(), s.macs.len())
+    };
+    g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[1, 2]), found("b", &[], &[3])]);
+    assert_eq!((addresses(&g, "a"), addresses(&g, "b")), ((1, 2), (0, 1)));
+    assert_eq!(g.journal.total("discover.taken"), 0);
+    // An address of each kind is somebody's already.
+    let thief = found("c", &["172.16.0.1/32", "172.16.0.9/32"], &[3, 4, 5]);
+    g.discovered(at(2), vec![thief]);
+    assert_eq!(addresses(&g, "c"), (1, 2));
+    assert_eq!(g.journal.total("discover.taken"), 1);
+    g.discovered(at(3), vec![found("c", &[], &[1])]);
+    assert_eq!(addresses(&g, "c"), (1, 2), "nothing of its own is no news of it");
+    // The layout has them all, and a change of addresses is one of the layout.
+    g.laid_out();
+    let layout = g.layout();
+    assert_eq!(layout.subscribers.len(), 4);
+    layout.check().unwrap();
+    assert_eq!(layout.unmapped, None);
+    g.discovered(at(4), vec![found("b", &[], &[3])]);
+    assert!(!g.layout_changed());
+    g.discovered(at(5), vec![found("b", &[], &[3, 6])]);
+    assert!(g.layout_changed());
+    assert_eq!(addresses(&g, "b"), (0, 2));
+}
+
+/// 40,000 of one, 1,024 are taken; and 65,536 of all together.
+#[test]
+fn addresses_are_taken_within_bounds() {
+    let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 1000"));
+    let many = |i: u32| {
+        let mut s = found(&format!("m{i:03}"), &[], &[]);
+        let one = |n: u32| {
+            IpNet::from(std::net::IpAddr::from((0xac10_0000 + i * 2000 + n).to_be_bytes()))
+        };
+        s.prefixes = (0..1000).map(one).collect();
+        s.macs = (0..100_u8).map(|n| fairmesh_linux::MacAddr([2, 1, 0, 0, i as u8, n])).collect();
+        s
+    };
+    g.discovered(at(1), (0..70).map(many).collect());
+    let counts: Vec<usize> = g
+        .members()
+        .iter()
+        .skip(1)
+        .map(|m| m.subscriber.prefixes.len() + m.subscriber.macs.len())
+        .collect();
+    assert_eq!(counts, [1024; 64], "one after the other until all are taken");
+    let first = &g.members()[1].subscriber;
+    assert_eq!((first.prefixes.len(), first.macs.len()), (1000, 24));
+    assert_eq!(g.journal.total("discover.addresses"), 70);
+}
+
+#[test]
+fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
+    let text = text(2, "pfrc", "").replace("unmapped = \"pass\"", "unmapped = \"share\"");
+    let config = Config::parse("t", &text).unwrap();
+    let g = governor(&config);
+    let layout = g.layout();
+    layout.check().unwrap();
+    assert_eq!(layout.unmapped, Some(ClassId(3)));
+    assert_eq!(g.base_layout().unmapped, None);
+    // Its share is that of any other.
+    let of = |name: &str| g.meant(g.member(name).unwrap(), 0);
+    assert_eq!(of("(unmapped)"), of("s0"));
+    assert!(of("s0").0.is_some());
+}

@@ -1,0 +1,505 @@
+//! Governor and data plane together: what is measured, what is set, and what happens when either
+//! fails. No clock: `now` comes in, the time of the next call goes out.
+
+use fairmesh_control::StartError;
+use fairmesh_linux::{ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side};
+use fairmesh_units::{Span, Time};
+
+use crate::gateway::config::{Config, Subscriber};
+use crate::gateway::governor::{Governor, Held, Sanity};
+use crate::gateway::journal::Level;
+
+/// The first wait before something that failed is tried again, and the longest.
+const FIRST_WAIT: Span = Span::from_secs(1);
+const LONGEST_WAIT: Span = Span::from_secs(30);
+/// Classes come and go at most this often.
+const RELAYOUT: Span = Span::from_secs(1);
+/// Losses of an interface within a minute after which it must be quiet for a while.
+const FLAPS: usize = 5;
+const MINUTE: Span = Span::from_secs(60);
+const QUIET: Span = Span::from_secs(10);
+/// How often it is seen to that limits stay in force: they lapse after 10 s.
+const RENEW: Span = Span::from_secs(2);
+/// Renewals in a row that may fail.
+const RENEWALS: u8 = 3;
+/// Good looks in a row after which limits are set again.
+const GOOD: u8 = 2;
+
+/// What stands in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Nothing of ours, or nothing that can be relied on; tried again at this time.
+    Absent {
+        /// When.
+        retry: Time,
+        /// The wait after that.
+        wait: Span,
+    },
+    /// Classes with the limits that are meant.
+    Running,
+    /// Classes without limits because of a fault, by the name of its event.
+    Safe {
+        /// The event.
+        cause: &'static str,
+        /// Good looks since.
+        good: u8,
+        /// Not before this time.
+        retry: Time,
+    },
+}
+
+impl Phase {
+    /// A word for reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Absent { .. } => "absent",
+            Phase::Running => "running",
+            Phase::Safe { .. } => "safe",
+        }
+    }
+}
+
+/// A gateway at work.
+#[derive(Debug)]
+pub struct Host<P> {
+    plane: P,
+    /// What is decided.
+    pub governor: Governor,
+    phase: Phase,
+    /// What the last installation did.
+    pub installed: Option<Installed>,
+    /// Looks in a row that failed.
+    failed_looks: u8,
+    /// When to look again after a failed look.
+    look_again: Option<Time>,
+    /// When limits were last renewed, and how often in a row that has failed.
+    renewed: Time,
+    failed_renewals: u8,
+    relaid: Option<Time>,
+    relayout_wait: Span,
+    losses: Vec<Time>,
+    /// When limits were last lifted by a fault, and how long they then stay so at least.
+    lifted: Option<Time>,
+    lift_wait: Span,
+    samples: Vec<ClassCounters>,
+    changes: Vec<RateChange>,
+    sent: [Option<SentCounters>; 2],
+    now: Time,
+}
+
+impl<P: DataPlane> Host<P> {
+    /// A gateway that has not touched anything yet.
+    pub fn new(plane: P, governor: Governor) -> Self {
+        Host {
+            plane,
+            governor,
+            phase: Phase::Absent { retry: Time::ZERO, wait: FIRST_WAIT },
+            installed: None,
+            failed_looks: 0,
+            look_again: None,
+            renewed: Time::ZERO,
+            failed_renewals: 0,
+            relaid: None,
+            relayout_wait: RELAYOUT,
+            losses: Vec::new(),
+            lifted: None,
+            lift_wait: FIRST_WAIT,
+            samples: Vec::new(),
+            changes: Vec::new(),
+            sent: [None, None],
+            now: Time::ZERO,
+        }
+    }
+
+    /// What stands in the kernel.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The data plane.
+    pub fn plane(&mut self) -> &mut P {
+        &mut self.plane
+    }
+
+    /// What the interfaces had sent at the last look: downstream, upstream.
+    pub fn sent(&self) -> [Option<SentCounters>; 2] {
+        self.sent
+    }
+
+    fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
+        self.governor.journal.note(self.now, level, code, text);
+    }
+
+    /// Does everything that is due at `now`; when to call again.
+    pub fn poll(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.governor.tick(now);
+        if !matches!(self.phase, Phase::Absent { .. }) && now >= self.renewed + RENEW {
+            self.renew(now);
+        }
+        if let Phase::Absent { retry, wait } = self.phase
+            && now >= retry
+        {
+            self.install(now, wait);
+        }
+        if !matches!(self.phase, Phase::Absent { .. }) && self.governor.layout_changed() {
+            self.relayout(now);
+        }
+        if now >= self.look_again.unwrap_or_else(|| self.governor.next_sample()) {
+            self.look(now);
+        }
+        self.apply(now);
+        self.next_deadline()
+    }
+
+    /// When [`Host::poll`] has something to do next.
+    pub fn next_deadline(&self) -> Time {
+        let mut next = self.governor.next_deadline();
+        if let Some(again) = self.look_again {
+            next = next.min(again);
+        }
+        match self.phase {
+            Phase::Absent { retry, .. } => return next.min(retry),
+            _ if self.governor.layout_changed() => next = next.min(self.relayout_due()),
+            _ => {}
+        }
+        next.min(self.renewed + RENEW)
+    }
+
+    fn install(&mut self, now: Time, wait: Span) {
+        let layout = self.governor.layout();
+        match self.plane.install(&layout) {
+            Ok(installed) => {
+                let [down, up] = installed.headers;
+                self.governor.set_headers(down.into(), up.into());
+                self.governor.laid_out();
+                self.governor.reinstalled();
+                self.governor.hold(Held::No);
+                self.phase = Phase::Running;
+                (self.failed_looks, self.look_again) = (0, Some(now));
+                (self.failed_renewals, self.renewed) = (0, now);
+                let leaf = installed.leaf;
+                let how = if installed.adopted { "taken over" } else { "installed" };
+                let n = layout.subscribers.len();
+                self.note(Level::Info, "shaping.installed", || {
+                    format!("classes for {n} subscribers {how}, queue {leaf}")
+                });
+                for text in installed.notes.clone() {
+                    self.note(Level::Warning, "shaping.note", || text);
+                }
+                self.installed = Some(installed);
+            }
+            Err(e) => {
+                self.note(Level::Error, "install.failed", || e.to_string());
+                self.phase = Phase::Absent { retry: now + wait, wait: longer(wait) };
+            }
+        }
+    }
+
+    /// Keeps limits in force for a little longer, and finds out whether they are.
+    fn renew(&mut self, now: Time) {
+        self.renewed = now;
+        match self.plane.renew() {
+            Ok(()) => self.failed_renewals = 0,
+            Err(e) if e.is_interface_lost() => self.lost(now, &e),
+            Err(e @ Error::RulesGone { .. }) => {
+                self.note(Level::Error, "rules.gone", || format!("{e}; they are put back"));
+                // Classes of which nobody is a member are no use; they must not wake up limited.
+                let _ = self.plane.release();
+                self.governor.released();
+                self.governor.hold(Held::Fault("rules.gone"));
+                let wait = self.loss(now, Span::ZERO);
+                self.phase = Phase::Absent { retry: now + wait, wait: longer(FIRST_WAIT) };
+            }
+            Err(e) => {
+                self.note(Level::Warning, "renew.failed", || e.to_string());
+                self.failed_renewals = self.failed_renewals.saturating_add(1);
+                if self.failed_renewals >= RENEWALS && self.phase == Phase::Running {
+                    self.release(now, "renew.failed");
+                }
+            }
+        }
+    }
+
+    /// Notes that something of ours was taken away; how long to wait before it is put back.
+    fn loss(&mut self, now: Time, wait: Span) -> Span {
+        self.losses.retain(|t| now.since(*t) < MINUTE);
+        self.losses.push(now);
+        if self.losses.len() < FLAPS {
+            return wait;
+        }
+        self.note(Level::Error, "interface.flapping", || {
+            format!("lost {FLAPS} times within a minute: left alone for {QUIET}")
+        });
+        QUIET
+    }
+
+    fn relayout_due(&self) -> Time {
+        self.relaid.map_or(Time::ZERO, |t| t + self.relayout_wait)
+    }
+
+    fn relayout(&mut self, now: Time) {
+        if now < self.relayout_due() {
+            return;
+        }
+        self.relaid = Some(now);
+        match self.plane.relayout(&self.governor.layout()) {
+            Ok(relaid) => {
+                self.relayout_wait = RELAYOUT;
+                self.governor.laid_out();
+                let fairmesh_linux::Relaid { added, removed, changed } = relaid;
+                self.note(Level::Info, "shaping.relaid", || {
+                    format!(
+                        "{added} subscribers more, {removed} fewer, {changed} with other addresses"
+                    )
+                });
+            }
+            Err(e) if e.is_interface_lost() => self.lost(now, &e),
+            Err(e) => {
+                self.relayout_wait = longer(self.relayout_wait);
+                self.note(Level::Error, "relayout.failed", || {
+                    format!("{e}; classes stay as they were")
+                });
+            }
+        }
+    }
+
+    fn look(&mut self, now: Time) {
+        self.look_again = None;
+        if matches!(self.phase, Phase::Absent { .. }) {
+            return self.governor.blind(now);
+        }
+        if let Err(e) = self.plane.sample(&mut self.samples) {
+            self.governor.blind(now);
+            if e.is_interface_lost() {
+                return self.lost(now, &e);
+            }
+            self.failed_looks = self.failed_looks.saturating_add(1);
+            self.note(Level::Warning, "sample.failed", || e.to_string());
+            if self.failed_looks >= 2 {
+                self.release(now, "sample.failed");
+            }
+            // Sooner than the next epoch, so that two failures do not take two epochs.
+            self.look_again = Some((now + FIRST_WAIT).min(self.governor.next_sample()));
+            return;
+        }
+        self.failed_looks = 0;
+        self.sent = [Side::Mesh, Side::Wired].map(|side| self.plane.sent(side).ok());
+        let sanity = self.governor.sample(now, &self.samples, self.sent);
+        match sanity {
+            Sanity::Stuck => {
+                self.note(Level::Error, "counters.stuck", || {
+                    "counters of all classes stand still while the interface sends".into()
+                });
+                self.release(now, "counters.stuck");
+            }
+            Sanity::Nonsense => {
+                self.note(Level::Error, "counters.nonsense", || {
+                    "most counters are missing, ran backwards or cannot be true".into()
+                });
+                self.release(now, "counters.nonsense");
+            }
+            Sanity::Doubtful => {
+                self.note(Level::Warning, "counters.doubtful", || {
+                    "counters cannot be true; limits are lifted if they stay so".into()
+                });
+                if let Phase::Safe { good, .. } = &mut self.phase {
+                    *good = 0;
+                }
+            }
+            Sanity::Sane => self.recover(now),
+        }
+    }
+
+    /// A good look; enough of them end the safe state.
+    fn recover(&mut self, now: Time) {
+        if self.failed_renewals > 0 {
+            return;
+        }
+        let Phase::Safe { cause, good, retry } = &mut self.phase else { return };
+        *good += 1;
+        if *good >= GOOD && now >= *retry {
+            let cause = *cause;
+            self.phase = Phase::Running;
+            self.governor.hold(Held::No);
+            self.governor.forget_limits();
+            self.note(Level::Info, "shaping.resumed", || {
+                format!("limits are set again after {cause}")
+            });
+        }
+    }
+
+    /// The safe state: classes stay, limits go.
+    fn release(&mut self, now: Time, cause: &'static str) {
+        // Whatever comes again soon gets longer pauses.
+        let again = self.lifted.replace(now).is_some_and(|t| now.since(t) < MINUTE);
+        self.lift_wait = if again { longer(self.lift_wait) } else { FIRST_WAIT };
+        self.governor.hold(Held::Fault(cause));
+        self.phase = Phase::Safe { cause, good: 0, retry: now + self.lift_wait };
+        match self.plane.release() {
+            Ok(()) => {
+                self.governor.released();
+                self.note(Level::Warning, "shaping.released", || {
+                    format!("no limits because of {cause}")
+                });
+            }
+            Err(e) => {
+                self.note(Level::Error, "release.failed", || format!("{e}; everything is removed"));
+                self.remove(now);
+            }
+        }
+    }
+
+    fn remove(&mut self, now: Time) {
+        if let Err(e) = self.plane.remove(&self.governor.layout()) {
+            self.note(Level::Error, "remove.failed", || e.to_string());
+        }
+        self.governor.released();
+        self.phase = Phase::Absent { retry: now + FIRST_WAIT, wait: longer(FIRST_WAIT) };
+    }
+
+    /// An interface, or our queueing discipline on it, is gone.
+    fn lost(&mut self, now: Time, e: &Error) {
+        self.note(Level::Error, "interface.lost", || e.to_string());
+        // The other direction must not stay limited by what nobody adjusts any more. It fails in
+        // part, since one side is not there.
+        let _ = self.plane.release();
+        self.governor.released();
+        self.governor.hold(Held::Fault("interface.lost"));
+        let wait = self.loss(now, FIRST_WAIT);
+        self.phase = Phase::Absent { retry: now + wait, wait: longer(wait) };
+    }
+
+    fn apply(&mut self, now: Time) {
+        if matches!(self.phase, Phase::Absent { .. }) {
+            return;
+        }
+        let mut changes = core::mem::take(&mut self.changes);
+        self.governor.changes(&mut changes);
+        if !changes.is_empty() {
+            match self.plane.set_rates(&changes) {
+                Ok(()) => self.governor.applied(),
+                Err(e) => {
+                    self.note(Level::Error, "apply.failed", || e.to_string());
+                    if e.is_interface_lost() {
+                        self.lost(now, &e);
+                    } else {
+                        self.release(now, "apply.failed");
+                    }
+                }
+            }
+        }
+        self.changes = changes;
+    }
+
+    /// An interface came up or went down, or is gone.
+    pub fn link(&mut self, now: Time, name: &str, up: bool) {
+        self.now = self.now.max(now);
+        let layout = self.governor.base_layout();
+        if name != layout.mesh.name() && name != layout.wired.name() {
+            return;
+        }
+        if up {
+            self.note(Level::Info, "interface.up", || format!("{name} is up"));
+            if let Phase::Absent { retry, .. } = &mut self.phase
+                && self.losses.len() < FLAPS
+            {
+                *retry = (*retry).min(now);
+            }
+        } else {
+            self.note(Level::Warning, "interface.down", || format!("{name} is down"));
+        }
+        if self.phase == Phase::Running {
+            // Whatever it does to classes and counters shows now rather than in an epoch.
+            self.look_again = Some(now);
+        }
+    }
+
+    /// Takes over a changed configuration; rates change in place.
+    ///
+    /// # Errors
+    /// What is refused; everything is as before then.
+    pub fn reload(&mut self, now: Time, config: &Config) -> Result<(), ReloadError> {
+        self.now = self.now.max(now);
+        // With the queues and bursts that its control asks for.
+        let (old, new) = (self.governor.base_layout(), Governor::trial(config)?);
+        let [leaf, queue] = match config.queues_by_control {
+            false => ["shaping.leaf", "shaping.queue"],
+            true => ["shaping.leaf", "control.queue"],
+        };
+        let fixed = [
+            ("mesh.interface", old.mesh == new.mesh),
+            ("wired.interface", old.wired == new.wired),
+            ("shaping.table", old.table == new.table),
+            ("shaping.handle", old.handle == new.handle),
+            (leaf, old.leaf == new.leaf),
+            (queue, old.queue == new.queue),
+            ("shaping.delay", old.delay_ms == new.delay_ms),
+            ("control.use", old.burst == new.burst),
+            ("shaping.bypass_udp", old.bypass.udp == new.bypass.udp),
+            ("shaping.bypass_tcp", old.bypass.tcp == new.bypass.tcp),
+        ];
+        if let Some((key, _)) = fixed.iter().find(|(_, same)| !same) {
+            return Err(ReloadError::Fixed(key));
+        }
+        self.governor.reload(config, now)?;
+        // At once, however recent the last one is.
+        self.relaid = None;
+        self.note(Level::Info, "config.reloaded", || {
+            format!("{} subscribers, {}", config.subscribers.len(), config.mode.name())
+        });
+        Ok(())
+    }
+
+    /// What the sources show.
+    pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
+        self.now = self.now.max(now);
+        self.governor.discovered(self.now, found);
+    }
+
+    /// Nobody heard of this process for so long that its limits were lifted from outside.
+    pub fn limits_unknown(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.note(Level::Warning, "daemon.late", || {
+            "this process stood still; limits are set again".into()
+        });
+        self.governor.forget_limits();
+    }
+
+    /// Ends: limits go, or everything that is ours.
+    pub fn stop(&mut self, now: Time, remove: bool) -> Result<(), Error> {
+        self.now = self.now.max(now);
+        if remove {
+            return self.plane.remove(&self.governor.base_layout()).map(|_| ());
+        }
+        if matches!(self.phase, Phase::Absent { .. }) {
+            return Ok(());
+        }
+        let released = self.plane.release();
+        if released.is_err() {
+            return self.plane.remove(&self.governor.base_layout()).map(|_| ());
+        }
+        released
+    }
+}
+
+fn longer(wait: Span) -> Span {
+    wait.saturating_mul(2).min(LONGEST_WAIT)
+}
+
+/// Why a changed configuration is not taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// Something that only a restart changes.
+    #[error("{0}: cannot change while running; expected the old value, or a restart")]
+    Fixed(&'static str),
+    /// The control refuses.
+    #[error(transparent)]
+    Control(#[from] StartError),
+}
+
+#[cfg(test)]
+mod conformance;
+#[cfg(test)]
+mod tests;

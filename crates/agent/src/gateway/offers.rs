@@ -1,0 +1,40 @@
+//! The gateway, as controls see it.
+
+use fairmesh_control::host::{ClassKind, ClassOffer, LeafKind, LimitKind, PointOffer};
+use fairmesh_control::{
+    Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Offers, Point, Site,
+};
+use fairmesh_units::Bytes;
+
+/// What the gateway is in the mesh.
+pub const SITE: Site = Site::new().with_gateway(true).with_hops(Some(0));
+
+/// What controls find here. What must be known beforehand comes from the configuration, which
+/// refuses a control that needs more than it says.
+pub const OFFERS: Offers = Offers {
+    host: "the Linux gateway",
+    events: EventSet::of(&[
+        EventKind::Counters,
+        EventKind::FlowCounters,
+        EventKind::Flows,
+        EventKind::Allocations,
+    ]),
+    abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+    knowledge: KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::FairRates, Knowledge::Hops]),
+    plans: &[PointOffer { point: Point::Transit, classes: &[EVERYBODY, SUBSCRIBER] }],
+};
+
+/// A class per subscriber and direction, which is the control's flow.
+const SUBSCRIBER: ClassOffer = ClassOffer {
+    kind: ClassKind::Flow,
+    limits: &[LimitKind::None, LimitKind::Rate],
+    leaves: &[LeafKind::DropTail],
+    packets: (2, 10_000),
+    burst: (Bytes(1), Bytes(16_000_000)),
+    alike: true,
+};
+
+/// An inner class, under which subscribers' classes take turns. One queue that all share would
+/// leave nothing to count subscribers by.
+const EVERYBODY: ClassOffer =
+    ClassOffer { kind: ClassKind::All, leaves: &[LeafKind::Fair], ..SUBSCRIBER };

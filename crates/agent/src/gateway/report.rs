@@ -1,0 +1,430 @@
+//! What `status` and `why` tell, as data and as text.
+
+use std::fmt::Write;
+
+use fairmesh_linux::DataPlane;
+use fairmesh_units::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::gateway::config::Mode;
+use crate::gateway::governor::{
+    Change, Governor, Held, Limiter, Member, Why, direction_name, rates,
+};
+use crate::gateway::host::{Host, Phase};
+
+/// Of this layout of `--json`.
+pub const SCHEMA: u32 = 1;
+
+/// A change of a limit.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ChangeReport {
+    /// Seconds ago.
+    pub age_seconds: f64,
+    /// Bits per second of IP packets before; `None`: unlimited.
+    pub from_bits_per_second: Option<u64>,
+    /// And after.
+    pub to_bits_per_second: Option<u64>,
+    /// Why, by name.
+    pub code: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A subscriber in one direction. Rates are of IP packets.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct DirectionReport {
+    /// "down" or "up".
+    pub direction: String,
+    /// What it used at the last look; `None`: not known.
+    pub rate_bits_per_second: Option<u64>,
+    /// The limit that the kernel has; `None`: unlimited.
+    pub limit_bits_per_second: Option<u64>,
+    /// The limit that is meant: in force, or what would be.
+    pub meant_bits_per_second: Option<u64>,
+    /// What decides it: nothing, control, aggregate, plan, override.
+    pub limited_by: String,
+    /// Why the kernel has another limit than is meant: observe, a fault's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_in_force_because: Option<String>,
+    /// The plan's ceiling.
+    pub ceiling_bits_per_second: Option<u64>,
+    /// The plan's guarantee.
+    pub guarantee_bits_per_second: Option<u64>,
+    /// Seconds until an override ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub override_seconds_left: Option<f64>,
+    /// IP bytes since the daemon started.
+    pub bytes: u64,
+    /// Packets dropped since the daemon started.
+    pub drops: u64,
+    /// Bytes waiting.
+    pub backlog_bytes: u64,
+    /// The last change of what is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<ChangeReport>,
+}
+
+/// A subscriber.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct SubscriberReport {
+    /// Its name.
+    pub name: String,
+    /// Its class number.
+    pub class: u16,
+    /// Whether it is in the configuration or was discovered.
+    pub discovered: bool,
+    /// Its weight.
+    pub weight: f64,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// Down and up.
+    #[serde(rename = "ways")]
+    pub directions: Vec<DirectionReport>,
+}
+
+/// The daemon as a whole.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Status {
+    /// Layout of this record.
+    pub schema: u32,
+    /// The daemon's version.
+    pub version: String,
+    /// observe or apply.
+    pub mode: String,
+    /// The control with its variants.
+    pub control: String,
+    /// running, safe or absent.
+    pub phase: String,
+    /// Why nothing is limited, if that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub released_because: Option<String>,
+    /// Queue in every class, as found on this kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<String>,
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// The control's limit for everybody together, with the part that is for downstream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate_bits_per_second: Option<u64>,
+    /// See above.
+    pub aggregate_down_ratio: f64,
+    /// Its last change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate_change: Option<ChangeReport>,
+    /// Jain's index of the rates of those who used anything at the last look: down, up.
+    pub fairness_ratio: [Option<f64>; 2],
+    /// Everybody.
+    pub subscribers: Vec<SubscriberReport>,
+    /// How often each event happened.
+    pub events: Vec<(String, u64)>,
+    /// The last events.
+    pub recent: Vec<String>,
+}
+
+fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
+    let reason = match &change.why {
+        Why::Start => "where the control begins".to_owned(),
+        Why::Decision(reason) => governor.explain(reason),
+        Why::Override(code) if *code == "override" => "an operator's override".to_owned(),
+        Why::Override(_) => "the override is over".to_owned(),
+        Why::Safety(code) => format!("because of {code}"),
+        Why::Reload => "the configuration has changed".to_owned(),
+    };
+    ChangeReport {
+        age_seconds: now.since(change.at).as_secs_f64(),
+        from_bits_per_second: change.from.map(|r| r.0),
+        to_bits_per_second: change.to.map(|r| r.0),
+        code: change.why.code().to_owned(),
+        reason,
+    }
+}
+
+/// One subscriber.
+pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> SubscriberReport {
+    let s = &member.subscriber;
+    let direction_report = |d: usize| {
+        let state = &member.directions[d];
+        let (meant, limiter) = governor.meant(member, d);
+        let not = match (governor.mode(), governor.held()) {
+            _ if meant == state.in_force => None,
+            (Mode::Observe, _) => Some("observe".to_owned()),
+            (_, Held::Fault(code)) => Some(code.to_owned()),
+            _ => Some(state.meter.fault.map_or("not set yet", |f| f.code()).to_owned()),
+        };
+        let plan = rates(&s.plan, d);
+        DirectionReport {
+            direction: direction_name(d).to_owned(),
+            rate_bits_per_second: state.meter.rate.map(|r| r.0),
+            limit_bits_per_second: state.in_force.map(|r| r.0),
+            meant_bits_per_second: meant.map(|r| r.0),
+            limited_by: limiter.name().to_owned(),
+            not_in_force_because: not,
+            ceiling_bits_per_second: plan.ceiling.map(|r| r.0),
+            guarantee_bits_per_second: plan.guarantee.map(|r| r.0),
+            override_seconds_left: state.overridden.map(|o| o.until.since(now).as_secs_f64()),
+            bytes: state.meter.bytes,
+            drops: state.meter.drops,
+            backlog_bytes: state.meter.backlog,
+            last_change: match (&state.change, limiter) {
+                (_, Limiter::Aggregate) => governor.aggregate().change.as_ref(),
+                (own, _) => own.as_ref(),
+            }
+            .map(|c| change(governor, now, c)),
+        }
+    };
+    let nets = s.prefixes.iter().map(ToString::to_string);
+    SubscriberReport {
+        name: s.name.clone(),
+        class: member.class.0,
+        discovered: member.seen.is_some(),
+        weight: s.plan.weight,
+        addresses: nets.chain(s.macs.iter().map(ToString::to_string)).collect(),
+        directions: vec![direction_report(0), direction_report(1)],
+    }
+}
+
+/// Jain's index of the rates of those who used anything.
+pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
+    let rates = governor.members().iter().filter_map(|m| m.directions[d].meter.rate);
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for rate in rates.filter(|r| r.0 > 0) {
+        let rate = rate.0 as f64;
+        (n, sum, squares) = (n + 1.0, sum + rate, squares + rate * rate);
+    }
+    (n > 0.0).then(|| sum * sum / (n * squares))
+}
+
+/// All of it.
+pub fn status<P: DataPlane>(host: &Host<P>, now: Time) -> Status {
+    let governor = &host.governor;
+    let released = match (governor.mode(), host.phase(), governor.held()) {
+        (_, Phase::Safe { cause, .. }, _) => Some(cause.to_owned()),
+        (_, Phase::Absent { .. }, Held::Fault(code)) => Some(code.to_owned()),
+        (_, Phase::Absent { .. }, Held::No) => Some("not installed".to_owned()),
+        (Mode::Observe, ..) => Some("observe".to_owned()),
+        _ => None,
+    };
+    let aggregate = governor.aggregate();
+    Status {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        mode: governor.mode().name().to_owned(),
+        control: governor.mechanism().to_string(),
+        phase: host.phase().name().to_owned(),
+        released_because: released,
+        leaf: host.installed.as_ref().map(|i| i.leaf.to_string()),
+        uptime_seconds: now.as_secs_f64(),
+        aggregate_bits_per_second: aggregate.wanted.map(|r| r.0),
+        aggregate_down_ratio: aggregate.down,
+        aggregate_change: aggregate.change.as_ref().map(|c| change(governor, now, c)),
+        fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
+        subscribers: governor.members().iter().map(|m| subscriber(governor, now, m)).collect(),
+        events: governor.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
+        recent: governor
+            .journal
+            .recent()
+            .map(|n| format!("{:.0} s ago {}: {}", now.since(n.at).as_secs_f64(), n.code, n.text))
+            .collect(),
+    }
+}
+
+/// A rate to read: three digits are enough.
+pub fn short(rate: Option<u64>) -> String {
+    let Some(r) = rate else { return "-".to_owned() };
+    let (value, unit) = match r {
+        0..1_000 => return format!("{r} bit/s"),
+        1_000..1_000_000 => (r as f64 / 1e3, "kbit/s"),
+        1_000_000..1_000_000_000 => (r as f64 / 1e6, "Mbit/s"),
+        _ => (r as f64 / 1e9, "Gbit/s"),
+    };
+    let digits = match value {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+fn limit(rate: Option<u64>) -> String {
+    if rate.is_none() { "unlimited".to_owned() } else { short(rate) }
+}
+
+/// `status` to read.
+pub fn status_text(s: &Status) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out += &text;
+        out.push('\n');
+    };
+    let state = match &s.released_because {
+        None => s.phase.clone(),
+        Some(why) if why == "observe" => "running, nothing is limited (mode = \"observe\")".into(),
+        Some(why) => format!("{}, nothing is limited ({why})", s.phase),
+    };
+    line(format!("{} for {}: {state}", s.control, age(s.uptime_seconds)));
+    if let Some(leaf) = &s.leaf {
+        line(format!("queue in every class: {leaf}"));
+    }
+    if s.aggregate_bits_per_second.is_some() {
+        let (all, part) = (short(s.aggregate_bits_per_second), s.aggregate_down_ratio * 100.0);
+        line(format!("all together: {all}, {part:.0} % of it downstream"));
+    }
+    let jain = |d: usize| s.fairness_ratio[d].map_or("-".into(), |j: f64| format!("{j:.3}"));
+    line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
+    line(String::new());
+    let name = s.subscribers.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(10);
+    line(format!(
+        "{:name$}  {:>13} {:>13}  {:>13} {:>13}  limited by",
+        "subscriber", "down", "limit", "up", "limit"
+    ));
+    for sub in &s.subscribers {
+        let [down, up] = sub.directions.as_slice() else { continue };
+        let by = |w: &DirectionReport| {
+            let left =
+                w.override_seconds_left.map_or(String::new(), |s| format!(", {} left", age(s)));
+            let not = w.not_in_force_because.as_ref().map_or(String::new(), |why| {
+                format!(" ({why}: {})", limit(w.meant_bits_per_second))
+            });
+            format!("{}{left}{not}", w.limited_by)
+        };
+        let by = match (by(down), by(up)) {
+            (down, up) if down == up => down,
+            (down, up) => format!("down: {down}; up: {up}"),
+        };
+        line(format!(
+            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {by}",
+            sub.name,
+            short(down.rate_bits_per_second),
+            short(down.limit_bits_per_second),
+            short(up.rate_bits_per_second),
+            short(up.limit_bits_per_second),
+        ));
+    }
+    if !s.recent.is_empty() {
+        line(String::new());
+        for event in s.recent.iter().rev().take(10).rev() {
+            line(event.clone());
+        }
+    }
+    out
+}
+
+/// `why` to read.
+pub fn why_text(s: &SubscriberReport) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{} (class {}, weight {}): {}",
+        s.name,
+        s.class,
+        s.weight,
+        s.addresses.join(", ")
+    );
+    for w in &s.directions {
+        let plan = match (w.ceiling_bits_per_second, w.guarantee_bits_per_second) {
+            (None, None) => "no ceiling, no guarantee".to_owned(),
+            (c, g) => format!("at most {}, at least {}", short(c), short(g)),
+        };
+        let _ = writeln!(
+            out,
+            "{:4} now {}, limit {}, limited by {}; plan: {plan}",
+            w.direction,
+            short(w.rate_bits_per_second),
+            limit(w.limit_bits_per_second),
+            w.limited_by
+        );
+        if let Some(why) = &w.not_in_force_because {
+            let meant = limit(w.meant_bits_per_second);
+            let _ = writeln!(out, "     not in force ({why}): would be {meant}");
+        }
+        if let Some(left) = w.override_seconds_left {
+            let _ = writeln!(out, "     the override ends in {}", age(left));
+        }
+        if let Some(c) = &w.last_change {
+            let (from, to) = (limit(c.from_bits_per_second), limit(c.to_bits_per_second));
+            let _ = writeln!(
+                out,
+                "     {} ago from {from} to {to}: {} [{}]",
+                age(c.age_seconds),
+                c.reason,
+                c.code
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn direction_report(direction: &str, by: &str, left: Option<f64>) -> DirectionReport {
+        DirectionReport {
+            direction: direction.to_owned(),
+            rate_bits_per_second: Some(1_000_000),
+            limit_bits_per_second: Some(2_000_000),
+            meant_bits_per_second: Some(2_000_000),
+            limited_by: by.to_owned(),
+            not_in_force_because: None,
+            ceiling_bits_per_second: None,
+            guarantee_bits_per_second: None,
+            override_seconds_left: left,
+            bytes: 0,
+            drops: 0,
+            backlog_bytes: 0,
+            last_change: None,
+        }
+    }
+
+    #[test]
+    fn status_says_when_an_override_ends_and_what_limits_which_way() {
+        let one = |name: &str, down, up| SubscriberReport {
+            name: name.to_owned(),
+            class: 1,
+            discovered: false,
+            weight: 1.0,
+            addresses: vec![],
+            directions: vec![down, up],
+        };
+        let status = Status {
+            schema: SCHEMA,
+            version: String::new(),
+            mode: "apply".into(),
+            control: "pfrc".into(),
+            phase: "running".into(),
+            released_because: None,
+            leaf: None,
+            uptime_seconds: 5.0,
+            aggregate_bits_per_second: None,
+            aggregate_down_ratio: 0.5,
+            aggregate_change: None,
+            fairness_ratio: [None, None],
+            subscribers: vec![
+                one(
+                    "mill",
+                    direction_report("down", "override", Some(3600.0)),
+                    direction_report("up", "plan", None),
+                ),
+                one(
+                    "roof",
+                    direction_report("down", "control", None),
+                    direction_report("up", "control", None),
+                ),
+            ],
+            events: vec![],
+            recent: vec![],
+        };
+        let text = status_text(&status);
+        let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap();
+        assert!(line("mill").ends_with("down: override, 60 min left; up: plan"), "{text}");
+        assert!(line("roof").ends_with("  control"), "{text}");
+    }
+}

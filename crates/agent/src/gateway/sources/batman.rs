@@ -1,0 +1,52 @@
+//! batman-adv as `batctl meshif … originators_json` and `transtable_global_json` print it: the names
+//! of attributes are those of batctl's `genl_json.c`, since its release 2021.0.
+
+use fairmesh_linux::MacAddr;
+use serde_json::Value;
+
+use super::{Found, Nodes};
+
+fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
+    entry.get(key)?.as_str()?.parse().ok()
+}
+
+/// A flag stands only where it is set.
+fn flag(entry: &Value, key: &str) -> bool {
+    entry.get(key).and_then(Value::as_bool) == Some(true)
+}
+
+/// A node per originator, with the clients that it announces. Its own address is that of its radio,
+/// which no frame on the gateway's bat0 carries: those carry clients' addresses, to which the node's
+/// own bat0 belongs.
+pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, String> {
+    let list = |text: &str| -> Result<Vec<Value>, String> {
+        serde_json::from_str(text).map_err(|e| e.to_string())
+    };
+    let (originators, clients) = (list(originators)?, list(clients)?);
+    let mut out = Nodes::default();
+    for entry in &clients {
+        let (Some(client), Some(address)) = (mac(entry, "tt_address"), mac(entry, "orig_address"))
+        else {
+            continue;
+        };
+        // A client that several announce is reached through the best of them.
+        let going = entry.get("tt_flags").is_some_and(|flags| flag(flags, "del"));
+        if going || !flag(entry, "best") {
+            continue;
+        }
+        if let Some(found) = out.node(&address.to_string()) {
+            found.add_mac(client);
+        }
+    }
+    for entry in &originators {
+        let Some(address) = mac(entry, "orig_address") else { continue };
+        // Whoever is its own next hop is one hop away; more is not known here.
+        if flag(entry, "best")
+            && mac(entry, "neigh_address") == Some(address)
+            && let Some(found) = out.known(&address.to_string())
+        {
+            found.hops = Some(1);
+        }
+    }
+    Ok(out.list())
+}

@@ -1,0 +1,291 @@
+//! Where subscribers come from that the configuration does not list.
+//!
+//! Each format is a pure function from text to subscribers; [`fetch`] is what reads files, sockets
+//! and commands. Nothing that is read is trusted: wrong entries are left out and counted.
+
+mod babel;
+mod batman;
+mod kernel;
+mod netjson;
+mod olsr;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::{IpNet, MacAddr, command};
+
+use crate::gateway::config::{Discover, Subscriber};
+
+/// A mesh node as a source shows it.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Found {
+    /// Its name there.
+    pub name: String,
+    /// Its addresses and those behind it.
+    pub prefixes: Vec<IpNet>,
+    /// Its Ethernet addresses and those behind it.
+    pub macs: Vec<MacAddr>,
+    /// Wireless hops from the gateway, if the source says so.
+    pub hops: Option<u32>,
+}
+
+/// What a text is that [`read`] takes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// NetJSON NetworkGraph.
+    NetJson,
+    /// `batctl … originators_json`, and `transtable_global_json` as the second text.
+    Batman,
+    /// OLSR's jsoninfo, `/routes`.
+    Olsr,
+    /// `dump` of babeld's local interface.
+    Babel,
+    /// `ip -json neigh show`.
+    Neighbours,
+    /// `ip -json route show`.
+    Routes,
+}
+
+/// Nodes in a text. `more` is the second text that batman-adv (`transtable_global_json`) and OLSR
+/// (`/hna`) have about what lies behind nodes; may be empty.
+///
+/// # Errors
+/// The text is not of that form. Single wrong entries are left out.
+pub fn read(form: Form, text: &str, more: &str) -> Result<Vec<Found>, String> {
+    match form {
+        Form::NetJson => netjson::read(text),
+        Form::Batman => batman::read(text, more),
+        Form::Olsr => olsr::read(text, more),
+        Form::Babel => babel::read(text),
+        Form::Neighbours => kernel::neighbours(text),
+        Form::Routes => kernel::routes(text),
+    }
+}
+
+/// Collects nodes by name, in the order of their names.
+#[derive(Default, Debug)]
+pub(crate) struct Nodes(BTreeMap<String, Found>);
+
+impl Nodes {
+    /// The node of a name; `None` for one that is no name.
+    pub(crate) fn node(&mut self, name: &str) -> Option<&mut Found> {
+        let name = name.trim();
+        if name.chars().count() > 64 || !is_plain(name) {
+            return None;
+        }
+        let new = || Found { name: name.to_owned(), ..Found::default() };
+        Some(self.0.entry(name.to_owned()).or_insert_with(new))
+    }
+
+    /// The node of a name, if there is one already.
+    pub(crate) fn known(&mut self, name: &str) -> Option<&mut Found> {
+        self.0.get_mut(name)
+    }
+
+    /// Those with an address.
+    pub(crate) fn list(self) -> Vec<Found> {
+        let mut all: Vec<Found> = self.0.into_values().collect();
+        all.retain_mut(|n| {
+            once(&mut n.prefixes);
+            once(&mut n.macs);
+            !n.prefixes.is_empty() || !n.macs.is_empty()
+        });
+        all
+    }
+}
+
+/// Keeps the first of equal ones.
+fn once<T: Ord + Copy>(list: &mut Vec<T>) {
+    let mut seen = BTreeSet::new();
+    list.retain(|x| seen.insert(*x));
+}
+
+impl Found {
+    /// Takes in an address; [`Nodes::list`] leaves out what came twice. Default routes, the gateway's own link and groups are nobody's.
+    pub(crate) fn add_prefix(&mut self, prefix: IpNet) {
+        let prefix = prefix.trunc();
+        let address = prefix.addr();
+        let nobodys = prefix.prefix_len() == 0
+            || address.is_multicast()
+            || address.is_loopback()
+            || address.is_unspecified()
+            || is_link_local(address);
+        if !nobodys {
+            self.prefixes.push(prefix);
+        }
+    }
+
+    pub(crate) fn add_mac(&mut self, mac: MacAddr) {
+        if mac.is_unicast() && mac.0 != [0; 6] {
+            self.macs.push(mac);
+        }
+    }
+}
+
+/// The longest piece of somebody else's text that goes into an event.
+const EXCERPT: usize = 80;
+
+/// The beginning of what somebody else said, on one line and harmless to a terminal.
+pub(crate) fn excerpt(text: &str) -> String {
+    let shown = text.trim().chars().take(EXCERPT).filter(|c| is_shown(*c));
+    let mut out = shown.collect::<String>().trim().to_owned();
+    if text.trim().chars().nth(EXCERPT).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Whether a name is not empty and looks in a terminal as it is.
+pub(crate) fn is_plain(name: &str) -> bool {
+    !name.trim().is_empty() && name.chars().all(is_shown)
+}
+
+/// Whether a character shows itself and changes nothing else: no control character, nothing that
+/// turns the direction of writing (Unicode 16 §23.2) or that cannot be seen.
+pub(crate) fn is_shown(c: char) -> bool {
+    let invisible = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    );
+    !c.is_control() && !invisible
+}
+
+fn is_link_local(address: std::net::IpAddr) -> bool {
+    match address {
+        std::net::IpAddr::V4(a) => a.is_link_local(),
+        std::net::IpAddr::V6(a) => a.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// What a look at all sources gave.
+#[derive(Default, Debug)]
+pub struct Discovery {
+    /// Nodes, each once.
+    pub found: Vec<Subscriber>,
+    /// Sources that failed, and how.
+    pub failed: Vec<String>,
+}
+
+/// The longest answer that is read.
+const MOST: u64 = 64 << 20;
+/// The longest that a source may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks every source.
+pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
+    let mut discovery = Discovery::default();
+    let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
+    let mut take = |source: &str, result: Result<Vec<Found>, String>| match result {
+        Err(e) => discovery.failed.push(format!("{source}: {e}")),
+        Ok(found) => {
+            for n in found {
+                let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
+                    name: n.name.clone(),
+                    prefixes: Vec::new(),
+                    macs: Vec::new(),
+                    plan: discover.plan,
+                    hops: None,
+                });
+                s.prefixes.extend(n.prefixes);
+                s.macs.extend(n.macs);
+                s.hops = s.hops.or(n.hops);
+            }
+        }
+    };
+    if let Some(path) = &discover.netjson {
+        let source = path.display().to_string();
+        take(&source, file(path).and_then(|text| read(Form::NetJson, &text, "")));
+    }
+    if let Some(interface) = &discover.batman {
+        let table = |table: &str| run("batctl", &["meshif", interface, table]);
+        let result = table("originators_json").and_then(|originators| {
+            read(Form::Batman, &originators, &table("transtable_global_json")?)
+        });
+        take("batctl", result);
+    }
+    if let Some(address) = discover.olsr {
+        let ask = |what: &str| {
+            let request = format!("GET /{what} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+            talk(address, &request, |_| false)
+        };
+        let result =
+            ask("routes").and_then(|r| read(Form::Olsr, &r, &ask("hna").unwrap_or_default()));
+        take(&format!("olsr {address}"), result);
+    }
+    if let Some(address) = discover.babel {
+        let end = |text: &str| babel::is_complete(text);
+        let result = talk(address, "dump\n", end).and_then(|text| read(Form::Babel, &text, ""));
+        take(&format!("babel {address}"), result);
+    }
+    if discover.neighbours {
+        let result = run("ip", &["-json", "neigh", "show", "dev", mesh]);
+        take("ip neigh", result.and_then(|text| read(Form::Neighbours, &text, "")));
+    }
+    if discover.routes {
+        let mut all = Ok(Vec::new());
+        for family in ["-4", "-6"] {
+            let text = run("ip", &["-json", family, "route", "show", "dev", mesh]);
+            match (text.and_then(|t| read(Form::Routes, &t, "")), &mut all) {
+                (Ok(routes), Ok(all)) => all.extend(routes),
+                (Err(e), all) => *all = Err(e),
+                (Ok(_), Err(_)) => {}
+            }
+        }
+        take("ip route", all);
+    }
+    discovery.found = nodes.into_values().collect();
+    for s in &mut discovery.found {
+        once(&mut s.prefixes);
+        once(&mut s.macs);
+    }
+    discovery
+}
+
+fn file(path: &std::path::Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut text = String::new();
+    file.take(MOST).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
+/// Runs a command and gives back what it prints.
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let out = command::run(program, args, &[], PATIENCE).map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        let words = excerpt(&String::from_utf8_lossy(&out.stderr));
+        return Err(format!("{program} failed ({}): {words}", out.status));
+    }
+    String::from_utf8(out.stdout).map_err(|_| format!("{program} prints no text"))
+}
+
+/// Sends a request and reads the answer until the other side closes or `end` is satisfied.
+fn talk(address: SocketAddr, request: &str, end: impl Fn(&str) -> bool) -> Result<String, String> {
+    let words = |e: std::io::Error| e.to_string();
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(words)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(words)?;
+    stream.write_all(request.as_bytes()).map_err(words)?;
+    let limit = Instant::now() + PATIENCE;
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let n = stream.read(&mut buffer).map_err(words)?;
+        bytes.extend_from_slice(&buffer[..n]);
+        let done =
+            n == 0 || end(&String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]));
+        if done {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        if bytes.len() as u64 > MOST || Instant::now() > limit {
+            return Err("the answer does not end".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

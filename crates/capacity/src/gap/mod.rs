@@ -1,0 +1,298 @@
+//! GAP's fluid model: a gateway as a server with two priorities, and a limit on the first
+//! (Mancuso 2010 §V).
+//!
+//! Traffic of the gateway's neighbours has strict priority, multi-hop traffic gets what is left, and
+//! a limit `R_S` on the former follows one bit: is more than `(1 − γ) U*` of the gateway used? The
+//! model keeps priority, threshold and control by proxy, and nothing else of a wireless mesh.
+//!
+//! - [`Gap`]: the parameters, checked; the target limit (1) and the signalling bandwidth that stays
+//!   free (2); [`Gap::equilibrium`], with how fast it is reached from either side;
+//! - [`flow`]: equations (3) to (10) in time, for loads that change in steps;
+//! - [`phase`]: the direction field over limit and multi-hop backlog, for pictures.
+//!
+//! All rates are shares of one bandwidth, that of the gateway's air, in bit/s: multi-hop traffic
+//! counts as often as the gateway hears it, so a two-hop flow of 1 Mbit/s is a load of 2 Mbit/s.
+//! docs/models/gap-fluid.md has the equations and how well the packet simulator agrees.
+
+use core::fmt;
+
+pub mod phase;
+pub mod trajectory;
+
+/// What GAP is set to and what it controls.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Gap {
+    capacity: f64,
+    guarantee: f64,
+    gamma: f64,
+    increase: f64,
+    decrease: f64,
+}
+
+/// Offered loads, in bit/s of the gateway's air.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// λ_S, of the gateway's neighbours together; infinite if they always have something to send.
+    pub single: f64,
+    /// λ_M, of all other nodes together.
+    pub multi: f64,
+}
+
+/// Which of the three conditions of §V.B holds where the system rests.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Regime {
+    /// (a): the neighbours want no more than their guarantee.
+    Light,
+    /// (b): they want more, and everyone gets everything below the threshold.
+    Unsaturated,
+    /// The border of (b): the neighbours fill what the others leave below the threshold, and the
+    /// whole signalling bandwidth stays free. First line of (1).
+    Threshold,
+    /// (c): the others use the signalling bandwidth, and the neighbours have their guarantee.
+    /// Second line of (1).
+    Saturated,
+}
+
+impl Regime {
+    /// As printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Regime::Light => "light",
+            Regime::Unsaturated => "unsaturated",
+            Regime::Threshold => "threshold",
+            Regime::Saturated => "saturated",
+        }
+    }
+}
+
+/// What becomes of a small disturbance of the limit (Theorems 1 and 2).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Stability {
+    /// Limits on this side do not bind: throughputs are the same, and the limit stays.
+    Neutral,
+    /// The limit returns at this speed, in bit/s per second, and arrives in finite time.
+    Linear(f64),
+    /// The distance to 0 shrinks by this part per second, so the limit returns in finite time too:
+    /// `R(t) = R(0) exp(−β t)` down to where it rests.
+    Exponential(f64),
+    /// There is no such side: the limit never goes below the guarantee.
+    Floor,
+}
+
+/// Where the system comes to rest.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Equilibrium {
+    /// Which condition holds.
+    pub regime: Regime,
+    /// R_S; the smallest one where all from there on rest.
+    pub limit: f64,
+    /// U_S, what the neighbours use.
+    pub single: f64,
+    /// U_M, what the others use.
+    pub multi: f64,
+    /// What becomes of a limit that is a little too small.
+    pub below: Stability,
+    /// What becomes of a limit that is a little too large.
+    pub above: Stability,
+}
+
+impl Equilibrium {
+    /// U = U_S + U_M.
+    pub fn utilization(&self) -> f64 {
+        self.single + self.multi
+    }
+
+    /// The stability criterion of Definition 1 on both sides: no disturbance grows.
+    pub fn is_stable(&self) -> bool {
+        let holds = |s: Stability| match s {
+            Stability::Neutral | Stability::Floor => true,
+            Stability::Linear(speed) | Stability::Exponential(speed) => speed > 0.0,
+        };
+        holds(self.below) && holds(self.above)
+    }
+}
+
+/// A parameter out of range.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum GapError {
+    /// The gateway's capacity is not finite and positive.
+    Capacity(f64),
+    /// The guarantee is negative, not a number, or more than the capacity.
+    Guarantee(f64),
+    /// γ leaves the neighbours less than their guarantee, or nothing is reserved (§IV.A).
+    Gamma {
+        /// As given.
+        gamma: f64,
+        /// Its limit, (U* − U_S*) / U*.
+        limit: f64,
+    },
+    /// α or β is not finite and positive.
+    Step(f64),
+}
+
+impl fmt::Display for GapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            GapError::Capacity(c) => {
+                write!(f, "a gateway's capacity must be finite and above 0, not {c}")
+            }
+            GapError::Guarantee(g) => {
+                write!(f, "a guarantee must lie between 0 and the gateway's capacity, not {g}")
+            }
+            GapError::Gamma { gamma, limit } => {
+                write!(
+                    f,
+                    "gamma must be above 0 and at most {limit:.3}, (U* - U_S*) / U*, not {gamma}"
+                )
+            }
+            GapError::Step(step) => {
+                write!(f, "increase and decrease must be finite and above 0, not {step}")
+            }
+        }
+    }
+}
+impl core::error::Error for GapError {}
+
+/// A relative distance below which two rates are the same.
+const SAME: f64 = 1e-9;
+
+impl Gap {
+    /// `capacity` U* and `guarantee` U_S* in bit/s, `gamma` the part of U* that is reserved for
+    /// signalling, `increase` α in bit/s per second, `decrease` β per second.
+    ///
+    /// # Errors
+    /// See [`GapError`].
+    pub fn new(
+        capacity: f64,
+        guarantee: f64,
+        gamma: f64,
+        increase: f64,
+        decrease: f64,
+    ) -> Result<Self, GapError> {
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        if !positive(capacity) {
+            return Err(GapError::Capacity(capacity));
+        }
+        if !(0.0..=capacity).contains(&guarantee) {
+            return Err(GapError::Guarantee(guarantee));
+        }
+        let limit = (capacity - guarantee) / capacity;
+        if !positive(gamma) || gamma > limit {
+            return Err(GapError::Gamma { gamma, limit });
+        }
+        if let Some(&step) = [increase, decrease].iter().find(|s| !positive(**s)) {
+            return Err(GapError::Step(step));
+        }
+        Ok(Gap { capacity, guarantee, gamma, increase, decrease })
+    }
+
+    /// The same from what Algorithm 1 does at each of `nodes` neighbours every `period` seconds:
+    /// add `alpha` bit/s, or multiply by `beta`.
+    ///
+    /// # Errors
+    /// See [`GapError`].
+    pub fn from_steps(
+        capacity: f64,
+        guarantee: f64,
+        gamma: f64,
+        (alpha, beta): (f64, f64),
+        (nodes, period): (u32, f64),
+    ) -> Result<Self, GapError> {
+        // The slope of R(t) = R(0) β^(t / period) relative to R.
+        let decrease = -libm::log(beta) / period;
+        Gap::new(capacity, guarantee, gamma, f64::from(nodes) * alpha / period, decrease)
+    }
+
+    /// U*, what the gateway carries when saturated.
+    pub fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    /// U_S*, what the neighbours have in any case.
+    pub fn guarantee(&self) -> f64 {
+        self.guarantee
+    }
+
+    /// U_M* = U* − U_S*.
+    pub fn multi_share(&self) -> f64 {
+        self.capacity - self.guarantee
+    }
+
+    /// B_D = γ U*, the signalling bandwidth.
+    pub fn signalling(&self) -> f64 {
+        self.gamma * self.capacity
+    }
+
+    /// (1 − γ) U*: above it the bit is set.
+    pub fn threshold(&self) -> f64 {
+        (1.0 - self.gamma) * self.capacity
+    }
+
+    /// The limit that neighbours who always have something to send should have at this multi-hop
+    /// demand, equation (1).
+    pub fn target_limit(&self, multi: f64) -> f64 {
+        if multi <= self.multi_share() - self.signalling() {
+            self.threshold() - multi
+        } else {
+            self.guarantee
+        }
+    }
+
+    /// The part of the signalling bandwidth that then stays free, equation (2).
+    pub fn free_signalling(&self, multi: f64) -> f64 {
+        if multi <= self.multi_share() - self.signalling() {
+            self.signalling()
+        } else {
+            (self.multi_share() - multi).max(0.0)
+        }
+    }
+
+    /// Where the system rests under a load that stays, from any start (§V.B).
+    pub fn equilibrium(&self, load: Load) -> Equilibrium {
+        let Load { single, multi } = load;
+        let rest = |used: f64| multi.min(self.capacity - used);
+        if single <= self.guarantee {
+            return Equilibrium {
+                regime: Regime::Light,
+                limit: self.guarantee,
+                single,
+                multi: rest(single),
+                // Equation (7): the limit is never below the guarantee.
+                below: Stability::Floor,
+                above: Stability::Neutral,
+            };
+        }
+        if single + multi <= self.threshold() {
+            return Equilibrium {
+                regime: Regime::Unsaturated,
+                limit: single,
+                single,
+                multi,
+                below: Stability::Linear(self.increase),
+                above: Stability::Neutral,
+            };
+        }
+        let limit = self.target_limit(multi);
+        let saturated = limit <= self.guarantee * (1.0 + SAME);
+        Equilibrium {
+            regime: if saturated { Regime::Saturated } else { Regime::Threshold },
+            limit,
+            single: limit,
+            multi: rest(limit),
+            below: if saturated { Stability::Floor } else { Stability::Linear(self.increase) },
+            above: Stability::Exponential(self.decrease),
+        }
+    }
+
+    /// t_rise (§VI.C): from the guarantee to the threshold once all multi-hop load is gone, in
+    /// seconds.
+    pub fn rise_time(&self) -> f64 {
+        (self.threshold() - self.guarantee) / self.increase
+    }
+
+    /// t_decay (§VI.C): from the threshold to the guarantee once multi-hop nodes are backlogged, in
+    /// seconds; infinite without a guarantee, to which an exponential only tends.
+    pub fn decay_time(&self) -> f64 {
+        libm::log(self.threshold() / self.guarantee) / self.decrease
+    }
+}

@@ -1,0 +1,148 @@
+//! Anderson's acceleration of the fixed point (Walker and Ni, SIAM J. Numer. Anal. 49 (2011) 1715):
+//! where a map sent what it was given tells where it would send a combination of these, and so which
+//! combination it would leave alone.
+
+use super::retry_chain::Collisions;
+use super::unknowns::Link;
+
+/// Earlier rounds that are combined.
+const DEPTH: usize = 3;
+/// Numbers of a link, of which the first are probabilities that decide about the combination.
+const NUMBERS: usize = 13;
+const DECIDE: usize = 5;
+/// Part of the residuals' size that keeps the combination small.
+const RIDGE: f64 = 1e-10;
+
+type Numbers = [f64; NUMBERS];
+
+/// The rounds before, as differences.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Anderson {
+    /// What the last round was given, and by how much it moved that.
+    given: Vec<Numbers>,
+    made: Vec<Numbers>,
+    residual: Vec<f64>,
+    /// By earlier round: how its outcome and its residual differ from the next one's.
+    outcomes: [Vec<Numbers>; DEPTH],
+    residuals: [Vec<f64>; DEPTH],
+    /// How many of these there are, and whether there was a round before at all.
+    kept: usize,
+    begun: bool,
+}
+
+impl Anderson {
+    /// Forgets the rounds before.
+    pub fn reset(&mut self) {
+        (self.kept, self.begun) = (0, false);
+    }
+
+    /// Notes what a round is given.
+    pub fn give(&mut self, links: &[Link]) {
+        self.given.clear();
+        self.given.extend(links.iter().map(|l| numbers(&l.collisions)));
+    }
+
+    /// What a round made of it becomes what the next one should be given.
+    pub fn take(&mut self, links: &mut [Link]) {
+        let made = links.iter().map(|l| numbers(&l.collisions));
+        let rest = |(m, g): (Numbers, &Numbers)| {
+            let difference: [f64; DECIDE] = core::array::from_fn(|i| m[i] - g[i]);
+            difference
+        };
+        if self.begun {
+            // The oldest makes room.
+            self.outcomes.rotate_right(1);
+            self.residuals.rotate_right(1);
+            self.kept = (self.kept + 1).min(DEPTH);
+            let (outcome, residual) = (&mut self.outcomes[0], &mut self.residuals[0]);
+            outcome.clear();
+            let change = |(m, b): (Numbers, &Numbers)| core::array::from_fn(|i| m[i] - b[i]);
+            outcome.extend(made.clone().zip(&self.made).map(change));
+            residual.clear();
+            let now = made.clone().zip(&self.given).flat_map(rest);
+            residual.extend(now.zip(&self.residual).map(|(now, before)| now - before));
+        }
+        self.residual.clear();
+        self.residual.extend(made.clone().zip(&self.given).flat_map(rest));
+        self.made.clear();
+        self.made.extend(made);
+        self.begun = true;
+        let Some(weights) = self.weights() else { return };
+        for (at, link) in links.iter_mut().enumerate() {
+            let mut better = self.made[at];
+            for (weight, outcome) in weights.iter().zip(&self.outcomes).take(self.kept) {
+                for (b, o) in better.iter_mut().zip(&outcome[at]) {
+                    *b -= weight * o;
+                }
+            }
+            set(&mut link.collisions, &better);
+        }
+    }
+
+    /// How much of each earlier change is to be taken back for the least residual.
+    fn weights(&self) -> Option<[f64; DEPTH]> {
+        let n = self.kept;
+        if n == 0 {
+            return None;
+        }
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut a = [[0.0; DEPTH + 1]; DEPTH];
+        for (row, one) in a.iter_mut().zip(&self.residuals).take(n) {
+            for (product, other) in row.iter_mut().zip(&self.residuals).take(n) {
+                *product = dot(one, other);
+            }
+            row[DEPTH] = dot(one, &self.residual);
+        }
+        let ridge = RIDGE * (0..n).map(|i| a[i][i]).sum::<f64>();
+        (0..n).for_each(|i| a[i][i] += ridge);
+        // Symmetric and positive: no pivoting is needed.
+        for i in 0..n {
+            if a[i][i] <= 0.0 {
+                return None;
+            }
+            for j in i + 1..n {
+                let factor = a[j][i] / a[i][i];
+                let row = a[i];
+                a[j].iter_mut().zip(row).for_each(|(x, r)| *x -= factor * r);
+            }
+        }
+        let mut out = [0.0; DEPTH];
+        for i in (0..n).rev() {
+            let known: f64 = (i + 1..n).map(|k| a[i][k] * out[k]).sum();
+            out[i] = (a[i][DEPTH] - known) / a[i][i];
+        }
+        out.iter().all(|w| w.is_finite()).then_some(out)
+    }
+}
+
+/// The numbers of a link.
+fn numbers(o: &Collisions) -> Numbers {
+    [
+        o.idle,
+        o.hidden,
+        o.met,
+        o.onset,
+        o.struck,
+        o.span,
+        o.window,
+        o.resets,
+        o.waiting,
+        o.relayed,
+        o.at_once,
+        o.chased,
+        o.idle_beside,
+    ]
+}
+
+/// The same back, each within its bounds.
+fn set(o: &mut Collisions, n: &Numbers) {
+    let share = |x: f64| x.clamp(0.0, 1.0);
+    o.idle = n[0].clamp(1e-3, 1.0);
+    o.hidden = n[1].clamp(0.0, 0.999);
+    (o.met, o.onset, o.struck) = (share(n[2]), share(n[3]), share(n[4]));
+    o.span = n[5].max(1e-5);
+    (o.window, o.resets) = (n[6].max(0.0), n[7].max(0.0));
+    (o.waiting, o.relayed, o.at_once, o.chased) =
+        (share(n[8]), share(n[9]), share(n[10]), share(n[11]));
+    o.idle_beside = n[12].max(o.idle);
+}

@@ -1,0 +1,262 @@
+//! What an attempt meets: hidden exchanges, frames that begin at the wrong moment, bystanders that
+//! missed the CTS.
+
+use super::independent_sets::bits;
+use super::interference::{Bystander, Model, Refusal, Rival};
+use super::retry_chain::Collisions;
+use super::timing::Spans;
+use super::unknowns::{FixedPoint, Link};
+
+/// What an attempt on a link meets, given that its sender found the medium idle. `idle` and
+/// what belongs to it is not set. Notes which rivals it meets.
+pub(super) fn collisions(m: &Model, h: usize, f: &mut FixedPoint) -> Collisions {
+    let (hidden, span) = hidden(m, h, f);
+    let link = &f.links[h];
+    let via = link.via;
+    let heard = bits(m.interference[h].view).map(|u| f.begun[u]).sum::<f64>();
+    let mut collisions = Collisions {
+        hidden,
+        span,
+        resets: heard / link.open.max(1e-9),
+        waiting: via * link.found + (1.0 - via) * link.load,
+        relayed: relayed(m, h, f),
+        caused: link.caused,
+        at_once: via * (1.0 - link.found),
+        chased: chase(m, h, f),
+        after: link.times.refused - link.times.rts,
+        ..Collisions::default()
+    };
+    meet(m, h, f, &mut collisions);
+    collisions
+}
+
+/// P(the receiver is taken by what the sender does not hear | the sender finds the medium
+/// idle), and the mean length of the trains that take it.
+fn hidden(m: &Model, h: usize, f: &FixedPoint) -> (f64, f64) {
+    let (interference, link) = (&m.interference[h], &f.links[h]);
+    let (mut with, mut bare, mut starts) = (0.0, 0.0, 0.0);
+    let mut follow = interference.members.iter().zip(&link.members_follow);
+    for &(u, around, all) in &interference.trains {
+        with += f.with[u];
+        bare += f.bare[u];
+        // Frames passed on at once prolong what is on instead of beginning anew, and so does
+        // whatever begins while something else is on.
+        let alone = m.sets.silent(all) / m.sets.silent(around).max(1e-12);
+        let anew = |(&o, &follows): (&usize, &f64)| {
+            let (l, s) = (&f.links[o], &f.links[o].service);
+            let at_once = at_once(l, follows) * s.attempts;
+            l.arrivals * s.data * (1.0 - at_once)
+        };
+        let members = m.network.members[u].len();
+        starts += follow.by_ref().take(members).map(anew).sum::<f64>() * alone;
+    }
+    // Less the pauses that follow exchanges.
+    let share = if with > 0.0 { bare / with } else { 0.0 };
+    let on = (1.0 - link.clear / link.open).max(0.0) * share;
+    // As long as the sender is aware of something, trains go on and begin all the same.
+    let (open, clear) = (m.sets.silent(interference.idle), m.sets.silent(interference.clear));
+    let heard = if open > clear { (link.open - link.clear).max(0.0) / (open - clear) } else { 1.0 };
+    let trains = (1.0 - m.sets.silent(interference.unhidden)) * heard * share;
+    let span = if starts > 0.0 { trains / starts } else { 1e-3 };
+    // Refused attempts of others hold the receiver too.
+    let vain: f64 = interference
+        .heard_by_receiver
+        .iter()
+        .map(|r| vain(m, r, f) * f.links[r.link].times.refused_held)
+        .sum();
+    let held = 1.0 - libm::exp(-vain / link.clear.max(1e-9));
+    ((on + (1.0 - on) * held).min(0.999), span.max(1e-5))
+}
+
+/// Attempts per second on a link that are refused because of exchanges hidden from its sender,
+/// and come while the hearer's medium is quiet: they keep those who hear them from counting,
+/// where nothing else does. What is refused because frames met is not understood by anybody.
+pub(super) fn vain(m: &Model, r: &Refusal, f: &FixedPoint) -> f64 {
+    let quiet = m.sets.silent(r.open) - m.sets.silent(r.clear);
+    f.links[r.link].attempt_rates.1 * quiet.max(0.0)
+}
+
+/// Expected frames of others that meet the opening frame or strike the data.
+fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
+    let Spans { slot, difs, sifs, .. } = m.network.spans;
+    let interference = &m.interference[h];
+    let times = f.links[h].times;
+    let clear = m.sets.silent(interference.clear).max(1e-9);
+    let (mut met, mut onset, mut late) = (0.0, 0.0, 0.0);
+    let (mut weighted, mut mutual) = (0.0, 0.0);
+    let mut meets = core::mem::take(&mut f.links[h].meets);
+    for (at, (rival, meets)) in interference.rivals.iter().zip(&mut meets).enumerate() {
+        let (o, trouble) = (rival.link, rival.trouble);
+        let other = &f.links[o];
+        if other.arrivals <= 0.0 {
+            continue;
+        }
+        let (free, vain) = attempt_rates(m, rival, f, clear);
+        let rate = free + vain;
+        // Of those that nothing hidden refuses, so many become exchanges.
+        let served =
+            (other.service.data / (other.service.attempts - other.service.hidden)).min(1.0) * free
+                / rate.max(1e-9);
+        let mut window = 0.0;
+        if trouble.same_slot {
+            window += slot;
+        }
+        if trouble.overtakes {
+            window += times.opening();
+        }
+        if trouble.overtaken {
+            window += other.times.opening();
+        }
+        // A relay that was idle passes a frame on a DIFS after its arrival. Where that arrival
+        // keeps this link off the air too, the two can meet in that pause only.
+        let at_once = at_once(other, f.links[h].rivals_follow[at]);
+        let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * window);
+        if trouble.mutual {
+            *meets = expected;
+            met += expected;
+            mutual += expected;
+            weighted += expected * window;
+        } else {
+            onset += expected * served;
+            met += expected * (1.0 - served);
+        }
+        if trouble.cts {
+            onset += rate * served * times.rts;
+        }
+        if trouble.misses_cts {
+            late += rate * (1.0 - at_once) * (sifs + slot);
+        }
+        if trouble.acks {
+            late += other.arrivals * (times.data + other.times.ack);
+        }
+    }
+    let mut follow = f.links[h].bystanders_follow.as_slice();
+    for bystander in &interference.bystanders {
+        late += strike(m, h, bystander, follow, f);
+        follow = &follow[bystander.own.len()..];
+    }
+    f.links[h].meets = meets;
+    f.links[h].met = met;
+    collisions.met = 1.0 - libm::exp(-met);
+    collisions.onset = 1.0 - libm::exp(-onset);
+    collisions.struck = 1.0 - libm::exp(-late);
+    collisions.window = if mutual > 0.0 { weighted / mutual } else { 0.0 };
+}
+
+/// A rival's attempts per second while an attempt on a link finds everything idle. Those that
+/// it makes because the two have just met do not count: they are in the chain. Apart, those that
+/// come while something hidden from it is on.
+fn attempt_rates(m: &Model, rival: &Rival, f: &FixedPoint, clear: f64) -> (f64, f64) {
+    let other = &f.links[rival.link];
+    let (free, vain) = other.attempt_rates;
+    let mine = rival.back.map_or(0.0, |at| other.meets[at]);
+    let share = if other.met > 0.0 { mine / other.met } else { 0.0 };
+    let again = other.service.met * share;
+    let first = (other.service.attempts - other.service.hidden - again).max(0.0)
+        / (other.service.attempts - other.service.hidden).max(1e-9);
+    let off = m.sets.silent(rival.clear);
+    let beside = (m.sets.silent(rival.open) - off).max(0.0);
+    (free * first * off / clear, vain * beside / clear)
+}
+
+/// Expected frames of a bystander that strike a link's data frame because the CTS that should
+/// have silenced it was drowned there: by an exchange that ends before the data frame does, or
+/// by a refused RTS.
+fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
+    let near = m.sets.silent(bystander.near).max(1e-9);
+    let times = &f.links[h].times;
+    let Spans { slot, sifs, difs, eifs, second } = m.network.spans;
+    let (mut with, mut begun) = (0.0, 0.0);
+    for u in bits(bystander.others) {
+        with += f.bare[u];
+        begun += f.begun[u];
+    }
+    let on = (1.0 - m.sets.silent(bystander.quiet) / near).max(0.0);
+    let length = if begun > 0.0 { with / begun } else { 1.0 };
+    // What is left of the data frame after an exchange that ends anywhere, or after an RTS that
+    // overlaps the CTS anywhere; the bystander must be ready `late` after that.
+    let beside = |late: f64| {
+        let window = (times.data - late).max(0.0);
+        on * if window < length { window * window / (2.0 * length) } else { window - 0.5 * length }
+    };
+    // The RTS ends about when the data frame begins, give or take half of what overlaps.
+    let spread = 0.5 * (times.cts + times.rts);
+    let after = |late: f64| left_over(times.data - late, spread);
+    let own = waits(bystander, follow, f);
+    // It answers: an RTS comes first. The sender whose RTS was drowned with the CTS tries again.
+    let rts = times.rts + sifs;
+    let (mut answers, mut drowned, mut apart, mut again) = (0.0, 0.0, 0.0, 0.0);
+    for &(o, silent) in &bystander.answers {
+        let link = &f.links[o];
+        let room = (m.sets.silent(silent) / near).min(1.0);
+        let rate = room * link.arrivals * link.service.attempts / link.open.max(1e-9);
+        let drowns = room * link.attempt_rates.0 * (times.cts + link.times.rts);
+        answers += rate;
+        drowned += drowns;
+        apart += rate * drowns;
+        let backoff = second * slot / link.collisions.idle_beside;
+        let late = rts + link.times.refused - link.times.rts;
+        again += drowns * after(late) / backoff;
+    }
+    own * (beside(difs) + drowned * after(eifs))
+        + answers * beside(rts)
+        + (answers * drowned - apart) * after(rts)
+        + again
+}
+
+/// Attempts per second that a bystander makes on its own: for what waits there, since nothing
+/// arrives while the link is on.
+fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
+    let rate = |(&o, &follows): (&usize, &f64)| {
+        let link = &f.links[o];
+        let waits = 1.0 - at_once(link, follows);
+        link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
+    };
+    bystander.own.iter().zip(follow).map(rate).sum()
+}
+
+/// The share of a link's frames that are passed on at once after an exchange that kept the
+/// hidden ones silent too.
+fn relayed(m: &Model, h: usize, f: &FixedPoint) -> f64 {
+    let link = &f.links[h];
+    let on = link.open - link.clear;
+    let (mut kept, mut all) = (0.0, 0.0);
+    for &(s, covered) in &m.interference[h].streams {
+        let frames = f.streams[s].frames;
+        all += frames;
+        if let Some(covered) = covered.filter(|_| on > 1e-12) {
+            kept += frames * (link.open - m.sets.silent(covered)) / on;
+        }
+    }
+    if all > 0.0 { kept / all * (1.0 - link.found) } else { 0.0 }
+}
+
+/// Probability that the frame before is in the receiver's way when a frame that was waiting is
+/// first tried: it was passed on at once over a hop which the sender hears, and at once again
+/// over one that is hidden.
+fn chase(m: &Model, h: usize, f: &FixedPoint) -> f64 {
+    let link = &f.links[h];
+    let all: f64 = m.interference[h].streams.iter().map(|&(s, _)| f.streams[s].frames).sum();
+    let chased = |&(s, one, two): &(usize, usize, usize)| {
+        let relayed = m.network.streams[s].after.is_some();
+        let waited = if relayed { link.found } else { link.load };
+        f.streams[s].frames * waited * (1.0 - f.links[one].found) * (1.0 - f.links[two].found)
+    };
+    let sum: f64 = m.interference[h].chased.iter().map(chased).sum();
+    if all > 0.0 { (sum / all).min(1.0) } else { 0.0 }
+}
+
+/// The share of a link's attempts that follow at once on the arrival of what causes them, where such
+/// a share of its frames has a cause that matters.
+fn at_once(link: &Link, follows: f64) -> f64 {
+    follows * (1.0 - link.found) / link.service.attempts
+}
+
+/// The mean of what is left of a window that is shortened or lengthened by anything up to `spread`.
+fn left_over(window: f64, spread: f64) -> f64 {
+    if window > spread {
+        return window;
+    }
+    let part = (window + spread).max(0.0);
+    part * part / (4.0 * spread)
+}

@@ -1,0 +1,355 @@
+//! The fixed point: rates → how long exchanges take → who finds whom busy → how long exchanges take.
+
+use super::anderson::Anderson;
+use super::arrivals::arrive;
+use super::collisions::{collisions, vain};
+use super::interference::Model;
+use super::retry_chain::{Collisions, service};
+use super::types::{LinkState, Load, NodeState, Retries, State};
+use super::unknowns::FixedPoint;
+use crate::link::Access;
+
+/// Rounds of the fixed point.
+const ROUNDS: usize = 250;
+/// Change of a probability that no longer matters.
+const SETTLED: f64 = 1e-5;
+/// How well shares of time are met: this part of the change in the round before, within bounds.
+const FITTING: f64 = 0.03;
+const FITTED: f64 = 1e-6;
+const ROUGH: f64 = 1e-3;
+/// A utilisation from which the iteration does not come back.
+const HOPELESS: f64 = 2.0;
+/// A round that changes more than this part of what the one before did is a setback; rounds are
+/// combined where probabilities change by less than `CALM`, and damped after so many of them.
+const SLOWING: f64 = 0.8;
+const CALM: f64 = 0.1;
+const SETBACKS: u32 = 4;
+
+/// How a round's outcome becomes what the next one starts from.
+#[derive(Clone, Copy, Debug)]
+struct Relaxation {
+    /// The share of it.
+    part: f64,
+    /// Whether it is combined with those of earlier rounds.
+    combined: bool,
+}
+
+/// Whether rounds are taken whole and combined, or all of them damped.
+#[derive(Clone, Copy, Debug)]
+enum Acceleration {
+    Adaptive,
+    Never,
+}
+
+impl Relaxation {
+    const PLAIN: Relaxation = Relaxation { part: 1.0, combined: false };
+    const FAST: Relaxation = Relaxation { part: 1.0, combined: true };
+    const SLOW: Relaxation = Relaxation { part: 0.7, combined: false };
+}
+
+/// Writes what every stream carries, given the share of frames that each link gives up.
+pub(super) type Spread<'a> = dyn FnMut(&dyn Fn(usize) -> f64, &mut [Load]) + 'a;
+
+/// Moves a value by a part of the way; returns the whole way.
+fn mix(old: &mut f64, new: f64, part: f64) -> f64 {
+    let moved = (new - *old).abs();
+    *old += part * (new - *old);
+    moved
+}
+
+/// A network's equations, and how they are solved.
+#[derive(Clone, Debug)]
+pub(super) struct Solver {
+    pub model: Model,
+    anderson: Anderson,
+}
+
+impl Solver {
+    pub(super) fn new(model: Model) -> Self {
+        Solver { model, anderson: Anderson::default() }
+    }
+
+    /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
+    /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from where
+    /// nothing collides.
+    pub(super) fn solve(
+        &mut self,
+        from: Option<&FixedPoint>,
+        loads: &mut Spread<'_>,
+    ) -> Option<FixedPoint> {
+        let mut f = from.cloned().unwrap_or_else(|| FixedPoint::start(&self.model));
+        if self.settle(&mut f, loads) {
+            return Some(f);
+        }
+        // From as far as where nothing collides, whole and combined rounds may leap past a fixed
+        // point that is close to where there is none.
+        let mut f = from.is_none().then(|| FixedPoint::start(&self.model))?;
+        self.settle_by(&mut f, Acceleration::Never, loads).then_some(f)
+    }
+
+    /// The same in place, from anywhere. False where there is no fixed point; then `f` is nothing to
+    /// start from.
+    pub(super) fn settle(&mut self, f: &mut FixedPoint, loads: &mut Spread<'_>) -> bool {
+        self.settle_by(f, Acceleration::Adaptive, loads)
+    }
+
+    fn settle_by(
+        &mut self,
+        f: &mut FixedPoint,
+        acceleration: Acceleration,
+        loads: &mut Spread<'_>,
+    ) -> bool {
+        self.model.sets.factor.copy_from_slice(&f.factor);
+        let (mut moved, mut relaxation, mut setbacks) = match acceleration {
+            Acceleration::Adaptive => (f64::INFINITY, Relaxation::PLAIN, 0),
+            Acceleration::Never => (0.0, Relaxation::SLOW, SETBACKS),
+        };
+        self.anderson.reset();
+        for round in 0..ROUNDS {
+            // Frames that are given up are all that changes loads from round to round.
+            if round == 0 || self.model.network.settings.retries == Retries::Mac {
+                let links = &f.links;
+                loads(&|h| links[h].service.dropped, &mut f.streams);
+                arrive(&self.model, f);
+                self.send(f);
+            }
+            let fine = (FITTING * moved).clamp(FITTED, ROUGH);
+            let Some(now) = self.round(f, fine, relaxation) else { return false };
+            if now > SLOWING * moved {
+                // What earlier rounds say does not hold here.
+                self.anderson.reset();
+                setbacks += 1;
+            }
+            relaxation = match setbacks {
+                0..SETBACKS if now < CALM => Relaxation::FAST,
+                0..SETBACKS => Relaxation::PLAIN,
+                _ => Relaxation::SLOW,
+            };
+            moved = now;
+            if moved < SETTLED {
+                f.factor.copy_from_slice(&self.model.sets.factor);
+                return true;
+            }
+            if f.links.iter().any(|l| l.used > HOPELESS) {
+                return false;
+            }
+        }
+        // It swings only where attempts pile up without end.
+        false
+    }
+
+    /// Whether Σ λ E\[S\] of every node is at most this.
+    pub(super) fn stable(f: &FixedPoint, utilisation: f64) -> bool {
+        f.links.iter().all(|l| l.used <= utilisation)
+    }
+
+    /// One round, with shares of time to `fine`; returns the largest change of a probability.
+    fn round(&mut self, f: &mut FixedPoint, fine: f64, relaxation: Relaxation) -> Option<f64> {
+        let part = relaxation.part;
+        // After each exchange bystanders wait DIFS and lose the slot that was under way.
+        let tail = self.model.network.spans.difs;
+        f.with.fill(0.0);
+        f.bare.fill(0.0);
+        f.begun.fill(0.0);
+        for (link, &u) in f.links.iter().zip(&self.model.network.user) {
+            // With RTS the medium is taken once the CTS is sent; without, by every attempt.
+            let exchanges = link.arrivals * link.service.data;
+            f.with[u as usize] += exchanges * (link.times.exchange + tail);
+            f.bare[u as usize] += exchanges * link.times.exchange;
+            f.begun[u as usize] += exchanges;
+        }
+        if !self.model.sets.fit(&f.with, fine) {
+            return None;
+        }
+        self.model.sets.evaluate();
+        for h in 0..f.links.len() {
+            let (open, clear) = self.silence(h, f);
+            f.links[h].open = open;
+            f.links[h].clear = clear;
+        }
+        for h in 0..f.links.len() {
+            let link = &f.links[h];
+            let (s, beside) = (&link.service, (link.open - link.clear).max(0.0));
+            let (free, vain) = (s.attempts - s.hidden, s.hidden);
+            let per =
+                |n: f64, share: f64| if share > 1e-9 { link.arrivals * n / share } else { 0.0 };
+            f.links[h].attempt_rates = (per(free, link.clear), per(vain, beside));
+        }
+        let mut moved = 0.0f64;
+        if relaxation.combined {
+            self.anderson.give(&f.links);
+        }
+        for h in 0..f.links.len() {
+            let idle = self.idle(h, f, tail)?;
+            let collisions = collisions(&self.model, h, f);
+            let o = &mut f.links[h].collisions;
+            moved = moved.max(mix(&mut o.idle, idle, part)).max(mix(
+                &mut o.hidden,
+                collisions.hidden,
+                part,
+            ));
+            moved = moved.max(mix(&mut o.met, collisions.met, part)).max(mix(
+                &mut o.onset,
+                collisions.onset,
+                part,
+            ));
+            moved = moved.max(mix(&mut o.struck, collisions.struck, part));
+            let beside = self.beside(h, f);
+            let o = &mut f.links[h].collisions;
+            *o = Collisions {
+                hidden: o.hidden,
+                met: o.met,
+                onset: o.onset,
+                struck: o.struck,
+                idle: o.idle,
+                idle_beside: beside.max(o.idle),
+                faded: o.faded,
+                ..collisions
+            };
+        }
+        if relaxation.combined {
+            self.anderson.take(&mut f.links);
+        }
+        for link in &mut f.links {
+            let s = service(
+                &self.model.network.phy,
+                self.model.network.access,
+                self.model.network.settings.retries,
+                &link.collisions,
+            );
+            moved = moved.max((s.dropped - link.service.dropped).abs());
+            link.service = s;
+        }
+        self.send(f);
+        for h in 0..f.links.len() {
+            let (used, load) = self.busy(h, f);
+            f.links[h].used = used;
+            moved = moved.max(mix(&mut f.links[h].load, load, part));
+            // Nothing arrives while it sends itself.
+            let siblings = self.model.interference[h].siblings.iter();
+            let sends: f64 = siblings.map(|&o| f.links[o].arrivals * f.links[o].sending).sum();
+            let load = f.links[h].load;
+            f.links[h].found = ((load - sends) / (1.0 - sends).max(1e-3)).clamp(0.0, load);
+        }
+        Some(moved)
+    }
+
+    /// The share of time in which a link's sender hears nothing of others, and that in which its
+    /// receiver does not either.
+    fn silence(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
+        let interference = &self.model.interference[h];
+        let sifs = self.model.network.spans.sifs;
+        let (mut open, mut clear) =
+            (self.model.sets.silent(interference.idle), self.model.sets.silent(interference.clear));
+        for u in &interference.unheard {
+            let link = &f.links[u.link];
+            let near = self.model.sets.silent(u.near).max(1e-9);
+            let rts = link.arrivals * link.service.data * (link.times.rts + sifs) / near;
+            if u.seen {
+                open += rts * self.model.sets.silent(u.open);
+            }
+            clear += rts * self.model.sets.silent(u.clear);
+        }
+        (open, clear)
+    }
+
+    /// The share of time in which a link's sender finds the medium idle, of that in which it does
+    /// not send.
+    fn idle(&self, h: usize, f: &FixedPoint, tail: f64) -> Option<f64> {
+        let interference = &self.model.interference[h];
+        let (mut sends, mut counted) = (0.0, 0.0);
+        for &o in &interference.siblings {
+            let link = &f.links[o];
+            sends += link.arrivals * f.links[o].sending;
+            counted += link.arrivals * link.service.data * (link.times.exchange + tail);
+        }
+        let rest = (1.0 - sends).max(1e-3);
+        let others = (1.0 - f.links[h].open - counted).max(0.0);
+        let still = rest - others;
+        if still <= 1e-3 {
+            return None;
+        }
+        let refusals: f64 = interference
+            .heard_by_sender
+            .iter()
+            .map(|r| vain(&self.model, r, f) * (f.links[r.link].times.refused_seen + tail))
+            .sum();
+        Some(still * libm::exp(-refusals / still) / rest)
+    }
+
+    /// The same while an exchange hidden from it is on.
+    fn beside(&self, h: usize, f: &FixedPoint) -> f64 {
+        let interference = &self.model.interference[h];
+        let on = 1.0 - self.model.sets.silent(interference.unhidden);
+        if on > 1e-9 { (f.links[h].open - f.links[h].clear) / on } else { 1.0 }
+    }
+
+    /// Σ λ E\[S\] of a link's sender, which charges every frame a backoff, and the share of time in
+    /// which its queue is not empty: a frame that finds it
+    /// empty, and the medium idle, goes out without a backoff. Of what has just arrived over the
+    /// air the latter is true.
+    fn busy(&self, h: usize, f: &FixedPoint) -> (f64, f64) {
+        let (mut all, mut spared) = (0.0, 0.0);
+        for &o in &self.model.interference[h].siblings {
+            let link = &f.links[o];
+            all += link.arrivals * self.service_time(o, f);
+            for &(s, _) in &self.model.interference[o].streams {
+                let idle = if self.model.network.streams[s].after.is_some() {
+                    1.0
+                } else {
+                    link.collisions.idle
+                };
+                spared += f.streams[s].frames * link.service.first * idle;
+            }
+        }
+        let load = if all < 1.0 { ((all - spared) / (1.0 - spared)).max(0.0) } else { 1.0 };
+        (all, load)
+    }
+
+    /// E\[S\] of a link, s.
+    pub(super) fn service_time(&self, h: usize, f: &FixedPoint) -> f64 {
+        f.links[h].sending + f.links[h].service.backoff
+    }
+
+    /// Seconds of sending per packet, the DIFS after each attempt included.
+    fn send(&self, f: &mut FixedPoint) {
+        for link in &mut f.links {
+            let (s, times) = (&link.service, &link.times);
+            let done = 1.0 - s.dropped;
+            let exchange = done * (times.exchange + self.model.network.spans.difs);
+            link.sending = exchange
+                + match self.model.network.access {
+                    Access::RtsCts => {
+                        (s.data - done) * times.lost + (s.attempts - s.data) * times.refused
+                    }
+                    Access::Basic => (s.attempts - done) * times.lost,
+                };
+        }
+    }
+
+    pub(super) fn report(&self, f: &FixedPoint) -> State {
+        let mut nodes: Vec<NodeState> = Vec::new();
+        let mut links = Vec::new();
+        for (h, link) in f.links.iter().enumerate() {
+            let s = &link.service;
+            let service = self.service_time(h, f);
+            links.push(LinkState {
+                arrivals: link.arrivals,
+                refused: (s.hidden + s.met) / s.attempts.max(1e-9),
+                lost: 1.0 - (1.0 - link.collisions.struck) * (1.0 - link.collisions.faded),
+                attempts: s.attempts,
+                service,
+                dropped: s.dropped,
+            });
+            let (node, busy) = (self.model.network.links[h].from, link.arrivals * service);
+            match nodes.iter_mut().find(|v| v.node == node) {
+                Some(v) => v.utilisation += busy,
+                None => {
+                    nodes.push(NodeState { node, idle: link.collisions.idle, utilisation: busy })
+                }
+            }
+        }
+        nodes.sort_by_key(|v| v.node);
+        State { links, nodes, loss: Vec::new() }
+    }
+}

@@ -1,0 +1,333 @@
+//! What each link sees of the others: everything about the graph that the fixed point asks for,
+//! found once.
+
+use fairmesh_units::NodeId;
+
+use super::independent_sets::{IndependentSets, Silence, bits};
+use super::network::Network;
+use super::pair::{self, Trouble};
+use super::types::RegionError;
+use crate::link::Access;
+
+/// Another link that may spoil this one's frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rival {
+    pub link: usize,
+    pub trouble: Trouble,
+    /// Silence of all that this link's ends are aware of and the rival's sender is.
+    pub open: Silence,
+    /// And of what is hidden from the rival's sender.
+    pub clear: Silence,
+    /// The position of this link among the rival's rivals.
+    pub back: Option<usize>,
+}
+
+/// Another link whose refused attempts are heard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub link: usize,
+    /// Silence of what the hearer and that link's sender are aware of.
+    pub open: Silence,
+    /// And of what is hidden from that sender.
+    pub clear: Silence,
+}
+
+/// A node that a link's CTS should silence, and may not reach.
+#[derive(Clone, Debug)]
+pub(super) struct Bystander {
+    /// Users of the air that may be on beside the link, and drown its CTS there.
+    pub others: u128,
+    /// Silence of the link's rivals, and of `others` too.
+    pub near: Silence,
+    pub quiet: Silence,
+    /// The links on which the node sends.
+    pub own: Vec<usize>,
+    /// The links on which it answers senders that do not hear this link's receiver either, and the
+    /// silence of its rivals and of all that such a sender is aware of.
+    pub answers: Vec<(usize, Silence)>,
+}
+
+/// Another link whose RTS a link does not hear, but the CTS: while that RTS is on the air, the
+/// medium still seems idle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unheard {
+    pub link: usize,
+    /// Silence of all that interferes with that link; of what the sender is aware of too; and of
+    /// what is hidden too.
+    pub near: Silence,
+    pub open: Silence,
+    pub clear: Silence,
+    /// Whether it is the sender that is aware of it, not only the receiver.
+    pub seen: bool,
+}
+
+/// The surroundings of one link.
+#[derive(Clone, Debug)]
+pub(super) struct Interference {
+    /// Users of the air that its sender is aware of, and those that only its receiver is.
+    pub view: u128,
+    pub hidden: u128,
+    pub idle: Silence,
+    pub clear: Silence,
+    /// Silence of what is hidden.
+    pub unhidden: Silence,
+    /// By user in `hidden`: silence of all that excludes that user; of all else that is hidden too.
+    pub trains: Vec<(usize, Silence, Silence)>,
+    /// The links of these users, one user's after the other's.
+    pub members: Vec<usize>,
+    pub rivals: Vec<Rival>,
+    pub unheard: Vec<Unheard>,
+    /// Refused attempts that its sender hears; that only its receiver does.
+    pub heard_by_sender: Vec<Refusal>,
+    pub heard_by_receiver: Vec<Refusal>,
+    pub bystanders: Vec<Bystander>,
+    /// Streams over it: their index, and if they follow another, the silence of the view and of
+    /// what is hidden and kept silent by that one's hop.
+    pub streams: Vec<(usize, Option<Silence>)>,
+    /// Streams over hidden links, and whether their frames came over this link before.
+    pub beyond: Vec<(usize, bool)>,
+    /// Streams over it whose frames next cross a link that the sender is aware of, and then one that
+    /// is hidden: the stream and those two links.
+    pub chased: Vec<(usize, usize, usize)>,
+    /// Links of the same sender, this one included.
+    pub siblings: Vec<usize>,
+}
+
+/// A network, what each of its links sees of the others, and who is on the air together.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub network: Network,
+    /// By link.
+    pub interference: Vec<Interference>,
+    /// Over the users of the air.
+    pub sets: IndependentSets,
+}
+
+impl Model {
+    /// Finds the surroundings of every link.
+    pub fn new(network: Network) -> Result<Self, RegionError> {
+        let mut sets = network.independent_sets()?;
+        let interference = Survey { network: &network, sets: &mut sets }.links();
+        if sets.full() {
+            Err(network.too_large())
+        } else {
+            Ok(Model { network, interference, sets })
+        }
+    }
+}
+
+/// The search for it, which notes every silence that will be asked for.
+struct Survey<'a> {
+    network: &'a Network,
+    sets: &'a mut IndependentSets,
+}
+
+impl Survey<'_> {
+    fn links(&mut self) -> Vec<Interference> {
+        let n = self.network.links.len();
+        let (mut view, mut hidden) = (vec![0u128; n], vec![0u128; n]);
+        for e in 0..n {
+            view[e] = 1 << self.network.user[e];
+            for o in (0..n).filter(|&o| o != e) {
+                let t = self.trouble(e, o);
+                if t.seen {
+                    view[e] |= 1 << self.network.user[o];
+                } else if t.hidden {
+                    hidden[e] |= 1 << self.network.user[o];
+                }
+            }
+            hidden[e] &= !view[e];
+        }
+        let mut all: Vec<Interference> =
+            (0..n).map(|e| self.interference_of(e, &view, &hidden)).collect();
+        for e in 0..n {
+            for at in 0..all[e].rivals.len() {
+                let other = all[e].rivals[at].link;
+                let back = all[other].rivals.iter().position(|r| r.link == e);
+                all[e].rivals[at].back = back;
+            }
+        }
+        all
+    }
+
+    fn trouble(&self, one: usize, other: usize) -> Trouble {
+        pair::trouble(
+            &self.network.contention,
+            self.network.access,
+            self.network.hop(one),
+            self.network.hop(other),
+        )
+    }
+
+    fn interference_of(&mut self, e: usize, view: &[u128], hidden: &[u128]) -> Interference {
+        let n = self.network.links.len();
+        let (v, h) = (view[e], hidden[e]);
+        let (from, to) = (self.network.links[e].from, self.network.links[e].to);
+        let mut rivals = Vec::new();
+        let (mut heard_by_sender, mut heard_by_receiver) = (Vec::new(), Vec::new());
+        for o in (0..n).filter(|&o| o != e) {
+            let trouble = self.trouble(e, o);
+            if trouble.collides() {
+                let open = self.sets.silence_of(v | h | view[o]);
+                let clear = self.sets.silence_of(v | h | view[o] | hidden[o]);
+                rivals.push(Rival { link: o, trouble, open, clear, back: None });
+            }
+            let sender = self.network.links[o].from;
+            if sender == from {
+                continue;
+            }
+            let mut refusal = |known: u128| Refusal {
+                link: o,
+                open: self.sets.silence_of(known | view[o]),
+                clear: self.sets.silence_of(known | view[o] | hidden[o]),
+            };
+            if self.network.contention.hears(from, sender) {
+                heard_by_sender.push(refusal(v));
+            } else if sender != to && self.network.contention.hears(to, sender) {
+                heard_by_receiver.push(refusal(v | h));
+            }
+        }
+        let trains = bits(h)
+            .map(|u| {
+                let around = self.sets.near(u);
+                (u, self.sets.silence_of(around), self.sets.silence_of(around | h))
+            })
+            .collect();
+        let streams = (0..self.network.streams.len())
+            .filter(|&s| self.network.streams[s].link == e)
+            .map(|s| {
+                let cause = self.network.streams[s]
+                    .after
+                    .map(|a| self.network.user[self.network.streams[a].link] as usize);
+                (s, cause.map(|c| self.sets.silence_of(v | (h & self.sets.near(c)))))
+            })
+            .collect();
+        let beyond = (0..self.network.streams.len())
+            .filter(|&s| h >> self.network.user[self.network.streams[s].link] & 1 == 1)
+            .map(|s| (s, self.passed(s, e)))
+            .collect();
+        Interference {
+            view: v,
+            hidden: h,
+            idle: self.sets.silence_of(v),
+            clear: self.sets.silence_of(v | h),
+            unhidden: self.sets.silence_of(h),
+            trains,
+            members: bits(h).flat_map(|u| self.network.members[u].iter().copied()).collect(),
+            rivals,
+            heard_by_sender,
+            heard_by_receiver,
+            unheard: self.unheard(e, v, h),
+            bystanders: self.bystanders(e, view),
+            chased: self.chased(e, v, h),
+            streams,
+            beyond,
+            siblings: (0..n).filter(|&o| self.network.links[o].from == from).collect(),
+        }
+    }
+
+    /// The links whose RTS neither of a link's ends hears that is to be silenced by it.
+    fn unheard(&mut self, e: usize, view: u128, hidden: u128) -> Vec<Unheard> {
+        if self.network.access == Access::Basic {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        for o in (0..self.network.links.len()).filter(|&o| o != e) {
+            let sender = self.network.links[o].from;
+            let seen = view >> self.network.user[o] & 1 == 1;
+            let receiver_only = hidden >> self.network.user[o] & 1 == 1;
+            let heard = self.network.contention.hears(self.network.links[e].from, sender)
+                || (receiver_only
+                    && self.network.contention.hears(self.network.links[e].to, sender));
+            if (seen || receiver_only) && !heard {
+                let near = self.sets.near(self.network.user[o] as usize);
+                out.push(Unheard {
+                    link: o,
+                    near: self.sets.silence_of(near),
+                    open: self.sets.silence_of(near | view),
+                    clear: self.sets.silence_of(near | view | hidden),
+                    seen,
+                });
+            }
+        }
+        out
+    }
+
+    /// The nodes that hear a link's receiver and not its sender.
+    fn bystanders(&mut self, e: usize, view: &[u128]) -> Vec<Bystander> {
+        if self.network.access == Access::Basic {
+            return Vec::new();
+        }
+        let n = self.network.links.len();
+        let (from, to) = (self.network.links[e].from, self.network.links[e].to);
+        let near = self.sets.near(self.network.user[e] as usize);
+        let mut out = Vec::new();
+        let nodes: Vec<NodeId> = self.network.contention.heard_by(to).to_vec();
+        for x in nodes {
+            if x == to || x == from || self.network.contention.hears(x, from) {
+                continue;
+            }
+            let own: Vec<usize> = (0..n).filter(|&o| self.network.links[o].from == x).collect();
+            let mut answers = Vec::new();
+            for o in (0..n).filter(|&o| self.network.links[o].to == x) {
+                let y = self.network.links[o].from;
+                if !self.network.contention.hears(y, to) && !self.network.contention.hears(y, from)
+                {
+                    answers.push((o, self.sets.silence_of(near | view[o])));
+                }
+            }
+            let mut others = 0u128;
+            for o in 0..n {
+                let l = &self.network.links[o];
+                if self.network.contention.hears(x, l.from)
+                    || self.network.contention.hears(x, l.to)
+                {
+                    others |= 1 << self.network.user[o];
+                }
+            }
+            others &= !near;
+            if own.is_empty() && answers.is_empty() {
+                continue;
+            }
+            let (near, quiet) = (self.sets.silence_of(near), self.sets.silence_of(near | others));
+            out.push(Bystander { others, near, quiet, own, answers });
+        }
+        out
+    }
+
+    /// What chases a link's sender: see [`Interference::chased`].
+    fn chased(&self, e: usize, view: u128, hidden: u128) -> Vec<(usize, usize, usize)> {
+        let within = |set: u128, stream: usize| {
+            set >> self.network.user[self.network.streams[stream].link] & 1 == 1
+        };
+        let next = |of: usize| {
+            (of + 1..self.network.streams.len())
+                .filter(move |&s| self.network.streams[s].after == Some(of))
+        };
+        let mut out = Vec::new();
+        for s in (0..self.network.streams.len()).filter(|&s| self.network.streams[s].link == e) {
+            for first in next(s).filter(|&f| within(view, f)) {
+                for second in next(first).filter(|&f| within(hidden, f)) {
+                    out.push((
+                        s,
+                        self.network.streams[first].link,
+                        self.network.streams[second].link,
+                    ));
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether a stream's frames crossed a link before.
+    fn passed(&self, stream: usize, link: usize) -> bool {
+        let mut at = self.network.streams[stream].after;
+        while let Some(s) = at {
+            if self.network.streams[s].link == link {
+                return true;
+            }
+            at = self.network.streams[s].after;
+        }
+        false
+    }
+}

@@ -1,0 +1,462 @@
+//! What happens to one packet at the head of a queue: an absorbing Markov chain over its attempts
+//! (Rangwala 2008 §3.2). Its states remember why the last attempt failed, since the next one
+//! follows within about the time that the reason lasts.
+
+use fairmesh_wifi::phy::{Phy, PhyTiming};
+
+use super::types::Retries;
+use crate::link::Access;
+
+/// What an attempt meets, given that its sender found the medium idle.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Collisions {
+    /// An exchange that the sender does not hear has the receiver, at a random time.
+    pub hidden: f64,
+    /// Such an exchange begins while the opening frame is on the air, and goes on.
+    pub onset: f64,
+    /// Mean time in seconds for which such an exchange, or a train of them, takes the receiver.
+    pub span: f64,
+    /// The opening frame meets one of another sender, and both are lost: both try again.
+    pub met: f64,
+    /// Beginnings of the two opening frames closer than this (s) meet.
+    pub window: f64,
+    /// Exchanges that the sender does hear, which free the receiver too, per idle second.
+    pub resets: f64,
+    /// Probability that the packet was waiting when the sender's last exchange ended: then the
+    /// receiver was free a backoff ago.
+    pub waiting: f64,
+    /// Probability that it is passed on at once, a DIFS after an exchange during which the
+    /// receiver could not be taken by anybody else.
+    pub relayed: f64,
+    /// The share of `hidden` that is due to frames which passed this very hop before: while the
+    /// sender tries in vain, no more of them come.
+    pub caused: f64,
+    /// Probability that it is passed on at once: then frames that passed this hop before are gone.
+    pub at_once: f64,
+    /// Probability that the frame just before is in the receiver's way of a first attempt.
+    pub chased: f64,
+    /// The data frame is lost in a collision although the receiver was ready.
+    pub struck: f64,
+    /// The channel spoils the data frame.
+    pub faded: f64,
+    /// The share of time in which the sender finds the medium idle, and the same while a hidden
+    /// exchange is on: what excludes that one may keep the sender's neighbours silent too.
+    pub idle: f64,
+    /// See `idle`.
+    pub idle_beside: f64,
+    /// Seconds from the end of a refused opening frame until the next backoff begins.
+    pub after: f64,
+}
+
+/// Means per packet.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Service {
+    /// Attempts: RTS frames, or data frames without RTS.
+    pub attempts: f64,
+    /// Attempts in vain because a hidden exchange was on.
+    pub hidden: f64,
+    /// Attempts in vain because two opening frames met.
+    pub met: f64,
+    /// Data frames.
+    pub data: f64,
+    /// Seconds of backoff and of other exchanges during it.
+    pub backoff: f64,
+    /// The same before the first attempt.
+    pub first: f64,
+    /// Probability that the packet is given up.
+    pub dropped: f64,
+}
+
+/// Fewest chances of success of an attempt: below, a link is dead.
+const LEAST: f64 = 1.0 / 4000.0;
+
+/// Why the last attempt failed: no reason that lasts (or none before), a hidden exchange, or
+/// another sender that tries again too.
+const PLAIN: usize = 0;
+const HIDDEN: usize = 1;
+const MET: usize = 2;
+
+/// Packets with so many lost RTS in a row and lost data frames, by why the last attempt failed.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    short: u32,
+    long: u32,
+    mass: [f64; 3],
+}
+
+/// What one attempt leads to, by why the one before failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempt {
+    /// To a hidden exchange, to another sender's frame, to a collision after the CTS, to the
+    /// channel; the rest gets through.
+    hidden: f64,
+    met: f64,
+    struck: f64,
+    faded: f64,
+    /// Seconds of backoff before it.
+    backoff: f64,
+}
+
+/// The chain of one link: what does not change from attempt to attempt.
+struct Chain<'a> {
+    collisions: &'a Collisions,
+    slot: f64,
+    difs: f64,
+    basic: bool,
+}
+
+/// The most attempts, by the product of both limits, that are followed one by one even where they are
+/// all alike.
+const WALKED: u32 = 64;
+
+/// Follows a packet to its end.
+pub(super) fn service(
+    phy: &Phy,
+    access: Access,
+    retries: Retries,
+    collisions: &Collisions,
+) -> Service {
+    let t = phy.timing();
+    let (slot, difs) = (t.slot.as_secs_f64(), t.difs.as_secs_f64());
+    let chain = Chain { collisions, slot, difs, basic: access == Access::Basic };
+    match limits(t, retries) {
+        None => chain.endless(t),
+        Some(limits) => chain.limited(t, limits, WALKED),
+    }
+}
+
+impl Chain<'_> {
+    /// Follows a packet that is given up after so many lost RTS in a row, or lost data frames.
+    /// Limits whose product is above `walked` are not followed to their end attempt by attempt.
+    fn limited(&self, t: &PhyTiming, limits: (u32, u32), walked: u32) -> Service {
+        let mut out = Service::default();
+        let mut cw = t.cw_min;
+        let mut at = vec![Tally { short: 0, long: 0, mass: [1.0, 0.0, 0.0] }];
+        let first = self.first(cw);
+        out.first = first.backoff;
+        let mut step = [first; 3];
+        loop {
+            let next = t.next_cw(cw);
+            let mut after = Vec::new();
+            for tally in &at {
+                self.count(&step, &tally.mass, &mut out);
+                self.fail(&step, tally, &mut after, &mut out, limits);
+            }
+            if after.is_empty() {
+                return out;
+            }
+            at = after;
+            cw = next;
+            step = [PLAIN, HIDDEN, MET].map(|why| self.again(why, cw));
+            if t.next_cw(cw) == cw && limits.0.saturating_mul(limits.1) > walked {
+                self.alike(&step, &at, &mut out, limits);
+                return out;
+            }
+        }
+    }
+
+    /// Follows packets to their end where every attempt is like the one before: what is tried at one
+    /// count of lost data frames is a geometric series, cut off by the limit of lost RTS.
+    fn alike(&self, step: &[Attempt; 3], at: &[Tally], out: &mut Service, limits: (u32, u32)) {
+        let (most_short, most_long) = limits;
+        let (opening, data) = matrices(step);
+        let (again, levels) =
+            if self.basic { (sum(&opening, &data), 1) } else { (opening, most_long) };
+        let whole = series(&again, most_short);
+        // What comes to this count of lost data frames from the one below, no RTS lost yet.
+        let mut fresh = [0.0; 3];
+        for long in 0..levels {
+            let mut tried = apply(&whole.0, &fresh);
+            let mut left = apply(&whole.1, &fresh);
+            for tally in at.iter().filter(|tally| tally.long == long) {
+                let rest = series(&again, most_short - tally.short);
+                add(&mut tried, &apply(&rest.0, &tally.mass));
+                add(&mut left, &apply(&rest.1, &tally.mass));
+            }
+            self.count(step, &tried, out);
+            out.dropped += left.iter().sum::<f64>();
+            fresh = if self.basic { [0.0; 3] } else { apply(&data, &tried) };
+        }
+        out.dropped += fresh.iter().sum::<f64>();
+    }
+
+    /// Follows a packet that is never given up: then only the last failure counts.
+    fn endless(&self, t: &PhyTiming) -> Service {
+        let mut out = Service::default();
+        let mut cw = t.cw_min;
+        let first = self.first(cw);
+        out.first = first.backoff;
+        let (mut step, mut mass) = ([first; 3], [1.0, 0.0, 0.0]);
+        loop {
+            let next = t.next_cw(cw);
+            if next == cw {
+                // From here on every attempt is like the one before: a geometric series.
+                self.count(&step, &settle(&step, mass), &mut out);
+                return out;
+            }
+            self.count(&step, &mass, &mut out);
+            let (opening, data) = failed(&step, &mass);
+            (0..3).for_each(|i| mass[i] = opening[i] + data[i]);
+            cw = next;
+            step = [self.again(PLAIN, cw), self.again(HIDDEN, cw), self.again(MET, cw)];
+        }
+    }
+
+    /// Beginnings of hidden trains per second in which there is none.
+    fn begin(&self) -> f64 {
+        self.collisions.hidden / (self.collisions.span * (1.0 - self.collisions.hidden).max(1e-3))
+    }
+
+    /// The outcome where a hidden exchange is on with probability `on`, and another sender's frame
+    /// is met with probability `met`.
+    fn outcome(&self, on: f64, met: f64, backoff: f64) -> Attempt {
+        let o = self.collisions;
+        let onset = (1.0 - on) * (1.0 - met) * o.onset;
+        let (hidden, met) = (on + onset, (1.0 - on) * met);
+        let through = 1.0 - hidden - met;
+        // However bad, an attempt has some chance.
+        let shrink = if through < LEAST { (1.0 - LEAST) / (hidden + met) } else { 1.0 };
+        let through = through.max(LEAST);
+        let struck = (through * o.struck).min(through - 0.5 * LEAST);
+        let faded = (through - struck) * o.faded;
+        Attempt { hidden: hidden * shrink, met: met * shrink, struck, faded, backoff }
+    }
+
+    fn first(&self, cw: u32) -> Attempt {
+        let o = self.collisions;
+        let backoff = f64::from(cw) / 2.0 * self.slot / o.idle;
+        let gap = self.difs + backoff;
+        let seizure = self.begin() + 1.0 / o.span;
+        let fresh =
+            o.waiting * libm::exp(-seizure * gap) + o.relayed * libm::exp(-seizure * self.difs);
+        let others = o.hidden * (1.0 - o.caused) * (1.0 - fresh.min(1.0));
+        let on = others + o.hidden * o.caused * (1.0 - o.at_once);
+        self.outcome(on + (1.0 - on) * o.chased, o.met, backoff)
+    }
+
+    /// An attempt after a failed one.
+    fn again(&self, why: usize, cw: u32) -> Attempt {
+        let o = self.collisions;
+        let counted = f64::from(cw) / 2.0 * self.slot;
+        let plain = counted / o.idle;
+        match why {
+            HIDDEN => {
+                // Of an exchange that is met somewhere in its midst, half is left.
+                let rest = 0.5 * o.span;
+                let beside = rest * (1.0 - libm::exp(-plain / rest));
+                let backoff = plain - beside * (1.0 - o.idle / o.idle_beside);
+                let gap = o.after + backoff;
+                let (begin, end) = (self.begin(), 1.0 / rest);
+                let memory = libm::exp(-(end + begin + o.resets) * gap);
+                // The next train has not begun then.
+                let soon = begin / (begin + end) / o.hidden.max(1e-12);
+                let dip = (1.0 - soon).max(0.0) * libm::exp(-gap / o.span);
+                let left = o.hidden * (1.0 - o.caused) * (1.0 - dip);
+                self.outcome(left + (1.0 - left) * memory, o.met, backoff)
+            }
+            MET => {
+                // Both draw from the same window.
+                let near = (o.window / (2.0 * plain)).min(1.0);
+                let again = 1.0 - (1.0 - near) * (1.0 - near);
+                self.outcome(o.hidden, 1.0 - (1.0 - o.met) * (1.0 - again), plain)
+            }
+            _ => self.outcome(o.hidden, o.met, plain),
+        }
+    }
+
+    /// Adds attempts to the means.
+    fn count(&self, step: &[Attempt; 3], mass: &[f64; 3], out: &mut Service) {
+        for (s, m) in step.iter().zip(mass) {
+            out.attempts += m;
+            out.backoff += m * s.backoff;
+            out.hidden += m * s.hidden;
+            out.met += m * s.met;
+            out.data += if self.basic { *m } else { m * (1.0 - s.hidden - s.met) };
+        }
+    }
+
+    /// Moves the packets whose attempt failed on, or gives them up.
+    fn fail(
+        &self,
+        step: &[Attempt; 3],
+        from: &Tally,
+        to: &mut Vec<Tally>,
+        out: &mut Service,
+        (most_short, most_long): (u32, u32),
+    ) {
+        let (opening, data) = failed(step, &from.mass);
+        // IEEE 802.11-2020 §10.3.4.4: a CTS clears the count of lost RTS.
+        let moved = [
+            (from.short + 1, from.long, opening),
+            if self.basic { (from.short + 1, from.long, data) } else { (0, from.long + 1, data) },
+        ];
+        for (short, long, mass) in moved {
+            let total: f64 = mass.iter().sum();
+            if total <= 0.0 {
+                continue;
+            }
+            if short >= most_short || long >= most_long {
+                out.dropped += total;
+                continue;
+            }
+            match to.iter_mut().find(|n| (n.short, n.long) == (short, long)) {
+                Some(same) => add(&mut same.mass, &mass),
+                None => to.push(Tally { short, long, mass }),
+            }
+        }
+    }
+}
+
+/// Packets whose opening frame failed, and whose data frame did, by why.
+fn failed(step: &[Attempt; 3], mass: &[f64; 3]) -> ([f64; 3], [f64; 3]) {
+    let (mut opening, mut data) = ([0.0; 3], [0.0; 3]);
+    for (s, m) in step.iter().zip(mass) {
+        opening[HIDDEN] += m * s.hidden;
+        opening[MET] += m * s.met;
+        data[HIDDEN] += m * s.struck;
+        data[PLAIN] += m * s.faded;
+    }
+    (opening, data)
+}
+
+/// From why the attempt before failed (columns) to why this one does (rows).
+type Matrix = [[f64; 3]; 3];
+
+/// [`failed`] as two matrices.
+fn matrices(step: &[Attempt; 3]) -> (Matrix, Matrix) {
+    let (mut opening, mut data) = ([[0.0; 3]; 3], [[0.0; 3]; 3]);
+    for (why, s) in step.iter().enumerate() {
+        opening[HIDDEN][why] = s.hidden;
+        opening[MET][why] = s.met;
+        data[HIDDEN][why] = s.struck;
+        data[PLAIN][why] = s.faded;
+    }
+    (opening, data)
+}
+
+fn sum(a: &Matrix, b: &Matrix) -> Matrix {
+    core::array::from_fn(|i| core::array::from_fn(|j| a[i][j] + b[i][j]))
+}
+
+fn product(a: &Matrix, b: &Matrix) -> Matrix {
+    core::array::from_fn(|i| core::array::from_fn(|j| (0..3).map(|k| a[i][k] * b[k][j]).sum()))
+}
+
+fn apply(a: &Matrix, x: &[f64; 3]) -> [f64; 3] {
+    core::array::from_fn(|i| (0..3).map(|k| a[i][k] * x[k]).sum())
+}
+
+fn add(to: &mut [f64; 3], more: &[f64; 3]) {
+    (0..3).for_each(|i| to[i] += more[i]);
+}
+
+/// I + A + … + Aⁿ⁻¹, and Aⁿ, by doubling.
+fn series(a: &Matrix, n: u32) -> (Matrix, Matrix) {
+    let one: Matrix = core::array::from_fn(|i| core::array::from_fn(|j| f64::from(i == j)));
+    let (mut terms, mut power) = ([[0.0; 3]; 3], one);
+    for bit in (0..u32::BITS - n.leading_zeros()).rev() {
+        terms = sum(&terms, &product(&power, &terms));
+        power = product(&power, &power);
+        if n >> bit & 1 == 1 {
+            terms = sum(&one, &product(a, &terms));
+            power = product(a, &power);
+        }
+    }
+    (terms, power)
+}
+
+/// Attempts in all, by why the one before failed, where they are all alike: (I − P)ᵀ x = mass.
+fn settle(step: &[Attempt; 3], mass: [f64; 3]) -> [f64; 3] {
+    let mut a = [[0.0; 4]; 3];
+    for i in 0..3 {
+        let s = &step[i];
+        a[PLAIN][i] = -s.faded;
+        a[HIDDEN][i] = -s.hidden - s.struck;
+        a[MET][i] = -s.met;
+    }
+    for i in 0..3 {
+        a[i][i] += 1.0;
+        a[i][3] = mass[i];
+    }
+    // Columns sum to the chance of success, which is above zero: no pivoting is needed.
+    for i in 0..3 {
+        for j in i + 1..3 {
+            let factor = a[j][i] / a[i][i];
+            let row = a[i];
+            (i..4).for_each(|k| a[j][k] -= factor * row[k]);
+        }
+    }
+    let mut x = [0.0; 3];
+    for i in (0..3).rev() {
+        let known: f64 = (i + 1..3).map(|k| a[i][k] * x[k]).sum();
+        x[i] = (a[i][3] - known) / a[i][i];
+    }
+    x
+}
+
+/// The limits of lost RTS (or of data frames sent without) and of data frames after RTS/CTS.
+fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
+    match retries {
+        Retries::Unlimited => None,
+        Retries::Mac => Some((t.short_retry_limit, t.long_retry_limit)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_wifi::phy::Preamble;
+
+    fn lossy() -> Collisions {
+        Collisions {
+            hidden: 0.7,
+            span: 3e-3,
+            met: 0.2,
+            window: 4e-4,
+            struck: 0.15,
+            faded: 0.3,
+            idle: 0.6,
+            idle_beside: 0.8,
+            ..Collisions::default()
+        }
+    }
+
+    fn followed(limits: (u32, u32), basic: bool, walked: u32) -> [f64; 6] {
+        let phy = Phy::dot11b(Preamble::Long);
+        let t = phy.timing();
+        let (slot, difs) = (t.slot.as_secs_f64(), t.difs.as_secs_f64());
+        let chain = Chain { collisions: &lossy(), slot, difs, basic };
+        let s = chain.limited(t, limits, walked);
+        [s.attempts, s.hidden, s.met, s.data, s.backoff, s.dropped]
+    }
+
+    /// The closed form against one attempt after the other.
+    #[test]
+    fn series_of_attempts_are_what_they_sum_up() {
+        for limits in [(1, 1), (2, 9), (7, 4), (9, 7), (30, 1), (1, 30), (12, 20)] {
+            for basic in [false, true] {
+                let (summed, walked) =
+                    (followed(limits, basic, 0), followed(limits, basic, u32::MAX));
+                for (a, b) in summed.iter().zip(walked) {
+                    assert!(
+                        (a - b).abs() <= 1e-12 * b,
+                        "{limits:?} {basic}: {summed:?} {walked:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// The largest limits there are give up so little that it is as if there were none.
+    #[test]
+    fn the_largest_limits_are_nearly_none() {
+        let phy = Phy::dot11b(Preamble::Long).with_retry_limits(255, 255).unwrap();
+        for access in [Access::RtsCts, Access::Basic] {
+            let of = |retries| service(&phy, access, retries, &lossy());
+            let (limited, endless) = (of(Retries::Mac), of(Retries::Unlimited));
+            assert!((limited.attempts / endless.attempts - 1.0).abs() < 1e-6, "{limited:?}");
+            assert!((limited.backoff / endless.backoff - 1.0).abs() < 1e-6, "{limited:?}");
+            assert!(limited.dropped > 0.0 && limited.dropped < 1e-6, "{limited:?}");
+        }
+    }
+}

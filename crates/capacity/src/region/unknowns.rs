@@ -1,0 +1,91 @@
+//! What the fixed point is solved for.
+
+use super::interference::{Interference, Model};
+use super::retry_chain::{Collisions, Service};
+use super::timing::Times;
+use super::types::Load;
+use crate::fair::LinkSpec;
+
+/// One link in the fixed point.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Link {
+    pub arrivals: f64,
+    pub times: Times,
+    pub collisions: Collisions,
+    pub service: Service,
+    /// Share of the time in which all that its sender is aware of is silent; and all that is
+    /// hidden from it too.
+    pub open: f64,
+    pub clear: f64,
+    /// Seconds of sending per frame, the DIFS after each attempt included.
+    pub sending: f64,
+    /// Σ λ E\[S\] of its sender.
+    pub used: f64,
+    /// The share of time in which the queue of its sender is not empty; and the probability that
+    /// what arrives there over the air finds it so.
+    pub load: f64,
+    pub found: f64,
+    /// Expected frames of each rival that an opening frame meets, by position in
+    /// `Interference::rivals`.
+    pub meets: Vec<f64>,
+    /// Their sum.
+    pub met: f64,
+    /// The share of its frames that arrive at its sender over the air; of what is hidden from that,
+    /// the share due to frames that passed the link before.
+    pub via: f64,
+    pub caused: f64,
+    /// The share of their frames that follow on what this link's ends are aware of, by position in
+    /// `Interference::rivals`; on what is hidden from its sender, by position in
+    /// `Interference::members`; and on what the link itself silences, by bystander and the
+    /// bystander's links.
+    pub rivals_follow: Vec<f64>,
+    pub members_follow: Vec<f64>,
+    pub bystanders_follow: Vec<f64>,
+    /// Attempts per open second of its sender while what is hidden is off, and while it is on.
+    pub attempt_rates: (f64, f64),
+}
+
+/// The fixed point.
+#[derive(Clone, Debug)]
+pub(super) struct FixedPoint {
+    pub links: Vec<Link>,
+    /// By stream.
+    pub streams: Vec<Load>,
+    /// By user of the air: share of the time on, with and without the DIFS that follows; exchanges
+    /// per second.
+    pub with: Vec<f64>,
+    pub bare: Vec<f64>,
+    pub begun: Vec<f64>,
+    /// Factors of the joint distribution.
+    pub factor: Vec<f64>,
+}
+
+impl FixedPoint {
+    /// Where nothing collides.
+    pub fn start(model: &Model) -> Self {
+        let users = model.network.members.len();
+        let link = |(l, s): (&LinkSpec, &Interference)| Link {
+            collisions: Collisions {
+                span: 1e-3,
+                idle: 1.0,
+                idle_beside: 1.0,
+                faded: 1.0 - l.delivery,
+                ..Collisions::default()
+            },
+            service: Service { attempts: 1.0, data: 1.0, ..Service::default() },
+            meets: vec![0.0; s.rivals.len()],
+            rivals_follow: vec![0.0; s.rivals.len()],
+            members_follow: vec![0.0; s.members.len()],
+            bystanders_follow: vec![0.0; s.bystanders.iter().map(|s| s.own.len()).sum()],
+            ..Link::default()
+        };
+        FixedPoint {
+            links: model.network.links.iter().zip(&model.interference).map(link).collect(),
+            streams: vec![Load::default(); model.network.streams.len()],
+            with: vec![0.0; users],
+            bare: vec![0.0; users],
+            begun: vec![0.0; users],
+            factor: vec![0.0; users],
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `fairmesh optimum`.
+
+use std::io::Write;
+
+use fairmesh_lab::optimum::{Optimum, OptimumReport, Stop, optimum_of};
+use fairmesh_lab::source::load;
+use fairmesh_lab::summary::flow_label;
+use fairmesh_report::table;
+use fairmesh_scenario::Scenario;
+
+use crate::args::{CacheArgs, OptimumArgs, ThreadArgs};
+use crate::commands::{print_json, warn};
+use crate::error::CliError;
+use crate::terminal;
+
+/// Searches the optimum of a scenario, and shows it beside the analytic models.
+///
+/// # Errors
+/// Bad input.
+pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
+    let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
+    warn(&scenario.warnings);
+    let (found, kept) = search(&scenario, &args.cache, args.threads)?;
+    let report = OptimumReport::new(&scenario, found, kept);
+    if args.json {
+        return print_json(out, &report);
+    }
+    out.write_all(text(&report).as_bytes())?;
+    Ok(())
+}
+
+/// The optimum, and whether it was kept.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn search(
+    scenario: &Scenario,
+    cache: &CacheArgs,
+    threads: ThreadArgs,
+) -> Result<(Optimum, bool), CliError> {
+    let (cache, threads) = (cache.open(), terminal::threads(threads));
+    let found = terminal::with_counter("searching the optimum", |count| {
+        optimum_of(scenario, cache.as_ref(), threads, &|p| count(p.runs))
+    });
+    Ok(found?)
+}
+
+fn text(r: &OptimumReport) -> String {
+    let kbit = |rate: Option<f64>| table::optional(rate, 1e-3, 1);
+    let mut flows = table::table(&[
+        "flow",
+        "hops",
+        "optimum kbit/s",
+        "limit kbit/s",
+        "held by",
+        "domains kbit/s",
+        "cliques kbit/s",
+    ]);
+    for f in &r.flows {
+        let held = match f.stop {
+            Some(Stop::Air) => "air",
+            Some(Stop::Demand) => "demand",
+            Some(Stop::Nothing) => "carries nothing",
+            None => "–",
+        };
+        table::row(
+            &mut flows,
+            [
+                flow_label(&f.name, &f.from, &f.to),
+                f.hops.to_string(),
+                kbit(Some(f.optimum_bps)),
+                kbit(f.limit_bps),
+                held.to_owned(),
+                kbit(f.models_bps.domains),
+                kbit(f.models_bps.cliques),
+            ],
+        );
+    }
+    let sum = [Some(r.sum_optimum_bps), None, None, r.sum_models_bps.domains];
+    let sum = sum.into_iter().chain([r.sum_models_bps.cliques]).enumerate();
+    let cells = sum.map(|(i, v)| if i == 1 || i == 2 { String::new() } else { kbit(v) });
+    table::row(&mut flows, ["sum".to_owned(), String::new()].into_iter().chain(cells));
+    let s = &r.search;
+    let parts = match s.stretches.len() {
+        1 => String::new(),
+        n => format!(", averaged over {n} stretches with the same flows"),
+    };
+    let from = if r.kept { "kept from an earlier search" } else { "searched" };
+    format!(
+        "{}: max-min rates that the simulator carries under limits at the sources, {from} in {} \
+         runs{parts}\n\n{flows}\n",
+        r.scenario, s.runs,
+    )
+}

@@ -1,5 +1,0 @@
-//! The simulator against ns-3: rows of reference results, the same scenarios here, verdicts.
-
-pub mod reference;
-pub mod scenario;
-pub mod verdict;

@@ -1,0 +1,5 @@
+//! Prints docs/controls/parameters.md.
+
+fn main() {
+    print!("{}", fairmesh_control::reference());
+}

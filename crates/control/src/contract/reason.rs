@@ -1,0 +1,110 @@
+//! Why a decision was taken: for the log, the metric and the report.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span};
+
+use crate::{Class, Variant};
+
+/// Something a reason's sentence speaks of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// A rate.
+    Rate(BitRate),
+    /// A flow.
+    Flow(FlowId),
+    /// A node.
+    Node(NodeId),
+    /// A class.
+    Class(Class),
+    /// A share or ratio.
+    Ratio(f64),
+    /// A share or ratio, to be read in per cent.
+    Percent(f64),
+    /// A number of things.
+    Count(u64),
+    /// A length of time.
+    Span(Span),
+    /// A number as it was given.
+    Number(f64),
+    /// A variant.
+    Variant(&'static Variant),
+    /// Nothing: the rest of the array.
+    None,
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Rate(r) => r.fmt(f),
+            Value::Flow(flow) => write!(f, "{}", flow.0),
+            Value::Node(node) => write!(f, "{}", node.0),
+            Value::Class(class) => class.fmt(f),
+            Value::Ratio(x) => write!(f, "{x:.3}"),
+            Value::Percent(x) => write!(f, "{:.0} %", x * 100.0),
+            Value::Count(n) => n.fmt(f),
+            Value::Span(s) => s.fmt(f),
+            Value::Number(x) => x.fmt(f),
+            Value::Variant(variant) => f.write_str(variant.name),
+            Value::None => Ok(()),
+        }
+    }
+}
+
+/// A reason: a stable code to count by and a sentence to read. Building one copies a few words;
+/// the sentence is put together only when it is printed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reason {
+    /// Stable name such as `"source.allocation"`: the mechanism, a dot, the case.
+    pub code: &'static str,
+    /// What happened, in English, with a `{}` for each value.
+    pub sentence: &'static str,
+    /// The values, in the order of the sentence.
+    pub values: [Value; 4],
+}
+
+impl Reason {
+    /// A reason; values beyond four are left out.
+    pub fn new(code: &'static str, sentence: &'static str, given: &[Value]) -> Self {
+        let mut values = [Value::None; 4];
+        for (to, from) in values.iter_mut().zip(given) {
+            *to = *from;
+        }
+        Reason { code, sentence, values }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut values = self.values.iter();
+        let mut rest = self.sentence;
+        while let Some(at) = rest.find("{}") {
+            f.write_str(&rest[..at])?;
+            values.next().unwrap_or(&Value::None).fmt(f)?;
+            rest = &rest[at + 2..];
+        }
+        f.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_takes_its_values_in_order() {
+        let four =
+            [Value::Flow(FlowId(7)), Value::Percent(0.256), Value::Count(3), Value::Number(1.5)];
+        let reason = Reason::new("test.case", "flow {}: {} of {} at {}", &four);
+        assert_eq!(reason.to_string(), "flow 7: 26 % of 3 at 1.5");
+        let more = [four, four].concat();
+        assert_eq!(Reason::new("test.case", "flow {}: {} of {} at {}", &more), reason);
+        // More places than values: nothing stands there.
+        assert_eq!(Reason::new("c", "{}, {} and", &[Value::Count(1)]).to_string(), "1,  and");
+        assert_eq!(
+            Reason::new("c", "node {} {}", &[Value::Node(NodeId(2)), Value::Ratio(0.5)])
+                .to_string(),
+            "node 2 0.500"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! The page of all mechanisms, their variants and parameters: docs/controls/parameters.md.
+
+use core::fmt::Write;
+
+use super::mechanism::{Entry, Origin};
+use super::registry::all;
+
+/// Every mechanism with its origin, variants and parameters, in Markdown. The page in the
+/// repository is this text, which a test checks.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Variants and parameters\n\n\
+         What may be chosen of each mechanism, as it is declared in the code. Written by \
+         `cargo run -p fairmesh-control --example parameters > docs/controls/parameters.md`; a test \
+         compares.\n\n\
+         Variants hang on with a plus (`pfrc+fast`), parameters are keys of `[control]` in a scenario \
+         or a gateway's configuration, or `--set epoch=5` for one run. *Ours*: not published, or not \
+         as it is here; `*` marks such controls in tables of results.\n",
+    );
+    for entry in all() {
+        section(&mut page, entry);
+    }
+    page
+}
+
+fn section(page: &mut String, entry: &Entry) {
+    let Entry { name, about, origin, variants, parameters, .. } = entry;
+    // Writing to a string does not fail.
+    let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), whose(*origin));
+    if !variants.is_empty() {
+        page.push_str("\n| variant | | whose |\n|---|---|---|\n");
+        for v in *variants {
+            let _ = writeln!(page, "| `+{}` | {} | {} |", v.name, cell(v.about), whose(v.origin));
+        }
+    }
+    if !parameters.is_empty() {
+        page.push_str("\n| parameter | | unit | default | range |\n|---|---|---|---|---|\n");
+        for p in *parameters {
+            let (range, default) = (p.range(), p.default);
+            let about = cell(p.about);
+            let _ = writeln!(page, "| `{}` | {about} | {} | {default} | {range} |", p.name, p.unit);
+        }
+    }
+}
+
+/// With a capital letter.
+fn sentence(about: &str) -> String {
+    let mut letters = about.chars();
+    letters.next().map(|l| l.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// As Markdown has it in a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('*', "\\*")
+}
+
+fn whose(origin: Origin) -> String {
+    match origin {
+        Origin::Published(paper) => paper.to_owned(),
+        Origin::Ours { after: "" } => "*Ours*".to_owned(),
+        Origin::Ours { after } => format!("*Ours*, after {after}"),
+    }
+}

@@ -1,0 +1,163 @@
+//! Why a mechanism does not start.
+
+use core::fmt;
+
+use fairmesh_units::{BitRate, FlowId, NodeId};
+
+use crate::host::Unbuildable;
+use crate::{Missing, PlacementSet, Reason, Value};
+
+/// What a mechanism cannot accept in its [`crate::Setting`] or its numbers: a stable code, a
+/// sentence and its values, as a [`Reason`] has them. Each mechanism has its own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Refusal(Reason);
+
+impl Refusal {
+    /// A refusal; the code is `"cna.topology"`: the mechanism, or `any`, a dot, the case.
+    pub fn new(code: &'static str, sentence: &'static str, given: &[Value]) -> Self {
+        Refusal(Reason::new(code, sentence, given))
+    }
+
+    /// Its stable code. Those of several mechanisms: `any.weight` (flow, weight), `any.guarantees`
+    /// (sum, bound), `any.dead-link` (node), `any.no-neighbour`, `any.thresholds` (lower, upper).
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// The same as the reason of a decision: what comes too late to be refused is left out.
+    pub fn reason(&self, code: &'static str) -> Reason {
+        Reason { code, ..self.0 }
+    }
+
+    /// What stands in its sentence.
+    pub fn values(&self) -> &[Value] {
+        &self.0.values
+    }
+
+    /// A weight that is zero, negative or no number.
+    pub(crate) fn weight(flow: FlowId, weight: f64) -> Self {
+        let values = [Value::Flow(flow), Value::Number(weight)];
+        Refusal::new("any.weight", "flow {}: a weight must be above 0, not {}", &values)
+    }
+
+    /// A link that carries nothing.
+    pub(crate) fn dead_link(node: NodeId) -> Self {
+        let sentence = "the link to neighbour {} has a capacity of 0";
+        Refusal::new("any.dead-link", sentence, &[Value::Node(node)])
+    }
+
+    /// No neighbour: there is no mesh behind this gateway.
+    pub(crate) fn no_neighbour() -> Self {
+        Refusal::new("any.no-neighbour", "the gateway has no neighbour", &[])
+    }
+
+    /// Guarantees that not even the worst mesh with these links is sure to carry: their sum, and
+    /// what the mesh is sure to carry, the lower bound of Jamshaid 2010 §7.5.2.
+    pub(crate) fn guarantees(sum: BitRate, bound: BitRate) -> Self {
+        let sentence =
+            "guarantees add up to {}; the links of this gateway are only sure to carry {}";
+        Refusal::new("any.guarantees", sentence, &[Value::Rate(sum), Value::Rate(bound)])
+    }
+
+    /// A lower threshold that is not below the upper one.
+    pub(crate) fn thresholds(min: f64, max: f64) -> Self {
+        let values = [Value::Number(min), Value::Number(max)];
+        Refusal::new("any.thresholds", "min must be below max, {} is not below {}", &values)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl core::error::Error for Refusal {}
+
+/// Why [`crate::Mechanism::start`] failed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StartError {
+    /// The host lacks something.
+    Missing(Missing),
+    /// The host does not build its classes.
+    Unbuildable(Unbuildable),
+    /// The host has only nodes of another kind.
+    Elsewhere {
+        /// The mechanism, variants included.
+        mechanism: String,
+        /// The host.
+        host: &'static str,
+        /// Where the mechanism runs.
+        at: PlacementSet,
+    },
+    /// The setting is not acceptable.
+    Refused {
+        /// The mechanism, variants included.
+        mechanism: String,
+        /// What is wrong.
+        why: Refusal,
+    },
+}
+
+impl From<Missing> for StartError {
+    fn from(missing: Missing) -> Self {
+        StartError::Missing(missing)
+    }
+}
+
+impl From<Unbuildable> for StartError {
+    fn from(unbuildable: Unbuildable) -> Self {
+        StartError::Unbuildable(unbuildable)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Missing(missing) => missing.fmt(f),
+            StartError::Unbuildable(unbuildable) => unbuildable.fmt(f),
+            StartError::Elsewhere { mechanism, host, at } => {
+                write!(f, "{mechanism} cannot run on {host}: it runs at {at}")
+            }
+            StartError::Refused { mechanism, why } => write!(f, "{mechanism}: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            StartError::Missing(missing) => Some(missing),
+            StartError::Unbuildable(unbuildable) => Some(unbuildable),
+            StartError::Refused { why, .. } => Some(why),
+            StartError::Elsewhere { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::error::Error;
+
+    #[test]
+    fn a_refusal_has_a_code_to_act_on_and_a_sentence_to_read() {
+        let sum = Refusal::guarantees(BitRate(500_000), BitRate(300_000));
+        assert_eq!(sum.code(), "any.guarantees");
+        assert_eq!(sum.values()[..2], [BitRate(500_000), BitRate(300_000)].map(Value::Rate));
+        assert_eq!(
+            sum.to_string(),
+            "guarantees add up to 500 kbit/s; the links of this gateway are only sure to carry 300 kbit/s"
+        );
+        let weight = Refusal::weight(FlowId(3), -1.0).reason("pfrc.refused");
+        assert_eq!(weight.code, "pfrc.refused");
+        assert_eq!(weight.to_string(), "flow 3: a weight must be above 0, not -1");
+    }
+
+    #[test]
+    fn an_error_says_who_and_leads_to_why() {
+        let why = Refusal::no_neighbour();
+        let refused = StartError::Refused { mechanism: "pfrc+fast".to_owned(), why };
+        assert_eq!(refused.to_string(), "pfrc+fast: the gateway has no neighbour");
+        assert_eq!(refused.source().unwrap().to_string(), "the gateway has no neighbour");
+    }
+}

@@ -1,0 +1,414 @@
+//! The search for the fair aggregate capacity: Algorithms 2 and 3 (Jamshaid 2010 §7.4.2, §7.5.2),
+//! which PFRC shares (lines 1–3 and 7–8 of Algorithms 5, 6–8 of Algorithm 6).
+//!
+//! What the pseudo-code leaves open is decided here:
+//! - The first estimate is the lower bound: an aggregate that starves nobody while all start.
+//! - Measured capacities are moved between the bounds of §7.5.2 before use, and so is every
+//!   estimate: silence cannot take it to 0, garbage cannot take it beyond what links carry.
+//! - Line 2 of Algorithm 3 makes the bounds meet for good, though the mesh goes on changing. Here
+//!   they have met when line 3 would raise the estimate by less than `step`, or line 7 lower it by
+//!   less. The bound in the way then gives way by `step`, by twice as much with every further step
+//!   in the same direction, so that a capacity that has changed by half is reached in four epochs.
+//! - A step up over a bound that has given way is a probe. It must earn at least half of what it
+//!   allows; if nothing like that passes the estimate goes back, however content all flows are.
+//!   After a probe that failed this way or starved someone the next one waits for 1 good epoch,
+//!   then 2, 4, and at most 8: a settled mesh is disturbed in one epoch of nine. While it waits, line
+//!   3 holds, which moves the estimate towards what really passes.
+//! - The lower bound of §7.5.2 is not low enough for every mesh: in a chain each link shares its
+//!   collision domain with four others (§4.1.2), so that a flow over five hops and more gets W/5 and
+//!   not W/3, and "practically achievable bounds may be lower". Below it, however, a flow that needs
+//!   little, or that no limit on others helps, would take everybody down with it. So the bound
+//!   gives way only where that costs nothing: see [`crate::gateway::lower_bound`].
+//! - An aggregate of which less than 70 % is used is not what holds flows back, and line 3 would
+//!   even lower it: it stays.
+
+use crate::gateway::bounds::Bounds;
+use crate::gateway::lower_bound::{LowerBound, Trial};
+
+/// How to find the next estimate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Rule {
+    /// Algorithm 3, with the smallest step that counts as one.
+    Binary { step: f64 },
+    /// Algorithm 2 with α and β.
+    Exponential { alpha: f64, beta: f64 },
+}
+
+/// What became of the estimate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Up,
+    Down,
+    Same,
+}
+
+/// Part of the estimate that must be used before it grows.
+const USED: f64 = 0.7;
+/// Longest wait for the next probe, in epochs.
+const LONGEST_WAIT: u32 = 8;
+/// Doublings of a bound's giving way; 2^6 × any sensible step spans all there is.
+const DOUBLINGS: u32 = 6;
+
+/// A step up to see whether there is more.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// The estimate before.
+    from: f64,
+    /// What must pass for it to have been of use.
+    earns: f64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateSearch {
+    bounds: Bounds,
+    rule: Rule,
+    /// The largest factor by which line 3 may raise the estimate.
+    leap: f64,
+    lower_bound: LowerBound,
+    low: f64,
+    up: f64,
+    estimate: f64,
+    /// How often in a row, and in which direction, a bound has given way.
+    gave_way: (Step, u32),
+    /// The last step, if it went up over a bound that had given way.
+    probe: Option<Probe>,
+    /// Epochs until the next probe, and how long the wait was.
+    wait: u32,
+    waited: u32,
+}
+
+impl AggregateSearch {
+    pub fn new(bounds: Bounds, rule: Rule) -> Self {
+        AggregateSearch {
+            bounds,
+            rule,
+            leap: f64::INFINITY,
+            lower_bound: LowerBound::new(bounds),
+            low: bounds.lower,
+            up: bounds.upper,
+            estimate: bounds.lower,
+            gave_way: (Step::Same, 0),
+            probe: None,
+            wait: 0,
+            waited: 0,
+        }
+    }
+
+    /// Line 3 raises the estimate by no more than this factor.
+    pub fn with_leap(self, leap: f64) -> Self {
+        AggregateSearch { leap, ..self }
+    }
+
+    /// C_est, bit/s.
+    pub fn estimate(&self) -> f64 {
+        self.estimate
+    }
+
+    /// Begins from an estimate of an earlier run instead of from the lower bound.
+    pub fn recall(&mut self, estimate: f64) {
+        self.move_to(estimate);
+    }
+
+    /// Whether there is nothing left to take away.
+    pub fn at_lower_bound(&self) -> bool {
+        self.estimate <= self.lower_bound.rate() * 1.001
+    }
+
+    /// Whether the lower bound gives way; the estimate to try then, and from there on the search
+    /// within bounds that are known anew.
+    fn try_lower_bound(&mut self, passed: f64, starved: bool) -> Option<Step> {
+        match self.lower_bound.watch(self.estimate, passed, starved) {
+            Trial::None => None,
+            Trial::Runs(rate) => Some(self.move_to(rate)),
+            Trial::Lowered => {
+                self.settle_anew();
+                (self.low, self.up) = (self.lower_bound.rate(), self.bounds.lower);
+                None
+            }
+            Trial::Kept(rate) => {
+                self.settle_anew();
+                Some(self.move_to(rate))
+            }
+        }
+    }
+
+    /// So much is guaranteed to flows.
+    pub fn promise(&mut self, sum: f64) {
+        self.lower_bound.promise(sum);
+    }
+
+    /// A flow has less than it is guaranteed.
+    pub fn give_way(&mut self) {
+        self.lower_bound.give_way();
+        self.low = self.low.min(self.lower_bound.rate());
+    }
+
+    /// incAggRate.
+    pub fn increase(&mut self, passed: f64) -> Step {
+        let measured = self.clamp(passed);
+        let Rule::Binary { step } = self.rule else { return self.exponential(measured, true) };
+        if let Some(done) = self.try_lower_bound(passed, false) {
+            return done;
+        }
+        if passed < USED * self.estimate {
+            return Step::Same;
+        }
+        self.low = measured; // Alg. 3 line 2
+        if let Some(probe) = self.probe.take() {
+            if passed < probe.earns {
+                self.probe_failed();
+                return self.move_to(probe.from);
+            }
+            self.waited = 0;
+        }
+        let proposed = ((measured + self.up) / 2.0).min(self.estimate * self.leap); // line 3
+        if proposed >= self.estimate * (1.0 + step) {
+            self.gave_way = (Step::Same, 0);
+            return self.move_to(proposed);
+        }
+        if self.wait > 0 {
+            self.wait -= 1;
+            return self.move_to(proposed.min(self.estimate));
+        }
+        let part = self.give_way_by(Step::Up, step);
+        let from = self.estimate;
+        self.up = self.up.max(self.clamp(from * (1.0 + part)));
+        let done = self.move_to(from * (1.0 + part));
+        let earns = passed * (1.0 + (self.estimate / from - 1.0) / 2.0);
+        self.probe = (done == Step::Up).then_some(Probe { from, earns });
+        done
+    }
+
+    /// decAggRate.
+    pub fn decrease(&mut self, passed: f64) -> Step {
+        let measured = self.clamp(passed);
+        let Rule::Binary { step } = self.rule else { return self.exponential(measured, false) };
+        if let Some(done) = self.try_lower_bound(passed, true) {
+            return done;
+        }
+        if self.probe.take().is_some() {
+            self.probe_failed();
+        }
+        self.up = measured; // Alg. 3 line 6
+        let proposed = (self.low + measured) / 2.0; // line 7
+        if self.low < measured && proposed <= self.estimate * (1.0 - step) {
+            self.gave_way = (Step::Same, 0);
+            return self.move_to(proposed);
+        }
+        let new = self.estimate * (1.0 - self.give_way_by(Step::Down, step));
+        self.low = self.low.min(self.clamp(new));
+        self.move_to(new)
+    }
+
+    /// A flow more: its presence makes rates smaller, but what was measured without it bounds
+    /// nothing. The lower bound opens, the upper one stays where it is.
+    pub fn arrival(&mut self, measured: f64) -> Step {
+        let measured = self.clamp(measured);
+        self.settle_anew();
+        self.lower_bound.interrupt();
+        let Rule::Binary { .. } = self.rule else { return self.exponential(measured, false) };
+        let proposed = (self.low.min(measured) + measured) / 2.0;
+        self.low = self.lower_bound.rate();
+        self.move_to(proposed.min(self.estimate))
+    }
+
+    /// A flow less.
+    pub fn termination(&mut self, measured: f64) -> Step {
+        self.settle_anew();
+        self.lower_bound.interrupt();
+        self.increase(measured)
+    }
+
+    /// `rate` moved between the bounds in force; NaN gives the lower.
+    fn clamp(&self, rate: f64) -> f64 {
+        if rate > self.lower_bound.rate() {
+            rate.min(self.bounds.upper)
+        } else {
+            self.lower_bound.rate()
+        }
+    }
+
+    fn settle_anew(&mut self) {
+        (self.wait, self.waited, self.probe) = (0, 0, None);
+        self.gave_way = (Step::Same, 0);
+    }
+
+    fn probe_failed(&mut self) {
+        self.waited = (self.waited * 2).clamp(1, LONGEST_WAIT);
+        self.wait = self.waited;
+        self.gave_way = (Step::Same, 0);
+    }
+
+    /// By how much a bound gives way, as a part of the estimate.
+    fn give_way_by(&mut self, direction: Step, step: f64) -> f64 {
+        let times = match self.gave_way {
+            (before, times) if before == direction => (times + 1).min(DOUBLINGS),
+            _ => 0,
+        };
+        self.gave_way = (direction, times);
+        (step * f64::from(1_u32 << times)).min(0.5)
+    }
+
+    fn exponential(&mut self, measured: f64, up: bool) -> Step {
+        let Rule::Exponential { alpha, beta } = self.rule else { return Step::Same };
+        self.move_to(measured * if up { alpha } else { beta }) // Alg. 2 lines 2 and 5
+    }
+
+    fn move_to(&mut self, new: f64) -> Step {
+        let new = self.clamp(new);
+        let old = core::mem::replace(&mut self.estimate, new);
+        self.lower_bound.moved(self.estimate);
+        if self.estimate > old {
+            Step::Up
+        } else if self.estimate < old {
+            Step::Down
+        } else {
+            Step::Same
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { lower: 300.0, lowest: 300.0, upper: 900.0 };
+    const BINARY: Rule = Rule::Binary { step: 0.05 };
+
+    fn at(search: &AggregateSearch) -> [f64; 3] {
+        [search.low, search.estimate, search.up].map(|x| (x * 10.0).round() / 10.0)
+    }
+
+    #[test]
+    fn algorithm_3_by_hand() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        assert_eq!(at(&s), [300.0, 300.0, 900.0]);
+        s.increase(300.0); // C_low = 300, C_est = (300 + 900) / 2
+        assert_eq!(at(&s), [300.0, 600.0, 900.0]);
+        s.decrease(500.0); // C_up = 500, C_est = (300 + 500) / 2
+        assert_eq!(at(&s), [300.0, 400.0, 500.0]);
+        s.increase(390.0); // C_low = 390, C_est = (390 + 500) / 2
+        assert_eq!(at(&s), [390.0, 445.0, 500.0]);
+        s.decrease(440.0); // C_up = 440, C_est = (390 + 440) / 2
+        assert_eq!(at(&s), [390.0, 415.0, 440.0]);
+    }
+
+    #[test]
+    fn algorithm_2_by_hand() {
+        let mut s = AggregateSearch::new(BOUNDS, Rule::Exponential { alpha: 1.1, beta: 0.9 });
+        s.increase(400.0);
+        assert_eq!(s.estimate().round(), 440.0);
+        s.decrease(430.0);
+        assert_eq!(s.estimate().round(), 387.0);
+        s.arrival(400.0);
+        assert_eq!(s.estimate().round(), 360.0);
+        s.termination(400.0);
+        assert_eq!(s.estimate().round(), 440.0);
+    }
+
+    #[test]
+    fn no_measurement_takes_it_beyond_the_bounds() {
+        for rule in [BINARY, Rule::Exponential { alpha: 1.1, beta: 0.9 }] {
+            for measured in [0.0, f64::NAN, -1.0, f64::INFINITY, 1e30] {
+                let mut s = AggregateSearch::new(BOUNDS, rule);
+                for up in [true, true, false, false, false, true, true, true] {
+                    if up {
+                        s.increase(measured)
+                    } else {
+                        s.decrease(measured)
+                    };
+                    s.arrival(measured);
+                    let e = s.estimate();
+                    assert!((300.0..=900.0).contains(&e), "{rule:?} {measured}: {e}");
+                }
+            }
+        }
+    }
+
+    /// A mesh that is fair up to `capacity`; how many epochs were unfair.
+    fn epochs(s: &mut AggregateSearch, capacity: f64, n: u32) -> u32 {
+        (0..n)
+            .filter(|_| {
+                let unfair = s.estimate() > capacity;
+                if unfair {
+                    s.decrease(capacity)
+                } else {
+                    s.increase(s.estimate())
+                };
+                unfair
+            })
+            .count() as u32
+    }
+
+    #[test]
+    fn it_finds_the_capacity_and_seldom_disturbs_it() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        epochs(&mut s, 500.0, 6);
+        assert!((s.estimate() / 500.0 - 1.0).abs() < 0.1, "{}", s.estimate());
+        // Probes become rare.
+        let unfair = epochs(&mut s, 500.0, 100);
+        assert!((1..=16).contains(&unfair), "{unfair} of 100 epochs unfair");
+        assert!((0.9..1.06).contains(&(s.estimate() / 500.0)), "{}", s.estimate());
+    }
+
+    #[test]
+    fn it_follows_a_capacity_that_changes() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        epochs(&mut s, 400.0, 40);
+        epochs(&mut s, 800.0, 8 + 6);
+        assert!((s.estimate() / 800.0 - 1.0).abs() < 0.11, "{}", s.estimate());
+        epochs(&mut s, 400.0, 8);
+        assert!((s.estimate() / 400.0 - 1.0).abs() < 0.11, "{}", s.estimate());
+    }
+
+    #[test]
+    fn a_probe_that_earns_nothing_is_taken_back() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        s.increase(300.0);
+        s.decrease(500.0); // 400, between 300 and 500
+        s.increase(400.0); // 450
+        s.increase(450.0); // 475
+        let [_, before, _] = at(&s);
+        assert_eq!(s.increase(470.0), Step::Up, "a probe");
+        // All are content, but no more passes: half of 5 % of 470 was asked for.
+        assert_eq!(s.increase(475.0), Step::Down);
+        assert_eq!(at(&s)[1], before);
+        // It waits for a good epoch before it tries again, and for two after that.
+        assert_ne!(s.increase(470.0), Step::Up);
+        assert_eq!(s.increase(470.0), Step::Up);
+        assert_eq!(s.increase(485.0), Step::Up, "earned: goes on, with a larger step");
+    }
+
+    #[test]
+    fn a_lower_bound_in_the_way_gives_way_by_more_each_time() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        (s.low, s.estimate, s.up) = (480.0, 500.0, 510.0);
+        // Line 7 would lower it by 2.5 %, less than a step: the bounds have met.
+        assert_eq!(s.decrease(495.0), Step::Down);
+        assert_eq!(at(&s), [475.0, 475.0, 495.0]);
+        assert_eq!(s.decrease(470.0), Step::Down, "by twice as much");
+        assert_eq!(at(&s), [427.5, 427.5, 470.0]);
+        // With room between the bounds it is line 7 again.
+        s.low = 300.0;
+        s.decrease(420.0);
+        assert_eq!(at(&s), [300.0, 360.0, 420.0]);
+    }
+
+    #[test]
+    fn a_flow_more_takes_nothing_from_the_upper_bound() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        epochs(&mut s, 600.0, 20);
+        let up = s.up;
+        // Measured while the newcomer was there for a part of the epoch only.
+        assert_eq!(s.arrival(450.0), Step::Down);
+        assert_eq!(at(&s), [300.0, 450.0, (up * 10.0).round() / 10.0]);
+    }
+
+    #[test]
+    fn a_flow_less_calls_for_an_increase_at_once() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        epochs(&mut s, 600.0, 40);
+        s.wait = 8;
+        assert_eq!(s.termination(s.estimate()), Step::Up);
+    }
+}

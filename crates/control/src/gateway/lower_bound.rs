@@ -1,0 +1,218 @@
+//! Whether the lower bound on the aggregate gives way.
+//!
+//! When somebody is starved at the bound of §7.5.2, or little of it is used, there are three
+//! reasons: the mesh carries less than the bound says (a long chain, hidden terminals), a flow
+//! needs less than its share, or a flow is out of luck whatever the others do. Only in the first
+//! case is it right to go on below. They differ in what a smaller aggregate costs: beyond its
+//! capacity a mesh carries no less with it, and in the other two cases the others lose what is
+//! taken from them.
+//!
+//! So a lower aggregate is tried for some epochs. If what passes goes down by less than half of what
+//! the limit went down by, the bound was beyond the capacity, and a lower one holds until the
+//! search is above the old one again. Otherwise the old one stays, and the next trial waits for 8
+//! epochs, then for 16, 32, at most 64.
+
+use crate::gateway::bounds::Bounds;
+
+/// Epochs at the bound, with somebody starved or much unused, after which a lower one is tried.
+const STUCK: u32 = 2;
+/// Part of the bound that is used where it is not too high.
+const USED: f64 = 0.85;
+/// Epochs of a trial: the first is for the flows to settle, the others are measured.
+const TRIAL: u32 = 3;
+/// The lowest bound in units of what is guaranteed.
+const PROMISED: f64 = 1.25;
+/// Shortest and longest wait after a trial that cost too much.
+const WAITS: (u32, u32) = (8, 64);
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The bound of §7.5.2 holds; epochs of trouble at it and what passed in them.
+    Nominal { stuck: u32, passed: f64 },
+    /// A lower aggregate is tried: what passed before, epochs so far, and what passed in them.
+    Trial { before: f64, epochs: u32, passed: f64 },
+    /// The lower bound holds.
+    Lowered,
+}
+
+/// What becomes of the bound.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Trial {
+    /// Nothing: the search goes on.
+    None,
+    /// It is tried whether this aggregate costs nothing.
+    Runs(f64),
+    /// It cost nothing: there is a lower bound.
+    Lowered,
+    /// It did: back to this.
+    Kept(f64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LowerBound {
+    nominal: f64,
+    lowest: f64,
+    state: State,
+    wait: u32,
+    waited: u32,
+}
+
+impl LowerBound {
+    pub fn new(bounds: Bounds) -> Self {
+        LowerBound {
+            nominal: bounds.lower,
+            lowest: bounds.lowest,
+            state: State::Nominal { stuck: 0, passed: 0.0 },
+            wait: 0,
+            waited: 0,
+        }
+    }
+
+    /// The lower bound in force, bit/s.
+    pub fn rate(&self) -> f64 {
+        match self.state {
+            State::Nominal { .. } => self.nominal,
+            State::Trial { .. } | State::Lowered => self.lowest,
+        }
+    }
+
+    /// Half way to the lowest bound.
+    fn tried(&self) -> f64 {
+        (self.nominal + self.lowest) / 2.0
+    }
+
+    /// An epoch: the estimate in force, what passed of it, and whether somebody was starved.
+    pub fn watch(&mut self, estimate: f64, passed: f64, starved: bool) -> Trial {
+        let tried = self.tried();
+        match &mut self.state {
+            State::Nominal { stuck, passed: sum } => {
+                let at_bound = estimate <= self.nominal * 1.001 && self.lowest < self.nominal;
+                if !(at_bound && (starved || passed < USED * estimate)) {
+                    (*stuck, *sum) = (0, 0.0);
+                    return Trial::None;
+                }
+                if self.wait > 0 {
+                    self.wait -= 1;
+                    return Trial::None;
+                }
+                (*stuck, *sum) = (*stuck + 1, *sum + passed);
+                if *stuck < STUCK {
+                    return Trial::None;
+                }
+                let before = *sum / f64::from(*stuck);
+                self.state = State::Trial { before, epochs: 0, passed: 0.0 };
+                Trial::Runs(tried)
+            }
+            State::Trial { before, epochs, passed: sum } => {
+                *epochs += 1;
+                if *epochs > 1 {
+                    *sum += passed;
+                }
+                if *epochs < TRIAL {
+                    return Trial::Runs(tried);
+                }
+                let after = *sum / f64::from(TRIAL - 1);
+                let taken = tried / self.nominal;
+                if after > *before * (1.0 + taken) / 2.0 {
+                    self.waited = 0;
+                    self.state = State::Lowered;
+                    return Trial::Lowered;
+                }
+                self.waited = (self.waited * 2).clamp(WAITS.0, WAITS.1);
+                self.wait = self.waited;
+                self.state = State::Nominal { stuck: 0, passed: 0.0 };
+                Trial::Kept(self.nominal)
+            }
+            State::Lowered => Trial::None,
+        }
+    }
+
+    /// So much is guaranteed to flows: the lowest bound leaves the others something beside it.
+    pub fn promise(&mut self, sum: f64) {
+        self.lowest = self.lowest.max(PROMISED * sum).min(self.nominal);
+    }
+
+    /// A flow has less than it is guaranteed: the lower bound holds at once, whatever it costs.
+    pub fn give_way(&mut self) {
+        self.state = State::Lowered;
+    }
+
+    /// The flows have changed: what a trial measures says nothing.
+    pub fn interrupt(&mut self) {
+        if !matches!(self.state, State::Lowered) {
+            self.state = State::Nominal { stuck: 0, passed: 0.0 };
+        }
+    }
+
+    /// The search has moved to this estimate.
+    pub fn moved(&mut self, estimate: f64) {
+        if matches!(self.state, State::Lowered) && estimate > self.nominal * 1.001 {
+            self.state = State::Nominal { stuck: 0, passed: 0.0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { lower: 300.0, lowest: 150.0, upper: 900.0 };
+
+    /// What a bound says epoch by epoch of a mesh that passes `of(estimate)` and starves somebody.
+    fn watch(bound: &mut LowerBound, epochs: usize, of: impl Fn(f64) -> f64) -> Vec<Trial> {
+        let mut estimate = 300.0;
+        let mut said = Vec::new();
+        for _ in 0..epochs {
+            let trial = bound.watch(estimate, of(estimate), true);
+            if let Trial::Runs(rate) | Trial::Kept(rate) = trial {
+                estimate = rate;
+            }
+            said.push(trial);
+        }
+        said
+    }
+
+    #[test]
+    fn beyond_the_capacity_a_lower_bound_costs_nothing() {
+        let mut bound = LowerBound::new(BOUNDS);
+        let said = watch(&mut bound, 5, |estimate| estimate.min(180.0));
+        let runs = Trial::Runs(225.0);
+        assert_eq!(said, [Trial::None, runs, runs, runs, Trial::Lowered]);
+        assert_eq!(bound.rate(), 150.0);
+        bound.moved(299.0);
+        assert_eq!(bound.rate(), 150.0);
+        bound.moved(310.0);
+        assert_eq!(bound.rate(), 300.0, "above the old bound it holds again");
+    }
+
+    #[test]
+    fn where_others_lose_the_bound_stays_and_trials_become_rare() {
+        let mut bound = LowerBound::new(BOUNDS);
+        // A quarter of the mesh is silent, the others use all that they get.
+        let said = watch(&mut bound, 5, |estimate| 0.75 * estimate);
+        assert_eq!(said[4], Trial::Kept(300.0));
+        assert_eq!(bound.rate(), 300.0);
+        let said = watch(&mut bound, 10, |estimate| 0.75 * estimate);
+        assert!(said[..9].iter().all(|t| *t == Trial::None), "{said:?}");
+        assert_eq!(said[9], Trial::Runs(225.0));
+    }
+
+    #[test]
+    fn a_bound_that_is_used_and_fair_is_not_tried() {
+        let mut bound = LowerBound::new(BOUNDS);
+        for _ in 0..20 {
+            assert_eq!(bound.watch(300.0, 290.0, false), Trial::None);
+        }
+        assert_eq!(bound.watch(400.0, 100.0, true), Trial::None, "there is room to go down");
+        // The flows change in the middle of a trial: it ends without a verdict.
+        watch(&mut bound, 2, |_| 100.0);
+        bound.interrupt();
+        assert_eq!(bound.rate(), 300.0);
+    }
+
+    #[test]
+    fn with_one_bound_there_is_no_trial() {
+        let mut bound = LowerBound::new(Bounds { lowest: 300.0, ..BOUNDS });
+        assert!(watch(&mut bound, 20, |_| 100.0).iter().all(|t| *t == Trial::None));
+    }
+}

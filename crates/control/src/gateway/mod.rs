@@ -1,0 +1,11 @@
+//! What runs at the gateway: limits for all traffic or for each flow, given or searched for.
+
+mod aggregate_search;
+pub(crate) mod arc;
+mod bounds;
+mod flows;
+pub(crate) mod gateway_queue;
+mod lower_bound;
+pub(crate) mod pfrc;
+pub(crate) mod static_aggregate;
+pub(crate) mod static_flow;

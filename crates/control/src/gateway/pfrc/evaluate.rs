@@ -1,0 +1,167 @@
+//! What the counters of an epoch say, and what the search is told.
+
+use fairmesh_units::FlowId;
+
+use super::bursts::{Bursts, Verdict};
+use super::constrained::Seen;
+use super::flow::Share;
+use super::{GUARANTEED, Pfrc, USED};
+use crate::gateway::aggregate_search::Step;
+use crate::gateway::arc::bucket;
+use crate::gateway::flows::{Changes, Meter};
+use crate::{Actions, Reason, Value};
+
+impl Pfrc {
+    /// C_meas; `None` if nothing is known or nothing passed.
+    fn measured(&self) -> Option<f64> {
+        let passed = |f: &(Meter, Share)| f.1.rate().is_some_and(|r| r > 0.0);
+        let rate = |f: &(Meter, Share)| f.1.rate().unwrap_or(f.1.expected);
+        self.flows.active().any(passed).then(|| self.flows.active().map(rate).sum())
+    }
+
+    /// The set of active flows has changed; whether that takes the place of an evaluation.
+    pub(super) fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
+        let now = self.flows.active().count() as u32;
+        let before = (now + changes.ended).saturating_sub(changes.arrived);
+        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone,
+        // and with `+bursts` an end, or a flow that sends again.
+        let expected = match (self.fast, self.bursts) {
+            (_, true) => changes.known,
+            (true, false) => changes.returned,
+            (false, false) => 0,
+        };
+        let new = changes.arrived > expected || (changes.ended > 0 && !self.fast && !self.bursts);
+        if new
+            && before > 0
+            && let Some(measured) = self.measured()
+        {
+            // §8.1.3
+            match changes.arrived {
+                0 => self.search.termination(measured),
+                _ => self.search.arrival(measured),
+            };
+        }
+        if now > 0 {
+            let count = |n: u32| Value::Count(u64::from(n));
+            actions.because(Reason::new(
+                "pfrc.flows",
+                "{} flows more, {} fewer: {} for {} flows",
+                &[
+                    count(changes.arrived),
+                    count(changes.ended),
+                    Value::Rate(bucket(self.search.estimate())),
+                    count(now),
+                ],
+            ));
+            self.allocate(actions);
+        }
+        !self.fast && !self.bursts
+    }
+
+    /// Algorithm 4.
+    pub(super) fn evaluate(&mut self, actions: &mut Actions) {
+        let Some(mut measured) = self.measured() else { return };
+        // What passes when some are silent by choice says little about what would.
+        if self.bursts && measured > USED * self.search.estimate() {
+            measured = self.search.estimate();
+        }
+        let Judgement { worst, lost, unmet } = self.judge(actions);
+        if let Some((flow, part)) = worst {
+            if unmet {
+                self.search.give_way();
+            }
+            let text = match self.search.decrease(measured) {
+                Step::Down => "flow {} at {} of its allocation, below {}: decrease to {}",
+                _ => "flow {} at {} of its allocation, below {}: already down to {}",
+            }; // line 3
+            let values =
+                [Value::Flow(flow), Value::Percent(part), Value::Percent(self.gamma), self.total()];
+            actions.because(Reason::new("pfrc.starved", text, &values));
+        } else if let Some(flow) = lost {
+            let text = "flow {} is silent since it starved: keep to {}";
+            actions.because(Reason::new("pfrc.lost", text, &[Value::Flow(flow), self.total()]));
+        } else {
+            self.satisfied(measured, actions);
+        }
+        self.allocate(actions);
+    }
+
+    /// Nobody is starved: there may be more.
+    fn satisfied(&mut self, measured: f64, actions: &mut Actions) {
+        let flows = Value::Count(self.flows.active().count() as u64);
+        if self.level().is_infinite() {
+            let text = "all {} flows have as much as they may or can use";
+            return actions.because(Reason::new("pfrc.full", text, &[flows]));
+        }
+        let text = match self.search.increase(measured) {
+            Step::Up => {
+                let bursts = self.flows.iter_mut().filter_map(|f| f.1.bursts.as_mut());
+                bursts.for_each(Bursts::rise);
+                "all {} flows at {} of their allocation or more: increase to {}"
+            }
+            _ => "all {} flows at {} of their allocation or more: keep to {}",
+        }; // line 5
+        let values = [flows, Value::Percent(self.gamma), self.total()];
+        actions.because(Reason::new("pfrc.satisfied", text, &values));
+    }
+
+    /// Who has less than it should (line 2).
+    fn judge(&mut self, actions: &mut Actions) -> Judgement {
+        let (gamma, fast, bursts, looks) = (self.gamma, self.fast, self.bursts, self.looks);
+        let constrained = self.headroom.is_some();
+        let (at_bound, level) = (self.search.at_lower_bound(), self.level());
+        let mut found = Judgement { worst: None, lost: None, unmet: false };
+        for (meter, share) in self.flows.iter_mut() {
+            // With several looks per epoch a flow that was silent in the last one may have ended.
+            // By windows whoever has sent anything can be judged.
+            let whole = meter.active && share.whole && !(fast && meter.silent > 0);
+            if !(whole || bursts && share.passed > 0.0) {
+                continue;
+            }
+            let (Some(part), Some(rate)) = (share.part(), share.rate()) else { continue };
+            // A guarantee is one: γ of it is not enough.
+            let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
+            let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
+            let verdict = share.verdict(part, gamma);
+            meter.wait = looks * share.bursts.as_ref().map_or(0, Bursts::patience);
+            // Nobody breaks it to a flow that does not want it.
+            let promised = promised && (part >= gamma || verdict == Verdict::Starved);
+            match verdict {
+                _ if promised => {}
+                Verdict::Unknown => continue,
+                Verdict::Lost => {
+                    found.lost = Some(meter.flow);
+                    continue;
+                }
+                Verdict::Enough => {
+                    share.demand.met(seen, level * share.weight);
+                    continue;
+                }
+                Verdict::Starved => {}
+            }
+            if constrained && share.demand.missed(seen, at_bound) {
+                actions.because(Reason::new(
+                    "pfrc.constrained",
+                    "flow {} uses {} whatever it is allowed: the others get the rest",
+                    &[Value::Flow(meter.flow), Value::Rate(bucket(rate))],
+                ));
+                continue;
+            }
+            found.unmet |= promised;
+            if found.worst.is_none_or(|w| part < w.1) {
+                found.worst = Some((meter.flow, part));
+            }
+        }
+        found
+    }
+}
+
+/// What an epoch says of all flows.
+struct Judgement {
+    /// Who has the smallest part of its allocation among those that starve, and that part.
+    worst: Option<(FlowId, f64)>,
+    /// Who is silent since it starved.
+    lost: Option<FlowId>,
+    /// Somebody has less than it is guaranteed.
+    unmet: bool,
+}

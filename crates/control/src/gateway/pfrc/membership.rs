@@ -1,0 +1,77 @@
+//! Flows come and go.
+
+use fairmesh_units::{BitRate, FlowId};
+
+use super::flow::Share;
+use super::{Pfrc, REUSE_HOPS};
+use crate::{Actions, Class, FlowHere, Reason, Refusal, Value};
+
+impl Pfrc {
+    /// Takes in a flow's weight and plan, or leaves them as they are.
+    pub(super) fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
+        let FlowHere { flow, weight, .. } = *here;
+        if !(weight > 0.0 && weight.is_finite()) {
+            return Err(Refusal::weight(flow, weight));
+        }
+        let guarantee = here.guarantee.unwrap_or(BitRate(0));
+        if let Some(ceiling) = here.ceiling.filter(|c| *c < guarantee) {
+            return Err(Refusal::new(
+                "pfrc.ceiling",
+                "flow {}: a guarantee of {} above its ceiling of {}",
+                &[Value::Flow(flow), Value::Rate(guarantee), Value::Rate(ceiling)],
+            ));
+        }
+        let bursts = self.bursts;
+        let share = &mut self.flows.entry(flow, || Share::new(bursts)).1;
+        let others = self.promised - share.guarantee as u64;
+        let sum = others.saturating_add(guarantee.0);
+        if guarantee.0 > 0 && sum as f64 > self.bounds.lower {
+            let bound = BitRate(self.bounds.lower as u64);
+            return Err(Refusal::guarantees(BitRate(sum), bound));
+        }
+        let hops = if self.proportional { here.hops.unwrap_or(1).clamp(1, REUSE_HOPS) } else { 1 };
+        share.weight = weight / f64::from(hops);
+        share.guarantee = guarantee.0 as f64;
+        share.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
+        self.promised = sum;
+        self.search.promise(sum as f64);
+        Ok(())
+    }
+
+    /// A flow is announced: it gets a class, if it has none, at a newcomer's rate.
+    pub(super) fn seen(&mut self, here: &FlowHere, actions: &mut Actions) {
+        let flow = here.flow;
+        if let Err(refusal) = self.admit(here) {
+            actions.because(match (refusal.code(), refusal.values()) {
+                ("any.guarantees", [sum, ..]) => Reason::new(
+                    "pfrc.refused",
+                    "flow {}: guarantees would add up to {}, more than is sure",
+                    &[Value::Flow(flow), *sum],
+                ),
+                _ => refusal.reason("pfrc.refused"),
+            });
+        }
+        let (total, weights, bursts) = (self.search.estimate(), self.weights(), self.bursts);
+        let (meter, share) = self.flows.entry(flow, || Share::new(bursts));
+        if !meter.active && !share.class {
+            share.class = true;
+            share.allow(total / (weights + share.weight), self.headroom);
+            actions.because(Reason::new(
+                "pfrc.newcomer",
+                "flow {} may start at {}",
+                &[Value::Flow(flow), Value::Rate(share.limit)],
+            ));
+            actions.set_rate(Class::Flow(flow), share.limit);
+        }
+    }
+
+    /// The host knows that a flow is gone.
+    pub(super) fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
+        let Some(share) = self.flows.end(flow) else { return };
+        share.limit = BitRate(0);
+        if core::mem::replace(&mut share.class, false) {
+            actions.because(Reason::new("pfrc.gone", "flow {} is gone", &[Value::Flow(flow)]));
+            actions.remove(Class::Flow(flow));
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! `pfrc`: the gateway finds each flow's weighted fair rate by watching who gets what it is allowed
+//! (Jamshaid 2010 §8.1, Algorithms 4 to 6).
+//!
+//! Every epoch δ: if some flow has less than γ of its allocation the aggregate goes down, otherwise
+//! it goes up; each flow is allowed its weight's part of it.
+//!
+//! Decided here, beyond [`crate::gateway::aggregate_search`] and [`crate::gateway::flows`]:
+//! - A flow is judged once it has been active for a whole epoch, by the limit that was in force.
+//! - A flow more calls `decreaseRates` and a flow less `increaseRates`, as §8.1.3 suggests, instead
+//!   of an evaluation; if both happen the flow more counts. With nobody there before, the estimate
+//!   stays as it was.
+//! - A flow that is not active may start at the rate that it would have if it were, so that the
+//!   first packets of a newcomer neither wait nor flood.
+//! - The lower bound W₁/3 (`reuse`) gives way down to W₁/6 (`deepest`) where it is beyond what the
+//!   mesh carries and going below costs nothing ([`crate::gateway::lower_bound`]).
+//! - In an epoch in which nothing at all passed there was an outage: rates stay.
+//!
+//! Beyond the thesis:
+//! - Plans. A flow never gets more than its ceiling nor less than its guarantee; the rest is shared
+//!   by weight ([`crate::water_filling`]). Guarantees must add up to no more than the lower bound,
+//!   and a flow that has less than its guarantee lowers the aggregate below it at once.
+//! - `+constrained`: [`constrained`].
+//! - `+bursts`: [`bursts`].
+//! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
+//!   shares at once and no epoch is spent on it; a flow less leaves the aggregate alone. Evaluations stay as
+//!   far apart as they were, because TCP's rates say little over shorter times. Silence ends a flow
+//!   after two quarters; whoever comes back soon gets twice the patience, up to what the plain
+//!   controller has.
+//! - `+proportional`: shares by weight / hops, hops counted to 3, the number beyond which a flow
+//!   takes no more air (§7.5.2). Where one stretch of air is everybody's bottleneck, as around a
+//!   gateway, the rates with the largest Σ w log x subject to Σ cost x ≤ 1 are x = w / cost, up to
+//!   a factor: this is proportional fairness there, and an approximation elsewhere.
+
+mod bursts;
+mod constrained;
+mod evaluate;
+mod flow;
+mod membership;
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
+
+use self::flow::Share;
+use crate::Origin::{Ours, Published};
+use crate::contract::parameter::options;
+use crate::gateway::aggregate_search::{AggregateSearch, Rule};
+use crate::gateway::arc::{PATIENCE, bucket};
+use crate::gateway::bounds::Bounds;
+use crate::gateway::flows::Flows;
+use crate::water_filling::level;
+use crate::{
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan, Point,
+    Reason, Refusal, Runs, Setting, Value,
+};
+
+options! {
+    variants {
+        exponential: Published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
+        constrained: Ours { after: "Jamshaid 2010 §8.1" }, "what flows that need little leave over goes to the others";
+        bursts: Ours { after: "Jamshaid 2010 §8.1" }, "flows that only sometimes send are judged while they do";
+        fast: Ours { after: "Jamshaid 2010 §8.1" }, "rates follow arrivals and ends within an epoch";
+        proportional: Ours { after: "Jamshaid 2010 §8.1" }, "proportional fairness, from hop counts";
+    }
+    parameters {
+        /// An epoch shorter than a second is shorter than a round trip through slow links.
+        epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
+        gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
+        alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
+        beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
+        idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow; +fast: quarters";
+        step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
+        reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
+        deepest: f64 = 6.0, 1.0..=30.0, "", "the same where that is more than the mesh carries";
+        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above what a flow uses, part";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "pfrc",
+    about: "the gateway finds each flow's weighted fair limit by itself",
+    origin: Published("Jamshaid 2010 §8.1"),
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// Looks at the flows per epoch, with `+fast`.
+const LOOKS: u32 = 4;
+/// The shortest time between looks.
+const SHORTEST: Span = Span::from_secs(1);
+/// Divisor of the lower bound with `+constrained`, at least: W/5 is what a long chain leaves a lone
+/// flow. The published W/3 is beyond that, and at it starved flows would pass for constrained ones.
+const CONSTRAINED_REUSE: f64 = 5.0;
+/// Part of its guarantee that a flow must get: all but the noise of an epoch.
+const GUARANTEED: f64 = 0.95;
+/// Part of the aggregate that must be used before it counts as used, with `+bursts`.
+const USED: f64 = 0.5;
+/// Hops beyond which a flow takes no more air.
+const REUSE_HOPS: u32 = 3;
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let knowledge = match options.proportional {
+        true => KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::Hops]),
+        false => KnowledgeSet::of(&[Knowledge::LinkRates]),
+    };
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::FlowCounters]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+        knowledge,
+        header_bytes: 0,
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let constrained = options.constrained;
+    let reuse = options.reuse;
+    let reuse = if constrained { reuse.max(CONSTRAINED_REUSE) } else { reuse };
+    let bounds = Bounds::of(&setting.neighbours, reuse, options.deepest)?;
+    let rule = match options.exponential {
+        true => Rule::Exponential { alpha: options.alpha, beta: options.beta },
+        false => Rule::Binary { step: options.step },
+    };
+    let (epoch, idle) = (options.epoch, options.idle);
+    let looks = if options.fast { LOOKS.min((epoch / SHORTEST) as u32).max(1) } else { 1 };
+    let mut control = Pfrc {
+        look: Span::from_nanos(epoch.as_nanos() / u64::from(looks)),
+        looks,
+        fast: options.fast,
+        bursts: options.bursts,
+        proportional: options.proportional,
+        gamma: options.gamma,
+        headroom: constrained.then_some(options.headroom),
+        bounds,
+        search: AggregateSearch::new(bounds, rule),
+        flows: Flows::new(idle, PATIENCE * idle * looks, 2.0 * bounds.upper),
+        promised: 0,
+        looked: None,
+        count: 0,
+        glances: 1,
+        glanced: 0,
+        glance: None,
+        due: Time::ZERO,
+    };
+    if control.bursts {
+        control.search = control.search.with_leap(bursts::LEAP);
+        control.glances = (control.look / bursts::GLANCE).max(1) as u32;
+    }
+    let packets = options.queue;
+    let template = ClassPlan {
+        class: Class::Flow(FlowId(0)),
+        limit: Limit::None,
+        burst: Bytes(1500),
+        leaf: Leaf::DropTail { packets },
+    };
+    for here in &setting.flows {
+        control.admit(here)?;
+    }
+    // Until counters say more, all flows are expected.
+    let level = level(control.search.estimate(), control.flows.iter().map(|f| f.1.counted()));
+    let mut classes = Vec::with_capacity(setting.flows.len());
+    for here in &setting.flows {
+        let share = &mut control.flows.entry(here.flow, || Share::new(options.bursts)).1;
+        share.allow(level, control.headroom);
+        share.class = true;
+        classes.push(ClassPlan {
+            class: Class::Flow(here.flow),
+            limit: Limit::Rate(share.limit),
+            burst: Bytes(u64::from(here.packet.max(1))),
+            ..template
+        });
+    }
+    Ok(Instance {
+        control: Box::new(control),
+        plan: Plan { point: Point::Transit, classes, template: Some(template) },
+    })
+}
+
+#[derive(Debug)]
+struct Pfrc {
+    /// Time between looks at the counters, and looks per evaluation.
+    look: Span,
+    looks: u32,
+    fast: bool,
+    bursts: bool,
+    proportional: bool,
+    gamma: f64,
+    /// With `+constrained`.
+    headroom: Option<f64>,
+    bounds: Bounds,
+    search: AggregateSearch,
+    flows: Flows<Share>,
+    /// Sum of all guarantees, bit/s.
+    promised: u64,
+    /// When the counters were last looked at, and how often since the last evaluation.
+    looked: Option<Time>,
+    count: u32,
+    /// With `+bursts` counters are also read between looks: how often per look, how often since.
+    glances: u32,
+    glanced: u32,
+    glance: Option<Time>,
+    due: Time,
+}
+
+impl Pfrc {
+    /// Σ w of the active flows.
+    fn weights(&self) -> f64 {
+        self.flows.active().map(|f| f.1.weight).sum()
+    }
+
+    /// A reading of the counters between looks, if there are such.
+    fn glance(&mut self, now: Time) {
+        if self.bursts {
+            let elapsed = self.glance.map_or(Span::ZERO, |last| now.since(last)).as_secs_f64();
+            for (meter, share) in self.flows.iter_mut() {
+                let allowed = share.expected * elapsed;
+                if let Some(bursts) = &mut share.bursts {
+                    bursts.glance(meter.moved(), allowed);
+                }
+            }
+            self.glance = Some(now);
+        }
+        self.glanced = match self.looked {
+            Some(_) => (self.glanced + 1) % self.glances,
+            // The first one gives counters their base.
+            None => 0,
+        };
+    }
+
+    fn look(&mut self, now: Time, actions: &mut Actions) {
+        let elapsed = self.looked.map_or(Span::ZERO, |last| now.since(last));
+        self.looked = Some(now);
+        let changes = self.flows.close(elapsed);
+        let seconds = elapsed.as_secs_f64();
+        for (meter, share) in self.flows.iter_mut() {
+            if let Some(bursts) = &mut share.bursts {
+                bursts.looked();
+            }
+            if let Some(rate) = meter.rate {
+                share.passed += rate * seconds;
+                share.due += share.expected * seconds;
+                share.seconds += seconds;
+            }
+        }
+        self.count += 1;
+        if changes.any() && self.change(changes, actions) {
+            return self.restart();
+        }
+        if self.count >= self.looks {
+            self.evaluate(actions);
+            self.restart();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.count = 0;
+        self.flows.iter_mut().for_each(|(meter, share)| share.restart(meter.active));
+    }
+
+    fn total(&self) -> Value {
+        Value::Rate(bucket(self.search.estimate()))
+    }
+
+    fn level(&self) -> f64 {
+        level(self.search.estimate(), self.flows.active().map(|f| f.1.counted()))
+    }
+
+    /// Lines 3 to 5 of Algorithms 5 and 6, between ceilings and guarantees.
+    fn allocate(&mut self, actions: &mut Actions) {
+        let (total, weights, level) = (self.search.estimate(), self.weights(), self.level());
+        for (meter, share) in self.flows.iter_mut() {
+            let level = match meter.active {
+                true => level,
+                false if share.class => total / (weights + share.weight),
+                false => continue,
+            };
+            if share.allow(level, self.headroom) || !share.class {
+                share.class = true;
+                actions.set_rate(Class::Flow(meter.flow), share.limit);
+            }
+        }
+    }
+}
+
+impl Control for Pfrc {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::FlowCounters(c) => {
+                let bursts = self.bursts;
+                let share = self.flows.sample(c.flow, c.bytes, || Share::new(bursts));
+                if let Some(bursts) = &mut share.bursts {
+                    bursts.packets(c.packets);
+                }
+            }
+            Event::FlowSeen(here) => self.seen(here, actions),
+            Event::FlowGone(flow) => self.gone(*flow, actions),
+            Event::Deadline if now >= self.due => {
+                self.glance(now);
+                if self.glanced == 0 {
+                    self.look(now, actions);
+                }
+                self.due = now + Span::from_nanos(self.look.as_nanos() / u64::from(self.glances));
+            }
+            _ => {}
+        }
+        self.due = self.due.max(now);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(bucket(self.search.estimate()))
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64);
+        let level = level(self.search.estimate(), self.flows.iter().map(|f| f.1.counted()));
+        actions.because(Reason::new(
+            "pfrc.recalled",
+            "begins with {}, which an earlier run had found",
+            &[self.total()],
+        ));
+        let headroom = self.headroom;
+        for (meter, share) in self.flows.iter_mut() {
+            if share.allow(level, headroom) {
+                actions.set_rate(Class::Flow(meter.flow), share.limit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

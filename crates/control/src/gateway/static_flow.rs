@@ -1,0 +1,153 @@
+//! `static-flow`: the gateway limits each flow to its analytic fair rate (Jamshaid 2010 §6.2.3,
+//! Fig. 6.1c).
+//!
+//! `limit = fair × (IP bytes of a full packet / application bytes in it)`. A flow whose fair rate
+//! is 0 is not there and keeps its last limit.
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Time};
+
+use crate::Origin::Published;
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
+    Point, Reason, Refusal, Runs, Setting, Value,
+};
+
+options! {
+    variants {}
+    parameters {
+        /// §6.3.3, Fig. 6.6: 5 packets each.
+        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "static-flow",
+    about: "the gateway limits each flow to its analytic fair rate",
+    origin: Published("Jamshaid 2010 §6.2.3"),
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+};
+
+fn needs() -> Vec<Needs> {
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::Allocations]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+        knowledge: KnowledgeSet::of(&[Knowledge::FairRates]),
+        header_bytes: 0,
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let leaf = Leaf::DropTail { packets: options.queue };
+    let mut flows: Vec<(FlowHere, Option<BitRate>)> =
+        setting.flows.iter().map(|here| (*here, here.fair.and_then(|f| limit(here, f)))).collect();
+    flows.sort_by_key(|f| f.0.flow);
+    let class = |(here, limit): &(FlowHere, Option<BitRate>)| ClassPlan {
+        class: Class::Flow(here.flow),
+        limit: limit.map_or(Limit::None, Limit::Rate),
+        burst: Bytes(u64::from(here.packet.max(1))),
+        leaf,
+    };
+    let classes = flows.iter().map(class).collect();
+    let template =
+        ClassPlan { class: Class::Flow(FlowId(0)), limit: Limit::None, burst: Bytes(1500), leaf };
+    Ok(Instance {
+        control: Box::new(StaticFlow { flows }),
+        plan: Plan { point: Point::Transit, classes, template: Some(template) },
+    })
+}
+
+fn limit(here: &FlowHere, fair: BitRate) -> Option<BitRate> {
+    (fair.0 > 0).then(|| here.ip_rate(fair))
+}
+
+/// Limits a flow, and says by which fair rate.
+pub(crate) fn allow(
+    actions: &mut Actions,
+    code: &'static str,
+    flow: FlowId,
+    fair: BitRate,
+    rate: BitRate,
+) {
+    actions.because(Reason::new(
+        code,
+        "flow {} may send {} of data, {} with headers",
+        &[Value::Flow(flow), Value::Rate(fair), Value::Rate(rate)],
+    ));
+    actions.set_rate(Class::Flow(flow), rate);
+}
+
+#[derive(Debug)]
+struct StaticFlow {
+    /// By id: each flow and the limit in force.
+    flows: Vec<(FlowHere, Option<BitRate>)>,
+}
+
+impl StaticFlow {
+    fn allocate(&mut self, flow: FlowId, fair: BitRate, actions: &mut Actions) {
+        let Ok(place) = self.flows.binary_search_by_key(&flow, |f| f.0.flow) else { return };
+        let (here, in_force) = &mut self.flows[place];
+        let Some(rate) = limit(here, fair) else { return };
+        if in_force.replace(rate) == Some(rate) {
+            return;
+        }
+        allow(actions, "static-flow.allocation", flow, fair, rate);
+    }
+}
+
+impl Control for StaticFlow {
+    fn on(&mut self, _now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Allocation(a) => self.allocate(a.flow, a.rate, actions),
+            Event::FlowSeen(here) => {
+                match self.flows.binary_search_by_key(&here.flow, |f| f.0.flow) {
+                    Ok(known) => self.flows[known].0 = *here,
+                    Err(place) => self.flows.insert(place, (*here, None)),
+                }
+                if let Some(fair) = here.fair {
+                    self.allocate(here.flow, fair, actions);
+                }
+            }
+            // As with `source`: a class costs nothing idle, and packets may wait there.
+            _ => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Allocation;
+    use crate::testing::{flow, gateway, limits, start};
+
+    #[test]
+    fn each_flow_has_its_fair_rate_with_headers() {
+        let mut setting = gateway(&[1, 2]);
+        setting.flows[0].fair = Some(BitRate(146_000));
+        let mut i = start("static-flow", setting);
+        let planned: Vec<_> = i.plan.classes.iter().map(|c| (c.class, c.limit, c.leaf)).collect();
+        let leaf = Leaf::DropTail { packets: 5 };
+        let class = |f| Class::Flow(FlowId(f));
+        assert_eq!(
+            planned,
+            [(class(1), Limit::Rate(BitRate(150_000)), leaf), (class(2), Limit::None, leaf)]
+        );
+        let mut at = |event| limits(&mut i, Time::ZERO, event);
+        let allocate =
+            |f, rate| Event::Allocation(Allocation { flow: FlowId(f), rate: BitRate(rate) });
+        assert_eq!(at(allocate(1, 146_000)), [], "is in the plan");
+        assert_eq!(at(allocate(2, 292_000)), [(class(2), 300_000)]);
+        assert_eq!(at(allocate(2, 0)), [], "a flow that is not there keeps its limit");
+        assert_eq!(at(allocate(9, 1)), [], "does not cross the gateway");
+        let late = FlowHere { fair: Some(BitRate(73_000)), ..flow(5) };
+        assert_eq!(at(Event::FlowSeen(late)), [(class(5), 75_000)]);
+    }
+}

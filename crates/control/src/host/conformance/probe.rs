@@ -1,0 +1,279 @@
+//! A mechanism that does everything that a host offers, one thing per second, at its gateway.
+
+use std::cell::{Cell, RefCell};
+
+use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
+
+use crate::host::{ClassKind, ClassOffer, LeafKind, LimitKind};
+use crate::{
+    Ability, Actions, Chosen, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    Instance, Leaf, Limit, Marking, Mechanism, Merge, Needs, Offers, Origin, Place, Placement,
+    PlacementSet, Plan, Point, Reach, Reason, Refusal, Runs, Setting, Share,
+};
+
+/// From one act to the next.
+pub(super) const EVERY: Span = Span::from_secs(1);
+/// Field and value of the header that it writes.
+pub(super) const FIELD: (u8, u32) = (3, 0x00c0_ffee);
+/// Bits of the acknowledgements that it has carried.
+pub(super) const BITS: u8 = 5;
+
+/// What it tries.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trial {
+    /// Classes of one kind, queue and limit at one point.
+    Classes(Point, ClassOffer, LeafKind, LimitKind),
+    /// Everything without classes.
+    Packets,
+}
+
+impl Trial {
+    /// Whether its classes have the first of the queues that there are for them.
+    pub fn is_first_leaf(&self) -> bool {
+        match self {
+            Trial::Classes(_, offer, leaf, _) => offer.leaves.first() == Some(leaf),
+            Trial::Packets => true,
+        }
+    }
+}
+
+impl core::fmt::Display for Trial {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Trial::Classes(point, offer, leaf, limit) => {
+                write!(f, "{leaf} and {limit} for {}, of traffic {}", offer.kind, point.name())
+            }
+            Trial::Packets => f.write_str("marks, losses, fields, messages, bits and pace"),
+        }
+    }
+}
+
+/// Everything there is to try on a host.
+pub(super) fn trials(offers: &Offers) -> Vec<Trial> {
+    let mut trials = vec![Trial::Packets];
+    for point in offers.plans {
+        for class in point.classes {
+            for leaf in class.leaves {
+                let new = |limit: &LimitKind| Trial::Classes(point.point, *class, *leaf, *limit);
+                trials.extend(class.limits.iter().map(new));
+            }
+        }
+    }
+    trials
+}
+
+thread_local! {
+    static TRIAL: RefCell<Option<(Trial, Offers)>> = const { RefCell::new(None) };
+    static TURNS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many acts there are in the trial that was started last.
+pub(super) fn turns() -> u64 {
+    TURNS.get()
+}
+
+/// The mechanism that tries this on a host.
+pub(super) fn mechanism(trial: Trial, offers: &Offers) -> Mechanism {
+    TRIAL.set(Some((trial, *offers)));
+    Mechanism::of(&PROBE)
+}
+
+static PROBE: Entry = Entry {
+    name: "probe",
+    about: "does everything that a host offers",
+    origin: Origin::Ours { after: "" },
+    variants: &[],
+    parameters: &[],
+    runs: Runs::At { needs, build },
+};
+
+fn trial() -> (Trial, Offers) {
+    TRIAL.with_borrow(|t| *t).expect("something to try")
+}
+
+fn needs(_: &Chosen) -> Vec<Needs> {
+    let offers = trial().1;
+    // Where marks, fields and messages arrive, something must be there to see them.
+    let without = EventSet::of(&[EventKind::Sent, EventKind::QueueChanges]);
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::EveryNode]),
+        events: match trial().0 {
+            Trial::Packets => offers.events.without(EventSet::of(&[EventKind::QueueChanges])),
+            Trial::Classes(..) => offers.events.without(without),
+        },
+        abilities: offers.abilities,
+        ..Needs::default()
+    }]
+}
+
+fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
+    let (trial, offers) = trial();
+    let none = || Instance { control: Box::new(Probe::default()), plan: Plan::none() };
+    if !setting.site.gateway {
+        return Ok(none());
+    }
+    let neighbour = setting.neighbours.first().map(|n| n.node);
+    let mut turns = Vec::new();
+    let mut plan = Plan::none();
+    match trial {
+        Trial::Packets => {
+            let source = |p: &Place| *p == Place::Source;
+            let own = setting.flows.iter().find(|h| source(&h.place)).map(|h| h.flow);
+            packets(&offers, neighbour, own, &mut turns);
+        }
+        Trial::Classes(point, offer, leaf, limit) => {
+            let named = classes(point, offer.kind, &setting);
+            plan = planned(point, &offer, leaf, limit, &named);
+            let later = plan.template.and(named.last().copied());
+            for class in plan.classes.first().map(|c| c.class).into_iter().chain(later) {
+                limits(&offer, class, plan.template.is_some(), &mut turns);
+            }
+            turns.extend(plan.classes.first().map(|c| Turn::Remove(c.class)));
+        }
+    }
+    turns.reverse();
+    TURNS.set(turns.len() as u64);
+    Ok(Instance { control: Box::new(Probe { turns, next: Some(Time::ZERO + EVERY) }), plan })
+}
+
+/// Classes of a kind that there is traffic for.
+fn classes(point: Point, kind: ClassKind, setting: &Setting) -> Vec<Class> {
+    let here = |place| point == Point::Transit || place == Place::Source;
+    match kind {
+        ClassKind::All => vec![Class::All],
+        ClassKind::Flow => {
+            let flows = setting.flows.iter().filter(|h| here(h.place));
+            flows.map(|h| Class::Flow(h.flow)).collect()
+        }
+        ClassKind::Link => setting.neighbours.iter().map(|n| Class::Link(n.node)).collect(),
+    }
+}
+
+/// All but the last of these classes, and a template for the last.
+fn planned(
+    point: Point,
+    offer: &ClassOffer,
+    leaf: LeafKind,
+    limit: LimitKind,
+    classes: &[Class],
+) -> Plan {
+    let packets = 7.clamp(offer.packets.0, offer.packets.1);
+    let leaf = match leaf {
+        LeafKind::DropTail => Leaf::DropTail { packets },
+        LeafKind::Fair => Leaf::Fair { packets },
+        LeafKind::Red => Leaf::Red { packets: 40.min(offer.packets.1), ecn: false },
+        LeafKind::Fred => Leaf::Fred { packets: 40.min(offer.packets.1) },
+    };
+    let limit = |n: u64| match limit {
+        LimitKind::None => Limit::None,
+        LimitKind::Rate => Limit::Rate(BitRate(300_000 + n * 10_000)),
+        LimitKind::Airtime => Limit::Airtime(Share::new(0.2 + n as f64 * 0.01)),
+    };
+    let burst = Bytes(4000.clamp(offer.burst.0.0, offer.burst.1.0));
+    let class = |class, n| ClassPlan { class, limit: limit(n), burst, leaf };
+    let alone = offer.kind == ClassKind::All;
+    let start = &classes[..classes.len() - usize::from(!alone && classes.len() > 1)];
+    Plan {
+        point,
+        classes: start.iter().zip(0..).map(|(c, n)| class(*c, n)).collect(),
+        template: (!alone).then(|| ClassPlan { limit: Limit::None, ..class(classes[0], 0) }),
+    }
+}
+
+/// What is done to one class.
+fn limits(offer: &ClassOffer, class: Class, template: bool, turns: &mut Vec<Turn>) {
+    if offer.limits.contains(&LimitKind::Rate) {
+        turns.extend([Turn::Rate(class, 400_000), Turn::Lift(class), Turn::Rate(class, 500_000)]);
+    }
+    if offer.limits.contains(&LimitKind::Airtime) {
+        turns.extend([Turn::Airtime(class, 0.3), Turn::Airtime(class, 0.4)]);
+    }
+    if template {
+        turns.extend([Turn::Remove(class), Turn::Rate(class, 600_000)]);
+    }
+}
+
+/// What is done to packets and without them.
+fn packets(offers: &Offers, neighbour: Option<NodeId>, own: Option<FlowId>, turns: &mut Vec<Turn>) {
+    for ability in offers.abilities.iter() {
+        match ability {
+            Ability::Mark => turns.extend([Turn::Mark(0.5), Turn::Mark(0.0)]),
+            Ability::Drop => turns.extend([Turn::Drop(0.2), Turn::Drop(0.0)]),
+            Ability::Annotate => {
+                let link = neighbour.map_or(Class::All, Class::Link);
+                turns.extend([Turn::Annotate(Class::All), Turn::Annotate(link)]);
+            }
+            Ability::Send => turns.extend([Turn::Send(None), Turn::Send(neighbour)]),
+            Ability::IdealExchange => {
+                turns.extend([Turn::Tell(Reach::Within(1)), Turn::Tell(Reach::Within(9))]);
+                turns.extend(neighbour.map(|n| Turn::Tell(Reach::Node(n))));
+            }
+            Ability::AckBits => turns.push(Turn::AckBits),
+            Ability::Pace => turns
+                .extend(own.into_iter().flat_map(|f| {
+                    [Turn::Pace(f, Some(Span::from_millis(5))), Turn::Pace(f, None)]
+                })),
+            Ability::LimitLocal
+            | Ability::LimitTransit
+            | Ability::ReplaceQueue
+            | Ability::FlowClasses
+            | Ability::LinkClasses
+            | Ability::Airtime => {}
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Rate(Class, u64),
+    Lift(Class),
+    Airtime(Class, f64),
+    Remove(Class),
+    Mark(f64),
+    Drop(f64),
+    Annotate(Class),
+    Send(Option<NodeId>),
+    Tell(Reach),
+    AckBits,
+    Pace(FlowId, Option<Span>),
+}
+
+/// At a gateway what is still to be done, last first; elsewhere it only listens.
+#[derive(Default, Debug)]
+struct Probe {
+    turns: Vec<Turn>,
+    next: Option<Time>,
+}
+
+impl Control for Probe {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        if *event != Event::Deadline {
+            return;
+        }
+        self.next = Some(now + EVERY);
+        let Some(turn) = self.turns.pop() else { return };
+        let left = self.turns.len() as u8;
+        actions.because(Reason::new("probe.turn", "it is the probe's turn", &[]));
+        match turn {
+            Turn::Rate(class, rate) => actions.set_rate(class, BitRate(rate)),
+            Turn::Lift(class) => actions.lift_limit(class),
+            Turn::Airtime(class, share) => actions.set_airtime(class, Share::new(share)),
+            Turn::Remove(class) => actions.remove(class),
+            Turn::Mark(p) => {
+                let even = Marking { even: true, ..Marking::default() };
+                actions.mark_as(Class::All, p, even);
+            }
+            Turn::Drop(p) => actions.drop(Class::All, p),
+            Turn::Annotate(class) => actions.annotate(class, FIELD.0, Merge::Set, FIELD.1),
+            Turn::Send(to) => actions.send(to, &[b'p', left]),
+            Turn::Tell(reach) => actions.tell(reach, &[b't', left]),
+            Turn::AckBits => actions.ack_bits(BITS),
+            Turn::Pace(flow, Some(interval)) => actions.pace(flow, interval),
+            Turn::Pace(flow, None) => actions.unpace(flow),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.next
+    }
+}

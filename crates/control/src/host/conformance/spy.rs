@@ -1,0 +1,129 @@
+//! Another mechanism in disguise: everything it hears and does is written down.
+
+use std::cell::RefCell;
+
+use fairmesh_units::{NodeId, Time};
+
+use crate::{
+    Action, Actions, Chosen, Class, Control, Entry, Event, EventKind, EventSet, Header, Instance,
+    Mechanism, Needs, Origin, Plan, Refusal, Runs, Setting,
+};
+
+/// Something that happened to a mechanism at a node.
+#[derive(Clone, Debug)]
+pub(super) enum Note {
+    /// It was built there.
+    Built { node: NodeId, plan: Plan, events: EventSet },
+    /// It did not accept its setting.
+    Refused,
+    /// It heard something.
+    Heard { node: NodeId, now: Time, what: What },
+    /// It did something about it.
+    Did { node: NodeId, action: Action, body: Vec<u8> },
+    /// It wants its next deadline then.
+    Due { node: NodeId, due: Option<Time> },
+}
+
+/// What it heard, as far as the suite looks at it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum What {
+    Deadline,
+    /// A sample, of a class if it is of one.
+    Sample(EventKind, Option<Class>),
+    Message(NodeId, Vec<u8>),
+    Received(Header),
+    Feedback {
+        marked: bool,
+    },
+    Sent {
+        ack_bits: Option<u8>,
+    },
+    Other,
+}
+
+impl What {
+    fn of(event: &Event<'_>) -> Self {
+        match event {
+            Event::Deadline => What::Deadline,
+            Event::Counters(c) => What::Sample(EventKind::Counters, Some(c.class)),
+            Event::FlowCounters(_) => What::Sample(EventKind::FlowCounters, None),
+            Event::Station(_) => What::Sample(EventKind::Stations, None),
+            Event::Channel(_) => What::Sample(EventKind::Channel, None),
+            Event::Queue(q) => What::Sample(EventKind::QueueSamples, Some(q.class)),
+            Event::Message(m) => What::Message(m.from, m.body.to_vec()),
+            Event::Received(h) => What::Received(h.header),
+            Event::Feedback(f) => What::Feedback { marked: f.marked },
+            Event::Sent(s) => What::Sent { ack_bits: s.ack_bits },
+            _ => What::Other,
+        }
+    }
+}
+
+thread_local! {
+    static INNER: RefCell<Option<Mechanism>> = const { RefCell::new(None) };
+    static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The disguise of a mechanism, from now on, with nothing written down yet.
+pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
+    INNER.set(Some(mechanism.clone()));
+    NOTES.take();
+    Mechanism::of(&SPY)
+}
+
+/// What was written down since the last call.
+pub(super) fn notes() -> Vec<Note> {
+    NOTES.take()
+}
+
+fn note(note: Note) {
+    NOTES.with_borrow_mut(|notes| notes.push(note));
+}
+
+static SPY: Entry = Entry {
+    name: "disguised",
+    about: "writes down what another mechanism hears and does",
+    origin: Origin::Ours { after: "" },
+    variants: &[],
+    parameters: &[],
+    runs: Runs::At { needs, build },
+};
+
+fn inner<T>(ask: impl FnOnce(&Mechanism) -> T) -> T {
+    INNER.with_borrow(|inner| ask(inner.as_ref().expect("a mechanism in disguise")))
+}
+
+fn needs(_: &Chosen) -> Vec<Needs> {
+    inner(Mechanism::all_needs)
+}
+
+fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
+    let (node, events) =
+        (setting.node, inner(|m| m.needs(&setting.site)).unwrap_or_default().events);
+    let built = inner(|m| m.build(setting));
+    let Instance { control, plan } = built.inspect_err(|_| note(Note::Refused))?;
+    note(Note::Built { node, plan: plan.clone(), events });
+    note(Note::Due { node, due: control.next_deadline() });
+    Ok(Instance { control: Box::new(Spy { node, control }), plan })
+}
+
+#[derive(Debug)]
+struct Spy {
+    node: NodeId,
+    control: Box<dyn Control>,
+}
+
+impl Control for Spy {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        let (node, before) = (self.node, actions.iter().count());
+        note(Note::Heard { node, now, what: What::of(event) });
+        self.control.on(now, event, actions);
+        for action in actions.iter().skip(before) {
+            note(Note::Did { node, action: *action, body: actions.body(action).to_vec() });
+        }
+        note(Note::Due { node, due: self.control.next_deadline() });
+    }
+    fn next_deadline(&self) -> Option<Time> {
+        self.control.next_deadline()
+    }
+}

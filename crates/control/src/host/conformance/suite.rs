@@ -1,0 +1,257 @@
+//! The suite itself.
+
+use std::collections::BTreeSet;
+
+use fairmesh_units::{Span, Time};
+
+use super::account::Accounts;
+use super::probe::{self, Trial};
+use super::{Mutation, Subject, lost, spy};
+use crate::host::EffectKind;
+use crate::{Ability, EventKind, Knowledge, Mechanism, Placement, all, lookup};
+
+/// How long a mechanism runs, and how often what is in force is looked at.
+const LONG: Span = Span::from_secs(60);
+const LOOK: Span = Span::from_millis(2500);
+/// From an act of the probe to the look at it.
+const HALF: Span = Span::from_millis(500);
+
+/// What of the registry ran on a host, by name, variants included.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Summary {
+    /// What ran.
+    pub ran: Vec<String>,
+    /// What was refused.
+    pub refused: Vec<String>,
+    /// What runs at no node of any host.
+    pub nothing: Vec<String>,
+}
+
+/// What became of a mechanism.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Started {
+    Runs,
+    Refused,
+    Nowhere,
+}
+
+/// Every registered mechanism, plain and with each of its variants.
+fn registered() -> impl Iterator<Item = Mechanism> {
+    let names = all().flat_map(|e| {
+        let variants = e.variants.iter().map(|v| format!("{}+{}", e.name, v.name));
+        core::iter::once(e.name.to_owned()).chain(variants)
+    });
+    names.map(|name| lookup(&name).expect("a registered name"))
+}
+
+/// Holds a host to the contract; `new` makes one that has run nothing yet.
+///
+/// # Errors
+/// The first thing that the host does not do as it should.
+pub fn hold<S: Subject>(new: impl Fn() -> S) -> Result<Summary, String> {
+    let mut summary = Summary::default();
+    for mechanism in registered() {
+        let name = mechanism.to_string();
+        let list = match try_one(new(), &mechanism).map_err(|e| format!("{name}: {e}"))? {
+            Started::Runs => &mut summary.ran,
+            Started::Refused => &mut summary.refused,
+            Started::Nowhere => &mut summary.nothing,
+        };
+        list.push(name);
+    }
+    trials(&new)?;
+    Ok(summary)
+}
+
+/// Tries everything that a host offers.
+fn trials<S: Subject>(new: &impl Fn() -> S) -> Result<(), String> {
+    for trial in probe::trials(&new().offers()) {
+        run_trial(new(), trial).map_err(|e| format!("{trial}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Shows that a host which loses one single thing does not pass, each thing in a run of its own.
+/// Returns what was lost.
+///
+/// # Errors
+/// A fault that the suite does not notice, or a kind of effect that the host should have and the
+/// suite never asks for.
+pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, String> {
+    let offers = new().offers();
+    let (mut caught, mut asked) = (BTreeSet::new(), BTreeSet::new());
+    for trial in probe::trials(&offers) {
+        // How packets wait changes nothing about what is lost here.
+        if !trial.is_first_leaf() {
+            continue;
+        }
+        let (whole, passed) = lost::with(None, || run_trial(new(), trial));
+        whole.map_err(|e| format!("{trial}: {e}"))?;
+        let effects = passed.effects.iter();
+        let effects = effects.flat_map(|(k, n)| (1..=*n).map(|n| Mutation::Effect(*k, n)));
+        for fault in effects.chain((1..=passed.reasons).map(Mutation::Reason)) {
+            if lost::with(Some(fault), || run_trial(new(), trial)).0.is_ok() {
+                return Err(format!("{trial}: a host that loses {fault} passes"));
+            }
+            caught.insert(fault);
+        }
+        for kind in passed.samples {
+            let fault = Mutation::Sample(kind);
+            asked.insert(kind);
+            // Without classes there are no counters of classes to miss.
+            if lost::with(Some(fault), || run_trial(new(), trial)).0.is_err() {
+                caught.insert(fault);
+            }
+        }
+    }
+    if let Some(kind) = asked.iter().find(|k| !caught.contains(&Mutation::Sample(**k))) {
+        return Err(format!("a host that loses every sample of \"{}\" passes", kind.name()));
+    }
+    let missing =
+        |k: &&EffectKind| offered(**k, &offers) && !caught.contains(&Mutation::Effect(**k, 1));
+    match EffectKind::ALL.iter().find(missing) {
+        Some(kind) => Err(format!("nothing asks the host to {}", kind.name())),
+        None => Ok(caught),
+    }
+}
+
+/// Whether a host has effects of this kind.
+fn offered(kind: EffectKind, offers: &crate::Offers) -> bool {
+    let ability = match kind {
+        EffectKind::Build | EffectKind::SetRate | EffectKind::Remove => {
+            return !offers.plans.is_empty();
+        }
+        EffectKind::SetAirtime => Ability::Airtime,
+        EffectKind::Mark => Ability::Mark,
+        EffectKind::Drop => Ability::Drop,
+        EffectKind::Annotate => Ability::Annotate,
+        EffectKind::Send => Ability::Send,
+        EffectKind::Tell => Ability::IdealExchange,
+        EffectKind::AckBits => Ability::AckBits,
+        EffectKind::Pace => Ability::Pace,
+    };
+    offers.abilities.has(ability)
+}
+
+/// Starts a mechanism.
+fn start<S: Subject>(
+    host: &mut S,
+    mechanism: &Mechanism,
+    accounts: &mut Accounts,
+) -> Result<Started, String> {
+    let offers = host.offers();
+    let at = host.sites();
+    let needs: Vec<_> = at.iter().filter_map(|site| mechanism.needs(site)).collect();
+    let mut lacks: Vec<&str> = Vec::new();
+    for n in &needs {
+        lacks.extend(n.events.without(offers.events).iter().map(EventKind::name));
+        lacks.extend(n.abilities.without(offers.abilities).iter().map(Ability::name));
+        lacks.extend(n.knowledge.without(offers.knowledge).iter().map(Knowledge::name));
+    }
+    if needs.is_empty() {
+        // A host none of whose nodes it runs at says where it does.
+        lacks.extend(mechanism.all_needs().iter().flat_map(|n| n.at.iter()).map(Placement::name));
+    }
+    let started = host.start(&spy::disguise(mechanism));
+    accounts.take(spy::notes(), host.lateness())?;
+    let unbuildable = accounts.plans.iter().find_map(|p| offers.accepts("", p).err());
+    match started {
+        Ok(()) if !lacks.is_empty() => Err(format!("runs without {}", lacks.join(", "))),
+        Ok(()) if unbuildable.is_some() => Err("runs with a plan that is not offered".into()),
+        Ok(()) if accounts.refused => Err("runs in a setting that it refused".into()),
+        Ok(()) => match accounts.nodes().count() {
+            nodes if nodes != needs.len() => {
+                Err(format!("runs at {nodes} nodes instead of {}", needs.len()))
+            }
+            0 => Ok(Started::Nowhere),
+            _ => Ok(Started::Runs),
+        },
+        Err(e) if lacks.is_empty() && unbuildable.is_none() && !accounts.refused => {
+            Err(format!("refused for no reason: {e}"))
+        }
+        Err(e) => {
+            let unnamed = lacks.iter().find(|l| !e.contains(**l));
+            let plan = unbuildable.map(|u| u.lack.to_string());
+            match unnamed.map(|l| (*l).to_owned()).or(plan.filter(|p| !e.contains(p))) {
+                Some(unnamed) => Err(format!("refused without naming \"{unnamed}\": {e}")),
+                None => Ok(Started::Refused),
+            }
+        }
+    }
+}
+
+/// Runs one mechanism.
+fn try_one<S: Subject>(mut host: S, mechanism: &Mechanism) -> Result<Started, String> {
+    let mut accounts = Accounts::default();
+    let started = start(&mut host, mechanism, &mut accounts)?;
+    if started != Started::Runs {
+        return Ok(started);
+    }
+    accounts.compare(&host, Time::ZERO)?;
+    let mut now = Time::ZERO;
+    while now < Time::ZERO + LONG {
+        now += LOOK;
+        host.advance(now);
+        accounts.take(spy::notes(), host.lateness())?;
+        accounts.compare(&host, now)?;
+    }
+    if let Some(unheard) = accounts.unheard(false) {
+        return Err(unheard);
+    }
+    for breach in ["deadline", "rate", "ability", "class"] {
+        let code = format!("contract.{breach}");
+        if accounts.nodes().any(|node| host.decided(node, &code) > 0) {
+            return Err(format!("the mechanism broke the contract: {code}"));
+        }
+    }
+    Ok(Started::Runs)
+}
+
+/// Tries one thing, looking after each act whether it was done.
+fn run_trial<S: Subject>(mut host: S, trial: Trial) -> Result<(), String> {
+    let offers = host.offers();
+    let mechanism = probe::mechanism(trial, &offers);
+    let mut accounts = Accounts::default();
+    if start(&mut host, &mechanism, &mut accounts)? != Started::Runs {
+        return Err("what is offered is refused".into());
+    }
+    accounts.compare(&host, Time::ZERO)?;
+    let mut now = Time::ZERO;
+    let mut lost = 0;
+    // The last act, and time for what it says to arrive.
+    for turn in 0..probe::turns() + 4 {
+        // In the middle between two acts.
+        now = Time::ZERO + probe::EVERY * turn + HALF;
+        // Right before it acts, and right after: what waits in a class that goes must not.
+        let act = Time::ZERO + probe::EVERY * turn;
+        host.advance(act);
+        let before = host.lost();
+        host.advance(act + Span::from_nanos(1));
+        if host.lost() > before {
+            return Err(format!("{} packets were lost with an act", host.lost() - before));
+        }
+        host.advance(now);
+        accounts.take(spy::notes(), host.lateness())?;
+        accounts.compare(&host, now)?;
+        lost = lost.max(host.lost() - before);
+    }
+    if u64::from(accounts.deadlines()) < probe::turns() {
+        return Err(format!("{} deadlines until {now}", accounts.deadlines()));
+    }
+    if let Trial::Packets = trial {
+        let has = |ability| offers.abilities.has(ability);
+        if let Some(unheard) = accounts.unheard(true) {
+            return Err(unheard);
+        }
+        let arrives = [
+            (Ability::Mark, accounts.marked),
+            (Ability::Drop, lost > 0),
+            (Ability::Annotate, accounts.carried(probe::FIELD.0, probe::FIELD.1)),
+            (Ability::AckBits, accounts.ack_bits.contains(&probe::BITS)),
+        ];
+        if let Some((ability, _)) = arrives.iter().find(|(a, arrives)| has(*a) && !arrives) {
+            return Err(format!("nothing comes of \"{}\"", ability.name()));
+        }
+    }
+    Ok(())
+}

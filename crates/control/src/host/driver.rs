@@ -1,0 +1,434 @@
+//! One mechanism at one node, driven by its host.
+
+use fairmesh_units::{BitRate, Span, Time};
+
+use super::effect::Effect;
+use super::standing::Standing;
+use crate::{
+    Ability, AbilitySet, Action, Actions, Class, ClassPlan, Control, Event, EventKind, Instance,
+    Mechanism, Needs, Offers, PlacementSet, Plan, Reason, Setting, StartError, Value,
+};
+
+/// A node as its host has it: what can be read there, and what can be done.
+pub trait Node {
+    /// Gives every sample of this kind to `samples`.
+    fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>);
+
+    /// Does it. `why`: the last reason that the mechanism gave in this call, if it gave one.
+    fn carry_out(&mut self, now: Time, effect: Effect<'_>, why: Option<&Reason>);
+
+    /// Keeps a decision. Reasons for nothing but header fields and messages do not come here: what
+    /// mechanisms tell each other, packet by packet, decides nothing yet.
+    fn decided(&mut self, now: Time, reason: &Reason);
+
+    /// All effects of one call are carried out.
+    fn settled(&mut self, _now: Time) {}
+}
+
+/// In this order samples come before a deadline, as far as the mechanism asks for them.
+const SAMPLES: [EventKind; 5] = [
+    EventKind::Counters,
+    EventKind::Stations,
+    EventKind::FlowCounters,
+    EventKind::Channel,
+    EventKind::QueueSamples,
+];
+
+/// A mechanism that wants its next deadline at once, over and over, gets it this much later.
+const PAUSE: Span = Span::from_millis(1);
+
+/// Takes samples in for a mechanism.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    control: &'a mut dyn Control,
+    actions: &'a mut Actions,
+    now: Time,
+    kind: EventKind,
+}
+
+impl Samples<'_> {
+    /// One sample, of the kind that was asked for.
+    pub fn give(&mut self, sample: Event<'_>) {
+        debug_assert_eq!(sample.kind(), Some(self.kind));
+        self.control.on(self.now, &sample, self.actions);
+    }
+}
+
+/// How a mechanism can break the contract. It is contained, and said once for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Breach {
+    /// A deadline that is not later than the one it has just had.
+    Deadline,
+    /// A rate of 0.
+    Rate,
+    /// An action that needs an ability it has not declared.
+    Ability(Ability),
+    /// A class that is neither in its plan nor of its template's kind.
+    Class(Class),
+}
+
+/// A mechanism at work at one node.
+#[derive(Debug)]
+pub struct Driver {
+    control: Box<dyn Control>,
+    needs: Needs,
+    plan: Plan,
+    standing: Standing,
+    actions: Actions,
+    due: Time,
+    now: Time,
+    /// Breaches that were told already.
+    told: u32,
+}
+
+impl Driver {
+    /// Starts a mechanism at a node; `None` where it does not run. [`Driver::begin`] comes next.
+    ///
+    /// # Errors
+    /// See [`Mechanism::start`].
+    pub fn start(
+        mechanism: &Mechanism,
+        setting: Setting,
+        offers: &Offers,
+    ) -> Result<Option<Self>, StartError> {
+        let Some(needs) = mechanism.needs(&setting.site) else { return Ok(None) };
+        let started = mechanism.start(setting, offers)?;
+        Ok(started.map(|instance| Driver::of(instance, needs)))
+    }
+
+    /// The same on a host of one node: a mechanism that runs at others only is refused.
+    ///
+    /// # Errors
+    /// See [`Mechanism::start`].
+    pub fn start_alone(
+        mechanism: &Mechanism,
+        setting: Setting,
+        offers: &Offers,
+    ) -> Result<Option<Self>, StartError> {
+        let started = Driver::start(mechanism, setting, offers)?;
+        let at = mechanism.all_needs().into_iter().fold(PlacementSet::NONE, |at, n| at.or(n.at));
+        if started.is_none() && !at.is_empty() {
+            let (mechanism, host) = (mechanism.to_string(), offers.host);
+            return Err(StartError::Elsewhere { mechanism, host, at });
+        }
+        Ok(started)
+    }
+
+    pub(super) fn of(instance: Instance, needs: Needs) -> Self {
+        let Instance { control, plan } = instance;
+        let due = control.next_deadline().unwrap_or(Time::NEVER);
+        Driver {
+            control,
+            needs,
+            plan,
+            standing: Standing::default(),
+            actions: Actions::new(),
+            due,
+            now: Time::ZERO,
+            told: 0,
+        }
+    }
+
+    /// What the mechanism requires here.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// The classes that it wants from the start.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// When [`Driver::deadline`] is to be called next; [`Time::NEVER`] if it only reacts.
+    pub fn due(&self) -> Time {
+        self.due
+    }
+
+    /// Whether it is never called: it asks for no event and no deadline. All that it wants is its
+    /// plan.
+    pub fn is_idle(&self) -> bool {
+        self.needs.events.is_empty() && self.due == Time::NEVER
+    }
+
+    /// What it has found out and would be worth knowing after a restart.
+    pub fn learned(&self) -> Option<BitRate> {
+        self.control.learned()
+    }
+
+    /// Has the plan built. Before anything else, once.
+    pub fn begin(&mut self, now: Time, node: &mut impl Node) {
+        self.now = self.now.max(now);
+        for class in &self.plan.classes {
+            if self.standing.add(class.class) {
+                give(now, Effect::Build(class), None, node);
+            }
+        }
+    }
+
+    /// Has it begin from what an earlier run had learned; after [`Driver::begin`] and before any
+    /// event.
+    pub fn recall(&mut self, now: Time, learned: BitRate, node: &mut impl Node) {
+        self.control.recall(learned, &mut self.actions);
+        self.rearm(false);
+        self.act(now, node);
+    }
+
+    /// Hands it an event. What it does about it waits for [`Driver::act`], which follows at the
+    /// same instant, after this or after more events.
+    #[inline]
+    pub fn hear(&mut self, now: Time, event: &Event<'_>) {
+        self.now = self.now.max(now);
+        self.control.on(self.now, event, &mut self.actions);
+        self.rearm(false);
+    }
+
+    /// [`Driver::hear`] and [`Driver::act`].
+    pub fn tell(&mut self, now: Time, event: &Event<'_>, node: &mut impl Node) {
+        self.hear(now, event);
+        self.act(now, node);
+    }
+
+    /// Its deadline: the samples that it asks for, the deadline, and what it does about them.
+    pub fn deadline(&mut self, now: Time, node: &mut impl Node) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        for kind in SAMPLES {
+            if self.needs.events.has(kind) && !lost::sample(kind) {
+                let (control, actions) = (self.control.as_mut(), &mut self.actions);
+                node.sample(now, kind, &mut Samples { control, actions, now, kind });
+            }
+        }
+        self.control.on(now, &Event::Deadline, &mut self.actions);
+        self.rearm(true);
+        self.act(now, node);
+    }
+
+    /// When it wants to be called next, as far as the contract allows: not before now, and after a
+    /// deadline later than now.
+    #[inline]
+    fn rearm(&mut self, after_deadline: bool) {
+        self.due = self.control.next_deadline().unwrap_or(Time::NEVER);
+        if self.due <= self.now {
+            self.hurried(after_deadline);
+        }
+    }
+
+    #[cold]
+    fn hurried(&mut self, after_deadline: bool) {
+        self.due = self.now;
+        if after_deadline {
+            self.due = self.now + PAUSE;
+            if let Some(reason) = self.breach(Breach::Deadline) {
+                self.actions.because(reason);
+            }
+        }
+    }
+
+    /// Has everything carried out that it has decided.
+    pub fn act(&mut self, now: Time, node: &mut impl Node) {
+        if self.actions.is_empty() {
+            return;
+        }
+        let mut actions = core::mem::take(&mut self.actions);
+        let mut why = None;
+        // The last reason, while nothing has followed from it.
+        let mut open = None;
+        for action in actions.iter() {
+            match action {
+                Action::Because(reason) => {
+                    if let Some(before) = open.replace(reason) {
+                        decided(now, before, node);
+                    }
+                    why = Some(reason);
+                    continue;
+                }
+                Action::Annotate { .. } | Action::Send { .. } | Action::Tell { .. } => open = None,
+                _ => {
+                    if let Some(reason) = open.take() {
+                        decided(now, reason, node);
+                    }
+                }
+            }
+            if let Err(breach) = self.carry_out(now, action, &actions, why, node)
+                && let Some(reason) = self.breach(breach)
+            {
+                decided(now, &reason, node);
+            }
+        }
+        if let Some(reason) = open {
+            decided(now, reason, node);
+        }
+        node.settled(now);
+        actions.clear();
+        self.actions = actions;
+    }
+
+    /// Turns an action into what the host has to do.
+    fn carry_out(
+        &mut self,
+        now: Time,
+        action: &Action,
+        actions: &Actions,
+        why: Option<&Reason>,
+        node: &mut impl Node,
+    ) -> Result<(), Breach> {
+        let effect = match *action {
+            Action::Because(_) => return Ok(()),
+            Action::SetRate { rate: Some(BitRate(0)), .. } => return Err(Breach::Rate),
+            Action::SetRate { class, rate } => {
+                self.stand(now, class, why, node)?;
+                Effect::SetRate { class, rate }
+            }
+            Action::SetAirtime { class, share } => {
+                self.able(Ability::Airtime)?;
+                self.stand(now, class, why, node)?;
+                Effect::SetAirtime { class, share }
+            }
+            Action::Remove { class } => {
+                if !self.standing.remove(class) {
+                    return Ok(());
+                }
+                Effect::Remove { class }
+            }
+            Action::Mark { class, probability, how } => {
+                self.able(Ability::Mark)?;
+                Effect::Mark { class, probability, how }
+            }
+            Action::Drop { class, probability } => {
+                self.able(Ability::Drop)?;
+                Effect::Drop { class, probability }
+            }
+            Action::Annotate { class, slot, merge, value } => {
+                self.able(Ability::Annotate)?;
+                Effect::Annotate { class, slot, merge, value }
+            }
+            Action::Send { to, .. } => {
+                self.able(Ability::Send)?;
+                Effect::Send { to, body: actions.body(action) }
+            }
+            Action::Tell { reach, .. } => {
+                self.able(Ability::IdealExchange)?;
+                Effect::Tell { reach, body: actions.body(action) }
+            }
+            Action::AckBits { bits } => {
+                self.able(Ability::AckBits)?;
+                Effect::AckBits { bits }
+            }
+            Action::Pace { flow, interval, window } => {
+                self.able(Ability::Pace)?;
+                Effect::Pace { flow, interval, window }
+            }
+        };
+        give(now, effect, why, node);
+        Ok(())
+    }
+
+    /// Has a class built that does not stand yet.
+    fn stand(
+        &mut self,
+        now: Time,
+        class: Class,
+        why: Option<&Reason>,
+        node: &mut impl Node,
+    ) -> Result<(), Breach> {
+        if self.standing.has(class) {
+            return Ok(());
+        }
+        let alike =
+            |t: &ClassPlan| core::mem::discriminant(&t.class) == core::mem::discriminant(&class);
+        let Some(template) = self.plan.template.filter(alike) else {
+            return Err(Breach::Class(class));
+        };
+        self.standing.add(class);
+        give(now, Effect::Build(&ClassPlan { class, ..template }), why, node);
+        Ok(())
+    }
+
+    #[inline]
+    fn able(&self, ability: Ability) -> Result<(), Breach> {
+        let declared: AbilitySet = self.needs.abilities;
+        if declared.has(ability) { Ok(()) } else { Err(Breach::Ability(ability)) }
+    }
+
+    /// What to say of a breach; nothing the second time.
+    #[cold]
+    fn breach(&mut self, breach: Breach) -> Option<Reason> {
+        let (bit, reason) = match breach {
+            Breach::Deadline => (
+                1,
+                Reason::new(
+                    "contract.deadline",
+                    "the mechanism asks for a deadline that is not later than this one; it gets \
+                     one after {}",
+                    &[Value::Span(PAUSE)],
+                ),
+            ),
+            Breach::Rate => (
+                2,
+                Reason::new(
+                    "contract.rate",
+                    "the mechanism sets a rate of 0; the limit stays as it was",
+                    &[],
+                ),
+            ),
+            Breach::Ability(_) => (
+                4,
+                Reason::new(
+                    "contract.ability",
+                    "the mechanism does what it has not declared; nothing happens",
+                    &[],
+                ),
+            ),
+            Breach::Class(class) => (
+                8,
+                Reason::new(
+                    "contract.class",
+                    "the mechanism limits {}, which is neither in its plan nor of its template's \
+                     kind; nothing happens",
+                    &[Value::Class(class)],
+                ),
+            ),
+        };
+        let new = self.told & bit == 0;
+        self.told |= bit;
+        new.then_some(reason)
+    }
+}
+
+/// Has an effect carried out.
+#[inline]
+fn give(now: Time, effect: Effect<'_>, why: Option<&Reason>, node: &mut impl Node) {
+    if !lost::effect(&effect) {
+        node.carry_out(now, effect, why);
+    }
+}
+
+/// Has a decision kept.
+#[inline]
+fn decided(now: Time, reason: &Reason, node: &mut impl Node) {
+    if !lost::reason() {
+        node.decided(now, reason);
+    }
+}
+
+/// Nothing is ever lost between driver and host, but where the suite looks whether it would notice.
+#[cfg(not(feature = "conformance"))]
+mod lost {
+    use super::{Effect, EventKind};
+
+    #[inline(always)]
+    pub const fn effect(_: &Effect<'_>) -> bool {
+        false
+    }
+    #[inline(always)]
+    pub const fn sample(_: EventKind) -> bool {
+        false
+    }
+    #[inline(always)]
+    pub const fn reason() -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "conformance")]
+use super::conformance::lost;

@@ -1,0 +1,414 @@
+//! What a host builds of a plan: accepted or refused by the same code everywhere.
+
+use core::fmt;
+
+use fairmesh_units::Bytes;
+
+use crate::{Class, ClassPlan, Leaf, Limit, Offers, Plan, Point};
+
+macro_rules! names {
+    (
+        $(#[$doc:meta])* $kind:ident {
+            $( $(#[$vdoc:meta])* $variant:ident = $name:literal, )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $kind { $( $(#[$vdoc])* $variant, )+ }
+
+        impl $kind {
+            /// Every kind.
+            pub const ALL: &'static [$kind] = &[$($kind::$variant),+];
+            /// What it is called in messages.
+            pub const fn name(self) -> &'static str {
+                match self { $($kind::$variant => $name),+ }
+            }
+        }
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+names! {
+    /// A kind of [`Class`].
+    ClassKind {
+        /// [`Class::All`].
+        All = "all traffic together",
+        /// [`Class::Flow`].
+        Flow = "each flow",
+        /// [`Class::Link`].
+        Link = "each neighbour",
+    }
+}
+
+names! {
+    /// A kind of [`Limit`].
+    LimitKind {
+        /// [`Limit::None`], until a rate is set.
+        None = "no limit",
+        /// [`Limit::Rate`], at the start or later.
+        Rate = "a limit in bytes",
+        /// [`Limit::Airtime`].
+        Airtime = "a limit in airtime",
+    }
+}
+
+names! {
+    /// A kind of [`Leaf`].
+    LeafKind {
+        /// [`Leaf::DropTail`].
+        DropTail = "one drop-tail queue",
+        /// [`Leaf::Fair`].
+        Fair = "a queue per flow, served in turn",
+        /// [`Leaf::Red`].
+        Red = "a RED queue",
+        /// [`Leaf::Fred`].
+        Fred = "a FRED queue",
+    }
+}
+
+impl From<Class> for ClassKind {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::All => ClassKind::All,
+            Class::Flow(_) => ClassKind::Flow,
+            Class::Link(_) => ClassKind::Link,
+        }
+    }
+}
+
+impl From<Limit> for LimitKind {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::None => LimitKind::None,
+            Limit::Rate(_) => LimitKind::Rate,
+            Limit::Airtime(_) => LimitKind::Airtime,
+        }
+    }
+}
+
+impl From<Leaf> for LeafKind {
+    fn from(leaf: Leaf) -> Self {
+        match leaf {
+            Leaf::DropTail { .. } => LeafKind::DropTail,
+            Leaf::Fair { .. } => LeafKind::Fair,
+            Leaf::Red { .. } => LeafKind::Red,
+            Leaf::Fred { .. } => LeafKind::Fred,
+        }
+    }
+}
+
+impl Leaf {
+    /// Packets that it holds; of a queue per flow, each.
+    pub fn packets(self) -> u32 {
+        match self {
+            Leaf::DropTail { packets }
+            | Leaf::Fair { packets }
+            | Leaf::Red { packets, .. }
+            | Leaf::Fred { packets } => packets,
+        }
+    }
+}
+
+impl Point {
+    /// What it is called in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Point::Local => "sourced at the node",
+            Point::Transit => "that crosses the node",
+            Point::Interface => "in the radio's transmit queue",
+        }
+    }
+}
+
+/// The classes that a host builds at one point. A point that is not offered is not built at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PointOffer {
+    /// Where.
+    pub point: Point,
+    /// For whom, one entry for each kind of class there is.
+    pub classes: &'static [ClassOffer],
+}
+
+/// How a host builds classes of one kind. Limits and queues go with each other as they like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassOffer {
+    /// For whom.
+    pub kind: ClassKind,
+    /// Which limits it keeps.
+    pub limits: &'static [LimitKind],
+    /// In which queues packets wait.
+    pub leaves: &'static [LeafKind],
+    /// Smallest and largest queue, in packets.
+    pub packets: (u32, u32),
+    /// Smallest and largest burst. A burst is at least what the plan says; a router that rounds up
+    /// says so in docs/control.md.
+    pub burst: (Bytes, Bytes),
+    /// Whether all of them have the same queue and burst.
+    pub alike: bool,
+}
+
+/// What of a plan a host does not build.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// Nothing is built at this point.
+    Point(Point),
+    /// There are no such classes at this point.
+    Class(Point, ClassKind),
+    /// Classes there do not keep such a limit.
+    Limit(Point, ClassKind, LimitKind),
+    /// Packets there do not wait like that.
+    Leaf(Point, ClassKind, LeafKind),
+    /// A queue too short or too long.
+    Packets {
+        /// As planned.
+        planned: u32,
+        /// Smallest and largest.
+        offered: (u32, u32),
+    },
+    /// A burst too small or too large.
+    Burst {
+        /// As planned.
+        planned: Bytes,
+        /// Smallest and largest.
+        offered: (Bytes, Bytes),
+    },
+    /// Classes that differ in queue or burst, where all are alike.
+    Unlike(Point, ClassKind),
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Point(point) => write!(f, "classes for traffic {}", point.name()),
+            Lack::Class(point, kind) => {
+                write!(f, "a class for {kind}, of traffic {}", point.name())
+            }
+            Lack::Limit(point, kind, limit) => {
+                write!(f, "{limit} for {kind}, of traffic {}", point.name())
+            }
+            Lack::Leaf(point, kind, leaf) => {
+                write!(f, "{leaf} for {kind}, of traffic {}", point.name())
+            }
+            Lack::Packets { planned, offered: (least, most) } => {
+                write!(f, "a queue of {planned} packets; expected {least} to {most}")
+            }
+            Lack::Burst { planned, offered: (least, most) } => {
+                write!(f, "a burst of {planned}; expected {least} to {most}")
+            }
+            Lack::Unlike(point, kind) => {
+                write!(f, "different queues or bursts for {kind}, of traffic {}", point.name())
+            }
+        }
+    }
+}
+
+/// A plan that a host does not build as it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unbuildable {
+    /// The mechanism, variants included.
+    pub mechanism: String,
+    /// The host.
+    pub host: &'static str,
+    /// The first thing that it does not build.
+    pub lack: Lack,
+    /// What it builds instead of a queue that it does not.
+    pub instead: &'static [LeafKind],
+}
+
+impl fmt::Display for Unbuildable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unbuildable { mechanism, host, lack, instead } = self;
+        write!(f, "{mechanism} cannot run on {host}: not possible: {lack}")?;
+        for (i, leaf) in instead.iter().enumerate() {
+            write!(f, "{}{leaf}", if i == 0 { "; expected " } else { " or " })?;
+        }
+        Ok(())
+    }
+}
+impl core::error::Error for Unbuildable {}
+
+impl Offers {
+    /// Whether a plan is built as it stands.
+    ///
+    /// # Errors
+    /// The first thing that is not.
+    pub fn accepts(&self, mechanism: &str, plan: &Plan) -> Result<(), Unbuildable> {
+        let refuse = |lack, instead| {
+            let mechanism = mechanism.to_owned();
+            Err(Unbuildable { mechanism, host: self.host, lack, instead })
+        };
+        if plan.is_none() {
+            return Ok(());
+        }
+        let Some(offer) = self.plans.iter().find(|o| o.point == plan.point) else {
+            return refuse(Lack::Point(plan.point), &[]);
+        };
+        let all = || plan.classes.iter().chain(&plan.template);
+        for class in all() {
+            let kind = ClassKind::from(class.class);
+            let Some(offer) = offer.classes.iter().find(|o| o.kind == kind) else {
+                return refuse(Lack::Class(plan.point, kind), &[]);
+            };
+            if let Some(lack) = offer.lacks(plan.point, class) {
+                let leaf = matches!(lack, Lack::Leaf(..));
+                return refuse(lack, if leaf { offer.leaves } else { &[] });
+            }
+            let same = |c: &&ClassPlan| ClassKind::from(c.class) == kind;
+            let differs = |c: &ClassPlan| c.leaf != class.leaf || c.burst != class.burst;
+            if offer.alike && all().filter(same).any(differs) {
+                return refuse(Lack::Unlike(plan.point, kind), &[]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ClassOffer {
+    fn lacks(&self, point: Point, plan: &ClassPlan) -> Option<Lack> {
+        let (limit, leaf) = (LimitKind::from(plan.limit), LeafKind::from(plan.leaf));
+        let (packets, burst) = (plan.leaf.packets(), plan.burst);
+        if !self.limits.contains(&limit) {
+            return Some(Lack::Limit(point, self.kind, limit));
+        }
+        if !self.leaves.contains(&leaf) {
+            return Some(Lack::Leaf(point, self.kind, leaf));
+        }
+        if !(self.packets.0..=self.packets.1).contains(&packets) {
+            return Some(Lack::Packets { planned: packets, offered: self.packets });
+        }
+        if !(self.burst.0..=self.burst.1).contains(&burst) {
+            return Some(Lack::Burst { planned: burst, offered: self.burst });
+        }
+        None
+    }
+}
+
+/// Offers of a host that builds every plan: the simulator's, and those of tests.
+impl PointOffer {
+    /// Every class with every limit and queue, at every point; airtime in the radio's queue only,
+    /// since nothing else knows what a packet will cost.
+    pub const EVERY: &'static [PointOffer] = &[
+        PointOffer { point: Point::Local, classes: IN_BYTES },
+        PointOffer { point: Point::Transit, classes: IN_BYTES },
+        PointOffer { point: Point::Interface, classes: IN_AIRTIME },
+    ];
+}
+
+const BYTES: &[LimitKind] = &[LimitKind::None, LimitKind::Rate];
+
+const fn every(kind: ClassKind, limits: &'static [LimitKind]) -> ClassOffer {
+    ClassOffer {
+        kind,
+        limits,
+        leaves: LeafKind::ALL,
+        packets: (1, 1_000_000),
+        burst: (Bytes(1), Bytes(1_000_000_000)),
+        alike: false,
+    }
+}
+
+const IN_BYTES: &[ClassOffer] =
+    &[every(ClassKind::All, BYTES), every(ClassKind::Flow, BYTES), every(ClassKind::Link, BYTES)];
+
+const IN_AIRTIME: &[ClassOffer] = &[
+    every(ClassKind::All, LimitKind::ALL),
+    every(ClassKind::Flow, LimitKind::ALL),
+    every(ClassKind::Link, LimitKind::ALL),
+];
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::{BitRate, FlowId, NodeId};
+
+    use super::*;
+    use crate::{AbilitySet, EventSet, KnowledgeSet, Share};
+
+    /// One queue for each flow of traffic that crosses, all alike.
+    const NARROW: &[PointOffer] = &[PointOffer {
+        point: Point::Transit,
+        classes: &[ClassOffer {
+            kind: ClassKind::Flow,
+            limits: BYTES,
+            leaves: &[LeafKind::DropTail, LeafKind::Fair],
+            packets: (2, 100),
+            burst: (Bytes(1), Bytes(9000)),
+            alike: true,
+        }],
+    }];
+
+    fn offers(plans: &'static [PointOffer]) -> Offers {
+        let (events, abilities) = (EventSet::NONE, AbilitySet::NONE);
+        Offers { host: "here", events, abilities, knowledge: KnowledgeSet::NONE, plans }
+    }
+
+    fn class(flow: u32) -> ClassPlan {
+        ClassPlan {
+            class: Class::Flow(FlowId(flow)),
+            limit: Limit::None,
+            burst: Bytes(1500),
+            leaf: Leaf::DropTail { packets: 5 },
+        }
+    }
+
+    fn answer(point: Point, classes: Vec<ClassPlan>, template: Option<ClassPlan>) -> String {
+        let plan = Plan { point, classes, template };
+        offers(PointOffer::EVERY).accepts("all", &plan).expect("somewhere everything is built");
+        match offers(NARROW).accepts("it", &plan) {
+            Ok(()) => "yes".into(),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_is_refused_by_name() {
+        let here = Point::Transit;
+        assert_eq!(answer(here, vec![class(1), class(2)], Some(class(0))), "yes");
+        let no = |what: &str| format!("it cannot run on here: not possible: {what}");
+        assert_eq!(
+            answer(Point::Local, vec![class(1)], None),
+            no("classes for traffic sourced at the node")
+        );
+        let link = ClassPlan { class: Class::Link(NodeId(1)), ..class(0) };
+        assert_eq!(
+            answer(here, vec![class(1), link], None),
+            no("a class for each neighbour, of traffic that crosses the node")
+        );
+        let leaf = |leaf| ClassPlan { leaf, ..class(1) };
+        assert_eq!(
+            answer(here, vec![], Some(leaf(Leaf::Red { packets: 50, ecn: true }))),
+            no("a RED queue for each flow, of traffic that crosses the node; expected one \
+                drop-tail queue or a queue per flow, served in turn")
+        );
+        assert_eq!(
+            answer(here, vec![leaf(Leaf::Fair { packets: 1 })], None),
+            no("a queue of 1 packets; expected 2 to 100")
+        );
+        let burst = ClassPlan { burst: Bytes(10_000), ..class(1) };
+        assert!(answer(here, vec![burst], None).contains("not possible: a burst of "));
+        let other = ClassPlan { limit: Limit::Rate(BitRate(1)), ..class(2) };
+        assert_eq!(answer(here, vec![class(1), other], None), "yes", "limits differ, queues not");
+        let other = ClassPlan { leaf: Leaf::DropTail { packets: 6 }, ..class(2) };
+        assert_eq!(
+            answer(here, vec![class(1), other], None),
+            no("different queues or bursts for each flow, of traffic that crosses the node")
+        );
+        assert_eq!(answer(Point::Local, vec![], None), "yes", "nothing to build");
+    }
+
+    #[test]
+    fn airtime_is_for_the_radio() {
+        let airtime = ClassPlan { limit: Limit::Airtime(Share::new(0.5)), ..class(1) };
+        let plan = |point| Plan { point, classes: vec![airtime], template: None };
+        let everything = offers(PointOffer::EVERY);
+        assert_eq!(everything.accepts("it", &plan(Point::Interface)), Ok(()));
+        let refused = everything.accepts("it", &plan(Point::Local)).unwrap_err().to_string();
+        assert!(
+            refused.contains("a limit in airtime for each flow, of traffic sourced"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! LBM at every node of a multihop network: the receive rates in its collision domain (§4.3).
+//!
+//! Who interferes with a transmission is who is heard where it is received, so that rates at which
+//! nodes *receive* are summed up: those of the neighbours, and those of the neighbours' neighbours
+//! as far as it is not the neighbour itself that sends to them. This is the one rule under which
+//! every statement of §4.5.1 about Figs. 4.2 and 4.3 holds; docs/controls/lbm.md goes through them.
+//!
+//! Every packet that leaves a node carries its own receive rate and, in turn, one of the others it
+//! knows of: two bytes and four. A node that has nothing to send says the same in a small broadcast
+//! once per averaging time.
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use crate::{
+    Actions, Class, Control, Event, Header, Instance, Marking, Merge, Plan, Reason, Setting, Value,
+};
+
+use super::curve::Curve;
+use super::measure::{Kind, Meter, SAMPLES};
+
+/// A rate of 16 bits; a node of 16 bits and its rate.
+pub(super) const HEADER_BYTES: u32 = 6;
+/// The slot with the sender's own receive rate, and the one with somebody else's.
+const OWN: u8 = 0;
+const OTHER: u8 = 1;
+/// Averaging times after which a report is forgotten.
+const MEMORY: u64 = 3;
+/// Reports kept at most.
+const MOST_HEARD: usize = 4096;
+/// First byte of a broadcast, and the most other nodes in one.
+const TAG: u8 = 0x4c;
+const MOST: usize = 8;
+
+pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
+    let t_avg = Span::from_secs_f64(options.t_avg);
+    let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
+    let kind = Kind::of(options);
+    Instance {
+        control: Box::new(Domain {
+            me: setting.node,
+            curve: Curve::of(options),
+            how: super::marking(options),
+            reports: kind.is_reported(),
+            meter: Meter::new(kind, 0.0, &setting),
+            heard: Vec::new(),
+            told: Vec::new(),
+            turn: 0,
+            marking: 0.0,
+            memory: t_avg.saturating_mul(MEMORY),
+            sample,
+            due: Time::ZERO + sample,
+            left: SAMPLES,
+        }),
+        plan: Plan::none(),
+    }
+}
+
+/// A receive rate as a neighbour told it.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    /// Whose rate it is, and who told it; the same where a node speaks of itself.
+    node: NodeId,
+    from: NodeId,
+    /// In units of the measure per second.
+    rate: f64,
+    at: Time,
+}
+
+#[derive(Debug)]
+struct Domain {
+    me: NodeId,
+    curve: Curve,
+    how: Marking,
+    reports: bool,
+    meter: Meter,
+    /// What has been heard, at most one report per node and teller.
+    heard: Vec<Report>,
+    /// What is told of others: whom, and the rate as 16 bits.
+    told: Vec<(NodeId, u16)>,
+    /// Whose turn it is in the header.
+    turn: usize,
+    marking: f64,
+    memory: Span,
+    sample: Span,
+    due: Time,
+    left: u32,
+}
+
+/// A rate in 16 bits, 0 left for "unset": kbit/s, or packets per second.
+fn encode(kind_unit: f64, rate: f64) -> u16 {
+    1 + (rate / kind_unit).clamp(0.0, 65_534.0) as u16
+}
+
+fn decode(kind_unit: f64, code: u16) -> Option<f64> {
+    (code > 0).then(|| f64::from(code - 1) * kind_unit)
+}
+
+impl Domain {
+    /// What a code counts. 65 Mbit/s fit into kbit/s; faster channels are counted more coarsely.
+    fn unit(&self) -> f64 {
+        (self.meter.channel / 65_000.0).max(if self.meter.channel > 1e5 { 1e3 } else { 1.0 })
+    }
+
+    fn note(&mut self, now: Time, from: NodeId, node: NodeId, code: u16) {
+        let Some(rate) = decode(self.unit(), code) else { return };
+        // Nodes are neighbours by routing; a report about this node itself says nothing new.
+        if node == self.me || !self.meter.with.iter().any(|w| w.node == from) {
+            return;
+        }
+        let report = Report { node, from, rate, at: now };
+        match self.heard.iter().position(|r| r.node == node && r.from == from) {
+            Some(known) => self.heard[known] = report,
+            // Forged reports must not fill the memory.
+            None if self.heard.len() < MOST_HEARD => self.heard.push(report),
+            None => {}
+        }
+    }
+
+    fn header(&mut self, now: Time, from: NodeId, header: &Header) {
+        let (own, other) = (header.0[usize::from(OWN)], header.0[usize::from(OTHER)]);
+        if let Ok(code) = u16::try_from(own) {
+            self.note(now, from, from, code);
+        }
+        self.note(now, from, NodeId(other >> 16), other as u16);
+    }
+
+    fn message(&mut self, now: Time, from: NodeId, body: &[u8]) {
+        let [TAG, high, low, rest @ ..] = body else { return };
+        if rest.len() % 4 != 0 || rest.len() / 4 > MOST {
+            return;
+        }
+        self.note(now, from, from, u16::from_be_bytes([*high, *low]));
+        for entry in rest.chunks_exact(4) {
+            let node = u16::from_be_bytes([entry[0], entry[1]]);
+            let code = u16::from_be_bytes([entry[2], entry[3]]);
+            self.note(now, from, NodeId(u32::from(node)), code);
+        }
+    }
+
+    /// The utilisation of the collision domain.
+    fn utilization(&self) -> f64 {
+        let near = |node| self.meter.with.iter().any(|w| w.node == node);
+        let mut sum = 0.0;
+        for (i, r) in self.heard.iter().enumerate() {
+            if r.node == r.from {
+                sum += r.rate;
+            } else if !near(r.node) {
+                // Two hops away, perhaps told of by several: once, by whoever says most.
+                let again = |s: &&Report| s.node == r.node && s.from != s.node;
+                let more = |s: &Report| s.rate > r.rate;
+                let first = self.heard[..i].iter().filter(again).all(|s| s.rate < r.rate);
+                if first && !self.heard[i + 1..].iter().filter(again).any(more) {
+                    sum += r.rate;
+                }
+            }
+        }
+        sum / self.meter.channel
+    }
+
+    /// What others are to know: of each neighbour the rate at which it receives from others.
+    fn tell(&mut self, own: f64, packets: u64, actions: &mut Actions) {
+        let unit = self.unit();
+        let own = encode(unit, own);
+        self.told.clear();
+        for w in &self.meter.with {
+            let Some(r) = self.heard.iter().find(|r| r.node == w.node && r.from == w.node) else {
+                continue;
+            };
+            let others = r.rate - w.sent;
+            // Rates of two nodes are not of the same moment: a small difference means nothing.
+            if others > 0.1 * r.rate && w.node.0 <= u32::from(u16::MAX) {
+                self.told.push((w.node, encode(unit, others)));
+            }
+        }
+        actions.because(Reason::new(
+            "lbm.report",
+            "reports own reception and that of {} neighbours",
+            &[Value::Count(self.told.len() as u64)],
+        ));
+        actions.annotate(Class::All, OWN, Merge::Set, u32::from(own));
+        self.next_turn(actions);
+        if packets == 0 && (own > 1 || !self.told.is_empty()) {
+            let mut body = [0; 3 + 4 * MOST];
+            body[0] = TAG;
+            body[1..3].copy_from_slice(&own.to_be_bytes());
+            let mut len = 3;
+            for (node, code) in self.told.iter().take(MOST) {
+                body[len..len + 2].copy_from_slice(&(node.0 as u16).to_be_bytes());
+                body[len + 2..len + 4].copy_from_slice(&code.to_be_bytes());
+                len += 4;
+            }
+            actions.send(None, &body[..len]);
+        }
+    }
+
+    /// The header speaks of one other node at a time.
+    fn next_turn(&mut self, actions: &mut Actions) {
+        let value = match self.told.len() {
+            0 => 0,
+            n => {
+                self.turn = (self.turn + 1) % n;
+                let (node, code) = self.told[self.turn];
+                node.0 << 16 | u32::from(code)
+            }
+        };
+        actions.annotate(Class::All, OTHER, Merge::Set, value);
+    }
+
+    fn decide(&mut self, now: Time, actions: &mut Actions) {
+        let measured = self.meter.take(now);
+        let memory = self.memory;
+        self.heard.retain(|r| now.since(r.at) <= memory);
+        if self.reports {
+            self.tell(measured.received, measured.packets, actions);
+        }
+        let rho = self.meter.own(&measured).unwrap_or_else(|| self.utilization());
+        let probability = self.curve.probability(rho);
+        if probability == self.marking {
+            return;
+        }
+        self.marking = probability;
+        actions.because(Reason::new(
+            "lbm.load",
+            "utilisation of the collision domain {}, marks from {} on: {} of the packets are marked",
+            &[
+                Value::Percent(rho),
+                Value::Percent(self.curve.rho0),
+                Value::Percent(probability),
+            ],
+        ));
+        actions.mark_as(Class::All, probability, self.how);
+    }
+}
+
+impl Control for Domain {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Received(h) | Event::Overheard(h) => self.header(now, h.link.from, &h.header),
+            Event::Message(m) => self.message(now, m.from, m.body),
+            Event::Deadline if now >= self.due => {
+                self.left -= 1;
+                if self.left == 0 {
+                    self.left = SAMPLES;
+                    self.decide(now, actions);
+                } else if self.reports && self.told.len() > 1 {
+                    actions.because(Reason::new("lbm.turn", "speaks of the next neighbour", &[]));
+                    self.next_turn(actions);
+                }
+                self.due = now + self.sample;
+            }
+            other => self.meter.sample(other),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+}

@@ -1,0 +1,139 @@
+//! `lbm`: marking by the load of the air instead of the length of a queue (Triantafyllidou 2005).
+//!
+//! Every `t_avg` a node takes the utilisation ρ of the air it shares and marks ECN-capable packets
+//! with probability `min{α (ρ − ρ₀), 1}` (§2.2). Who measures what:
+//!
+//! - at an access point all data in both directions crosses, so it measures and marks alone
+//!   ([`access_point`], §3.1), and may move ρ₀ to hold a delay (`+adaptive`, §3.2);
+//! - with `+multihop` every node does, over the receive rates in its collision domain, which nodes
+//!   tell one another in the headers of their packets ([`domain`], §4.3).
+//!
+//! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
+//! nothing for it. docs/controls/lbm.md says what else is decided here.
+
+use crate::Origin::{Ours, Published};
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Marking,
+    Needs, Placement, PlacementSet, Refusal, Runs, Setting, Value,
+};
+
+mod access_point;
+mod curve;
+mod domain;
+mod measure;
+mod target;
+#[cfg(test)]
+mod tests;
+
+options! {
+    variants {
+        adaptive: Published("Triantafyllidou 2005 §3.2"), "rho0 follows a target delay";
+        pi: Ours { after: "Triantafyllidou 2005 §3.2" }, "the same within a round trip, at less cost";
+        multihop: Published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
+        random: Published("Triantafyllidou 2005 §2.2"), "each packet is marked by a chance of its own";
+        airtime: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is the busy time of the channel";
+        packets: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is packets per second";
+        delay: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is the delay to access the channel";
+        convex: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "the marking curve is a square";
+        ect1: Ours { after: "Triantafyllidou 2005" }, "marks packets with ECT(1) too";
+        concave: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "the marking curve is a square root";
+    }
+    parameters {
+        rho0: f64 = 0.2, 0.0..=1.0, "", "utilisation without marks";
+        alpha: f64 = 1.0, 0.0..=100.0, "", "slope of the marking probability";
+        /// Not shorter than any round trip through a wireless network with a queue: §2.2.1.
+        t_avg: f64 = 0.5, 0.05..=60.0, "s", "averaging time; a few round trips";
+        delay_min: f64 = 0.010, 0.0..=10.0, "s", "smallest delay wanted";
+        delay_max: f64 = 0.015, 0.0..=10.0, "s", "largest delay wanted";
+        step: f64 = 0.01, 0.001..=0.5, "", "step of rho0";
+        integral: f64 = 2.0, 0.0..=100.0, "1/s²", "+pi: fall of rho0 in a second, per second of delay too much";
+        proportional: f64 = 5.0, 0.0..=100.0, "1/s", "+pi: fall of rho0 at once, per second of delay too much";
+        rho0_min: f64 = -0.2, -1.0..=1.0, "", "rho0 falls no lower";
+        memory: f64 = 10.0, 1.0..=1000.0, "", "averaging times over which the delay is averaged";
+        /// MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
+        overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "on the air per packet beyond its own";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "lbm",
+    about: "ECN marks by the load of the air, at the access point or at every node",
+    origin: Published("Triantafyllidou 2005 §2-4"),
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
+};
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let mut events = EventSet::of(&[EventKind::Stations]);
+    if options.airtime {
+        events = events.or(EventSet::of(&[EventKind::Channel]));
+    }
+    if options.delay || options.adaptive || options.pi {
+        events = events.or(EventSet::of(&[EventKind::QueueSamples]));
+    }
+    let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates]);
+    let (at, abilities, header_bytes);
+    if options.multihop {
+        at = Placement::EveryNode;
+        // Measures that a node takes by itself need no reports.
+        let reports = measure::Kind::of(options).is_reported();
+        let own = AbilitySet::of(&[Ability::Mark]);
+        if reports {
+            let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
+            events = events.or(EventSet::of(&heard));
+            abilities = own.or(AbilitySet::of(&[Ability::Annotate, Ability::Send]));
+            header_bytes = domain::HEADER_BYTES;
+        } else {
+            (abilities, header_bytes) = (own, 0);
+        }
+    } else {
+        at = Placement::AccessPoints;
+        abilities = AbilitySet::of(&[Ability::Mark]);
+        header_bytes = 0;
+    }
+    vec![Needs { at: PlacementSet::of(&[at]), events, abilities, knowledge, header_bytes }]
+}
+
+/// How marks fall.
+fn marking(options: &Options) -> Marking {
+    Marking { ect1: options.ect1, even: !options.random }
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if let Some(dead) = setting.neighbours.iter().find(|n| n.capacity.0 == 0 || n.rate.0 == 0) {
+        return Err(Refusal::dead_link(dead.node));
+    }
+    // A collision domain has no queue of its own whose delay could be held (§4.5.3), both shapes at
+    // once are none, and so are two rules for one ρ₀.
+    let o = options;
+    let apart = [
+        (o.multihop && o.adaptive, ["multihop", "adaptive"]),
+        (o.multihop && o.pi, ["multihop", "pi"]),
+        (o.adaptive && o.pi, ["adaptive", "pi"]),
+        (o.convex && o.concave, ["convex", "concave"]),
+        (o.airtime && o.delay, ["airtime", "delay"]),
+        (o.airtime && o.packets, ["airtime", "packets"]),
+        (o.delay && o.packets, ["delay", "packets"]),
+    ];
+    if let Some((_, both)) = apart.into_iter().find(|a| a.0) {
+        let declared = |name| Options::VARIANTS.iter().find(|v| v.name == name);
+        let values = both.map(|name| declared(name).map_or(Value::None, Value::Variant));
+        let sentence = "the variants {} and {} do not go together; take one of them";
+        return Err(Refusal::new("lbm.together", sentence, &values));
+    }
+    let (least, most) = (options.delay_min, options.delay_max);
+    if (options.adaptive || options.pi) && least > most {
+        return Err(Refusal::new(
+            "lbm.delays",
+            "delay_min must not be above delay_max, {} s is above {} s",
+            &[Value::Number(least), Value::Number(most)],
+        ));
+    }
+    Ok(if options.multihop {
+        domain::build(options, setting)
+    } else {
+        access_point::build(options, setting)
+    })
+}

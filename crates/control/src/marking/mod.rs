@@ -1,0 +1,5 @@
+//! What marks or drops packets, so that TCP slows down by itself.
+
+pub(crate) mod lbm;
+pub(crate) mod lred;
+pub(crate) mod nred;

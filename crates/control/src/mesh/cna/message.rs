@@ -1,0 +1,84 @@
+//! Messages: who a node's neighbours are, and what a link has to tell that no packet tells.
+
+use fairmesh_units::NodeId;
+
+use super::codec::{self, Malformed, OneHop, TwoHop};
+
+const TOPOLOGY: u8 = 1;
+const ONE_WAY: u8 = 2;
+const UNHEARD: u8 = 3;
+
+/// A message's content.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Content {
+    /// The sender's neighbours: with its own, the receiver's links within two hops.
+    Neighbours(Vec<NodeId>),
+    /// What packets to `to` would tell. `unheard`: there are such packets, and they do not get
+    /// through; else the sender has none, but receives from there.
+    Link { to: NodeId, unheard: bool, one: OneHop, two: TwoHop },
+}
+
+/// Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
+fn id(node: NodeId) -> [u8; 2] {
+    u16::try_from(node.0).unwrap_or(u16::MAX).to_be_bytes()
+}
+
+pub(super) fn topology(neighbours: impl Iterator<Item = NodeId>) -> Vec<u8> {
+    let mut bytes = vec![TOPOLOGY];
+    // The count must fit a byte.
+    neighbours.take(255).for_each(|n| bytes.extend(id(n)));
+    bytes.insert(1, ((bytes.len() - 1) / 2) as u8);
+    bytes
+}
+
+pub(super) fn link(to: NodeId, unheard: bool, one: &OneHop, two: &TwoHop, dither: f64) -> [u8; 13] {
+    let mut bytes = [if unheard { UNHEARD } else { ONE_WAY }; 13];
+    bytes[1..3].copy_from_slice(&id(to));
+    bytes[3..].copy_from_slice(&codec::to_bytes(one, two, dither));
+    bytes
+}
+
+pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
+    let node = |b: &[u8]| NodeId(u32::from(u16::from_be_bytes([b[0], b[1]])));
+    match body {
+        [TOPOLOGY, count, ids @ ..] if ids.len() == 2 * usize::from(*count) => {
+            Ok(Content::Neighbours(ids.chunks_exact(2).map(node).collect()))
+        }
+        [kind @ (ONE_WAY | UNHEARD), a, b, values @ ..] => {
+            let values: &[u8; 10] = values.try_into().map_err(|_| Malformed)?;
+            let (one, two) = codec::from_bytes(values)?;
+            Ok(Content::Link { to: node(&[*a, *b]), unheard: *kind == UNHEARD, one, two })
+        }
+        _ => Err(Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back() {
+        let ids = [3, 700, 65_000].map(NodeId);
+        let bytes = topology(ids.into_iter());
+        assert_eq!(bytes, [1, 3, 0, 3, 2, 188, 253, 232]);
+        assert_eq!(read(&bytes), Ok(Content::Neighbours(ids.to_vec())));
+        let one =
+            OneHop { weight: 1.0, largest: 4.0, used: 1.0, scaling: 1.0, ..OneHop::default() };
+        let two = TwoHop { weight: 4.0, largest: 8.0, scaling: 1.0, ..TwoHop::default() };
+        for unheard in [false, true] {
+            let bytes = link(NodeId(8), unheard, &one, &two, 0.5);
+            assert_eq!(read(&bytes), Ok(Content::Link { to: NodeId(8), unheard, one, two }));
+            assert_eq!(read(&bytes[..12]), Err(Malformed));
+        }
+        assert_eq!(read(&[]), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_breaks_it(body in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = read(&body);
+        }
+    }
+}

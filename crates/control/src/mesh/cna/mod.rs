@@ -1,0 +1,421 @@
+//! `cna`: cooperative neighbourhood airtime limiting (Jang 2010).
+//!
+//! Every node limits the airtime of each of its links to the link's flows over the flows of the
+//! busiest neighbourhood it is part of: A = W / D. What a link leaves unused goes to its neighbours
+//! by weight, and where foreign energy takes a part of the air all links there are scaled down.
+//! What nodes need of each other travels in unused bits of the IP headers of their packets and is
+//! overheard (`codec`, `neighbourhood`); TCP and the MAC are untouched.
+
+#[cfg(test)]
+mod bad_input_tests;
+mod codec;
+mod limit;
+mod links;
+mod message;
+mod neighbourhood;
+pub mod settled;
+mod signalling;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{Bytes, FlowId, NodeId, Span, Stream, Time};
+
+use self::codec::Said;
+use self::links::{ForeignEnergy, Meter};
+use self::neighbourhood::Neighbourhood;
+use self::signalling::Signalling;
+use crate::Origin::{Ours, Published};
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
+    EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting, Share, Value,
+};
+
+options! {
+    variants {
+        overlap: Ours { after: "Jang 2010" }, "shares out 1.1 of the air: links around another one that do not meet overlap";
+        published: Published("Jang 2010"), "the published redistribution, and every initial backoff counted in full";
+    }
+    parameters {
+        window: Span = 2.0, 0.1..=60.0, "s", "a flow counts this long after its last packet";
+        gain: f64 = 0.1, 0.01..=1.0, "", "weight of each 100 ms in the averages of use and interference";
+        topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
+        one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
+        budget: f64 = 1.0, 0.1..=2.0, "", "airtime to share out in a neighbourhood; above 1 counts on what overlaps";
+        backoff: f64 = 0.0, 0.0..=1.0, "", "part of a packet's mean initial backoff that counts";
+        pass: f64 = 0.97, 0.0..=0.99, "", "part of the airtime that a link was given and does not use that it passes on";
+        room: f64 = 12.0, 0.0..=100.0, "", "air that neighbours leave a link that loses packets, per part of them lost";
+        reserve: f64 = 0.01, 0.0..=0.5, "", "airtime kept free for broadcasts";
+        floor: f64 = 0.1, 0.0..=1.0, "", "foreign energy up to this share is put down to lost frames";
+        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
+        burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "cna",
+    about: "every link's airtime is limited to its flows' share of the busiest neighbourhood",
+    origin: Ours { after: "Jang 2010" },
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// What `overlap` shares out.
+const OVERLAP: f64 = 1.1;
+/// How often averages move and all limits are worked out anew; and how soon after a change.
+const TICK: Span = Span::from_millis(100);
+const SOON: Span = Span::from_millis(10);
+/// How long flows count whose packets do not get through: TCP is silent for longer and longer.
+const PATIENCE: Span = Span::from_secs(30);
+/// Share of a link without flows: enough for the first packets of one.
+const IDLE: f64 = 0.1;
+/// Flows on a link that only its other end may know of yet.
+const DOUBT: f64 = 8.0;
+/// Room for a link that loses packets: less is not asked for, and more is not given.
+const SUFFERS: f64 = 0.15;
+const MOST_ROOM: f64 = 0.6;
+/// What foreign energy and room together leave of the air.
+const LEAST_LEFT: f64 = 0.1;
+/// Least share of a link per flow, whatever anyone claims.
+const LEAST: f64 = 0.002;
+
+/// Whether a link's other end may count so many flows on it where this end counts `own`.
+fn believable(told: f64, own: f64) -> bool {
+    told <= 2.0 * own + DOUBT
+}
+
+fn needs() -> Vec<Needs> {
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::EveryNode]),
+        events: EventSet::of(&[
+            EventKind::Sent,
+            EventKind::Received,
+            EventKind::Overheard,
+            EventKind::Messages,
+            EventKind::Channel,
+        ]),
+        abilities: AbilitySet::of(&[
+            Ability::ReplaceQueue,
+            Ability::LinkClasses,
+            Ability::Airtime,
+            Ability::Annotate,
+            Ability::Send,
+        ]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        // Nothing is added: the bits are there already.
+        header_bytes: 0,
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let neighbours = || setting.neighbours.iter().map(|n| n.node);
+    let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max();
+    let burst = match options.burst {
+        0 => packet.unwrap_or(1500).max(40),
+        bytes => bytes,
+    };
+    let class = |node| ClassPlan {
+        class: Class::Link(node),
+        limit: Limit::Airtime(Share::new(IDLE)),
+        burst: Bytes(burst),
+        leaf: Leaf::Fair { packets: options.queue },
+    };
+    let plan = Plan {
+        point: Point::Interface,
+        classes: neighbours().map(class).collect(),
+        template: None,
+    };
+    let mut stream = setting.stream;
+    // Apart from each other, so that first messages do not all collide.
+    let first = Span::from_secs_f64(stream.unit());
+    let (published, overlap) = (options.published, options.overlap);
+    let mut neighbourhood = Neighbourhood::new(setting.node, neighbours());
+    neighbourhood.pass = if published { 0.0 } else { options.pass };
+    let control = Cna {
+        neighbourhood,
+        meters: neighbours().map(|n| Meter::new(n, IDLE)).collect(),
+        window: options.window,
+        gain: options.gain,
+        budget: options.budget * if overlap { OVERLAP } else { 1.0 },
+        room: if published { 0.0 } else { options.room },
+        backoff: if published { 1.0 } else { options.backoff },
+        reserve: options.reserve,
+        floor: options.floor,
+        foreign: ForeignEnergy::default(),
+        broadcast: Span::ZERO,
+        broadcasts: 0.0,
+        began: None,
+        ticked: Time::ZERO,
+        worked: Time::ZERO,
+        due: Some(Time::ZERO),
+        signalling: Signalling::new(options.topology, options.one_way, Time::ZERO + first),
+        anomalies: [AnomalyCount::default(); 5],
+        stream,
+    };
+    Ok(Instance { control: Box::new(control), plan })
+}
+
+/// Events that must not happen, counted and named.
+#[derive(Clone, Copy, Debug)]
+enum Anomaly {
+    Header,
+    Message,
+    Contradiction,
+    Counters,
+    NoTopology,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct AnomalyCount {
+    count: u64,
+}
+
+impl AnomalyCount {
+    /// One more; whether to speak of it: the first, second, fourth, … time.
+    fn again(&mut self) -> bool {
+        self.count += 1;
+        self.count.is_power_of_two()
+    }
+}
+
+/// CNA at one node.
+#[derive(Debug)]
+struct Cna {
+    neighbourhood: Neighbourhood,
+    meters: Vec<Meter>,
+    window: Span,
+    gain: f64,
+    budget: f64,
+    room: f64,
+    backoff: f64,
+    reserve: f64,
+    floor: f64,
+    foreign: ForeignEnergy,
+    /// Airtime of broadcasts since the last tick, and the moving average of its share.
+    broadcast: Span,
+    broadcasts: f64,
+    began: Option<Time>,
+    ticked: Time,
+    /// When everything was last worked out.
+    worked: Time,
+    due: Option<Time>,
+    /// What it says in messages, and when it holds still for others to be heard.
+    signalling: Signalling,
+    anomalies: [AnomalyCount; 5],
+    stream: Stream,
+}
+
+impl Cna {
+    fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
+        let anomaly = &mut self.anomalies[what as usize];
+        if !anomaly.again() {
+            return;
+        }
+        let count = Value::Count(anomaly.count);
+        let (code, sentence) = match what {
+            Anomaly::Header => {
+                ("cna.bad-header", "header bits of neighbour {} make no sense, {} so far: ignored")
+            }
+            Anomaly::Message => {
+                ("cna.bad-message", "a message of neighbour {} makes no sense, {} so far: ignored")
+            }
+            Anomaly::Contradiction => (
+                "cna.contradiction",
+                "neighbour {} counts flows on the link to here that do not exist, {} so far: ignored",
+            ),
+            Anomaly::Counters => (
+                "cna.bad-counters",
+                "channel counters of node {} jumped or stood still, {} so far: what was measured before holds",
+            ),
+            Anomaly::NoTopology => (
+                "cna.no-topology",
+                "neighbour {} has not told its neighbours, {} so far: its neighbourhood is taken as apart",
+            ),
+        };
+        actions.because(Reason::new(code, sentence, &[Value::Node(who), count]));
+    }
+
+    /// Something changed: work everything out soon.
+    fn soon(&mut self, now: Time) {
+        let at = (self.worked + SOON).max(now);
+        self.due = Some(self.due.map_or(at, |d| d.min(at)));
+    }
+
+    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        let (from, to) = (heard.link.from, heard.link.to);
+        let speaks = self.neighbourhood.neighbour_mut(from).is_some_and(|f| f.one.is_some());
+        match codec::read(&heard.header, speaks) {
+            Ok(None) => {}
+            Ok(Some(said)) if self.contradicts(from, to, &said) => {
+                self.anomaly(Anomaly::Contradiction, from, actions);
+            }
+            Ok(Some(said)) => self.learn(now, from, to, said),
+            Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
+        }
+    }
+
+    /// Whether a neighbour says of a link to here what cannot be: far more flows than have passed.
+    fn contradicts(&self, from: NodeId, to: NodeId, said: &Said) -> bool {
+        let Said::OneHop(one) = said else { return false };
+        let own =
+            self.neighbourhood.own.iter().find(|o| o.to == from && to == self.neighbourhood.node);
+        own.is_some_and(|o| !believable(one.weight, o.weight()))
+    }
+
+    fn learn(&mut self, now: Time, from: NodeId, to: NodeId, said: Said) {
+        let changed = match said {
+            Said::OneHop(one) => self.neighbourhood.hear_one(now, from, to, one),
+            Said::TwoHop(two) => self.neighbourhood.hear_two(now, from, two),
+            Said::Weight(weight) => {
+                match self.neighbourhood.neighbour_mut(from).and_then(|f| f.one) {
+                    Some((_, one)) => {
+                        let one = codec::OneHop { weight, largest: one.largest.max(weight), ..one };
+                        self.neighbourhood.hear_one(now, from, to, one)
+                    }
+                    None => false,
+                }
+            }
+        };
+        if changed {
+            self.soon(now);
+        }
+    }
+
+    /// A packet went out or came in on an own link.
+    fn passed(&mut self, now: Time, link: usize, out: bool, what: (FlowId, bool)) {
+        let m = &mut self.meters[link];
+        let flows = if out { &mut m.out } else { &mut m.back };
+        if flows.saw(now, what.0, what.1) {
+            m.newcomer = Some(now);
+            m.untold = true;
+            self.count(now);
+            self.soon(now);
+        }
+    }
+
+    /// A packet has gone out: the next one tells the other quantities.
+    fn sent(&mut self, now: Time, link: usize, what: (FlowId, bool), actions: &mut Actions) {
+        let m = &mut self.meters[link];
+        m.spoke = Some(now);
+        m.two_next = !m.two_next;
+        self.passed(now, link, true, what);
+        self.write(link, actions);
+    }
+
+    /// Channel counters; those between ticks come too soon to measure anything by.
+    fn survey(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
+        if now - self.ticked >= TICK && self.foreign.survey(channel, self.gain).is_err() {
+            self.anomaly(Anomaly::Counters, self.neighbourhood.node, actions);
+        }
+    }
+
+    /// Brings the weights of own links up to date. Returns whether any has changed.
+    fn count(&mut self, now: Time) -> bool {
+        let mut changed = false;
+        for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
+            let counts = m.count(now, self.window, PATIENCE.max(self.window));
+            changed |= counts != (own.out, own.back);
+            if counts.0 > 0.0 && own.out == 0.0 {
+                // Nothing is known of its use: nothing of it is given away.
+                own.used = 1.0;
+                m.begin();
+            }
+            if counts.1 > 0.0 && own.back == 0.0 {
+                own.used_back = 1.0;
+            }
+            (own.out, own.back) = counts;
+        }
+        changed
+    }
+
+    /// Part of the air that neighbours have to leave because packets of a link here are given up:
+    /// senders that do not hear each other need more room than their shares.
+    fn suffers(&self) -> f64 {
+        let active = self.meters.iter().zip(&self.neighbourhood.own).filter(|(_, o)| o.out > 0.0);
+        let worst = active.map(|(m, _)| self.room * m.lost).fold(0.0, f64::max);
+        if worst < SUFFERS { 0.0 } else { worst.min(MOST_ROOM) }
+    }
+
+    /// Moves the averages on by the time since the last tick.
+    fn average(&mut self, now: Time) {
+        let passed = (now - self.ticked).as_secs_f64();
+        if passed <= 0.0 {
+            return;
+        }
+        for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
+            m.average(passed, self.gain);
+            if own.out > 0.0 {
+                // Who does not get through needs all of it.
+                let unheard = m.failed.is_some() || m.loses();
+                own.used = if unheard { 1.0 } else { m.part(own.most() * self.budget) };
+            }
+        }
+        let share = core::mem::take(&mut self.broadcast).as_secs_f64() / passed;
+        self.broadcasts += self.gain * (share - self.broadcasts);
+    }
+
+    fn tick(&mut self, now: Time, actions: &mut Actions) {
+        let began = *self.began.get_or_insert(now);
+        // A deadline that only follows a change comes too soon to measure anything by.
+        if now - self.ticked >= TICK {
+            self.average(now);
+            self.ticked = now;
+        }
+        self.worked = now;
+        self.count(now);
+        let since = Time::from_nanos(now.as_nanos().saturating_sub(self.window.as_nanos()));
+        self.neighbourhood.forget(since);
+        self.neighbourhood.available = self.foreign.available(self.floor);
+        self.neighbourhood.available =
+            (self.neighbourhood.available - self.suffers()).max(LEAST_LEFT);
+        self.neighbourhood.work_out();
+        self.limit(now, actions);
+        for link in 0..self.meters.len() {
+            self.write(link, actions);
+        }
+        self.speak(now, began, actions);
+        let next = self.signalling.beacon.min(self.ticked + TICK).max(now + SOON);
+        self.due = (!self.meters.is_empty()).then_some(next);
+    }
+}
+
+impl Control for Cna {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        let link = |meters: &[Meter], n: NodeId| meters.iter().position(|m| m.to == n);
+        match event {
+            Event::Deadline => self.tick(now, actions),
+            Event::Sent(s) => match s.to.map(|to| link(&self.meters, to)) {
+                _ if s.flow.is_none() => self.broadcast += s.airtime,
+                None => self.broadcast += s.airtime,
+                Some(Some(i)) => {
+                    let uncounted = s.backoff.as_secs_f64() * (1.0 - self.backoff);
+                    self.meters[i].spent(s.airtime, Span::from_secs_f64(uncounted));
+                    if let Some(flow) = s.flow {
+                        self.meters[i].failed = (!s.delivered).then_some(now);
+                        self.meters[i].got_through(s.delivered);
+                        self.sent(now, i, (flow, s.ack), actions);
+                    }
+                }
+                Some(None) => {}
+            },
+            Event::Received(h) => {
+                if let Some(i) = link(&self.meters, h.link.from) {
+                    self.passed(now, i, false, (h.flow, h.ack));
+                }
+                self.hear(now, h, actions);
+            }
+            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Message(m) => self.message(now, m.from, m.body, actions),
+            Event::Channel(c) => self.survey(now, c, actions),
+            _ => {}
+        }
+        // A host that is late must not find a deadline in the past.
+        self.due = self.due.map(|d| self.signalling.quiet.map_or(d, |q| d.min(q)).max(now));
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

@@ -1,0 +1,356 @@
+//! What a node knows of its neighbourhood, and Table 2: one-hop, two-hop and neighbourhood
+//! quantities (Jang 2010 §3, §4).
+//!
+//! A link stands for both of its directions where nothing else is said: W↔, RA↔, A′↔.
+
+use fairmesh_units::{NodeId, Time};
+
+use super::codec::{OneHop, TwoHop};
+
+/// A neighbour, as far as it has told.
+#[derive(Clone, Debug)]
+pub(super) struct NeighbourState {
+    pub id: NodeId,
+    /// M, ACA and S of its latest one-hop values, and when they came.
+    pub one: Option<(Time, OneHop)>,
+    pub two: Option<(Time, TwoHop)>,
+    /// Its neighbours, from its topology message.
+    pub neighbours: Option<Vec<NodeId>>,
+}
+
+/// A link of a neighbour with a third node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OverheardLink {
+    /// The smaller id first.
+    pub ends: (NodeId, NodeId),
+    pub weight: f64,
+    pub reusable: f64,
+    pub airtime: f64,
+    pub heard: Time,
+}
+
+/// One of the node's own links.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnLink {
+    pub to: NodeId,
+    /// W of either direction.
+    pub out: f64,
+    pub back: f64,
+    /// U of either direction: the used part of what it is entitled to.
+    pub used: f64,
+    pub used_back: f64,
+    /// Worked out: NW, D, NRA, A′ out and back, NS.
+    pub around: f64,
+    pub divider: f64,
+    pub reusable: f64,
+    pub gained: f64,
+    pub airtime: f64,
+    pub airtime_back: f64,
+    /// What the direction out may use: A U + W NRA.
+    pub limit: f64,
+    pub scaling: f64,
+}
+
+impl OwnLink {
+    pub fn new(to: NodeId) -> Self {
+        OwnLink {
+            to,
+            out: 0.0,
+            back: 0.0,
+            used: 1.0,
+            used_back: 1.0,
+            around: 0.0,
+            divider: 1.0,
+            reusable: 0.0,
+            gained: 0.0,
+            airtime: 0.0,
+            airtime_back: 0.0,
+            limit: 0.0,
+            scaling: 1.0,
+        }
+    }
+
+    pub fn weight(&self) -> f64 {
+        self.out + self.back
+    }
+
+    fn is_active(&self) -> bool {
+        self.weight() > 0.0
+    }
+
+    /// A of the direction out of the node.
+    pub fn share(&self) -> f64 {
+        self.out / self.divider
+    }
+
+    /// What `weight` of its flows may have at most: A + W NRA.
+    fn entitled(&self, weight: f64) -> f64 {
+        weight * (1.0 / self.divider + self.gained)
+    }
+
+    /// What the direction out of the node may have at most.
+    pub fn most(&self) -> f64 {
+        self.entitled(self.out)
+    }
+
+    /// Unused airtime of a direction: A less its use, and the part `pass` of what it was given by
+    /// others and does not use either.
+    fn unused(&self, weight: f64, part: f64, pass: f64) -> f64 {
+        let (share, entitled) = (weight / self.divider, self.entitled(weight));
+        let used = part * entitled;
+        (share - used).max(0.0) + pass * (entitled - used.max(share)).max(0.0)
+    }
+}
+
+/// Everything a node knows.
+#[derive(Clone, Debug)]
+pub(super) struct Neighbourhood {
+    pub node: NodeId,
+    pub own: Vec<OwnLink>,
+    pub far: Vec<NeighbourState>,
+    pub known: Vec<OverheardLink>,
+    /// ACA of this node.
+    pub available: f64,
+    /// Part that a link passes on of what it was given and does not use.
+    pub pass: f64,
+    /// Worked out: M, S.
+    pub largest: f64,
+    pub scaling: f64,
+    /// Worked out: W′, M′, RA′, V, S′.
+    pub two: TwoHop,
+}
+
+/// Codes alternate around a value; what is kept is their moving average, until one is too far off
+/// to be a code beside it.
+fn mix(old: f64, new: f64) -> f64 {
+    if (new - old).abs() > APART * old.max(new) { new } else { old + MIX * (new - old) }
+}
+
+/// Weight of each new code.
+const MIX: f64 = 0.1;
+const APART: f64 = 0.25;
+
+/// A link that leaves airtime unused may use this much more than it did, if it is entitled to that:
+/// a limit right at its use would look as if it held the link back.
+const ROOM: f64 = 1.2;
+
+/// Where codes and the age of what was told may add up to a little more than all airtime, nothing
+/// is scaled down.
+const SLACK: f64 = 1.1;
+
+impl Neighbourhood {
+    pub fn new(node: NodeId, neighbours: impl Iterator<Item = NodeId>) -> Self {
+        let own: Vec<OwnLink> = neighbours.map(OwnLink::new).collect();
+        let far = |o: &OwnLink| NeighbourState { id: o.to, one: None, two: None, neighbours: None };
+        Neighbourhood {
+            node,
+            far: own.iter().map(far).collect(),
+            own,
+            known: Vec::new(),
+            available: 1.0,
+            pass: 0.0,
+            largest: 0.0,
+            scaling: 1.0,
+            two: TwoHop { scaling: 1.0, ..TwoHop::default() },
+        }
+    }
+
+    pub fn neighbour_mut(&mut self, id: NodeId) -> Option<&mut NeighbourState> {
+        self.far.iter_mut().find(|f| f.id == id)
+    }
+
+    fn far(&self, id: NodeId) -> Option<&NeighbourState> {
+        self.far.iter().find(|f| f.id == id)
+    }
+
+    /// One-hop values that neighbour `k` sent to `l`. Returns whether a count has changed.
+    pub fn hear_one(&mut self, now: Time, k: NodeId, l: NodeId, said: OneHop) -> bool {
+        let Some(far) = self.neighbour_mut(k) else { return false };
+        let before = far.one.replace((now, said));
+        let mut changed = before.is_none_or(|(_, b)| b.largest != said.largest);
+        if l == self.node {
+            if let Some(own) = self.own.iter_mut().find(|o| o.to == k) {
+                own.used_back = said.used;
+            }
+        } else {
+            let heard = OverheardLink {
+                ends: (k.min(l), k.max(l)),
+                weight: said.weight,
+                reusable: said.reusable,
+                airtime: said.airtime,
+                heard: now,
+            };
+            match self.known.iter_mut().find(|x| x.ends == heard.ends) {
+                Some(x) => {
+                    let moved = x.weight != heard.weight || changed;
+                    changed = moved;
+                    // After a change the old averages mean nothing.
+                    *x = if moved {
+                        heard
+                    } else {
+                        OverheardLink {
+                            reusable: mix(x.reusable, heard.reusable),
+                            airtime: mix(x.airtime, heard.airtime),
+                            ..heard
+                        }
+                    };
+                }
+                None => {
+                    changed = true;
+                    self.known.push(heard);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Two-hop values of neighbour `k`. Returns whether a count has changed.
+    pub fn hear_two(&mut self, now: Time, k: NodeId, said: TwoHop) -> bool {
+        let Some(far) = self.neighbour_mut(k) else { return false };
+        let moved =
+            far.two.is_none_or(|(_, t)| (t.weight, t.largest) != (said.weight, said.largest));
+        let kept = match far.two {
+            Some((_, t)) if !moved => TwoHop {
+                reusable: mix(t.reusable, said.reusable),
+                airtime: mix(t.airtime, said.airtime),
+                ..said
+            },
+            _ => said,
+        };
+        far.two = Some((now, kept));
+        moved
+    }
+
+    /// Forgets what was last heard before `since`. Returns whether that was anything.
+    pub fn forget(&mut self, since: Time) -> bool {
+        let before = self.known.len();
+        self.known.retain(|k| k.heard >= since);
+        let mut gone = self.known.len() < before;
+        for far in &mut self.far {
+            if far.one.is_some_and(|(at, _)| at < since) {
+                (far.one, gone) = (None, true);
+            }
+            if far.two.is_some_and(|(at, _)| at < since) {
+                (far.two, gone) = (None, true);
+            }
+        }
+        gone
+    }
+
+    /// Σ over K_i, the active links within two hops: (W, RA, A′).
+    fn sum(&self, take: impl Fn((NodeId, NodeId)) -> bool) -> [f64; 3] {
+        let own = self.own.iter().filter(|o| o.is_active()).map(|o| {
+            let ends = (self.node.min(o.to), self.node.max(o.to));
+            (ends, [o.weight(), o.reusable, o.airtime + o.airtime_back])
+        });
+        let known = self.known.iter().map(|k| (k.ends, [k.weight, k.reusable, k.airtime]));
+        own.chain(known)
+            .filter(|(ends, _)| take(*ends))
+            .fold([0.0; 3], |s, (_, v)| [s[0] + v[0], s[1] + v[1], s[2] + v[2]])
+    }
+
+    /// Σ over K_i ∩ K_j, and whether that is all of it: without the topology message of `j` only
+    /// links at either end of i↔j are known to be common, since these lie within two hops of both.
+    fn common(&self, j: NodeId) -> ([f64; 3], bool) {
+        let told = self.far(j).and_then(|f| f.neighbours.as_ref());
+        let near =
+            |n: NodeId| n == j || n == self.node || told.is_some_and(|around| around.contains(&n));
+        (self.sum(|(a, b)| near(a) || near(b)), told.is_some())
+    }
+
+    /// A neighbourhood quantity by Table 2: own + theirs − common, for the W, RA or A′ at `which`.
+    fn around(&self, own: [f64; 3], j: NodeId, link: [f64; 3], which: usize) -> f64 {
+        let theirs =
+            self.far(j).and_then(|f| f.two).map(|(_, t)| [t.weight, t.reusable, t.airtime][which]);
+        // Not heard yet: as if it had nothing but this link.
+        let theirs = theirs.unwrap_or(link[which]);
+        // What was told at different times may not fit together.
+        let least = own[which].max(theirs);
+        let (common, all) = self.common(j);
+        // Weights and airtime at their most, reusable airtime at its least.
+        if which == 1 && !all { least } else { (own[which] + theirs - common[which]).max(least) }
+    }
+
+    /// Works everything out anew from what is known.
+    pub fn work_out(&mut self) {
+        // W′, NW, M, M′, D
+        let own = self.sum(|_| true);
+        self.largest = 0.0;
+        for i in 0..self.own.len() {
+            let o = self.own[i];
+            if o.is_active() {
+                let around = self.around(own, o.to, [o.weight(), 0.0, 0.0], 0);
+                self.own[i].around = around;
+                self.largest = self.largest.max(around);
+            }
+        }
+        self.two.weight = own[0];
+        let told = |f: &NeighbourState| f.one.map_or(0.0, |(_, o)| o.largest);
+        self.two.largest = self.far.iter().map(told).fold(self.largest, f64::max);
+        for i in 0..self.own.len() {
+            let o = self.own[i];
+            let theirs = self.far(o.to).and_then(|f| f.two).map_or(0.0, |(_, t)| t.largest);
+            let divider = self.two.largest.max(theirs).max(o.around).max(1.0);
+            // UA and RA = UA / NW, both directions
+            let pass = self.pass;
+            let o = &mut self.own[i];
+            o.divider = divider;
+            let unused = o.unused(o.out, o.used, pass) + o.unused(o.back, o.used_back, pass);
+            o.reusable = if o.around > 0.0 { unused.min(1.0) / o.around } else { 0.0 };
+        }
+        // RA′, NRA, A′ = A U + NRA W
+        let own = self.sum(|_| true);
+        self.two.reusable = own[1];
+        for i in 0..self.own.len() {
+            let o = self.own[i];
+            let gained = self.around(own, o.to, [0.0, o.reusable, 0.0], 1);
+            let pass = self.pass;
+            let o = &mut self.own[i];
+            let used = o.used * o.most();
+            o.gained = gained;
+            let limit = o.most() - (o.share() - used).max(0.0);
+            o.limit = limit.max(o.most().min(ROOM * used));
+            // What is passed on is counted where it goes.
+            let kept = |weight, part| o.entitled(weight) - o.unused(weight, part, pass);
+            (o.airtime, o.airtime_back) = (kept(o.out, o.used), kept(o.back, o.used_back));
+        }
+        // V, NA′, S, S′, NS
+        let own = self.sum(|_| true);
+        self.two.airtime = own[2];
+        self.scaling = 1.0;
+        for o in self.own.iter().filter(|o| o.is_active()) {
+            let all = self.around(own, o.to, [0.0, 0.0, o.airtime + o.airtime_back], 2);
+            let theirs = self.far(o.to).and_then(|f| f.one).map_or(1.0, |(_, o)| o.available);
+            let available = self.available.min(theirs);
+            let allowed = if available < 1.0 { available } else { SLACK };
+            if all > allowed {
+                self.scaling = self.scaling.min((available / all).max(0.0));
+            }
+        }
+        let told = |f: &NeighbourState| f.one.map_or(1.0, |(_, o)| o.scaling);
+        self.two.scaling = self.far.iter().map(told).fold(self.scaling, f64::min);
+        for i in 0..self.own.len() {
+            let to = self.own[i].to;
+            let theirs = self.far(to).and_then(|f| f.two).map_or(1.0, |(_, t)| t.scaling);
+            self.own[i].scaling = self.two.scaling.min(theirs);
+        }
+    }
+
+    /// What packets to a neighbour tell of this node and the link.
+    pub fn one(&self, o: &OwnLink) -> OneHop {
+        OneHop {
+            weight: o.weight(),
+            largest: self.largest.max(o.weight()),
+            used: o.used,
+            reusable: o.reusable,
+            airtime: o.airtime + o.airtime_back,
+            available: self.available,
+            scaling: self.scaling,
+        }
+    }
+
+    /// What they tell of what the node has gathered.
+    pub fn two(&self) -> TwoHop {
+        TwoHop { largest: self.two.largest.max(self.two.weight), ..self.two }
+    }
+}

@@ -1,0 +1,257 @@
+//! A neighbour's half: Algorithm 1.
+
+use fairmesh_units::{BitRate, Bytes, Span, Stream, Time};
+
+use crate::survey::Survey;
+use crate::{
+    Actions, Channel, Class, ClassPlan, Control, Counters, Event, Instance, Leaf, Limit, Place,
+    Plan, Point, Reason, Refusal, Setting, Value,
+};
+
+use super::overhear::Overhear;
+use super::{Guarantees, Options, PATIENCE, SAMPLES, TCP_PART, decode};
+
+pub(super) fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let local = || setting.flows.iter().filter(|f| f.place == Place::Source);
+    let guarantees = Guarantees::of(local(), options.efficiency);
+    let fixed = 1e3 * options.guarantee;
+    let towards = local().find_map(|f| f.next_hop);
+    let link = setting.neighbours.iter().find(|n| Some(n.node) == towards);
+    let fastest = || setting.neighbours.iter().map(|n| n.capacity.0).max();
+    let capacity = link.map(|n| n.capacity.0).or_else(fastest).unwrap_or(1) as f64;
+    let promised: f64 = local().filter_map(|f| f.guarantee).map(|g| g.0 as f64).sum();
+    if promised > capacity {
+        let (sum, bound) = (BitRate(promised as u64), BitRate(capacity as u64));
+        return Err(Refusal::guarantees(sum, bound));
+    }
+    let period = Span::from_secs_f64(options.period);
+    // The gateway takes several samples per update; one must weigh as much as they do together.
+    let weight = 1.0 - (0..SAMPLES).fold(1.0, |left, _| left * (1.0 - options.weight));
+    let packet = local().map(|f| f.packet).max().unwrap_or(1500);
+    let fills = TCP_PART * options.efficiency * capacity;
+    let overhear =
+        options.overhear.then(|| Overhear::new(towards, &setting.flows, packet, fills, weight));
+    let mut node = Node {
+        step: options.alpha * fills,
+        beta: options.beta,
+        gamma: options.gamma,
+        saturation: options.saturation,
+        noise: options.noise,
+        weight: options.weight,
+        source: match (options.overhear, options.ack) {
+            (true, _) => Source::Survey,
+            (false, true) => Source::Acks,
+            (false, false) => Source::Messages,
+        },
+        capacity,
+        fixed,
+        guarantees,
+        limit: capacity,
+        counters: None,
+        counted: None,
+        throughput: None,
+        bits: None,
+        heard: Time::ZERO,
+        survey: Survey::new(weight),
+        channel: None,
+        overhear,
+        period,
+        due: Time::ZERO + period,
+        stream: setting.stream.clone(),
+    };
+    // Nobody starves while all start: everyone begins with its guarantee.
+    node.limit = node.clamp(node.guarantee());
+    let class = ClassPlan {
+        class: Class::All,
+        limit: Limit::Rate(BitRate(node.limit as u64)),
+        burst: Bytes(local().map(|f| u64::from(f.packet)).max().unwrap_or(1500).max(1)),
+        leaf: Leaf::DropTail { packets: options.queue },
+    };
+    let plan = Plan { point: Point::Local, classes: vec![class], template: None };
+    Ok(Instance { control: Box::new(node), plan })
+}
+
+/// Where the bit comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    Messages,
+    Acks,
+    Survey,
+}
+
+#[derive(Debug)]
+struct Node {
+    /// α, bit/s per update.
+    step: f64,
+    beta: f64,
+    gamma: f64,
+    saturation: f64,
+    noise: f64,
+    weight: f64,
+    source: Source,
+    /// Of the link to the gateway, bit/s of IP.
+    capacity: f64,
+    /// F_i where the operator has set it; 0: the fair rates decide.
+    fixed: f64,
+    guarantees: Guarantees,
+    /// R_i.
+    limit: f64,
+    /// The latest sample, and the one of the last update with its time.
+    counters: Option<Counters>,
+    counted: Option<(Time, Counters)>,
+    /// T_i, moving average.
+    throughput: Option<f64>,
+    /// I_U and I_S, if something has been heard since the last update.
+    bits: Option<(bool, bool)>,
+    heard: Time,
+    survey: Survey,
+    channel: Option<Channel>,
+    /// With [`Source::Survey`].
+    overhear: Option<Overhear>,
+    period: Span,
+    due: Time,
+    stream: Stream,
+}
+
+impl Node {
+    /// F_i.
+    fn guarantee(&self) -> f64 {
+        if self.fixed > 0.0 { self.fixed } else { self.guarantees.sum() }
+    }
+
+    /// A limit that a bucket can have: at least one step, so that it can grow again.
+    fn clamp(&self, rate: f64) -> f64 {
+        rate.clamp(self.step.min(self.capacity), self.capacity).max(1.0)
+    }
+
+    /// T_i, and whether the demand λ_i is above it: something waits, or was turned away.
+    fn measure(&mut self, now: Time) -> Option<(f64, bool)> {
+        let counters = self.counters.take()?;
+        let (at, before) = self.counted.replace((now, counters))?;
+        let seconds = now.since(at).as_secs_f64();
+        if seconds <= 0.0 || counters.bytes < before.bytes {
+            // No time has passed, or a class was built anew.
+            return None;
+        }
+        let rate = 8.0 * (counters.bytes - before.bytes) as f64 / seconds;
+        let old = self.throughput.unwrap_or(rate);
+        let throughput = old + self.weight * (rate - old);
+        self.throughput = Some(throughput);
+        let unmet = counters.queued_packets > 0 || counters.drops > before.drops;
+        Some((throughput, unmet))
+    }
+
+    /// I_U by what this node senses and hears, for want of the gateway's.
+    fn estimate(&mut self) {
+        let Some(channel) = self.channel.take() else { return };
+        let moved = self.throughput.is_some_and(|t| t > 0.0);
+        self.survey.sample(&channel, moved);
+        if let Some(average) = self.survey.average
+            && self.survey.silent == 0
+        {
+            let sensed = average / self.saturation;
+            let utilization = self.overhear.as_ref().map_or(sensed, |o| o.utilization(sensed));
+            let error = self.noise * self.stream.uniform(-1.0, 1.0);
+            let left = (1.0 - self.guarantee() / self.capacity).max(0.0);
+            let used = utilization * (1.0 + error) > 1.0 - self.gamma.min(left);
+            // I_S stays unknown: who is one hop from the gateway and silent cannot be heard.
+            self.bits = Some((used, true));
+        }
+    }
+
+    fn update(&mut self, now: Time, actions: &mut Actions) {
+        if self.source == Source::Survey {
+            if let Some(o) = &mut self.overhear {
+                o.take(now);
+            }
+            self.estimate();
+        }
+        let measured = self.measure(now);
+        let guarantee = self.guarantee();
+        let (limit, code, sentence) = if let Some((used, single)) = self.bits.take() {
+            self.heard = now;
+            let Some((throughput, unmet)) = measured else { return };
+            // §VI.E: with I_S, I_U is replaced by I_U && I_S. Without it I_S is always set.
+            let high = used && single;
+            // Algorithm 1.
+            if (throughput < guarantee || !high) && unmet {
+                let up = "{} pass and more wait, {} are guaranteed: up to {}";
+                (self.limit + self.step, "gap.increase", up)
+            } else if throughput > guarantee && high {
+                let down = "the gateway is in use, {} pass, {} are guaranteed: down to {}";
+                (self.limit * self.beta, "gap.decrease", down)
+            } else {
+                return;
+            }
+        } else if now.since(self.heard) >= self.period.saturating_mul(PATIENCE) {
+            let silent = "nothing heard of the gateway, {} pass, {} are guaranteed: {}";
+            let fallback = if guarantee > 0.0 { guarantee } else { self.limit };
+            (fallback, "gap.silence", silent)
+        } else {
+            return;
+        };
+        let limit = self.clamp(limit);
+        if limit as u64 == self.limit as u64 {
+            self.limit = limit;
+            return;
+        }
+        self.limit = limit;
+        let rate = |r: f64| Value::Rate(BitRate(r as u64));
+        actions.because(Reason::new(
+            code,
+            sentence,
+            &[rate(self.throughput.unwrap_or(0.0)), rate(guarantee), rate(limit)],
+        ));
+        actions.set_rate(Class::All, BitRate(limit as u64));
+    }
+}
+
+impl Control for Node {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Counters(c) if c.class == Class::All => self.counters = Some(*c),
+            Event::Channel(c) => self.channel = Some(*c),
+            Event::Allocation(a) => self.guarantees.allocate(a.flow, a.rate),
+            Event::Message(m) if self.source == Source::Messages => {
+                if let Some(bits) = decode(m.body) {
+                    self.bits = Some(bits);
+                    // "Upon update of I_U": samples first, so as soon as the host can.
+                    self.due = self.due.min(now);
+                }
+            }
+            Event::Sent(sent) => {
+                if self.source == Source::Acks
+                    && let Some(bits) = sent.ack_bits.and_then(|b| decode(&[b]))
+                {
+                    self.bits = Some(bits);
+                }
+                if let Some(o) = &mut self.overhear {
+                    o.sent(sent);
+                }
+            }
+            Event::Received(heard) => {
+                if let Some(o) = &mut self.overhear {
+                    o.received(heard);
+                }
+            }
+            Event::Overheard(heard) => {
+                if let Some(o) = &mut self.overhear {
+                    o.overheard(now, heard);
+                }
+            }
+            Event::Deadline if now >= self.due => {
+                self.update(now, actions);
+                self.due = now + self.period;
+                if self.source == Source::Messages {
+                    // The next bit is expected a period from now and wakes it; this is the watchdog.
+                    self.due = now + self.period.saturating_mul(2);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+}

@@ -1,0 +1,271 @@
+//! `+overhear`: a neighbour's own estimate of how much of the gateway is used (§IV.A).
+//!
+//! The paper lets neighbours watch the gateway's acknowledgements. What a router's monitor interface
+//! gives is taken here: data frames to and from the gateway, and the transport's acknowledgements
+//! that the gateway sends to those whose data cannot be heard. It errs by what collides here and not
+//! at the gateway, by sizes where only acknowledgements are heard, and by flows of whose first hop
+//! nothing is heard.
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{FlowId, NodeId, Span, Time};
+
+use crate::{FlowHere, Heard, Sent};
+
+/// Flows that are remembered; whoever invents more is not counted as far away.
+const MOST_FLOWS: usize = 1024;
+/// A far hop that was heard so recently is sensed here.
+const RECENT: Span = Span::from_secs(1);
+
+/// What is heard of the gateway's traffic.
+#[derive(Debug)]
+pub(super) struct Overhear {
+    /// `None` where the node sends nothing to it.
+    gateway: Option<NodeId>,
+    /// The node's own flows and those it forwards, with their part of the air per byte.
+    mine: Vec<(FlowId, u64)>,
+    known: BTreeMap<FlowId, Known>,
+    /// A packet whose size cannot be heard.
+    packet: u32,
+    /// Bytes since the last sample, each as often as its hops take of the air.
+    weighed: u64,
+    /// Of these, what hops took that are too far away to be sensed.
+    unsensed: u64,
+    /// U* in these bits per second.
+    fills: f64,
+    weight: f64,
+    sampled: Option<Time>,
+    /// Moving averages of `weighed` and `unsensed`, bit/s.
+    carried: Option<(f64, f64)>,
+}
+
+/// What is known of somebody else's flow.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    /// It was heard on a hop without the gateway, so it has another hop.
+    far: bool,
+    /// Bytes of its data to and from the gateway since the last sample.
+    data: u64,
+    /// Acknowledgements of it by the gateway since then.
+    acks: u64,
+    /// When its data was last heard on another hop.
+    beyond: Option<Time>,
+}
+
+impl Known {
+    /// Times that the air around the gateway carries each of its bytes. How many more hops a far
+    /// flow has cannot be heard.
+    fn cost(&self) -> u64 {
+        if self.far { 2 } else { 1 }
+    }
+}
+
+impl Overhear {
+    /// `fills`: U* in bit/s of IP.
+    pub fn new(
+        gateway: Option<NodeId>,
+        flows: &[FlowHere],
+        packet: u32,
+        fills: f64,
+        weight: f64,
+    ) -> Self {
+        let cost = |f: &FlowHere| u64::from(f.hops.unwrap_or(1).clamp(1, 3));
+        Overhear {
+            gateway,
+            mine: flows.iter().map(|f| (f.flow, cost(f))).collect(),
+            known: BTreeMap::new(),
+            packet,
+            weighed: 0,
+            unsensed: 0,
+            fills,
+            weight,
+            sampled: None,
+            carried: None,
+        }
+    }
+
+    /// Of one of the node's own flows, or one that it forwards.
+    fn cost(&self, flow: FlowId) -> u64 {
+        self.mine.iter().find(|m| m.0 == flow).map_or(1, |m| m.1)
+    }
+
+    fn known(&mut self, flow: FlowId) -> Option<&mut Known> {
+        let room = self.known.len() < MOST_FLOWS;
+        match self.known.get(&flow) {
+            None if !room => None,
+            _ => Some(self.known.entry(flow).or_default()),
+        }
+    }
+
+    /// A frame of the node's own.
+    pub fn sent(&mut self, sent: &Sent) {
+        let Some(flow) = sent.flow else { return };
+        if !sent.ack && sent.delivered && sent.to.is_some() && sent.to == self.gateway {
+            self.weighed += u64::from(sent.bytes) * self.cost(flow);
+        }
+    }
+
+    /// A packet for the node.
+    pub fn received(&mut self, heard: &Heard) {
+        if !heard.ack && Some(heard.link.from) == self.gateway {
+            self.weighed += u64::from(heard.bytes) * self.cost(heard.flow);
+        }
+    }
+
+    /// A packet for somebody else.
+    pub fn overheard(&mut self, now: Time, heard: &Heard) {
+        let Some(gateway) = self.gateway else { return };
+        let (from, to) = (heard.link.from == gateway, heard.link.to == gateway);
+        if !from && !to {
+            if let Some(k) = self.known(heard.flow) {
+                k.far = true;
+                if !heard.ack {
+                    k.beyond = Some(now);
+                }
+            }
+            return;
+        }
+        let Some(k) = self.known(heard.flow) else { return };
+        if !heard.ack {
+            k.data += u64::from(heard.bytes);
+        } else if from {
+            k.acks += 1;
+        }
+    }
+
+    /// Takes a sample: what was heard since the last one.
+    pub fn take(&mut self, now: Time) {
+        let packet = u64::from(self.packet);
+        for k in self.known.values_mut() {
+            // Two looks at the same packets, each of which misses some: acknowledgements are short
+            // and collide less; data is there where they are delayed.
+            let bytes = std::mem::take(&mut k.data).max(std::mem::take(&mut k.acks) * packet);
+            let hidden = k.far && k.beyond.is_none_or(|at| now.since(at) > RECENT);
+            self.weighed += bytes * k.cost();
+            self.unsensed += if hidden { bytes } else { 0 };
+        }
+        let bytes = (std::mem::take(&mut self.weighed), std::mem::take(&mut self.unsensed));
+        let Some(before) = self.sampled.replace(now) else { return };
+        let seconds = now.since(before).as_secs_f64();
+        if seconds > 0.0 {
+            let rate = |bytes: u64| 8.0 * bytes as f64 / seconds;
+            let new = (rate(bytes.0), rate(bytes.1));
+            let old = self.carried.unwrap_or(new);
+            let follow = |old: f64, new: f64| old + self.weight * (new - old);
+            self.carried = Some((follow(old.0, new.0), follow(old.1, new.1)));
+        }
+    }
+
+    /// U over U*. `sensed`: the same by the node's survey, which hears what collides but not the far
+    /// hops of other branches; what was decoded tells these, but misses what collides.
+    pub fn utilization(&self, sensed: f64) -> f64 {
+        let (all, unsensed) = self.carried.unwrap_or_default();
+        (all / self.fills).max(sensed + unsensed / self.fills)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::BitRate;
+
+    use super::*;
+    use crate::{Header, Link, Place};
+
+    const GATEWAY: NodeId = NodeId(0);
+
+    fn heard(from: u32, to: u32, flow: u32, ack: bool) -> Heard {
+        let link = Link { from: NodeId(from), to: NodeId(to) };
+        let bytes = if ack { 40 } else { 1000 };
+        Heard { link, flow: FlowId(flow), ack, bytes, header: Header::default() }
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    /// Node 1 with a flow of its own (0) and one that it forwards (1); U* of 80 kbit/s, no memory.
+    fn node() -> Overhear {
+        let here = |flow, hops| {
+            FlowHere::new(FlowId(flow), Place::Source, 960, 1000)
+                .with_next_hop(Some(GATEWAY))
+                .with_hops(Some(hops))
+        };
+        let mut o = Overhear::new(Some(GATEWAY), &[here(0, 1), here(1, 2)], 1000, 80e3, 1.0);
+        o.take(at(0));
+        o
+    }
+
+    /// Utilisation after a second in which `what` happened.
+    fn after(what: impl FnOnce(&mut Overhear)) -> f64 {
+        let mut o = node();
+        what(&mut o);
+        o.take(at(1000));
+        o.utilization(0.0)
+    }
+
+    fn sent(to: u32, flow: u32, delivered: bool) -> Sent {
+        Sent {
+            to: Some(NodeId(to)),
+            flow: Some(FlowId(flow)),
+            ack: false,
+            bytes: 1000,
+            airtime: Span::ZERO,
+            backoff: Span::ZERO,
+            attempts: 1,
+            rate: BitRate(1),
+            delivered,
+            ack_bits: None,
+        }
+    }
+
+    #[test]
+    fn bytes_count_as_often_as_their_hops() {
+        assert_eq!(after(|_| ()), 0.0);
+        assert_eq!(after(|o| o.sent(&sent(0, 0, true))), 0.1, "8 kbit in a second of 80 kbit/s");
+        assert_eq!(after(|o| o.sent(&sent(0, 1, true))), 0.2, "forwarded from a second hop");
+        assert_eq!(after(|o| o.sent(&sent(0, 0, false))), 0.0, "the gateway got nothing");
+        assert_eq!(after(|o| o.sent(&sent(5, 0, true))), 0.0, "not for the gateway");
+        assert_eq!(after(|o| o.received(&heard(0, 1, 1, false))), 0.2, "a download");
+        assert_eq!(after(|o| o.overheard(at(5), &heard(2, 0, 7, false))), 0.1);
+    }
+
+    #[test]
+    fn flows_heard_beyond_the_gateways_hop_are_far() {
+        let far = after(|o| {
+            // Node 2 hands an acknowledgement on to node 3: the flow comes from there.
+            o.overheard(at(1), &heard(2, 3, 7, true));
+            o.overheard(at(2), &heard(2, 0, 7, false));
+        });
+        assert_eq!(far, 0.2);
+        let mut o = node();
+        o.overheard(at(1), &heard(2, 3, 7, true));
+        o.overheard(at(2), &heard(2, 0, 7, false));
+        o.take(at(1000));
+        assert_eq!(o.utilization(0.5), 0.6, "its far hop was not sensed");
+        o.overheard(at(1001), &heard(3, 2, 7, false));
+        o.overheard(at(1002), &heard(2, 0, 7, false));
+        o.take(at(2000));
+        assert_eq!(o.utilization(0.5), 0.5, "now it was");
+    }
+
+    #[test]
+    fn acknowledgements_stand_for_data_that_cannot_be_heard() {
+        assert_eq!(after(|o| o.overheard(at(1), &heard(0, 2, 7, true))), 0.1);
+        let both = after(|o| {
+            o.overheard(at(1), &heard(2, 0, 7, false));
+            o.overheard(at(2), &heard(0, 2, 7, true));
+        });
+        assert_eq!(both, 0.1, "counted once");
+        let own = after(|o| o.overheard(at(1), &heard(2, 0, 7, true)));
+        assert_eq!(own, 0.0, "towards the gateway it acknowledges what the gateway has sent");
+    }
+
+    #[test]
+    fn invented_flows_fill_no_memory() {
+        let mut o = node();
+        for f in 0..5000 {
+            o.overheard(at(1), &heard(2, 3, 100 + f, false));
+        }
+        assert_eq!(o.known.len(), MOST_FLOWS);
+    }
+}

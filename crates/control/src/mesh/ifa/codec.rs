@@ -1,0 +1,78 @@
+//! The 50 bytes of a broadcast: tag, sequence, level, number of demands, demands, zeros.
+
+use fairmesh_units::FlowId;
+
+/// Size of every broadcast (Mancuso 2010 §VI.A).
+pub(super) const SIZE: usize = 50;
+/// Demands that fit into one.
+pub(super) const MOST: usize = (SIZE - FIXED) / EACH;
+
+const TAG: u8 = 0x49;
+const FIXED: usize = 7;
+const EACH: usize = 4;
+/// A demand above what the flow gets; the codes below are kbit/s.
+const MORE: u16 = u16::MAX;
+
+/// What one flow wants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Demand {
+    pub flow: FlowId,
+    /// bit/s of IP; infinite for "more than it gets".
+    pub rate: f64,
+}
+
+/// What a node tells its neighbours.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct DemandReport {
+    /// Counts the gateway's share-outs, around.
+    pub sequence: u8,
+    /// Rate per weight, bit/s of IP.
+    pub level: Option<f64>,
+    pub demands: Vec<Demand>,
+}
+
+impl DemandReport {
+    /// Flows beyond 65,535 and demands beyond [`MOST`] are left out; rates are rounded up to
+    /// kbit/s, so that a small demand is not taken for none.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut body = [0; SIZE];
+        body[0] = TAG;
+        body[1] = self.sequence;
+        let level = self.level.map_or(0, |l| (l as u32).max(1));
+        body[2..6].copy_from_slice(&level.to_be_bytes());
+        let demands = self.demands.iter().filter(|d| d.flow.0 <= u32::from(u16::MAX)).take(MOST);
+        for d in demands {
+            let at = FIXED + EACH * usize::from(body[6]);
+            let code = match d.rate {
+                r if r.is_finite() => (r / 1e3).ceil().min(f64::from(MORE - 1)) as u16,
+                _ => MORE,
+            };
+            body[at..at + 2].copy_from_slice(&(d.flow.0 as u16).to_be_bytes());
+            body[at + 2..at + 4].copy_from_slice(&code.to_be_bytes());
+            body[6] += 1;
+        }
+        body
+    }
+
+    /// `None` if it is not such a message.
+    pub fn decode(body: &[u8]) -> Option<DemandReport> {
+        let body: &[u8; SIZE] = body.try_into().ok()?;
+        let number = usize::from(body[6]);
+        if body[0] != TAG || number > MOST {
+            return None;
+        }
+        let level = u32::from_be_bytes([body[2], body[3], body[4], body[5]]);
+        let demands = body[FIXED..].chunks_exact(EACH).take(number).map(|c| Demand {
+            flow: FlowId(u32::from(u16::from_be_bytes([c[0], c[1]]))),
+            rate: match u16::from_be_bytes([c[2], c[3]]) {
+                MORE => f64::INFINITY,
+                code => 1e3 * f64::from(code),
+            },
+        });
+        Some(DemandReport {
+            sequence: body[1],
+            level: (level > 0).then(|| f64::from(level)),
+            demands: demands.collect(),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Sharing outside the air, as the simulations of Rangwala 2008 §4.1 share what WCPCap needs: what
+//! WCP does when every report of L(i→j) is known at once, everywhere, and costs nothing.
+
+use fairmesh_units::{NodeId, Time};
+
+use super::link_state::LinkState;
+use super::neighbourhood::OwnLink;
+use crate::Link;
+
+/// Hops within which all transmitters of L(i→j) are: one hears j's neighbour, that hears j.
+pub(super) const HOPS: u32 = 3;
+/// Links of others that are kept.
+const LINKS: usize = 1024;
+/// Receiver and word.
+const ENTRY: usize = 8;
+
+/// What others told of their links.
+#[derive(Debug)]
+pub(super) struct IdealExchange {
+    /// Per own link: i, j, and the neighbours of either.
+    inside: Vec<(NodeId, Vec<NodeId>)>,
+    known: Vec<(Link, LinkState, Time)>,
+}
+
+impl IdealExchange {
+    /// `links`: all within two hops.
+    pub fn new(node: NodeId, neighbours: &[NodeId], links: &[Link]) -> Self {
+        let inside = |to: NodeId| {
+            let ends = [node, to];
+            let beside =
+                links.iter().filter_map(|l| match (ends.contains(&l.from), ends.contains(&l.to)) {
+                    (true, _) => Some(l.to),
+                    (_, true) => Some(l.from),
+                    _ => None,
+                });
+            let mut all: Vec<NodeId> = ends.into_iter().chain(neighbours.iter().copied()).collect();
+            all.extend(beside);
+            all.sort_unstable();
+            all.dedup();
+            (to, all)
+        };
+        IdealExchange { inside: neighbours.iter().map(|n| inside(*n)).collect(), known: Vec::new() }
+    }
+
+    /// What this node tells of its own links.
+    pub fn body(own: &[OwnLink], threshold: f64) -> Vec<u8> {
+        let entry = |o: &OwnLink| [o.to.0.to_le_bytes(), o.state(threshold).encode().to_le_bytes()];
+        own.iter().flat_map(entry).flatten().collect()
+    }
+
+    /// Takes in what another node tells. Returns whether a link's congestion has changed.
+    pub fn hear(&mut self, now: Time, from: NodeId, body: &[u8]) -> bool {
+        let mut changed = false;
+        for entry in body.chunks_exact(ENTRY) {
+            let (to, word) = entry.split_at(ENTRY / 2);
+            let number = |b: &[u8]| b.iter().rev().fold(0u32, |n, b| n << 8 | u32::from(*b));
+            let link = Link { from, to: NodeId(number(to)) };
+            let word = LinkState::decode(number(word));
+            match self.known.iter().position(|k| k.0 == link) {
+                Some(known) => {
+                    changed |= self.known[known].1.congested() != word.congested();
+                    self.known[known] = (link, word, now);
+                }
+                None if self.known.len() < LINKS => {
+                    changed |= word.congested();
+                    self.known.push((link, word, now));
+                }
+                None => {}
+            }
+        }
+        changed
+    }
+
+    /// What was not said again since then is forgotten.
+    pub fn forget(&mut self, since: Time) {
+        self.known.retain(|k| k.2 >= since);
+    }
+
+    /// Of all links that share the channel with an own link: those with an end inside.
+    pub fn shared(&self, to: NodeId, own: LinkState) -> LinkState {
+        let Some((_, inside)) = self.inside.iter().find(|i| i.0 == to) else { return own };
+        let near = |l: &Link| inside.contains(&l.from) || inside.contains(&l.to);
+        let near = self.known.iter().filter(|k| near(&k.0));
+        near.fold(own, |all, k| all.join(k.1))
+    }
+}

@@ -1,0 +1,387 @@
+//! `wcp`: sources halve their rates when a link that shares the channel with theirs is congested
+//! (Rangwala 2008 §3.1).
+//!
+//! A link is congested when the moving average of its queue is above a threshold. That, and the
+//! round trips of its flows, is shared with every link in its neighbourhood, two hops around: in
+//! header fields of all packets, which neighbours overhear. All sources of a neighbourhood so hear
+//! of congestion alike, and raise and lower their rates at the pace of its longest round trip.
+
+mod aimd;
+mod ideal_exchange;
+mod link_state;
+mod neighbourhood;
+mod rate;
+mod relay;
+mod sharing;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{Bytes, FlowId, NodeId, Span, Time};
+
+use self::aimd::Aimd;
+use self::ideal_exchange::IdealExchange;
+use self::link_state::{LinkState, field_rate};
+use self::neighbourhood::Neighbourhood;
+use self::rate::Rate;
+use self::relay::Relay;
+use crate::Origin::{Ours, Published};
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    Feedback, FlowHere, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message,
+    Needs, Neighbour, Place, Placement, PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting,
+    Value,
+};
+
+options! {
+    variants {
+        alone: Published("Rangwala 2008 §4.2, Fig. 8"), "congestion is not shared: a link marks its own packets";
+        own_rtt as "own-rtt": Published("Rangwala 2008 §4.2, Fig. 8"), "round trips are not shared: each flow goes by its own";
+        uncorrected: Published("Rangwala 2008 §4.2, Fig. 14"), "no goodput correction: retransmissions count against the rate";
+        in_network as "in-network": Published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and spare those slower than on the congested link";
+        ideal: Published("Rangwala 2008 §4.1"), "what is shared travels outside the air, as in the paper's simulation";
+        patient: Ours { after: "Rangwala 2008 §3.1" }, "waits for three shared round trips after a halving instead of two";
+    }
+    parameters {
+        alpha: f64 = 0.1, 0.001..=100.0, "packets/s", "additive increase per interval";
+        threshold: f64 = 4.0, 0.1..=1e3, "packets", "average queue above which a link is congested";
+        weight: f64 = 0.02, 0.0001..=1.0, "", "weight of a change in the average queue";
+        deaf: f64 = 2.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next";
+        start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
+        least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
+        hold: Span = 1.0, 0.05..=60.0, "s", "what is not heard again is forgotten after";
+        queue: u32 = 64.0, 1.0..=1000.0, "packets", "buffer of each link";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "wcp",
+    about: "sources halve their rates when a link around theirs is congested",
+    origin: Published("Rangwala 2008 §3.1"),
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// How often averages, shared states and rates are brought up to date.
+const TICK: Span = Span::from_millis(20);
+/// What `patient` adds to the wait of two round trips.
+const PATIENT: f64 = 1.5;
+/// A spacing, or a router's rate, is set anew when it differs by this part.
+const STEP: f64 = 0.01;
+
+/// The flow's own round trips and rate, from its source.
+const FLOW: u8 = 0;
+/// The largest shared average and instantaneous round trip on the path.
+const AVERAGE: u8 = 1;
+const INSTANT: u8 = 2;
+/// The congestion bit.
+const BIT: u8 = 3;
+/// State of the link that the packet is on, of the links into its transmitter, and of all links
+/// whose neighbourhood the transmitter is in.
+const OWN: u8 = 4;
+const INTO: u8 = 5;
+const AROUND: u8 = 6;
+/// In the network: the slowest rate that a router on the path has for the flow.
+const RATE: u8 = 7;
+/// Four words of 32 bits, two round trips of 12 bits and a bit, on whole bytes.
+const HEADER: u32 = 20;
+/// What the paper's own packets carry: the flow's round trips, the path's, and a bit.
+const PLAIN: u32 = 7;
+
+/// Bytes of the fields in every packet.
+fn header_bytes(options: &Options) -> u32 {
+    let rate = 2 * u32::from(options.in_network);
+    rate + match (options.alone && options.own_rtt, options.ideal) {
+        (true, _) => 1,
+        (false, true) => PLAIN,
+        (false, false) => HEADER,
+    }
+}
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let mut events =
+        vec![EventKind::QueueChanges, EventKind::Received, EventKind::Feedback, EventKind::Flows];
+    let mut abilities =
+        vec![Ability::ReplaceQueue, Ability::LinkClasses, Ability::Annotate, Ability::Pace];
+    let mut knowledge = vec![Knowledge::LinkRates];
+    if options.ideal {
+        events.push(EventKind::Messages);
+        abilities.push(Ability::IdealExchange);
+        knowledge.push(Knowledge::Topology);
+    } else {
+        events.push(EventKind::Overheard);
+    }
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::EveryNode]),
+        events: EventSet::of(&events),
+        abilities: AbilitySet::of(&abilities),
+        knowledge: KnowledgeSet::of(&knowledge),
+        header_bytes: header_bytes(options),
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let neighbours: Vec<NodeId> = setting.neighbours.iter().map(|n| n.node).collect();
+    let class = |node: &NodeId| ClassPlan {
+        class: Class::Link(*node),
+        limit: Limit::None,
+        burst: Bytes(1500),
+        leaf: Leaf::DropTail { packets: options.queue },
+    };
+    let classes = neighbours.iter().map(class).collect();
+    let plan = Plan { point: Point::Interface, classes, template: None };
+    let ideal = || IdealExchange::new(setting.node, &neighbours, &setting.links);
+    let longer = if options.patient { PATIENT } else { 1.0 };
+    let mut control = Wcp {
+        ideal: options.ideal.then(ideal),
+        neighbourhood: Neighbourhood::new(setting.node, neighbours.iter().copied()),
+        links: setting.neighbours.clone(),
+        routes: Vec::new(),
+        rates: Vec::new(),
+        relays: Vec::new(),
+        share_bits: !options.alone,
+        share_rtts: !options.own_rtt,
+        corrected: !options.uncorrected,
+        in_network: options.in_network,
+        alpha: options.alpha,
+        threshold: options.threshold,
+        weight: options.weight,
+        deaf: options.deaf * longer,
+        start: options.start,
+        least: options.least,
+        hold: options.hold,
+        ticked: Time::ZERO,
+        due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
+    };
+    setting.flows.iter().for_each(|here| control.meet(here));
+    Ok(Instance { control: Box::new(control), plan })
+}
+
+/// WCP at one node.
+#[derive(Debug)]
+struct Wcp {
+    neighbourhood: Neighbourhood,
+    /// Instead of what is overheard.
+    ideal: Option<IdealExchange>,
+    links: Vec<Neighbour>,
+    /// Where the data of flows goes from here.
+    routes: Vec<(FlowId, NodeId)>,
+    /// Flows of this node.
+    rates: Vec<Rate>,
+    /// In the network: flows of others.
+    relays: Vec<Relay>,
+    share_bits: bool,
+    share_rtts: bool,
+    corrected: bool,
+    in_network: bool,
+    alpha: f64,
+    threshold: f64,
+    weight: f64,
+    deaf: f64,
+    start: f64,
+    least: f64,
+    hold: Span,
+    ticked: Time,
+    due: Option<Time>,
+}
+
+impl Wcp {
+    fn meet(&mut self, here: &FlowHere) {
+        self.routes.retain(|r| r.0 != here.flow);
+        self.relays.retain(|r| r.flow != here.flow);
+        let Some(next) = here.next_hop else { return };
+        // Into a wire: no air to share.
+        let Some(link) = self.links.iter().find(|l| l.node == next) else { return };
+        self.routes.push((here.flow, next));
+        let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
+        let aimd = Aimd::new(self.start, self.least, most);
+        if here.place != Place::Source {
+            self.relays.push(Relay { flow: here.flow, aimd, said: 0.0 });
+        } else if !self.rates.iter().any(|r| r.flow == here.flow) {
+            self.rates.push(Rate::new(here.flow, here.payload, aimd));
+        }
+    }
+
+    /// What a packet says of its transmitter's surroundings.
+    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        if self.ideal.is_some() {
+            return;
+        }
+        let Some(far) = self.neighbourhood.far.iter_mut().find(|f| f.node == heard.link.from)
+        else {
+            return;
+        };
+        let word = |slot: u8| LinkState::decode(heard.header.0[usize::from(slot)]);
+        if far.told(now, heard.link.to, word(OWN), word(INTO), word(AROUND)) {
+            self.spread(now, actions);
+        }
+    }
+
+    /// What it says of its flow.
+    fn received(&mut self, now: Time, heard: &Heard) {
+        let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
+        if let Some(next) = route
+            && !heard.ack
+            && let Some(link) = self.neighbourhood.own_mut(next)
+        {
+            let word = LinkState::decode(heard.header.0[usize::from(FLOW)]);
+            link.carries(now, heard.flow, word);
+        }
+    }
+
+    fn message(&mut self, now: Time, message: &Message<'_>, actions: &mut Actions) {
+        let Some(ideal) = &mut self.ideal else { return };
+        if ideal.hear(now, message.from, message.body) {
+            self.spread(now, actions);
+        }
+    }
+
+    fn queue(&mut self, now: Time, to: NodeId, packets: u32, actions: &mut Actions) {
+        let (weight, threshold) = (self.weight, self.threshold);
+        let Some(link) = self.neighbourhood.own_mut(to) else { return };
+        let before = link.queue > threshold;
+        link.changed(packets, weight);
+        if before != (link.queue > threshold) {
+            self.tell(actions);
+            self.spread(now, actions);
+        }
+    }
+
+    fn feedback(&mut self, now: Time, told: &Feedback, actions: &mut Actions) {
+        let share_rtts = self.share_rtts;
+        let Some(rate) = self.rates.iter_mut().find(|r| r.flow == told.flow) else { return };
+        rate.measure(told.rtt, told.acked, told.lost);
+        let field = |slot: u8| told.header.0[usize::from(slot)];
+        if self.in_network {
+            rate.told = field_rate(field(RATE));
+            let spacing = rate.space(self.corrected);
+            if spacing.as_secs_f64() > rate.spacing.as_secs_f64() * (1.0 + STEP) {
+                actions.because(Reason::new(
+                    "wcp.told",
+                    "flow {}: a router on its way has less for it",
+                    &[Value::Flow(told.flow)],
+                ));
+                rate.spacing = spacing;
+                actions.clock(rate.flow, rate.spacing);
+            }
+            return;
+        }
+        let word = rate.word();
+        let shared = |slot: u8| if share_rtts { field(slot) } else { 0 };
+        rate.aimd.interval = Aimd::interval_of(shared(AVERAGE), word.average);
+        self.notified(now, told.flow, &told.header, actions);
+    }
+
+    /// A packet came to a flow's source: an acknowledgement, with the fields of the data that it
+    /// answers, or its own from the way back. If it is marked the rate is halved, unless the last
+    /// halving has not had its effect: what was sent before it passes the queue within one shared
+    /// round trip, what is sent then tells of it within another.
+    fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
+        let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };
+        if header.0[usize::from(BIT)] & 1 == 0 {
+            return;
+        }
+        let instant = if self.share_rtts { header.0[usize::from(INSTANT)] } else { 0 };
+        // The interval of the packet that brought the notification.
+        let wait = times(Aimd::interval_of(instant, rate.word().instant), self.deaf);
+        if rate.fall(now, wait) {
+            actions.because(Reason::new(
+                "wcp.decrease",
+                "flow {}: congestion on its way: half the rate, then deaf for {}",
+                &[Value::Flow(flow), Value::Span(wait)],
+            ));
+            rate.spacing = rate.space(self.corrected);
+            actions.clock(flow, rate.spacing);
+        }
+    }
+
+    fn tick(&mut self, now: Time, actions: &mut Actions) {
+        let passed = now.since(self.ticked);
+        self.ticked = now;
+        let since = Time::from_nanos(now.as_nanos().saturating_sub(self.hold.as_nanos()));
+        self.neighbourhood.forget(since);
+        if let Some(ideal) = &mut self.ideal {
+            ideal.forget(since);
+        }
+        self.neighbourhood.own.iter_mut().for_each(|o| o.idle(passed, self.weight));
+        self.raise(now, actions);
+        self.tell(actions);
+        self.spread(now, actions);
+        self.due = Some(now + TICK);
+    }
+
+    /// Additive increase of the flows of this node, and what their packets say of them.
+    fn raise(&mut self, now: Time, actions: &mut Actions) {
+        for rate in &mut self.rates {
+            let first = rate.spacing == Span::ZERO;
+            rate.rise(now, self.alpha);
+            let spacing = rate.space(self.corrected);
+            let change = spacing.as_secs_f64() / rate.spacing.as_secs_f64();
+            if first || !(1.0 - STEP..=1.0 + STEP).contains(&change) {
+                rate.spacing = spacing;
+                actions.because(Reason::new(
+                    "wcp.increase",
+                    "flow {}: up every {}: a packet every {}",
+                    &[
+                        Value::Flow(rate.flow),
+                        Value::Span(rate.aimd.interval),
+                        Value::Span(spacing),
+                    ],
+                ));
+                actions.clock(rate.flow, spacing);
+            }
+            let Some(next) = self.routes.iter().find(|r| r.0 == rate.flow).map(|r| r.1) else {
+                continue;
+            };
+            let word = rate.word();
+            let Some(own) = self.neighbourhood.own.iter_mut().find(|o| o.to == next) else {
+                continue;
+            };
+            own.carries(now, rate.flow, word);
+            if self.share_bits || self.share_rtts {
+                actions.because(Reason::new(
+                    "wcp.flow",
+                    "flow {} tells its round trips",
+                    &[Value::Flow(rate.flow)],
+                ));
+                actions.annotate(Class::Flow(rate.flow), FLOW, crate::Merge::Set, word.encode());
+            }
+        }
+    }
+}
+
+fn times(span: Span, factor: f64) -> Span {
+    Span::from_secs_f64(span.as_secs_f64() * factor)
+}
+
+impl Control for Wcp {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Deadline => self.tick(now, actions),
+            Event::Queue(q) => {
+                if let Class::Link(to) = q.class {
+                    self.queue(now, to, q.packets, actions);
+                }
+            }
+            Event::Received(h) => {
+                self.received(now, h);
+                self.hear(now, h, actions);
+                if h.ack && !self.in_network {
+                    self.notified(now, h.flow, &h.header, actions);
+                }
+            }
+            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Message(m) => self.message(now, m, actions),
+            Event::Feedback(f) => self.feedback(now, f, actions),
+            Event::FlowSeen(here) => self.meet(here),
+            _ => {}
+        }
+        // A host that is late must not find a deadline in the past.
+        self.due = self.due.map(|d| d.max(now));
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

@@ -1,0 +1,111 @@
+//! One flow of this node: its rate, and what of it arrives (Rangwala 2008 §3.1).
+
+use fairmesh_units::{FlowId, Span, Time};
+
+use super::aimd::Aimd;
+use super::link_state::{LinkState, millis, rate_code};
+
+/// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
+const SMOOTH: f64 = 0.125;
+/// Weight of a packet in the loss rate.
+const LOSS: f64 = 0.01;
+/// How often it is looked at what of the rate is used.
+const LOOK: Span = Span::from_secs(1);
+/// A rate is at most this many times what is delivered: a flow that is not held back by its rate
+/// must not save up for a burst.
+pub(super) const AHEAD: f64 = 2.0;
+
+/// One flow of this node.
+#[derive(Debug)]
+pub(super) struct Rate {
+    pub flow: FlowId,
+    payload: u32,
+    pub aimd: Aimd,
+    /// The slowest rate of the routers on the way, where they have rates of their own.
+    pub told: Option<f64>,
+    /// Smoothed and latest round trip.
+    average: Option<f64>,
+    latest: Span,
+    /// Loss rate.
+    pub loss: f64,
+    acked: u64,
+    looked: Option<Time>,
+    delivered: Option<f64>,
+    /// The spacing in force.
+    pub spacing: Span,
+}
+
+impl Rate {
+    /// A flow with this many bytes of data in a packet.
+    pub fn new(flow: FlowId, payload: u32, aimd: Aimd) -> Self {
+        Rate {
+            flow,
+            payload: payload.max(1),
+            aimd,
+            told: None,
+            average: None,
+            latest: Span::ZERO,
+            loss: 0.0,
+            acked: 0,
+            looked: None,
+            delivered: None,
+            spacing: Span::ZERO,
+        }
+    }
+
+    /// r, packets per second.
+    pub fn rate(&self) -> f64 {
+        self.told.map_or(self.aimd.rate, |t| self.aimd.rate.min(t))
+    }
+
+    /// An acknowledgement came: round trip, data bytes and losses it told of.
+    pub fn measure(&mut self, rtt: Span, acked: u32, lost: u32) {
+        if rtt > Span::ZERO {
+            let s = rtt.as_secs_f64();
+            self.average = Some(self.average.map_or(s, |a| a + SMOOTH * (s - a)));
+            self.latest = rtt;
+        }
+        self.acked += u64::from(acked);
+        let packets = (f64::from(acked) / f64::from(self.payload)).min(64.0);
+        let gone = f64::from(lost.min(64));
+        if packets + gone > 0.0 {
+            let part = gone / (packets + gone);
+            self.loss += (1.0 - libm::pow(1.0 - LOSS, packets + gone)) * (part - self.loss);
+        }
+    }
+
+    /// What its packets say of it.
+    pub fn word(&self) -> LinkState {
+        let average = self.average.map_or(0, |a| millis(Span::from_secs_f64(a)));
+        LinkState { average, instant: millis(self.latest), rate: rate_code(self.rate()) }
+    }
+
+    /// Goes on to `now`: additive increase, up to a little more than what is used.
+    pub fn rise(&mut self, now: Time, alpha: f64) {
+        self.look(now);
+        let cap = self.delivered.map_or(self.aimd.rate, |d| AHEAD * d + AHEAD);
+        self.aimd.rise(now, alpha, cap);
+    }
+
+    fn look(&mut self, now: Time) {
+        let since = *self.looked.get_or_insert(now);
+        if now.since(since) >= LOOK {
+            let packets = self.acked as f64 / f64::from(self.payload);
+            self.delivered = Some(packets / now.since(since).as_secs_f64());
+            (self.acked, self.looked) = (0, Some(now));
+        }
+    }
+
+    /// A notification came. Returns whether it was reacted to.
+    pub fn fall(&mut self, now: Time, wait: Span) -> bool {
+        self.aimd.fall(now, wait)
+    }
+
+    /// Spacing of packets, new and repeated: r / (1 - p) are sent so that r arrive; without the
+    /// correction r counts what is sent.
+    pub fn space(&self, corrected: bool) -> Span {
+        let rate = self.rate();
+        let rate = if corrected { rate / (1.0 - self.loss).max(0.1) } else { rate };
+        Span::from_secs_f64(1.0 / rate.max(0.01)).max(Span::from_nanos(1))
+    }
+}

@@ -1,0 +1,115 @@
+//! What a node tells those around it, and what it writes into its packets.
+
+use fairmesh_units::Time;
+
+use super::ideal_exchange::{HOPS, IdealExchange};
+use super::link_state::LinkState;
+use super::{AROUND, AVERAGE, BIT, INSTANT, INTO, OWN, Wcp};
+use crate::{Actions, Class, Merge, Reach, Reason, Value};
+
+impl Wcp {
+    /// Outside the air: the state of the own links.
+    pub(super) fn tell(&self, actions: &mut Actions) {
+        if self.ideal.is_none()
+            || self.neighbourhood.own.iter().all(|o| o.flows.is_empty() && o.queue == 0.0)
+        {
+            return;
+        }
+        actions.because(Reason::new("wcp.tell", "all around are told at once", &[]));
+        actions.tell(
+            Reach::Within(HOPS),
+            &IdealExchange::body(&self.neighbourhood.own, self.threshold),
+        );
+    }
+
+    /// Brings what is known into the fields of the next packets, and in the network into rates.
+    pub(super) fn spread(&mut self, now: Time, actions: &mut Actions) {
+        let (into, around) = match self.ideal {
+            Some(_) => (LinkState::default(), self.own()),
+            None => (self.neighbourhood.inward(), self.neighbourhood.around(self.threshold)),
+        };
+        for link in 0..self.neighbourhood.own.len() {
+            let shared = self.shared(link, around);
+            self.write(link, shared, actions);
+            if self.ideal.is_none() && (self.share_bits || self.share_rtts) {
+                self.say(link, into, around, actions);
+            }
+            if self.in_network {
+                self.regulate(now, link, shared, actions);
+            }
+        }
+    }
+
+    /// Of all own links.
+    fn own(&self) -> LinkState {
+        self.neighbourhood
+            .own
+            .iter()
+            .fold(LinkState::default(), |all, o| all.join(o.state(self.threshold)))
+    }
+
+    /// What counts for an own link: of all that shares the channel with it, or only of itself.
+    fn shared(&self, link: usize, around: LinkState) -> LinkState {
+        let own = &self.neighbourhood.own[link];
+        let mut shared = match &self.ideal {
+            Some(ideal) => ideal.shared(own.to, around),
+            None => self.neighbourhood.shared(own.to, around),
+        };
+        if !self.share_bits {
+            shared.rate = own.state(self.threshold).rate;
+        }
+        shared
+    }
+
+    /// The congestion bit and the path's round trips in packets on a link.
+    fn write(&mut self, link: usize, shared: LinkState, actions: &mut Actions) {
+        let congested = self.neighbourhood.own[link].state(self.threshold).congested();
+        let own = &mut self.neighbourhood.own[link];
+        let (class, node) = (Class::Link(own.to), Value::Node(own.to));
+        if own.marking != shared.congested() {
+            own.marking = shared.congested();
+            let sentence = match (congested, own.marking) {
+                (true, _) => "the link to node {} is congested",
+                (false, true) => "a link around the one to node {} is congested",
+                (false, false) => "nothing around the link to node {} is congested",
+            };
+            actions.because(Reason::new("wcp.mark", sentence, &[node]));
+            if !self.in_network {
+                actions.annotate(class, BIT, Merge::Or, u32::from(own.marking));
+            }
+        }
+        let trips = (shared.average, shared.instant);
+        if self.share_rtts && (own.shared.average, own.shared.instant) != trips {
+            actions.because(Reason::new(
+                "wcp.rtt",
+                "the longest round trips around the link to node {} are {} and {} ms",
+                &[node, Value::Count(trips.0.into()), Value::Count(trips.1.into())],
+            ));
+            actions.annotate(class, AVERAGE, Merge::Max, trips.0);
+            actions.annotate(class, INSTANT, Merge::Max, trips.1);
+        }
+        own.shared = shared;
+    }
+
+    /// What packets on a link say for those who hear them.
+    fn say(&mut self, link: usize, into: LinkState, around: LinkState, actions: &mut Actions) {
+        let state = self.neighbourhood.own[link].state(self.threshold);
+        let own = &mut self.neighbourhood.own[link];
+        let said = [state, into, around].map(LinkState::encode);
+        if own.said == said {
+            return;
+        }
+        actions.because(Reason::new(
+            "wcp.state",
+            "news for those around node {}",
+            &[Value::Node(own.to)],
+        ));
+        for (slot, (word, before)) in [OWN, INTO, AROUND].into_iter().zip(said.iter().zip(own.said))
+        {
+            if *word != before {
+                actions.annotate(Class::Link(own.to), slot, Merge::Set, *word);
+            }
+        }
+        own.said = said;
+    }
+}

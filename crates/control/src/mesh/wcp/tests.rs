@@ -1,0 +1,476 @@
+//! The rules of Rangwala 2008 §3.1, each by itself and over several nodes.
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+
+use super::aimd::Aimd;
+use super::ideal_exchange::IdealExchange;
+use super::link_state::{LinkState, rate_code};
+use super::neighbourhood::Neighbourhood;
+use super::rate::Rate;
+use super::{AROUND, AVERAGE, BIT, FLOW, HEADER, INSTANT, INTO, OWN, PLAIN, RATE};
+use crate::testing::{actions, flow, start, start_with};
+use crate::{
+    Action, Class, Event, Feedback, Header, Heard, Instance, Link, Neighbour, Place, QueueLength,
+    Setting, Site, lookup,
+};
+
+const K: f64 = 4.0;
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// Undirected links of the Stack (Fig. 1) and of the Diamond (Fig. 5).
+const STACK: [(u32, u32); 8] = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
+const DIAMOND: [(u32, u32); 10] =
+    [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 4), (2, 6), (8, 4), (8, 6)];
+
+fn hears(links: &[(u32, u32)], a: u32, b: u32) -> bool {
+    links.iter().any(|l| *l == (a, b) || *l == (b, a))
+}
+
+/// Links whose nodes learn that i→j is congested when every node has sent a packet on every link
+/// three times, and everybody overhears everything.
+fn told(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
+    let nodes = || 1..=9u32;
+    let neighbours = |n: u32| nodes().filter(move |m| hears(links, n, *m)).map(NodeId);
+    let mut books: Vec<Neighbourhood> = nodes()
+        .map(|n| Neighbourhood::new(NodeId(n), neighbours(n).collect::<Vec<_>>().into_iter()))
+        .collect();
+    let own = books[i as usize - 1].own_mut(NodeId(j)).unwrap();
+    for length in (0..500).map(|n| 10 - n % 2) {
+        own.changed(length, 0.02);
+    }
+    for _ in 0..3 {
+        for from in nodes() {
+            let neighbourhood = &books[from as usize - 1];
+            let (into, around) = (neighbourhood.inward(), neighbourhood.around(K));
+            let said: Vec<(NodeId, LinkState)> =
+                neighbourhood.own.iter().map(|o| (o.to, o.state(K))).collect();
+            for to in nodes().filter(|n| hears(links, from, *n)) {
+                let far = books[to as usize - 1].far.iter_mut();
+                let far = far.into_iter().find(|f| f.node == NodeId(from)).unwrap();
+                for (end, own) in &said {
+                    far.told(Time::ZERO, *end, *own, into, around);
+                }
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for x in nodes() {
+        let neighbourhood = &books[x as usize - 1];
+        let around = neighbourhood.around(K);
+        let shared =
+            neighbourhood.own.iter().filter(|o| neighbourhood.shared(o.to, around).congested());
+        all.extend(shared.map(|o| (x, o.to.0)));
+    }
+    all
+}
+
+/// L(i→j) as it is defined: all links into and out of i, j, and the neighbours of either.
+fn neighbourhood(links: &[(u32, u32)], i: u32, j: u32) -> Vec<(u32, u32)> {
+    let inside = |n: u32| n == i || n == j || hears(links, n, i) || hears(links, n, j);
+    let mut all = Vec::new();
+    for x in 1..=9 {
+        for y in (1..=9).filter(|y| hears(links, x, *y)) {
+            if inside(x) || inside(y) {
+                all.push((x, y));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn congestion_reaches_exactly_the_links_of_the_neighbourhood() {
+    for links in [&STACK[..], &DIAMOND[..]] {
+        for &(a, b) in links {
+            for (i, j) in [(a, b), (b, a)] {
+                assert_eq!(told(links, i, j), neighbourhood(links, i, j), "{i}→{j}");
+            }
+        }
+    }
+    // What §4.1 says of them.
+    assert_eq!(told(&STACK, 4, 5).len(), 16, "every link");
+    assert!(!told(&STACK, 1, 2).contains(&(7, 8)));
+    let region = told(&DIAMOND, 1, 2);
+    assert!((1..=6).all(|n| region.iter().any(|l| l.0 == n)));
+    assert!(region.iter().all(|l| l.0 <= 6 || l.1 <= 6));
+}
+
+#[test]
+fn a_link_is_congested_above_the_threshold_of_its_average_queue() {
+    let mut neighbourhood = Neighbourhood::new(NodeId(1), [NodeId(2)].into_iter());
+    let own = &mut neighbourhood.own[0];
+    // 1 - 0.98^n > 4/10 from the 26th packet on that is inserted into a queue of nine.
+    for n in 1..=26 {
+        own.changed(9.min(10 * (n - 1)), 0.02);
+        assert!(!own.state(K).congested(), "{n}");
+        own.changed(10, 0.02);
+    }
+    assert!(own.state(K).congested());
+    own.idle(Span::from_millis(20), 0.02);
+    assert!(own.state(K).congested(), "packets still wait");
+    own.changed(0, 0.02);
+    assert!(own.state(K).congested(), "what leaves does not count");
+    for _ in 0..10 {
+        own.idle(Span::from_millis(20), 0.02);
+    }
+    assert!(!own.state(K).congested(), "the average of an empty queue falls with time");
+}
+
+#[test]
+fn a_link_has_the_mean_round_trips_of_its_flows() {
+    let mut neighbourhood = Neighbourhood::new(NodeId(1), [NodeId(2)].into_iter());
+    let own = &mut neighbourhood.own[0];
+    own.carries(at(0), FlowId(0), LinkState { average: 40, instant: 90, rate: 50 });
+    own.carries(at(1), FlowId(1), LinkState { average: 80, instant: 50, rate: 70 });
+    // Nothing known of it: it does not count.
+    own.carries(at(5), FlowId(2), LinkState::default());
+    let state = own.state(K);
+    assert_eq!((state.average, state.instant, state.rate), (60, 70, 0));
+    neighbourhood.forget(at(1));
+    assert_eq!(neighbourhood.own[0].state(K).average, 80);
+}
+
+fn rate(start: f64) -> Rate {
+    Rate::new(FlowId(0), 512, Aimd::new(start, 1.0, 1000.0))
+}
+
+#[test]
+fn halves_once_per_interval_and_rises_by_alpha() {
+    let mut r = rate(80.0);
+    assert!(r.fall(at(0), Span::from_millis(100)));
+    assert_eq!(r.rate(), 40.0);
+    assert!(!r.fall(at(99), Span::from_millis(100)), "deaf for t_md");
+    assert_eq!(r.rate(), 40.0);
+    r.aimd.interval = Span::from_millis(50);
+    // It waits a second to see what arrives, then rises at the end of every interval.
+    for ms in (0..=2000).step_by(10) {
+        r.rise(at(ms), 0.1);
+        // As much as is sent arrives.
+        r.measure(Span::from_millis(50), 512, 0);
+    }
+    assert!((r.rate() - 42.1).abs() < 1e-9, "21 intervals: {}", r.rate());
+    assert!(r.fall(at(2000), Span::from_millis(100)));
+    assert!((r.rate() - 21.05).abs() < 1e-9);
+}
+
+#[test]
+fn a_new_flow_doubles_until_it_is_told() {
+    let mut r = rate(10.0);
+    r.aimd.interval = Span::from_millis(50);
+    for ms in (0..=1100).step_by(10) {
+        r.rise(at(ms), 0.1);
+        r.measure(Span::from_millis(50), 512, 0);
+    }
+    // At 1, 1.05 and 1.1 s: until then nobody knew what arrives.
+    assert_eq!(r.rate(), 80.0);
+    r.fall(at(1100), Span::from_millis(50));
+    r.rise(at(1150), 0.1);
+    assert!((r.rate() - 40.1).abs() < 1e-9);
+}
+
+#[test]
+fn a_rate_that_is_not_used_does_not_grow() {
+    let mut r = rate(80.0);
+    r.fall(at(0), Span::ZERO);
+    for s in 0..200 {
+        r.rise(at(s * 100), 5.0);
+        r.measure(Span::from_millis(50), 512, 0);
+    }
+    // Ten packets a second arrive; what there was before they were counted stays.
+    let before = r.rate();
+    for s in 200..400 {
+        r.rise(at(s * 100), 5.0);
+        r.measure(Span::from_millis(50), 512, 0);
+    }
+    assert_eq!(r.rate(), before);
+    assert!(before < 100.0);
+}
+
+#[test]
+fn goodput_is_corrected_for_losses() {
+    let mut r = rate(50.0);
+    assert_eq!(r.space(true), Span::from_millis(20));
+    for _ in 0..5000 {
+        r.measure(Span::ZERO, 512 * 4, 1);
+    }
+    assert!((r.loss - 0.2).abs() < 1e-6, "{}", r.loss);
+    assert_eq!(r.space(false), Span::from_millis(20));
+    assert!((r.space(true).as_secs_f64() - 0.016).abs() < 1e-6);
+}
+
+#[test]
+fn intervals_stay_within_bounds() {
+    assert_eq!(Aimd::interval_of(0, 70), Span::from_millis(70), "none shared: its own");
+    assert_eq!(Aimd::interval_of(300, 70), Span::from_millis(300));
+    assert_eq!(Aimd::interval_of(0, 0), Span::from_millis(5));
+    assert_eq!(Aimd::interval_of(u32::MAX, 1), Span::from_millis(4095));
+}
+
+/// Node 1 of a chain 0–1–2 with a flow of its own to 2.
+fn setting() -> Setting {
+    let link = |n| Neighbour::new(NodeId(n), BitRate(11_000_000), BitRate(4_000_000));
+    let mut own = flow(0);
+    (own.place, own.next_hop) = (Place::Source, Some(NodeId(2)));
+    let mut passing = flow(1);
+    passing.next_hop = Some(NodeId(2));
+    let site = Site::new().with_sources(true);
+    Setting::new(NodeId(1), site, Stream::new(1, "control/n1"))
+        .with_flows([own, passing])
+        .with_neighbours([0, 2].map(link))
+}
+
+fn fields(i: &mut Instance, now: Time) -> Vec<(Class, u8, u32)> {
+    fields_after(i, now, Event::Deadline)
+}
+
+fn fields_after(i: &mut Instance, now: Time, event: Event<'_>) -> Vec<(Class, u8, u32)> {
+    let field = |a: &Action| match *a {
+        Action::Annotate { class, slot, value, .. } => Some((class, slot, value)),
+        _ => None,
+    };
+    actions(i, now, event).iter().filter_map(field).collect()
+}
+
+fn spacings(i: &mut Instance, now: Time, event: Event<'_>) -> Vec<Span> {
+    let pace = |a: &Action| match *a {
+        Action::Pace { interval, .. } => interval,
+        _ => None,
+    };
+    actions(i, now, event).iter().filter_map(pace).collect()
+}
+
+fn heard(from: u32, to: u32, words: &[(u8, LinkState)]) -> Heard {
+    let mut header = Header::default();
+    for (slot, word) in words {
+        header.0[usize::from(*slot)] = word.encode();
+    }
+    let link = Link { from: NodeId(from), to: NodeId(to) };
+    Heard { link, flow: FlowId(1), ack: false, bytes: 572, header }
+}
+
+const LINK: Class = Class::Link(NodeId(2));
+
+#[test]
+fn packets_are_marked_and_carry_the_longest_round_trips() {
+    let mut i = start("wcp", setting());
+    fields(&mut i, at(0));
+    let far = LinkState { average: 120, instant: 300, rate: 40 };
+    // Node 0's link is congested; what node 2 has around it concerns only the link to it.
+    // That is told at once, round trips with the next tick.
+    let mut written = fields_after(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
+    assert!(written.contains(&(LINK, BIT, 1)), "{written:?}");
+    let longer = LinkState { average: 500, instant: 200, rate: 0 };
+    actions(&mut i, at(6), Event::Overheard(heard(2, 3, &[(AROUND, longer)])));
+    written.extend(fields(&mut i, at(20)));
+    for expected in [(LINK, BIT, 1), (LINK, AVERAGE, 500), (LINK, INSTANT, 300)] {
+        assert!(written.contains(&expected), "{expected:?} in {written:?}");
+    }
+    assert!(written.contains(&(LINK, INTO, far.encode())), "it is a link into here");
+    assert!(written.contains(&(LINK, AROUND, far.encode())), "hearsay goes no further");
+    assert!(written.contains(&(Class::Link(NodeId(0)), AVERAGE, 120)));
+    // Nothing more is heard: forgotten after a second.
+    let mut later = Vec::new();
+    for ms in (40..=1100).step_by(20) {
+        later.extend(fields(&mut i, at(ms)));
+    }
+    assert!(later.contains(&(LINK, BIT, 0)) && later.contains(&(LINK, AVERAGE, 0)), "{later:?}");
+}
+
+#[test]
+fn a_node_without_a_link_has_nothing_to_wait_for() {
+    assert_eq!(start("wcp", setting()).control.next_deadline(), Some(Time::ZERO));
+    let alone = setting().with_neighbours([]);
+    assert_eq!(start("wcp", alone).control.next_deadline(), None);
+}
+
+#[test]
+fn every_flow_of_the_node_is_paced_once() {
+    let mut two = setting();
+    let mut other = flow(7);
+    (other.place, other.next_hop) = (Place::Source, Some(NodeId(0)));
+    two.flows.push(other);
+    let mut i = start("wcp", two);
+    let paced = |i: &mut Instance, now: Time| -> Vec<u32> {
+        let flow = |a: &Action| match *a {
+            Action::Pace { flow, .. } => Some(flow.0),
+            _ => None,
+        };
+        actions(i, now, Event::Deadline).iter().filter_map(flow).collect()
+    };
+    assert_eq!(paced(&mut i, at(0)), [0, 7], "both of its own, not the one that passes");
+    // Announced again, as after a change of route: it is the same flow at the same rate.
+    actions(&mut i, at(10), Event::FlowSeen(other));
+    assert_eq!(paced(&mut i, at(20)), []);
+    let mut third = other;
+    third.flow = FlowId(8);
+    actions(&mut i, at(30), Event::FlowSeen(third));
+    assert_eq!(paced(&mut i, at(40)), [8]);
+}
+
+#[test]
+fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
+    let mut i = start("wcp", setting());
+    assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
+    let told = |marked: u32, instant: u32| {
+        let mut header = Header::default();
+        header.0[usize::from(BIT)] = marked;
+        header.0[usize::from(INSTANT)] = instant;
+        let rtt = Span::from_millis(30);
+        Event::Feedback(Feedback {
+            flow: FlowId(0),
+            rtt,
+            acked: 1460,
+            lost: 0,
+            marked: false,
+            header,
+        })
+    };
+    assert_eq!(spacings(&mut i, at(10), told(0, 400)), []);
+    assert_eq!(spacings(&mut i, at(11), told(1, 400)), [Span::from_millis(200)]);
+    assert_eq!(spacings(&mut i, at(810), told(1, 50)), [], "deaf for twice 400 ms");
+    assert_eq!(spacings(&mut i, at(811), told(1, 50)), [Span::from_millis(400)]);
+    // The letter of §3.1: once. Ours: three times.
+    for (name, deaf, ends) in [("wcp", 1.0, 411), ("wcp+patient", 2.0, 1211)] {
+        let mut i = start_with(name, setting(), &[("deaf", deaf)]).unwrap();
+        actions(&mut i, at(0), Event::Deadline);
+        assert_eq!(spacings(&mut i, at(11), told(1, 400)).len(), 1);
+        assert_eq!(spacings(&mut i, at(ends - 1), told(1, 400)).len(), 0);
+        assert_eq!(spacings(&mut i, at(ends), told(1, 400)).len(), 1);
+    }
+    // Without shared round trips it goes by its own 30 ms.
+    let mut own = start("wcp+own-rtt", setting());
+    actions(&mut own, at(0), Event::Deadline);
+    assert_eq!(spacings(&mut own, at(11), told(1, 400)).len(), 1);
+    assert_eq!(spacings(&mut own, at(70), told(1, 400)).len(), 0);
+    assert_eq!(spacings(&mut own, at(71), told(1, 400)).len(), 1);
+}
+
+#[test]
+fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
+    let back = |flow: u32, ack: bool, marked: u32| {
+        let mut heard = heard(2, 1, &[]);
+        (heard.flow, heard.ack) = (FlowId(flow), ack);
+        heard.header.0[usize::from(BIT)] = marked;
+        heard.header.0[usize::from(INSTANT)] = 100;
+        Event::Received(heard)
+    };
+    let mut i = start("wcp", setting());
+    actions(&mut i, at(0), Event::Deadline);
+    for event in [back(0, true, 0), back(0, false, 1), back(1, true, 1)] {
+        assert_eq!(spacings(&mut i, at(5), event), [], "no mark, no acknowledgement, passing by");
+    }
+    assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), [Span::from_millis(200)]);
+    assert_eq!(spacings(&mut i, at(209), back(0, true, 1)), [], "deaf for twice 100 ms");
+    assert_eq!(spacings(&mut i, at(210), back(0, true, 1)), [Span::from_millis(400)]);
+    // In the network sources go by what routers tell.
+    let mut i = start("wcp+in-network", setting());
+    actions(&mut i, at(0), Event::Deadline);
+    assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), []);
+}
+
+#[test]
+fn alone_a_link_marks_only_for_itself() {
+    let mut i = start_with("wcp+alone", setting(), &[("weight", 1.0)]).unwrap();
+    fields(&mut i, at(0));
+    let far = LinkState { average: 120, instant: 300, rate: 40 };
+    actions(&mut i, at(5), Event::Received(heard(0, 1, &[(OWN, far)])));
+    assert!(!fields(&mut i, at(20)).contains(&(LINK, BIT, 1)));
+    let queue = QueueLength { class: LINK, packets: 5, bytes: 2860 };
+    let written = fields_after(&mut i, at(25), Event::Queue(queue));
+    assert!(written.contains(&(LINK, BIT, 1)));
+    assert!(!written.contains(&(Class::Link(NodeId(0)), BIT, 1)));
+}
+
+#[test]
+fn in_the_network_routers_halve_rates_and_spare_slower_flows() {
+    let word = |packets: f64| LinkState { average: 20, instant: 200, rate: rate_code(packets) };
+    // A flow from node 0 at 80 or 20 packets/s, and 40 on the congested link: the router's own rate
+    // starts at 10. Flow 0 of node 1 is at 10 and spared.
+    for (rate, said) in [(80.0, 5.0), (20.0, 10.0)] {
+        let mut i = start("wcp+in-network", setting());
+        spacings(&mut i, at(0), Event::Deadline);
+        let event = Event::Received(heard(0, 1, &[(FLOW, word(rate)), (OWN, word(40.0))]));
+        let mut rates = Vec::new();
+        for action in actions(&mut i, at(5), event).iter() {
+            match *action {
+                Action::Pace { .. } => panic!("flow 0 is spared"),
+                Action::Annotate { class, slot: RATE, value, .. } => {
+                    rates.push((class, f64::from(value) / 16.0));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(rates, [(Class::Flow(FlowId(1)), said)]);
+    }
+}
+
+#[test]
+fn in_the_network_a_source_goes_by_the_slowest_router() {
+    let mut i = start("wcp+in-network", setting());
+    assert_eq!(spacings(&mut i, at(0), Event::Deadline), [Span::from_millis(100)]);
+    let told = |rate: u32, marked: u32| {
+        let mut header = Header::default();
+        header.0[usize::from(RATE)] = rate;
+        header.0[usize::from(BIT)] = marked;
+        let rtt = Span::from_millis(30);
+        Event::Feedback(Feedback {
+            flow: FlowId(0),
+            rtt,
+            acked: 512,
+            lost: 0,
+            marked: false,
+            header,
+        })
+    };
+    assert_eq!(spacings(&mut i, at(10), told(16 * 5, 0)), [Span::from_millis(200)]);
+    // What it may have is not more than its own rate, and the bit says nothing here.
+    assert_eq!(spacings(&mut i, at(20), told(0xffff_ffff, 1)), []);
+    assert_eq!(spacings(&mut i, at(20), Event::Deadline), [Span::from_millis(100)]);
+    // Its own link is congested: it does not wait for a round trip.
+    for n in 0..100 {
+        let queue = QueueLength { class: LINK, packets: 20 + n % 2, bytes: 11_440 };
+        let slower = spacings(&mut i, at(30), Event::Queue(queue));
+        if !slower.is_empty() {
+            assert_eq!(slower, [Span::from_millis(200)]);
+            return;
+        }
+    }
+    panic!("it never halved");
+}
+
+#[test]
+fn outside_the_air_exactly_the_neighbourhood_counts() {
+    // Node 2 of the Stack, link 2→3.
+    let links = |n: u32| move |l: &&(u32, u32)| hears(&STACK, n, l.0) || hears(&STACK, n, l.1);
+    let known: Vec<Link> = STACK
+        .iter()
+        .filter(links(2))
+        .map(|&(a, b)| Link { from: NodeId(a), to: NodeId(b) })
+        .collect();
+    let neighbours = [NodeId(1), NodeId(3), NodeId(5)];
+    let congested = LinkState { average: 10, instant: 10, rate: 1 };
+    let told = |from: u32, to: u32| {
+        let mut ideal = IdealExchange::new(NodeId(2), &neighbours, &known);
+        let body: Vec<u8> = [to, congested.encode()].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert!(ideal.hear(at(0), NodeId(from), &body), "news");
+        assert!(!ideal.hear(at(1), NodeId(from), &body), "no news");
+        ideal.hear(at(1), NodeId(from), &body[..5]);
+        [3, 5].map(|to| ideal.shared(NodeId(to), LinkState::default()).congested())
+    };
+    assert_eq!(told(4, 5), [true, true]);
+    assert_eq!(told(8, 9), [false, true], "8 is a neighbour of 5");
+    assert_eq!(told(7, 8), [false, true], "so is the end of 7→8");
+    assert_eq!(told(8, 5), [true, true], "5 is a neighbour of 2");
+}
+
+#[test]
+fn a_header_costs_its_bytes_and_nothing_shared_costs_one() {
+    let bytes = |name: &str| lookup(name).unwrap().needs(&Site::default()).unwrap().header_bytes;
+    assert_eq!(bytes("wcp"), HEADER);
+    assert_eq!(bytes("wcp+alone"), HEADER);
+    assert_eq!(bytes("wcp+alone+own-rtt"), 1);
+    assert_eq!((bytes("wcp+ideal"), bytes("wcp+in-network")), (PLAIN, HEADER + 2));
+}

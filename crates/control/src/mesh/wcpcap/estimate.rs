@@ -1,0 +1,266 @@
+//! How much more, or less, every flow of a neighbourhood could have: the largest δ of Rangwala 2008
+//! Fig 4.
+
+use fairmesh_units::NodeId;
+
+use super::HEADER;
+use super::headroom_search::{HeadroomSearch, QueueCurve};
+use super::link_report::LinkReport;
+use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+
+/// IP bytes of a bare acknowledgement, without the mechanism's header.
+const ACK: u32 = 40;
+/// δ is found to at least this part of the largest rate of a flow.
+const FINE: f64 = 0.005;
+/// Acknowledgements per data packet, where none were counted yet.
+const ANSWERS: f64 = 1.0;
+
+/// A stream, and what it carries at a given δ.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Carried {
+    stream: FrameStream,
+    /// Packets per second at δ = 0, and more of them for each bit/s of δ.
+    base: f64,
+    step: f64,
+    bytes: u32,
+}
+
+/// The links of a neighbourhood and what crosses them, ready to be asked about.
+#[derive(Debug)]
+pub(super) struct Question {
+    links: Vec<LoadedLink>,
+    hears: Vec<(NodeId, NodeId)>,
+    streams: Vec<FrameStream>,
+    rates: Option<Box<dyn LinkRates>>,
+}
+
+/// What the last answers were about; everything that depends on the graph only is kept.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    kept: Vec<Question>,
+}
+
+/// Neighbourhoods whose graphs are kept.
+const KEPT: usize = 4;
+
+impl Questions {
+    /// The prepared question about these links; `None` where the model gives up.
+    fn about(
+        &mut self,
+        model: &dyn LinkModel,
+        links: Vec<LoadedLink>,
+        hears: Vec<(NodeId, NodeId)>,
+        streams: Vec<FrameStream>,
+    ) -> Option<&mut Box<dyn LinkRates>> {
+        let same = |q: &Question| q.links == links && q.streams == streams && q.hears == hears;
+        if let Some(at) = self.kept.iter().position(same) {
+            // The one used last stays longest.
+            let known = self.kept.remove(at);
+            self.kept.push(known);
+        } else {
+            let rates = model.prepare(&links, &hears, &streams);
+            self.kept.push(Question { links, hears, streams, rates });
+            if self.kept.len() > KEPT {
+                self.kept.remove(0);
+            }
+        }
+        self.kept.last_mut()?.rates.as_mut()
+    }
+
+    /// The largest δ in bit/s with x + nδ on all of these links achievable; at least −x of the
+    /// fastest flow. `last` is where the last answer was, and is brought up to date. `None` where
+    /// the model gives up.
+    pub fn headroom(
+        &mut self,
+        model: &dyn LinkModel,
+        reports: &[LinkReport],
+        hears: Vec<(NodeId, NodeId)>,
+        utilisation: f64,
+        last: &mut QueueCurve,
+    ) -> Option<f64> {
+        self.most(
+            model,
+            reports,
+            streams(reports),
+            hears,
+            (utilisation, -fastest(reports), 0.0),
+            last,
+        )
+    }
+
+    /// The largest rate in bit/s that is achievable where every flow has it.
+    pub fn alike(
+        &mut self,
+        model: &dyn LinkModel,
+        reports: &[LinkReport],
+        hears: Vec<(NodeId, NodeId)>,
+        utilisation: f64,
+        last: &mut QueueCurve,
+    ) -> Option<f64> {
+        let mut carried = streams(reports);
+        carried.iter_mut().filter(|c| c.step > 0.0).for_each(|c| c.base = 0.0);
+        self.most(model, reports, carried, hears, (utilisation, 0.0, fastest(reports)), last)
+    }
+
+    /// The largest achievable δ that is not below a least one, looked for from a first.
+    fn most(
+        &mut self,
+        model: &dyn LinkModel,
+        reports: &[LinkReport],
+        carried: Vec<Carried>,
+        hears: Vec<(NodeId, NodeId)>,
+        (utilisation, least, first): (f64, f64, f64),
+        last: &mut QueueCurve,
+    ) -> Option<f64> {
+        let links = reports
+            .iter()
+            .map(|n| LoadedLink { link: n.link, rate: n.rate, delivery: n.delivery })
+            .collect();
+        let fastest = fastest(reports);
+        let nominal = reports.iter().map(|n| n.rate.0 as f64).fold(0.0, f64::max);
+        let region = self.about(model, links, hears, carried.iter().map(|c| c.stream).collect())?;
+        let mut loads: Vec<FrameLoad> = Vec::with_capacity(carried.len());
+        let busiest = |delta: f64| {
+            loads.clear();
+            loads.extend(carried.iter().map(|c| FrameLoad {
+                packets: (c.base + c.step * delta).max(0.0),
+                bytes: c.bytes,
+            }));
+            region.busiest(&loads)
+        };
+        let search = HeadroomSearch {
+            level: utilisation,
+            range: least..=nominal,
+            first,
+            base: carried.iter().map(|c| c.base).sum(),
+            step: carried.iter().map(|c| c.step).sum(),
+            fine: FINE * fastest.max(1e3),
+        };
+        Some(search.run(last, busiest))
+    }
+}
+
+/// The rate of the fastest flow on any of these links, bit/s.
+pub(super) fn fastest(reports: &[LinkReport]) -> f64 {
+    reports.iter().map(LinkReport::fastest).fold(0.0, f64::max)
+}
+
+/// What crosses links of which this is known. A link's frames are taken to be passed on from the
+/// link before it where that brings at least half as many flows; acknowledgements answer the data
+/// of the same link where they are not passed on.
+fn streams(reports: &[LinkReport]) -> Vec<Carried> {
+    let back = |n: &LinkReport| {
+        reports.iter().find(|r| (r.link.from, r.link.to) == (n.link.to, n.link.from))
+    };
+    let flows = |n: &LinkReport, acks: bool| match acks {
+        false => n.flows,
+        true => back(n).map_or(0, |b| b.flows),
+    };
+    // The link over which most of these come.
+    let before = |n: &LinkReport, acks: bool| {
+        let into = |(i, b): (usize, &LinkReport)| {
+            let comes = b.link.to == n.link.from && b.link.from != n.link.to;
+            let carries = if acks { b.acks > 0.0 } else { b.data > 0.0 };
+            (comes && carries).then_some((flows(b, acks), std::cmp::Reverse(i)))
+        };
+        let most = reports.iter().enumerate().filter_map(into).max()?;
+        (2 * most.0 >= flows(n, acks) && most.0 > 0).then_some(most.1.0)
+    };
+    let mut all: Vec<Carried> = Vec::new();
+    // By link, where its stream of data and its stream of acknowledgements stand.
+    let mut places = vec![[None::<usize>; 2]; reports.len()];
+    for acks in [false, true] {
+        let carries = |n: &LinkReport| if acks { n.acks > 0.0 } else { n.data > 0.0 };
+        let mut left: Vec<usize> = (0..reports.len()).filter(|&i| carries(&reports[i])).collect();
+        while !left.is_empty() {
+            let ready = |&i: &usize| {
+                before(&reports[i], acks).is_none_or(|b| places[b][usize::from(acks)].is_some())
+            };
+            // In a ring nobody is first: then the first of the list.
+            let at = left.iter().position(ready).unwrap_or(0);
+            let link = left.remove(at);
+            let n = &reports[link];
+            let passed = before(n, acks).and_then(|b| places[b][usize::from(acks)]);
+            let answered = || {
+                let back = reports
+                    .iter()
+                    .position(|r| (r.link.from, r.link.to) == (n.link.to, n.link.from));
+                back.and_then(|b| places[b][0])
+            };
+            let after = if acks { passed.or_else(answered) } else { passed };
+            places[link][usize::from(acks)] = Some(all.len());
+            all.push(carried(n, back(n), acks, FrameStream { link, after }));
+        }
+    }
+    all
+}
+
+fn carried(n: &LinkReport, back: Option<&LinkReport>, acks: bool, stream: FrameStream) -> Carried {
+    // Data packets per second and per bit/s of a flow's rate.
+    let packets = |n: &LinkReport| n.data / (8.0 * f64::from(n.size.max(1)));
+    let more = |n: &LinkReport| f64::from(n.flows) / (8.0 * f64::from(n.size.max(1)));
+    if acks {
+        let answered = back.filter(|b| b.data > 0.0);
+        let each = answered.map_or(0.0, |b| {
+            let measured = n.acks / packets(b);
+            if measured > 0.0 { measured.min(2.0) } else { ANSWERS }
+        });
+        let step = answered.map_or(0.0, |b| each * more(b));
+        Carried { stream, base: n.acks, step, bytes: ACK + HEADER }
+    } else {
+        Carried { stream, base: packets(n), step: more(n), bytes: n.size }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::{BitRate, NodeId};
+
+    use super::*;
+    use crate::Link;
+
+    /// A link that carries data of so many flows, and no acknowledgements.
+    fn report(from: u32, to: u32, flows: u32) -> LinkReport {
+        LinkReport {
+            link: Link { from: NodeId(from), to: NodeId(to) },
+            data: 100e3 * f64::from(flows),
+            size: 500,
+            flows,
+            top: 0.0,
+            acks: 0.0,
+            rate: BitRate(11_000_000),
+            delivery: 1.0,
+            limit: 100e3,
+            trip: 0.05,
+        }
+    }
+
+    /// For each link, the link whose frames it passes on.
+    fn passes_on(reports: &[LinkReport]) -> Vec<Option<usize>> {
+        let all = streams(reports);
+        let link_of = |place: usize| all[place].stream.link;
+        let of = |link| all.iter().find(|c| c.stream.link == link).unwrap();
+        (0..reports.len()).map(|link| of(link).stream.after.map(link_of)).collect()
+    }
+
+    #[test]
+    fn frames_are_passed_on_and_not_back() {
+        // What comes from 2 to 1 is not what 1 sends to 2.
+        let chain = [report(1, 2, 1), report(2, 3, 1), report(2, 1, 1)];
+        assert_eq!(passes_on(&chain), [None, Some(0), None]);
+        // Whatever the order in which they are told.
+        let told = [report(3, 4, 1), report(2, 3, 1), report(1, 2, 1)];
+        assert_eq!(passes_on(&told), [Some(1), Some(2), None]);
+        let ring = [report(1, 2, 1), report(2, 3, 1), report(3, 1, 1)];
+        assert_eq!(passes_on(&ring), [None, Some(0), Some(1)], "nobody is first");
+    }
+
+    #[test]
+    fn a_link_passes_on_what_brings_half_of_its_flows() {
+        let brings = |flows| passes_on(&[report(1, 2, flows), report(2, 3, 4)])[1];
+        assert_eq!([1, 2, 4].map(brings), [None, Some(0), Some(0)]);
+        // The one that brings most.
+        let two = [report(1, 2, 2), report(5, 2, 3), report(2, 3, 5)];
+        assert_eq!(passes_on(&two)[2], Some(1));
+    }
+}

@@ -1,0 +1,375 @@
+//! A node's own links and its own flows.
+
+use std::collections::BTreeSet;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+use super::headroom_search::QueueCurve;
+use super::link_report::{FlowReport, LinkReport};
+use super::neighbourhood::Topology;
+use crate::{Link, LinkModel, Neighbour};
+
+/// Weight of a round trip in the average, as TCP's (RFC 6298 §2).
+const SMOOTH: f64 = 0.125;
+/// Packets to forward that came in and whose transmission nobody reports: no transmit status.
+const SILENT: u64 = 20;
+/// Looks that tell of a queue: a second of them, since a frame lost or two make any queue wait for a
+/// moment. And packets that are passing through: one in service, one behind.
+const LOOKS: u32 = 20;
+const PASSING: u32 = 2;
+/// Flows that get less than this part of what they may send are short of it.
+const SHORT: f64 = 0.9;
+/// R may be above the fastest flow around by this part: more than a step of what rates are told in, or
+/// small rises would be rounded away for ever.
+const SLACK: f64 = 0.02;
+/// A link has hardly any room for more when δ is below this part of R.
+const FULL: f64 = 0.05;
+/// The least data rate told of a link that has flows, bit/s.
+const TRICKLE: f64 = 1e3;
+
+/// Packets that have crossed a link since the epoch began. Their rate is taken from packet to
+/// packet: an epoch has ten packets of a flow, and a tenth more or less by chance would count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    bytes: u64,
+    packets: u64,
+    /// The last packet of the epoch before, and the last one at all.
+    from: Option<Time>,
+    last: Option<Time>,
+}
+
+impl Meter {
+    fn count(&mut self, now: Time, bytes: u32) {
+        self.bytes += u64::from(bytes);
+        self.packets += 1;
+        self.last = Some(now);
+    }
+
+    /// Mean size in bytes, and packets per second; `epoch`: where no two packets tell.
+    fn rate(&self, epoch: Span) -> (u32, f64) {
+        let between = self.from.zip(self.last).map(|(from, last)| last.since(from));
+        let seconds = between.filter(|s| *s > Span::ZERO).unwrap_or(epoch).as_secs_f64();
+        let size = self.bytes.checked_div(self.packets).unwrap_or(0);
+        (u32::try_from(size).unwrap_or(u32::MAX), self.packets as f64 / seconds.max(1e-3))
+    }
+
+    /// The next epoch begins.
+    fn again(&mut self) {
+        *self = Meter { bytes: 0, packets: 0, from: self.last, last: self.last };
+    }
+}
+
+/// A flow whose data goes out on a link: when it did last, and bytes in this epoch.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    flow: FlowId,
+    at: Time,
+    bytes: u64,
+}
+
+/// Looks at the node's queue, over epochs as long as they take together, and what got through in that
+/// time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    since: Time,
+    bytes: u64,
+    all: u32,
+    /// How many found more waiting than is passing through.
+    waiting: u32,
+}
+
+/// A link from this node.
+#[derive(Debug)]
+pub(super) struct OwnLink {
+    pub to: NodeId,
+    /// Nodes of which every link is in L(i→j).
+    pub middle: BTreeSet<NodeId>,
+    rate: BitRate,
+    /// What a lone sender gets across, IP bits/s.
+    pub capacity: f64,
+    data: Meter,
+    acks: Meter,
+    /// Data that came in to be sent on it.
+    came: Meter,
+    looks: Looks,
+    flows: Vec<Crossing>,
+    used: Time,
+    /// The epoch under way: since when, how long, until when; `None`: the link is not in use.
+    since: Time,
+    pub epoch: Span,
+    /// Epochs since it came into use.
+    pub epochs: u32,
+    /// When it came into use.
+    pub born: Time,
+    pub next: Option<Time>,
+    /// As told to others; `None` before its first epoch is over.
+    pub measured: Option<LinkReport>,
+    /// R, IP bits/s.
+    pub limit: Option<f64>,
+    /// Where the last question about it ended.
+    pub edge: QueueCurve,
+    /// The same where all flows are alike.
+    pub even: QueueCurve,
+    /// Whether packets waited in the last epoch for more of the time than they should; and which
+    /// part of what its flows may send has got through.
+    pub backlogged: bool,
+    pub passed: f64,
+    /// Whether it has had room since its first epoch.
+    open: bool,
+    /// The feedback in force.
+    pub written: u32,
+}
+
+impl OwnLink {
+    pub fn new(neighbour: &Neighbour, around: &Topology) -> Self {
+        OwnLink {
+            to: neighbour.node,
+            middle: around.middle(neighbour.node),
+            rate: neighbour.rate,
+            capacity: neighbour.capacity.0 as f64,
+            data: Meter::default(),
+            acks: Meter::default(),
+            came: Meter::default(),
+            looks: Looks::default(),
+            flows: Vec::new(),
+            used: Time::ZERO,
+            since: Time::ZERO,
+            epoch: Span::ZERO,
+            epochs: 0,
+            born: Time::ZERO,
+            next: None,
+            measured: None,
+            limit: None,
+            edge: QueueCurve::default(),
+            even: QueueCurve::default(),
+            backlogged: false,
+            passed: 1.0,
+            open: true,
+            written: 0,
+        }
+    }
+
+    /// The first frame for some time: an epoch begins.
+    pub fn begin(&mut self, now: Time, next: Time) {
+        (self.since, self.next) = (now, Some(next));
+        (self.data, self.acks, self.came) = Default::default();
+        (self.looks, self.epochs) = (Looks { since: now, ..Looks::default() }, 0);
+        (self.born, self.backlogged, self.passed) = (now, false, 1.0);
+        self.epoch = next.since(now);
+    }
+
+    /// The length of the node's queue now.
+    pub fn waits(&mut self, packets: u32) {
+        if self.next.is_some() {
+            self.looks.all += 1;
+            self.looks.waiting += u32::from(packets > PASSING);
+        }
+    }
+
+    /// A packet came in that is to be sent on it.
+    pub fn expects(&mut self, flow: FlowId, bytes: u32, now: Time) {
+        self.came.count(now, bytes);
+        // Where the host tells of what is sent, that counts.
+        if self.silent() {
+            self.touch(flow, now, bytes);
+        }
+    }
+
+    /// A frame was sent on it.
+    pub fn sent(&mut self, now: Time, flow: FlowId, ack: bool, bytes: u32) {
+        self.used = now;
+        if ack {
+            self.acks.count(now, bytes);
+        } else {
+            self.data.count(now, bytes);
+            self.looks.bytes += u64::from(bytes);
+            self.touch(flow, now, bytes);
+        }
+    }
+
+    fn touch(&mut self, flow: FlowId, now: Time, bytes: u32) {
+        self.used = now;
+        let bytes = u64::from(bytes);
+        match self.flows.iter_mut().find(|f| f.flow == flow) {
+            Some(known) => (known.at, known.bytes) = (now, known.bytes + bytes),
+            None => self.flows.push(Crossing { flow, at: now, bytes }),
+        }
+    }
+
+    /// How far the fastest flow of the epoch is above the mean: [`LinkReport::top`].
+    fn top(&self) -> f64 {
+        let most = self.flows.iter().map(|f| f.bytes).max().unwrap_or(0) as f64;
+        let all = self.flows.iter().map(|f| f.bytes).sum::<u64>() as f64;
+        let n = self.flows.len() as f64;
+        if n > 1.0 && all > 0.0 {
+            ((most * n / all - 1.0) / (n - 1.0)).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether data comes in for it and nothing is reported to be sent.
+    pub fn silent(&self) -> bool {
+        self.came.packets >= SILENT && self.data.packets == 0
+    }
+
+    /// The epoch is over: x, n and the round trip, or nothing where the link is no longer in use.
+    pub fn close(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        hold: Span,
+        busy: f64,
+        model: &dyn LinkModel,
+        of: impl Fn(FlowId) -> Option<FlowReport>,
+    ) {
+        self.flows.retain(|f| now.since(f.at) < hold);
+        if now.since(self.used) >= hold {
+            (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
+            return;
+        }
+        let epoch = now.since(self.since);
+        let (size, packets) = if self.silent() { self.came } else { self.data }.rate(epoch);
+        let flows = self.flows.len() as u32;
+        // Nothing in this epoch from flows that are there: they are slow.
+        let size = if size > 0 { size } else { self.measured.map_or(0, |n| n.size) };
+        let said: Vec<FlowReport> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
+        let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
+        let link = Link { from: node, to: self.to };
+        self.judge(now, busy, said.iter().map(|s| s.rate).sum());
+        // Where bits are lost, acknowledgements get through more often than data.
+        let frames = self.data.packets + self.acks.packets;
+        let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
+        let mean = u32::try_from(bytes).ok().filter(|b| *b > 0).unwrap_or(size);
+        let data = (8.0 * f64::from(size) * packets).clamp(TRICKLE, self.rate.0 as f64);
+        self.measured = Some(LinkReport {
+            link,
+            data: if flows > 0 && size > 0 { data } else { 0.0 },
+            size,
+            flows: if size > 0 { flows } else { 0 },
+            top: self.top(),
+            acks: self.acks.rate(epoch).1,
+            rate: self.rate,
+            delivery: model.delivery(link, mean).clamp(0.01, 1.0),
+            limit: self.limit.unwrap_or(0.0),
+            trip: if trips.is_empty() {
+                0.0
+            } else {
+                trips.iter().sum::<f64>() / trips.len() as f64
+            },
+        });
+    }
+
+    /// Whether packets wait for more of the time than they should, and which part of what flows may
+    /// send gets through; once there are enough looks.
+    fn judge(&mut self, now: Time, busy: f64, allowed: f64) {
+        self.passed = 1.0;
+        let Looks { since, bytes, all, waiting } = self.looks;
+        if all < LOOKS {
+            return;
+        }
+        self.backlogged = f64::from(waiting) > busy * f64::from(all);
+        let part = 8.0 * bytes as f64 / now.since(since).as_secs_f64().max(1e-3) / allowed.max(1.0);
+        if allowed > 0.0 && part < SHORT && !self.silent() {
+            self.passed = part;
+        }
+        self.looks = Looks { since: now, ..Looks::default() };
+    }
+
+    /// The next epoch.
+    pub fn again(&mut self, now: Time, epoch: Span) {
+        self.data.again();
+        self.acks.again();
+        self.came.again();
+        self.flows.iter_mut().for_each(|f| f.bytes = 0);
+        self.epochs += 1;
+        (self.since, self.epoch) = (now, epoch);
+        self.next = self.next.map(|_| now + epoch);
+    }
+
+    /// R moves by δ, up by a part of it only: by `opening` from the link's first epoch until
+    /// there is hardly any room, by `rho` from then on. A flow that is not held back by R must not
+    /// let it rise without end: R is never farther above the fastest flow around than that and one step.
+    ///
+    /// Where packets wait for more of the time than U there is no more room, whatever the model
+    /// says. If the link's flows get less through than they may send, x is what it can do and not
+    /// what is asked of it: then R falls by that part.
+    pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
+        let (most, delta) = match self.backlogged {
+            true if self.passed < 1.0 => (self.passed * fastest, delta.min(0.0)),
+            true => (fastest * (1.0 + SLACK), delta.min(0.0)),
+            false => (fastest * (1.0 + SLACK), delta),
+        };
+        let from = self.limit.unwrap_or(most).min(most);
+        self.open &= delta > FULL * from;
+        let part = if self.open { opening } else { rho };
+        // What flows have above R is a queue that drains, or a cut that is on its way: it is taken
+        // off once.
+        let to =
+            if delta > 0.0 { from + part * delta } else { from.min(fastest.max(from) + delta) };
+        self.set(to, least);
+    }
+
+    /// R is this, within its bounds.
+    pub fn set(&mut self, to: f64, least: f64) {
+        let bits = 8.0 * f64::from(self.measured.map_or(0, |n| n.size).max(40));
+        let most = self.capacity.max(least * bits);
+        let limit = to.clamp(least * bits, most);
+        self.limit = Some(limit);
+        if let Some(report) = &mut self.measured {
+            report.limit = limit;
+        }
+    }
+}
+
+/// A flow of this node.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub flow: FlowId,
+    /// IP bits of its packets.
+    bits: f64,
+    /// IP bits/s.
+    pub rate: f64,
+    least: f64,
+    most: f64,
+    /// Smoothed round trip, s.
+    pub trip: Option<f64>,
+    /// The spacing in force; zero: none yet.
+    pub spacing: Span,
+    /// Whether a rate was fed back to it.
+    pub limited: bool,
+}
+
+impl Source {
+    pub fn new(flow: FlowId, bits: f64, rate: f64, (least, most): (f64, f64)) -> Self {
+        let (trip, spacing, limited) = (None, Span::ZERO, false);
+        Source { flow, bits, rate, least, most: most.max(least), trip, spacing, limited }
+    }
+
+    /// A round trip was measured; returns whether its mean is to be told anew.
+    pub fn measure(&mut self, rtt: Span) -> bool {
+        if rtt == Span::ZERO {
+            return false;
+        }
+        let s = rtt.as_secs_f64();
+        self.trip = Some(self.trip.map_or(s, |a| a + SMOOTH * (s - a)));
+        true
+    }
+
+    /// What its packets say of it.
+    pub fn said(&self) -> FlowReport {
+        FlowReport { trip: self.trip.unwrap_or(0.0), rate: self.rate }
+    }
+
+    /// It may send at this rate; returns whether its spacing has changed by more than a part.
+    pub fn allow(&mut self, rate: f64, part: f64) -> bool {
+        self.rate = rate.clamp(self.least, self.most);
+        let spacing = Span::from_secs_f64(self.bits / self.rate).max(Span::from_nanos(1));
+        let change = spacing.as_secs_f64() / self.spacing.as_secs_f64();
+        let changes = !(1.0 - part..=1.0 + part).contains(&change);
+        if changes {
+            self.spacing = spacing;
+        }
+        changes
+    }
+}

@@ -1,0 +1,300 @@
+//! What is told of a link: in three words of a packet's header, or outside the air as it is.
+
+use fairmesh_units::{BitRate, NodeId};
+
+use crate::Link;
+
+/// Words of a header that the report of a link takes.
+pub(super) const WORDS: usize = 3;
+/// Bytes of the same outside the air, where nothing has to be short.
+pub(super) const PLAIN: usize = 72;
+
+/// Rates: 51 codes to a factor of two (1.4 % apart), from 1 kbit/s on.
+const RATE: LogScale = LogScale { least: 1e3, steps: 51.0, bits: 10 };
+/// Packets per second: 16 codes to a factor of two, from a quarter on.
+const PACE: LogScale = LogScale { least: 0.25, steps: 16.0, bits: 8 };
+/// Round trips in seconds: eight codes to a factor of two, from a millisecond on.
+const TRIP: LogScale = LogScale { least: 1e-3, steps: 8.0, bits: 7 };
+/// Nominal rates: eight codes to a factor of two, from 100 kbit/s on; enough to tell rates of a
+/// PHY apart.
+const NOMINAL: LogScale = LogScale { least: 1e5, steps: 8.0, bits: 7 };
+/// Steps of a share in five bits, and in four.
+const SHARE: f64 = 31.0;
+const TOP: f64 = 15.0;
+/// Rates in the feedback field: 128 codes to a factor of two, from 1 bit/s on.
+const LIMIT: LogScale = LogScale { least: 1.0, steps: 128.0, bits: 12 };
+
+/// A code on a logarithmic scale; 0 is none.
+struct LogScale {
+    least: f64,
+    steps: f64,
+    bits: u32,
+}
+
+impl LogScale {
+    const fn most(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+    fn encode(&self, value: f64) -> u32 {
+        if value > 0.0 {
+            let code = 1.0 + libm::round(self.steps * libm::log2(value / self.least));
+            code.clamp(1.0, f64::from(self.most())) as u32
+        } else {
+            0
+        }
+    }
+    fn decode(&self, code: u32) -> f64 {
+        match code & self.most() {
+            0 => 0.0,
+            code => self.least * libm::exp2(f64::from(code - 1) / self.steps),
+        }
+    }
+}
+
+/// The code of a rate in the feedback field: never 0, which is unset.
+pub(super) fn limit_code(rate: f64) -> u32 {
+    LIMIT.encode(rate.max(1.0))
+}
+
+/// The rate of a feedback field, bit/s; `None`: unset.
+pub(super) fn limit_of(code: u32) -> Option<f64> {
+    (code > 0).then(|| LIMIT.decode(code.min(LIMIT.most())))
+}
+
+/// What the source of a flow says of it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct FlowReport {
+    /// Mean round trip, s; 0: not known.
+    pub trip: f64,
+    /// The rate at which it may send, IP bits/s; 0: not known.
+    pub rate: f64,
+}
+
+impl FlowReport {
+    pub fn word(self) -> u32 {
+        LIMIT.encode(self.rate) << TRIP.bits | TRIP.encode(self.trip)
+    }
+
+    /// Every word has a meaning.
+    pub fn read(word: u32) -> Self {
+        FlowReport { trip: TRIP.decode(word), rate: LIMIT.decode(word >> TRIP.bits) }
+    }
+}
+
+/// A link as its transmitter has measured it over its last epoch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct LinkReport {
+    pub link: Link,
+    /// x: data sent on it, IP bits/s, and the mean size of these packets, bytes.
+    pub data: f64,
+    pub size: u32,
+    /// n: flows whose data it carries.
+    pub flows: u32,
+    /// How far its fastest flow is above the mean: 0 where all are alike, 1 where it is alone.
+    pub top: f64,
+    /// Acknowledgements sent on it, packets/s.
+    pub acks: f64,
+    /// Its nominal rate, and what the channel lets through.
+    pub rate: BitRate,
+    pub delivery: f64,
+    /// R: the largest rate for a flow on it, IP bits/s; 0 before its first epoch has passed.
+    pub limit: f64,
+    /// Mean round trip of its flows, s; 0: not known.
+    pub trip: f64,
+}
+
+/// A report that cannot be true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Implausible;
+
+impl LinkReport {
+    pub fn words(&self) -> [u32; WORDS] {
+        let part = |of: f64, steps: f64| libm::round(of.clamp(0.0, 1.0) * steps) as u32;
+        [
+            self.link.from.0.min(0xffff) << 16 | self.link.to.0.min(0xffff),
+            RATE.encode(self.data) << 22
+                | RATE.encode(self.limit) << 12
+                | self.flows.min(31) << 7
+                | TRIP.encode(self.trip),
+            self.size.div_ceil(8).min(255) << 24
+                | PACE.encode(self.acks) << 16
+                | part(self.delivery, SHARE) << 11
+                | NOMINAL.encode(self.rate.0 as f64) << 4
+                | part(self.top, TOP),
+        ]
+    }
+
+    /// `None` where nothing is told.
+    pub fn read(words: [u32; WORDS]) -> Option<Result<Self, Implausible>> {
+        let [ends, b, c] = words;
+        if words == [0; WORDS] {
+            return None;
+        }
+        let report = LinkReport {
+            link: Link { from: NodeId(ends >> 16), to: NodeId(ends & 0xffff) },
+            data: RATE.decode(b >> 22),
+            limit: RATE.decode(b >> 12),
+            flows: b >> 7 & 31,
+            trip: TRIP.decode(b),
+            size: 8 * (c >> 24),
+            acks: PACE.decode(c >> 16),
+            delivery: f64::from(c >> 11 & 31) / SHARE,
+            rate: BitRate(NOMINAL.decode(c >> 4) as u64),
+            top: f64::from(c & 15) / TOP,
+        };
+        Some(report.checked())
+    }
+
+    pub fn plain(&self) -> [u8; PLAIN] {
+        let words: [u64; 9] = [
+            u64::from(self.link.from.0) << 32 | u64::from(self.link.to.0),
+            u64::from(self.size) << 32 | u64::from(self.flows),
+            self.data.to_bits(),
+            self.acks.to_bits(),
+            self.rate.0,
+            self.delivery.to_bits(),
+            self.limit.to_bits(),
+            self.trip.to_bits(),
+            self.top.to_bits(),
+        ];
+        let mut bytes = [0; PLAIN];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    pub fn of_plain(body: &[u8]) -> Result<Self, Implausible> {
+        if body.len() != PLAIN {
+            return Err(Implausible);
+        }
+        let mut words = [0u64; PLAIN / 8];
+        for (word, from) in words.iter_mut().zip(body.chunks_exact(8)) {
+            *word = from.iter().fold(0, |w, b| w << 8 | u64::from(*b));
+        }
+        let [ends, counts, data, acks, rate, delivery, limit, trip, top] = words;
+        let (high, low) = (|w: u64| (w >> 32) as u32, |w: u64| w as u32);
+        let report = LinkReport {
+            link: Link { from: NodeId(high(ends)), to: NodeId(low(ends)) },
+            data: f64::from_bits(data),
+            size: high(counts),
+            flows: low(counts),
+            acks: f64::from_bits(acks),
+            rate: BitRate(rate),
+            delivery: f64::from_bits(delivery),
+            limit: f64::from_bits(limit),
+            trip: f64::from_bits(trip),
+            top: f64::from_bits(top),
+        };
+        report.checked()
+    }
+
+    /// Rate of its fastest flow, bit/s.
+    pub fn fastest(&self) -> f64 {
+        match self.flows {
+            0 => 0.0,
+            n => self.data / f64::from(n) * (1.0 + self.top * f64::from(n - 1)),
+        }
+    }
+
+    /// No link carries more than its rate, or data of no flow, or in packets of no size; and none
+    /// that is in use lets nothing through.
+    fn checked(self) -> Result<Self, Implausible> {
+        let rate = self.rate.0 as f64;
+        let finite = |x: f64, most: f64| x >= 0.0 && x <= most;
+        let sound = self.link.from != self.link.to
+            && (1e5..=1e11).contains(&rate)
+            && finite(self.data, rate)
+            && finite(self.acks * 8.0 * 40.0, rate)
+            && finite(self.limit, 1e11)
+            && finite(self.trip, 100.0)
+            && finite(self.top, 1.0)
+            && (self.delivery > 0.0 && self.delivery <= 1.0)
+            && (self.data == 0.0) == (self.flows == 0)
+            && self.flows <= 10_000
+            && (self.data == 0.0 || (20..=9000).contains(&self.size));
+        if sound { Ok(self) } else { Err(Implausible) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub fn report() -> LinkReport {
+        LinkReport {
+            link: Link { from: NodeId(4), to: NodeId(65535) },
+            data: 265_000.0,
+            size: 568,
+            flows: 3,
+            top: 0.4,
+            acks: 64.6,
+            rate: BitRate(11_000_000),
+            delivery: 0.9,
+            limit: 250_000.0,
+            trip: 0.045,
+        }
+    }
+
+    #[test]
+    fn reports_come_back_within_their_steps() {
+        let n = report();
+        let r = LinkReport::read(n.words()).unwrap().unwrap();
+        let near = |a: f64, b: f64, part: f64| (a / b - 1.0).abs() < part;
+        assert_eq!((r.link, r.size, r.flows), (n.link, n.size, n.flows));
+        assert!(near(r.data, n.data, 0.007) && near(r.limit, n.limit, 0.007), "{r:?}");
+        assert!(near(r.acks, n.acks, 0.023) && near(r.trip, n.trip, 0.045), "{r:?}");
+        assert!(near(r.rate.0 as f64, 11e6, 0.045) && near(r.delivery, 0.9, 0.02), "{r:?}");
+        assert!(near(r.fastest(), n.fastest(), 0.03) && n.fastest() > 1.7 * 265e3 / 3.0);
+        assert_eq!(LinkReport::of_plain(&n.plain()), Ok(n));
+    }
+
+    #[test]
+    fn nothing_told_is_nothing_and_absurd_news_are_named() {
+        assert_eq!(LinkReport::read([0; WORDS]), None);
+        assert_eq!(LinkReport::of_plain(&[1, 2, 3]), Err(Implausible));
+        let n = report();
+        let absurd = [
+            LinkReport { data: 12e6, ..n },
+            LinkReport { flows: 0, ..n },
+            LinkReport { data: 0.0, ..n },
+            LinkReport { acks: 1e4, rate: BitRate(1_000_000), ..n },
+            LinkReport { delivery: 0.0, ..n },
+            LinkReport { size: 0, ..n },
+            LinkReport { rate: BitRate(0), ..n },
+            LinkReport { link: Link { from: NodeId(4), to: NodeId(4) }, ..n },
+        ];
+        for a in absurd {
+            assert_eq!(LinkReport::read(a.words()), Some(Err(Implausible)), "{a:?}");
+            assert_eq!(LinkReport::of_plain(&a.plain()), Err(Implausible), "{a:?}");
+        }
+        assert_eq!(
+            LinkReport::of_plain(&LinkReport { data: f64::NAN, ..n }.plain()),
+            Err(Implausible)
+        );
+        assert_eq!(
+            LinkReport::of_plain(&LinkReport { limit: f64::INFINITY, ..n }.plain()),
+            Err(Implausible)
+        );
+    }
+
+    #[test]
+    fn what_sources_say_comes_back() {
+        let said = FlowReport { trip: 0.083, rate: 265_000.0 };
+        let back = FlowReport::read(said.word());
+        assert!((back.trip / said.trip - 1.0).abs() < 0.05, "{back:?}");
+        assert!((back.rate / said.rate - 1.0).abs() < 0.003, "{back:?}");
+        assert_eq!(FlowReport::read(0), FlowReport::default());
+    }
+
+    #[test]
+    fn a_limit_is_never_unset() {
+        assert_eq!(limit_of(limit_code(0.0)), Some(1.0));
+        assert_eq!(limit_of(limit_code(f64::NAN)), Some(1.0));
+        assert_eq!(limit_of(0), None);
+        let back = limit_of(limit_code(265_000.0)).unwrap();
+        assert!((back / 265_000.0 - 1.0).abs() < 0.003, "{back}");
+        // A smaller rate never has a larger code: fields are merged by their codes.
+        assert!(limit_code(100.0) < limit_code(101.0) && limit_of(u32::MAX).unwrap() > 4e9);
+    }
+}

@@ -1,0 +1,523 @@
+//! `wcpcap`: every link estimates what a flow on it may have, and sources send at the smallest
+//! estimate around their path (Rangwala 2008 §3.2, "Estimating available bandwidth").
+//!
+//! Per epoch a link's transmitter asks the model of the DCF which δ more, or less, for every flow
+//! of its neighbourhood L(i→j) is achievable, and moves the link's rate R by it. Packets carry the
+//! least R of all neighbourhoods they cross. What links must know of each other travels in header
+//! fields that neighbours overhear, three hops far; with `+ideal` outside the air, as in the paper.
+
+mod estimate;
+mod headroom_search;
+mod link;
+mod link_report;
+mod neighbourhood;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+
+use self::estimate::{Questions, fastest};
+use self::link::{OwnLink, Source};
+use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
+use self::neighbourhood::{FAR, Rejected, Reports, Topology};
+use crate::Origin::Published;
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
+    FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, Place,
+    Placement, PlacementSet, Plan, Reach, Reason, Refusal, Runs, Sent, Setting, Value,
+};
+
+options! {
+    variants {
+        ideal: Published("Rangwala 2008 §4.1"), "links know of each other outside the air, at once and for nothing";
+    }
+    parameters {
+        u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
+        k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
+        rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
+        opening: f64 = 0.5, 0.001..=1.0, "", "the same from a link's first epoch until it is hardly any";
+        start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
+        least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
+        hold: Span = 3.0, 0.1..=60.0, "s", "what is not told or used again is forgotten after";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "wcpcap",
+    about: "links estimate what their flows may have; sources send at the least around their path",
+    origin: Published("Rangwala 2008 §3.2"),
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// One of so many.
+fn draw(stream: &mut Stream, among: usize) -> Option<usize> {
+    (among > 0).then(|| stream.below(among as u32) as usize)
+}
+
+/// The flow's mean round trip and the rate it may send at, from its source.
+const FLOW: u8 = 0;
+/// The least rate around the path so far.
+const LIMIT: u8 = 1;
+/// The report of one link.
+const REPORT: u8 = 2;
+/// A round trip of 7 bits, a rate and a limit of 12 each, on whole bytes.
+const FEEDBACK: u32 = 4;
+/// With the report of a link.
+const HEADER: u32 = FEEDBACK + 4 * WORDS as u32;
+/// How often it is looked at what others have told.
+const TICK: Span = Span::from_millis(50);
+/// An epoch where no round trip is known, and the bounds of one.
+const UNKNOWN: f64 = 0.05;
+const EPOCHS: (Span, Span) = (Span::from_millis(100), Span::from_secs(10));
+/// A link that came into use so lately gives all flows around it the same rate: what they have is no
+/// rate to start from yet.
+const YOUNG: Span = Span::from_millis(2500);
+/// A spacing is set anew when it differs by this part.
+const STEP: f64 = 0.003;
+
+fn needs(options: &Options) -> Vec<Needs> {
+    let ideal = options.ideal;
+    let events = EventSet::of(&[
+        EventKind::Sent,
+        EventKind::Received,
+        EventKind::Feedback,
+        EventKind::Flows,
+        EventKind::QueueSamples,
+    ]);
+    let (more, able) = match ideal {
+        true => (EventKind::Messages, AbilitySet::of(&[Ability::IdealExchange])),
+        false => (EventKind::Overheard, AbilitySet::NONE),
+    };
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::EveryNode]),
+        events: events.or(EventSet::of(&[more])),
+        abilities: AbilitySet::of(&[Ability::Annotate, Ability::Pace]).or(able),
+        knowledge: KnowledgeSet::of(&[
+            Knowledge::LinkRates,
+            Knowledge::Topology,
+            Knowledge::LinkModel,
+        ]),
+        header_bytes: if ideal { FEEDBACK } else { HEADER },
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let model = setting.model.clone().ok_or_else(no_model)?;
+    let links = setting.links.iter().copied();
+    let around = Topology::new(setting.node, links);
+    let own = setting.neighbours.iter().map(|n| OwnLink::new(n, &around)).collect();
+    let mut control = WcpCap {
+        node: setting.node,
+        ideal: options.ideal,
+        u: options.u,
+        k: options.k,
+        rho: options.rho,
+        opening: options.opening,
+        start: options.start,
+        least: options.least,
+        hold: options.hold,
+        model,
+        own,
+        reports: Reports::new(around),
+        questions: Questions::default(),
+        routes: Vec::new(),
+        sources: Vec::new(),
+        said: BTreeMap::new(),
+        stream: setting.stream,
+        anomalies: BTreeMap::new(),
+        due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
+    };
+    setting.flows.iter().for_each(|here| control.meet(here));
+    Ok(Instance { control: Box::new(control), plan: Plan::none() })
+}
+
+/// The host says that it has a model of its links, and gives none.
+fn no_model() -> Refusal {
+    Refusal::new("wcpcap.no-model", "the host gives no model of what its links can carry", &[])
+}
+
+/// Things that should not happen, counted by who is behind them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Anomaly {
+    Implausible,
+    Unknown,
+    Unset,
+    Silent,
+    TooLarge,
+}
+
+impl Anomaly {
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Anomaly::Implausible => {
+                ("wcpcap.absurd", "node {} tells what cannot be true ({} times): ignored")
+            }
+            Anomaly::Unknown => {
+                ("wcpcap.unknown", "node {} tells of a link that is none ({} times): ignored")
+            }
+            Anomaly::Unset => (
+                "wcpcap.unset",
+                "node {}: packets came back without a rate ({} times): theirs stays as it is",
+            ),
+            Anomaly::Silent => (
+                "wcpcap.silent",
+                "no transmit status for packets to node {} ({} times): they count as they come in",
+            ),
+            Anomaly::TooLarge => (
+                "wcpcap.too-large",
+                "node {}: too many links around one ({} times): its rate stays as it is",
+            ),
+        }
+    }
+}
+
+/// A question that was asked at this instant, whether about flows that are alike, and its answer.
+type Answer = (Vec<LinkReport>, bool, Option<f64>);
+
+/// WCPCap at one node.
+#[derive(Debug)]
+struct WcpCap {
+    node: NodeId,
+    ideal: bool,
+    u: f64,
+    k: f64,
+    rho: f64,
+    opening: f64,
+    start: f64,
+    least: f64,
+    hold: Span,
+    model: Arc<dyn LinkModel>,
+    own: Vec<OwnLink>,
+    reports: Reports,
+    questions: Questions,
+    /// Where the data of flows goes from here.
+    routes: Vec<(FlowId, NodeId)>,
+    /// Flows of this node.
+    sources: Vec<Source>,
+    /// What the sources of passing flows say of them.
+    said: BTreeMap<FlowId, (FlowReport, Time)>,
+    /// Whose report the next packet carries. Not in turn: paced packets follow in fixed patterns, and
+    /// where those of one kind collide, whose turn it always is then would never be heard.
+    stream: Stream,
+    anomalies: BTreeMap<(Anomaly, NodeId), u64>,
+    due: Option<Time>,
+}
+
+impl WcpCap {
+    fn meet(&mut self, here: &FlowHere) {
+        self.routes.retain(|r| r.0 != here.flow);
+        let Some(next) = here.next_hop else { return };
+        // Into a wire: no air to share.
+        let Some(own) = self.own.iter().find(|o| o.to == next) else { return };
+        self.routes.push((here.flow, next));
+        if here.place == Place::Source && !self.sources.iter().any(|s| s.flow == here.flow) {
+            let bits = 8.0 * f64::from(here.packet.max(1) + self.header());
+            let bounds = (self.least * bits, own.capacity);
+            self.sources.push(Source::new(here.flow, bits, self.start * bits, bounds));
+            // It is paced from its first packet on.
+            self.due = self.due.map(|_| Time::ZERO);
+        }
+    }
+
+    fn header(&self) -> u32 {
+        if self.ideal { FEEDBACK } else { HEADER }
+    }
+
+    fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
+        let count = self.anomalies.entry((what, who)).or_default();
+        *count += 1;
+        // Said at the first, second, fourth, … time.
+        if count.is_power_of_two() {
+            let (code, sentence) = what.words();
+            actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
+        }
+    }
+
+    /// Takes in a report from a neighbour, or outside the air.
+    fn take(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        report: Result<LinkReport, link_report::Implausible>,
+        actions: &mut Actions,
+    ) {
+        let teller = (!self.ideal).then_some(from);
+        let taken = report
+            .map_err(|_| Rejected::Implausible)
+            .and_then(|n| self.reports.take(now, teller, n));
+        match taken {
+            Ok(()) => {}
+            Err(Rejected::Implausible) => self.anomaly(Anomaly::Implausible, from, actions),
+            Err(Rejected::Unknown) => self.anomaly(Anomaly::Unknown, from, actions),
+        }
+    }
+
+    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        let at = usize::from(REPORT);
+        let words = core::array::from_fn(|i| heard.header.0[at + i]);
+        if !self.ideal
+            && let Some(report) = LinkReport::read(words)
+        {
+            self.take(now, heard.link.from, report, actions);
+        }
+    }
+
+    fn received(&mut self, now: Time, heard: &Heard) {
+        if heard.ack {
+            return;
+        }
+        let word = heard.header.0[usize::from(FLOW)];
+        if word > 0 {
+            self.said.insert(heard.flow, (FlowReport::read(word), now));
+        }
+        let route = self.routes.iter().find(|r| r.0 == heard.flow).map(|r| r.1);
+        if let Some(own) = self.own.iter_mut().find(|o| Some(o.to) == route) {
+            own.expects(heard.flow, heard.bytes, now);
+        }
+    }
+
+    fn sent(&mut self, now: Time, sent: &Sent, actions: &mut Actions) {
+        let soonest = self.own.iter().filter_map(|o| o.next).min();
+        let (Some(to), Some(flow)) = (sent.to, sent.flow) else { return };
+        let Some(own) = self.own.iter_mut().find(|o| o.to == to) else { return };
+        if own.next.is_none() {
+            // With the node's other links, so that one question serves all.
+            let first = Span::from_secs_f64(self.k * UNKNOWN).clamp(EPOCHS.0, EPOCHS.1);
+            own.begin(now, soonest.unwrap_or(now + first).max(now + EPOCHS.0));
+            self.due = Some(self.due.map_or(now + TICK, |d| d.min(now + TICK)));
+        }
+        own.sent(now, flow, sent.ack, sent.bytes);
+        if !self.ideal {
+            self.say(actions);
+        }
+    }
+
+    /// The next packet's report: of own links and of others', as often.
+    fn say(&mut self, actions: &mut Actions) {
+        let measured: Vec<LinkReport> = self.own.iter().filter_map(|o| o.measured).collect();
+        let own = draw(&mut self.stream, measured.len()).map(|at| measured[at]);
+        let passed =
+            draw(&mut self.stream, self.reports.passed()).and_then(|at| self.reports.pass(at));
+        let next = if self.stream.chance(0.5) { own.or(passed) } else { passed.or(own) };
+        let Some(report) = next else { return };
+        let node = Value::Node(report.link.from);
+        actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
+        for (i, word) in report.words().into_iter().enumerate() {
+            actions.annotate(Class::All, REPORT + i as u8, Merge::Set, word);
+        }
+    }
+
+    fn feedback(&mut self, told: &Feedback, actions: &mut Actions) {
+        let Some(at) = self.sources.iter().position(|s| s.flow == told.flow) else { return };
+        let source = &mut self.sources[at];
+        if source.measure(told.rtt) {
+            let word = source.said().word();
+            let flow = Value::Flow(told.flow);
+            let sentence = "flow {} tells its round trip and its rate";
+            actions.because(Reason::new("wcpcap.flow", sentence, &[flow]));
+            actions.annotate(Class::Flow(told.flow), FLOW, Merge::Set, word);
+        }
+        match limit_of(told.header.0[usize::from(LIMIT)]) {
+            Some(rate) => self.allow(at, rate, actions),
+            // Before its links' first epoch is over there is nothing to say yet.
+            None if source.limited => self.anomaly(Anomaly::Unset, self.node, actions),
+            None => {}
+        }
+    }
+
+    /// A source sends at a new rate, IP bits/s.
+    fn allow(&mut self, at: usize, rate: f64, actions: &mut Actions) {
+        let source = &mut self.sources[at];
+        source.limited = true;
+        if source.allow(rate, STEP) {
+            actions.because(Reason::new(
+                "wcpcap.source",
+                "flow {}: the least rate around its path: a packet every {}",
+                &[Value::Flow(source.flow), Value::Span(source.spacing)],
+            ));
+            actions.clock(source.flow, source.spacing);
+        }
+    }
+
+    fn tick(&mut self, now: Time, actions: &mut Actions) {
+        for at in 0..self.sources.len() {
+            if self.sources[at].spacing == Span::ZERO {
+                let rate = self.sources[at].rate;
+                self.allow(at, rate, actions);
+                self.sources[at].limited = false;
+            }
+        }
+        let longest = self.own.iter().map(|o| o.epoch).max().unwrap_or(Span::ZERO);
+        self.reports.forget(now, self.hold.max(longest.saturating_mul(3)));
+        let hold = self.hold;
+        self.said.retain(|_, s| now.since(s.1) < hold);
+        let due: Vec<usize> =
+            (0..self.own.len()).filter(|&i| self.own[i].next.is_some_and(|n| n <= now)).collect();
+        due.iter().for_each(|&i| self.measure(now, i, actions));
+        let mut answers: Vec<Answer> = Vec::new();
+        for &i in &due {
+            self.decide(now, i, &mut answers, actions);
+        }
+        for i in 0..self.own.len() {
+            self.write(i, actions);
+        }
+        let next = self.own.iter().filter_map(|o| o.next).min();
+        self.due = next.map(|n| n.min(now + TICK).max(now + Span::from_nanos(1)));
+    }
+
+    /// The end of a link's epoch: what has crossed it.
+    fn measure(&mut self, now: Time, i: usize, actions: &mut Actions) {
+        let own = &mut self.own[i];
+        let to = own.to;
+        if own.silent() {
+            self.anomaly(Anomaly::Silent, to, actions);
+        }
+        let own = &mut self.own[i];
+        let (said, sources) = (&self.said, &self.sources);
+        let of = |flow: FlowId| {
+            let mine = sources.iter().find(|s| s.flow == flow).map(Source::said);
+            mine.or_else(|| said.get(&flow).map(|s| s.0))
+        };
+        own.close(now, self.node, self.hold, self.u, self.model.as_ref(), of);
+    }
+
+    /// The reports of L(i→j) of an own link, in the order of links.
+    fn neighbourhood(&self, i: usize) -> Vec<LinkReport> {
+        let mine = self.own.iter().filter_map(|o| o.measured);
+        let mut all: Vec<LinkReport> =
+            self.reports.among(&self.own[i].middle).copied().chain(mine).collect();
+        all.retain(|n| n.data > 0.0 || n.acks > 0.0);
+        all.sort_by_key(|n| n.link);
+        all
+    }
+
+    /// Rangwala 2008 Fig 4 for one link whose epoch is over.
+    fn decide(&mut self, now: Time, i: usize, answers: &mut Vec<Answer>, actions: &mut Actions) {
+        let around = self.neighbourhood(i);
+        let trip = around.iter().map(|n| n.trip).fold(0.0, f64::max);
+        let trip = if trip > 0.0 { trip } else { UNKNOWN };
+        let epoch = Span::from_secs_f64(self.k * trip).clamp(EPOCHS.0, EPOCHS.1);
+        let own = &mut self.own[i];
+        own.again(now, epoch);
+        // What others measured in their first epoch is on its way.
+        if own.measured.is_none() || own.epochs < 2 {
+            return self.tell(i, actions);
+        }
+        let young = now.since(own.born) < YOUNG;
+        // Links of one node have often the same neighbourhood. Their own rates do not matter here.
+        let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
+        let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
+            Some(known) => known.2,
+            None => {
+                let nodes = around.iter().flat_map(|n| [n.link.from, n.link.to]).collect();
+                let hears = self.reports.topology.hears(&nodes);
+                let model = self.model.as_ref();
+                let found = match young {
+                    true => self.questions.alike(model, &around, hears, self.u, &mut own.even),
+                    false => self.questions.headroom(model, &around, hears, self.u, &mut own.edge),
+                };
+                answers.push((key, young, found));
+                found
+            }
+        };
+        let Some(delta) = answer else {
+            self.anomaly(Anomaly::TooLarge, self.node, actions);
+            return;
+        };
+        let own = &mut self.own[i];
+        match young {
+            true => own.set(delta, self.least),
+            false => own.adapt(delta, (self.opening, self.rho), fastest(&around), self.least),
+        }
+        self.tell(i, actions);
+        let own = &self.own[i];
+        if own.backlogged {
+            let sentence = "link to node {}: packets wait for most of the time, and {} of what its \
+                            flows may send gets through";
+            actions.because(Reason::new(
+                "wcpcap.backlog",
+                sentence,
+                &[Value::Node(own.to), Value::Percent(own.passed)],
+            ));
+        }
+        let rate = fairmesh_units::BitRate(own.limit.unwrap_or(0.0) as u64);
+        let values =
+            [Value::Node(own.to), Value::Ratio(delta / 1e3), Value::Rate(rate), Value::Span(epoch)];
+        let sentence = "link to node {}: room for {} kbit/s per flow around it: R = {}, for {}";
+        actions.because(Reason::new("wcpcap.rate", sentence, &values));
+    }
+
+    /// Outside the air: the report of an own link to everybody who needs it.
+    fn tell(&self, i: usize, actions: &mut Actions) {
+        if self.ideal
+            && let Some(report) = self.own[i].measured
+        {
+            let node = Value::Node(self.node);
+            actions.because(Reason::new("wcpcap.news", "of a link of node {}", &[node]));
+            actions.tell(Reach::Within(FAR), &report.plain());
+        }
+    }
+
+    /// Brings the feedback of packets on a link into force: the least R of its neighbourhood.
+    fn write(&mut self, i: usize, actions: &mut Actions) {
+        let rates = self.reports.among(&self.own[i].middle).map(|n| n.limit);
+        let mine = self.own.iter().filter_map(|o| o.limit);
+        let least = rates.filter(|r| *r > 0.0).chain(mine).fold(f64::INFINITY, f64::min);
+        let own = &mut self.own[i];
+        let code = if own.limit.is_some() { limit_code(least) } else { 0 };
+        if code != own.written {
+            own.written = code;
+            let node = Value::Node(own.to);
+            let sentence = "the least rate around the link to node {}";
+            actions.because(Reason::new("wcpcap.least", sentence, &[node]));
+            // Without a rate of its own a link restricts nobody.
+            let code = if code == 0 { limit_code(f64::INFINITY) } else { code };
+            actions.annotate(Class::Link(own.to), LIMIT, Merge::Min, code);
+        }
+    }
+
+    fn message(&mut self, now: Time, m: &Message<'_>, actions: &mut Actions) {
+        if self.ideal {
+            self.take(now, m.from, LinkReport::of_plain(m.body), actions);
+        }
+    }
+}
+
+impl Control for WcpCap {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Deadline => self.tick(now, actions),
+            Event::Sent(s) => self.sent(now, s, actions),
+            Event::Received(h) => {
+                self.hear(now, h, actions);
+                self.received(now, h);
+            }
+            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Message(m) => self.message(now, m, actions),
+            Event::Feedback(f) => self.feedback(f, actions),
+            Event::Queue(q) if q.class == Class::All => {
+                self.own.iter_mut().for_each(|o| o.waits(q.packets));
+            }
+            Event::FlowSeen(here) => {
+                self.meet(here);
+                if self.sources.iter().any(|s| s.spacing == Span::ZERO) {
+                    self.due = Some(now);
+                }
+            }
+            Event::FlowGone(flow) => self.sources.retain(|s| s.flow != *flow),
+            _ => {}
+        }
+        // A host that is late must not find a deadline in the past.
+        self.due = self.due.map(|d| d.max(now));
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

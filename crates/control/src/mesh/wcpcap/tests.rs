@@ -1,0 +1,477 @@
+//! Rangwala 2008 §3.2, "Estimating available bandwidth", by itself and over several nodes; and
+//! hosts and neighbours that do not keep to anything.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
+
+use super::estimate::Questions;
+use super::headroom_search::QueueCurve;
+use super::link_report::{FlowReport, LinkReport, limit_code, limit_of};
+use super::neighbourhood::{Rejected, Reports, Topology};
+use super::{FLOW, HEADER, LIMIT, REPORT};
+use crate::testing::{actions, flow, start_with};
+use crate::{
+    Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Heard,
+    Instance, Link, LinkModel, LinkRates, LoadedLink, Message, Neighbour, Place, QueueLength, Sent,
+    Setting, Site,
+};
+
+/// Undirected links of the Stack (Fig. 1), of the Diamond (Fig. 5) and of Chain-Cross (Fig. 7).
+const STACK: &[(u32, u32)] = &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 5), (5, 8)];
+const DIAMOND: &[(u32, u32)] =
+    &[(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9), (2, 4), (2, 6), (8, 4), (8, 6)];
+const CROSS: &[(u32, u32)] =
+    &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (8, 9), (9, 2), (2, 10), (10, 11)];
+
+fn link(from: u32, to: u32) -> Link {
+    Link { from: NodeId(from), to: NodeId(to) }
+}
+
+fn directed(links: &[(u32, u32)]) -> Vec<Link> {
+    links.iter().flat_map(|&(a, b)| [link(a, b), link(b, a)]).collect()
+}
+
+fn report(link: Link, data: f64, flows: u32) -> LinkReport {
+    let (size, acks, rate) = (500, 0.0, BitRate(11_000_000));
+    LinkReport {
+        link,
+        data,
+        size,
+        flows,
+        top: 0.0,
+        acks,
+        rate,
+        delivery: 1.0,
+        limit: 0.0,
+        trip: 0.02,
+    }
+}
+
+/// A radio for which bits are all that counts: 1 Mbit/s for everybody together.
+#[derive(Debug)]
+struct Budget;
+const BUDGET: f64 = 1e6;
+
+impl LinkModel for Budget {
+    fn delivery(&self, _: Link, _: u32) -> f64 {
+        1.0
+    }
+    fn prepare(
+        &self,
+        _: &[LoadedLink],
+        _: &[(NodeId, NodeId)],
+        _: &[FrameStream],
+    ) -> Option<Box<dyn LinkRates>> {
+        Some(Box::new(Budget))
+    }
+}
+
+impl LinkRates for Budget {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
+        let bits = |l: &FrameLoad| 8.0 * l.packets * f64::from(l.bytes);
+        let busy = loads.iter().map(bits).sum::<f64>() / BUDGET;
+        (busy < 2.0).then_some(busy)
+    }
+}
+
+// ---- the neighbourhood
+
+/// L(i→j) as it is defined: all links into and out of i, j, and the neighbours of either.
+fn neighbourhood(links: &[(u32, u32)], i: u32, j: u32) -> Vec<Link> {
+    let hears = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
+    let inside = |n: NodeId| n.0 == i || n.0 == j || hears(n.0, i) || hears(n.0, j);
+    let mut all = directed(links);
+    all.retain(|l| inside(l.from) || inside(l.to));
+    all.sort();
+    all
+}
+
+#[test]
+fn news_of_every_link_reach_exactly_those_that_need_them() {
+    for links in [STACK, DIAMOND, CROSS] {
+        let nodes: BTreeSet<u32> = links.iter().flat_map(|l| [l.0, l.1]).collect();
+        let new = |n: &u32| Reports::new(Topology::new(NodeId(*n), directed(links).into_iter()));
+        let mut reports: Vec<Reports> = nodes.iter().map(new).collect();
+        let hears = |a: u32, b: u32| links.iter().any(|l| *l == (a, b) || *l == (b, a));
+        // In every round each node says one of its links and passes one on; all around hear it.
+        for round in 0..120 {
+            for (at, &n) in nodes.iter().enumerate() {
+                let mut own = directed(links);
+                own.retain(|l| l.from.0 == n);
+                let mine = report(own[round % own.len()], f64::from(n) * 1e4, 1);
+                let passed = reports[at].pass(round % reports[at].passed().max(1));
+                let told: Vec<LinkReport> = [Some(mine), passed].into_iter().flatten().collect();
+                for (to, &m) in nodes.iter().enumerate() {
+                    for t in told.iter().filter(|_| hears(n, m)) {
+                        assert_eq!(reports[to].take(Time::ZERO, Some(NodeId(n)), *t), Ok(()));
+                    }
+                }
+            }
+        }
+        for (at, &i) in nodes.iter().enumerate() {
+            for j in nodes.iter().filter(|j| hears(i, **j)) {
+                let middle = reports[at].topology.middle(NodeId(*j));
+                let mut known: Vec<Link> = reports[at].among(&middle).map(|n| n.link).collect();
+                let right =
+                    reports[at].among(&middle).all(|n| n.data == f64::from(n.link.from.0) * 1e4);
+                known.extend(directed(links).iter().filter(|l| l.from.0 == i));
+                known.sort();
+                assert_eq!(known, neighbourhood(links, i, *j), "{i}→{j}");
+                assert!(right, "what is told of a link is its transmitter's");
+            }
+        }
+    }
+}
+
+#[test]
+fn old_news_are_forgotten_and_go_in_no_circles() {
+    let mut reports = Reports::new(Topology::new(NodeId(5), directed(STACK).into_iter()));
+    let told = report(link(1, 2), 1e5, 1);
+    assert_eq!(reports.take(Time::ZERO, Some(NodeId(2)), told), Ok(()));
+    assert_eq!(reports.pass(0), Some(told));
+    // 8 is no nearer to 1 than this node: it only repeats what it has from here.
+    assert_eq!(reports.take(Time::ZERO, Some(NodeId(8)), LinkReport { data: 9e5, ..told }), Ok(()));
+    assert_eq!(reports.pass(0), Some(told));
+    assert_eq!(
+        reports.take(Time::ZERO, Some(NodeId(2)), report(link(1, 9), 1e5, 1)),
+        Err(Rejected::Unknown)
+    );
+    reports.forget(Time::ZERO + Span::from_secs(3), Span::from_secs(3));
+    assert_eq!(reports.pass(0), None);
+    // Who is three hops away needs no passing on: nobody beyond has this node in the middle.
+    let mut end = Reports::new(Topology::new(NodeId(4), directed(STACK).into_iter()));
+    end.take(Time::ZERO, Some(NodeId(5)), told).unwrap();
+    assert_eq!(end.pass(0), None);
+}
+
+// ---- Fig. 4
+
+#[test]
+fn the_largest_delta_is_found() {
+    let mut questions = Questions::default();
+    let mut headroom = |all: &[LinkReport], u: f64| {
+        let found = questions.headroom(&Budget, all, Vec::new(), u, &mut QueueCurve::default());
+        found.unwrap()
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() <= 0.02 * 100e3, "{a} {b}");
+    // x = 100, 200 and 100 kbit/s with 1, 2 and 1 flows: 400 + 4δ = 700.
+    let all = [report(link(1, 2), 1e5, 1), report(link(2, 3), 2e5, 2), report(link(5, 6), 1e5, 1)];
+    near(headroom(&all, 0.7), 75e3);
+    near(headroom(&all, 0.4), 0.0);
+    near(headroom(&all, 0.2), -50e3);
+    // More than all that flows have cannot be taken away.
+    near(headroom(&all, 1e-9), -100e3);
+    // Far beyond what the model has an answer for.
+    let flood = [report(link(1, 2), 9e6, 1)];
+    near(headroom(&flood, 0.7), -8.3e6);
+    // Nothing there: all of the air.
+    assert!(headroom(&[report(link(1, 2), 1e3, 1)], 0.7) > 680e3);
+}
+
+/// δ raises the acknowledgements of data as well, in the proportion that was measured.
+#[test]
+fn acknowledgements_grow_with_the_data_that_they_answer() {
+    let data = LinkReport { size: 500, ..report(link(1, 2), 400e3, 1) };
+    let acks = LinkReport { flows: 0, data: 0.0, acks: 100.0, ..report(link(2, 1), 0.0, 0) };
+    let each = f64::from(8 * (40 + HEADER)) / (8.0 * 500.0);
+    // 400 kbit/s in 100 packets/s and 100 acknowledgements; both rise by δ / 400 kbit/s.
+    let used = 400e3 * (1.0 + each);
+    let expected = (0.7 * BUDGET - used) / (1.0 + each);
+    let found = Questions::default()
+        .headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut QueueCurve::default())
+        .unwrap();
+    assert!((found - expected).abs() < 0.02 * 400e3, "{found} {expected}");
+}
+
+// ---- a node
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+/// Node 2 of the Stack, which forwards flow 0 from 1 to 3 and is the source of flow 1 to 5.
+fn node(name: &str, parameters: &[(&str, f64)]) -> Instance {
+    let neighbour = |n| Neighbour::new(NodeId(n), BitRate(11_000_000), BitRate(4_000_000));
+    let here = |id, place, to| FlowHere {
+        place,
+        next_hop: Some(NodeId(to)),
+        payload: 460,
+        packet: 500 - HEADER,
+        ..flow(id)
+    };
+    let site = Site::new().with_sources(true);
+    let setting = Setting::new(NodeId(2), site, Stream::new(1, "control/n2"))
+        .with_flows([here(0, Place::Forwarder, 3), here(1, Place::Source, 5)])
+        .with_neighbours([1, 3, 5].map(neighbour))
+        .with_links(directed(STACK))
+        .with_model(Some(Arc::new(Budget)));
+    start_with(name, setting, parameters).unwrap()
+}
+
+fn sent(flow: u32, to: u32) -> Event<'static> {
+    Event::Sent(Sent {
+        to: Some(NodeId(to)),
+        flow: Some(FlowId(flow)),
+        ack: false,
+        bytes: 500,
+        airtime: Span::from_millis(2),
+        backoff: Span::ZERO,
+        attempts: 1,
+        rate: BitRate(11_000_000),
+        delivered: true,
+        ack_bits: None,
+    })
+}
+
+fn heard(flow: u32, on: Link, words: [u32; 3]) -> Event<'static> {
+    let mut header = Header::default();
+    header.0[usize::from(REPORT)..][..3].copy_from_slice(&words);
+    let (flow, ack, bytes) = (FlowId(flow), false, 500);
+    let heard = Heard { link: on, flow, ack, bytes, header };
+    if on.to == NodeId(2) { Event::Received(heard) } else { Event::Overheard(heard) }
+}
+
+fn feedback(limit: u32) -> Event<'static> {
+    let mut header = Header::default();
+    header.0[usize::from(LIMIT)] = limit;
+    let (flow, rtt, acked) = (FlowId(1), Span::from_millis(20), 460);
+    Event::Feedback(Feedback { flow, rtt, acked, lost: 0, marked: false, header })
+}
+
+/// Runs to `until` with these events every 10 ms; gives everything done.
+fn live(i: &mut Instance, from: u64, until: u64, events: &[Event<'_>]) -> Actions {
+    let mut all = Actions::new();
+    for ms in from..until {
+        while let Some(due) = i.control.next_deadline().filter(|d| *d <= at(ms)) {
+            i.control.on(due.max(at(ms)), &Event::Deadline, &mut all);
+        }
+        for e in events.iter().filter(|_| ms % 10 == 0) {
+            i.control.on(at(ms), e, &mut all);
+        }
+    }
+    all
+}
+
+/// The feedback written into packets to a node, bit/s.
+fn written(actions: &Actions, to: u32) -> Vec<f64> {
+    let write = |a: &Action| match a {
+        Action::Annotate { class: Class::Link(n), slot: LIMIT, value, .. } if n.0 == to => {
+            limit_of(*value)
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(write).collect()
+}
+
+/// The spacings set, as packets per second.
+fn paces(actions: &Actions) -> Vec<f64> {
+    let pace = |a: &Action| match a {
+        Action::Pace { interval: Some(s), window: false, .. } => Some(1.0 / s.as_secs_f64()),
+        _ => None,
+    };
+    actions.iter().filter_map(pace).collect()
+}
+
+#[test]
+fn links_share_what_there_is_out_among_all_flows_around() {
+    // 100 packets of 500 bytes per second each: 400 kbit/s on 2→3 and on 5→6, one flow each.
+    let mut i = node("wcpcap", &[("opening", 1.0), ("rho", 1.0), ("u", 1.0)]);
+    let other = heard(7, link(5, 6), report(link(5, 6), 400e3, 1).words());
+    let all = live(&mut i, 0, 3000, &[sent(0, 3), other]);
+    // 800 + 2δ = 1000 kbit/s.
+    let last = *written(&all, 3).last().unwrap();
+    assert!((last - 500e3).abs() < 12e3, "{last}");
+    // Three more flows there: 400 + 300 + 4δ = 1000, from what the fastest has.
+    let more = heard(7, link(5, 6), report(link(5, 6), 300e3, 3).words());
+    let all = live(&mut i, 3000, 9000, &[sent(0, 3), more]);
+    let last = *written(&all, 3).last().unwrap();
+    assert!((last - 475e3).abs() < 12e3, "{last}");
+}
+
+#[test]
+fn rates_fall_at_once_and_rise_by_parts() {
+    let parameters = [("opening", 0.1), ("u", 1.0)];
+    let mut i = node("wcpcap", &parameters);
+    let all = live(&mut i, 0, 3000, &[sent(0, 3)]);
+    // 400 kbit/s is what the fastest has, and there is room for 600 more: a tenth of it.
+    let last = *written(&all, 3).last().unwrap();
+    assert!((last - 460e3).abs() < 10e3, "{last}");
+    // One flow around that has far more than R is not yet where R has it: R stays.
+    let ahead = heard(7, link(5, 6), report(link(5, 6), 800e3, 1).words());
+    let all = live(&mut i, 3000, 3200, &[sent(0, 3), ahead]);
+    assert!(written(&all, 3).iter().all(|r| (r - 460e3).abs() < 15e3), "{:?}", written(&all, 3));
+    // 1.1 Mbit/s in all, none above R, is 0.1 too many for three flows.
+    let crowd = heard(7, link(5, 6), report(link(5, 6), 700e3, 2).words());
+    let all = live(&mut i, 3200, 3700, &[sent(0, 3), crowd]);
+    let first = written(&all, 3)[0];
+    assert!((first - 375e3).abs() < 15e3, "{first}");
+}
+
+/// Until rates mean something, every flow around gets the same.
+#[test]
+fn a_link_that_came_into_use_begins_where_all_are_alike() {
+    let mut i = node("wcpcap", &[("u", 1.0)]);
+    let ahead = heard(7, link(5, 6), report(link(5, 6), 900e3, 1).words());
+    let all = live(&mut i, 0, 2400, &[sent(0, 3), ahead]);
+    let rates = written(&all, 3);
+    assert!(!rates.is_empty() && rates.iter().all(|r| (r - 500e3).abs() < 10e3), "{rates:?}");
+}
+
+#[test]
+fn sources_send_at_the_rate_fed_back() {
+    let mut i = node("wcpcap", &[]);
+    let all = live(&mut i, 0, 1, &[]);
+    assert_eq!(paces(&all).len(), 1, "{all:?}");
+    assert!((paces(&all)[0] - 10.0).abs() < 0.1);
+    let told = actions(&mut i, at(5), feedback(limit_code(200e3)));
+    assert!((paces(&told)[0] - 50.0).abs() < 0.5, "{told:?}");
+    // The same again changes nothing.
+    assert!(paces(&actions(&mut i, at(6), feedback(limit_code(200e3)))).is_empty());
+}
+
+/// The least of all rates around, the neighbours' too, goes into the packets.
+#[test]
+fn the_least_rate_around_counts() {
+    let mut i = node("wcpcap", &[]);
+    let tight = LinkReport { limit: 50e3, ..report(link(5, 6), 100e3, 1) };
+    let all = live(&mut i, 0, 2000, &[sent(0, 3), heard(7, link(5, 6), tight.words())]);
+    let last = *written(&all, 3).last().unwrap();
+    assert!((last - 50e3).abs() < 1e3, "{last}");
+    // When nothing is heard of it any more it counts no longer.
+    let all = live(&mut i, 2000, 9000, &[sent(0, 3)]);
+    assert!(*written(&all, 3).last().unwrap() > 300e3);
+}
+
+#[test]
+fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through() {
+    let waits = |packets| {
+        Event::Queue(QueueLength { class: Class::All, packets, bytes: 500 * u64::from(packets) })
+    };
+    // Another link has 550 kbit/s for its flow, this one 400; the model sees room. The source of
+    // the flow may send 600, or the 400 that it gets.
+    let other = heard(7, link(5, 6), report(link(5, 6), 550e3, 1).words());
+    let asks = |rate| {
+        let mut header = Header::default();
+        header.0[usize::from(FLOW)] = FlowReport { trip: 0.02, rate }.word();
+        let (flow, ack, bytes) = (FlowId(0), false, 500);
+        Event::Received(Heard { link: link(1, 2), flow, ack, bytes, header })
+    };
+    let parameters = [("u", 0.99), ("opening", 0.1)];
+    let after = |waiting, rate| {
+        let mut i = node("wcpcap", &parameters);
+        let all = live(&mut i, 0, 6000, &[asks(rate), sent(0, 3), other, waits(waiting)]);
+        (*written(&all, 3).last().unwrap(), named(&all, "wcpcap.backlog"))
+    };
+    let (free, said) = after(2, 600e3);
+    assert!(free > 520e3 && said == 0, "{free}");
+    let (bound, said) = after(40, 600e3);
+    assert!((350e3..385e3).contains(&bound) && said > 0, "{bound}");
+    let (held, said) = after(40, 400e3);
+    assert!((480e3..510e3).contains(&held) && said > 0, "{held}");
+}
+
+// ---- what should not happen
+
+fn named(actions: &Actions, code: &str) -> usize {
+    let is = |a: &&Action| matches!(a, Action::Because(r) if r.code == code);
+    actions.iter().filter(is).count()
+}
+
+#[test]
+fn news_that_cannot_be_true_change_nothing_and_are_named() {
+    let mut honest = node("wcpcap", &[]);
+    let mut lied = node("wcpcap", &[]);
+    let calm = live(&mut honest, 0, 3000, &[sent(0, 3)]);
+    let absurd =
+        heard(7, link(5, 6), LinkReport { data: 90e6, ..report(link(5, 6), 1.0, 1) }.words());
+    let nowhere = heard(7, link(5, 6), report(link(7, 9), 400e3, 1).words());
+    let noise = heard(7, link(5, 6), [u32::MAX; 3]);
+    // A link of this node: it knows better.
+    let mine = heard(7, link(5, 6), report(link(2, 3), 1.0, 31).words());
+    let all = live(&mut lied, 0, 3000, &[sent(0, 3), absurd, nowhere, noise, mine]);
+    assert_eq!(written(&calm, 3), written(&all, 3));
+    assert!(named(&all, "wcpcap.absurd") > 0 && named(&all, "wcpcap.unknown") > 0);
+    // Named now and then, not each time.
+    assert!(named(&all, "wcpcap.absurd") < 20);
+}
+
+#[test]
+fn a_liar_cannot_starve_or_flood() {
+    // 9 Mbit/s on a neighbour's link, or a rate of next to nothing: never below a packet a second.
+    let greedy = heard(7, link(5, 6), report(link(5, 6), 9e6, 31).words());
+    let mean = LinkReport { limit: 1e3, ..report(link(5, 6), 1e3, 1) };
+    for lie in [greedy, heard(7, link(5, 6), mean.words())] {
+        let mut i = node("wcpcap", &[]);
+        let all = live(&mut i, 0, 5000, &[sent(0, 3), sent(1, 5), lie]);
+        let last = *written(&all, 3).last().unwrap();
+        let told = actions(&mut i, at(6000), feedback(limit_code(last)));
+        assert!(paces(&told)[0] >= 0.99, "{last} {told:?}");
+    }
+    // And never more than the link carries, whatever the feedback says.
+    let mut i = node("wcpcap", &[]);
+    live(&mut i, 0, 10, &[]);
+    let told = actions(&mut i, at(10), feedback(u32::MAX));
+    assert!(paces(&told)[0] <= 1001.0, "{told:?}");
+}
+
+#[test]
+fn feedback_that_stops_leaves_the_rate_and_is_named() {
+    let mut i = node("wcpcap", &[]);
+    live(&mut i, 0, 10, &[]);
+    assert_eq!(named(&actions(&mut i, at(10), feedback(0)), "wcpcap.unset"), 0, "nothing yet");
+    actions(&mut i, at(11), feedback(limit_code(200e3)));
+    let told = actions(&mut i, at(12), feedback(0));
+    assert_eq!((paces(&told).len(), named(&told, "wcpcap.unset")), (0, 1));
+}
+
+#[test]
+fn without_transmit_status_what_comes_in_counts() {
+    let mut i = node("wcpcap", &[]);
+    // A single frame is reported, and then none, while data keeps coming.
+    live(&mut i, 0, 11, &[sent(0, 3)]);
+    let comes = heard(0, link(1, 2), [0; 3]);
+    let all = live(&mut i, 11, 6000, &[comes]);
+    assert!(named(&all, "wcpcap.silent") > 0);
+    let last = *written(&all, 3).last().unwrap();
+    assert!((380e3..700e3).contains(&last), "{last}");
+}
+
+#[test]
+fn outside_the_air_anything_may_arrive() {
+    let mut i = node("wcpcap+ideal", &[("u", 1.0), ("opening", 1.0), ("rho", 1.0)]);
+    let told = report(link(5, 6), 400e3, 1).plain();
+    let other = Event::Message(Message { from: NodeId(5), body: &told });
+    let junk = Event::Message(Message { from: NodeId(5), body: b"junk" });
+    let all = live(&mut i, 0, 3000, &[sent(0, 3), other, junk]);
+    assert!((*written(&all, 3).last().unwrap() - 500e3).abs() < 12e3);
+    assert!(named(&all, "wcpcap.absurd") > 0);
+    let tells = all.iter().filter(|a| matches!(a, Action::Tell { .. })).count();
+    assert!(tells > 3, "its own link is told every epoch");
+    let worded = |a: &&Action| matches!(a, Action::Annotate { slot: REPORT, .. });
+    assert_eq!(all.iter().filter(worded).count(), 0, "nothing of it is in packets");
+}
+
+#[test]
+fn a_host_without_a_model_is_refused_by_name() {
+    let mut setting = crate::testing::gateway(&[]);
+    let offers = crate::Offers {
+        knowledge: crate::KnowledgeSet::ALL
+            .without(crate::KnowledgeSet::of(&[crate::Knowledge::LinkModel])),
+        ..crate::Offers::everything("the Linux gateway")
+    };
+    let wcpcap = crate::lookup("wcpcap").unwrap();
+    assert_eq!(
+        wcpcap.start(setting.clone(), &offers).unwrap_err().to_string(),
+        "wcpcap cannot run on the Linux gateway: not known: a model of what links can carry \
+         together"
+    );
+    // One that promises a model and brings none.
+    setting.model = None;
+    let promised = crate::Offers { knowledge: crate::KnowledgeSet::ALL, ..offers };
+    assert_eq!(
+        wcpcap.start(setting, &promised).unwrap_err().to_string(),
+        "wcpcap: the host gives no model of what its links can carry"
+    );
+}

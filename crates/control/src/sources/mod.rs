@@ -1,0 +1,4 @@
+//! What runs where flows start.
+
+pub(crate) mod source;
+pub(crate) mod tcp_ap;

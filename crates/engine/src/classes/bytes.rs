@@ -1,0 +1,233 @@
+//! Classes limited in bytes, where packets are forwarded: leaves of a tree of token buckets.
+
+use fairmesh_control::{Class, ClassPlan, Counters, Limit, Point};
+use fairmesh_queueing::{
+    ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbSpec, Item, Queue, Release, SpecError,
+    Verdict,
+};
+use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
+
+use super::{Directory, leaf};
+
+/// What a class without a limit runs at: faster than anything it leads to.
+const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
+
+/// One class.
+#[derive(Debug)]
+struct ByteClass {
+    class: Class,
+    /// Its leaf of the tree.
+    leaf: ClassId,
+    burst: Bytes,
+    rate: Option<BitRate>,
+    overlimits: u64,
+}
+
+/// The classes at one node.
+#[derive(Debug)]
+pub(crate) struct ByteClasses {
+    pub node: NodeId,
+    pub point: Point,
+    classes: Vec<ByteClass>,
+    directory: Directory,
+    /// Leaves of their own, without an inner class above them: no plan nests.
+    tree: Htb,
+    /// Leaves made so far.
+    made: u32,
+    rng: Stream,
+}
+
+fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
+    let rate = rate.unwrap_or(UNLIMITED);
+    ClassRates { rate, ceil: rate, burst, cburst: burst }
+}
+
+impl ByteClasses {
+    /// A node's classes at one point, none yet.
+    pub fn new(node: NodeId, point: Point, flows: usize, rng: Stream) -> Self {
+        let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };
+        ByteClasses {
+            node,
+            point,
+            classes: Vec::new(),
+            directory: Directory::new(flows),
+            tree: Htb::new(&spec).expect("a tree without classes"),
+            made: 0,
+            rng,
+        }
+    }
+
+    /// Builds a class that is not there yet.
+    ///
+    /// # Errors
+    /// A queue or burst that no discipline has.
+    pub fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
+        let rate = match plan.limit {
+            Limit::Rate(rate) => Some(rate),
+            Limit::None | Limit::Airtime { .. } => None,
+        };
+        self.tree.add_class(&ClassSpec::leaf(
+            self.made,
+            None,
+            rates(rate, plan.burst),
+            leaf(plan),
+        ))?;
+        self.directory.insert(plan.class, self.classes.len());
+        self.classes.push(ByteClass {
+            class: plan.class,
+            leaf: ClassId(self.made),
+            burst: plan.burst,
+            rate,
+            overlimits: 0,
+        });
+        self.made += 1;
+        Ok(())
+    }
+
+    /// The class that takes data of this flow, on its way to the node that `next` gives; `None`: it
+    /// passes untouched.
+    #[inline]
+    pub fn classify(&self, flow: u32, next: impl FnOnce() -> Option<u32>) -> Option<usize> {
+        self.directory.classify(Some(FlowId(flow)), || next().map(NodeId))
+    }
+
+    pub fn enqueue(&mut self, now: Time, class: usize, item: Item) -> Verdict {
+        let c = &mut self.classes[class];
+        let offered = self.tree.offer(now, c.leaf, item, &mut self.rng);
+        let verdict = offered.expect("every class has a leaf of the tree");
+        if let Verdict::Queued | Verdict::Marked = verdict
+            && self.tree.next_ready_of(now, c.leaf) > now
+        {
+            c.overlimits += 1;
+        }
+        verdict
+    }
+
+    /// The next packet that some class lets go.
+    pub fn dequeue(&mut self, now: Time) -> Option<Item> {
+        self.tree.dequeue(now)
+    }
+
+    /// When the next packet may go.
+    pub fn next_ready(&self, now: Time) -> Time {
+        self.tree.next_ready(now)
+    }
+
+    /// Sets or lifts a class's limit.
+    pub fn set_rate(&mut self, now: Time, class: Class, rate: Option<BitRate>) {
+        let Some(index) = self.directory.find(class) else { return };
+        let c = &mut self.classes[index];
+        c.rate = rate;
+        let set = self.tree.set_rates(now, c.leaf, rates(rate, c.burst));
+        set.expect("a leaf of the tree, and a burst that it was built with");
+    }
+
+    /// Takes a class away and gives back what waited in it, oldest first.
+    pub fn remove(&mut self, class: Class) -> Vec<Item> {
+        let Some(index) = self.directory.find(class) else { return Vec::new() };
+        let gone = self.classes.swap_remove(index);
+        let moved = self.classes.len();
+        self.directory.renumber(|i| match i {
+            i if i == index => None,
+            i if i == moved => Some(index),
+            i => Some(i),
+        });
+        let left: Result<_, HtbError> = self.tree.remove_class(gone.leaf);
+        left.expect("a leaf of the tree has no children")
+    }
+
+    /// Counters of every class, as a host's samples.
+    pub fn counters(&self) -> impl Iterator<Item = Counters> + '_ {
+        self.classes.iter().filter_map(|c| {
+            let counted = self.tree.counters(c.leaf)?;
+            Some(Counters {
+                class: c.class,
+                bytes: counted.bytes,
+                packets: counted.packets,
+                drops: counted.drops,
+                overlimits: c.overlimits,
+                queued_packets: counted.backlog.packets,
+                queued_bytes: counted.backlog.bytes,
+            })
+        })
+    }
+
+    /// A class as it stands.
+    #[cfg(test)]
+    pub fn in_force(
+        &self,
+        class: Class,
+    ) -> Option<fairmesh_control::host::conformance::ClassInForce> {
+        let id = self.classes[self.directory.find(class)?].leaf;
+        let queue = self.tree.queue_of(id)?;
+        let leaf = super::in_force::leaf(queue, |plan| leaf(plan).build().expect("a leaf"));
+        let ClassRates { rate, burst, .. } = self.tree.rates(id)?;
+        let limit = if rate == UNLIMITED { Limit::None } else { Limit::Rate(rate) };
+        Some(fairmesh_control::host::conformance::ClassInForce { limit, leaf, burst })
+    }
+
+    /// The limit of a flow's own class.
+    pub fn limit_of(&self, flow: FlowId) -> Option<BitRate> {
+        self.classes[self.directory.find(Class::Flow(flow))?].rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_control::Leaf;
+    use fairmesh_units::Span;
+
+    fn plan(class: Class, rate: Option<u64>) -> ClassPlan {
+        ClassPlan {
+            class,
+            limit: rate.map_or(Limit::None, |r| Limit::Rate(BitRate(r))),
+            burst: Bytes(1500),
+            leaf: Leaf::DropTail { packets: 3 },
+        }
+    }
+
+    fn set(classes: &[(Class, Option<u64>)]) -> ByteClasses {
+        let mut set = ByteClasses::new(NodeId(0), Point::Transit, 3, Stream::new(1, "test"));
+        classes.iter().for_each(|&(class, rate)| set.build(&plan(class, rate)).unwrap());
+        set
+    }
+
+    fn item(flow: u32) -> Item {
+        Item { handle: flow, bytes: 1500, flow: 2 * flow, ect: false }
+    }
+
+    #[test]
+    fn a_flow_has_its_class_or_the_common_one_or_none() {
+        let s = set(&[(Class::All, None), (Class::Flow(FlowId(1)), None)]);
+        assert_eq!([0, 1, 2].map(|f| s.classify(f, || None)), [Some(0), Some(1), Some(0)]);
+        let s = set(&[(Class::Flow(FlowId(1)), None)]);
+        assert_eq!([0, 1].map(|f| s.classify(f, || None)), [None, Some(0)]);
+    }
+
+    #[test]
+    fn rates_hold_change_and_are_counted() {
+        let ms = |n| Time::ZERO + Span::from_millis(n);
+        let mut s = set(&[(Class::Flow(FlowId(0)), Some(1_000_000))]);
+        for _ in 0..3 {
+            assert_eq!(s.enqueue(ms(0), 0, item(0)), Verdict::Queued);
+        }
+        assert!(s.dequeue(ms(0)).is_some(), "the burst");
+        assert!(s.dequeue(ms(0)).is_none());
+        assert_eq!(s.next_ready(ms(0)), ms(12));
+        // Ten times the rate from now on.
+        s.set_rate(ms(0), Class::Flow(FlowId(0)), Some(BitRate(10_000_000)));
+        assert!(s.dequeue(ms(2)).is_some());
+        // One more, while it runs.
+        s.set_rate(ms(2), Class::Flow(FlowId(2)), Some(BitRate(5)));
+        assert_eq!(s.limit_of(FlowId(2)), None, "there is no such class");
+        s.build(&plan(Class::Flow(FlowId(2)), None)).unwrap();
+        s.set_rate(ms(2), Class::Flow(FlowId(2)), Some(BitRate(5)));
+        assert_eq!(s.limit_of(FlowId(2)), Some(BitRate(5)));
+        let c = s.counters().next().unwrap();
+        assert_eq!((c.packets, c.bytes, c.queued_packets), (2, 3000, 1));
+        // Nothing that waits is lost with its class, and the other one keeps its place.
+        assert_eq!(s.remove(Class::Flow(FlowId(0))).len(), 1);
+        assert_eq!([0, 2].map(|f| s.classify(f, || None)), [None, Some(0)]);
+    }
+}

@@ -1,0 +1,263 @@
+//! A node of the world as its control's driver sees it, and when the driver is called.
+
+use fairmesh_control::host::{Effect, Node, Samples};
+use fairmesh_control::{
+    Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
+    QueueLength, Reason,
+};
+use fairmesh_queueing::SpecError;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+use fairmesh_wifi::Air;
+
+use crate::error::EngineError;
+use crate::host::{self, ControlAt};
+use crate::listeners::Note;
+use crate::net::Net;
+use crate::record::DecisionRecord;
+use crate::world::{World, refused};
+
+/// Decisions kept of a run; later ones are left out.
+const MAX_DECISIONS: usize = 100_000;
+
+impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
+    /// A control and its node.
+    fn control(&mut self, c: usize) -> (&mut ControlAt, NodeOf<'_, 'a, WATCH, HOST>) {
+        let World { scenario, air, net, controls, decisions, .. } = self;
+        let at = &mut controls[c];
+        let node = at.node;
+        let set = net.classes.iter().position(|s| s.node == node);
+        (at, NodeOf { node, set, scenario, air, net, decisions, refused: None })
+    }
+
+    /// Builds a control's plan, and waits for its first deadline.
+    ///
+    /// # Errors
+    /// A queue that cannot be built.
+    pub(crate) fn begin_control(&mut self, c: usize) -> Result<(), EngineError> {
+        let (at, mut node) = self.control(c);
+        at.driver.begin(Time::ZERO, &mut node);
+        if let Some(e) = node.refused {
+            return Err(refused(&node.scenario.nodes[node.node.index()].name, &e));
+        }
+        self.rearm_control(c);
+        Ok(())
+    }
+
+    /// A control's deadline.
+    pub(crate) fn control_deadline(&mut self, now: Time, c: usize) {
+        let (at, mut node) = self.control(c);
+        at.driver.deadline(now, &mut node);
+        self.rearm_control(c);
+    }
+
+    /// The set of active flows has changed, and with it the fair rates.
+    pub(crate) fn allocate(&mut self, now: Time) {
+        let rates = self.fair.changes[self.allocated].1.clone();
+        self.allocated += 1;
+        for c in 0..self.controls.len() {
+            let (at, mut node) = self.control(c);
+            if !at.driver.needs().events.has(EventKind::Allocations) {
+                continue;
+            }
+            for (f, rate) in rates.iter().enumerate() {
+                let (flow, rate) = (FlowId(f as u32), BitRate(*rate as u64));
+                at.driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
+            }
+            at.driver.act(now, &mut node);
+            self.rearm_control(c);
+        }
+    }
+
+    fn rearm_control(&mut self, c: usize) {
+        let slot = self.net.control_slot(c);
+        self.net.timers.set(slot, self.controls[c].driver.due());
+    }
+
+    /// Tells controls what has happened at their nodes since the last time.
+    pub(crate) fn tell(&mut self, now: Time) {
+        let mut next = 0;
+        // What controls do may give others something to hear, at the same instant.
+        while let Some(&(c, note)) = self.net.listeners.notes.get(next) {
+            next += 1;
+            let c = c as usize;
+            let event = match note {
+                Note::Queue(q) => Event::Queue(q),
+                Note::Sent(s) => Event::Sent(s),
+                Note::Received(h) => Event::Received(h),
+                Note::Overheard(h) => Event::Overheard(h),
+                Note::Message { from, start, len } => {
+                    let body = &self.net.listeners.bodies[start..start + len];
+                    Event::Message(Message { from, body })
+                }
+                Note::Feedback(f) => Event::Feedback(f),
+                Note::RoundTrip(r) => Event::RoundTrip(r),
+                Note::FlowSeen(f) => {
+                    let (fair, node) = (self.now_fair(f), self.controls[c].node);
+                    match host::flow_at(self.scenario, fair, f, node) {
+                        Some(here) => Event::FlowSeen(here),
+                        None => continue,
+                    }
+                }
+                Note::FlowGone(f) => Event::FlowGone(f),
+            };
+            self.controls[c].driver.hear(now, &event);
+            let (at, mut node) = self.control(c);
+            at.driver.act(now, &mut node);
+            self.rearm_control(c);
+        }
+        self.net.listeners.notes.clear();
+        self.net.listeners.bodies.clear();
+    }
+}
+
+/// A node of the simulator with a control.
+struct NodeOf<'w, 'a, const WATCH: bool, const HOST: bool> {
+    node: NodeId,
+    /// Its classes where packets are forwarded, if it has any.
+    set: Option<usize>,
+    scenario: &'a Scenario,
+    air: &'w mut Air,
+    net: &'w mut Net<'a, WATCH, HOST>,
+    decisions: &'w mut Vec<DecisionRecord>,
+    /// Why a class could not be built.
+    refused: Option<SpecError>,
+}
+
+impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
+    fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>) {
+        let node = self.node;
+        let interface = self.net.interfaces.get(node.index());
+        match kind {
+            EventKind::Counters => {
+                let set = self.set.into_iter().flat_map(|set| self.net.classes[set].counters());
+                let radio = interface.and_then(|i| i.classes.as_ref());
+                let radio = radio.into_iter().flat_map(|c| c.counters());
+                set.chain(radio).for_each(|c| samples.give(Event::Counters(c)));
+            }
+            EventKind::Stations if HOST => {
+                for station in self.net.listeners.stations(node) {
+                    samples.give(Event::Station(*station));
+                }
+            }
+            EventKind::FlowCounters => {
+                for (f, left) in self.net.left[node.index()].iter().enumerate() {
+                    let (flow, bytes, packets) = (FlowId(f as u32), left.bytes, left.packets);
+                    samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
+                }
+            }
+            EventKind::Channel if interface.is_some() => {
+                let t = self.air.channel_time(now, node);
+                samples.give(Event::Channel(Channel {
+                    active: t.active,
+                    busy: t.busy + t.transmit,
+                    receive: t.receive,
+                    transmit: t.transmit,
+                }));
+            }
+            EventKind::QueueSamples => {
+                let Some(interface) = interface else { return };
+                let classes = interface.classes.iter().flat_map(|c| c.lengths());
+                for (class, waiting) in classes.chain([(Class::All, interface.backlog())]) {
+                    let (packets, bytes) = (waiting.packets, waiting.bytes);
+                    samples.give(Event::Queue(QueueLength { class, packets, bytes }));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, effect: Effect<'_>, _: Option<&Reason>) {
+        let node = self.node;
+        match effect {
+            Effect::Build(plan) => {
+                if let Err(e) = self.build(plan) {
+                    // While it runs: traffic of a class that cannot be built flows.
+                    self.refused = Some(e);
+                }
+            }
+            Effect::SetRate { class, rate } => match self.set {
+                Some(set) => self.net.classes[set].set_rate(now, class, rate),
+                None => self.limit(now, class, rate.map_or(Limit::None, Limit::Rate)),
+            },
+            Effect::SetAirtime { class, share } => self.limit(now, class, Limit::Airtime(share)),
+            Effect::Remove { class } => self.remove(now, class),
+            Effect::Mark { class, probability, how } => {
+                self.net.listeners.mark(node, class, probability.0, how);
+            }
+            Effect::Drop { class, probability } => {
+                self.net.listeners.lose(node, class, probability.0);
+            }
+            Effect::Annotate { class, slot, merge, value } => {
+                self.net.listeners.annotate(node, class, slot, merge, value);
+            }
+            Effect::Pace { flow, interval, window } => {
+                if let Some(flow) = self.net.flows.get_mut(flow.index()) {
+                    flow.pace(interval, window);
+                }
+            }
+            Effect::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
+            Effect::Tell { reach, body } => self.net.listeners.hand_over(node, reach, body),
+            Effect::Send { to: None, body } => self.net.send_message(now, node, None, body),
+            Effect::Send { to: Some(to), body } => {
+                // A neighbour that is none hears nothing.
+                if let Some(link) = self.air.link(node, to) {
+                    self.net.send_message(now, node, Some((to, link)), body);
+                }
+            }
+        }
+    }
+
+    fn decided(&mut self, now: Time, reason: &Reason) {
+        if self.decisions.len() < MAX_DECISIONS {
+            self.decisions.push(DecisionRecord {
+                time_s: now.as_secs_f64(),
+                node: self.scenario.nodes[self.node.index()].name.clone(),
+                code: reason.code.into(),
+                reason: reason.to_string(),
+            });
+        }
+    }
+
+    fn settled(&mut self, now: Time) {
+        if let Some(set) = self.set {
+            self.net.drain(now, set);
+        }
+    }
+}
+
+impl<const WATCH: bool, const HOST: bool> NodeOf<'_, '_, WATCH, HOST> {
+    /// Builds a class, or the queue that takes the place of a radio's own. Where there is no radio
+    /// nothing is sent by one.
+    fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
+        if let Some(set) = self.set {
+            return self.net.classes[set].build(plan);
+        }
+        let Some(interface) = self.net.interfaces.get_mut(self.node.index()) else { return Ok(()) };
+        match &mut interface.classes {
+            Some(classes) => classes.build(plan)?,
+            None => interface.queue = crate::classes::leaf(plan).build()?,
+        }
+        Ok(())
+    }
+
+    /// Sets the limit of a class in a radio's queue.
+    fn limit(&mut self, now: Time, class: Class, limit: Limit) {
+        let interface = self.net.interfaces.get_mut(self.node.index());
+        if let Some(classes) = interface.and_then(|i| i.classes.as_mut()) {
+            classes.set(now, class, limit);
+            self.net.kicks.push(self.node);
+        }
+    }
+
+    /// Takes a class away; what waits there goes on.
+    fn remove(&mut self, now: Time, class: Class) {
+        if let Some(set) = self.set {
+            for item in self.net.classes[set].remove(class) {
+                self.net.pass(now, self.node.0, item.handle);
+            }
+        } else if self.net.interfaces.get(self.node.index()).is_some_and(|i| i.classes.is_some()) {
+            self.net.unclass(now, self.node, class);
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! What controls hear of frames and packets, and what they put into them.
+//!
+//! The network notes events as they happen; the world tells them to the controls when the event is
+//! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
+//! to the MAC, since the packet may have moved on before the exchange is over.
+
+mod chance;
+mod flows;
+mod ideal_exchange;
+mod messages;
+
+use std::collections::VecDeque;
+
+use fairmesh_control::{
+    Class, EventKind, EventSet, Feedback, Header, Heard, Link, Marking, Merge, QueueLength,
+    RoundTrip, Sent, Station,
+};
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+use fairmesh_wifi::{Outcome, SendReport};
+
+use crate::classes::Cost;
+use chance::Chance;
+use flows::Timed;
+use messages::Waiting;
+
+pub(crate) use flows::SWEEP;
+pub(crate) use messages::{MESSAGE_HEADERS, Signalling};
+
+/// Something to tell a control.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Note {
+    Queue(QueueLength),
+    Sent(Sent),
+    Received(Heard),
+    Overheard(Heard),
+    /// A message's bytes in [`Listeners::bodies`].
+    Message {
+        from: NodeId,
+        start: usize,
+        len: usize,
+    },
+    Feedback(Feedback),
+    RoundTrip(RoundTrip),
+    FlowSeen(FlowId),
+    FlowGone(FlowId),
+}
+
+/// What rides on a packet beside its payload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rider {
+    pub header: Header,
+    /// In an acknowledgement: the header that the latest data packet arrived with.
+    pub echo: Header,
+}
+
+/// The frame in a MAC, as it was handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InService {
+    pub to: Option<NodeId>,
+    /// `None` for a control message.
+    pub flow: Option<FlowId>,
+    pub ack: bool,
+    pub bytes: u32,
+    pub header: Header,
+}
+
+impl InService {
+    fn heard(&self, from: NodeId) -> Option<Heard> {
+        let (flow, to) = (self.flow?, self.to?);
+        let link = Link { from, to };
+        Some(Heard { link, flow, ack: self.ack, bytes: self.bytes, header: self.header })
+    }
+}
+
+/// A header field to write.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    class: Class,
+    slot: u8,
+    merge: Merge,
+    value: u32,
+}
+
+/// What became of a packet by chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Pass,
+    Mark,
+    Lose,
+}
+
+/// One node with a control.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    control: u32,
+    events: EventSet,
+    fields: Vec<Field>,
+    chances: Vec<Chance>,
+    rng: Stream,
+    /// Per flow: when its data last crossed; `None`: not there.
+    crossing: Vec<Option<Time>>,
+    timed: Vec<Timed>,
+    /// By neighbour.
+    stations: Vec<Station>,
+}
+
+/// Everything controls hear and say.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    /// Per node.
+    at: Vec<Option<Box<Listener>>>,
+    /// (control, what)
+    pub notes: Vec<(u32, Note)>,
+    pub bodies: Vec<u8>,
+    riders: Vec<Rider>,
+    /// Per flow: header of the latest data packet that arrived.
+    echoes: Vec<Header>,
+    /// Per flow: retransmissions its source was told of.
+    told: Vec<u64>,
+    /// Per wireless node.
+    service: Vec<Option<InService>>,
+    waiting: Vec<VecDeque<Waiting>>,
+    /// Bytes of messages by number; free numbers.
+    messages: Vec<Vec<u8>>,
+    free: Vec<u32>,
+    /// Per node: bits that its MAC acknowledgements carry; 0: none.
+    ack_bits: Vec<u8>,
+    header_bytes: u32,
+    sweeps: bool,
+    /// Per node: nodes with a link from or to it.
+    adjacent: Vec<Vec<NodeId>>,
+    pub cost: Cost,
+    pub signalling: Signalling,
+}
+
+/// What a control at a node asks for.
+pub(crate) struct Subscription {
+    pub node: NodeId,
+    pub control: u32,
+    pub events: EventSet,
+    pub header_bytes: u32,
+    pub neighbours: Vec<NodeId>,
+    pub rng: Stream,
+}
+
+impl Listeners {
+    pub fn new(
+        nodes: usize,
+        radios: usize,
+        flows: usize,
+        cost: Cost,
+        subscriptions: Vec<Subscription>,
+    ) -> Self {
+        let header_bytes = subscriptions.iter().map(|w| w.header_bytes).max().unwrap_or(0);
+        let asks = |kind| subscriptions.iter().any(|w| w.events.has(kind));
+        let sweeps = asks(EventKind::Flows);
+        let mut at: Vec<Option<Box<Listener>>> = Vec::new();
+        at.resize_with(nodes, || None);
+        for w in subscriptions {
+            let per_flow = |kind| if w.events.has(kind) { flows } else { 0 };
+            let station = |&node: &NodeId| Station {
+                node,
+                tx_bytes: 0,
+                tx_packets: 0,
+                tx_retries: 0,
+                tx_failed: 0,
+                tx_airtime: Span::ZERO,
+                tx_rate: fairmesh_units::BitRate(0),
+                rx_bytes: 0,
+                rx_packets: 0,
+                rx_airtime: Span::ZERO,
+            };
+            at[w.node.index()] = Some(Box::new(Listener {
+                control: w.control,
+                events: w.events,
+                fields: Vec::new(),
+                chances: Vec::new(),
+                rng: w.rng,
+                crossing: vec![None; per_flow(EventKind::Flows)],
+                timed: vec![Timed::default(); per_flow(EventKind::RoundTrips)],
+                stations: w.neighbours.iter().map(station).collect(),
+            }));
+        }
+        Listeners {
+            at,
+            notes: Vec::new(),
+            bodies: Vec::new(),
+            riders: Vec::new(),
+            echoes: vec![Header::default(); flows],
+            told: vec![0; flows],
+            service: vec![None; radios],
+            waiting: vec![VecDeque::new(); radios],
+            messages: Vec::new(),
+            free: Vec::new(),
+            ack_bits: vec![0; nodes],
+            header_bytes,
+            sweeps,
+            adjacent: Vec::new(),
+            cost,
+            signalling: Signalling::default(),
+        }
+    }
+
+    /// Over which links messages outside the air count their hops.
+    pub fn connect(&mut self, links: impl Iterator<Item = (NodeId, NodeId)>) {
+        self.adjacent.resize(self.at.len(), Vec::new());
+        for (a, b) in links.flat_map(|(a, b)| [(a, b), (b, a)]) {
+            if !self.adjacent[a.index()].contains(&b) {
+                self.adjacent[a.index()].push(b);
+            }
+        }
+    }
+
+    /// The control at a node that wants events of this kind.
+    fn control_for(&self, node: usize, kind: EventKind) -> Option<u32> {
+        self.at[node].as_ref().filter(|t| t.events.has(kind)).map(|t| t.control)
+    }
+
+    fn note(&mut self, node: usize, kind: EventKind, note: Note) {
+        if let Some(control) = self.control_for(node, kind) {
+            self.notes.push((control, note));
+        }
+    }
+
+    /// Whether the control at a node wants events of this kind.
+    pub fn wants(&self, node: usize, kind: EventKind) -> bool {
+        self.control_for(node, kind).is_some()
+    }
+
+    // ---- packets
+
+    /// Bytes of header fields in a new packet.
+    pub fn header_bytes(&self) -> u32 {
+        self.header_bytes
+    }
+
+    /// A packet was made; `echoing`: an acknowledgement of this flow's data.
+    pub fn packet(&mut self, handle: u32, echoing: Option<usize>) {
+        let h = handle as usize;
+        if self.riders.len() <= h {
+            self.riders.resize(h + 1, Rider::default());
+        }
+        let echo = echoing.map_or(Header::default(), |f| self.echoes[f]);
+        self.riders[h] = Rider { header: Header::default(), echo };
+    }
+
+    pub fn rider(&self, handle: u32) -> Rider {
+        self.riders[handle as usize]
+    }
+
+    /// Data of a flow has reached its sink.
+    pub fn landed(&mut self, flow: usize, handle: u32) {
+        self.echoes[flow] = self.riders[handle as usize].header;
+    }
+
+    /// An acknowledgement was taken in by a flow's source.
+    pub fn feedback(&mut self, node: usize, feedback: Feedback, resent: u64) {
+        let told = &mut self.told[feedback.flow.index()];
+        // A new connection counts from zero again.
+        let lost = resent.checked_sub(*told).unwrap_or(resent) as u32;
+        *told = resent;
+        let feedback = Feedback { lost, ..feedback };
+        if feedback.acked > 0 || feedback.rtt > Span::ZERO || feedback.marked || lost > 0 {
+            self.note(node, EventKind::Feedback, Note::Feedback(feedback));
+        }
+    }
+
+    // ---- actions
+
+    /// Writes a field into packets of a class from now on.
+    pub fn annotate(&mut self, node: NodeId, class: Class, slot: u8, merge: Merge, value: u32) {
+        let Some(listener) = &mut self.at[node.index()] else { return };
+        let field = Field { class, slot, merge, value };
+        match listener.fields.iter_mut().find(|f| f.class == class && f.slot == slot) {
+            Some(known) => *known = field,
+            None => listener.fields.push(field),
+        }
+    }
+
+    /// Marks packets of a class by chance from now on, those with ECT(1) only if told.
+    pub fn mark(&mut self, node: NodeId, class: Class, probability: f64, how: Marking) {
+        if let Some(c) = self.chance(node, class) {
+            (c.mark, c.how) = (probability, how);
+        }
+    }
+
+    /// Loses packets of a class by chance from now on.
+    pub fn lose(&mut self, node: NodeId, class: Class, probability: f64) {
+        if let Some(c) = self.chance(node, class) {
+            c.lose = probability;
+        }
+    }
+
+    /// What chance does to packets of a class.
+    #[cfg(test)]
+    pub fn chance_of(
+        &self,
+        node: NodeId,
+        class: Class,
+    ) -> fairmesh_control::host::conformance::ChanceInForce {
+        let listener = self.at[node.index()].as_ref();
+        let chance = listener.and_then(|l| l.chances.iter().find(|c| c.class == class));
+        let in_force = |c: &Chance| fairmesh_control::host::conformance::ChanceInForce {
+            mark: (c.mark, c.how),
+            drop: c.lose,
+        };
+        chance.map_or_else(Default::default, in_force)
+    }
+
+    /// What is written into a field of packets of a class.
+    #[cfg(test)]
+    pub fn field_of(&self, node: NodeId, class: Class, slot: u8) -> Option<(Merge, u32)> {
+        let fields = &self.at[node.index()].as_ref()?.fields;
+        let field = fields.iter().find(|f| f.class == class && f.slot == slot)?;
+        Some((field.merge, field.value))
+    }
+
+    /// The bits in a node's acknowledgements.
+    #[cfg(test)]
+    pub fn ack_bits_of(&self, node: NodeId) -> u8 {
+        self.ack_bits[node.index()]
+    }
+
+    fn chance(&mut self, node: NodeId, class: Class) -> Option<&mut Chance> {
+        let chances = &mut self.at[node.index()].as_mut()?.chances;
+        let known = chances.iter().position(|c| c.class == class);
+        let i = known.unwrap_or_else(|| {
+            chances.push(Chance::new(class));
+            chances.len() - 1
+        });
+        Some(&mut chances[i])
+    }
+
+    /// Decides about a packet that is about to leave a node towards `to`; `ect`: whether it is
+    /// ECN-capable, and whether by ECT(1).
+    pub fn fate(&mut self, node: usize, flow: u32, data: bool, to: u32, ect: (bool, bool)) -> Fate {
+        let Some(listener) = &mut self.at[node] else { return Fate::Pass };
+        let mut fate = Fate::Pass;
+        for c in &mut listener.chances {
+            if !belongs(c.class, flow, data, to) {
+                continue;
+            }
+            if c.lose > 0.0 && listener.rng.chance(c.lose) {
+                return Fate::Lose;
+            }
+            let may = ect.0 && (c.how.ect1 || !ect.1);
+            if may && c.mark > 0.0 && c.falls(&mut listener.rng) {
+                fate = Fate::Mark;
+            }
+        }
+        fate
+    }
+
+    /// A packet goes to the MAC of a node, or into a wire: its fields are written.
+    pub fn write(&mut self, node: usize, handle: u32, flow: u32, data: bool, to: u32) -> Header {
+        let header = &mut self.riders[handle as usize].header;
+        if let Some(listener) = &self.at[node] {
+            for f in listener.fields.iter().filter(|f| belongs(f.class, flow, data, to)) {
+                header.write(f.slot, f.merge, f.value);
+            }
+        }
+        *header
+    }
+
+    // ---- frames
+
+    /// Remembers the frame that the MAC of a node works on.
+    pub fn serve(&mut self, node: usize, frame: InService) {
+        self.service[node] = Some(frame);
+    }
+
+    /// The length of a node's queue has changed.
+    pub fn queue_changed(&mut self, node: usize, length: QueueLength) {
+        self.note(node, EventKind::QueueChanges, Note::Queue(length));
+    }
+
+    /// A frame meant for this node came in; returns whether it is a control message.
+    pub fn received(&mut self, node: NodeId, from: NodeId, message: Option<u32>) {
+        let Some(frame) = self.service[from.index()] else { return };
+        let n = node.index();
+        if let Some(s) = self.station(n, from) {
+            s.rx_packets += 1;
+            s.rx_bytes += u64::from(frame.bytes);
+        }
+        match message {
+            Some(body) => {
+                if let Some(control) = self.control_for(n, EventKind::Messages) {
+                    let start = self.bodies.len();
+                    let body = &self.messages[body as usize];
+                    self.bodies.extend_from_slice(body);
+                    let len = body.len();
+                    self.notes.push((control, Note::Message { from, start, len }));
+                }
+            }
+            None => {
+                if let Some(heard) = frame.heard(from) {
+                    self.note(n, EventKind::Received, Note::Received(heard));
+                }
+            }
+        }
+    }
+
+    /// A data frame occupied the air at a receiver.
+    pub fn arriving(&mut self, node: NodeId, from: NodeId, airtime: Span) {
+        if let Some(s) = self.station(node.index(), from) {
+            s.rx_airtime += airtime;
+        }
+    }
+
+    /// A frame meant for another was decoded.
+    pub fn overheard(&mut self, node: NodeId, from: NodeId) {
+        let frame = self.service[from.index()];
+        if let Some(heard) = frame.and_then(|f| f.heard(from)) {
+            self.note(node.index(), EventKind::Overheard, Note::Overheard(heard));
+        }
+    }
+
+    /// The MAC of a node is done with a frame.
+    pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
+        let n = node.index();
+        let frame = self.service[n].take()?;
+        let actual = self.cost.actual(report);
+        let rate = self.cost.bit_rate(report.rate);
+        let tries = report.data_attempts.max(report.rts_attempts);
+        let delivered = report.outcome != Outcome::Lost;
+        let own = match frame.flow {
+            Some(_) => self.header_bytes,
+            None => 0,
+        };
+        let m = &mut self.signalling;
+        if frame.flow.is_none() {
+            m.message_frames += u64::from(report.data_attempts);
+            m.message_bytes += u64::from(frame.bytes) * u64::from(report.data_attempts);
+            m.message_airtime += actual;
+        } else if own > 0 {
+            m.header_bytes += u64::from(own) * u64::from(report.data_attempts);
+            m.header_airtime +=
+                self.cost.extra(frame.bytes, own, report.rate, report.data_attempts);
+        }
+        if let Some(to) = frame.to
+            && let Some(s) = self.station(n, to)
+        {
+            s.tx_packets += 1;
+            s.tx_bytes += u64::from(frame.bytes);
+            s.tx_retries += u64::from(tries.saturating_sub(1));
+            s.tx_failed += u64::from(!delivered);
+            s.tx_airtime += report.airtime;
+            s.tx_rate = rate;
+        }
+        let sent = Sent {
+            to: frame.to,
+            flow: frame.flow,
+            ack: frame.ack,
+            bytes: frame.bytes,
+            airtime: actual,
+            backoff: self.cost.backoff(),
+            attempts: u8::try_from(tries).unwrap_or(u8::MAX),
+            rate,
+            delivered,
+            ack_bits: self.acknowledged_with(frame.to.filter(|_| delivered)),
+        };
+        self.note(n, EventKind::Sent, Note::Sent(sent));
+        Some(frame)
+    }
+
+    /// A node's MAC acknowledgements carry these bits from now on.
+    pub fn set_ack_bits(&mut self, node: NodeId, bits: u8) {
+        self.ack_bits[node.index()] = bits;
+    }
+
+    /// What an acknowledgement that came just now from a node carries.
+    fn acknowledged_with(&self, by: Option<NodeId>) -> Option<u8> {
+        self.ack_bits.get(by?.index()).copied().filter(|b| *b != 0)
+    }
+
+    fn station(&mut self, node: usize, of: NodeId) -> Option<&mut Station> {
+        self.at[node].as_mut()?.stations.iter_mut().find(|s| s.node == of)
+    }
+
+    /// Counters of a node's neighbours.
+    pub fn stations(&self, node: NodeId) -> &[Station] {
+        self.at[node.index()].as_ref().map_or(&[], |t| &t.stations)
+    }
+}
+
+/// Whether a packet is of a class.
+fn belongs(class: Class, flow: u32, data: bool, to: u32) -> bool {
+    match class {
+        Class::All => true,
+        Class::Flow(f) => data && f.0 == flow,
+        Class::Link(n) => n.0 == to,
+    }
+}

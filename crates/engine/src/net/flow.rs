@@ -1,0 +1,274 @@
+//! One flow: its application, its two endpoints, its measures.
+
+use fairmesh_scenario::{Flow, Transport};
+use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
+use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
+use fairmesh_units::{NodeId, Span, Stream, Time};
+use fairmesh_wifi::LinkId;
+
+use crate::measures::Delays;
+use crate::record::Drops;
+
+/// The next step from a node on a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hop {
+    /// Over the air.
+    Radio { link: LinkId },
+    /// Over the air to whoever decodes it.
+    Broadcast,
+    /// Into one direction of a wire.
+    Wire { direction: u32 },
+}
+
+/// Both ends' transport.
+#[derive(Clone, Debug)]
+pub(crate) enum Ends {
+    /// `[0]` at the flow's origin, `[1]` at its destination.
+    Tcp(Box<[Connection; 2]>, TcpConfig),
+    Udp {
+        next: u64,
+        sink: DatagramSink,
+    },
+    /// Frames that come from outside and go back there.
+    External,
+}
+
+/// A running flow.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowState {
+    pub ends: Ends,
+    pub source: Source,
+    /// Index in `ends` of the end that connects.
+    pub client: usize,
+    /// Connections opened so far.
+    pub generation: u32,
+    /// Nodes of the path, origin first; where the path changes, of all paths one after the other. A
+    /// packet's place counts through.
+    pub path: Vec<u32>,
+    /// `forward[i]` leads from `path[i]` to `path[i + 1]`, `back[i]` the other way.
+    pub forward: Vec<Hop>,
+    pub back: Vec<Hop>,
+    /// Places of the ends of the path that new packets take, and of former paths.
+    ends_at: [usize; 2],
+    former: Vec<[usize; 2]>,
+    /// The application's work comes in pieces with a beginning and an end.
+    pub has_transfers: bool,
+    /// Spacing that a control has set, and whether the congestion window still counts.
+    pace: (Option<Span>, bool),
+    pub meters: Meters,
+}
+
+/// What is measured of a flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Meters {
+    /// Application bytes delivered in order at the destination, whole run and when measuring.
+    pub delivered: u64,
+    pub delivered_measured: u64,
+    pub delay: Delays,
+    pub packets_sent: u64,
+    pub packets_delivered: u64,
+    pub drops: Drops,
+    /// Of connections that are gone.
+    pub segments: u64,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    /// For traffic made of transfers: start of the one under way, bytes the origin still owes.
+    pub transfer_since: Option<Time>,
+    pub owed: u64,
+    /// Durations of the completed ones.
+    pub transfers: Delays,
+    pub completed: u64,
+}
+
+impl Meters {
+    fn new() -> Self {
+        Meters {
+            delivered: 0,
+            delivered_measured: 0,
+            delay: Delays::new(),
+            packets_sent: 0,
+            packets_delivered: 0,
+            drops: Drops::default(),
+            segments: 0,
+            retransmits: 0,
+            timeouts: 0,
+            transfer_since: None,
+            owed: 0,
+            transfers: Delays::new(),
+            completed: 0,
+        }
+    }
+}
+
+impl FlowState {
+    /// `hops`: there and back between every two nodes of the path.
+    pub fn new(flow: &Flow, seed: u64, hops: &[[Hop; 2]]) -> Self {
+        let mut rng = Stream::new(seed, &format!("flow/{}", flow.name));
+        let late = flow.start_jitter.as_secs_f64() * rng.unit();
+        let start = Time::ZERO + flow.start + Span::from_secs_f64(late);
+        let stop = flow.stop.map_or(Time::NEVER, |s| Time::ZERO + s);
+        let client = match flow.traffic.opener() {
+            FlowEnd::From => 0,
+            FlowEnd::To => 1,
+        };
+        let ends = match &flow.transport {
+            Transport::Tcp(config) => Ends::Tcp(Box::new(pair(config, client)), *config),
+            Transport::Udp => Ends::Udp { next: 0, sink: DatagramSink::default() },
+        };
+        FlowState {
+            ends,
+            source: Source::new(&flow.traffic, start, stop, rng),
+            client,
+            generation: 0,
+            path: flow.path.iter().map(|n| n.0).collect(),
+            forward: hops.iter().map(|h| h[0]).collect(),
+            back: hops.iter().map(|h| h[1]).collect(),
+            ends_at: [0, hops.len()],
+            former: Vec::new(),
+            has_transfers: matches!(
+                flow.traffic,
+                TrafficSpec::Files { .. } | TrafficSpec::Http { .. }
+            ),
+            pace: (None, true),
+            meters: Meters::new(),
+        }
+    }
+
+    /// Frames from outside over one hop.
+    pub fn external(from: u32, to: u32, hop: Hop) -> Self {
+        // A source that never starts.
+        let never = Source::new(&TrafficSpec::Bulk, Time::NEVER, Time::NEVER, Stream::new(0, ""));
+        FlowState {
+            ends: Ends::External,
+            source: never,
+            client: 0,
+            generation: 0,
+            path: vec![from, to],
+            forward: vec![hop],
+            back: Vec::new(),
+            ends_at: [0, 1],
+            former: Vec::new(),
+            has_transfers: false,
+            pace: (None, true),
+            meters: Meters::new(),
+        }
+    }
+
+    /// A path that packets may take later, with its hops as in `new`.
+    pub fn also(&mut self, path: &[NodeId], hops: &[[Hop; 2]]) {
+        self.path.extend(path.iter().map(|n| n.0));
+        // Nothing passes from the end of a path to the start of the next.
+        let none = [Hop::Broadcast; 2];
+        for [forward, back] in core::iter::once(&none).chain(hops) {
+            self.forward.push(*forward);
+            self.back.push(*back);
+        }
+    }
+
+    /// New packets take the next path, which has so many nodes.
+    pub fn reroute(&mut self, nodes: usize) {
+        self.former.push(self.ends_at);
+        let first = self.ends_at[1] + 1;
+        self.ends_at = [first, first + nodes - 1];
+    }
+
+    /// Where packets of an end begin: 0 at the origin, 1 at the destination.
+    #[inline]
+    pub fn place_of(&self, end: usize) -> usize {
+        self.ends_at[end]
+    }
+
+    /// Whether a packet is where it was going.
+    #[inline]
+    pub fn has_arrived(&self, place: usize, forward: bool) -> bool {
+        let end = usize::from(forward);
+        place == self.ends_at[end] || self.former.iter().any(|ends| place == ends[end])
+    }
+
+    /// Opens a new connection in place of the old one.
+    pub fn reconnect(&mut self, now: Time) {
+        self.retire();
+        self.generation += 1;
+        if let Ends::Tcp(ends, config) = &mut self.ends {
+            **ends = pair(config, self.client);
+            ends[0].pace(self.pace.0, self.pace.1);
+            ends[self.client].connect(now);
+        }
+    }
+
+    /// Spaces segments from the origin, in this connection and those to come.
+    pub fn pace(&mut self, interval: Option<Span>, window: bool) {
+        self.pace = (interval, window);
+        if let Ends::Tcp(ends, _) = &mut self.ends {
+            ends[0].pace(interval, window);
+        }
+    }
+
+    /// The spacing that a control has set, and whether the window still counts.
+    #[cfg(test)]
+    pub fn pace_of(&self) -> (Option<Span>, bool) {
+        self.pace
+    }
+
+    /// The rate of payload that a control's spacing in place of the window allows, bit/s.
+    pub fn spaced(&self) -> Option<f64> {
+        match (&self.ends, self.pace) {
+            (Ends::Tcp(_, config), (Some(interval), false)) => {
+                Some(f64::from(config.mss) * 8.0 / interval.as_secs_f64())
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the counters of the connection to the totals.
+    pub fn retire(&mut self) {
+        if let Ends::Tcp(ends, _) = &self.ends {
+            for end in ends.iter() {
+                let s = end.stats();
+                self.meters.segments += s.segments_sent;
+                self.meters.retransmits += s.retransmitted;
+                self.meters.timeouts += s.timeouts;
+            }
+        }
+    }
+
+    /// Segments that the origin's connection has sent again.
+    pub fn resent(&self) -> u64 {
+        match &self.ends {
+            Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
+            Ends::Udp { .. } | Ends::External => 0,
+        }
+    }
+
+    /// Which end plays this side.
+    pub fn end_of(&self, side: Side) -> usize {
+        match side {
+            Side::Client => self.client,
+            Side::Server => 1 - self.client,
+        }
+    }
+
+    /// The earliest of the flow's deadlines.
+    #[inline]
+    pub fn next_deadline(&self) -> Time {
+        let app = self.source.next_deadline();
+        match &self.ends {
+            Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
+            Ends::Udp { .. } | Ends::External => app,
+        }
+    }
+
+    /// Congestion window at the flow's origin, bytes; `None` for UDP.
+    pub fn cwnd(&self) -> Option<u64> {
+        match &self.ends {
+            Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
+            Ends::Udp { .. } | Ends::External => None,
+        }
+    }
+}
+
+fn pair(config: &TcpConfig, client: usize) -> [Connection; 2] {
+    let mut ends = [Connection::server(config), Connection::server(config)];
+    ends[client] = Connection::client(config);
+    ends
+}

@@ -1,0 +1,124 @@
+//! What controls hear of packets, and what they do to them in passing. Without a control that wants
+//! this none of it is compiled into the run.
+
+use fairmesh_control::{Class, EventKind, Feedback, Header, QueueLength};
+use fairmesh_queueing::{Backlog, Item, Queue};
+use fairmesh_transport::{Flags, Received, Segment};
+use fairmesh_units::{FlowId, NodeId, Time};
+
+use super::Net;
+use super::forward::refused;
+use super::packet::{NO_FLOW, Payload};
+use crate::listeners::{Fate, InService, SWEEP};
+
+impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    /// An acknowledgement has been taken in by a flow's source.
+    pub(super) fn feedback(&mut self, f: usize, handle: u32, segment: &Segment, r: &Received) {
+        let node = self.flows[f].path[0] as usize;
+        if !segment.flags.has(Flags::ACK) || !self.listeners.wants(node, EventKind::Feedback) {
+            return;
+        }
+        let feedback = Feedback {
+            flow: FlowId(f as u32),
+            rtt: r.rtt.unwrap_or_default(),
+            acked: r.acked as u32,
+            lost: 0,
+            marked: segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN),
+            header: self.listeners.rider(handle).echo,
+        };
+        let resent = self.flows[f].resent();
+        self.listeners.feedback(node, feedback, resent);
+    }
+
+    /// A packet is done with the classes of a node: who times it, and who counts flows.
+    pub(super) fn note_passing(&mut self, now: Time, node: u32, handle: u32) {
+        let p = self.packets.get(handle);
+        let (n, f) = (node as usize, p.flow as usize);
+        if let Payload::Tcp(s) = p.payload {
+            if p.forward && s.len > 0 {
+                let end = s.seq + u64::from(s.len);
+                self.listeners.time(now, n, f, p.generation, end);
+            } else if !p.forward && s.flags.has(Flags::ACK) {
+                self.listeners.answered(now, n, f, p.generation, s.ack);
+            }
+        }
+        if p.forward && p.is_data() && self.listeners.crosses(now, n, FlowId(p.flow)) {
+            let slot = self.timers.len() - 1;
+            if self.timers.get(slot) == Time::NEVER {
+                self.timers.set(slot, now + SWEEP);
+            }
+        }
+    }
+
+    /// Decides by chance what becomes of a packet that is about to leave a node. Returns whether it is
+    /// lost.
+    pub(super) fn chance_takes(&mut self, node: usize, handle: u32) -> bool {
+        let p = self.packets.get(handle);
+        let (f, data) = (p.flow, p.forward && p.is_data());
+        let to = self.next(p).unwrap_or(NO_FLOW);
+        match self.listeners.fate(node, f, data, to, (p.ect, p.ect1)) {
+            Fate::Pass => {}
+            Fate::Mark => self.packets.get_mut(handle).ce = true,
+            Fate::Lose => {
+                self.packets.remove(handle);
+                self.flows[f as usize].meters.drops.limiter += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes a control's fields into a packet that leaves a node; gives the packet's header.
+    pub(super) fn write_header(&mut self, node: usize, handle: u32) -> Header {
+        let p = self.packets.get(handle);
+        let (f, data) = (p.flow, p.forward && p.is_data());
+        let to = self.next(p).unwrap_or(NO_FLOW);
+        self.listeners.write(node, handle, f, data, to)
+    }
+
+    /// A MAC has taken a packet.
+    pub(super) fn note_service(&mut self, node: usize, item: Item) {
+        let header = self.write_header(node, item.handle);
+        let p = self.packets.get(item.handle);
+        let frame = InService {
+            to: Some(NodeId(self.next(p).unwrap_or(NO_FLOW))),
+            flow: Some(FlowId(p.flow)),
+            ack: !p.forward && !p.is_data(),
+            bytes: item.bytes,
+            header,
+        };
+        self.listeners.serve(node, frame);
+    }
+
+    /// Tells the new length of a class's queue, or of the whole.
+    pub(super) fn note_queue(&mut self, node: usize, class: Option<usize>) {
+        if !self.listeners.wants(node, EventKind::QueueChanges) {
+            return;
+        }
+        let i = &self.interfaces[node];
+        let (class, waiting) = match (&i.classes, class) {
+            (Some(classes), Some(class)) => (classes.name(class), classes.waiting(class)),
+            _ => (Class::All, i.backlog()),
+        };
+        let length = QueueLength { class, packets: waiting.packets, bytes: waiting.bytes };
+        self.listeners.queue_changed(node, length);
+    }
+
+    /// Takes a class out of a radio's queue; what waits there joins the radio's own queue.
+    pub fn unclass(&mut self, now: Time, node: NodeId, class: Class) {
+        let i = &mut self.interfaces[node.index()];
+        let gone = i.classes.as_mut().map_or(Vec::new(), |c| c.remove(class));
+        for item in gone {
+            i.count(now);
+            i.held.sub(item);
+            // Whatever its own limit says: nothing is lost with a class.
+            if let Some(lost) =
+                refused(i.queue.enqueue(now, item, Backlog::NONE, &mut i.rng), item.handle)
+            {
+                let lost = self.packets.remove(lost);
+                self.flows[lost.flow as usize].meters.drops.queue += 1;
+            }
+        }
+        self.kicks.push(node);
+    }
+}

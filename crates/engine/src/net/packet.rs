@@ -1,0 +1,120 @@
+//! Packets in flight, in one slab.
+
+use fairmesh_queueing::Item;
+use fairmesh_transport::{Datagram, Segment};
+use fairmesh_units::Time;
+
+/// In place of a flow or a neighbour: none.
+pub(crate) const NO_FLOW: u32 = u32::MAX;
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Payload {
+    Tcp(Segment),
+    Udp(Datagram),
+    /// A control's message, by number.
+    Message(u32),
+    /// Known to the outside only.
+    External,
+}
+
+/// An IP packet somewhere in the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub payload: Payload,
+    /// When the source's transport made it, ns.
+    pub born: u64,
+    pub flow: u32,
+    /// Connection of the flow it belongs to; older ones are discarded on arrival.
+    pub generation: u32,
+    /// IP datagram length.
+    pub bytes: u32,
+    /// Position on the flow's path.
+    pub place: u16,
+    /// From the flow's origin to its destination, or back.
+    pub forward: bool,
+    /// ECN-capable.
+    pub ect: bool,
+    /// By ECT(1) instead of ECT(0).
+    pub ect1: bool,
+    pub ce: bool,
+}
+
+impl Packet {
+    /// Of one hop and of no transport: a frame from outside, or a control's message.
+    pub fn single(payload: Payload, born: Time, flow: u32, bytes: u32) -> Self {
+        Packet {
+            payload,
+            born: born.as_nanos(),
+            flow,
+            generation: 0,
+            bytes,
+            place: 0,
+            forward: true,
+            ect: false,
+            ect1: false,
+            ce: false,
+        }
+    }
+
+    /// As queues see it; each direction of a flow is a flow of its own there.
+    pub fn item(&self, handle: u32) -> Item {
+        let flow = 2 * self.flow + u32::from(!self.forward);
+        Item { handle, bytes: self.bytes, flow, ect: self.ect }
+    }
+
+    /// Carries application data (as opposed to a bare acknowledgement).
+    pub fn is_data(&self) -> bool {
+        match self.payload {
+            Payload::Tcp(s) => s.len > 0,
+            Payload::Udp(_) | Payload::External => true,
+            Payload::Message(_) => false,
+        }
+    }
+}
+
+/// Packets by handle. Freed places are used again, so a run allocates as much as it ever holds.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    slots: Vec<Packet>,
+    free: Vec<u32>,
+    created: u64,
+}
+
+impl Packets {
+    pub fn insert(&mut self, packet: Packet) -> u32 {
+        self.created += 1;
+        if let Some(i) = self.free.pop() {
+            self.slots[i as usize] = packet;
+            i
+        } else {
+            self.slots.push(packet);
+            self.slots.len() as u32 - 1
+        }
+    }
+
+    pub fn remove(&mut self, handle: u32) -> Packet {
+        self.free.push(handle);
+        self.slots[handle as usize]
+    }
+
+    #[inline]
+    pub fn get(&self, handle: u32) -> &Packet {
+        &self.slots[handle as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, handle: u32) -> &mut Packet {
+        &mut self.slots[handle as usize]
+    }
+
+    /// Packets made so far.
+    pub fn created(&self) -> u64 {
+        self.created
+    }
+
+    /// Packets that still exist.
+    pub fn live(&self) -> u64 {
+        (self.slots.len() - self.free.len()) as u64
+    }
+}

@@ -1,0 +1,194 @@
+//! From a finished world to its record.
+
+use fairmesh_units::{NodeId, Time};
+
+use crate::listeners::Signalling;
+use crate::net::{Ends, FlowState};
+use crate::record::{
+    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, SignallingRecord, TcpRecord, Totals,
+    TransferRecord,
+};
+use crate::world::World;
+
+/// Reads every meter at `end`.
+pub(crate) fn record<const WATCH: bool, const HOST: bool>(
+    mut world: World<'_, WATCH, HOST>,
+    end: Time,
+) -> RunRecord {
+    let scenario = world.scenario;
+    let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
+    let mut totals = totals(&world);
+    let mut fingerprint = world.air.fingerprint();
+    let mut flows = Vec::with_capacity(scenario.flows.len());
+    for (i, spec) in scenario.flows.iter().enumerate() {
+        let flow = &mut world.net.flows[i];
+        let tcp = tcp_record(flow, world.series.cwnd_bytes.get(i));
+        let m = &flow.meters;
+        fingerprint = mix(fingerprint, m.delivered, m.packets_delivered);
+        totals.drops.add(&m.drops);
+        let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+        let transfers = m.transfers.summary();
+        flows.push(FlowRecord {
+            name: spec.name.clone(),
+            from: name(spec.from),
+            to: name(spec.to),
+            hops: spec.wireless_hops,
+            goodput_bps: m.delivered_measured as f64 * 8.0 / measured,
+            fair_bps: world.fair.rates_bps[i],
+            weight: spec.weight,
+            delay_s: m.delay.summary(),
+            packets_sent: m.packets_sent,
+            packets_delivered: m.packets_delivered,
+            drops: m.drops,
+            tcp,
+            transfers: flow.has_transfers.then_some(TransferRecord {
+                completed: m.completed,
+                mean_s: transfers.mean,
+                p95_s: transfers.p95,
+            }),
+        });
+    }
+    totals.signalling = signalling(&world.net.listeners.signalling, end);
+    totals.drops.queue += world.net.listeners.signalling.refused;
+    totals.drops.retry_limit += world.net.listeners.signalling.lost;
+    let nodes = nodes(&mut world, end, &mut totals);
+    RunRecord {
+        scenario: scenario.name.clone(),
+        control: scenario.control.to_string(),
+        seed: world.options.seed,
+        fingerprint: format!("{fingerprint:016x}"),
+        duration_s: scenario.duration.as_secs_f64(),
+        warmup_s: scenario.warmup.as_secs_f64(),
+        flows,
+        nodes,
+        totals,
+        series: world.series,
+        decisions: world.decisions,
+        emulation: None,
+    }
+}
+
+/// Adds what a flow delivered to a fingerprint.
+pub(crate) fn mix(fingerprint: u64, bytes: u64, packets: u64) -> u64 {
+    let step = |f: u64, total: u64| (f ^ total).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    step(step(fingerprint, bytes), packets)
+}
+
+/// Counts of the whole world; those of flows and nodes are added later.
+pub(crate) fn totals<const WATCH: bool, const HOST: bool>(
+    world: &World<'_, WATCH, HOST>,
+) -> Totals {
+    Totals {
+        transmissions: world.air.transmissions(),
+        events: world.events,
+        packets: world.net.packets.created(),
+        delivered: world.net.arrived,
+        stale: world.net.stale,
+        in_flight: world.net.packets.live(),
+        ..Totals::default()
+    }
+}
+
+/// One record per wireless node; their counters go into the totals.
+pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
+    world: &mut World<'_, WATCH, HOST>,
+    end: Time,
+    totals: &mut Totals,
+) -> Vec<NodeRecord> {
+    let scenario = world.scenario;
+    let mut nodes = Vec::with_capacity(world.net.interfaces.len());
+    let all = end.as_secs_f64();
+    for id in scenario.wireless() {
+        let node = &scenario.nodes[id.index()];
+        let c = *world.air.counters(id);
+        let mac = MacCounters {
+            data: c.data,
+            rts: c.rts,
+            cts: c.cts,
+            ack: c.ack,
+            broadcast: c.broadcast,
+            timeouts: c.timeouts,
+            gave_up: c.gave_up,
+            collided: c.collided,
+            errored: c.errored,
+            duplicates: c.duplicates,
+        };
+        totals.mac.add(&mac);
+        let time = world.air.channel_time(end, id);
+        let (tx, busy) = (time.transmit.as_secs_f64() / all, time.busy.as_secs_f64() / all);
+        let interface = &mut world.net.interfaces[id.index()];
+        interface.count(end);
+        nodes.push(NodeRecord {
+            name: node.name.clone(),
+            position: node.position,
+            airtime_tx: tx,
+            airtime_busy: busy,
+            airtime_idle: (1.0 - tx - busy).max(0.0), // rounding apart never below 0
+            mac,
+            mean_queue: interface.area as f64 / end.as_nanos() as f64,
+        });
+    }
+    nodes
+}
+
+fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
+    let (bytes, airtime) = (s.message_bytes + s.header_bytes, s.message_airtime + s.header_airtime);
+    let seconds = end.as_secs_f64();
+    SignallingRecord {
+        messages: s.messages,
+        message_frames: s.message_frames,
+        message_bytes: s.message_bytes,
+        messages_lost: s.refused + s.lost,
+        header_bytes: s.header_bytes,
+        outside_messages: s.outside,
+        outside_bytes: s.outside_bytes,
+        airtime_s: airtime.as_secs_f64(),
+        bytes_per_s: bytes as f64 / seconds,
+        airtime_share: airtime.as_secs_f64() / seconds,
+    }
+}
+
+fn tcp_record(flow: &mut FlowState, cwnd: Option<&Vec<f64>>) -> Option<TcpRecord> {
+    if !matches!(flow.ends, Ends::Tcp(..)) {
+        return None;
+    }
+    flow.retire();
+    let cwnd = cwnd.filter(|c| !c.is_empty());
+    Some(TcpRecord {
+        segments: flow.meters.segments,
+        retransmits: flow.meters.retransmits,
+        timeouts: flow.meters.timeouts,
+        mean_cwnd_bytes: cwnd.map_or(0.0, |c| c.iter().sum::<f64>() / c.len() as f64),
+    })
+}
+
+impl Drops {
+    /// Losses of every cause.
+    pub fn total(&self) -> u64 {
+        self.queue + self.wire + self.retry_limit + self.limiter
+    }
+
+    /// Adds another's counts.
+    pub fn add(&mut self, o: &Drops) {
+        self.queue += o.queue;
+        self.wire += o.wire;
+        self.retry_limit += o.retry_limit;
+        self.limiter += o.limiter;
+    }
+}
+
+impl MacCounters {
+    /// Adds another's counts.
+    pub fn add(&mut self, o: &MacCounters) {
+        self.data += o.data;
+        self.rts += o.rts;
+        self.cts += o.cts;
+        self.ack += o.ack;
+        self.broadcast += o.broadcast;
+        self.timeouts += o.timeouts;
+        self.gave_up += o.gave_up;
+        self.collided += o.collided;
+        self.errored += o.errored;
+        self.duplicates += o.duplicates;
+    }
+}

@@ -1,0 +1,193 @@
+//! The simulator under the suite for hosts.
+
+use fairmesh_control::host::EffectKind;
+use fairmesh_control::host::conformance::{
+    ChanceInForce, ClassInForce, Mutation, Subject, hold, mutants,
+};
+use fairmesh_control::{Class, EventKind, Limit, Mechanism, Merge, Offers, Site};
+use fairmesh_scenario::{Scenario, draft_from_toml};
+use fairmesh_units::{Bytes, FlowId, NodeId, Span, Time};
+
+use super::{RunOptions, World};
+use crate::classes::{self, in_force};
+use crate::fair::fair_rates;
+use crate::host::{self, ControlAt};
+
+/// Two branches of two hops, traffic in both directions; every hop has more to carry than most
+/// limits let through.
+const MESH: &str = r#"
+name = "branches"
+duration = "100 s"
+[radio]
+phy = "802.11b"
+rate = "11 Mbit/s"
+[topology]
+links = [[0, 1], [1, 2], [0, 3], [3, 4]]
+gateway = 0
+[traffic]
+traffic = { kind = "limited", rate = "500 kbit/s", packet = "1000 B" }
+transport = { tcp = "newreno", mss = "1000 B", ecn = true }
+[[flow]]
+from = 0
+to = 2
+[[flow]]
+from = 2
+to = 0
+[[flow]]
+from = 0
+to = 3
+[[flow]]
+from = 4
+to = 0
+"#;
+
+/// With listeners or without, as a run chooses.
+enum Worlds {
+    Plain(World<'static, false, false>),
+    Listening(World<'static, false, true>),
+}
+
+struct Simulator {
+    scenario: &'static Scenario,
+    world: Option<Worlds>,
+    now: Time,
+}
+
+macro_rules! world {
+    ($simulator:expr, $world:ident => $ask:expr) => {
+        match $simulator.world.as_ref().expect("a mechanism that was started") {
+            Worlds::Plain($world) => $ask,
+            Worlds::Listening($world) => $ask,
+        }
+    };
+}
+
+impl Simulator {
+    fn new(scenario: &'static Scenario) -> Self {
+        Simulator { scenario, world: None, now: Time::ZERO }
+    }
+}
+
+fn mesh() -> &'static Scenario {
+    Box::leak(Box::new(draft_from_toml("mesh.toml", MESH).unwrap().build().unwrap()))
+}
+
+impl Subject for Simulator {
+    fn offers(&self) -> Offers {
+        host::OFFERS
+    }
+
+    fn sites(&self) -> Vec<Site> {
+        host::sites(self.scenario)
+    }
+
+    fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
+        let fair = fair_rates(self.scenario).unwrap();
+        let controls =
+            host::start(self.scenario, mechanism, &fair, 1).map_err(|e| e.to_string())?;
+        let (scenario, options) = (self.scenario, RunOptions::default());
+        let world = if controls.iter().any(ControlAt::needs_listeners) {
+            World::new(scenario, &options, fair, controls, None).map(Worlds::Listening)
+        } else {
+            World::new(scenario, &options, fair, controls, None).map(Worlds::Plain)
+        };
+        self.world = Some(world.map_err(|e| e.to_string())?);
+        Ok(())
+    }
+
+    fn advance(&mut self, until: Time) {
+        match self.world.as_mut().expect("a mechanism that was started") {
+            Worlds::Plain(world) => advance(world, &mut self.now, until),
+            Worlds::Listening(world) => advance(world, &mut self.now, until),
+        }
+    }
+
+    fn class(&self, node: NodeId, class: Class) -> Option<ClassInForce> {
+        world!(self, w => class_at(w, node, class))
+    }
+
+    fn chance(&self, node: NodeId, class: Class) -> ChanceInForce {
+        world!(self, w => w.net.listeners.chance_of(node, class))
+    }
+
+    fn field(&self, node: NodeId, class: Class, slot: u8) -> Option<(Merge, u32)> {
+        world!(self, w => w.net.listeners.field_of(node, class, slot))
+    }
+
+    fn ack_bits(&self, node: NodeId) -> u8 {
+        world!(self, w => w.net.listeners.ack_bits_of(node))
+    }
+
+    fn pace(&self, flow: FlowId) -> Option<(Option<Span>, bool)> {
+        world!(self, w => w.net.flows.get(flow.index()).map(|f| f.pace_of()))
+    }
+
+    fn messages(&self) -> (u64, u64) {
+        let signalling = world!(self, w => &w.net.listeners.signalling);
+        (signalling.messages, signalling.outside)
+    }
+
+    fn lost(&self) -> u64 {
+        world!(self, w => {
+            let net = &w.net;
+            net.packets.created() - net.packets.live() - net.arrived - net.stale
+        })
+    }
+
+    fn decided(&self, node: NodeId, code: &str) -> u64 {
+        let name = &self.scenario.nodes[node.index()].name;
+        let decisions = world!(self, w => &w.decisions);
+        decisions.iter().filter(|d| d.node == *name && d.code == code).count() as u64
+    }
+}
+
+fn advance<const HOST: bool>(world: &mut World<'static, false, HOST>, now: &mut Time, until: Time) {
+    while *now < until {
+        let change = world.fair.changes.get(world.allocated).map_or(Time::NEVER, |c| c.0);
+        *now = change.min(until);
+        world.run_until(*now);
+        if *now == change {
+            world.allocate(change);
+        }
+    }
+}
+
+fn class_at<const HOST: bool>(
+    world: &World<'static, false, HOST>,
+    node: NodeId,
+    class: Class,
+) -> Option<ClassInForce> {
+    let net = &world.net;
+    if let Some(set) = net.classes.iter().find(|s| s.node == node) {
+        return set.in_force(class);
+    }
+    let interface = &net.interfaces[node.index()];
+    if let Some(classes) = &interface.classes {
+        return classes.in_force(class);
+    }
+    // The queue of the radio itself, which another one may have replaced.
+    let leaf = in_force::leaf(&interface.queue, |p| classes::leaf(p).build().unwrap());
+    let burst = Bytes(u64::MAX);
+    (class == Class::All).then_some(ClassInForce { limit: Limit::None, leaf, burst })
+}
+
+/// It has everything: whatever is registered runs there.
+#[test]
+fn the_simulator_keeps_the_contract_with_every_mechanism() {
+    let scenario = mesh();
+    let summary = hold(|| Simulator::new(scenario)).unwrap();
+    assert_eq!(summary.refused, [""; 0]);
+    assert_eq!(summary.nothing, ["fifo"]);
+    assert!(summary.ran.len() > 40, "{:?}", summary.ran);
+}
+
+#[test]
+fn a_simulator_that_loses_one_effect_is_caught() {
+    let scenario = mesh();
+    let caught = mutants(|| Simulator::new(scenario)).unwrap();
+    for &kind in EffectKind::ALL {
+        assert!(caught.contains(&Mutation::Effect(kind, 1)), "{kind:?}");
+    }
+    assert!(caught.contains(&Mutation::Sample(EventKind::Stations)));
+    assert!(caught.contains(&Mutation::Reason(1)));
+}

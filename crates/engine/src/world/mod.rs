@@ -1,0 +1,366 @@
+//! A scenario as a running world, and the loop that runs it.
+
+pub(crate) mod collect;
+#[cfg(test)]
+mod conformance;
+mod run;
+
+use fairmesh_control::{Ability, EventKind, Point};
+use fairmesh_queueing::SpecError;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+use fairmesh_wifi::{Air, NoiseSource, Setup};
+
+use crate::classes::{ByteClasses, Cost, RadioClasses};
+use crate::error::EngineError;
+use crate::fair::FairRates;
+use crate::host::ControlAt;
+use crate::listeners::{Listeners, Subscription};
+use crate::net::{FlowState, Hop, Interface, Net, Shaping, WireDirection};
+use crate::observe::Observer;
+use crate::record::{DecisionRecord, Series};
+pub use run::{run, run_observed, run_told, run_under};
+
+/// How to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunOptions {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Interval of the curves; `None`: no curves.
+    pub sample: Option<Span>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { seed: 1, sample: None }
+    }
+}
+
+/// What a world is put together from.
+pub(crate) struct Parts {
+    pub fair: FairRates,
+    pub air: Air,
+    pub controls: Vec<ControlAt>,
+    pub flows: Vec<FlowState>,
+}
+
+pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
+    pub scenario: &'a Scenario,
+    pub options: RunOptions,
+    pub fair: FairRates,
+    pub air: Air,
+    pub net: Net<'a, WATCH, HOST>,
+    pub series: Series,
+    pub(crate) controls: Vec<ControlAt>,
+    pub decisions: Vec<DecisionRecord>,
+    /// Changes of the fair rates that the controls know of.
+    pub(crate) allocated: usize,
+    /// The scenario's changes of link rates that have happened.
+    rate_changes: usize,
+    /// The same for paths.
+    route_changes: usize,
+    /// Bytes each flow had delivered at the last sample.
+    sampled: Vec<u64>,
+    pub events: u64,
+}
+
+impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
+    pub fn new(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        fair: FairRates,
+        controls: Vec<ControlAt>,
+        observer: Option<&'a mut dyn Observer>,
+    ) -> Result<Self, EngineError> {
+        let air = build_air(scenario, options.seed);
+        let mut flows = Vec::with_capacity(scenario.flows.len());
+        for flow in &scenario.flows {
+            let hop = |from: NodeId, to: NodeId| {
+                find_hop(scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
+                    flow: flow.name.clone(),
+                    from: scenario.nodes[from.index()].name.clone(),
+                    to: scenario.nodes[to.index()].name.clone(),
+                })
+            };
+            let steps = |path: &[NodeId]| {
+                let both = |w: &[NodeId]| Ok([hop(w[0], w[1])?, hop(w[1], w[0])?]);
+                path.windows(2).map(both).collect::<Result<Vec<_>, EngineError>>()
+            };
+            flows.push(FlowState::new(flow, options.seed, &steps(&flow.path)?));
+            let index = flows.len() - 1;
+            for change in scenario.route_changes.iter().filter(|c| c.flow == index) {
+                flows[index].also(&change.path, &steps(&change.path)?);
+            }
+        }
+        Self::assemble(scenario, options, observer, Parts { fair, air, controls, flows })
+    }
+
+    /// The world of a scenario with given traffic and controls.
+    pub fn assemble(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        observer: Option<&'a mut dyn Observer>,
+        parts: Parts,
+    ) -> Result<Self, EngineError> {
+        let Parts { fair, air, controls, flows } = parts;
+        let seed = options.seed;
+        let mut interfaces = Vec::new();
+        for id in scenario.wireless() {
+            let node = &scenario.nodes[id.index()];
+            let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
+            let queue = spec.build().map_err(|e| refused(&node.name, &e))?;
+            let classes = controls.iter().find(|c| c.node == id && c.in_queue()).map(|_| {
+                let rng = Stream::new(seed, &format!("classes/{}", node.name));
+                RadioClasses::new(flows.len(), Cost::new(&scenario.mac), scenario.mac.rate, rng)
+            });
+            let rng = Stream::new(seed, &format!("queue/{}", node.name));
+            interfaces.push(Interface::new(queue, classes, rng));
+        }
+        let mut wires = Vec::with_capacity(2 * scenario.wires.len());
+        for w in &scenario.wires {
+            for to in [w.b, w.a] {
+                wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
+            }
+        }
+        let mut classes = Vec::new();
+        for c in &controls {
+            let plan = c.driver.plan();
+            if !plan.is_none() && plan.point != Point::Interface {
+                let name = &scenario.nodes[c.node.index()].name;
+                let rng = Stream::new(seed, &format!("classes/{name}"));
+                classes.push(ByteClasses::new(c.node, plan.point, flows.len(), rng));
+            }
+        }
+        let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
+        let shaping = Shaping {
+            nodes: scenario.nodes.len(),
+            classes,
+            counting: controls.iter().filter(counts).map(|c| c.node).collect(),
+            controls: controls.len(),
+            listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
+        };
+        let rates = scenario.mac.phy.rates().map(|r| scenario.mac.phy.bit_rate(r)).collect();
+        let measure_from = Time::ZERO + scenario.warmup;
+        let sampled = vec![0; flows.len()];
+        let net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
+        let mut series = Series::default();
+        if options.sample.is_some() {
+            series.goodput_bps = vec![Vec::new(); net.flows.len()];
+            series.cwnd_bytes = vec![Vec::new(); net.flows.len()];
+            series.limit_bps = vec![Vec::new(); net.flows.len()];
+            series.queue_packets = vec![Vec::new(); net.interfaces.len()];
+        }
+        let mut world = World {
+            scenario,
+            options: *options,
+            fair,
+            air,
+            net,
+            controls,
+            decisions: Vec::new(),
+            allocated: 0,
+            rate_changes: 0,
+            route_changes: 0,
+            series,
+            sampled,
+            events: 0,
+        };
+        for i in 0..world.controls.len() {
+            world.begin_control(i)?;
+        }
+        Ok(world)
+    }
+
+    /// Runs to the end of the scenario, and says when that is.
+    pub fn run(&mut self) -> Time {
+        let end = Time::ZERO + self.scenario.duration;
+        let interval = self.options.sample.unwrap_or(Span::MAX);
+        let mut next_sample = Time::ZERO + interval;
+        loop {
+            let change = self.fair.changes.get(self.allocated).map_or(Time::NEVER, |c| c.0);
+            let until = change.min(next_sample).min(end).min(self.next_change());
+            self.run_until(until);
+            self.change(until);
+            if until == change {
+                self.allocate(change);
+            }
+            if until == next_sample || (until == end && self.options.sample.is_some()) {
+                self.sample(until);
+                next_sample += interval;
+            }
+            if until == end {
+                break;
+            }
+        }
+        end
+    }
+
+    /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.
+    pub(crate) fn next_change(&self) -> Time {
+        let rate = self.scenario.rate_changes.get(self.rate_changes).map(|c| c.at);
+        let route = self.scenario.route_changes.get(self.route_changes).map(|c| c.at);
+        let next = rate.into_iter().chain(route).min();
+        next.map_or(Time::NEVER, |at| Time::ZERO + at)
+    }
+
+    /// Makes the changes whose time has come. Frames in the air keep their rate, and packets under
+    /// way their path.
+    pub(crate) fn change(&mut self, now: Time) {
+        let due = |at: Span| Time::ZERO + at <= now;
+        while let Some(change) = self.scenario.route_changes.get(self.route_changes)
+            && due(change.at)
+        {
+            self.net.flows[change.flow].reroute(change.path.len());
+            self.route_changes += 1;
+        }
+        while let Some(change) = self.scenario.rate_changes.get(self.rate_changes)
+            && due(change.at)
+        {
+            if let Some(link) = self.air.link(change.from, change.to) {
+                self.air.set_rate(link, change.rate);
+            }
+            self.rate_changes += 1;
+        }
+    }
+
+    /// Lets everything before `end` happen. Of events at one instant the radio's come first, by
+    /// station; then the network's, by flow, wire and interface.
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let (radio, (timer, slot)) = (self.air.next_deadline(), self.net.timers.earliest());
+            if radio.min(timer) >= end {
+                return;
+            }
+            self.happen(radio, timer, slot);
+        }
+    }
+
+    /// The next event: the radio's at `radio`, or that of a timer.
+    #[inline(always)]
+    pub(crate) fn happen(&mut self, radio: Time, timer: Time, slot: usize) {
+        self.events += 1;
+        if radio <= timer {
+            self.air.step(&mut self.net);
+        } else if let Some(control) = self.net.fire(timer, slot) {
+            self.control_deadline(timer, control);
+        }
+        let now = radio.min(timer);
+        if HOST && !self.net.listeners.notes.is_empty() {
+            self.tell(now);
+        }
+        self.kick(now);
+    }
+
+    /// Tells the MACs of packets that were queued.
+    #[inline(always)]
+    pub(crate) fn kick(&mut self, now: Time) {
+        while let Some(node) = self.net.kicks.pop() {
+            self.air.kick(now, node, &mut self.net);
+        }
+    }
+
+    /// The fair rate of a flow as of now.
+    pub(crate) fn now_fair(&self, flow: FlowId) -> Option<f64> {
+        let now = self.allocated.checked_sub(1)?;
+        self.fair.changes.get(now)?.1.get(flow.index()).copied()
+    }
+
+    fn sample(&mut self, at: Time) {
+        let before = self.series.time_s.last().copied().unwrap_or(0.0);
+        let interval = at.as_secs_f64() - before;
+        if interval <= 0.0 {
+            return;
+        }
+        let s = &mut self.series;
+        s.time_s.push(at.as_secs_f64());
+        for (f, flow) in self.net.flows.iter().enumerate() {
+            let total = flow.meters.delivered;
+            let before = std::mem::replace(&mut self.sampled[f], total);
+            s.goodput_bps[f].push((total - before) as f64 * 8.0 / interval);
+            if let Some(cwnd) = flow.cwnd() {
+                s.cwnd_bytes[f].push(cwnd as f64);
+            }
+            let id = FlowId(f as u32);
+            let limit = self.net.classes.iter().find_map(|c| c.limit_of(id));
+            if let Some(limit) = limit.map(|l| l.0 as f64).or_else(|| flow.spaced()) {
+                s.limit_bps[f].push(limit);
+            }
+        }
+        for (n, interface) in self.net.interfaces.iter().enumerate() {
+            s.queue_packets[n].push(f64::from(interface.length()));
+        }
+    }
+}
+
+/// A queue that cannot be built.
+pub(crate) fn refused(node: &str, e: &SpecError) -> EngineError {
+    EngineError::Queue { node: node.to_owned(), problem: e.to_string() }
+}
+
+/// What the controls of a world hear.
+fn build_listeners(
+    scenario: &Scenario,
+    controls: &[ControlAt],
+    radios: usize,
+    seed: u64,
+) -> Listeners {
+    let subscription = |(i, c): (usize, &ControlAt)| Subscription {
+        node: c.node,
+        control: i as u32,
+        events: c.driver.needs().events,
+        header_bytes: c.driver.needs().header_bytes,
+        neighbours: scenario.links.iter().filter(|l| l.from == c.node).map(|l| l.to).collect(),
+        rng: Stream::new(seed, &format!("marks/{}", scenario.nodes[c.node.index()].name)),
+    };
+    let subscriptions = controls.iter().enumerate().map(subscription).collect();
+    let (nodes, flows) = (scenario.nodes.len(), scenario.flows.len());
+    let mut listeners =
+        Listeners::new(nodes, radios, flows, Cost::new(&scenario.mac), subscriptions);
+    if controls.iter().any(|c| c.driver.needs().abilities.has(Ability::IdealExchange)) {
+        listeners.connect(scenario.links.iter().map(|l| (l.from, l.to)));
+    }
+    listeners
+}
+
+fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<Hop> {
+    if let Some((wire, back)) = scenario.wire(from, to) {
+        return Some(Hop::Wire { direction: 2 * wire as u32 + u32::from(back) });
+    }
+    air.link(from, to).map(|link| Hop::Radio { link })
+}
+
+pub(crate) fn build_air(scenario: &Scenario, seed: u64) -> Air {
+    let names: Vec<String> =
+        scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
+    let rates: Vec<_> =
+        scenario.links.iter().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
+    let mut errors = Vec::new();
+    for link in &scenario.links {
+        match scenario.errors_of(link) {
+            fairmesh_wifi::loss::FrameErrors::None => {}
+            process => errors.push((link.from.0, link.to.0, process)),
+        }
+    }
+    let noise: Vec<NoiseSource> = scenario
+        .interferers
+        .iter()
+        .map(|i| NoiseSource {
+            name: i.name.clone(),
+            heard_by: i.heard_by.iter().map(|&(n, p)| (n.0, p)).collect(),
+            period: i.period,
+            on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
+            jitter: i.jitter,
+            start: Time::ZERO + i.start,
+            stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
+        })
+        .collect();
+    Air::new(Setup {
+        names: &names,
+        mac: &scenario.mac,
+        hearing: &scenario.hearing,
+        rates: &rates,
+        errors,
+        noise: &noise,
+        seed,
+    })
+}

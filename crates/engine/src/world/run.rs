@@ -1,0 +1,84 @@
+//! A scenario, run to its end.
+
+use fairmesh_control::Mechanism;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+
+use crate::error::EngineError;
+use crate::fair::{FairRates, fair_rates};
+use crate::host::{self, ControlAt};
+use crate::observe::Observer;
+use crate::record::RunRecord;
+use crate::world::collect::record;
+use crate::world::{RunOptions, World};
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
+    launch::<false>(scenario, options, &scenario.control, fair_rates(scenario)?, None)
+}
+
+/// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_observed(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<RunRecord, EngineError> {
+    launch::<true>(scenario, options, &scenario.control, fair_rates(scenario)?, Some(observer))
+}
+
+/// Runs a scenario to its end under a mechanism of the caller's, instead of its own control: one
+/// that is in no registry ([`Mechanism::of`]), for instance.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_under(
+    scenario: &Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+) -> Result<RunRecord, EngineError> {
+    run_told(scenario, options, mechanism, fair_rates(scenario)?)
+}
+
+/// [`run_under`], where the mechanism is told other rates than the analytic ones: what a search or
+/// an operator found, for instance. The record's `fair_bps` are these.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_told(
+    scenario: &Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+    rates: FairRates,
+) -> Result<RunRecord, EngineError> {
+    let record = launch::<false>(scenario, options, mechanism, rates, None)?;
+    Ok(RunRecord { control: mechanism.to_string(), ..record })
+}
+
+/// Starts the controls, and runs the world that serves them.
+fn launch<'a, const WATCH: bool>(
+    scenario: &'a Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+    fair: FairRates,
+    observer: Option<&'a mut dyn Observer>,
+) -> Result<RunRecord, EngineError> {
+    if options.sample == Some(Span::ZERO) {
+        return Err(EngineError::ZeroSample);
+    }
+    let controls = host::start(scenario, mechanism, &fair, options.seed)?;
+    if controls.iter().any(ControlAt::needs_listeners) {
+        let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;
+        let end = world.run();
+        Ok(record(world, end))
+    } else {
+        let mut world = World::<WATCH, false>::new(scenario, options, fair, controls, observer)?;
+        let end = world.run();
+        Ok(record(world, end))
+    }
+}

@@ -1,0 +1,226 @@
+//! GAP's fluid model of a scenario (Mancuso 2010 §V): where it rests in
+//! the three load cases of §V.B, how stable that is, and how fast it is reached.
+
+use fairmesh_capacity::gap::{Equilibrium, Gap, GapError, Load, Stability};
+use fairmesh_control::gap::Numbers;
+use fairmesh_engine::fair_rates;
+use fairmesh_scenario::{Flow, NodeKind, Scenario};
+use serde::Serialize;
+
+use crate::LabError;
+use crate::comparison::{GENERATOR, SCHEMA};
+
+/// The model's answer. Rates in bit/s of application data, shares of the gateway's air:
+/// a two-hop flow of 1 Mbit/s is a load of 2.
+#[derive(Clone, Debug, Serialize)]
+pub struct GapReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Scenario name.
+    pub scenario: String,
+    /// U\*, what the gateway carries when saturated.
+    pub capacity_bps: f64,
+    /// U_S\*, what its neighbours have in any case.
+    pub guarantee_bps: f64,
+    /// Part of U\* reserved for signalling.
+    pub gamma: f64,
+    /// α, bit/s per second, all neighbours together.
+    pub increase_bps_per_s: f64,
+    /// β, per second.
+    pub decrease_per_s: f64,
+    /// From the guarantee to the threshold when all multi-hop load ends, s.
+    pub rise_s: f64,
+    /// From the threshold to the guarantee when multi-hop nodes are backlogged, s.
+    pub decay_s: f64,
+    /// The load cases.
+    pub cases: Vec<Case>,
+    /// [`GENERATOR`].
+    pub generator: &'static str,
+    #[serde(skip)]
+    model: Gap,
+}
+
+/// A load and where it rests.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Condition of §V.B.
+    pub regime: &'static str,
+    /// λ_S; `None`: always something to send.
+    pub single_demand_bps: Option<f64>,
+    /// λ_M.
+    pub multi_demand_bps: f64,
+    /// R_S; the smallest one where all from there on rest.
+    pub limit_bps: f64,
+    /// U_S.
+    pub single_bps: f64,
+    /// U_M.
+    pub multi_bps: f64,
+    /// What becomes of a limit that is a little too small, in words.
+    pub below: String,
+    /// What becomes of a limit that is a little too large.
+    pub above: String,
+    #[serde(skip)]
+    load: Load,
+    #[serde(skip)]
+    rest: Equilibrium,
+}
+
+impl GapReport {
+    /// Of a scenario with a gateway and flows of its neighbours.
+    ///
+    /// # Errors
+    /// No gateway, no flow of a neighbour or of others, or parameters that the model refuses.
+    pub fn of(scenario: &Scenario) -> Result<Self, LabError> {
+        let bad = |problem: &str| LabError::Run {
+            scenario: scenario.name.clone(),
+            problem: problem.to_owned(),
+        };
+        if scenario.gateway.is_none() {
+            return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
+        }
+        let fair = fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
+        let wireless = |f: &Flow| scenario.nodes[f.from.index()].kind == NodeKind::Wireless;
+        let sum = |near: bool, times: &dyn Fn(&Flow) -> f64| -> f64 {
+            let of = scenario.flows.iter().zip(&fair);
+            let of = of.filter(|(f, _)| wireless(f) && (f.wireless_hops == 1) == near);
+            of.map(|(f, r)| r * times(f)).sum()
+        };
+        // Three hops from a node its air can be used again.
+        let cost = |f: &Flow| f64::from(f.wireless_hops.clamp(1, 3));
+        let numbers = Numbers::of(&scenario.control);
+        let efficiency = numbers.efficiency;
+        let guarantee = efficiency * sum(true, &cost);
+        let multi = efficiency * sum(false, &cost);
+        if guarantee <= 0.0 || multi <= 0.0 {
+            return Err(bad(
+                "has no uploads of the gateway's neighbours and of nodes beyond them; expected both for GAP's model",
+            ));
+        }
+        let mut nodes: Vec<_> = scenario
+            .flows
+            .iter()
+            .filter(|f| f.wireless_hops == 1 && wireless(f))
+            .map(|f| f.from)
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let Numbers { gamma, period, .. } = numbers;
+        let alpha = numbers.alpha * (guarantee + multi);
+        let model = Gap::from_steps(
+            guarantee + multi,
+            guarantee,
+            gamma,
+            (alpha, numbers.beta),
+            (nodes.len() as u32, period),
+        )
+        .map_err(|e: GapError| bad(&e.to_string()))?;
+        let slope = model.decay_time();
+        Ok(GapReport {
+            schema: SCHEMA,
+            scenario: scenario.name.clone(),
+            capacity_bps: model.capacity(),
+            guarantee_bps: guarantee,
+            gamma,
+            increase_bps_per_s: f64::from(nodes.len() as u32) * alpha / period,
+            decrease_per_s: (model.threshold() / guarantee).ln() / slope,
+            rise_s: model.rise_time(),
+            decay_s: model.decay_time(),
+            cases: loads(&model).into_iter().map(|load| case(&model, load)).collect(),
+            generator: GENERATOR,
+            model,
+        })
+    }
+
+    /// The model itself.
+    pub fn model(&self) -> &Gap {
+        &self.model
+    }
+}
+
+impl Case {
+    /// The load as the model takes it.
+    pub fn load(&self) -> Load {
+        self.load
+    }
+
+    /// Where the model rests under it.
+    pub fn rest(&self) -> Equilibrium {
+        self.rest
+    }
+}
+
+/// A load in each condition of §V.B, and on the border of the second.
+fn loads(g: &Gap) -> Vec<Load> {
+    let (own, threshold) = (g.guarantee(), g.threshold());
+    let single = (own + threshold) / 2.0;
+    vec![
+        // (a): they want less than their guarantee, and the others all the rest.
+        Load { single: 0.6 * own, multi: 0.95 * (g.capacity() - 0.6 * own) },
+        // (b): both have what they want.
+        Load { single, multi: 0.6 * (threshold - single) },
+        Load { single: f64::INFINITY, multi: 0.35 * (threshold - own) },
+        // (c): the others use part of what is reserved for signalling.
+        Load { single: f64::INFINITY, multi: threshold - own + 0.7 * g.signalling() },
+    ]
+}
+
+fn case(g: &Gap, load: Load) -> Case {
+    let rest = g.equilibrium(load);
+    Case {
+        regime: rest.regime.name(),
+        single_demand_bps: load.single.is_finite().then_some(load.single),
+        multi_demand_bps: load.multi,
+        limit_bps: rest.limit,
+        single_bps: rest.single,
+        multi_bps: rest.multi,
+        below: words(rest.below),
+        above: words(rest.above),
+        load,
+        rest,
+    }
+}
+
+fn words(s: Stability) -> String {
+    match s {
+        Stability::Neutral => "stays, and does not bind".to_owned(),
+        Stability::Linear(speed) => format!("grows by {:.0} kbit/s per s", speed / 1e3),
+        Stability::Exponential(rate) => format!("falls as exp(-{rate:.2} t)"),
+        Stability::Floor => "cannot be: it is the floor".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Changes;
+    use crate::source::build;
+
+    fn report(text: &str) -> Result<GapReport, LabError> {
+        let scenario = build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap();
+        GapReport::of(&scenario)
+    }
+
+    const TREE: &str = include_str!("../../../../scenarios/mancuso-branches-1.toml");
+
+    #[test]
+    fn one_branch_has_a_case_per_condition() {
+        let r = report(TREE).unwrap();
+        // A third of what the model gives TCP, of which the mesh reaches 0.8.
+        assert!((r.guarantee_bps / r.capacity_bps - 1.0 / 3.0).abs() < 1e-9);
+        assert!((r.capacity_bps / 1e3 - 0.8 * 3254.0).abs() < 2.0, "{}", r.capacity_bps);
+        let regimes: Vec<&str> = r.cases.iter().map(|c| c.regime).collect();
+        assert_eq!(regimes, ["light", "unsaturated", "threshold", "saturated"]);
+        assert!(r.cases.iter().all(|c| c.rest.is_stable()));
+        assert!(r.cases.iter().any(|c| c.above == "falls as exp(-1.05 t)"), "{:?}", r.cases);
+        assert!((r.decay_s - 0.94).abs() < 0.01, "{}", r.decay_s);
+    }
+
+    #[test]
+    fn settings_of_the_scenario_count() {
+        let with = |more: &str| report(&format!("{TREE}\n[control]\n{more}"));
+        assert_eq!(with("use = \"gap\"\ngamma = 0.2").unwrap().gamma, 0.2);
+        assert_eq!(with("use = \"fifo\"").unwrap().gamma, 0.1);
+        let refused = with("use = \"gap\"\ngamma = 0.7").unwrap_err().to_string();
+        assert!(refused.contains("gamma must be above 0 and at most 0.667"), "{refused}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Many runs on all cores, with the same results on any number of them.
+
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run, run_observed};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{NodeId, Span};
+use rayon::prelude::*;
+
+use crate::LabError;
+use crate::capture::{Capture, Ports};
+use crate::changes::with_controls;
+use crate::files::folder::PendingFile;
+
+/// How far a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, in a word.
+    pub what: &'static str,
+    /// Jobs that are done.
+    pub done: usize,
+    /// All jobs.
+    pub total: usize,
+}
+
+/// How to spread runs over the machine, and who hears how far they are. All cores and nobody by
+/// default; results do not depend on either.
+#[derive(Clone, Copy, Default)]
+pub struct Pool<'a> {
+    /// Runs at a time; `None`: as many as there are cores.
+    pub threads: Option<NonZero<usize>>,
+    /// Called before the first job and after each, from any thread.
+    pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
+}
+
+/// A scenario under some controls, with some seeds each.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The scenario, once per control.
+    pub scenarios: Vec<Scenario>,
+    /// The seeds.
+    pub seeds: RangeInclusive<u64>,
+    /// Interval of the curves; `None`: no curves.
+    pub sample: Option<Span>,
+    /// An existing folder, into which the frames of the first seed are captured: `CONTROL.pcap`.
+    pub captures: Option<PathBuf>,
+}
+
+impl Batch {
+    /// Of these controls, or the scenario's own if there are none.
+    ///
+    /// # Errors
+    /// When there is no such control, or one is named twice; no seeds.
+    pub fn new(
+        scenario: &Scenario,
+        controls: &[impl AsRef<str>],
+        seeds: RangeInclusive<u64>,
+    ) -> Result<Self, LabError> {
+        if seeds.is_empty() {
+            return Err(LabError::setting("seeds", "found none; expected at least one"));
+        }
+        let scenarios = with_controls(scenario, controls)?;
+        Ok(Batch { scenarios, seeds, sample: None, captures: None })
+    }
+
+    /// Runs all of it: one list per control, one record per seed.
+    ///
+    /// # Errors
+    /// What the engine refuses; a capture that cannot be written.
+    pub fn run(&self, pool: &Pool<'_>) -> Result<Vec<Vec<RunRecord>>, LabError> {
+        let first = *self.seeds.start();
+        let jobs: Vec<(&Scenario, u64)> = self
+            .scenarios
+            .iter()
+            .flat_map(|s| self.seeds.clone().map(move |seed| (s, seed)))
+            .collect();
+        let done = all(pool, "comparing", &jobs, |&(scenario, seed)| match &self.captures {
+            Some(folder) if seed == first => {
+                let file = folder.join(format!("{}.pcap", scenario.control));
+                captured(scenario, seed, self.sample, &file, None)
+            }
+            _ => once(scenario, seed, self.sample),
+        })?;
+        let (mut done, seeds) = (done.into_iter(), self.seeds.clone().count());
+        Ok(self.scenarios.iter().map(|_| done.by_ref().take(seeds).collect()).collect())
+    }
+}
+
+/// Does `work` on every job and returns the outcomes in the order of the jobs.
+///
+/// # Errors
+/// The error of a job; jobs that have not started then never do.
+pub fn all<J: Sync, T: Send>(
+    pool: &Pool<'_>,
+    what: &'static str,
+    jobs: &[J],
+    work: impl Fn(&J) -> Result<T, LabError> + Sync,
+) -> Result<Vec<T>, LabError> {
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(pool.threads.map_or(0, NonZero::get))
+        .build()
+        .map_err(|e| LabError::setting("threads", e))?;
+    let (total, done) = (jobs.len(), AtomicUsize::new(0));
+    let tell = |done| {
+        if let Some(progress) = pool.progress {
+            progress(Progress { what, done, total });
+        }
+    };
+    tell(0);
+    threads.install(|| {
+        jobs.par_iter()
+            // One at a time: runs differ in length, and no thread should sit on a batch.
+            .with_max_len(1)
+            .map(|job| {
+                let outcome = work(job);
+                tell(done.fetch_add(1, Ordering::Relaxed) + 1);
+                outcome
+            })
+            .collect()
+    })
+}
+
+/// Runs a scenario once.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunRecord, LabError> {
+    run(scenario, &RunOptions { seed, sample }).map_err(|e| refused(scenario, &e))
+}
+
+/// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
+///
+/// # Errors
+/// What the engine refuses; a file that cannot be written.
+pub fn captured(
+    scenario: &Scenario,
+    seed: u64,
+    sample: Option<Span>,
+    file: &Path,
+    only: Option<NodeId>,
+) -> Result<RunRecord, LabError> {
+    let (pending, out) = PendingFile::beside(file)?;
+    let unwritable = |e: std::io::Error| LabError::file(file, format!("cannot be written: {e}"));
+    let out = std::io::BufWriter::with_capacity(1 << 16, out);
+    let mut capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
+    let record = run_observed(scenario, &RunOptions { seed, sample }, &mut capture)
+        .map_err(|e| refused(scenario, &e))?;
+    capture.finish().map_err(unwritable)?;
+    pending.finish()?;
+    Ok(record)
+}
+
+fn refused(scenario: &Scenario, e: &fairmesh_engine::EngineError) -> LabError {
+    LabError::Run { scenario: scenario.name.clone(), problem: e.to_string() }
+}
+
+/// Ports of each flow: the server's is 5001, the client's tells flows apart.
+fn ports(scenario: &Scenario) -> Vec<Ports> {
+    let ephemeral = |i: usize| 49_152 + (i % 16_384) as u16;
+    let flows = scenario.flows.iter().enumerate();
+    flows
+        .map(|(i, f)| Ports { client: f.from, client_port: ephemeral(i), server_port: 5001 })
+        .collect()
+}
+
+/// A round sampling interval that gives about 200 points.
+pub fn sample_interval(duration: Span) -> Span {
+    const STEPS: [u64; 3] = [1, 2, 5];
+    let wanted = duration.as_nanos() / 200;
+    let mut unit = 1_000_000;
+    loop {
+        for step in STEPS {
+            if step * unit >= wanted {
+                return Span::from_nanos(step * unit);
+            }
+        }
+        unit *= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_come_in_the_order_of_the_jobs() {
+        let jobs: Vec<u64> = (0..100).collect();
+        for threads in [1, 2, 7] {
+            let pool = Pool { threads: NonZero::new(threads), progress: None };
+            assert_eq!(all(&pool, "", &jobs, |j| Ok(j * 2)).unwrap()[99], 198);
+        }
+        let e = all(&Pool::default(), "", &jobs, |j| match j {
+            50 => Err(LabError::run("x", "no")),
+            _ => Ok(()),
+        });
+        assert!(e.is_err());
+    }
+
+    #[test]
+    fn sampling_is_round_and_dense_enough() {
+        assert_eq!(sample_interval(Span::from_secs(200)), Span::from_secs(1));
+        assert_eq!(sample_interval(Span::from_secs(60)), Span::from_millis(500));
+        assert_eq!(sample_interval(Span::from_micros(1)), Span::from_millis(1));
+    }
+}

@@ -1,0 +1,82 @@
+//! 802.11 frames of an ad-hoc network (IEEE 802.11-2020 §9.3).
+
+use fairmesh_engine::observe::{AirFrame, FrameKind};
+use fairmesh_units::NodeId;
+
+use super::network::{self, Ports};
+
+/// BSSID of the one network there is: locally administered, and no node's address.
+const BSSID: [u8; 6] = [0x02, 0xfa, 0x1e, 0x4e, 0x54, 0x00];
+const BROADCAST: [u8; 6] = [0xff; 6];
+/// MAC header of an ad-hoc data frame and FCS, bytes.
+const DATA_OVERHEAD: u32 = 24 + 4;
+/// LLC and SNAP for IPv4 (RFC 1042).
+const LLC_SNAP: [u8; 8] = [0xaa, 0xaa, 0x03, 0x00, 0x00, 0x00, 0x08, 0x00];
+
+const DATA: u8 = 0x08;
+const RTS: u8 = 0xb4;
+const CTS: u8 = 0xc4;
+const ACK: u8 = 0xd4;
+const RETRY: u8 = 0x08;
+
+/// The MAC address of a node: locally administered, numbered from 1.
+pub fn address(node: NodeId) -> [u8; 6] {
+    let [a, b, c, d] = (node.0 + 1).to_be_bytes();
+    [0x02, 0, a, b, c, d]
+}
+
+/// Appends `frame`, all of it but the zero payload beyond what any capture keeps, and returns its
+/// length on the air with FCS. Unless `whole`, a packet inside is left out.
+pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
+    let start = out.len();
+    let kind = match frame.kind {
+        FrameKind::Data => DATA,
+        FrameKind::Ack => ACK,
+        FrameKind::Rts => RTS,
+        FrameKind::Cts => CTS,
+    };
+    out.push(kind);
+    out.push(if frame.retry { RETRY } else { 0 });
+    out.extend_from_slice(&frame.duration_us.to_le_bytes());
+    out.extend_from_slice(&frame.to.map_or(BROADCAST, address));
+    match frame.kind {
+        // §9.3.1.3 and §9.3.1.4: CTS and ACK name their receiver only.
+        FrameKind::Ack | FrameKind::Cts => {}
+        FrameKind::Rts => out.extend_from_slice(&address(frame.from)),
+        FrameKind::Data => return data(out, start, frame, ports, whole),
+    }
+    seal(out, start);
+    (out.len() - start) as u32
+}
+
+fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
+    out.extend_from_slice(&address(frame.from));
+    out.extend_from_slice(&BSSID);
+    out.extend_from_slice(&(frame.sequence << 4).to_le_bytes());
+    let Some(packet) = frame.packet else {
+        // A message of a control mechanism: no IP inside, and nothing to dissect.
+        let body = frame.mpdu_bytes.saturating_sub(DATA_OVERHEAD);
+        out.resize(out.len() + body.min(super::SNAPLEN) as usize, 0);
+        if body <= super::SNAPLEN {
+            seal(out, start);
+        }
+        return body + DATA_OVERHEAD;
+    };
+    let length = DATA_OVERHEAD + LLC_SNAP.len() as u32 + packet.ip_bytes;
+    if !whole {
+        return length;
+    }
+    out.extend_from_slice(&LLC_SNAP);
+    let whole = network::write(out, &packet, ports.get(packet.flow.index()));
+    if whole {
+        seal(out, start);
+    }
+    length
+}
+
+/// Appends the frame check sequence: CRC-32 over everything since `start`, least significant byte
+/// first (§9.2.4.8).
+fn seal(out: &mut Vec<u8>, start: usize) {
+    let fcs = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(&fcs.to_le_bytes());
+}

@@ -1,0 +1,118 @@
+//! Captures: every frame on the air, as a monitor interface that hears all of them would see it.
+//!
+//! Link type 127: a radiotap header, then the 802.11 frame. One capture holds every hop of every
+//! packet, so TCP analysis sees each segment once per hop. A capture at one node keeps only what that
+//! node sends and receives, and the content of each packet once, so that the analysis holds there,
+//! too: of what the node passes on, and of what the MAC repeats, only the MAC header is kept.
+
+mod frame;
+mod network;
+mod radiotap;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use fairmesh_engine::observe::{AirFrame, Observer};
+use fairmesh_units::NodeId;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::{DataLink, PcapError, TsResolution};
+
+pub use network::Ports;
+
+/// Bytes of each frame that are kept: all headers, and no more than a few bytes of the payload,
+/// which is zero anyway.
+pub const SNAPLEN: u32 = 192;
+
+/// Writes the frames of a run to a capture file.
+pub struct Capture<W: Write> {
+    writer: PcapWriter<W>,
+    buffer: Vec<u8>,
+    ports: Vec<Ports>,
+    only: Option<NodeId>,
+    /// By transmitter and receiver, the last data frame's number.
+    last: HashMap<(NodeId, Option<NodeId>), u16>,
+    failure: Option<String>,
+}
+
+impl<W: Write> Capture<W> {
+    /// Starts a capture. `ports` has one entry per flow; with `only`, frames that neither come from
+    /// nor go to that node are left out, and packets are whole where the node first has them.
+    ///
+    /// # Errors
+    /// When the file header cannot be written.
+    pub fn new(out: W, ports: Vec<Ports>, only: Option<NodeId>) -> io::Result<Self> {
+        let header = PcapHeader {
+            // Room for any frame: some readers refuse a frame that was longer than this before it was
+            // cut.
+            snaplen: 65_535,
+            datalink: DataLink::IEEE802_11_RADIOTAP,
+            ts_resolution: TsResolution::NanoSecond,
+            ..PcapHeader::default()
+        };
+        let writer = PcapWriter::with_header(out, header).map_err(io::Error::other)?;
+        Ok(Capture {
+            writer,
+            buffer: Vec::with_capacity(4096),
+            ports,
+            only,
+            last: HashMap::new(),
+            failure: None,
+        })
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// The first error met while writing, since an observer cannot stop a run.
+    pub fn finish(self) -> io::Result<W> {
+        match self.failure {
+            Some(problem) => Err(io::Error::other(problem)),
+            None => {
+                let mut out = self.writer.into_writer();
+                out.flush()?;
+                Ok(out)
+            }
+        }
+    }
+}
+
+impl<W: Write> Capture<W> {
+    /// Whether the content of a frame is kept: all of it without a node, else where the node sends
+    /// what is its own or receives, for the first time.
+    fn is_first(&mut self, frame: &AirFrame) -> bool {
+        let (Some(node), Some(packet)) = (self.only, &frame.packet) else { return true };
+        let last = self.last.insert((frame.from, frame.to), frame.sequence);
+        let passed_on = frame.from == node && packet.source != node;
+        last != Some(frame.sequence) && !passed_on
+    }
+}
+
+impl<W: Write> Observer for Capture<W> {
+    fn frame(&mut self, frame: &AirFrame) {
+        let concerns = |n| frame.from == n || frame.to.is_none_or(|to| to == n);
+        if self.failure.is_some() || !self.only.is_none_or(concerns) {
+            return;
+        }
+        let whole = self.is_first(frame);
+        self.buffer.clear();
+        radiotap::write(&mut self.buffer, frame);
+        let length = frame::write(&mut self.buffer, frame, &self.ports, whole);
+        self.buffer.truncate(SNAPLEN as usize);
+        let packet = PcapPacket {
+            timestamp: Duration::from_nanos(frame.start.as_nanos()),
+            orig_len: radiotap::LENGTH as u32 + length,
+            data: Cow::Borrowed(&self.buffer),
+        };
+        if let Err(e) = self.writer.write_packet(&packet) {
+            self.failure = Some(match e {
+                PcapError::IoError(e) => e.to_string(),
+                other => other.to_string(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

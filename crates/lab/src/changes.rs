@@ -1,0 +1,232 @@
+//! What is changed about a scenario from outside: times, a map's flows, the control.
+
+use core::fmt;
+use core::str::FromStr;
+
+use fairmesh_control::lookup;
+use fairmesh_scenario::{Direction, Scenario};
+use fairmesh_units::{BitRate, Span};
+
+use crate::LabError;
+
+/// What may be changed about a scenario from outside. Nothing by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Simulated time instead of the scenario's.
+    pub duration: Option<Span>,
+    /// Start of the measured interval instead of the scenario's.
+    pub warmup: Option<Span>,
+    /// Gateway, for maps: the name of a node.
+    pub gateway: Option<String>,
+    /// Flows, for maps: from every node to the gateway, or the other way round.
+    pub flows: Option<Direction>,
+    /// Number of flows, for maps; one per node by default.
+    pub flow_count: Option<u32>,
+    /// Data rate, for maps.
+    pub rate: Option<BitRate>,
+}
+
+impl Changes {
+    /// What is changed, one text per setting, for the record.
+    pub fn list(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut add = |key: &str, value: Option<String>| {
+            out.extend(value.map(|v| format!("{key} = {v}")));
+        };
+        add("duration", self.duration.map(|d| d.to_string()));
+        add("warmup", self.warmup.map(|d| d.to_string()));
+        add("gateway", self.gateway.clone());
+        add("flows", self.flows.map(|w| format!("{w:?}").to_lowercase()));
+        add("flow count", self.flow_count.map(|n| n.to_string()));
+        add("rate", self.rate.map(|r| r.to_string()));
+        out
+    }
+}
+
+/// Replaces duration and warm-up. A warm-up that is not given stays, unless it would take half of
+/// the run or more: then it becomes a tenth.
+///
+/// # Errors
+/// When nothing would be left to measure.
+pub fn set_times(
+    scenario: &mut Scenario,
+    duration: Option<Span>,
+    warmup: Option<Span>,
+) -> Result<(), LabError> {
+    if let Some(duration) = duration {
+        if duration == Span::ZERO {
+            return Err(LabError::setting("duration", "found 0 s; expected a longer time"));
+        }
+        scenario.duration = duration;
+        if warmup.is_none() && scenario.warmup.saturating_mul(2) >= duration {
+            scenario.warmup = Span::from_nanos(duration.as_nanos() / 10);
+        }
+    }
+    if let Some(warmup) = warmup {
+        if warmup >= scenario.duration {
+            let end = scenario.duration;
+            let problem = format!("found {warmup}; expected less than the duration of {end}");
+            return Err(LabError::setting("warmup", problem));
+        }
+        scenario.warmup = warmup;
+    }
+    Ok(())
+}
+
+/// The scenario under another control. The numbers of the scenario's own control stay with it.
+///
+/// # Errors
+/// When there is no such control.
+pub fn with_control(scenario: &Scenario, name: &str) -> Result<Scenario, LabError> {
+    let chosen = lookup(name).map_err(|e| LabError::setting("control", e))?;
+    let control = chosen.with_numbers_of(&scenario.control);
+    Ok(Scenario { control, ..scenario.clone() })
+}
+
+/// One scenario per control that is asked for; the scenario's own control if it names none.
+///
+/// # Errors
+/// When there is no such control, or one is named twice.
+pub fn with_controls(
+    scenario: &Scenario,
+    names: &[impl AsRef<str>],
+) -> Result<Vec<Scenario>, LabError> {
+    if names.is_empty() {
+        return Ok(vec![scenario.clone()]);
+    }
+    let all =
+        names.iter().map(|n| with_control(scenario, n.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    for (i, s) in all.iter().enumerate() {
+        if all[..i].iter().any(|o| o.control == s.control) {
+            let problem = format!("\"{}\" is given twice; expected each once", s.control);
+            return Err(LabError::setting("control", problem));
+        }
+    }
+    Ok(all)
+}
+
+/// Another value for a parameter of controls.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Assignment {
+    /// The control, without variants; all that have the parameter if it names none.
+    pub control: Option<String>,
+    /// The parameter's name.
+    pub parameter: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl FromStr for Assignment {
+    type Err = String;
+
+    /// `epoch=5` for all controls that have it, `pfrc.epoch=5` for one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad =
+            || format!("found \"{text}\"; expected a parameter and a number, such as epoch=5");
+        let (name, value) = text.split_once('=').ok_or_else(bad)?;
+        let value = value.trim().parse().map_err(|_| bad())?;
+        let name = name.trim();
+        let (control, parameter) = match name.split_once('.') {
+            Some((control, parameter)) => (Some(control.to_owned()), parameter),
+            None => (None, name),
+        };
+        Ok(Assignment { control, parameter: parameter.to_owned(), value })
+    }
+}
+
+impl fmt::Display for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Assignment { control, parameter, value } = self;
+        match control {
+            Some(control) => write!(f, "{control}.{parameter} = {value}"),
+            None => write!(f, "{parameter} = {value}"),
+        }
+    }
+}
+
+/// Changes parameters of the scenarios' controls.
+///
+/// # Errors
+/// A parameter that none of the controls meant has, or a value that it may not have.
+pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<(), LabError> {
+    for Assignment { control, parameter, value } in set {
+        let meant = |s: &Scenario| control.as_ref().is_none_or(|c| s.control.entry().name == c);
+        let mut taken = false;
+        for scenario in scenarios.iter_mut().filter(|s| meant(s)) {
+            if scenario.control.value(parameter).is_some() {
+                let set = scenario.control.set(parameter, *value);
+                set.map_err(|e| LabError::setting("set", e))?;
+                taken = true;
+            }
+        }
+        if !taken {
+            let known = scenarios.iter().filter(|s| meant(s)).map(|s| {
+                let names = s.control.entry().parameters.iter().map(|p| p.name);
+                format!("{} has {}", s.control, or_none(names.collect::<Vec<_>>().join(", ")))
+            });
+            let known = known.collect::<Vec<_>>().join("; ");
+            let problem = match (control, known.is_empty()) {
+                (Some(control), true) => format!("{control} is none of the controls that run"),
+                _ => format!("no control that runs has a parameter \"{parameter}\"; {known}"),
+            };
+            return Err(LabError::setting("set", problem));
+        }
+    }
+    Ok(())
+}
+
+fn or_none(names: String) -> String {
+    if names.is_empty() { "none".to_owned() } else { names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Scenario {
+        let text = "name = \"pair\"\nduration = \"1 s\"\n[topology]\nchain = { hops = 1 }\n\
+                    [[flow]]\nfrom = 1\nto = 0\n";
+        fairmesh_scenario::draft_from_toml("pair.toml", text).unwrap().build().unwrap()
+    }
+
+    fn scenarios(names: &[&str]) -> Vec<Scenario> {
+        let scenario = pair();
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        with_controls(&scenario, &names).unwrap()
+    }
+
+    fn set(scenarios: &mut [Scenario], what: &[&str]) -> Result<(), String> {
+        let set: Vec<Assignment> = what.iter().map(|w| w.parse().unwrap()).collect();
+        set_parameters(scenarios, &set).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_control_that_has_the_parameter_gets_it() {
+        let mut all = scenarios(&["fifo", "pfrc+fast", "arc"]);
+        set(&mut all, &["epoch=5", "arc.gamma=0.5"]).unwrap();
+        let values = |name| all.iter().map(|s| s.control.value(name)).collect::<Vec<_>>();
+        assert_eq!(values("epoch"), [None, Some(5.0), Some(5.0)]);
+        assert_eq!(values("gamma"), [None, Some(0.7), Some(0.5)]);
+        // Another variant keeps the numbers, another control has its own.
+        assert_eq!(with_control(&all[1], "pfrc").unwrap().control.value("epoch"), Some(5.0));
+        assert_eq!(with_control(&all[1], "gap").unwrap().control.value("gamma"), Some(0.1));
+    }
+
+    #[test]
+    fn what_nobody_has_is_refused_with_what_there_is() {
+        let mut all = scenarios(&["fifo", "fq"]);
+        let refused = set(&mut all, &["epoch=5"]).unwrap_err();
+        assert_eq!(
+            refused,
+            "set: no control that runs has a parameter \"epoch\"; fifo has none; fq has queue"
+        );
+        let refused = set(&mut all, &["pfrc.epoch=5"]).unwrap_err();
+        assert_eq!(refused, "set: pfrc is none of the controls that run");
+        let refused = set(&mut all, &["queue=0"]).unwrap_err();
+        assert_eq!(refused, "set: fq: queue must be a whole number from 1 to 1000, not 0");
+        for bad in ["epoch", "epoch=", "epoch=5 s", "=x"] {
+            let refused = bad.parse::<Assignment>().unwrap_err();
+            assert!(refused.ends_with("such as epoch=5"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What is left behind: Parquet tables, and files and folders that are complete or absent.
+
+pub mod folder;
+pub mod parquet;
+pub mod results;

@@ -1,0 +1,34 @@
+//! A result folder: what a run or comparison leaves behind for other programs.
+
+use fairmesh_engine::record::RunRecord;
+
+use super::folder::{MARK, ResultFolder};
+use super::parquet;
+use crate::LabError;
+use crate::comparison::{Comparison, ResultFile};
+use crate::source::Loaded;
+
+/// Fills a folder: `results.json`, the tables and the scenario as it was read. `command` is what the
+/// record says made it.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn fill(
+    folder: &ResultFolder,
+    loaded: &Loaded,
+    comparison: &Comparison,
+    records: &[Vec<RunRecord>],
+    command: &str,
+) -> Result<(), LabError> {
+    let json = serde_json::to_vec_pretty(&ResultFile::new(comparison, command, records))
+        .map_err(|e| LabError::file(MARK, e))?;
+    folder.write(MARK, &json)?;
+    for (name, columns) in
+        [("flows.parquet", parquet::flows(records)), ("series.parquet", parquet::series(records))]
+    {
+        let bytes = parquet::encode(&columns).map_err(|e| LabError::file(name, e))?;
+        folder.write(name, &bytes)?;
+    }
+    let extension = loaded.path.extension().map_or("txt".into(), |e| e.to_string_lossy());
+    folder.write(&format!("scenario.{extension}"), &loaded.bytes)
+}

@@ -1,0 +1,34 @@
+//! The laboratory: load a scenario, change it, run it under controls and seeds, and measure.
+//!
+//! Everything that a command line, a notebook or a cluster would call. It knows no argument, no
+//! terminal and no system call beyond files; its errors say which file, which key and what was
+//! expected.
+
+pub mod analysis;
+pub mod batch;
+pub mod capture;
+pub mod changes;
+pub mod comparison;
+mod error;
+pub mod estimate;
+pub mod files;
+pub mod notes;
+pub mod optimum;
+pub mod record;
+pub mod source;
+pub mod study;
+pub mod summary;
+pub mod sweep;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use batch::{Batch, Pool, Progress};
+pub use changes::Changes;
+pub use comparison::Comparison;
+pub use error::LabError;
+pub use estimate::Estimate;
+// What the laboratory takes and gives, so that a program needs no other crate of ours.
+pub use fairmesh_capacity as models;
+pub use fairmesh_engine::measures;
+pub use fairmesh_scenario as scenario;
+pub use fairmesh_units as units;

@@ -1,0 +1,162 @@
+//! The measuring bench: what each flow receives when every source is limited.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fairmesh_control::{Mechanism, lookup};
+use fairmesh_engine::{EngineError, FairRates, RunOptions, run_told};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+use rayon::prelude::*;
+
+use super::OnProgress;
+use super::settings::{OptimumError, Progress, Settings};
+use super::steady::Steady;
+
+/// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
+const PACKETS: f64 = 1200.0;
+/// … so many times the shortest measurement.
+const LONGER: f64 = 6.0;
+/// Packets of the slowest flow that it lasts for in any case, up to the longest measurement.
+const LEAST_PACKETS: f64 = 120.0;
+/// Packets of the slowest flow that the start-up lasts for.
+const START_PACKETS: f64 = 20.0;
+/// Start-up, s: at least and at most.
+const START_S: (f64, f64) = (5.0, 40.0);
+
+/// Rates of all flows of a stretch, bit/s of application data.
+pub(super) type Rates = Vec<f64>;
+
+/// What every flow received, over seeds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Received {
+    /// By seed and flow.
+    runs: Vec<Rates>,
+    /// By flow, the mean over seeds.
+    pub mean: Rates,
+}
+
+impl Received {
+    fn of(runs: Vec<Rates>) -> Self {
+        let flows = runs.first().map_or(0, Vec::len);
+        let n = runs.len().max(1) as f64;
+        let mean = (0..flows).map(|f| runs.iter().map(|r| r[f]).sum::<f64>() / n).collect();
+        Received { runs, mean }
+    }
+
+    /// With the runs of more seeds.
+    pub fn and(mut self, more: Received) -> Self {
+        self.runs.extend(more.runs);
+        Received::of(self.runs)
+    }
+
+    /// Variance of a flow's mean.
+    pub fn variance(&self, flow: usize) -> f64 {
+        let n = self.runs.len();
+        if n < 2 {
+            return 0.0;
+        }
+        let square = |r: &Rates| (r[flow] - self.mean[flow]).powi(2);
+        self.runs.iter().map(square).sum::<f64>() / ((n - 1) * n) as f64
+    }
+}
+
+/// Counts what a search spends.
+pub(super) struct Meter<'a> {
+    runs: AtomicU64,
+    events: AtomicU64,
+    progress: OnProgress<'a>,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(progress: OnProgress<'a>) -> Self {
+        Meter { runs: AtomicU64::new(0), events: AtomicU64::new(0), progress }
+    }
+
+    pub fn count(&self, events: u64) {
+        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        self.events.fetch_add(events, Ordering::Relaxed);
+        (self.progress)(Progress { runs });
+    }
+
+    /// Runs and events so far.
+    pub fn spent(&self) -> (u64, u64) {
+        (self.runs.load(Ordering::Relaxed), self.events.load(Ordering::Relaxed))
+    }
+}
+
+/// Runs one stretch under limits at its sources.
+pub(super) struct Bench<'a> {
+    pub steady: &'a Steady,
+    times_s: (f64, f64),
+    mechanism: Mechanism,
+    meter: &'a Meter<'a>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(
+        steady: &'a Steady,
+        settings: &Settings,
+        meter: &'a Meter<'a>,
+    ) -> Result<Self, OptimumError> {
+        let mechanism = lookup("source").map_err(|e| EngineError::Control(e.to_string()))?;
+        Ok(Bench { steady, times_s: settings.times_s, mechanism, meter })
+    }
+
+    /// Measured time of a run in which flows are to receive `targets`, s.
+    pub fn duration(&self, targets: &[f64]) -> f64 {
+        let (least, most) = self.times_s;
+        let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
+        usual.max(self.lasting(targets, LEAST_PACKETS).min(most))
+    }
+
+    /// How long the slowest flow that is to receive anything takes for so many packets, s.
+    fn lasting(&self, targets: &[f64], packets: f64) -> f64 {
+        let flows = targets.iter().zip(&self.steady.flows).filter(|(t, _)| **t > 0.0);
+        flows.map(|(t, f)| packets * 8.0 * f.payload / t).fold(0.0, f64::max)
+    }
+
+    /// One run per seed under each of several limits, of application data. `targets` says how long
+    /// they last, and `longer` how many times that.
+    pub fn measure(
+        &self,
+        limits: &[&[f64]],
+        targets: &[f64],
+        seeds: &[u64],
+        longer: f64,
+    ) -> Result<Vec<Received>, OptimumError> {
+        let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
+        let mut scenario = self.steady.scenario.clone();
+        scenario.warmup = Span::from_secs_f64(start);
+        scenario.duration = Span::from_secs_f64(start + longer * self.duration(targets));
+        let jobs: Vec<(&[f64], u64)> =
+            limits.iter().flat_map(|l| seeds.iter().map(|&s| (*l, s))).collect();
+        let done: Result<Vec<Rates>, OptimumError> = jobs
+            .par_iter()
+            .with_max_len(1)
+            .map(|&(limits, seed)| {
+                let record = self.run(&scenario, limits, seed)?;
+                self.meter.count(record.totals.events);
+                Ok(record.flows.iter().map(|f| f.goodput_bps).collect())
+            })
+            .collect();
+        Ok(done?.chunks(seeds.len().max(1)).map(|runs| Received::of(runs.to_vec())).collect())
+    }
+
+    fn run(
+        &self,
+        scenario: &Scenario,
+        limits: &[f64],
+        seed: u64,
+    ) -> Result<fairmesh_engine::record::RunRecord, EngineError> {
+        let told = FairRates::steady(scenario, limits.to_vec());
+        run_told(scenario, &RunOptions { seed, sample: None }, &self.mechanism, told)
+    }
+
+    /// The fingerprint of a short run under limits: another program has another one.
+    pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
+        let mut scenario = self.steady.scenario.clone();
+        scenario.warmup = Span::from_secs(1);
+        scenario.duration = Span::from_secs(4);
+        Ok(self.run(&scenario, limits, 1)?.fingerprint)
+    }
+}

@@ -1,0 +1,214 @@
+//! The water level: what each flow is to receive when the level is so high.
+
+use super::record::Stop;
+use super::settings::Group;
+use super::steady::SteadyFlow;
+
+/// A flow's rate that no longer grows, and why.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Fixed {
+    /// Bit/s of application data.
+    pub rate: f64,
+    pub why: Stop,
+}
+
+/// The flows of one group that are here.
+#[derive(Clone, PartialEq, Debug)]
+struct Members {
+    weight: f64,
+    /// What the group has at any level, bit/s.
+    minimum: f64,
+    /// Indices of flows of the stretch.
+    flows: Vec<usize>,
+}
+
+/// All groups, and how far each flow is.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    flows: Vec<SteadyFlow>,
+    groups: Vec<Members>,
+    fixed: Vec<Option<Fixed>>,
+}
+
+impl Groups {
+    pub fn new(flows: &[SteadyFlow], groups: &[Group]) -> Self {
+        let here = |of: &usize| flows.iter().position(|f| f.index == *of);
+        let members = |g: &Group| {
+            let members: Vec<usize> = g.flows.iter().filter_map(here).collect();
+            let minimum = members.iter().map(|&m| flows[m].minimum).sum();
+            Members { weight: g.weight, minimum, flows: members }
+        };
+        Groups {
+            flows: flows.to_vec(),
+            groups: groups.iter().map(members).filter(|g| !g.flows.is_empty()).collect(),
+            fixed: vec![None; flows.len()],
+        }
+    }
+
+    /// What each flow is to receive, bit/s: groups have level × weight, and at least their minimum.
+    pub fn targets(&self, level: f64) -> Vec<f64> {
+        let mut out = vec![0.0; self.flows.len()];
+        for group in &self.groups {
+            self.split(group, (group.weight * level).max(group.minimum), &mut out);
+        }
+        out
+    }
+
+    /// A group's rate among its flows: fixed ones keep theirs, the others have parts by weight, and
+    /// none more than it asks for.
+    fn split(&self, group: &Members, rate: f64, out: &mut [f64]) {
+        let mut left = rate;
+        for (m, fixed) in self.of(group) {
+            if let Some(fixed) = fixed {
+                out[m] = fixed.rate;
+                left -= fixed.rate;
+            }
+        }
+        let mut open = self.open_of(group);
+        // Who asks for least by its weight first: what it leaves is for the others.
+        let asks = |m: usize| self.flows[m].demand / self.flows[m].weight;
+        open.sort_by(|&a, &b| asks(a).total_cmp(&asks(b)).then(a.cmp(&b)));
+        let mut weights: f64 = open.iter().map(|&m| self.flows[m].weight).sum();
+        for m in open {
+            let flow = &self.flows[m];
+            out[m] = (left.max(0.0) * flow.weight / weights).min(flow.demand);
+            left -= out[m];
+            weights -= flow.weight;
+        }
+    }
+
+    fn of<'a>(&'a self, group: &'a Members) -> impl Iterator<Item = (usize, Option<Fixed>)> + 'a {
+        group.flows.iter().map(|&m| (m, self.fixed[m]))
+    }
+
+    fn open_of(&self, group: &Members) -> Vec<usize> {
+        self.of(group).filter(|(_, fixed)| fixed.is_none()).map(|(m, _)| m).collect()
+    }
+
+    /// By flow, how fast its target grows with the level; 0 if it is fixed.
+    pub fn slopes(&self) -> Vec<f64> {
+        let mut out = vec![0.0; self.flows.len()];
+        for group in &self.groups {
+            let open = self.open_of(group);
+            let weights: f64 = open.iter().map(|&m| self.flows[m].weight).sum();
+            for m in open {
+                out[m] = group.weight * self.flows[m].weight / weights;
+            }
+        }
+        out
+    }
+
+    /// Flows that still grow.
+    pub fn open(&self) -> Vec<usize> {
+        (0..self.fixed.len()).filter(|&m| self.fixed[m].is_none()).collect()
+    }
+
+    pub fn fixed(&self) -> &[Option<Fixed>] {
+        &self.fixed
+    }
+
+    pub fn fix(&mut self, flow: usize, rate: f64, why: Stop) {
+        self.fixed[flow] = Some(Fixed { rate, why });
+    }
+
+    /// Lets flows grow again, from where their groups are. Returns the lowest level among these.
+    pub fn reopen(&mut self, flows: &[usize]) -> f64 {
+        let now = self.targets(0.0);
+        let mut lowest = f64::INFINITY;
+        for group in &mut self.groups {
+            if group.flows.iter().any(|m| flows.contains(m)) {
+                group.minimum = group.flows.iter().map(|&m| now[m]).sum();
+                lowest = lowest.min(group.minimum / group.weight);
+            }
+        }
+        for &m in flows {
+            self.fixed[m] = None;
+        }
+        lowest
+    }
+
+    /// Takes a part away from all groups that have at least as much, by weight, as that of `flow`.
+    /// All flows must be fixed.
+    pub fn lower(&mut self, flow: usize, part: f64) {
+        let level = |g: &Members| {
+            g.flows.iter().filter_map(|&m| self.fixed[m]).map(|f| f.rate).sum::<f64>() / g.weight
+        };
+        let levels: Vec<f64> = self.groups.iter().map(level).collect();
+        let Some(own) = self.groups.iter().position(|g| g.flows.contains(&flow)) else { return };
+        let least = levels[own] * (1.0 - 1e-9);
+        for (group, level) in self.groups.iter_mut().zip(levels) {
+            if level >= least {
+                group.minimum *= 1.0 - part;
+                for &m in &group.flows {
+                    if let Some(fixed) = &mut self.fixed[m] {
+                        fixed.rate *= 1.0 - part;
+                        fixed.why = Stop::Air;
+                    }
+                }
+            }
+        }
+    }
+
+    /// No group is promised anything any more.
+    pub fn forget_promises(&mut self) {
+        self.groups.iter_mut().for_each(|g| g.minimum = 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(index: usize, weight: f64, demand: f64, minimum: f64) -> SteadyFlow {
+        SteadyFlow { index, weight, demand, minimum, payload: 1000.0 }
+    }
+
+    fn group(flows: &[usize], weight: f64) -> Group {
+        Group { flows: flows.to_vec(), weight }
+    }
+
+    const INF: f64 = f64::INFINITY;
+
+    #[test]
+    fn a_group_has_one_share_and_small_demands_leave_theirs() {
+        let flows = [flow(0, 1.0, INF, 0.0), flow(1, 3.0, 10.0, 0.0), flow(4, 1.0, INF, 0.0)];
+        let groups =
+            Groups::new(&flows, &[group(&[0, 1], 2.0), group(&[4], 1.0), group(&[3], 1.0)]);
+        // 200 for the first two: 10 is all that one asks for.
+        assert_eq!(groups.targets(100.0), [190.0, 10.0, 100.0]);
+        // By weight while nobody is satisfied.
+        assert_eq!(groups.targets(4.0), [2.0, 6.0, 4.0]);
+        assert_eq!(groups.slopes(), [0.5, 1.5, 1.0]);
+    }
+
+    #[test]
+    fn fixed_flows_keep_their_rate_and_the_rest_of_the_group_grows() {
+        let flows = [flow(0, 1.0, INF, 0.0), flow(1, 1.0, INF, 0.0), flow(2, 1.0, INF, 30.0)];
+        let mut groups = Groups::new(&flows, &[group(&[0, 1], 1.0), group(&[2], 1.0)]);
+        groups.fix(0, 10.0, Stop::Air);
+        assert_eq!(groups.targets(20.0), [10.0, 10.0, 30.0], "a promise holds at any level");
+        assert_eq!(groups.targets(50.0), [10.0, 40.0, 50.0]);
+        assert_eq!(groups.slopes(), [0.0, 1.0, 1.0]);
+        assert_eq!(groups.open(), [1, 2]);
+        groups.forget_promises();
+        assert_eq!(groups.targets(20.0)[2], 20.0);
+    }
+
+    #[test]
+    fn what_is_lowered_is_what_has_as_much() {
+        let flows = [0, 1, 2].map(|i| flow(i, 1.0, INF, 0.0));
+        let all = [group(&[0], 1.0), group(&[1], 1.0), group(&[2], 2.0)];
+        let mut groups = Groups::new(&flows, &all);
+        for (m, rate) in [10.0, 20.0, 30.0].into_iter().enumerate() {
+            groups.fix(m, rate, Stop::Air);
+        }
+        // The last one has 15 by its weight, less than 20.
+        groups.lower(1, 0.5);
+        assert_eq!(groups.targets(0.0), [10.0, 10.0, 30.0]);
+        groups.lower(0, 0.1);
+        assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0]);
+        assert_eq!(groups.reopen(&[2]), 13.5);
+        assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0], "from where it was");
+        assert_eq!(groups.targets(20.0), [9.0, 9.0, 40.0]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The optimum: the max-min rates that the simulator itself carries, found by search over limits at
+//! the sources (docs/models/optimum.md).
+//!
+//! [`find`] runs a scenario's own radio, queues and transports under the engine's own source
+//! limiter. It raises all groups of flows together until the next step does not fit, fixes those that
+//! cannot rise alone, and goes on with the rest: progressive filling (Bertsekas & Gallager 1992
+//! §6.5.2), in which "does it fit?" is a measurement. What was found is then measured again with
+//! other seeds, and that is what it reports.
+
+mod bench;
+mod bound;
+mod cache;
+mod fit;
+mod groups;
+mod record;
+mod report;
+mod rise;
+mod search;
+mod settings;
+mod steady;
+
+use fairmesh_scenario::Scenario;
+
+pub use cache::Cache;
+pub use record::{FlowOptimum, Optimum, Stop, Stretch, StretchFlow};
+pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
+pub use settings::{Group, OptimumError, Progress, Settings};
+
+/// Tells that something was done; called from any thread.
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// Searches the optimum of a scenario; the scenario's control plays no part. `groups`: who counts
+/// as one ([`Group::each`] for flows by themselves). Runs on the rayon pool it is called in, and
+/// finds the same on any number of threads.
+///
+/// # Errors
+/// Groups or settings that make no sense; what the engine refuses.
+pub fn find(
+    scenario: &Scenario,
+    groups: &[Group],
+    settings: &Settings,
+    progress: OnProgress<'_>,
+) -> Result<Optimum, OptimumError> {
+    settings::check(scenario, groups, settings)?;
+    let meter = bench::Meter::new(progress);
+    let asked = steady::asked(scenario, &settings.search, &meter)?;
+    let mut stretches = Vec::new();
+    for steady in steady::stretches(scenario, &asked) {
+        if steady.flows.is_empty() {
+            stretches.push(Stretch { share: steady.share, flows: Vec::new() });
+            continue;
+        }
+        let bench = bench::Bench::new(&steady, settings, &meter)?;
+        let found = search::Search::new(&bench, groups, settings).run()?;
+        stretches.push(record::stretch(&steady, &found));
+    }
+    Ok(record::optimum(scenario, groups, settings, &asked, stretches, &meter))
+}
+
+/// What every flow receives in each stretch of an optimum, bit/s by stretch and flow of the
+/// scenario, when the sources are limited to `limits(stretch, flow)` of application data: how a
+/// vector is tried that somebody claims. Mean over `seeds`.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn receive(
+    scenario: &Scenario,
+    optimum: &Optimum,
+    seeds: &[u64],
+    limits: &dyn Fn(&Stretch, &StretchFlow) -> f64,
+) -> Result<Vec<Vec<f64>>, OptimumError> {
+    let meter = bench::Meter::new(&|_| {});
+    let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
+    let stretches = steady::stretches(scenario, &asked);
+    let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {
+        let bench = bench::Bench::new(steady, &optimum.settings, &meter)?;
+        let limits: Vec<f64> = stretch.flows.iter().map(|f| limits(stretch, f)).collect();
+        let targets: Vec<f64> = stretch.flows.iter().map(|f| f.optimum_bps).collect();
+        let received = bench.measure(&[&limits], &targets, seeds, search::LONGER)?.remove(0);
+        let mut rates = vec![0.0; scenario.flows.len()];
+        for (flow, rate) in stretch.flows.iter().zip(received.mean) {
+            rates[flow.flow] = rate;
+        }
+        Ok(rates)
+    });
+    each.collect()
+}

@@ -1,0 +1,141 @@
+//! The optimum of a scenario beside what the analytic models say: the object of `optimum --json`.
+
+use std::num::NonZero;
+
+use fairmesh_scenario::Scenario;
+use serde::Serialize;
+
+use super::{Cache, Group, OnProgress, Optimum, OptimumError, Settings, Stop, find};
+use crate::LabError;
+use crate::analysis::Capacity;
+use crate::comparison::{GENERATOR, SCHEMA};
+
+/// Searches the optimum of a scenario, every flow by itself, or takes the kept one; the second value
+/// says which. On so many threads, or all cores.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn optimum_of(
+    scenario: &Scenario,
+    cache: Option<&Cache>,
+    threads: Option<NonZero<usize>>,
+    progress: OnProgress<'_>,
+) -> Result<(Optimum, bool), LabError> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.map_or(0, NonZero::get))
+        .build()
+        .map_err(|e| LabError::setting("threads", e))?;
+    let (groups, settings) = (Group::each(scenario), Settings::default());
+    let found = pool.install(|| match cache {
+        Some(cache) => cache.find(scenario, &groups, &settings, progress),
+        None => find(scenario, &groups, &settings, progress).map(|o| (o, false)),
+    });
+    found.map_err(|e: OptimumError| LabError::run(&scenario.name, e))
+}
+
+/// An optimum with the analytic models beside it. Rates in bit/s of application data.
+#[derive(Clone, Debug, Serialize)]
+pub struct OptimumReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Scenario name.
+    pub scenario: String,
+    /// One entry per flow, in scenario order.
+    pub flows: Vec<FlowLine>,
+    /// Sum of the optimum.
+    pub sum_optimum_bps: f64,
+    /// Sums of the models.
+    pub sum_models_bps: ModelRates,
+    /// The search itself: groups, stretches, limits, settings, cost.
+    pub search: Optimum,
+    /// Whether it was kept from an earlier search.
+    pub kept: bool,
+    /// [`GENERATOR`].
+    pub generator: &'static str,
+}
+
+/// Max-min rates by the analytic models, as `capacity` names them; `None` where one refuses, or the
+/// flow does not use the air.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ModelRates {
+    /// Collision domains of nodes that decode each other (Jamshaid 2010 §4.1).
+    pub domains: Option<f64>,
+    /// Cliques of links whose nodes sense each other.
+    pub cliques: Option<f64>,
+}
+
+/// One flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowLine {
+    /// Name.
+    pub name: String,
+    /// Source.
+    pub from: String,
+    /// Destination.
+    pub to: String,
+    /// Wireless hops.
+    pub hops: u32,
+    /// Weight.
+    pub weight: f64,
+    /// Its max-min rate in the simulator, averaged over the measured time.
+    pub optimum_bps: f64,
+    /// The limit at its source under which it has that; `None` where limits change with the flows.
+    pub limit_bps: Option<f64>,
+    /// Why it has no more, there.
+    pub stop: Option<Stop>,
+    /// What the models say.
+    pub models_bps: ModelRates,
+}
+
+impl OptimumReport {
+    /// Puts an optimum beside the models.
+    pub fn new(scenario: &Scenario, search: Optimum, kept: bool) -> Self {
+        // A scenario that the models refuse has an optimum all the same.
+        let capacity = Capacity::of(scenario, None).ok();
+        let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
+        let rate = |model: &str, flow: &str| {
+            let capacity = capacity.as_ref()?;
+            let at = capacity.flows.iter().position(|f| f.name == flow)?;
+            capacity.own(model)?.by(capacity.fair())?.rates_bps.get(at).copied()
+        };
+        let only = match search.stretches.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
+        let line = |(i, flow): (usize, &fairmesh_scenario::Flow)| {
+            let steady = only.and_then(|s| s.flows.iter().find(|f| f.flow == i));
+            FlowLine {
+                name: flow.name.clone(),
+                from: name(flow.from),
+                to: name(flow.to),
+                hops: flow.wireless_hops,
+                weight: flow.weight,
+                optimum_bps: search.flows[i].optimum_bps,
+                limit_bps: steady.map(|f| f.limit_bps),
+                stop: steady.map(|f| f.stop),
+                models_bps: ModelRates {
+                    domains: rate("domains", &flow.name),
+                    cliques: rate("cliques", &flow.name),
+                },
+            }
+        };
+        let flows: Vec<FlowLine> = scenario.flows.iter().enumerate().map(line).collect();
+        let sum = |of: &dyn Fn(&ModelRates) -> Option<f64>| {
+            let rates: Vec<f64> = flows.iter().filter_map(|f| of(&f.models_bps)).collect();
+            (!rates.is_empty()).then(|| rates.iter().sum())
+        };
+        OptimumReport {
+            schema: SCHEMA,
+            scenario: scenario.name.clone(),
+            sum_optimum_bps: flows.iter().map(|f| f.optimum_bps).sum(),
+            sum_models_bps: ModelRates {
+                domains: sum(&|m| m.domains),
+                cliques: sum(&|m| m.cliques),
+            },
+            flows,
+            search,
+            kept,
+            generator: GENERATOR,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The highest level that fits.
+
+use super::bound::Bound;
+use super::fit::{Fit, Trials};
+use super::groups::Groups;
+use super::settings::OptimumError;
+
+/// Levels of the first look differ by this factor.
+const STEP: f64 = 1.25;
+/// So many of them are tried at once.
+const ABREAST: i32 = 4;
+/// Levels that differ by this part are the same.
+pub(super) const FINE: f64 = 0.01;
+/// Who cannot receive a packet in so many seconds receives nothing.
+const SILENCE_S: f64 = 10.0;
+/// Parts of the first estimate at which room is learned: where the air is far from full.
+pub(super) const EASY: [f64; 4] = [0.125, 0.03, 0.008, 0.002];
+/// Above this part of its target a flow counts as received there.
+const RECEIVED: f64 = 0.5;
+
+/// The lowest level that is looked for.
+pub(super) fn floor(trials: &Trials<'_>, groups: &Groups) -> f64 {
+    let slopes = groups.slopes();
+    let flows = trials.bench.steady.flows.iter().zip(&slopes).filter(|(_, s)| **s > 0.0);
+    flows.map(|(f, s)| 8.0 * f.payload / SILENCE_S / s).fold(0.0, f64::max)
+}
+
+/// The highest level above `level`, at which everything fits, that fits; `level` itself with no fit
+/// if there is none.
+///
+/// Fitting need not be monotone: a starved flow's timeouts can leave more to others than its data
+/// would. So the first look goes down from above what nodes can carry, and takes the highest step
+/// that fits; only between that step and the next is the level bisected.
+pub(super) fn rise(
+    trials: &mut Trials<'_>,
+    groups: &Groups,
+    bound: &Bound,
+    level: f64,
+) -> Result<(f64, Option<Fit>), OptimumError> {
+    let top = bound.top(&groups.targets(level), &groups.slopes()).max(level * STEP);
+    if level == 0.0 {
+        calibrate(trials, groups, top)?;
+    }
+    let floor = floor(trials, groups);
+    let (mut below, mut above) = (level, f64::INFINITY);
+    let mut best = None;
+    let mut next = look(trials, groups, top, level.max(floor), &mut above)?;
+    while let Some(at) = next {
+        match trials.fits(&groups.targets(at), &trials.settings.search, 1.0)? {
+            Ok(fit) => {
+                trials.learn(&fit);
+                best = Some(fit);
+                below = at;
+            }
+            Err(_) => above = at,
+        }
+        let wide = above.is_finite() && above > below * (1.0 + FINE);
+        let between = if below > 0.0 { (below * above).sqrt() } else { above / STEP };
+        next = (wide && between >= floor).then_some(between);
+    }
+    Ok((below, best))
+}
+
+/// Learns how much room flows need when the air is not full.
+fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), OptimumError> {
+    for part in EASY {
+        let targets = groups.targets(top * part);
+        let one = &trials.settings.search[..1];
+        let received = trials.receive(std::slice::from_ref(&targets), &targets, one)?.remove(0);
+        if trials.worst(&targets, &received.mean, 1.0).0 >= RECEIVED {
+            trials.learn_from(&targets, &received.mean);
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The highest of the steps down from `top` that seems to fit with one seed; `above` becomes the
+/// lowest that does not and is higher.
+fn look(
+    trials: &Trials<'_>,
+    groups: &Groups,
+    top: f64,
+    least: f64,
+    above: &mut f64,
+) -> Result<Option<f64>, OptimumError> {
+    let bar = 1.0 - 2.0 * trials.settings.tolerance;
+    let passes = |levels: &[f64]| -> Result<Vec<bool>, OptimumError> {
+        let targets: Vec<Vec<f64>> = levels.iter().map(|&l| groups.targets(l)).collect();
+        // All as long as the slowest.
+        let at = targets.last().cloned().unwrap_or_default();
+        let received = trials.receive(&targets, &at, &trials.settings.search[..1])?;
+        let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, &r.mean, 1.0).0);
+        Ok(parts.map(|part| part >= bar).collect())
+    };
+    let mut top = top;
+    if passes(&[top])?[0] {
+        // The estimate was too low, or all have what they ask for.
+        while groups.targets(top) != groups.targets(top * STEP) && passes(&[top * STEP])?[0] {
+            top *= STEP;
+        }
+        if groups.targets(top) != groups.targets(top * STEP) {
+            *above = top * STEP;
+        }
+        return Ok(Some(top));
+    }
+    *above = top;
+    loop {
+        let levels: Vec<f64> = (1..=ABREAST).map(|k| top * STEP.powi(-k)).collect();
+        for (&level, fits) in levels.iter().zip(passes(&levels)?) {
+            if level <= least {
+                // Between the step above and what is known to fit.
+                let between = (*above * least).sqrt();
+                return Ok((*above > least * (1.0 + FINE)).then_some(between));
+            }
+            if fits {
+                return Ok(Some(level));
+            }
+            *above = level;
+        }
+        top *= STEP.powi(-ABREAST);
+    }
+}

@@ -1,0 +1,264 @@
+//! Progressive filling: rise together, fix those that cannot rise alone, go on with the rest.
+
+use super::bench::{Bench, Rates, Received};
+use super::bound::Bound;
+use super::fit::{Fit, Trials, limits};
+use super::groups::Groups;
+use super::record::Stop;
+use super::rise::{EASY, FINE, floor, rise};
+use super::settings::{Group, OptimumError, Settings};
+
+/// How far a flow is raised to see whether it can be: at least and at most, and per flow that still
+/// grows. One of n that share a bottleneck fills it by a part of n only.
+const RAISE: (f64, f64) = (0.2, 1.0);
+const RAISE_EACH: f64 = 0.05;
+/// A raise that takes more from others than this part of what it brings is none.
+const PRICE: f64 = 1.0 / 3.0;
+/// The same of the second half of a raise twice as far.
+const MARGINAL_PRICE: f64 = 0.5;
+/// A raise that brings less than this part of what it should is none.
+const GAIN: f64 = 0.5;
+/// Below this part of its target at the lowest level, a flow receives nothing.
+const RECEIVED: f64 = 0.5;
+/// Runs of the check last so many times longer.
+pub(super) const LONGER: f64 = 2.0;
+/// What is taken from a flow that the check finds short, and from all that have as much; how often.
+const LOWER: f64 = 0.02;
+const LOWERINGS: usize = 15;
+/// How often flows that could rise after all are let.
+const REPAIRS: usize = 1;
+
+/// What was found, by flow of the stretch.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub limits: Rates,
+    pub received: Rates,
+    pub stops: Vec<Stop>,
+}
+
+/// The search in one stretch.
+pub(super) struct Search<'a> {
+    trials: Trials<'a>,
+    groups: Groups,
+    bound: Bound,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(bench: &'a Bench<'a>, groups: &[Group], settings: &'a Settings) -> Self {
+        Search {
+            trials: Trials::new(bench, settings),
+            groups: Groups::new(&bench.steady.flows, groups),
+            bound: Bound::new(&bench.steady.scenario),
+        }
+    }
+
+    pub fn run(mut self) -> Result<Found, OptimumError> {
+        let mut level = 0.0;
+        for repair in 0.. {
+            self.fill(level)?;
+            let (targets, received) = self.check()?;
+            let able = if repair < REPAIRS { self.able(&targets)? } else { Vec::new() };
+            if able.is_empty() {
+                let fixed = self.groups.fixed().iter();
+                return Ok(Found {
+                    limits: limits(&targets, &self.trials.room),
+                    // More than the target is no right of anybody's.
+                    received: targets.iter().zip(&received.mean).map(|(t, r)| r.min(*t)).collect(),
+                    stops: fixed.map(|f| f.map_or(Stop::Air, |f| f.why)).collect(),
+                });
+            }
+            level = self.groups.reopen(&able);
+        }
+        unreachable!("repairs end")
+    }
+
+    /// Raises and fixes until all are fixed.
+    fn fill(&mut self, mut level: f64) -> Result<(), OptimumError> {
+        while !self.groups.open().is_empty() {
+            let (reached, fit) = rise(&mut self.trials, &self.groups, &self.bound, level)?;
+            let fit = match fit {
+                Some(fit) => fit,
+                None if reached > 0.0 => self.as_it_is(reached)?,
+                None => {
+                    self.give_up()?;
+                    continue;
+                }
+            };
+            level = reached;
+            self.fix(&fit)?;
+        }
+        Ok(())
+    }
+
+    /// What is received at a level that fitted before.
+    fn as_it_is(&self, level: f64) -> Result<Fit, OptimumError> {
+        let (targets, room) = (self.groups.targets(level), self.trials.room.clone());
+        let all = &self.trials.settings.search;
+        let received = self.trials.receive(std::slice::from_ref(&targets), &targets, all)?;
+        Ok(Fit { received: received.into_iter().next().unwrap_or_default(), targets, room })
+    }
+
+    /// Not even the lowest level fits: first for what is promised, then for those that receive
+    /// nothing worth the name at any of some low levels; at least the worst.
+    fn give_up(&mut self) -> Result<(), OptimumError> {
+        self.groups.forget_promises();
+        let top = self.bound.top(&self.groups.targets(0.0), &self.groups.slopes());
+        let lowest = floor(&self.trials, &self.groups);
+        let open = self.groups.open();
+        let mut best = vec![0.0f64; open.len()];
+        for level in EASY.map(|part| top * part).into_iter().filter(|l| *l > lowest).chain([lowest])
+        {
+            let targets = self.groups.targets(level);
+            let all = &self.trials.settings.search;
+            let received = self.trials.receive(std::slice::from_ref(&targets), &targets, all)?;
+            for (best, &m) in best.iter_mut().zip(&open) {
+                let part = received[0].mean[m] / targets[m].max(f64::MIN_POSITIVE);
+                *best = best.max(part);
+            }
+        }
+        let worst = best.iter().copied().fold(f64::INFINITY, f64::min);
+        for (m, part) in open.into_iter().zip(best) {
+            if part < RECEIVED || part == worst {
+                self.groups.fix(m, 0.0, Stop::Nothing);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fixes flows that have what they ask for, and those that cannot rise from where all are.
+    fn fix(&mut self, at: &Fit) -> Result<(), OptimumError> {
+        let flows = &self.trials.bench.steady.flows;
+        for m in self.groups.open() {
+            if at.targets[m] >= flows[m].demand {
+                self.groups.fix(m, flows[m].demand, Stop::Demand);
+            }
+        }
+        let open = self.groups.open();
+        let scores = self.scores(&open, at, RAISE_EACH * open.len() as f64)?;
+        // If each could rise alone, but all could not: the one that is nearest to its limit.
+        let hardest = scores.iter().copied().fold(0.0, f64::max);
+        for (m, score) in open.into_iter().zip(scores) {
+            if score >= hardest.min(1.0) {
+                // A step below the edge: else the noise of those that stand on it would hold the
+                // others, wherever they are.
+                self.groups.fix(m, at.targets[m] * (1.0 - FINE), Stop::Air);
+            }
+        }
+        Ok(())
+    }
+
+    /// How far each of `flows` is from being able to rise alone: from 1 on, it cannot.
+    ///
+    /// Where all stand a little below the edge, the first part of a rise is free for anybody. So
+    /// who seems able is raised twice as far, and it is what the second half costs that counts.
+    fn scores(&self, flows: &[usize], at: &Fit, part: f64) -> Result<Vec<f64>, OptimumError> {
+        let part = part.clamp(RAISE.0, RAISE.1);
+        let first = self.raised(flows, at, part)?;
+        let tolerance = self.trials.settings.tolerance;
+        let mut scores: Vec<f64> = first.iter().map(|r| r.score(tolerance)).collect();
+        let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
+        let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
+        let second = self.raised(&again, at, 2.0 * part)?;
+        for (&i, far) in able.iter().zip(&second) {
+            scores[i] = scores[i].max(far.beyond(&first[i]));
+        }
+        Ok(scores)
+    }
+
+    /// What each of `flows` gains when it asks for a part more, and what that takes from others.
+    fn raised(&self, flows: &[usize], at: &Fit, part: f64) -> Result<Vec<Raise>, OptimumError> {
+        let asks = |&m: &usize| {
+            let mut targets = at.targets.clone();
+            targets[m] = (targets[m] * (1.0 + part)).min(self.trials.bench.steady.flows[m].demand);
+            targets
+        };
+        let asked: Vec<Rates> = flows.iter().map(asks).collect();
+        let received = self.trials.receive(&asked, &at.targets, &self.trials.settings.search)?;
+        let each = flows.iter().zip(asked.iter().zip(&received));
+        Ok(each.map(|(&m, (asked, got))| Raise::of(m, at, asked[m], got)).collect())
+    }
+
+    /// Measures what was found with other seeds, and lowers it where it does not hold.
+    fn check(&mut self) -> Result<(Rates, Received), OptimumError> {
+        let seeds = &self.trials.settings.check;
+        let mut last = None;
+        for _ in 0..=LOWERINGS {
+            let targets = self.groups.targets(0.0);
+            match self.trials.fits(&targets, seeds, LONGER)? {
+                Ok(fit) => {
+                    self.trials.room = fit.room;
+                    return Ok((targets, fit.received));
+                }
+                Err(hurt) => self.groups.lower(hurt, LOWER),
+            }
+            last = Some(targets);
+        }
+        // Nothing holds here: what is received is all that can be said.
+        let targets = last.unwrap_or_default();
+        let limits = limits(&targets, &self.trials.room);
+        let received = self.trials.bench.measure(&[&limits], &targets, seeds, LONGER)?;
+        Ok((targets, received.into_iter().next().unwrap_or_default()))
+    }
+
+    /// Flows that could rise after all.
+    fn able(&self, targets: &[f64]) -> Result<Vec<usize>, OptimumError> {
+        let fixed = self.groups.fixed();
+        let air: Vec<usize> =
+            (0..targets.len()).filter(|&m| fixed[m].is_some_and(|f| f.why == Stop::Air)).collect();
+        let all = &self.trials.settings.search;
+        let asked = targets.to_vec();
+        let received = self.trials.receive(std::slice::from_ref(&asked), targets, all)?;
+        let received = received.into_iter().next().unwrap_or_default();
+        let at = Fit { targets: asked, room: self.trials.room.clone(), received };
+        let scores = self.scores(&air, &at, RAISE_EACH * air.len() as f64)?;
+        Ok(air.into_iter().zip(scores).filter(|(_, s)| *s < 1.0).map(|(m, _)| m).collect())
+    }
+}
+
+/// What came of raising one flow.
+#[derive(Clone, Copy, Debug)]
+struct Raise {
+    /// What it was to gain, and did, bit/s.
+    asked: f64,
+    gain: f64,
+    /// What all others lost together, and its standard error.
+    lost: f64,
+    noise: f64,
+    /// The largest part of its target that one of them lost, a standard error less.
+    worst: f64,
+}
+
+impl Raise {
+    fn of(m: usize, at: &Fit, asked: f64, got: &Received) -> Self {
+        let (mut lost, mut noise, mut worst) = (0.0, 0.0, 0.0f64);
+        for i in (0..at.targets.len()).filter(|&i| i != m && at.targets[i] > 0.0) {
+            // What is above the target was nobody's.
+            let target = at.targets[i];
+            let drop = at.received.mean[i].min(target) - got.mean[i].min(target);
+            let variance = at.received.variance(i) + got.variance(i);
+            worst = worst.max((drop - variance.sqrt()) / target);
+            lost += drop;
+            noise += variance;
+        }
+        let gain = got.mean[m] - at.received.mean[m];
+        Raise { asked: asked - at.targets[m], gain, lost, noise: noise.sqrt(), worst }
+    }
+
+    /// 1 and above: it is no raise. What noise alone could be is not held against it.
+    fn score(&self, tolerance: f64) -> f64 {
+        if self.gain <= 0.0 {
+            return f64::INFINITY;
+        }
+        let price = (self.lost - self.noise).max(0.0) / self.gain;
+        (price / PRICE).max(GAIN * self.asked / self.gain).max(self.worst / tolerance)
+    }
+
+    /// The same of what this raise adds to a smaller one; 0 if it adds nothing.
+    fn beyond(&self, smaller: &Raise) -> f64 {
+        let gain = self.gain - smaller.gain;
+        if gain < GAIN * (self.asked - smaller.asked) || gain <= 0.0 {
+            return 0.0;
+        }
+        (self.lost - smaller.lost - self.noise).max(0.0) / gain / MARGINAL_PRICE
+    }
+}

@@ -1,0 +1,131 @@
+//! What a search is told, and what it says while it works.
+
+use fairmesh_engine::EngineError;
+use fairmesh_scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+/// Flows that have one share together: those of a subscriber, for instance. Its rate is the sum of
+/// theirs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Indices of the scenario's flows.
+    pub flows: Vec<usize>,
+    /// Its share relative to other groups; positive.
+    pub weight: f64,
+}
+
+impl Group {
+    /// Every flow of a scenario by itself, with its own weight.
+    pub fn each(scenario: &Scenario) -> Vec<Group> {
+        let flows = scenario.flows.iter().enumerate();
+        flows.map(|(i, f)| Group { flows: vec![i], weight: f.weight }).collect()
+    }
+}
+
+/// How a search measures.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Seeds of the search; at least two.
+    pub search: Vec<u64>,
+    /// Seeds with which the outcome is measured; none of the search's.
+    pub check: Vec<u64>,
+    /// Part of its target that a flow may miss, over the seeds.
+    pub tolerance: f64,
+    /// Measured time of a run in the search, s: at least and at most.
+    pub times_s: (f64, f64),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            search: (1_000_001..=1_000_006).collect(),
+            check: (2_000_001..=2_000_010).collect(),
+            tolerance: 0.02,
+            times_s: (25.0, 240.0),
+        }
+    }
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Simulations done.
+    pub runs: u64,
+}
+
+/// Why there is no optimum.
+#[derive(Debug, thiserror::Error)]
+pub enum OptimumError {
+    /// The engine refuses the scenario.
+    #[error("{0}")]
+    Run(#[from] EngineError),
+    /// A group that makes no sense.
+    #[error("group {group}: {problem}")]
+    Group {
+        /// Index of the group.
+        group: usize,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
+    /// A flow that no group has.
+    #[error("flow \"{0}\" is in no group; expected each flow in one")]
+    Alone(String),
+    /// A setting that makes no sense.
+    #[error("{key}: {problem}")]
+    Setting {
+        /// The setting.
+        key: &'static str,
+        /// What was found, and what was expected.
+        problem: String,
+    },
+}
+
+/// Refuses groups and settings that make no sense.
+pub(super) fn check(
+    scenario: &Scenario,
+    groups: &[Group],
+    settings: &Settings,
+) -> Result<(), OptimumError> {
+    let mut owner = vec![None; scenario.flows.len()];
+    for (group, g) in groups.iter().enumerate() {
+        let refuse = |problem: String| Err(OptimumError::Group { group, problem });
+        if !(g.weight > 0.0 && g.weight.is_finite()) {
+            return refuse(format!("weight {}; expected a number above 0", g.weight));
+        }
+        for &flow in &g.flows {
+            let count = owner.len();
+            let Some(owner) = owner.get_mut(flow) else {
+                return refuse(format!("flow {flow}; expected an index below {count}"));
+            };
+            if let Some(first) = owner.replace(group) {
+                let name = &scenario.flows[flow].name;
+                return refuse(format!(
+                    "flow \"{name}\" is in group {first} already; expected each flow in one"
+                ));
+            }
+        }
+    }
+    if let Some(alone) = owner.iter().position(Option::is_none) {
+        return Err(OptimumError::Alone(scenario.flows[alone].name.clone()));
+    }
+    let refuse = |key, problem| Err(OptimumError::Setting { key, problem });
+    if settings.search.len() < 2 {
+        return refuse("search", format!("{} seeds; expected 2 or more", settings.search.len()));
+    }
+    if settings.check.is_empty() {
+        return refuse("check", "no seeds; expected 1 or more".to_owned());
+    }
+    if let Some(both) = settings.check.iter().find(|s| settings.search.contains(s)) {
+        return refuse("check", format!("seed {both} is the search's; expected other seeds"));
+    }
+    let tolerance = settings.tolerance;
+    if !(tolerance > 0.0 && tolerance < 0.5) {
+        return refuse("tolerance", format!("{tolerance}; expected between 0 and 0.5"));
+    }
+    let (least, most) = settings.times_s;
+    if !(least >= 1.0 && most >= least && most <= 1e5) {
+        let problem = format!("{least} to {most} s; expected from 1 s, rising, to 100000 s");
+        return refuse("times_s", problem);
+    }
+    Ok(())
+}

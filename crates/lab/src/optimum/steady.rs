@@ -1,0 +1,169 @@
+//! The stretches of a scenario during which the same flows are there, over the same air.
+
+use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
+use fairmesh_scenario::{Flow, Scenario, Transport};
+use fairmesh_transport::traffic::TrafficSpec;
+use fairmesh_units::Span;
+use rayon::prelude::*;
+
+use super::bench::Meter;
+use super::settings::OptimumError;
+
+/// A scenario in which nothing starts, stops or changes: every flow sends from the first second on.
+#[derive(Clone, Debug)]
+pub(super) struct Steady {
+    /// Only flows that are there.
+    pub scenario: Scenario,
+    /// One entry per flow of `scenario`.
+    pub flows: Vec<SteadyFlow>,
+    /// Share of the measured time that it lasts.
+    pub share: f64,
+}
+
+/// What the search knows of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SteadyFlow {
+    /// Its index in the scenario that was asked about.
+    pub index: usize,
+    /// Weight among flows.
+    pub weight: f64,
+    /// What it asks for, bit/s of application data.
+    pub demand: f64,
+    /// What it is promised, bit/s of application data.
+    pub minimum: f64,
+    /// Application bytes of a full packet.
+    pub payload: f64,
+}
+
+/// Flows start within this time, so that they do not start in step.
+const JITTER: Span = Span::from_secs(1);
+
+/// The stretches that the measured time of `scenario` has, each once, with their shares of it.
+/// `asked`: by flow, what its application asks for where that had to be measured.
+pub(super) fn stretches(scenario: &Scenario, asked: &[Option<f64>]) -> Vec<Steady> {
+    let end = scenario.duration;
+    let mut instants = vec![scenario.warmup];
+    let flows = scenario.flows.iter().flat_map(|f| [Some(f.start), f.stop]).flatten();
+    let noise = scenario.interferers.iter().flat_map(|i| [Some(i.start), i.stop]).flatten();
+    let rates = scenario.rate_changes.iter().map(|c| c.at);
+    let routes = scenario.route_changes.iter().map(|c| c.at);
+    let within = |t: &Span| *t > scenario.warmup && *t < end;
+    instants.extend(flows.chain(noise).chain(rates).chain(routes).filter(within));
+    instants.sort_unstable();
+    instants.dedup();
+    let measured = end.saturating_sub(scenario.warmup).as_secs_f64();
+    let mut found: Vec<(String, Steady)> = Vec::new();
+    for (k, &from) in instants.iter().enumerate() {
+        let to = instants.get(k + 1).copied().unwrap_or(end);
+        let share = to.saturating_sub(from).as_secs_f64() / measured;
+        let steady = at(scenario, asked, from, share);
+        // What returns is solved once.
+        let key = format!("{:?}", steady.scenario);
+        match found.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, same)) => same.share += share,
+            None => found.push((key, steady)),
+        }
+    }
+    found.into_iter().map(|f| f.1).collect()
+}
+
+/// The scenario as it is from `from` on.
+fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Steady {
+    let there = |start: Span, stop: Option<Span>| start <= from && stop.is_none_or(|s| from < s);
+    let model = CapacityModel::new(scenario);
+    let mut now = scenario.clone();
+    for change in scenario.rate_changes.iter().filter(|c| c.at <= from) {
+        let ends = (change.from, change.to);
+        if let Some(link) = now.links.iter_mut().find(|l| (l.from, l.to) == ends) {
+            link.rate = Some(change.rate);
+        }
+    }
+    for change in scenario.route_changes.iter().filter(|c| c.at <= from) {
+        now.flows[change.flow].path = change.path.clone();
+    }
+    now.rate_changes.clear();
+    now.route_changes.clear();
+    now.interferers.retain(|i| there(i.start, i.stop));
+    for interferer in &mut now.interferers {
+        (interferer.start, interferer.stop) = (Span::ZERO, None);
+    }
+    let mut flows = Vec::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        if there(flow.start, flow.stop) {
+            let spec = model.flow(index);
+            let ceiling = asked.get(index).copied().flatten().unwrap_or(f64::INFINITY);
+            flows.push(SteadyFlow {
+                index,
+                weight: flow.weight,
+                demand: spec.demand.limit.min(ceiling),
+                minimum: model.minimum(index).min(ceiling),
+                payload: f64::from(spec.traffic.payload.max(1)),
+            });
+        }
+    }
+    now.flows = flows.iter().map(|f| lasting(&now.flows[f.index])).collect();
+    Steady { scenario: now, flows, share }
+}
+
+/// A flow that is there all the time. Pages and files become a stream: what they ask for is a limit.
+fn lasting(flow: &Flow) -> Flow {
+    let traffic = match flow.traffic {
+        TrafficSpec::Files { .. } | TrafficSpec::Http { .. } => TrafficSpec::Bulk,
+        other => other,
+    };
+    Flow {
+        traffic,
+        start: Span::ZERO,
+        start_jitter: JITTER,
+        stop: None,
+        plan: None,
+        guarantee: None,
+        ..flow.clone()
+    }
+}
+
+/// By flow: what an application of pages and files asks for, bit/s while it is there, which is what
+/// it receives when it is alone; `None` for all others.
+pub(super) fn asked(
+    scenario: &Scenario,
+    seeds: &[u64],
+    meter: &Meter<'_>,
+) -> Result<Vec<Option<f64>>, OptimumError> {
+    let bursty = |f: &Flow| {
+        matches!(f.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. })
+            && matches!(f.transport, Transport::Tcp(_))
+    };
+    let jobs: Vec<(usize, u64)> = (0..scenario.flows.len())
+        .filter(|&i| bursty(&scenario.flows[i]))
+        .flat_map(|i| seeds.iter().map(move |&s| (i, s)))
+        .collect();
+    let alone = |&(i, seed): &(usize, u64)| -> Result<f64, EngineError> {
+        let mut only = scenario.clone();
+        only.flows = vec![scenario.flows[i].clone()];
+        only.route_changes.retain(|c| c.flow == i);
+        only.route_changes.iter_mut().for_each(|c| c.flow = 0);
+        only.control =
+            fairmesh_control::lookup("fifo").map_err(|e| EngineError::Control(e.to_string()))?;
+        let record = run(&only, &RunOptions { seed, sample: None })?;
+        meter.count(record.totals.events);
+        Ok(record.flows[0].goodput_bps)
+    };
+    let received: Result<Vec<f64>, EngineError> = jobs.par_iter().map(alone).collect();
+    let received = received.map_err(OptimumError::Run)?;
+    let mut asked = vec![None; scenario.flows.len()];
+    for (rates, jobs) in received.chunks(seeds.len()).zip(jobs.chunks(seeds.len())) {
+        let i = jobs[0].0;
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let there = there(scenario, &scenario.flows[i]);
+        asked[i] = Some(if there > 0.0 { (mean / there).round() } else { 0.0 });
+    }
+    Ok(asked)
+}
+
+/// Share of the measured time during which a flow is there.
+fn there(scenario: &Scenario, flow: &Flow) -> f64 {
+    let from = flow.start.max(scenario.warmup);
+    let to = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
+    let measured = scenario.duration.saturating_sub(scenario.warmup);
+    to.saturating_sub(from).as_secs_f64() / measured.as_secs_f64()
+}

@@ -1,0 +1,147 @@
+//! From a file to a scenario, with what is changed about it from outside.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use fairmesh_scenario::{
+    Format, ImportOptions, MAX_FILE_BYTES, Problem, Scenario, ScenarioError, format_of, parse,
+};
+
+use crate::changes::set_times;
+use crate::{Changes, LabError};
+
+/// A scenario and where it came from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The file, as given.
+    pub path: PathBuf,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// The scenario, changes applied.
+    pub scenario: Scenario,
+}
+
+/// Reads a scenario and applies what is changed about it.
+///
+/// # Errors
+/// Everything that can be wrong with the file, or with the changes.
+pub fn load(path: &Path, changes: &Changes) -> Result<Loaded, LabError> {
+    let bytes = read(path)?;
+    let scenario = build(path, &bytes, changes)?;
+    Ok(Loaded { path: path.to_owned(), bytes, scenario })
+}
+
+/// Builds a scenario from a file's content and applies what is changed about it.
+///
+/// # Errors
+/// Everything that can be wrong with the content, or with the changes.
+pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
+    let name = path.to_string_lossy();
+    if let Ok((format, _)) = format_of(bytes) {
+        check_map_options(path, bytes, changes, format)?;
+    }
+    let mut scenario = parse(&name, bytes, &import_options(changes))
+        .map_err(|e| with_names(e, path, bytes, changes))?;
+    set_times(&mut scenario, changes.duration, changes.warmup)?;
+    Ok(scenario)
+}
+
+fn import_options(changes: &Changes) -> ImportOptions {
+    let usual = ImportOptions::default();
+    ImportOptions {
+        gateway: changes.gateway.clone(),
+        direction: changes.flows.unwrap_or(usual.direction),
+        flows: changes.flow_count.map(|n| n as usize),
+        rate: changes.rate,
+        ..usual
+    }
+}
+
+/// Maps need a gateway; scenario files have their own gateway, flows and rates.
+fn check_map_options(
+    path: &Path,
+    bytes: &[u8],
+    changes: &Changes,
+    format: Format,
+) -> Result<(), LabError> {
+    if matches!(format, Format::Toml) {
+        let given = [
+            ("gateway", changes.gateway.is_some()),
+            ("flows", changes.flows.is_some()),
+            ("flow count", changes.flow_count.is_some()),
+            ("rate", changes.rate.is_some()),
+        ];
+        return match given.iter().find(|(_, is)| *is) {
+            None => Ok(()),
+            Some((setting, _)) => {
+                let file = path.display();
+                let problem = format!("{file} is no map; expected this setting in the file itself");
+                Err(LabError::setting(*setting, problem))
+            }
+        };
+    }
+    if changes.gateway.is_some() {
+        return Ok(());
+    }
+    // What is wrong with the map comes first.
+    let names = some_names(path, bytes, changes)?;
+    let problem = format!(
+        "is missing; {} is a map, expected the node where traffic enters and leaves, such as {names}",
+        path.display()
+    );
+    Err(LabError::setting("gateway", problem))
+}
+
+/// A few node names of a map.
+fn some_names(path: &Path, bytes: &[u8], changes: &Changes) -> Result<String, LabError> {
+    let options = ImportOptions { gateway: None, ..import_options(changes) };
+    let scenario = parse(&path.to_string_lossy(), bytes, &options)?;
+    let names: Vec<&str> = scenario.nodes.iter().take(4).map(|n| n.name.as_str()).collect();
+    Ok(names.join(", "))
+}
+
+/// Says what a gateway could have been, where that is what is wrong.
+fn with_names(e: ScenarioError, path: &Path, bytes: &[u8], changes: &Changes) -> LabError {
+    match (&changes.gateway, &e.problem) {
+        (Some(gateway), Problem::UnknownNode(unknown)) if unknown == gateway => {
+            match some_names(path, bytes, changes) {
+                Ok(names) => {
+                    let file = path.display();
+                    let problem =
+                        format!("{file} has no node \"{gateway}\"; expected one such as {names}");
+                    LabError::setting("gateway", problem)
+                }
+                Err(_) => e.into(),
+            }
+        }
+        _ => e.into(),
+    }
+}
+
+/// Reads a file of at most the size that any scenario has.
+///
+/// # Errors
+/// When it is not there, not a file, too large or not readable.
+pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
+    let expected = "expected a scenario file";
+    let metadata = fs::metadata(path).map_err(|e| {
+        let what = if e.kind() == std::io::ErrorKind::NotFound {
+            "there is no such file".to_owned()
+        } else {
+            format!("cannot be read ({e})")
+        };
+        LabError::file(path, format!("{what}; {expected}"))
+    })?;
+    if metadata.is_dir() {
+        return Err(LabError::file(path, format!("is a folder; {expected}")));
+    }
+    let unreadable =
+        |e: std::io::Error| LabError::file(path, format!("cannot be read ({e}); {expected}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // One byte more than accepted, so that the parser sees and refuses what is too long; a pipe or
+    // device without end does not fill the memory.
+    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}

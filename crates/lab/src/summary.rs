@@ -1,0 +1,331 @@
+//! From one record per seed to one summary per control: means with 95 % intervals.
+
+use fairmesh_engine::measures;
+use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord};
+use serde::Serialize;
+
+use crate::Estimate;
+use crate::optimum::Optimum;
+
+/// Delay over seeds, s; `None` when no seed delivered anything.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DelaySummary {
+    /// Mean over seeds of the mean.
+    pub mean: Option<f64>,
+    /// Mean over seeds of the 95th percentile.
+    pub p95: Option<f64>,
+}
+
+/// Packets lost by cause, mean per run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DropsSummary {
+    /// Wireless interface queues.
+    pub queue: f64,
+    /// Queues of the wired side.
+    pub wire: f64,
+    /// MAC retry limit.
+    pub retry_limit: f64,
+    /// The control's own limiter.
+    pub limiter: f64,
+}
+
+impl DropsSummary {
+    fn over<'a>(drops: impl Iterator<Item = &'a Drops>) -> Self {
+        let (mut sum, mut n) = (DropsSummary::default(), 0.0);
+        for d in drops {
+            sum.queue += d.queue as f64;
+            sum.wire += d.wire as f64;
+            sum.retry_limit += d.retry_limit as f64;
+            sum.limiter += d.limiter as f64;
+            n += 1.0;
+        }
+        DropsSummary {
+            queue: sum.queue / n,
+            wire: sum.wire / n,
+            retry_limit: sum.retry_limit / n,
+            limiter: sum.limiter / n,
+        }
+    }
+
+    /// All causes together.
+    pub fn total(&self) -> f64 {
+        self.queue + self.wire + self.retry_limit + self.limiter
+    }
+
+    /// The cause with the most losses and its share of all; `None` when nothing was lost.
+    pub fn main_cause(&self) -> Option<(&'static str, f64)> {
+        let causes = [
+            ("queue overflow", self.queue),
+            ("wired queue", self.wire),
+            ("retry limit", self.retry_limit),
+            ("limiter", self.limiter),
+        ];
+        let worst = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (worst.1 > 0.0).then(|| (worst.0, worst.1 / self.total()))
+    }
+}
+
+/// One flow over the seeds of one control.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowSummary {
+    /// Flow name.
+    pub name: String,
+    /// Source node.
+    pub from: String,
+    /// Destination node.
+    pub to: String,
+    /// Wireless hops.
+    pub hops: u32,
+    /// Weight.
+    pub weight: f64,
+    /// Goodput, bit/s.
+    pub goodput_bps: Estimate,
+    /// Analytic max-min rate, bit/s.
+    pub fair_bps: f64,
+    /// Mean goodput over the fair rate.
+    pub over_fair: f64,
+    /// Max-min rate that the simulator carries, bit/s, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimum_bps: Option<f64>,
+    /// One-way delay, s.
+    pub delay_s: DelaySummary,
+    /// Losses per run, by cause.
+    pub drops: DropsSummary,
+    /// Retransmitted segments over segments sent; `None` for UDP.
+    pub retransmit_share: Option<f64>,
+}
+
+impl FlowSummary {
+    /// Its label in tables: its ends, and its name where that says something else.
+    pub fn label(&self) -> String {
+        flow_label(&self.name, &self.from, &self.to)
+    }
+}
+
+/// One control over its seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ControlSummary {
+    /// Control name, with variant.
+    pub control: String,
+    /// Whether anything in it is this project's own and not published.
+    pub ours: bool,
+    /// Jain's index of the goodputs.
+    pub jain: Estimate,
+    /// Jain's index of goodput over fair rate.
+    pub jain_normalized: Estimate,
+    /// Smallest goodput over fair rate.
+    pub min_over_fair: Estimate,
+    /// Largest goodput over fair rate.
+    pub max_over_fair: Estimate,
+    /// Σ goodput × hops over the same sum at the analytic rates.
+    pub utilization_ratio: Estimate,
+    /// Smallest goodput over its optimum, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_over_optimum: Option<Estimate>,
+    /// Sum of the goodputs over that of the optimum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_over_optimum: Option<Estimate>,
+    /// Jain's index of goodput over optimum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain_optimum: Option<Estimate>,
+    /// Sum of the goodputs, bit/s.
+    pub sum_goodput_bps: Estimate,
+    /// Bytes of the control's messages and header fields in the air, per second.
+    pub signalling_bytes_per_s: Estimate,
+    /// Their airtime per second.
+    pub signalling_airtime: Estimate,
+    /// One entry per flow, in scenario order.
+    pub flows: Vec<FlowSummary>,
+    /// Losses per run, by cause.
+    pub drops: DropsSummary,
+    /// PHY transmissions per run.
+    pub transmissions: f64,
+    /// One fingerprint per seed, in the order of the seeds.
+    pub fingerprints: Vec<String>,
+}
+
+/// What the mark at the names of controls means in tables of results.
+pub const OURS: &str = "* ours: not published, or not as it is here";
+
+/// Whether anything in a control is this project's own and not published; of an emulated one, which
+/// has the kernel's congestion control before its name, too.
+pub fn is_ours(control: &str) -> bool {
+    let name = control.rsplit(' ').next().unwrap_or_default();
+    fairmesh_control::lookup(name).is_ok_and(|m| m.is_ours())
+}
+
+/// A control's name as tables have it: what is ours is marked ([`OURS`]).
+pub fn marked(control: &str) -> String {
+    if is_ours(control) { format!("{control} *") } else { control.to_owned() }
+}
+
+/// Below this share of its fair rate a flow counts as starved.
+pub const STARVED: f64 = 0.1;
+
+impl ControlSummary {
+    /// Of one record per seed, all of one scenario and control. `records` must not be empty.
+    pub fn of(records: &[RunRecord]) -> Self {
+        let first = &records[0];
+        let fair: Vec<f64> = first.flows.iter().map(|f| f.fair_bps).collect();
+        let hops: Vec<u32> = first.flows.iter().map(|f| f.hops).collect();
+        let most = measures::utilization(&fair, &hops);
+        let over = |measure: &dyn Fn(&[f64]) -> f64| over(records, measure);
+        let cost = |of: &dyn Fn(&SignallingRecord) -> f64| {
+            let values: Vec<f64> = records.iter().map(|r| of(&r.totals.signalling)).collect();
+            Estimate::of(&values)
+        };
+        ControlSummary {
+            control: first.control.clone(),
+            ours: is_ours(&first.control),
+            jain: over(&measures::jain),
+            jain_normalized: over(&|g| measures::jain_normalized(g, &fair)),
+            min_over_fair: over(&|g| measures::min_over_fair(g, &fair)),
+            max_over_fair: over(&|g| measures::max_over_fair(g, &fair)),
+            utilization_ratio: over(&|g| {
+                if most > 0.0 { measures::utilization(g, &hops) / most } else { 0.0 }
+            }),
+            min_over_optimum: None,
+            sum_over_optimum: None,
+            jain_optimum: None,
+            sum_goodput_bps: over(&|g| g.iter().sum()),
+            signalling_bytes_per_s: cost(&|s| s.bytes_per_s),
+            signalling_airtime: cost(&|s| s.airtime_share),
+            flows: (0..first.flows.len()).map(|i| flow_summary(records, i)).collect(),
+            drops: DropsSummary::over(records.iter().map(|r| &r.totals.drops)),
+            transmissions: mean(records.iter().map(|r| r.totals.transmissions as f64)),
+            fingerprints: records.iter().map(|r| r.fingerprint.clone()).collect(),
+        }
+    }
+
+    /// Adds what the same records are of the optimum of their scenario.
+    #[must_use]
+    pub fn of_optimum(mut self, records: &[RunRecord], optimum: &Optimum) -> Self {
+        self.min_over_optimum = Some(over(records, &|g| optimum.min_over(g)));
+        self.sum_over_optimum = Some(over(records, &|g| optimum.sum_over(g)));
+        self.jain_optimum = Some(over(records, &|g| optimum.jain(g)));
+        for (flow, best) in self.flows.iter_mut().zip(&optimum.flows) {
+            flow.optimum_bps = Some(best.optimum_bps);
+        }
+        self
+    }
+
+    /// Flows below [`STARVED`] of their fair rate, worst first.
+    pub fn starved(&self) -> Vec<&FlowSummary> {
+        let mut starved: Vec<_> = self.flows.iter().filter(|f| f.over_fair < STARVED).collect();
+        starved.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
+        starved
+    }
+}
+
+/// A measure of the goodputs, over the seeds.
+fn over(records: &[RunRecord], measure: &dyn Fn(&[f64]) -> f64) -> Estimate {
+    let goodputs = |r: &RunRecord| r.flows.iter().map(|f| f.goodput_bps).collect::<Vec<_>>();
+    Estimate::of(&records.iter().map(|r| measure(&goodputs(r))).collect::<Vec<_>>())
+}
+
+fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
+    let first = &records[0].flows[i];
+    let flows = || records.iter().map(|r| &r.flows[i]);
+    let goodput_bps = Estimate::of(&flows().map(|f| f.goodput_bps).collect::<Vec<_>>());
+    // A run that delivered nothing has no delay, nor has emulated TCP, where none is measured: they
+    // must not pull the mean towards zero.
+    let measured = |f: &&FlowRecord| f.packets_delivered > 0 && f.delay_s.mean > 0.0;
+    let delivered: Vec<_> = flows().filter(measured).collect();
+    let delay = |of: &dyn Fn(&fairmesh_engine::record::DelayRecord) -> f64| {
+        (!delivered.is_empty()).then(|| mean(delivered.iter().map(|f| of(&f.delay_s))))
+    };
+    let (mut segments, mut retransmits) = (0, 0);
+    for tcp in flows().filter_map(|f| f.tcp.as_ref()) {
+        segments += tcp.segments;
+        retransmits += tcp.retransmits;
+    }
+    FlowSummary {
+        name: first.name.clone(),
+        from: first.from.clone(),
+        to: first.to.clone(),
+        hops: first.hops,
+        weight: first.weight,
+        goodput_bps,
+        fair_bps: first.fair_bps,
+        optimum_bps: None,
+        over_fair: if first.fair_bps > 0.0 { goodput_bps.mean / first.fair_bps } else { 0.0 },
+        delay_s: DelaySummary { mean: delay(&|d| d.mean), p95: delay(&|d| d.p95) },
+        drops: DropsSummary::over(flows().map(|f| &f.drops)),
+        retransmit_share: (segments > 0).then(|| retransmits as f64 / segments as f64),
+    }
+}
+
+/// Mean of `values`, 0 when there are none.
+pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+    if n > 0.0 { sum / n } else { 0.0 }
+}
+
+/// A flow's label in tables: its ends, and its name where that says something else.
+pub fn flow_label(name: &str, from: &str, to: &str) -> String {
+    let ends = format!("{from} → {to}");
+    let derived =
+        [&ends, &format!("{from}-{to}"), &format!("{from}->{to}"), &format!("{from}→{to}")]
+            .iter()
+            .any(|d| d.as_str() == name);
+    if derived || name.is_empty() { ends } else { format!("{ends} ({name})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+
+    #[test]
+    fn goodput_and_interval_over_seeds() {
+        let records = [
+            record("fifo", 1, &[(300e3, 200e3, 1), (90e3, 200e3, 2)]),
+            record("fifo", 2, &[(310e3, 200e3, 1), (110e3, 200e3, 2)]),
+        ];
+        let s = ControlSummary::of(&records);
+        assert_eq!(s.flows[0].goodput_bps.mean, 305e3);
+        // Two values a apart: s/√2 = a/2, t(0.975, 1) = 12.706.
+        let ci = s.flows[0].goodput_bps.ci95.unwrap();
+        assert!((ci - 12.706 * 5e3).abs() < 10.0, "{ci}");
+        assert!((s.flows[1].over_fair - 0.5).abs() < 1e-12);
+        assert!((s.min_over_fair.mean - 0.5).abs() < 1e-12);
+        assert!((s.max_over_fair.mean - 1.525).abs() < 1e-12);
+        // Σ rate × hops: (300 + 180 + 310 + 220)/2 over 200 + 400.
+        assert!((s.utilization_ratio.mean - 505.0 / 600.0).abs() < 1e-12);
+        assert_eq!(s.fingerprints.len(), 2);
+    }
+
+    #[test]
+    fn one_seed_has_no_interval_and_no_delivery_no_delay() {
+        let mut r = record("fifo", 1, &[(0.0, 200e3, 3), (1e6, 200e3, 1)]);
+        r.flows[0].packets_delivered = 0;
+        let s = ControlSummary::of(&[r]);
+        assert_eq!(s.flows[0].goodput_bps.ci95, None);
+        assert_eq!(s.flows[0].delay_s, DelaySummary { mean: None, p95: None });
+        assert!(s.flows[1].delay_s.mean.is_some());
+        assert_eq!(s.starved().iter().map(|f| f.hops).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn silent_seeds_do_not_dilute_the_delay() {
+        let mut silent = record("fifo", 1, &[(0.0, 200e3, 1)]);
+        silent.flows[0].packets_delivered = 0;
+        silent.flows[0].delay_s = Default::default();
+        let loud = record("fifo", 2, &[(1e5, 200e3, 1)]);
+        let expected = loud.flows[0].delay_s.mean;
+        assert_eq!(ControlSummary::of(&[silent, loud]).flows[0].delay_s.mean, Some(expected));
+    }
+
+    #[test]
+    fn the_main_cause_of_loss() {
+        let d = DropsSummary { queue: 1.0, retry_limit: 3.0, ..Default::default() };
+        assert_eq!(d.main_cause(), Some(("retry limit", 0.75)));
+        assert_eq!(DropsSummary::default().main_cause(), None);
+    }
+
+    #[test]
+    fn labels_do_not_repeat_the_ends() {
+        assert_eq!(flow_label("1-0", "1", "0"), "1 → 0");
+        assert_eq!(flow_label("web", "1", "0"), "1 → 0 (web)");
+    }
+}

@@ -1,0 +1,133 @@
+//! A finished sweep: one row per point and control.
+
+use fairmesh_engine::measures;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::journal::Cell;
+use super::vary::Axis;
+use crate::Estimate;
+use crate::comparison::{GENERATOR, SCHEMA};
+use crate::files::parquet::{Column, text};
+
+/// Everything a sweep found. Rates in bit/s.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Version of the layout.
+    pub schema: u32,
+    /// What wrote it.
+    pub generator: &'static str,
+    /// The command line that made it.
+    pub command: String,
+    /// Scenario name.
+    pub scenario: String,
+    /// Number of seeds.
+    pub seeds: usize,
+    /// The varied keys.
+    pub keys: Vec<String>,
+    /// One entry per point and control.
+    pub results: Vec<Row>,
+}
+
+/// One point under one control, over its seeds.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Value of every key, as written.
+    pub point: Map<String, Value>,
+    /// Control.
+    pub control: String,
+    /// Jain's index of the goodputs.
+    pub jain: Estimate,
+    /// Jain's index of goodput over fair rate.
+    pub jain_normalized: Estimate,
+    /// Smallest goodput over fair rate.
+    pub min_over_fair: Estimate,
+    /// Largest goodput over fair rate.
+    pub max_over_fair: Estimate,
+    /// Σ goodput × hops over the same sum at the analytic rates.
+    pub utilization_ratio: Estimate,
+    /// Sum of the goodputs.
+    pub sum_goodput_bps: Estimate,
+    /// Each flow.
+    pub flows: Vec<FlowRow>,
+}
+
+/// One flow of a row.
+#[derive(Debug, Serialize)]
+pub struct FlowRow {
+    /// Flow name.
+    pub name: String,
+    /// Goodput.
+    pub goodput_bps: Estimate,
+    /// Analytic max-min rate.
+    pub fair_bps: f64,
+}
+
+impl Summary {
+    /// Of finished runs, sorted by point, control and seed.
+    pub fn of(command: &str, scenario: &str, seeds: usize, axes: &[Axis], cells: &[Cell]) -> Self {
+        let groups = cells.chunk_by(|a, b| a.point == b.point && a.control == b.control);
+        Summary {
+            schema: SCHEMA,
+            generator: GENERATOR,
+            command: command.to_owned(),
+            scenario: scenario.to_owned(),
+            seeds,
+            keys: axes.iter().map(|a| a.key.clone()).collect(),
+            results: groups.map(|g| Row::of(axes, g)).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn of(axes: &[Axis], cells: &[Cell]) -> Self {
+        let first = &cells[0];
+        let over = |measure: &dyn Fn(&Cell) -> f64| {
+            Estimate::of(&cells.iter().map(measure).collect::<Vec<_>>())
+        };
+        let utilization = |c: &Cell| {
+            let optimum = measures::utilization(&c.fair_bps, &c.hops);
+            if optimum > 0.0 {
+                measures::utilization(&c.goodput_bps, &c.hops) / optimum
+            } else {
+                0.0
+            }
+        };
+        let flow = |(i, name): (usize, &String)| FlowRow {
+            name: name.clone(),
+            goodput_bps: over(&|c| c.goodput_bps[i]),
+            fair_bps: first.fair_bps[i],
+        };
+        let point = axes.iter().zip(&first.point);
+        Row {
+            point: point.map(|(a, v)| (a.key.clone(), Value::from(v.as_str()))).collect(),
+            control: first.control.clone(),
+            jain: over(&|c| measures::jain(&c.goodput_bps)),
+            jain_normalized: over(&|c| measures::jain_normalized(&c.goodput_bps, &c.fair_bps)),
+            min_over_fair: over(&|c| measures::min_over_fair(&c.goodput_bps, &c.fair_bps)),
+            max_over_fair: over(&|c| measures::max_over_fair(&c.goodput_bps, &c.fair_bps)),
+            utilization_ratio: over(&utilization),
+            sum_goodput_bps: over(&|c| c.goodput_bps.iter().sum()),
+            flows: first.flows.iter().enumerate().map(flow).collect(),
+        }
+    }
+}
+
+/// `sweep.parquet`: one row per run and flow, one text column per varied key.
+pub fn columns<'a>(axes: &'a [Axis], cells: &[Cell]) -> Vec<Column<'a>> {
+    let rows: Vec<(&Cell, usize)> =
+        cells.iter().flat_map(|c| (0..c.flows.len()).map(move |i| (c, i))).collect();
+    let mut out: Vec<Column<'a>> = axes
+        .iter()
+        .enumerate()
+        .map(|(k, a)| Column::Text(&a.key, text(rows.iter().map(|(c, _)| c.point[k].as_str()))))
+        .collect();
+    out.push(Column::Text("control", text(rows.iter().map(|(c, _)| c.control.as_str()))));
+    out.push(Column::Int("seed", rows.iter().map(|(c, _)| c.seed as i64).collect()));
+    out.push(Column::Text("flow", text(rows.iter().map(|(c, i)| c.flows[*i].as_str()))));
+    out.push(Column::Int("hops", rows.iter().map(|(c, i)| c.hops[*i].into()).collect()));
+    out.push(Column::Float("goodput_bps", rows.iter().map(|(c, i)| c.goodput_bps[*i]).collect()));
+    out.push(Column::Float("fair_bps", rows.iter().map(|(c, i)| c.fair_bps[*i]).collect()));
+    out.push(Column::Maybe("delay_mean_s", rows.iter().map(|(c, i)| c.delay_s[*i]).collect()));
+    out
+}

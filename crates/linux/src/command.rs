@@ -1,0 +1,193 @@
+//! Running other programs: from where the system has them, for so long, with so much output.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Where a system keeps its programs. What `PATH` says is whoever's who started this one.
+const FOLDERS: [&str; 6] =
+    ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
+/// The longest output that is read: a dump of a million routes has less.
+const MOST: usize = 64 << 20;
+
+/// A program by its name; the bare name where no folder has it, so that the error names it.
+pub fn program(name: &str) -> PathBuf {
+    let there = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|p| p.is_file());
+    there.unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// What a program has done.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained of.
+    pub stderr: Vec<u8>,
+}
+
+/// Runs a program to its end, with `input` as its standard input.
+///
+/// # Errors
+/// It is not there, takes longer than `limit`, or prints more than 64 MiB; it is killed then.
+pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io::Result<Output> {
+    let mut child = Command::new(program(name))
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let result = talk(&mut child, input, Instant::now() + limit);
+    if result.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    let (stdout, stderr) = result.map_err(|e| match e.kind() {
+        io::ErrorKind::TimedOut => {
+            io::Error::new(e.kind(), format!("{name} takes longer than {} s", limit.as_secs()))
+        }
+        io::ErrorKind::FileTooLarge => {
+            io::Error::new(e.kind(), format!("{name} prints more than {} MiB", MOST >> 20))
+        }
+        _ => e,
+    })?;
+    Ok(Output { status, stdout, stderr })
+}
+
+/// One end of a pipe to the child, as a file that never blocks.
+fn end(pipe: impl Into<OwnedFd>) -> io::Result<File> {
+    let file = File::from(pipe.into());
+    let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL)?);
+    fcntl(&file, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(file)
+}
+
+fn talk(child: &mut Child, mut input: &[u8], until: Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut stdin = child.stdin.take().map(end).transpose()?;
+    let mut files =
+        [child.stdout.take().map(end).transpose()?, child.stderr.take().map(end).transpose()?];
+    let mut texts = [Vec::new(), Vec::new()];
+    loop {
+        if input.is_empty() {
+            stdin = None;
+        }
+        if files.iter().all(Option::is_none) {
+            // All is said; that it ends is a matter of moments.
+            return match ended(child, until)? {
+                true => Ok(texts.into()),
+                false => Err(io::ErrorKind::TimedOut.into()),
+            };
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        {
+            let mut fds: Vec<PollFd<'_>> = files
+                .iter()
+                .flatten()
+                .map(|f| PollFd::new(f.as_fd(), PollFlags::POLLIN))
+                .chain(stdin.iter().map(|f| PollFd::new(f.as_fd(), PollFlags::POLLOUT)))
+                .collect();
+            let wait = PollTimeout::try_from(left.min(Duration::from_secs(1)))
+                .unwrap_or(PollTimeout::ZERO);
+            match poll(&mut fds, wait) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        if let Some(file) = &mut stdin {
+            match file.write(input) {
+                Ok(n) => input = &input[n..],
+                Err(e) if waits(&e) => {}
+                // It wants no more; what it says then is the better error.
+                Err(_) => input = &[],
+            }
+        }
+        for (file, text) in files.iter_mut().zip(&mut texts) {
+            if let Some(f) = file
+                && !take(f, text)?
+            {
+                *file = None;
+            }
+        }
+    }
+}
+
+/// Reads what there is; `false` at the end.
+fn take(file: &mut File, text: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(n) => text.extend_from_slice(&buffer[..n]),
+            Err(e) if waits(&e) => return Ok(true),
+            Err(e) => return Err(e),
+        }
+        if text.len() > MOST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+    }
+}
+
+fn waits(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn ended(child: &mut Child, until: Instant) -> io::Result<bool> {
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn both_ways_at_once() {
+        let input = vec![b'x'; 1 << 20];
+        let out = run("cat", &[], &input, LONG).unwrap();
+        assert!(out.status.success() && out.stdout == input);
+        let out = run("sh", &["-c", "echo no >&2; exit 3"], &input, LONG).unwrap();
+        assert_eq!((out.status.code(), out.stderr.as_slice()), (Some(3), &b"no\n"[..]));
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended() {
+        let start = Instant::now();
+        for line in ["sleep 1000", "exec >&- 2>&-; exec sleep 1000"] {
+            let e = run("sh", &["-c", line], &[], Duration::from_millis(50)).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::TimedOut, "{e}");
+        }
+        assert!(start.elapsed() < LONG);
+        let e = run("yes", &[], &[], LONG).unwrap_err();
+        assert!(e.to_string().contains("MiB"), "{e}");
+    }
+
+    #[test]
+    fn programs_are_the_systems() {
+        assert!(program("sh").is_absolute());
+        assert_eq!(program("no-such-program"), Path::new("no-such-program"));
+        assert_eq!(
+            run("no-such-program", &[], &[], LONG).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! The same rows in ns-3, through the harness of validation/ns3.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fairmesh_lab::LabError;
+use serde::Deserialize;
+
+use crate::validation::reference::Case;
+
+/// What the harness says of a run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Run {
+    /// PHY transmissions.
+    #[serde(alias = "psdus")]
+    pub transmissions: u64,
+    /// User CPU of the simulation loop, s.
+    pub user_s: f64,
+}
+
+impl Run {
+    /// PHY transmissions per CPU-second.
+    pub fn speed(&self) -> f64 {
+        self.transmissions as f64 / self.user_s.max(1e-9)
+    }
+}
+
+/// The harness, built if it is not there.
+///
+/// # Errors
+/// When it cannot be built; the message says what is needed.
+pub fn harness(folder: &Path) -> Result<PathBuf, LabError> {
+    let program = folder.join("build/harness");
+    if !program.exists() {
+        let needs =
+            "expected make, g++ and ns-3.37 (Debian 12: apt-get install g++ make libns3-dev)";
+        let built = Command::new("make")
+            .arg("-C")
+            .arg(folder)
+            .output()
+            .map_err(|e| LabError::file(&program, format!("make: {e}; {needs}")))?;
+        if !built.status.success() {
+            let words = String::from_utf8_lossy(&built.stderr);
+            let last = words.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default();
+            return Err(LabError::file(&program, format!("cannot be built ({last}); {needs}")));
+        }
+    }
+    program.canonicalize().map_err(|e| LabError::file(&program, e))
+}
+
+/// Runs a row with seed 1.
+///
+/// # Errors
+/// When the harness fails.
+pub fn run(harness: &Path, folder: &Path, case: &Case) -> Result<Run, LabError> {
+    let failed =
+        |problem: String| LabError::Run { scenario: format!("ns-3, {}", case.tag), problem };
+    let output = Command::new(harness)
+        .args(&case.harness_arguments)
+        .arg("--seed=1")
+        .current_dir(folder)
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| failed(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_names_of_the_count_are_read() {
+        for key in ["psdus", "transmissions"] {
+            let r: Run = serde_json::from_str(&format!("{{\"{key}\":90,\"user_s\":0.5}}")).unwrap();
+            assert_eq!(r.speed(), 180.0);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! One measurement: a scenario, run once in this process, or in a child.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use fairmesh_lab::LabError;
+use fairmesh_lab::batch;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::scale;
+use crate::validation::reference::{Case, read};
+use crate::validation::scenario;
+
+/// What a run cost.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cost {
+    /// The row.
+    pub row: String,
+    /// Nodes.
+    pub nodes: usize,
+    /// Nodes that sense a node, on average.
+    pub mean_neighbours: f64,
+    /// Simulated time.
+    pub simulated_s: f64,
+    /// PHY transmissions of every kind.
+    pub transmissions: u64,
+    /// Engine events.
+    pub events: u64,
+    /// CPU time of the simulation, user and system.
+    pub cpu_s: f64,
+    /// Peak memory of the process, KiB.
+    pub peak_kib: i64,
+    /// Fingerprint of the run.
+    pub fingerprint: String,
+}
+
+impl Cost {
+    /// PHY transmissions per CPU-second.
+    pub fn speed(&self) -> f64 {
+        self.transmissions as f64 / self.cpu_s.max(1e-9)
+    }
+}
+
+/// The scenario of a row: a tag of `cost.json`, or `scale:N`; with this many simulated seconds
+/// instead of its own.
+///
+/// # Errors
+/// When there is no such row.
+pub fn scenario(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Scenario, LabError> {
+    if let Some(nodes) = row.strip_prefix("scale:") {
+        let nodes = nodes
+            .parse()
+            .map_err(|_| LabError::setting("row", format!("\"{row}\": expected scale:NODES")))?;
+        return Ok(scale::draft(nodes, seconds.unwrap_or(10.0)).build()?);
+    }
+    let cases: Vec<Case> = read(folder, "cost.json")?;
+    let case = cases.iter().find(|c| c.tag == row).ok_or_else(|| {
+        let known: Vec<&str> = cases.iter().map(|c| c.tag.as_str()).collect();
+        let problem = format!("there is no row \"{row}\"; expected one of {}", known.join(", "));
+        LabError::setting("row", problem)
+    })?;
+    let mut s = scenario::build(folder, case)?;
+    if let Some(seconds) = seconds {
+        s.duration = Span::from_secs_f64(seconds);
+        s.warmup = s.warmup.min(Span::from_secs_f64(seconds / 10.0));
+    }
+    Ok(s)
+}
+
+/// Runs a scenario with seed 1 and measures this process.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
+    let before = cpu()?;
+    let record = batch::once(s, 1, None)?;
+    let cpu = cpu()? - before;
+    let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(no_clock)?;
+    let wireless = s.wireless().count();
+    Ok(Cost {
+        row: row.to_owned(),
+        nodes: s.nodes.len(),
+        mean_neighbours: s.hearing.len() as f64 / wireless.max(1) as f64,
+        simulated_s: s.duration.as_secs_f64(),
+        transmissions: record.totals.transmissions,
+        events: record.totals.events,
+        cpu_s: cpu.as_secs_f64(),
+        peak_kib: usage.max_rss(),
+        fingerprint: record.fingerprint,
+    })
+}
+
+/// CPU time of this process. Finer than what `getrusage` splits into user and system; a run makes
+/// no system calls to speak of.
+fn cpu() -> Result<Duration, LabError> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_err(no_clock)?.into())
+}
+
+fn no_clock(e: nix::errno::Errno) -> LabError {
+    LabError::run("bench", format!("this machine does not tell CPU time: {e}"))
+}
+
+/// The command for a measurement in a process of its own.
+///
+/// # Errors
+/// When this program cannot be found.
+pub fn child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Command, LabError> {
+    let program = std::env::current_exe().map_err(|e| LabError::file("fairmesh", e))?;
+    let mut c = Command::new(program);
+    c.arg("bench-row").arg(row).arg("--reference").arg(folder);
+    if let Some(seconds) = seconds {
+        c.arg("--seconds").arg(seconds.to_string());
+    }
+    Ok(c)
+}
+
+/// Measures in a process of its own.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, LabError> {
+    let output =
+        child(folder, row, seconds)?.output().map_err(|e| LabError::file("fairmesh", e))?;
+    if !output.status.success() {
+        return Err(LabError::Run {
+            scenario: row.to_owned(),
+            problem: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|e| LabError::Run { scenario: row.to_owned(), problem: e.to_string() })
+}
+
+/// Simulated seconds after which a row has cost about `cpu` seconds, but no less than its own: short
+/// runs would measure the cache warming up.
+///
+/// # Errors
+/// As [`in_child`].
+pub fn long_enough(folder: &Path, row: &str, own: f64, cpu: f64) -> Result<f64, LabError> {
+    let trial = in_child(folder, row, Some(own))?;
+    let factor = (cpu / trial.cpu_s.max(1e-4)).clamp(1.0, 1000.0);
+    Ok((own * factor).ceil())
+}

@@ -1,0 +1,10 @@
+//! The papers' experiments run again, all controls side by side, the simulator against ns-3, and its
+//! speed.
+
+// Benchmarks start programs and read the process's own clock.
+#![allow(clippy::disallowed_methods)]
+
+pub mod bench;
+pub mod reproduce;
+pub mod side_by_side;
+pub mod validation;

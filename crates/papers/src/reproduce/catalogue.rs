@@ -1,0 +1,302 @@
+//! Where experiments lie, and which one a name means.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fairmesh_lab::LabError;
+use include_dir::{Dir, include_dir};
+
+use super::declare::Experiment;
+use super::paper::Paper;
+
+/// The experiments as they were when the program was built.
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../reproductions");
+
+/// The file that makes a folder an experiment.
+const DECLARATION: &str = "experiment.toml";
+/// Folder of the kept records.
+pub const RECORDS: &str = "records";
+
+/// Where experiments are read from.
+#[derive(Clone, Debug)]
+pub enum Catalogue {
+    /// Part of the program.
+    BuiltIn,
+    /// A folder, so that they can be edited.
+    Folder(PathBuf),
+}
+
+/// One experiment with everything that belongs to it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its id, which is its folder's name.
+    pub id: String,
+    /// What it declares.
+    pub experiment: Experiment,
+    /// The paper's numbers.
+    pub paper: Paper,
+    /// What was decided where the paper is silent, and why ours differs where it does.
+    pub notes: Notes,
+    /// Where its files are.
+    from: Catalogue,
+}
+
+/// The two parts of `notes.md`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// What was read from text, and what was decided where the paper is silent.
+    pub read: String,
+    /// Why ours differs, where it does.
+    pub differs: String,
+}
+
+impl Catalogue {
+    /// `given`; else `reproductions` in the current folder, where that is one; else what the
+    /// program brings along.
+    ///
+    /// # Errors
+    /// When `given` holds no experiment.
+    pub fn find(given: Option<&Path>) -> Result<Self, LabError> {
+        let folder = given.unwrap_or(Path::new("reproductions"));
+        let found = Catalogue::Folder(folder.to_owned());
+        match (found.ids(), given) {
+            (Ok(ids), _) if !ids.is_empty() => Ok(found),
+            (_, None) => Ok(Catalogue::BuiltIn),
+            (Ok(_), Some(_)) => {
+                let problem = format!("holds no experiment; expected folders with {DECLARATION}");
+                Err(LabError::file(folder, problem))
+            }
+            (Err(e), Some(_)) => Err(e),
+        }
+    }
+
+    /// The folder, where it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Catalogue::BuiltIn => None,
+            Catalogue::Folder(f) => Some(f),
+        }
+    }
+
+    /// Every id, tables and figures in the order of the paper.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, LabError> {
+        let mut ids: Vec<String> = match self {
+            Catalogue::BuiltIn => BUILT_IN
+                .dirs()
+                .filter(|d| d.get_file(d.path().join(DECLARATION)).is_some())
+                .filter_map(|d| d.path().file_name())
+                .map(|n| n.to_string_lossy().into_owned())
+                .collect(),
+            Catalogue::Folder(folder) => {
+                let unreadable = |e| {
+                    LabError::file(
+                        folder,
+                        format!("cannot be read ({e}); expected a folder of experiments"),
+                    )
+                };
+                let mut ids = Vec::new();
+                for entry in fs::read_dir(folder).map_err(unreadable)? {
+                    let entry = entry.map_err(unreadable)?;
+                    if entry.path().join(DECLARATION).is_file() {
+                        ids.push(entry.file_name().to_string_lossy().into_owned());
+                    }
+                }
+                ids
+            }
+        };
+        ids.sort_by_key(|id| key(id));
+        Ok(ids)
+    }
+
+    /// A file below the folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn file(&self, path: &str) -> Result<Option<String>, LabError> {
+        match self {
+            Catalogue::BuiltIn => {
+                Ok(BUILT_IN.get_file(path).and_then(|f| f.contents_utf8()).map(str::to_owned))
+            }
+            Catalogue::Folder(folder) => {
+                let path = folder.join(path);
+                match fs::read_to_string(&path) {
+                    Ok(text) => Ok(Some(text)),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                    Err(e) => Err(LabError::file(&path, format!("cannot be read: {e}"))),
+                }
+            }
+        }
+    }
+
+    /// The path of a file as a message shows it.
+    pub fn shown(&self, path: &str) -> PathBuf {
+        match self {
+            Catalogue::BuiltIn => Path::new("reproductions").join(path),
+            Catalogue::Folder(folder) => folder.join(path),
+        }
+    }
+
+    /// The ids that names on the command line mean; `all` means every one.
+    ///
+    /// # Errors
+    /// When a name means none, or several.
+    pub fn resolve(&self, names: &[String]) -> Result<Vec<String>, LabError> {
+        let ids = self.ids()?;
+        let mut chosen: Vec<String> = Vec::new();
+        for name in names {
+            if name == "all" {
+                return Ok(ids);
+            }
+            let id = meant(name, &ids).map_err(|e| LabError::run(name, e))?;
+            if !chosen.contains(&id) {
+                chosen.push(id);
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// What is wrong with one of its files, and where.
+    pub fn read(&self, id: &str) -> Result<Entry, LabError> {
+        let name = format!("{id}/{DECLARATION}");
+        let text = self.file(&name)?.ok_or_else(|| {
+            LabError::file(self.shown(&name), "there is no such file; expected an experiment")
+        })?;
+        let experiment: Experiment = self.toml(&name, &text)?;
+        experiment.check().map_err(|e| LabError::file(self.shown(&name), e))?;
+        let name = format!("{id}/paper.toml");
+        let paper = match self.file(&name)? {
+            Some(text) => self.toml(&name, &text)?,
+            None => Paper::default(),
+        };
+        paper.check().map_err(|e| LabError::file(self.shown(&name), e))?;
+        let notes = Notes::of(&self.file(&format!("{id}/notes.md"))?.unwrap_or_default());
+        Ok(Entry { id: id.to_owned(), experiment, paper, notes, from: self.clone() })
+    }
+
+    /// Reads TOML of a file of the catalogue, with the line of what is wrong.
+    pub(crate) fn toml<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<T, LabError> {
+        toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(String::new(), |span| {
+                format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)
+            });
+            LabError::file(self.shown(name), format!("{at}{}", e.message()))
+        })
+    }
+}
+
+impl Entry {
+    /// A scenario file of the experiment.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn scenario(&self, file: &str) -> Result<(PathBuf, String), LabError> {
+        let name = format!("{}/{file}", self.id);
+        let path = self.from.shown(&name);
+        match self.from.file(&name)? {
+            Some(text) => Ok((path, text)),
+            None => Err(LabError::file(path, "there is no such file; expected a scenario")),
+        }
+    }
+}
+
+impl Notes {
+    /// Splits `notes.md` at its second heading.
+    fn of(text: &str) -> Self {
+        let mut parts = [String::new(), String::new()];
+        let mut part = 0;
+        for line in text.lines() {
+            if let Some(heading) = line.strip_prefix("# ") {
+                part = usize::from(heading.contains("differ"));
+            } else {
+                parts[part] += line;
+                parts[part].push('\n');
+            }
+        }
+        let [read, differs] = parts.map(|p| p.trim().to_owned());
+        Notes { read, differs }
+    }
+}
+
+/// Sorts ids: papers, tables before figures, then by number.
+fn key(id: &str) -> (String, Vec<u32>) {
+    let (kind, number) = id.rsplit_once('-').unwrap_or((id, ""));
+    let numbers: Vec<u32> = number.split('.').filter_map(|n| n.parse().ok()).collect();
+    // "table" before "figure".
+    (kind.replace("-table", "-a-table"), numbers)
+}
+
+/// The id that `name` means: the id itself, or the only one that ends with it at a dash.
+fn meant(name: &str, ids: &[String]) -> Result<String, String> {
+    let wanted = name.to_lowercase().replace(['_', ' '], "-");
+    let wanted = match wanted.split_once("fig-") {
+        Some((before, after)) if before.is_empty() || before.ends_with('-') => {
+            format!("{before}figure-{after}")
+        }
+        _ => wanted,
+    };
+    if let Some(id) = ids.iter().find(|id| **id == wanted) {
+        return Ok(id.clone());
+    }
+    let fitting: Vec<&String> = ids
+        .iter()
+        .filter(|id| id.strip_suffix(&wanted).is_some_and(|front| front.ends_with('-')))
+        .collect();
+    match fitting[..] {
+        [one] => Ok(one.clone()),
+        [] => Err("there is no such experiment; expected all, list, or one that fairmesh reproduce list shows".to_owned()),
+        _ => {
+            let all: Vec<&str> = fitting.iter().map(|s| s.as_str()).collect();
+            Err(format!("may be any of {}; expected one of them", all.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_are_accepted_when_they_mean_one() {
+        let ids = [
+            "jamshaid-table-6.2",
+            "jamshaid-figure-6.2",
+            "jamshaid-figure-3.2",
+            "mancuso-table-6.2",
+        ]
+        .map(String::from);
+        let meant = |name: &str| meant(name, &ids);
+        assert_eq!(meant("jamshaid-table-6.2").unwrap(), "jamshaid-table-6.2");
+        assert_eq!(meant("fig-3.2").unwrap(), "jamshaid-figure-3.2");
+        assert_eq!(meant("Figure 6.2").unwrap(), "jamshaid-figure-6.2");
+        assert_eq!(meant("3.2").unwrap(), "jamshaid-figure-3.2");
+        assert!(meant("table-6.2").unwrap_err().contains("mancuso-table-6.2"));
+        assert!(meant("6.2").unwrap_err().contains("expected one of them"));
+        assert!(meant("9").unwrap_err().contains("no such experiment"));
+        assert!(meant("2").is_err(), "6.2 does not end with 2 at a dash");
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_the_paper() {
+        let mut ids =
+            ["a-figure-10.2", "a-figure-9.1", "b-table-1.1", "a-table-4.1"].map(String::from);
+        ids.sort_by_key(|id| key(id));
+        assert_eq!(ids, ["a-table-4.1", "a-figure-9.1", "a-figure-10.2", "b-table-1.1"]);
+    }
+
+    #[test]
+    fn notes_have_two_parts() {
+        let n = Notes::of("# Read and decided\n\nA.\n\n# Where ours differs\nB\nC.\n");
+        assert_eq!((n.read.as_str(), n.differs.as_str()), ("A.", "B\nC."));
+        assert_eq!(Notes::of(""), Notes::default());
+    }
+}

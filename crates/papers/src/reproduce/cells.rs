@@ -1,0 +1,201 @@
+//! The numbers of an experiment, each in its row and column.
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_lab::Estimate;
+
+use super::declare::{Dimension, Experiment, Fold, Measure, Statistic, flow_name};
+use super::plan::{Case, Plan, Runs};
+
+/// One number.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its row.
+    pub row: String,
+    /// Its column.
+    pub column: String,
+    /// Label of its arm.
+    pub arm: String,
+    /// Label of its point; empty where there are none.
+    pub point: String,
+    /// What stands for its line in a picture over points: flow and measure.
+    pub line: String,
+    /// Index of its measure.
+    pub measure: usize,
+    /// Ours, over topologies and seeds.
+    pub value: Estimate,
+}
+
+/// All numbers of a plan, in the order of the declaration.
+pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
+    let experiment = &plan.entry.experiment;
+    let seeds = plan.seeds();
+    let mut out = Vec::new();
+    let mut start = 0;
+    while start < plan.cases.len() {
+        let first = &plan.cases[start];
+        let same = |c: &Case| (c.arm, c.point) == (first.arm, first.point);
+        let end = start + plan.cases[start..].iter().take_while(|c| same(c)).count();
+        // The same flows exist in every topology, or the layout has none.
+        let group: Vec<(&Case, &[RunRecord])> =
+            (start..end).map(|i| (&plan.cases[i], runs.of_case(index, i, seeds))).collect();
+        out.extend(of_group(experiment, &group, ""));
+        if experiment.lays_out(Dimension::Family) {
+            let mut families: Vec<&str> = Vec::new();
+            for (case, _) in &group {
+                if !families.contains(&case.family.as_str()) {
+                    families.push(&case.family);
+                }
+            }
+            for family in families {
+                let members: Vec<_> =
+                    group.iter().filter(|(c, _)| c.family == family).copied().collect();
+                out.extend(of_group(experiment, &members, family));
+            }
+        }
+        start = end;
+    }
+    out
+}
+
+/// The numbers of one arm at one point over some topologies: a family, or all (`""`).
+fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], family: &str) -> Vec<Cell> {
+    let first = group[0].0;
+    let arm = &experiment.arms[first.arm].label;
+    let point = experiment.points.get(first.point).map_or("", |p| p.label.as_str());
+    let per_flow = experiment.lays_out(Dimension::Flow);
+    let phases: Vec<Option<usize>> = match experiment.phases.len() {
+        0 => vec![None],
+        n => (0..n).map(Some).collect(),
+    };
+    let mut out = Vec::new();
+    for phase in phases {
+        let phase_label = phase.map_or("", |p| experiment.phases[p].label.as_str());
+        for (m, measure) in experiment.measures.iter().enumerate() {
+            // topology → seed → one number per flow, or one
+            let values: Vec<Vec<Vec<Option<f64>>>> = group
+                .iter()
+                .map(|(case, records)| {
+                    let read = |r| read(measure, case, r, phase, per_flow);
+                    records.iter().map(read).collect()
+                })
+                .collect();
+            let names: Vec<String> = if per_flow && measure.of.is_per_flow() {
+                let names = first.reading.flows().into_iter();
+                names.map(|ends| flow_name(&experiment.layout.names, ends)).collect()
+            } else {
+                vec![String::new()]
+            };
+            for (k, flow) in names.iter().enumerate() {
+                let of_flow: Vec<Vec<f64>> = values
+                    .iter()
+                    .map(|seeds| seeds.iter().filter_map(|v| v.get(k).copied().flatten()).collect())
+                    .collect();
+                let Some(value) = statistic(measure, &of_flow) else { continue };
+                let label = |d: &Dimension| match d {
+                    Dimension::Arm => arm.clone(),
+                    Dimension::Point => point.to_owned(),
+                    Dimension::Family => family.to_owned(),
+                    Dimension::Phase => phase_label.to_owned(),
+                    Dimension::Flow => flow.clone(),
+                    Dimension::Measure => measure.label.clone(),
+                };
+                out.push(Cell {
+                    row: join(experiment.layout.rows.iter().map(label)),
+                    column: join(experiment.layout.columns.iter().map(label)),
+                    arm: arm.clone(),
+                    point: point.to_owned(),
+                    line: join([flow.clone(), measure.label.clone()].into_iter()),
+                    measure: m,
+                    value,
+                });
+            }
+        }
+    }
+    out
+}
+
+fn join(parts: impl Iterator<Item = String>) -> String {
+    parts.filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// The numbers of one run: one per flow where the layout has flows.
+fn read(
+    measure: &Measure,
+    case: &Case,
+    run: &RunRecord,
+    phase: Option<usize>,
+    per_flow: bool,
+) -> Vec<Option<f64>> {
+    let mut values = case.reading.read(measure.of, run, phase);
+    if measure.of.is_per_flow() && !per_flow {
+        let there: Vec<f64> = values.into_iter().flatten().collect();
+        let folded = match measure.flows {
+            Fold::Mean if there.is_empty() => None,
+            Fold::Mean => Some(there.iter().sum::<f64>() / there.len() as f64),
+            Fold::Sum => Some(there.iter().sum()),
+            Fold::Min => there.into_iter().reduce(f64::min),
+            Fold::Max => there.into_iter().reduce(f64::max),
+        };
+        values = vec![folded];
+    }
+    values.into_iter().map(|v| v.map(|v| v * measure.scale)).collect()
+}
+
+/// Over seeds where there is one topology; over the topologies' means where there are several, so
+/// that each counts the same. `None` where there is nothing.
+fn statistic(measure: &Measure, topologies: &[Vec<f64>]) -> Option<Estimate> {
+    let means: Vec<f64>;
+    let values: &[f64] = match topologies {
+        [one] => one,
+        several => {
+            means = several
+                .iter()
+                .filter(|v| !v.is_empty())
+                .map(|v| v.iter().sum::<f64>() / v.len() as f64)
+                .collect();
+            &means
+        }
+    };
+    if values.is_empty() {
+        return None;
+    }
+    let mean = Estimate::of(values);
+    let least = || values.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(match measure.statistic {
+        Statistic::Mean => mean,
+        Statistic::Deviation => Estimate::exact(deviation(values, mean.mean)),
+        Statistic::Least => Estimate::exact(least()),
+    })
+}
+
+fn deviation(values: &[f64], mean: f64) -> f64 {
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    if values.len() > 1 { (squares / (values.len() - 1) as f64).sqrt() } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(statistic: &str) -> Measure {
+        toml::from_str(&format!("of = \"jain\"\nstatistic = \"{statistic}\"\n")).unwrap()
+    }
+
+    #[test]
+    fn topologies_count_the_same_whatever_their_seeds() {
+        let topologies = [vec![1.0, 1.0, 1.0], vec![0.0]];
+        let v = super::statistic(&measure("mean"), &topologies).unwrap();
+        assert_eq!(v.mean, 0.5);
+        let v = super::statistic(&measure("deviation"), &topologies).unwrap();
+        assert!((v.mean - 0.5f64.sqrt()).abs() < 1e-12 && v.ci95.is_none());
+    }
+
+    #[test]
+    fn one_topology_is_judged_over_its_seeds() {
+        let v = super::statistic(&measure("mean"), &[vec![1.0, 2.0, 3.0]]).unwrap();
+        // t(0.975, 2) = 4.3027, s = 1
+        assert!(v.mean == 2.0 && (v.ci95.unwrap() - 4.3027 / 3f64.sqrt()).abs() < 1e-3);
+        assert_eq!(super::statistic(&measure("mean"), &[vec![2.0]]).unwrap().ci95, None);
+        assert_eq!(super::statistic(&measure("mean"), &[vec![]]), None);
+    }
+}

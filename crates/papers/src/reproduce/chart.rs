@@ -1,0 +1,414 @@
+//! The picture of a figure.
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_report::palette::{FAINT, INK, SERIES};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::cells::Cell;
+use super::declare::{ChartKind, flow_name};
+use super::plan::{Plan, Runs};
+
+const SIZE: (u32, u32) = (640, 360);
+
+/// One picture.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows; a file name after cleaning.
+    pub title: String,
+    x: String,
+    y: String,
+    /// Labels below groups of bars; empty for lines.
+    groups: Vec<String>,
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    label: String,
+    points: Vec<(f64, f64)>,
+    /// Half of the 95 % interval of each point.
+    around: Vec<Option<f64>>,
+    /// The paper's.
+    paper: Vec<(f64, f64)>,
+}
+
+/// The pictures of a plan; none where it declares none.
+pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
+    let Some(chart) = &plan.entry.experiment.chart else { return Vec::new() };
+    match chart.kind {
+        ChartKind::Bars => vec![bars(plan, cells)],
+        ChartKind::Lines => lines(plan, cells),
+        kind => curves(plan, index, runs, kind),
+    }
+}
+
+fn wanted(plan: &Plan, c: &Cell) -> bool {
+    let experiment = &plan.entry.experiment;
+    let Some(chart) = &experiment.chart else { return false };
+    chart.measures.as_ref().is_none_or(|m| m.contains(&experiment.measures[c.measure].label))
+}
+
+fn bars(plan: &Plan, cells: &[Cell]) -> Panel {
+    let (experiment, paper) = (&plan.entry.experiment, &plan.entry.paper);
+    let (mut groups, mut lines): (Vec<String>, Vec<Line>) = (Vec::new(), Vec::new());
+    for c in cells.iter().filter(|c| wanted(plan, c)) {
+        let group = groups.iter().position(|g| *g == c.row).unwrap_or_else(|| {
+            groups.push(c.row.clone());
+            groups.len() - 1
+        });
+        let line = line(&mut lines, &c.column);
+        line.points.push((group as f64, c.value.mean));
+        line.around.push(c.value.ci95);
+        line.paper.extend(paper.get(&c.row, &c.column).map(|v| (group as f64, v)));
+    }
+    let y = experiment.chart.as_ref().map_or(String::new(), |c| c.y.clone());
+    Panel { title: experiment.title.clone(), x: String::new(), y, groups, lines }
+}
+
+fn line<'a>(lines: &'a mut Vec<Line>, label: &str) -> &'a mut Line {
+    let at = lines.iter().position(|l| l.label == label).unwrap_or_else(|| {
+        let label = label.to_owned();
+        lines.push(Line { label, points: vec![], around: vec![], paper: vec![] });
+        lines.len() - 1
+    });
+    &mut lines[at]
+}
+
+fn lines(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
+    let (experiment, paper) = (&plan.entry.experiment, &plan.entry.paper);
+    let mut panels: Vec<Panel> = Vec::new();
+    for c in cells.iter().filter(|c| wanted(plan, c)) {
+        let at = panels.iter().position(|p| p.title == c.arm).unwrap_or_else(|| {
+            let chart = experiment.chart.as_ref();
+            panels.push(Panel {
+                title: c.arm.clone(),
+                x: chart.map_or(String::new(), |c| c.x.clone()),
+                y: chart.map_or(String::new(), |c| c.y.clone()),
+                groups: vec![],
+                lines: vec![],
+            });
+            panels.len() - 1
+        });
+        let place = experiment.points.iter().position(|p| p.label == c.point).unwrap_or(0);
+        let x = c.point.parse().unwrap_or(place as f64);
+        let line = line(&mut panels[at].lines, &c.line);
+        line.points.push((x, c.value.mean));
+        line.around.push(c.value.ci95);
+        line.paper.extend(paper.get(&c.row, &c.column).map(|v| (x, v)));
+    }
+    // A single point is no line; the table has it.
+    panels.retain(|p| p.lines.iter().any(|l| l.points.len() > 1));
+    panels
+}
+
+/// Goodput, goodput and windows, or rates, of the first seed of every arm.
+fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel> {
+    let experiment = &plan.entry.experiment;
+    let mut panels = Vec::new();
+    for (i, case) in plan.cases.iter().enumerate() {
+        let Some(record) = runs.of_case(index, i, 1).first() else { continue };
+        let arm = &experiment.arms[case.arm].label;
+        let mut add =
+            |title: String, y: &str, of: &dyn Fn(&RunRecord, usize) -> Option<Vec<f64>>| {
+                let mut lines: Vec<Line> = Vec::new();
+                for f in 0..record.flows.len() {
+                    let Some(values) = of(record, f) else { continue };
+                    let ends = format!("{}→{}", record.flows[f].from, record.flows[f].to);
+                    let line = line(&mut lines, &flow_name(&experiment.layout.names, &ends));
+                    for (k, (t, v)) in record.series.time_s.iter().zip(values).enumerate() {
+                        // Flows of the same ends are one.
+                        match line.points.get_mut(k) {
+                            Some(p) => p.1 += v,
+                            None => line.points.push((*t, v)),
+                        }
+                    }
+                }
+                for l in &mut lines {
+                    l.around = vec![None; l.points.len()];
+                }
+                let x = "time, s".to_owned();
+                panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
+            };
+        if kind == ChartKind::Rate {
+            add(arm.clone(), "rate, kbit/s", &|r, f| {
+                let curve = r.series.limit_bps.get(f).filter(|c| !c.is_empty())?;
+                Some(curve.iter().map(|v| v / 1e3).collect())
+            });
+            continue;
+        }
+        add(arm.clone(), "goodput, kbit/s", &|r, f| {
+            r.series.goodput_bps.get(f).map(|c| c.iter().map(|v| v / 1e3).collect())
+        });
+        if kind == ChartKind::GoodputAndWindow {
+            add(format!("{arm}, congestion window"), "packets", &|r, f| {
+                let curve = r.series.cwnd_bytes.get(f).filter(|c| !c.is_empty())?;
+                Some(curve.iter().map(|v| v / case.reading.segment(f)).collect())
+            });
+        }
+    }
+    panels
+}
+
+/// Height of a row of names below a picture.
+const ROW: u32 = 18;
+/// Left end of these rows, and where the next one begins.
+const NAMES: (u32, u32) = (56, 630);
+/// Width of the colour before a name, of a character, and of the gap behind.
+const NAME: (u32, f64, u32) = (20, 6.6, 18);
+
+/// Where the name of a line stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    x: u32,
+    row: u32,
+}
+
+/// Places names in rows; a single line needs none.
+fn legend<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<Entry> {
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    let (mut x, mut row) = (NAMES.0, 0);
+    let place = |name: &str| {
+        let width = NAME.0 + (NAME.1 * name.chars().count() as f64) as u32 + NAME.2;
+        if x > NAMES.0 && x + width > NAMES.1 {
+            (x, row) = (NAMES.0, row + 1);
+        }
+        let entry = Entry { x, row };
+        x += width;
+        entry
+    };
+    names.map(place).collect()
+}
+
+impl Entry {
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+        colour: RGBColor,
+        name: &str,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let (x, y) = (self.x as i32, (ROW * self.row) as i32 + 7);
+        area.draw(&Rectangle::new([(x, y - 4), (x + 14, y + 4)], colour.filled()))?;
+        let style =
+            ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw_text(name, &style, (x + NAME.0 as i32, y))?;
+        Ok(())
+    }
+}
+
+impl Panel {
+    /// The picture as SVG.
+    ///
+    /// # Errors
+    /// What the drawing library says.
+    pub fn svg(&self) -> Result<String, String> {
+        let mut text = String::new();
+        self.draw(&mut text).map_err(|e| e.to_string())?;
+        Ok(text)
+    }
+
+    /// A file name.
+    pub fn file_name(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = self.title.chars().map(plain).collect();
+        let words: Vec<&str> = name.split('-').filter(|w| !w.is_empty()).collect();
+        format!("{}.svg", words.join("-").chars().take(80).collect::<String>())
+    }
+
+    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+        // The names of the lines have room of their own, where they hide nothing.
+        let names = legend(self.lines.iter().map(|l| l.label.as_str()));
+        let below = ROW * names.last().map_or(0, |e| e.row + 1);
+        let whole = SVGBackend::with_string(text, (SIZE.0, SIZE.1 + below)).into_drawing_area();
+        whole.fill(&WHITE)?;
+        let (root, rest) = whole.split_vertically(SIZE.1);
+        for (k, entry) in names.iter().enumerate() {
+            entry.draw(&rest, SERIES[k % SERIES.len()], &self.lines[k].label)?;
+        }
+        let all = || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper));
+        let top = all().map(|p| p.1).fold(0.0, f64::max) * 1.08;
+        let top = if top > 0.0 { top } else { 1.0 };
+        let bars = !self.groups.is_empty();
+        let (from, to) = if bars {
+            (-0.5, self.groups.len() as f64 - 0.5)
+        } else {
+            let from = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
+            let to = all().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
+            if from < to { (from, to) } else { (from - 1.0, from + 1.0) }
+        };
+        let mut chart = ChartBuilder::on(&root)
+            .caption(&self.title, ("sans-serif", 15).into_font().color(&INK))
+            .margin(8)
+            .margin_right(20)
+            .x_label_area_size(40)
+            .y_label_area_size(52)
+            .build_cartesian_2d(from..to, 0.0..top)?;
+        let label = |x: &f64| {
+            let near = x.round();
+            let group =
+                self.groups.get(near as usize).filter(|_| near >= 0.0 && (x - near).abs() < 0.2);
+            group.map_or(String::new(), |g| shorten(g, 120 / self.groups.len().max(1)))
+        };
+        let number = |v: &f64| format!("{}", (v * 1000.0).round() / 1000.0);
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(WHITE)
+            .bold_line_style(FAINT)
+            .axis_style(INK.mix(0.4))
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .axis_desc_style(("sans-serif", 12).into_font().color(&INK))
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .y_label_formatter(&number);
+        if bars {
+            mesh.disable_x_mesh().x_labels(0).x_label_formatter(&label).draw()?;
+        } else {
+            mesh.x_label_formatter(&number).draw()?;
+        }
+        let width = 0.8 / self.lines.len().max(1) as f64;
+        for (k, line) in self.lines.iter().enumerate() {
+            let colour = SERIES[k % SERIES.len()];
+            let shift = |x: f64| if bars { x - 0.4 + (k as f64 + 0.5) * width } else { x };
+            if bars {
+                let bar = |&(x, y): &(f64, f64)| {
+                    let middle = shift(x);
+                    let corners = [(middle - 0.45 * width, 0.0), (middle + 0.45 * width, y)];
+                    Rectangle::new(corners, colour.filled())
+                };
+                chart.draw_series(line.points.iter().map(bar))?;
+            } else {
+                let points = line.points.iter().copied();
+                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            }
+            let whiskers = line.points.iter().zip(&line.around).filter_map(|(&(x, y), ci)| {
+                let ci = (*ci)?;
+                let x = shift(x);
+                Some(PathElement::new(
+                    [(x, (y - ci).max(0.0)), (x, (y + ci).min(top))],
+                    INK.mix(0.7),
+                ))
+            });
+            chart.draw_series(whiskers)?;
+            if bars {
+                let tick = |&(x, y): &(f64, f64)| {
+                    let middle = shift(x);
+                    let ends = [(middle - 0.5 * width, y), (middle + 0.5 * width, y)];
+                    PathElement::new(ends, INK.stroke_width(3))
+                };
+                chart.draw_series(line.paper.iter().map(tick))?;
+            } else {
+                let mark = |&p: &(f64, f64)| Circle::new(p, 4, INK.stroke_width(2));
+                chart.draw_series(line.paper.iter().map(mark))?;
+            }
+        }
+        if bars {
+            self.group_labels(&root, &chart, top)?;
+        }
+        drop(chart);
+        whole.present()?;
+        Ok(())
+    }
+
+    /// The names below groups of bars, in two lines where they are long.
+    fn group_labels<DB: DrawingBackend>(
+        &self,
+        root: &DrawingArea<DB, plotters::coord::Shift>,
+        chart: &ChartContext<
+            '_,
+            DB,
+            Cartesian2d<
+                plotters::coord::types::RangedCoordf64,
+                plotters::coord::types::RangedCoordf64,
+            >,
+        >,
+        _top: f64,
+    ) -> Result<(), Box<dyn std::error::Error>>
+    where
+        DB::ErrorType: 'static,
+    {
+        let style =
+            ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+        let room = 100 / self.groups.len().max(1);
+        for (i, group) in self.groups.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(i as f64, 0.0));
+            for (k, part) in wrap(group, room.max(6)).into_iter().take(3).enumerate() {
+                root.draw_text(&part, &style, (x, y + 5 + 12 * k as i32))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most).collect() }
+}
+
+/// Breaks a label at spaces.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(l) if l.chars().count() + 1 + word.chars().count() <= width => {
+                l.push(' ');
+                l.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nine lines that fill the upper left corner, as Jamshaid's Fig. 3.2 has them.
+    fn panel(lines: usize) -> Panel {
+        let line = |k: usize| Line {
+            label: format!("node {k}, goodput"),
+            points: (0..10).map(|x| (f64::from(x), 10.0 - 0.1 * k as f64)).collect(),
+            around: vec![None; 10],
+            paper: vec![],
+        };
+        Panel {
+            title: "t".into(),
+            x: "x".into(),
+            y: "y".into(),
+            groups: vec![],
+            lines: (0..lines).map(line).collect(),
+        }
+    }
+
+    /// Height of every text that holds `word`.
+    fn heights(svg: &str, word: &str) -> Vec<f64> {
+        let texts = svg.split("<text ").skip(1).filter(|t| t.contains(word));
+        let y = |t: &str| t.split(" y=\"").nth(1)?.split('"').next()?.parse().ok();
+        texts.map(|t| y(t).unwrap()).collect()
+    }
+
+    #[test]
+    fn names_stand_below_the_picture_and_hide_no_curve() {
+        let svg = panel(9).svg().unwrap();
+        let names = heights(&svg, "node ");
+        assert_eq!(names.len(), 9);
+        assert!(names.iter().all(|y| *y >= f64::from(SIZE.1)), "{names:?}");
+        let height = names.iter().copied().fold(0.0, f64::max) + 8.0;
+        let whole = svg.split("height=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert!(whole.parse::<f64>().unwrap() >= height, "{whole} {height}");
+        assert!(heights(&panel(1).svg().unwrap(), "node ").is_empty());
+    }
+
+    #[test]
+    fn rows_of_names_do_not_overlap() {
+        let names = ["a", "a rather long name of a line indeed", "b", "another long name", "c"];
+        let all: Vec<&str> = names.into_iter().cycle().take(20).collect();
+        let places = legend(all.iter().copied());
+        for (pair, name) in places.windows(2).zip(&all) {
+            let end = pair[0].x + NAME.0 + (NAME.1 * name.chars().count() as f64) as u32;
+            assert!(pair[1].row > pair[0].row || pair[1].x >= end, "{pair:?}");
+            assert!(end <= SIZE.0);
+        }
+        assert!(places.last().unwrap().row > 1);
+    }
+}

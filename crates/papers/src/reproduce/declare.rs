@@ -1,0 +1,478 @@
+//! What an experiment's `experiment.toml` declares.
+
+use fairmesh_units::Span;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::kind::Kind;
+
+/// One experiment: what runs, what varies, what is read off, and how it is judged.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Experiment {
+    /// What the table or figure shows, as a heading.
+    pub title: String,
+    /// Short name of the paper, or `fairmesh` for measurements of our own.
+    pub paper: String,
+    /// Where in the paper: the table or figure, and the section that describes it.
+    pub place: String,
+    /// What is run and what for, in a few sentences.
+    pub about: String,
+    /// Scenario file, beside this one; arms may name another.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// A study that is more than runs of scenarios, by its name in the program.
+    #[serde(default)]
+    pub study: Option<String>,
+    /// Settings of every run, over the scenario file's.
+    #[serde(default)]
+    pub set: Table,
+    /// Interval of the curves over time, where phases, windows or pictures over time need them.
+    #[serde(default)]
+    pub sample: Option<String>,
+    /// Seeds and topologies of a quick run.
+    pub quick: Effort,
+    /// Seeds and topologies of a full run.
+    pub full: Effort,
+    /// What is compared: one arm per control or setting.
+    #[serde(default, rename = "arm")]
+    pub arms: Vec<Arm>,
+    /// What varies within every arm: the x axis of a figure, the rows of a table.
+    #[serde(default, rename = "point")]
+    pub points: Vec<Point>,
+    /// Topologies that results are averaged over.
+    #[serde(default, rename = "topology")]
+    pub topologies: Vec<Topology>,
+    /// Intervals of time that are read off apart.
+    #[serde(default, rename = "phase")]
+    pub phases: Vec<Phase>,
+    /// What is read off every run.
+    #[serde(default, rename = "measure")]
+    pub measures: Vec<Measure>,
+    /// Which way the numbers are laid out.
+    pub layout: Layout,
+    /// When a number agrees.
+    #[serde(default)]
+    pub verdict: Tolerance,
+    /// Orders that must come out.
+    #[serde(default, rename = "order")]
+    pub orders: Vec<Order>,
+    /// Statements about single numbers.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+    /// The picture.
+    #[serde(default)]
+    pub chart: Option<Chart>,
+}
+
+/// How much a mode runs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Effort {
+    /// Seeds 1 to this.
+    pub seeds: u32,
+    /// Only these topologies; all by default.
+    #[serde(default)]
+    pub topologies: Option<Vec<String>>,
+    /// Number of networks that a study draws.
+    #[serde(default)]
+    pub networks: Option<u32>,
+}
+
+/// One thing that is compared with others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name in the table or picture.
+    pub label: String,
+    /// Control; the scenario's own by default.
+    #[serde(default)]
+    pub control: Option<String>,
+    /// Scenario file instead of the experiment's.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// Settings over everything else but those of points.
+    #[serde(default)]
+    pub set: Table,
+    /// Only these points; all by default.
+    #[serde(default)]
+    pub points: Option<Vec<String>>,
+    /// Goodputs are not the simulator's but those of a capacity model.
+    #[serde(default)]
+    pub model: Option<Model>,
+}
+
+/// A capacity model that says what a scenario's flows could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Max-min rates by the achievable rate region (Rangwala 2008 §3.2).
+    Region,
+}
+
+/// A point of an axis: a label and the settings it stands for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Its name; a number where a picture has it on an axis.
+    pub label: String,
+    /// Settings.
+    #[serde(default)]
+    pub set: Table,
+}
+
+/// A network that results are averaged over.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Its name.
+    pub label: String,
+    /// What it belongs to, where the layout has families.
+    #[serde(default)]
+    pub family: String,
+    /// Settings.
+    #[serde(default)]
+    pub set: Table,
+}
+
+/// An interval of simulated time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name.
+    pub label: String,
+    /// Start, s.
+    pub from: f64,
+    /// End, s.
+    pub to: f64,
+}
+
+/// One column of numbers, or one kind of number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// Its name in the table; empty where there is only one.
+    #[serde(default)]
+    pub label: String,
+    /// What it is.
+    pub of: Kind,
+    /// What is told of the values of all topologies (of all seeds where there is one topology).
+    #[serde(default)]
+    pub statistic: Statistic,
+    /// What becomes of flows where the layout has none.
+    #[serde(default)]
+    pub flows: Fold,
+    /// Every value is multiplied by this.
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// Digits after the point.
+    #[serde(default = "two")]
+    pub digits: usize,
+    /// Whether numbers of the paper are held against it.
+    #[serde(default = "yes")]
+    pub judged: bool,
+    /// Tolerance instead of the experiment's.
+    #[serde(default)]
+    pub within: Option<Tolerance>,
+    /// Column with the paper's standard deviation over its networks, which are not ours: a number
+    /// within that deviation agrees too.
+    #[serde(default)]
+    pub spread: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn two() -> usize {
+    2
+}
+fn yes() -> bool {
+    true
+}
+
+/// What is told of several values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// Mean.
+    #[default]
+    Mean,
+    /// Standard deviation of a sample.
+    Deviation,
+    /// Smallest.
+    Least,
+}
+
+/// How the values of several flows become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fold {
+    /// Mean.
+    #[default]
+    Mean,
+    /// Sum.
+    Sum,
+    /// Smallest.
+    Min,
+    /// Largest.
+    Max,
+}
+
+/// The dimensions of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dimension {
+    /// [`Experiment::arms`].
+    Arm,
+    /// [`Experiment::points`].
+    Point,
+    /// [`Topology::family`], and all of them together.
+    Family,
+    /// [`Experiment::phases`].
+    Phase,
+    /// Flows, by their ends.
+    Flow,
+    /// [`Experiment::measures`].
+    Measure,
+}
+
+/// A table's rows and columns.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Dimensions that make up a row.
+    pub rows: Vec<Dimension>,
+    /// Dimensions that make up a column.
+    pub columns: Vec<Dimension>,
+    /// Names of flows, by `from→to`.
+    #[serde(default)]
+    pub names: Table,
+    /// Along which way "same direction" compares; down the rows of a column where there are
+    /// several, else along the row.
+    #[serde(default)]
+    pub direction: Option<Way>,
+}
+
+/// Along which way numbers are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Numbers of one column.
+    Column,
+    /// Numbers of one row.
+    Row,
+}
+
+/// How far two numbers may be apart: the larger of both.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// Share of the paper's number.
+    #[serde(default)]
+    pub relative: f64,
+    /// In the number's own unit.
+    #[serde(default)]
+    pub absolute: f64,
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Tolerance { relative: 0.15, absolute: 0.0 }
+    }
+}
+
+impl Tolerance {
+    /// How far from `value` one may be.
+    pub fn of(&self, value: f64) -> f64 {
+        (self.relative * value.abs()).max(self.absolute)
+    }
+}
+
+/// The rows of the table, sorted by one column as the paper sorts them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The column.
+    pub column: String,
+    /// Only these rows; all that the paper has by default.
+    #[serde(default)]
+    pub rows: Option<Vec<String>>,
+    /// Rows that the paper has closer than this are in no order.
+    #[serde(default)]
+    pub tie: f64,
+}
+
+/// A statement about a number: what the text says beyond the numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement.
+    pub says: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Row and column of the number.
+    pub cell: [String; 2],
+    /// It must be above this,
+    #[serde(default)]
+    pub above: Option<Bound>,
+    /// and below this.
+    #[serde(default)]
+    pub below: Option<Bound>,
+}
+
+/// A number, or another number of the table, times a factor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Bound {
+    /// A plain number.
+    Number(f64),
+    /// Another number of the table.
+    Cell {
+        /// Row and column.
+        cell: [String; 2],
+        /// Times this.
+        #[serde(default = "one")]
+        times: f64,
+    },
+}
+
+/// A picture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    /// What kind.
+    pub kind: ChartKind,
+    /// Title of the horizontal axis.
+    #[serde(default)]
+    pub x: String,
+    /// Title of the vertical axis.
+    pub y: String,
+    /// Only columns of these measures; all by default.
+    #[serde(default)]
+    pub measures: Option<Vec<String>>,
+}
+
+/// Kinds of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartKind {
+    /// A group of bars per row, a bar per column, the paper's number as a tick.
+    Bars,
+    /// A panel per arm, points on the horizontal axis, a line per column.
+    Lines,
+    /// A panel per arm, goodput of each flow over time.
+    Goodput,
+    /// A panel per arm, goodput and congestion window of each flow over time.
+    GoodputAndWindow,
+    /// A panel per arm, the rate that the control sets for each flow over time.
+    Rate,
+}
+
+impl Experiment {
+    /// The sampling interval.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn sampling(&self) -> Result<Option<Span>, String> {
+        let Some(text) = &self.sample else { return Ok(None) };
+        match text.parse::<Span>() {
+            Ok(span) if span > Span::ZERO => Ok(Some(span)),
+            Ok(_) => Err("sample: found 0 s; expected a longer time".to_owned()),
+            Err(e) => Err(format!("sample: {e}")),
+        }
+    }
+
+    /// Whether a dimension is part of the table.
+    pub fn lays_out(&self, d: Dimension) -> bool {
+        self.layout.rows.contains(&d) || self.layout.columns.contains(&d)
+    }
+
+    /// The first thing that does not fit together.
+    ///
+    /// # Errors
+    /// What, for the user.
+    pub fn check(&self) -> Result<(), String> {
+        self.sampling()?;
+        if self.study.is_some() {
+            return Ok(());
+        }
+        if self.arms.is_empty() {
+            return Err("arm: there is none; expected at least one [[arm]]".to_owned());
+        }
+        if self.measures.is_empty() {
+            return Err("measure: there is none; expected at least one [[measure]]".to_owned());
+        }
+        for (what, labels) in [
+            ("arm", self.arms.iter().map(|a| &a.label).collect::<Vec<_>>()),
+            ("point", self.points.iter().map(|a| &a.label).collect()),
+            ("topology", self.topologies.iter().map(|a| &a.label).collect()),
+            ("phase", self.phases.iter().map(|a| &a.label).collect()),
+        ] {
+            if let Some(i) = (1..labels.len()).find(|&i| labels[..i].contains(&labels[i])) {
+                let twice = labels[i];
+                return Err(format!("{what}: \"{twice}\" is given twice; expected each once"));
+            }
+        }
+        let several = [
+            (Dimension::Arm, "arm", self.arms.len()),
+            (Dimension::Point, "point", self.points.len()),
+            (Dimension::Phase, "phase", self.phases.len()),
+            (Dimension::Measure, "measure", self.measures.len()),
+        ];
+        for (dimension, name, n) in several {
+            if n > 1 && !self.lays_out(dimension) {
+                return Err(format!(
+                    "layout: there are {n} of \"{name}\"; expected it in rows or columns"
+                ));
+            }
+        }
+        if let Some(p) =
+            self.phases.iter().find(|p| p.from.is_nan() || p.to.is_nan() || p.from >= p.to)
+        {
+            return Err(format!("phase \"{}\": expected from before to", p.label));
+        }
+        let curves = self
+            .chart
+            .as_ref()
+            .is_some_and(|c| !matches!(c.kind, ChartKind::Bars | ChartKind::Lines));
+        let sampled = |k: Kind| {
+            matches!(
+                k,
+                Kind::Window | Kind::LargestWindow | Kind::Settled | Kind::Rate | Kind::Activity
+            )
+        };
+        let windows = self.measures.iter().any(|m| sampled(m.of));
+        if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
+            return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
+        }
+        for p in self.arms.iter().flat_map(|a| a.points.iter().flatten()) {
+            if !self.points.iter().any(|known| known.label == *p) {
+                return Err(format!("points: there is no [[point]] \"{p}\""));
+            }
+        }
+        for e in [&self.quick, &self.full] {
+            if e.seeds == 0 {
+                return Err("seeds: found 0; expected at least 1".to_owned());
+            }
+            for t in e.topologies.iter().flatten() {
+                if !self.topologies.iter().any(|p| p.label == *t) {
+                    return Err(format!("topologies: there is no [[topology]] \"{t}\""));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets every key of `settings` (a dotted path each) in a scenario.
+///
+/// # Errors
+/// Which key cannot be set, and why.
+pub fn apply(root: &mut Table, settings: &Table) -> Result<(), String> {
+    settings.iter().try_for_each(|(key, value)| fairmesh_lab::sweep::vary::put(root, key, value))
+}
+
+/// A name of a flow that the declaration gives it.
+pub fn flow_name(names: &Table, ends: &str) -> String {
+    names.get(ends).and_then(Value::as_str).unwrap_or(ends).to_owned()
+}

@@ -1,0 +1,385 @@
+//! What is read off a run.
+
+use fairmesh_capacity::region::Settings;
+use fairmesh_engine::measures;
+use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
+use fairmesh_lab::LabError;
+use fairmesh_lab::analysis::region::RegionReport;
+use fairmesh_scenario::{Scenario, Transport};
+
+use super::declare::{Model, Phase};
+use super::kind::Kind;
+
+/// What must be known of a scenario to read a run of it.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Ends of each flow, `from→to`; flows of the same ends count as one.
+    ends: Vec<String>,
+    /// Bytes of a full segment, per flow; 0 for UDP.
+    segment: Vec<f64>,
+    /// Per phase: interval and the flows' fair rates in it, bit/s.
+    phases: Vec<(f64, f64, Vec<f64>)>,
+    /// Rates of a capacity model in place of the goodputs, bit/s.
+    model: Option<Vec<f64>>,
+}
+
+/// One flow, or several of the same ends, over an interval.
+#[derive(Clone, Debug)]
+struct Share {
+    goodput: f64,
+    fair: f64,
+    hops: u32,
+}
+
+impl Reading {
+    /// Prepares to read runs of `scenario`.
+    ///
+    /// # Errors
+    /// When it has no fair rates.
+    pub fn of(scenario: &Scenario, phases: &[Phase]) -> Result<Self, LabError> {
+        let name = |n: fairmesh_units::NodeId| &scenario.nodes[n.index()].name;
+        let ends = scenario.flows.iter().map(|f| format!("{}→{}", name(f.from), name(f.to)));
+        let segment = scenario.flows.iter().map(|f| match &f.transport {
+            Transport::Tcp(tcp) => f64::from(tcp.mss),
+            Transport::Udp => 0.0,
+        });
+        let phases = if phases.is_empty() {
+            Vec::new()
+        } else {
+            let rates = fairmesh_engine::fair_rates(scenario).map_err(|e| LabError::Run {
+                scenario: scenario.name.clone(),
+                problem: e.to_string(),
+            })?;
+            phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
+        };
+        Ok(Reading { ends: ends.collect(), segment: segment.collect(), phases, model: None })
+    }
+
+    /// Takes a capacity model's rates for the goodputs from now on.
+    ///
+    /// # Errors
+    /// When the model refuses the scenario.
+    pub fn model(&mut self, scenario: &Scenario, model: Model) -> Result<(), LabError> {
+        let Model::Region = model;
+        let report = RegionReport::of(scenario, &[], Settings::default())?;
+        self.model = Some(report.max_min_bps);
+        Ok(())
+    }
+
+    /// Names of the flows, in scenario order, each once.
+    pub fn flows(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for e in &self.ends {
+            if !names.contains(&e.as_str()) {
+                names.push(e);
+            }
+        }
+        names
+    }
+
+    /// Bytes of a full segment of flow `f`; 0 for UDP.
+    pub fn segment(&self, f: usize) -> f64 {
+        self.segment[f]
+    }
+
+    fn of_ends<'a>(&'a self, ends: &'a str) -> impl Iterator<Item = usize> + 'a {
+        (0..self.ends.len()).filter(move |&i| self.ends[i] == ends)
+    }
+
+    fn share(&self, run: &RunRecord, ends: &str, phase: Option<usize>) -> Share {
+        let mut all = Share { goodput: 0.0, fair: 0.0, hops: 0 };
+        for i in self.of_ends(ends) {
+            let f = &run.flows[i];
+            all.hops = f.hops;
+            if let Some(rates) = &self.model {
+                all.goodput += rates.get(i).copied().unwrap_or(0.0);
+                all.fair += f.fair_bps;
+                continue;
+            }
+            match phase.map(|p| &self.phases[p]) {
+                None => {
+                    all.goodput += f.goodput_bps;
+                    all.fair += f.fair_bps;
+                }
+                Some((from, to, fair)) => {
+                    all.goodput +=
+                        between(&run.series.time_s, &run.series.goodput_bps[i], *from, *to);
+                    all.fair += fair[i];
+                }
+            }
+        }
+        all
+    }
+
+    /// One number per flow of [`flows`](Self::flows), or one for the run.
+    ///
+    /// `None` where there is nothing to read: a delay where nothing arrived, a flow that is not
+    /// there in the phase.
+    pub fn read(&self, kind: Kind, run: &RunRecord, phase: Option<usize>) -> Vec<Option<f64>> {
+        let names = self.flows();
+        if kind.is_per_flow() {
+            return names.iter().map(|ends| self.flow(kind, run, ends, phase)).collect();
+        }
+        let shares: Vec<Share> = names
+            .iter()
+            .map(|ends| self.share(run, ends, phase))
+            .filter(|s| s.fair > 0.0)
+            .collect();
+        let goodput: Vec<f64> = shares.iter().map(|s| s.goodput).collect();
+        let fair: Vec<f64> = shares.iter().map(|s| s.fair).collect();
+        let hops: Vec<u32> = shares.iter().map(|s| s.hops).collect();
+        let value = match kind {
+            Kind::Jain => measures::jain(&goodput),
+            Kind::JainNormalized => measures::jain_normalized(&goodput, &fair),
+            Kind::MinOverFair => measures::min_over_fair(&goodput, &fair),
+            Kind::MaxOverFair => measures::max_over_fair(&goodput, &fair),
+            Kind::Utilization => {
+                measures::utilization(&goodput, &hops) / measures::utilization(&fair, &hops)
+            }
+            Kind::OneHop => sum_of(&shares, |s| s.goodput, true) / 1e3,
+            Kind::MultiHop => sum_of(&shares, |s| s.goodput, false) / 1e3,
+            Kind::ShareError => {
+                let error = |near| {
+                    let target = TARGET * sum_of(&shares, |s| s.fair, near);
+                    ((sum_of(&shares, |s| s.goodput, near) - target) / target).abs()
+                };
+                50.0 * (error(true) + error(false))
+            }
+            Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
+            Kind::PacketDelay => pooled_delay(run).0,
+            Kind::PacketDelayDeviation => pooled_delay(run).1,
+            Kind::SignallingBytes if self.model.is_none() => run.totals.signalling.bytes_per_s,
+            Kind::SignallingAirtime if self.model.is_none() => {
+                1e3 * run.totals.signalling.airtime_share
+            }
+            _ => f64::NAN,
+        };
+        vec![value.is_finite().then_some(value)]
+    }
+
+    fn flow(&self, kind: Kind, run: &RunRecord, ends: &str, phase: Option<usize>) -> Option<f64> {
+        let share = self.share(run, ends, phase);
+        let of_model = matches!(kind, Kind::Goodput | Kind::OverFair);
+        if phase.is_some() && share.fair == 0.0 || self.model.is_some() && !of_model {
+            return None;
+        }
+        let first = self.of_ends(ends).next()?;
+        let f = &run.flows[first];
+        let measured = run.duration_s - run.warmup_s;
+        let sum =
+            |of: &dyn Fn(usize) -> Option<f64>| -> f64 { self.of_ends(ends).filter_map(of).sum() };
+        let time = &run.series.time_s;
+        let inside = |curves: &[Vec<f64>]| -> Vec<f64> {
+            let (from, to) = match phase {
+                Some(p) => (self.phases[p].0, self.phases[p].1),
+                None => (run.warmup_s, run.duration_s),
+            };
+            let curve = curves.get(first).map_or(&[][..], Vec::as_slice);
+            let inside = time.iter().zip(curve).filter(|(t, _)| **t > from && **t <= to);
+            inside.map(|(_, v)| *v).collect()
+        };
+        let windows = || -> Vec<f64> {
+            let bytes = inside(&run.series.cwnd_bytes);
+            bytes.iter().map(|b| b / self.segment[first]).collect()
+        };
+        match kind {
+            Kind::Goodput => Some(share.goodput / 1e3),
+            Kind::OverFair => (share.fair > 0.0).then(|| share.goodput / share.fair),
+            Kind::Sent => {
+                let payload =
+                    if self.segment[first] > 0.0 { self.segment[first] } else { return None };
+                Some(
+                    sum(&|i| Some(run.flows[i].packets_sent as f64)) * payload * 8.0
+                        / run.duration_s
+                        / 1e3,
+                )
+            }
+            Kind::DelayDeviation => (f.packets_delivered > 0).then_some(f.delay_s.std * 1e3),
+            Kind::Delay => (f.packets_delivered > 0).then_some(f.delay_s.mean * 1e3),
+            Kind::Window => {
+                let w = windows();
+                (!w.is_empty()).then(|| w.iter().sum::<f64>() / w.len() as f64)
+            }
+            Kind::Rate => {
+                let rates = inside(&run.series.limit_bps);
+                (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1e3)
+            }
+            Kind::Settled => settled(time, run.series.limit_bps.get(first)?),
+            Kind::LargestWindow => windows().into_iter().reduce(f64::max),
+            Kind::Completed => {
+                let completed = |i: usize| run.flows[i].transfers.map(|t| t.completed as f64);
+                Some(sum(&completed) / measured)
+            }
+            Kind::Activity => {
+                let (mut active, mut last) = (0.0, 0.0);
+                for (t, goodput) in run.series.time_s.iter().zip(&run.series.goodput_bps[first]) {
+                    active += if *goodput > 0.0 { t - last } else { 0.0 };
+                    last = *t;
+                }
+                Some(active)
+            }
+            Kind::BackwardFrameLoss => {
+                let at: &NodeRecord = run.nodes.iter().find(|n| n.name == f.to)?;
+                (at.mac.data > 0).then(|| at.mac.timeouts as f64 / at.mac.data as f64)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What TCP in a two-hop tree reaches of rates that a model without collisions gives; GAP's own
+/// default.
+const TARGET: f64 = 0.8;
+
+/// Sum over flows of one hop, or over the others.
+fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
+    shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
+}
+
+/// Mean and standard deviation of the delays of all packets, ms; no numbers without a packet.
+fn pooled_delay(run: &RunRecord) -> (f64, f64) {
+    let sum = |of: fn(&FlowRecord) -> f64| -> f64 {
+        run.flows.iter().map(|f| of(f) * f.packets_delivered as f64).sum()
+    };
+    let packets = sum(|_| 1.0);
+    let mean = sum(|f| f.delay_s.mean) / packets;
+    let square = sum(|f| f.delay_s.mean * f.delay_s.mean + f.delay_s.std * f.delay_s.std) / packets;
+    (1e3 * mean, 1e3 * (square - mean * mean).max(0.0).sqrt())
+}
+
+/// Mean of a curve of means since the previous sample, over `from` to `to` (s).
+fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
+    let (mut sum, mut covered, mut last) = (0.0, 0.0, 0.0);
+    for (t, value) in time.iter().zip(curve) {
+        let part = (t.min(to) - f64::max(last, from)).max(0.0);
+        sum += part * value;
+        covered += part;
+        last = *t;
+    }
+    if covered > 0.0 { sum / covered } else { 0.0 }
+}
+
+/// When a curve comes within a tenth of its average over the second half, and stays there.
+fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
+    let end = *time.last()?;
+    let late = || time.iter().zip(curve).filter(|(t, _)| **t > end / 2.0);
+    let last = late().map(|(_, v)| v).sum::<f64>() / late().count() as f64;
+    let away = |v: f64| (v - last).abs() > 0.1 * last;
+    let at = curve.iter().rposition(|v| away(*v)).map_or(0, |k| k + 1);
+    // The sample that is not away any more; never, if the last one is.
+    time.get(at).filter(|_| at < curve.len()).copied()
+}
+
+/// Fair rates averaged over a phase.
+fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<f64> {
+    let flows = changes.first().map_or(0, |c| c.1.len());
+    let mut mean = vec![0.0; flows];
+    for (k, (from, rates)) in changes.iter().enumerate() {
+        let from = from.as_secs_f64().max(p.from);
+        let to = changes.get(k + 1).map_or(p.to, |c| c.0.as_secs_f64()).min(p.to);
+        let part = (to - from).max(0.0) / (p.to - p.from);
+        for (m, r) in mean.iter_mut().zip(rates) {
+            *m += part * r;
+        }
+    }
+    mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_lab::testing::record;
+
+    #[test]
+    fn curves_are_averaged_over_what_a_phase_covers() {
+        let time = [1.0, 2.0, 3.0, 4.0];
+        let curve = [10.0, 20.0, 30.0, 40.0];
+        assert_eq!(between(&time, &curve, 0.0, 4.0), 25.0);
+        assert_eq!(between(&time, &curve, 1.0, 3.0), 25.0);
+        assert_eq!(between(&time, &curve, 1.5, 2.5), 25.0);
+        assert_eq!(between(&time, &curve, 9.0, 10.0), 0.0, "nothing was sampled there");
+    }
+
+    #[test]
+    fn fair_rates_follow_the_flows() {
+        let at = |s: u64| fairmesh_units::Time::ZERO + fairmesh_units::Span::from_secs(s);
+        let changes = [(at(0), vec![10.0, 0.0]), (at(100), vec![4.0, 8.0])];
+        let phase = |from, to| Phase { label: String::new(), from, to };
+        assert_eq!(fair_between(&changes, &phase(0.0, 100.0)), [10.0, 0.0]);
+        assert_eq!(fair_between(&changes, &phase(50.0, 150.0)), [7.0, 4.0]);
+        assert_eq!(fair_between(&changes, &phase(100.0, 300.0)), [4.0, 8.0]);
+    }
+
+    fn reading(ends: &[&str]) -> Reading {
+        Reading {
+            ends: ends.iter().map(|e| (*e).to_owned()).collect(),
+            segment: vec![1460.0; ends.len()],
+            phases: vec![(1.0, 3.0, vec![2e5; ends.len()])],
+            model: None,
+        }
+    }
+
+    #[test]
+    fn flows_of_the_same_ends_are_one() {
+        let run = record("fifo", 1, &[(1e5, 2e5, 1), (5e4, 2e5, 1), (3e5, 2e5, 2)]);
+        let r = reading(&["1→0", "1→0", "2→0"]);
+        assert_eq!(r.flows(), ["1→0", "2→0"]);
+        assert_eq!(r.read(Kind::Goodput, &run, None), [Some(150.0), Some(300.0)]);
+        assert_eq!(r.read(Kind::OverFair, &run, None), [Some(0.375), Some(1.5)]);
+        assert_eq!(r.read(Kind::SumGoodput, &run, None), [Some(450.0)]);
+        assert_eq!(r.read(Kind::OneHop, &run, None), [Some(150.0)]);
+        assert_eq!(r.read(Kind::MultiHop, &run, None), [Some(300.0)]);
+        // Targets of 320 and 160 kbit/s.
+        let error = r.read(Kind::ShareError, &run, None)[0].unwrap();
+        assert!((error - 50.0 * (170.0 / 320.0 + 140.0 / 160.0)).abs() < 1e-9, "{error}");
+        assert_eq!(r.read(Kind::MaxOverFair, &run, None), [Some(1.5)]);
+        assert_eq!(r.read(Kind::Goodput, &run, Some(0)), [Some(150.0), Some(300.0)]);
+    }
+
+    #[test]
+    fn a_model_says_what_could_be_and_nothing_else() {
+        let run = record("fifo", 1, &[(1e5, 2e5, 1), (5e4, 2e5, 2)]);
+        let mut r = reading(&["1→0", "2→0"]);
+        r.model = Some(vec![3e5, 4e5]);
+        assert_eq!(r.read(Kind::Goodput, &run, None), [Some(300.0), Some(400.0)]);
+        assert_eq!(r.read(Kind::SumGoodput, &run, None), [Some(700.0)]);
+        assert_eq!(r.read(Kind::Delay, &run, None), [None, None]);
+        assert_eq!(r.read(Kind::SignallingBytes, &run, None), [None]);
+    }
+
+    #[test]
+    fn a_rate_has_settled_when_it_leaves_its_last_value_no_more() {
+        let time = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert_eq!(settled(&time, &[50.0, 100.0, 85.0, 100.0, 100.0, 100.0]), Some(4.0));
+        assert_eq!(settled(&time, &[100.0; 6]), Some(1.0));
+        assert_eq!(settled(&time, &[1.0, 1.0, 1.0, 1.0, 1.0, 9.0]), None);
+        assert_eq!(settled(&time, &[]), None);
+    }
+
+    #[test]
+    fn windows_are_in_packets_and_delays_need_deliveries() {
+        let mut run = record("fifo", 1, &[(1e5, 2e5, 1)]);
+        let r = reading(&["1→0"]);
+        // Samples at 2, 3 and 4 s lie behind the warm-up: 2, 4 and 1 segments.
+        assert_eq!(r.read(Kind::Window, &run, None), [Some(7.0 / 3.0)]);
+        assert_eq!(r.read(Kind::Activity, &run, None), [Some(4.0)]);
+        assert_eq!(r.read(Kind::LargestWindow, &run, None), [Some(4.0)]);
+        assert_eq!(r.read(Kind::Delay, &run, None), [Some(50.0)]);
+        run.flows[0].packets_delivered = 0;
+        assert_eq!(r.read(Kind::Delay, &run, None), [None]);
+        assert_eq!(r.read(Kind::PacketDelay, &run, None), [None]);
+    }
+
+    #[test]
+    fn packet_delays_weigh_flows_by_what_they_delivered() {
+        let mut run = record("fifo", 1, &[(1e5, 2e5, 1), (1e5, 2e5, 1)]);
+        let r = reading(&["1→0", "2→0"]);
+        for (f, (packets, mean)) in run.flows.iter_mut().zip([(300, 0.01), (100, 0.05)]) {
+            (f.packets_delivered, f.delay_s.mean, f.delay_s.std) = (packets, mean, 0.0);
+        }
+        let read = |kind| r.read(kind, &run, None)[0].unwrap();
+        assert!((read(Kind::PacketDelay) - 20.0).abs() < 1e-9);
+        // 10 ms three times, 50 ms once.
+        assert!((read(Kind::PacketDelayDeviation) - 300f64.sqrt()).abs() < 1e-9);
+    }
+}

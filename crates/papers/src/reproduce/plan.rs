@@ -1,0 +1,211 @@
+//! From a declaration to the runs that it asks for, and back from the runs to its numbers.
+
+use std::collections::HashMap;
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_lab::LabError;
+use fairmesh_lab::batch;
+use fairmesh_lab::source::build;
+use fairmesh_lab::{Changes, Pool};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+use toml::{Table, Value};
+
+use super::catalogue::Entry;
+use super::declare::{Effort, Experiment, Point, Topology, apply};
+use super::measure::Reading;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The paper's number of seeds and every topology, or a quick look.
+    pub full: bool,
+    /// Seeds instead of the declaration's.
+    pub seeds: Option<u32>,
+}
+
+impl Extent {
+    /// The declaration's part for this extent.
+    pub fn effort<'a>(&self, experiment: &'a Experiment) -> &'a Effort {
+        if self.full { &experiment.full } else { &experiment.quick }
+    }
+
+    /// Number of seeds.
+    pub fn seeds(&self, experiment: &Experiment) -> u32 {
+        self.seeds.unwrap_or(self.effort(experiment).seeds)
+    }
+}
+
+/// One scenario of an experiment: an arm at a point in a topology.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Index of the arm.
+    pub arm: usize,
+    /// Index of the point; 0 where there are none.
+    pub point: usize,
+    /// Family of the topology; empty where there is none.
+    pub family: String,
+    /// What to read a run with.
+    pub reading: Reading,
+    /// The scenario's text, complete.
+    text: String,
+    scenario: Scenario,
+}
+
+/// Everything that an experiment runs.
+#[derive(Debug)]
+pub struct Plan {
+    /// The experiment.
+    pub entry: Entry,
+    /// How much of it.
+    pub extent: Extent,
+    /// Its scenarios; those of one arm and point stand together.
+    pub cases: Vec<Case>,
+    /// Arms that cannot run, with the reason.
+    pub missing: Vec<(String, String)>,
+    sample: Option<Span>,
+}
+
+impl Plan {
+    /// Builds every scenario.
+    ///
+    /// # Errors
+    /// What is wrong with a scenario or a setting. A control that this program does not have is
+    /// no error: its arm is left out.
+    pub fn of(entry: Entry, extent: Extent) -> Result<Self, LabError> {
+        let experiment = &entry.experiment;
+        let bad = |e: String| LabError::Run { scenario: entry.id.clone(), problem: e };
+        let sample = experiment.sampling().map_err(bad)?;
+        let (mut cases, mut missing) = (Vec::new(), Vec::new());
+        let mut points = experiment.points.clone();
+        if points.is_empty() {
+            points.push(Point { label: String::new(), set: Table::new() });
+        }
+        let mut topologies = experiment.topologies.clone();
+        if topologies.is_empty() {
+            let (label, family) = Default::default();
+            topologies.push(Topology { label, family, set: Table::new() });
+        }
+        let wanted = extent.effort(experiment).topologies.as_ref();
+        topologies.retain(|t| wanted.is_none_or(|w| w.contains(&t.label)));
+        for (a, arm) in experiment.arms.iter().enumerate() {
+            if let Some(control) = &arm.control
+                && let Err(e) = fairmesh_control::lookup(control)
+            {
+                missing.push((arm.label.clone(), e.to_string()));
+                continue;
+            }
+            let file = arm.scenario.as_ref().or(experiment.scenario.as_ref());
+            let file = file.ok_or_else(|| bad(format!("arm \"{}\" has no scenario", arm.label)))?;
+            let (path, text) = entry.scenario(file)?;
+            // The file as it stands must be right: a mistake in it is told with its line.
+            build(&path, text.as_bytes(), &Changes::default())?;
+            let root: Table = toml::from_str(&text)
+                .map_err(|_| LabError::file(&path, "is a map; expected a TOML scenario"))?;
+            for (p, point) in points.iter().enumerate() {
+                if arm.points.as_ref().is_some_and(|only| !only.contains(&point.label)) {
+                    continue;
+                }
+                for topology in &topologies {
+                    let mut table = root.clone();
+                    let at = [&arm.label, &point.label, &topology.label];
+                    let at = at.into_iter().filter(|l| !l.is_empty()).cloned().collect::<Vec<_>>();
+                    let bad = |e: String| bad(format!("at {}: {e}", at.join(", ")));
+                    for settings in [&experiment.set, &topology.set, &arm.set, &point.set] {
+                        apply(&mut table, settings).map_err(bad)?;
+                    }
+                    if let Some(control) = &arm.control {
+                        let control = Value::String(control.clone());
+                        fairmesh_lab::sweep::vary::put(&mut table, "control.use", &control)
+                            .map_err(bad)?;
+                    }
+                    let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
+                    let scenario = build(&path, text.as_bytes(), &Changes::default())
+                        .map_err(|e| bad(without_line(e).to_string()))?;
+                    let mut reading = Reading::of(&scenario, &experiment.phases)?;
+                    if let Some(model) = arm.model {
+                        reading.model(&scenario, model)?;
+                    }
+                    let family = topology.family.clone();
+                    cases.push(Case { arm: a, point: p, family, reading, text, scenario });
+                }
+            }
+        }
+        Ok(Plan { extent, cases, missing, sample, entry })
+    }
+
+    /// Number of seeds of every case.
+    pub fn seeds(&self) -> u32 {
+        self.extent.seeds(&self.entry.experiment)
+    }
+}
+
+/// A line number of text that the user never wrote says nothing.
+fn without_line(e: LabError) -> LabError {
+    match e {
+        LabError::Scenario(mut e) => {
+            e.line = None;
+            LabError::Scenario(e)
+        }
+        e => e,
+    }
+}
+
+/// The runs of several plans: what several of them ask for has run once.
+#[derive(Debug)]
+pub struct Runs {
+    /// Per plan and case: an index into `records`.
+    which: Vec<Vec<usize>>,
+    /// Per scenario: one record per seed.
+    records: Vec<Vec<RunRecord>>,
+}
+
+impl Runs {
+    /// Runs everything, on all cores.
+    ///
+    /// # Errors
+    /// The first run that is refused.
+    pub fn of(plans: &[Plan], pool: &Pool<'_>) -> Result<Self, LabError> {
+        struct Unique<'a> {
+            scenario: &'a Scenario,
+            sample: Option<Span>,
+            seeds: u64,
+        }
+        let mut known: HashMap<(&str, Option<Span>), usize> = HashMap::new();
+        let mut unique: Vec<Unique<'_>> = Vec::new();
+        let mut which = Vec::new();
+        for plan in plans {
+            let seeds = u64::from(plan.seeds());
+            let mut of_plan = Vec::with_capacity(plan.cases.len());
+            for case in &plan.cases {
+                let at = *known.entry((&case.text, plan.sample)).or_insert_with(|| {
+                    unique.push(Unique { scenario: &case.scenario, sample: plan.sample, seeds });
+                    unique.len() - 1
+                });
+                unique[at].seeds = unique[at].seeds.max(seeds);
+                of_plan.push(at);
+            }
+            which.push(of_plan);
+        }
+        // Longest first would be better still; the order of the seeds spreads them well enough.
+        let jobs: Vec<(usize, u64)> = unique
+            .iter()
+            .enumerate()
+            .flat_map(|(i, u)| (1..=u.seeds).map(move |seed| (i, seed)))
+            .collect();
+        let mut done = batch::all(pool, "reproducing", &jobs, |&(i, seed)| {
+            let mut record = batch::once(unique[i].scenario, seed, unique[i].sample)?;
+            record.decisions = Vec::new();
+            Ok(record)
+        })?
+        .into_iter();
+        let records =
+            unique.iter().map(|u| done.by_ref().take(u.seeds as usize).collect()).collect();
+        Ok(Runs { which, records })
+    }
+
+    /// The runs of a case, by seed.
+    pub fn of_case(&self, plan: usize, case: usize, seeds: u32) -> &[RunRecord] {
+        &self.records[self.which[plan][case]][..seeds as usize]
+    }
+}

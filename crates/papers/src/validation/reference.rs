@@ -1,0 +1,129 @@
+//! `reference.json` and `cost.json` (validation/ns3/README.md describes both).
+
+use std::path::Path;
+
+use fairmesh_lab::{Estimate, LabError};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// What both files say of a row.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Case {
+    /// Unique name.
+    pub tag: String,
+    /// Family.
+    pub group: String,
+    /// Scenario file without folder and extension.
+    pub scenario: String,
+    /// Simulated time.
+    pub duration_s: f64,
+    /// The part of it left out of the goodput.
+    pub warm_up_s: f64,
+    /// Everything that is not in the scenario file.
+    pub options: Options,
+    /// The same as arguments of the harness.
+    pub harness_arguments: Vec<String>,
+}
+
+/// Options of a row.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Options {
+    /// `ns2`, `sinr`, `nocap` or `stock`.
+    pub reception: String,
+    /// Data rate, Mbit/s.
+    pub data_mbps: u64,
+    /// RTS/CTS before every unicast frame.
+    pub rts: bool,
+    /// Interface queue, packets.
+    pub queue_packets: u32,
+    /// Decode range, m.
+    pub decode_range_m: f64,
+    /// Sensing range, m.
+    pub sense_range_m: f64,
+    /// Capture margin, dB.
+    pub capture_db: f64,
+    /// UDP payload, bytes.
+    pub udp_payload_bytes: u64,
+    /// UDP gaps are multiplied by U(1 − s, 1 + s).
+    pub udp_gap_spread: f64,
+    /// TCP segment, bytes.
+    pub tcp_mss_bytes: u64,
+    /// Selective acknowledgements.
+    pub tcp_sack: bool,
+    /// Segments per acknowledgement.
+    pub tcp_segments_per_ack: u32,
+    /// Initial window, segments.
+    pub tcp_initial_window: u32,
+    /// Largest number of outstanding segments; 0: no limit.
+    pub tcp_window_limit: u32,
+    /// Smallest retransmission timeout, s.
+    pub tcp_min_rto_s: f64,
+    /// False: TCP as ns-3.37 ships it.
+    pub tcp_repaired: bool,
+}
+
+impl Case {
+    /// Whether fairmesh has the model of this row: neither ns-3's own error curves nor its broken
+    /// TCP.
+    pub fn is_modelled(&self) -> bool {
+        self.options.reception != "stock" && self.options.tcp_repaired
+    }
+}
+
+/// One row of reference results.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    /// What was run.
+    #[serde(flatten)]
+    pub case: Case,
+    /// Seeds that were run.
+    pub seeds: Vec<u64>,
+    /// Goodput per flow, bit/s.
+    pub flows: Vec<FlowRow>,
+    /// Sum of the goodputs, bit/s.
+    pub sum_bps: Estimate,
+}
+
+/// One flow of a row.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FlowRow {
+    /// `udp` or `tcp`.
+    pub protocol: String,
+    /// Source node.
+    pub source: u32,
+    /// Destination node.
+    pub destination: u32,
+    /// Goodput, bit/s.
+    #[serde(flatten)]
+    pub goodput: Estimate,
+}
+
+/// Reads `reference.json` (rows are [`Row`]) or `cost.json` (rows are [`Case`]).
+///
+/// # Errors
+/// When the file is missing or not what it should be.
+pub fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Vec<T>, LabError> {
+    let path = folder.join(name);
+    let expected = "expected the rows that validation/ns3/README.md describes";
+    let bytes = std::fs::read(&path)
+        .map_err(|e| LabError::file(&path, format!("cannot be read ({e}); {expected}")))?;
+    serde_json::from_slice(&bytes).map_err(|e| LabError::file(&path, format!("{e}; {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3"))
+    }
+
+    #[test]
+    fn the_kept_files_are_read_whole() {
+        let rows: Vec<Row> = read(folder(), "reference.json").unwrap();
+        assert!(rows.len() > 100);
+        assert!(rows.iter().all(|r| !r.seeds.is_empty() && !r.flows.is_empty()));
+        let cost: Vec<Case> = read(folder(), "cost.json").unwrap();
+        assert!(cost.iter().any(|c| c.tag == "f_rand100"));
+    }
+}

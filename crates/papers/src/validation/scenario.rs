@@ -1,0 +1,193 @@
+//! A row's scenario, from the reference's text format and options.
+
+use std::path::Path;
+
+use fairmesh_lab::LabError;
+use fairmesh_scenario::{
+    DelayedAck, Draft, FlowDraft, FlowsDraft, LinkEntry, Name, NodeDraft, Profile, QueueDraft,
+    RadioDraft, ReceptionDraft, RtsDraft, Scenario, TcpDraft, TopologyDraft, TrafficDraft,
+    TrafficKind, TransportDraft,
+};
+use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Span};
+
+use super::reference::{Case, Options};
+
+/// A scenario file of the reference.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    /// Places, m.
+    pub nodes: Vec<[f64; 2]>,
+    /// Links; if there are any, they replace geometry.
+    pub links: Vec<(u32, u32)>,
+    /// Flows: source, destination, and the rate of UDP payload in bit/s (`None`: TCP).
+    pub flows: Vec<(u32, u32, Option<u64>)>,
+}
+
+impl Text {
+    /// Reads the format: `node ID X Y`, `link A B`, `flow tcp A B`, `flow udp A B RATE`, comments
+    /// after `#`.
+    ///
+    /// # Errors
+    /// The first wrong line, from 1.
+    pub fn parse(text: &str) -> Result<Self, usize> {
+        let mut out = Text::default();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            out.line(&words).ok_or(i + 1)?;
+        }
+        Ok(out)
+    }
+
+    fn line(&mut self, words: &[&str]) -> Option<()> {
+        match words {
+            [] => {}
+            ["node", id, x, y] if id.parse() == Ok(self.nodes.len()) => {
+                self.nodes.push([x.parse().ok()?, y.parse().ok()?]);
+            }
+            ["link", a, b] => self.links.push((a.parse().ok()?, b.parse().ok()?)),
+            ["flow", "tcp", a, b] => self.flows.push((a.parse().ok()?, b.parse().ok()?, None)),
+            ["flow", "udp", a, b, rate] => {
+                self.flows.push((a.parse().ok()?, b.parse().ok()?, Some(rate.parse().ok()?)));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Reads and builds the scenario of a row.
+///
+/// # Errors
+/// When the file is missing or wrong.
+pub fn build(folder: &Path, case: &Case) -> Result<Scenario, LabError> {
+    let path = folder.join("scen").join(format!("{}.txt", case.scenario));
+    let expected = "expected a scenario of validation/ns3";
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| LabError::file(&path, format!("cannot be read ({e}); {expected}")))?;
+    let text = Text::parse(&text)
+        .map_err(|line| LabError::file(&path, format!("line {line} is wrong; {expected}")))?;
+    Ok(draft(&text, case).build()?)
+}
+
+fn draft(text: &Text, case: &Case) -> Draft {
+    let o = &case.options;
+    let name = |i: u32| Name::from(i.to_string());
+    let topology = if text.links.is_empty() {
+        TopologyDraft { positions: Some(text.nodes.clone()), ..TopologyDraft::default() }
+    } else {
+        let pair = |&(a, b): &(u32, u32)| LinkEntry::Pair([name(a), name(b)]);
+        TopologyDraft {
+            links: Some(text.links.iter().map(pair).collect()),
+            ..TopologyDraft::default()
+        }
+    };
+    let places = |(i, p): (usize, &[f64; 2])| NodeDraft {
+        position: Some(*p),
+        ..NodeDraft::new(name(i as u32))
+    };
+    Draft {
+        name: Some(case.tag.clone()),
+        duration: Span::from_secs_f64(case.duration_s),
+        warmup: Some(Span::from_secs_f64(case.warm_up_s)),
+        radio: radio(o, !text.links.is_empty()),
+        // Places beside links, so that numbers follow the file even where a node has no link.
+        node: if text.links.is_empty() {
+            vec![]
+        } else {
+            text.nodes.iter().enumerate().map(places).collect()
+        },
+        topology,
+        traffic: FlowsDraft { start_jitter: Some(Span::from_secs(1)), ..FlowsDraft::default() },
+        flow: text.flows.iter().map(|f| flow(f, o, name)).collect(),
+        ..Draft::default()
+    }
+}
+
+fn radio(o: &Options, links: bool) -> RadioDraft {
+    RadioDraft {
+        rate: Some(BitRate(o.data_mbps * 1_000_000)),
+        rts: if o.rts { RtsDraft::On } else { RtsDraft::Off },
+        reception: match o.reception.as_str() {
+            "sinr" => ReceptionDraft::Sinr,
+            "nocap" => ReceptionDraft::NoCap,
+            // "stock" is run for its cost only.
+            _ => ReceptionDraft::Ns2,
+        },
+        capture: Some(Decibel(o.capture_db)),
+        profile: Some(if links { Profile::Graph } else { Profile::Ns2 }),
+        decode: (!links).then_some(Distance(o.decode_range_m)),
+        sense: (!links).then_some(Distance(o.sense_range_m)),
+        queue: Some(QueueDraft::Packets(o.queue_packets)),
+        ..RadioDraft::default()
+    }
+}
+
+fn flow(
+    &(from, to, rate): &(u32, u32, Option<u64>),
+    o: &Options,
+    name: impl Fn(u32) -> Name,
+) -> FlowDraft {
+    let (traffic, transport, start_jitter) = match rate {
+        Some(rate) => {
+            let gap = Span::from_secs_f64(o.udp_payload_bytes as f64 * 8.0 / rate as f64);
+            let cbr =
+                TrafficDraft::cbr(BitRate(rate), Bytes(o.udp_payload_bytes), o.udp_gap_spread);
+            // Phases are uniform over a gap even where the gap is longer than a second.
+            (cbr, TransportDraft::Udp, gap.max(Span::from_secs(1)))
+        }
+        None => (
+            TrafficDraft::Word(TrafficKind::Bulk),
+            TransportDraft::Tcp(TcpDraft {
+                mss: Some(Bytes(o.tcp_mss_bytes)),
+                sack: Some(o.tcp_sack),
+                delayed_ack: (o.tcp_segments_per_ack > 1)
+                    .then_some(DelayedAck(Some(Span::from_millis(200)))),
+                initial_window: Some(o.tcp_initial_window),
+                max_window: (o.tcp_window_limit > 0).then_some(o.tcp_window_limit),
+                min_rto: Some(Span::from_secs_f64(o.tcp_min_rto_s)),
+                ..TcpDraft::default()
+            }),
+            Span::from_secs(1),
+        ),
+    };
+    FlowDraft {
+        traffic: Some(traffic),
+        transport: Some(transport),
+        start_jitter: Some(start_jitter),
+        ..FlowDraft::new(name(from), name(to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validation::reference::{Row, read};
+
+    fn folder() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3"))
+    }
+
+    #[test]
+    fn reads_the_format_and_names_the_wrong_line() {
+        let text =
+            "node 0 0 0\nnode 1 200.5 0 # far\n\nlink 0 1\nflow tcp 1 0\nflow udp 0 1 50000\n";
+        let t = Text::parse(text).unwrap();
+        assert_eq!(t.nodes, [[0.0, 0.0], [200.5, 0.0]]);
+        assert_eq!((t.links.len(), t.flows.clone()), (1, vec![(1, 0, None), (0, 1, Some(50_000))]));
+        assert_eq!(Text::parse("node 0 0 0\nnode 2 1 1\n"), Err(2));
+        assert_eq!(Text::parse("flow udp 0 1\n"), Err(1));
+    }
+
+    #[test]
+    fn every_row_builds_with_the_hops_and_numbers_of_the_reference() {
+        let rows: Vec<Row> = read(folder(), "reference.json").unwrap();
+        for row in rows {
+            let s = build(folder(), &row.case).unwrap();
+            for (flow, expected) in s.flows.iter().zip(&row.flows) {
+                assert_eq!(flow.from.0, expected.source, "{}", row.case.tag);
+                assert_eq!(flow.to.0, expected.destination, "{}", row.case.tag);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The whole of the reference, or a part of it, run here and judged.
+
+use std::path::Path;
+
+use fairmesh_capacity::bianchi::saturation;
+use fairmesh_capacity::link::{Access, Traffic};
+use fairmesh_lab::{Estimate, LabError, Pool, batch};
+use fairmesh_scenario::Scenario;
+use fairmesh_wifi::airtime::DATA_OVERHEAD;
+use serde::Serialize;
+
+use super::reference::{Row, read};
+use super::scenario;
+use super::verdict::{Verdict, judge};
+
+/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack.
+const QUICK: [&str; 12] = [
+    "a_11M_n5",
+    "a_1M_n10",
+    "b_ns2_h1",
+    "b_ns2_h3",
+    "b_sinr_h5",
+    "b_nocap_h4",
+    "bv_sack_h2",
+    "c_ns2_up_tcp",
+    "cj_ns2_up_udp_250k",
+    "d_stack_rts1",
+    "m_single_250",
+    "m_pairs_540",
+];
+
+/// Which rows are run, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// A quick look.
+    pub quick: bool,
+    /// Only these groups; all if there are none.
+    pub groups: Vec<String>,
+    /// Seeds per row; `None`: as many as the reference has.
+    pub seeds: Option<u32>,
+}
+
+/// A row's outcome with, for saturated cells, the closed form.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The comparison.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Bianchi's goodput with finite retries, bit/s.
+    pub bianchi_bps: Option<f64>,
+    /// Ours within the promised share of it.
+    pub bianchi_agrees: Option<bool>,
+}
+
+impl Outcome {
+    /// Whether everything about it agrees.
+    pub fn agrees(&self) -> bool {
+        self.verdict.agrees && self.bianchi_agrees != Some(false)
+    }
+}
+
+/// Runs the chosen rows of the reference in `folder`.
+///
+/// # Errors
+/// A reference that cannot be read; a group that is not in it; what the engine refuses.
+pub fn run(folder: &Path, choice: &Choice, pool: &Pool<'_>) -> Result<Vec<Outcome>, LabError> {
+    let rows: Vec<Row> = read(folder, "reference.json")?;
+    let groups: Vec<&str> = rows.iter().map(|r| r.case.group.as_str()).collect();
+    if let Some(unknown) = choice.groups.iter().find(|g| !groups.contains(&g.as_str())) {
+        let mut known = groups.clone();
+        known.dedup();
+        let problem =
+            format!("there is no group \"{unknown}\"; expected one of {}", known.join(", "));
+        return Err(LabError::setting("group", problem));
+    }
+    let wanted = |r: &&Row| {
+        r.case.is_modelled()
+            && (choice.groups.is_empty() || choice.groups.contains(&r.case.group))
+            && (!choice.quick || QUICK.contains(&r.case.tag.as_str()))
+    };
+    let rows: Vec<&Row> = rows.iter().filter(wanted).collect();
+    let scenarios =
+        rows.iter().map(|r| scenario::build(folder, &r.case)).collect::<Result<Vec<_>, _>>()?;
+    let seeds = |r: &Row| choice.seeds.map_or(r.seeds.len() as u64, u64::from);
+    let jobs: Vec<(usize, u64)> = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(i, r)| (1..=seeds(r)).map(move |seed| (i, seed)))
+        .collect();
+    let goodputs = batch::all(pool, "validating", &jobs, |&(i, seed)| {
+        let record = batch::once(&scenarios[i], seed, None)?;
+        Ok(record.flows.iter().map(|f| f.goodput_bps).collect::<Vec<f64>>())
+    })?;
+    let mut goodputs = goodputs.into_iter();
+    let judged = rows.iter().zip(&scenarios).map(|(row, s)| {
+        let runs: Vec<Vec<f64>> = goodputs.by_ref().take(seeds(row) as usize).collect();
+        outcome(row, s, &runs)
+    });
+    Ok(judged.collect())
+}
+
+fn outcome(row: &Row, s: &Scenario, runs: &[Vec<f64>]) -> Outcome {
+    let measured = |values: Vec<f64>| Estimate::of(&values);
+    let flows: Vec<Estimate> =
+        (0..row.flows.len()).map(|i| measured(runs.iter().map(|r| r[i]).collect())).collect();
+    let sum = measured(runs.iter().map(|r| r.iter().sum()).collect());
+    let bianchi = (row.case.group == "a").then(|| bianchi(row, s));
+    let stations = row.flows.len();
+    let tolerance = if stations > 20 { 0.03 } else { 0.015 };
+    Outcome {
+        verdict: judge(row, &flows, sum),
+        bianchi_bps: bianchi,
+        bianchi_agrees: bianchi.map(|b| (sum.mean / b - 1.0).abs() <= tolerance),
+    }
+}
+
+/// Goodput of the row's saturated cell by the closed form.
+fn bianchi(row: &Row, s: &Scenario) -> f64 {
+    let payload = row.case.options.udp_payload_bytes as u32;
+    let psdu = payload + 28 + s.mac.llc_bytes + DATA_OVERHEAD;
+    let traffic = Traffic { payload, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
+    let access = if row.case.options.rts { Access::RtsCts } else { Access::Basic };
+    saturation(&s.mac.phy, s.mac.rate, &traffic, access, row.flows.len() as u32).goodput
+}

@@ -1,0 +1,14 @@
+//! What people look at: text tables, pages, charts and drawings, from the laboratory's types.
+
+pub mod capacity;
+mod charts;
+pub mod html;
+pub mod layout;
+pub mod page;
+pub mod palette;
+pub mod rate_changes;
+pub mod results;
+pub mod settings;
+pub mod sweep;
+pub mod table;
+pub mod topology;

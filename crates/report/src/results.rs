@@ -1,0 +1,35 @@
+//! A result folder with its report.
+
+use fairmesh_lab::LabError;
+use fairmesh_lab::comparison::Comparison;
+use fairmesh_lab::files::folder::ResultFolder;
+use fairmesh_lab::files::results::fill;
+use fairmesh_lab::record::RunRecord;
+use fairmesh_lab::source::Loaded;
+
+use crate::page::Report;
+use crate::settings;
+use crate::topology::Drawing;
+
+/// Fills and finishes the folder.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(
+    folder: ResultFolder,
+    loaded: &Loaded,
+    comparison: &Comparison,
+    records: &[Vec<RunRecord>],
+    command: &str,
+) -> Result<(), LabError> {
+    let report = Report {
+        comparison,
+        records,
+        drawing: &Drawing::from(&loaded.scenario),
+        parameters: &settings::list(&loaded.scenario),
+        command,
+    };
+    folder.write("report.html", report.render().as_bytes())?;
+    fill(&folder, loaded, comparison, records, command)?;
+    folder.finish()
+}

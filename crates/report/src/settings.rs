@@ -1,0 +1,68 @@
+//! The settings of a scenario in words, for the report.
+
+use fairmesh_lab::scenario::Scenario;
+
+/// Name and value of everything that shapes a run, topology and flows apart.
+pub fn list(s: &Scenario) -> Vec<(String, String)> {
+    let mac = &s.mac;
+    let rate = |r| mac.phy.bit_rate(r).to_string();
+    let mut out: Vec<(&str, String)> = vec![
+        ("description", s.description.clone()),
+        ("data rate", rate(mac.rate)),
+        ("rates of the PHY", mac.phy.rates().map(rate).collect::<Vec<_>>().join(", ")),
+        ("rate adaptation", words(&mac.adaptation)),
+        ("RTS/CTS", rts(mac.rts_threshold)),
+        ("reception", words(&mac.reception)),
+        ("capture margin", format!("{} dB", mac.capture.0)),
+        (
+            "attempts of short / long frames",
+            format!(
+                "{} / {}",
+                mac.phy.timing().short_retry_limit,
+                mac.phy.timing().long_retry_limit
+            ),
+        ),
+        (
+            "contention window",
+            format!("{} to {}", mac.phy.timing().cw_min, mac.phy.timing().cw_max),
+        ),
+        ("LLC header", format!("{} B", mac.llc_bytes)),
+        ("interface queue", format!("{:?}", s.queue)),
+        ("frame errors", format!("{:?}", s.errors)),
+        ("external interferers", s.interferers.len().to_string()),
+        ("gateway", s.gateway.map_or("none".into(), |g| s.nodes[g.index()].name.clone())),
+    ];
+    // Flows of one kind share a line.
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for f in &s.flows {
+        let kind = format!("{:?} over {:?}", f.traffic, f.transport);
+        match kinds.iter_mut().find(|k| k.0 == kind) {
+            Some(k) => k.1 += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    out.extend(kinds.into_iter().map(|(kind, n)| ("traffic", format!("{n} × {kind}"))));
+    out.extend(s.warnings.iter().map(|w| ("note", w.clone())));
+    out.retain(|(_, v)| !v.is_empty());
+    out.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+}
+
+fn rts(threshold: Option<u32>) -> String {
+    match threshold {
+        None => "never".into(),
+        Some(0) => "before every unicast frame".into(),
+        Some(n) => format!("before frames of {n} B and more"),
+    }
+}
+
+/// "SampleRate" becomes "sample rate".
+fn words(v: &impl std::fmt::Debug) -> String {
+    let mut out = String::new();
+    for c in format!("{v:?}").chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push(' ');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}

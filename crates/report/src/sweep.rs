@@ -1,0 +1,40 @@
+//! The table of a sweep.
+
+use fairmesh_lab::summary::{OURS, is_ours, marked};
+use fairmesh_lab::sweep::summary::Summary;
+use serde_json::Value;
+
+use crate::table;
+
+/// For people.
+pub fn text(s: &Summary) -> String {
+    let mut header: Vec<&str> = s.keys.iter().map(String::as_str).collect();
+    header.extend([
+        "control",
+        "sum kbit/s",
+        "Jain normalised",
+        "min/fair",
+        "max/fair",
+        "utilisation ratio",
+    ]);
+    let mut t = table::table(&header);
+    for r in &s.results {
+        // The map has its keys in their own order.
+        let value = |key: &String| r.point.get(key).and_then(Value::as_str);
+        let point = s.keys.iter().map(|k| value(k).unwrap_or_default().to_owned());
+        let measures = [
+            marked(&r.control),
+            r.sum_goodput_bps.show(1e-3, 1),
+            r.jain_normalized.show(1.0, 3),
+            r.min_over_fair.show(1.0, 3),
+            r.max_over_fair.show(1.0, 2),
+            r.utilization_ratio.show(1.0, 3),
+        ];
+        table::row(&mut t, point.chain(measures));
+    }
+    let note = match s.results.iter().any(|r| is_ours(&r.control)) {
+        true => format!("{OURS}\n"),
+        false => String::new(),
+    };
+    format!("{}: {} seeds per point\n\n{t}\n{note}", s.scenario, s.seeds)
+}

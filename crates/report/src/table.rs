@@ -1,0 +1,251 @@
+//! Tables for people.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use fairmesh_lab::comparison::Comparison;
+use fairmesh_lab::record::RunRecord;
+use fairmesh_lab::summary::{ControlSummary, FlowSummary, OURS, flow_label, marked};
+
+/// One rule below the header and nothing else: quiet, and easy to cut columns from.
+const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// An empty table in the house style; the first column is left-aligned, the others right.
+pub fn table(header: &[&str]) -> Table {
+    let mut t = Table::new();
+    t.load_style(STYLE)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header.iter().enumerate().map(|(i, h)| aligned(i, (*h).to_owned())));
+    t
+}
+
+/// Adds a row, aligned as [`table`] says.
+pub fn row(t: &mut Table, cells: impl IntoIterator<Item = String>) {
+    t.add_row(cells.into_iter().enumerate().map(|(i, c)| aligned(i, c)).collect::<Vec<_>>());
+}
+
+fn aligned(column: usize, text: String) -> Cell {
+    let side = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(text).set_alignment(side)
+}
+
+/// A value or a dash.
+pub fn optional(v: Option<f64>, scale: f64, digits: usize) -> String {
+    v.map_or_else(|| "–".into(), |v| format!("{:.digits$}", v * scale))
+}
+
+/// The tables of `compare`: one per control, then the controls side by side.
+pub fn comparison(c: &Comparison) -> String {
+    let mut out = format!(
+        "{}: {} s simulated, measured from {} s on, {} seed{}\n",
+        c.scenario,
+        c.duration_s,
+        c.warmup_s,
+        c.seeds,
+        if c.seeds == 1 { "" } else { "s" }
+    );
+    for r in &c.results {
+        out += &format!("\n{}\n{}\n", r.control, flows(r));
+        for line in remarks(r) {
+            out += &format!("{line}\n");
+        }
+    }
+    out += &format!("\n{}\n", controls(&c.results));
+    if c.results.iter().any(|r| r.ours) {
+        out += &format!("{OURS}\n");
+    }
+    out
+}
+
+fn flows(r: &ControlSummary) -> Table {
+    let mut header = vec!["flow", "hops", "goodput kbit/s", "fair kbit/s", "of fair"];
+    let optimum = r.flows.iter().any(|f| f.optimum_bps.is_some());
+    if optimum {
+        header.extend(["optimum kbit/s", "of optimum"]);
+    }
+    header.extend(["delay ms", "p95 ms", "lost/run"]);
+    let mut t = table(&header);
+    for f in &r.flows {
+        let mut cells = vec![
+            flow_label(&f.name, &f.from, &f.to),
+            f.hops.to_string(),
+            f.goodput_bps.show(1e-3, 1),
+            format!("{:.1}", f.fair_bps * 1e-3),
+            format!("{:.0} %", f.over_fair * 100.0),
+        ];
+        if optimum {
+            cells.push(optional(f.optimum_bps, 1e-3, 1));
+            cells.push(of_optimum(f));
+        }
+        cells.push(optional(f.delay_s.mean, 1e3, 1));
+        cells.push(optional(f.delay_s.p95, 1e3, 1));
+        cells.push(format!("{:.0}", f.drops.total()));
+        row(&mut t, cells);
+    }
+    t
+}
+
+/// A flow's goodput over its optimum, in percent; a dash where that is nothing.
+pub fn of_optimum(f: &FlowSummary) -> String {
+    let optimum = f.optimum_bps.filter(|o| *o > 0.0);
+    optimum.map_or_else(|| "–".into(), |o| format!("{:.0} %", f.goodput_bps.mean / o * 100.0))
+}
+
+/// What [`measures_of_optimum`] holds.
+pub const OF_OPTIMUM: [&str; 3] = ["min/optimum", "sum/optimum", "Jain of optimum"];
+
+/// A control's measures against the optimum, where they were asked for.
+pub fn measures_of_optimum(r: &ControlSummary) -> Option<[String; 3]> {
+    let all = [&r.min_over_optimum, &r.sum_over_optimum, &r.jain_optimum];
+    r.min_over_optimum?;
+    Some(all.map(|e| e.as_ref().map_or_else(|| "–".into(), |e| e.show(1.0, 3))))
+}
+
+fn controls(results: &[ControlSummary]) -> Table {
+    let mut header = vec![
+        "control",
+        "sum kbit/s",
+        "Jain",
+        "Jain normalised",
+        "min/fair",
+        "max/fair",
+        "utilisation ratio",
+    ];
+    // Most controls say nothing to each other.
+    let signals = results.iter().any(|r| r.signalling_bytes_per_s.mean > 0.0);
+    let optimum = results.iter().any(|r| r.min_over_optimum.is_some());
+    if optimum {
+        header.extend(OF_OPTIMUM);
+    }
+    if signals {
+        header.extend(["signalling B/s", "signalling ms/s"]);
+    }
+    let mut t = table(&header);
+    for r in results {
+        let mut cells = vec![
+            marked(&r.control),
+            r.sum_goodput_bps.show(1e-3, 1),
+            r.jain.show(1.0, 3),
+            r.jain_normalized.show(1.0, 3),
+            r.min_over_fair.show(1.0, 3),
+            r.max_over_fair.show(1.0, 2),
+            r.utilization_ratio.show(1.0, 3),
+        ];
+        if optimum {
+            cells.extend(measures_of_optimum(r).unwrap_or_default());
+        }
+        if signals {
+            cells.push(r.signalling_bytes_per_s.show(1.0, 0));
+            cells.push(r.signalling_airtime.show(1e3, 2));
+        }
+        row(&mut t, cells);
+    }
+    t
+}
+
+/// Who starves under a control, and what takes the packets: at most three lines.
+pub fn remarks(r: &ControlSummary) -> Vec<String> {
+    let starved = r.starved();
+    let mut lines: Vec<String> = starved.iter().take(3).map(|f| starving(f)).collect();
+    if starved.len() > 3 {
+        lines.truncate(2);
+        lines.push(format!("{} more flows starve", starved.len() - 2));
+    }
+    lines
+}
+
+fn starving(f: &FlowSummary) -> String {
+    let why = match f.drops.main_cause() {
+        Some((cause, share)) => format!(
+            "; {:.0} packets lost per run, {:.0} % by {cause}",
+            f.drops.total(),
+            share * 100.0
+        ),
+        None => String::new(),
+    };
+    let label = flow_label(&f.name, &f.from, &f.to);
+    format!("{label} starves: {:.1} % of its fair rate{why}", f.over_fair * 100.0)
+}
+
+/// The tables of `run`: flows, losses by cause, airtime per node.
+pub fn run(r: &RunRecord) -> String {
+    let summary = ControlSummary::of(std::slice::from_ref(r));
+    let mut drops =
+        table(&["flow", "sent", "delivered", "queue", "wire", "retry limit", "limiter"]);
+    for f in &r.flows {
+        let d = f.drops;
+        let cells =
+            [f.packets_sent, f.packets_delivered, d.queue, d.wire, d.retry_limit, d.limiter];
+        let label = flow_label(&f.name, &f.from, &f.to);
+        row(&mut drops, [label].into_iter().chain(cells.map(|c| c.to_string())));
+    }
+    let mut nodes = table(&[
+        "node",
+        "transmits",
+        "senses",
+        "idle",
+        "mean queue",
+        "data",
+        "RTS",
+        "CTS",
+        "ACK",
+        "timeouts",
+        "collided",
+        "gave up",
+    ]);
+    for n in &r.nodes {
+        let (m, percent) = (&n.mac, |v: f64| format!("{:.1} %", v * 100.0));
+        let shares = [n.airtime_tx, n.airtime_busy, n.airtime_idle].map(percent);
+        let counts = [m.data, m.rts, m.cts, m.ack, m.timeouts, m.collided, m.gave_up];
+        row(
+            &mut nodes,
+            [n.name.clone()]
+                .into_iter()
+                .chain(shares)
+                .chain([format!("{:.1}", n.mean_queue)])
+                .chain(counts.map(|c| c.to_string())),
+        );
+    }
+    let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
+    format!(
+        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
+         Packets and their losses\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
+        r.scenario,
+        r.control,
+        r.duration_s,
+        if r.emulation.is_some() { "emulated" } else { "simulated" },
+        r.warmup_s,
+        r.seed,
+        r.fingerprint,
+        flows(&summary),
+        controls(std::slice::from_ref(&summary)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_lab::testing::record;
+
+    #[test]
+    fn compare_tables() {
+        let flows = |s: f64| [(614.3e3 + s, 300e3, 2), (0.1e3, 300e3, 2), (614e3 - s, 300e3, 2)];
+        let fifo = (1..=3).map(|s| record("fifo", s, &flows(s as f64 * 900.0))).collect();
+        let source = (1..=3).map(|s| record("source", s, &[(299e3, 300e3, 2); 3])).collect();
+        insta::assert_snapshot!(comparison(&Comparison::of(&[fifo, source])));
+    }
+
+    #[test]
+    fn run_tables() {
+        let mut r = record("fifo", 7, &[(299e3, 300e3, 1), (1e3, 300e3, 3)]);
+        r.flows[1].packets_delivered = 0;
+        insta::assert_snapshot!(run(&r));
+    }
+
+    #[test]
+    fn many_starving_flows_stay_three_lines() {
+        let r = [record("fifo", 1, &[(0.0, 1e5, 1); 9])];
+        let lines = remarks(&ControlSummary::of(&r));
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[2], "7 more flows starve");
+    }
+}

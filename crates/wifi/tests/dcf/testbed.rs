@@ -1,0 +1,271 @@
+//! A testbed: stations, who hears whom, what they send and when, and everything that happened.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
+use fairmesh_wifi::loss::FrameErrors;
+use fairmesh_wifi::phy::{Phy, Preamble};
+use fairmesh_wifi::{
+    Adaptation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, Outcome, Outgoing,
+    Reception, SendReport, Setup, Upper,
+};
+
+/// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
+pub const SLOT: u64 = 20;
+pub const SIFS: u64 = 10;
+pub const DIFS: u64 = 50;
+pub const EIFS: u64 = 364;
+pub const ACK: u64 = 304;
+pub const CTS: u64 = 304;
+pub const RTS: u64 = 352;
+/// Without a response having begun, an attempt has failed this long after its end.
+pub const TIMEOUT: u64 = 222;
+
+/// A datagram of this many bytes makes a frame of [`DATA`] µs: 192 + 8 × (964 + 8 + 28).
+pub const BYTES: u32 = 964;
+pub const DATA: u64 = 8192;
+
+/// Power of a good link.
+pub const LOUD: f64 = -60.0;
+
+/// Nanoseconds.
+pub const fn us(us: u64) -> u64 {
+    us * 1000
+}
+
+/// What is to be built.
+pub struct Testbed {
+    pub mac: MacConfig,
+    pub hearing: Vec<Hearing>,
+    pub errors: Vec<(u32, u32, FrameErrors)>,
+    pub noise: Vec<NoiseSource>,
+    stations: u32,
+}
+
+pub const SEED: u64 = 7;
+
+impl Testbed {
+    /// Stations that hear nobody yet.
+    pub fn new(stations: u32) -> Self {
+        let phy = Phy::dot11b(Preamble::Long).with_basic_rates(&[BitRate(1_000_000)]).unwrap();
+        let mac = MacConfig {
+            rate: phy.lowest(),
+            phy,
+            rts_threshold: None,
+            llc_bytes: 8,
+            reception: Reception::Ns2,
+            capture: Decibel(10.0),
+            adaptation: Adaptation::Fixed,
+        };
+        Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
+    }
+
+    /// Everybody hears everybody equally well, at once.
+    pub fn cell(stations: u32) -> Self {
+        let pairs = (0..stations).flat_map(|a| (0..a).map(move |b| (a, b)));
+        pairs.fold(Testbed::new(stations), |testbed, (a, b)| testbed.link(a, b))
+    }
+
+    /// Both hear each other.
+    pub fn link(self, a: u32, b: u32) -> Self {
+        self.hears(a, b, LOUD).hears(b, a, LOUD)
+    }
+
+    /// `from` can be decoded at `to`, at this power in dBm.
+    pub fn hears(self, from: u32, to: u32, dbm: f64) -> Self {
+        self.pair(from, to, dbm, true, 0)
+    }
+
+    /// `from` is sensed at `to` but too weak to decode.
+    pub fn senses(self, from: u32, to: u32, dbm: f64) -> Self {
+        self.pair(from, to, dbm, false, 0)
+    }
+
+    pub fn pair(mut self, from: u32, to: u32, dbm: f64, decodes: bool, delay_ns: u64) -> Self {
+        let power = Power::from_dbm(dbm);
+        let delay = Span::from_nanos(delay_ns);
+        self.hearing.push(Hearing { from, to, power, decodes, delay });
+        self
+    }
+
+    /// No frame on this link arrives.
+    pub fn loses(mut self, from: u32, to: u32) -> Self {
+        self.errors.push((from, to, FrameErrors::per_frame(1.0).unwrap()));
+        self
+    }
+
+    /// A burst of noise at one station.
+    pub fn noise(mut self, at: u32, dbm: f64, start_us: u64, length_us: u64) -> Self {
+        self.noise.push(NoiseSource {
+            name: format!("noise {}", self.noise.len()),
+            heard_by: vec![(at, Power::from_dbm(dbm))],
+            period: Span::from_secs(1000),
+            on: Span::from_micros(length_us),
+            jitter: 0.0,
+            start: Time::from_nanos(us(start_us)),
+            stop: Time::NEVER,
+        });
+        self
+    }
+
+    pub fn reception(mut self, rule: Reception) -> Self {
+        self.mac.reception = rule;
+        self
+    }
+
+    /// RTS before every frame.
+    pub fn rts(mut self) -> Self {
+        self.mac.rts_threshold = Some(0);
+        self
+    }
+
+    /// Attempts for an RTS or a frame without, and for a frame after RTS/CTS.
+    pub fn attempts(mut self, short: u32, long: u32) -> Self {
+        self.mac.phy = self.mac.phy.with_retry_limits(short, long).unwrap();
+        self
+    }
+
+    pub fn build(self) -> World {
+        let names: Vec<String> = (0..self.stations).map(|i| i.to_string()).collect();
+        let air = Air::new(Setup {
+            names: &names,
+            mac: &self.mac,
+            hearing: &self.hearing,
+            rates: &[],
+            errors: self.errors,
+            noise: &self.noise,
+            seed: SEED,
+        });
+        let log = Log { queues: vec![VecDeque::new(); names.len()], ..Log::default() };
+        World { air, log, agenda: VecDeque::new(), now: 0 }
+    }
+}
+
+/// Draws what a station draws.
+pub struct Dice(Stream);
+
+impl Dice {
+    /// Of a station that has drawn its first backoff, at the start, and no other.
+    pub fn of(station: u32) -> Self {
+        let mut stream = Stream::new(SEED, &format!("mac/{station}"));
+        stream.below(32);
+        Dice(stream)
+    }
+
+    /// The next backoff under this window, in slots.
+    pub fn roll(&mut self, cw: u32) -> u64 {
+        u64::from(self.0.below(cw + 1))
+    }
+}
+
+/// A packet that arrived: when (ns), where, from whom, which, by broadcast.
+pub type Arrival = (u64, u32, u32, u32, bool);
+
+/// The layer above the MAC: plain queues, and a diary.
+#[derive(Default)]
+pub struct Log {
+    queues: Vec<VecDeque<Outgoing>>,
+    pub frames: Vec<OnAir>,
+    pub received: Vec<Arrival>,
+    pub overheard: Vec<Arrival>,
+    pub reports: Vec<(u64, u32, SendReport)>,
+    /// Station, and what it queues for each packet it receives.
+    pub relay: Option<(u32, Outgoing)>,
+}
+
+impl Upper for Log {
+    const OBSERVE: bool = true;
+    const OVERHEAR: bool = true;
+
+    fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
+        self.queues[node.index()].pop_front()
+    }
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        self.received.push((now.as_nanos(), node.0, from.0, packet, broadcast));
+        if let Some((relay, next)) = self.relay
+            && relay == node.0
+        {
+            self.queues[node.index()].push_back(next);
+        }
+    }
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+        self.reports.push((now.as_nanos(), node.0, *report));
+    }
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.overheard.push((now.as_nanos(), node.0, from.0, packet, false));
+    }
+    fn on_air(&mut self, frame: &OnAir) {
+        self.frames.push(*frame);
+    }
+}
+
+/// A running testbed.
+pub struct World {
+    pub air: Air,
+    pub log: Log,
+    /// (ns, station, packet), in order.
+    agenda: VecDeque<(u64, u32, Outgoing)>,
+    now: u64,
+}
+
+impl World {
+    /// A packet for a neighbour; its handle is 100 × sender + running number.
+    pub fn packet(&self, from: u32, to: u32, number: u32) -> Outgoing {
+        let link = self.air.link(NodeId(from), NodeId(to));
+        assert!(link.is_some(), "{to} does not hear {from}");
+        Outgoing { packet: 100 * from + number, link, bytes: BYTES }
+    }
+
+    /// Queues a packet for a neighbour at this instant (ns).
+    pub fn at(&mut self, ns: u64, from: u32, to: u32) -> &mut Self {
+        let before = self.agenda.iter().filter(|a| a.1 == from).count() as u32;
+        let packet = self.packet(from, to, before);
+        self.queue(ns, from, packet)
+    }
+
+    pub fn queue(&mut self, ns: u64, from: u32, packet: Outgoing) -> &mut Self {
+        let place = self.agenda.iter().position(|a| a.0 > ns).unwrap_or(self.agenda.len());
+        self.agenda.insert(place, (ns, from, packet));
+        self
+    }
+
+    /// Runs until this instant (ns).
+    pub fn run(&mut self, until: u64) -> &mut Self {
+        loop {
+            let next = self.agenda.front().map_or(u64::MAX, |a| a.0);
+            let radio = self.air.next_deadline().as_nanos();
+            if next.min(radio) > until {
+                self.now = until;
+                return self;
+            }
+            if radio <= next {
+                self.air.step(&mut self.log);
+            } else if let Some((at, station, packet)) = self.agenda.pop_front() {
+                self.log.queues[station as usize].push_back(packet);
+                self.air.kick(Time::from_nanos(at), NodeId(station), &mut self.log);
+            }
+        }
+    }
+
+    /// Starts of the frames of one station (ns).
+    pub fn starts(&self, station: u32) -> Vec<u64> {
+        self.frames(station).map(|f| f.start.as_nanos()).collect()
+    }
+
+    pub fn frames(&self, station: u32) -> impl Iterator<Item = &OnAir> {
+        self.log.frames.iter().filter(move |f| f.from == NodeId(station))
+    }
+
+    pub fn kinds(&self, station: u32) -> Vec<FrameKind> {
+        self.frames(station).map(|f| f.kind).collect()
+    }
+
+    /// Who received which packet.
+    pub fn arrivals(&self) -> Vec<(u32, u32)> {
+        self.log.received.iter().map(|r| (r.1, r.3)).collect()
+    }
+
+    pub fn outcomes(&self, station: u32) -> Vec<Outcome> {
+        self.log.reports.iter().filter(|r| r.1 == station).map(|r| r.2.outcome).collect()
+    }
+}

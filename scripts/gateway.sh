@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Builds the static gateway daemon and prints where each binary lies.
+#   scripts/gateway.sh [TARGET...]   by default for this machine's processor
+# x86_64 and aarch64: Rust's own library, musl and linker.
+# mipsel (soft float, as OpenWrt's mipsel_24kc): Rust ships no library for it, so that it is built
+# from its source; zig has the linker and musl. Both are fetched where they are missing; ends with 3
+# where that is not possible.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+dir=${CARGO_TARGET_DIR:-target}
+zig_version=0.15.2
+
+say() { printf 'gateway: %s\n' "$*" >&2; }
+
+fetch() { # fetch WHAT COMMAND...
+    say "fetching $1"
+    timeout 600 "${@:2}" >&2 || { say "cannot fetch $1"; exit 3; }
+}
+
+# A linker that is zig: ZIG, else one from the Python package index, kept under the target folder.
+zig() {
+    local tools
+    mkdir -p "$dir/tools"
+    tools=$(cd "$dir/tools" && pwd)
+    zig=${ZIG:-$tools/zig-$zig_version/ziglang/zig}
+    if [ ! -x "$zig" ]; then
+        fetch "zig $zig_version" python3 -m pip install --quiet --no-deps --disable-pip-version-check \
+            --root-user-action=ignore --target "$tools/zig-$zig_version" "ziglang==$zig_version"
+        chmod +x "$zig"
+    fi
+    linker=$tools/mipsel-zig
+    printf '#!/bin/sh\nexec "%s" cc -target mipsel-linux-musleabi "$@"\n' "$zig" > "$linker"
+    chmod +x "$linker"
+}
+
+build() { # build TARGET [ARGUMENT...]
+    "$cargo" build --quiet --locked --profile gateway --target "$1" -p fairmesh-agent "${@:2}" >&2
+}
+
+[ $# -gt 0 ] || set -- "$(uname -m)-unknown-linux-musl"
+for target in "$@"; do
+    case $target in
+    mipsel-unknown-linux-musl)
+        command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
+        rustup component list --installed | grep -q '^rust-src' || fetch rust-src rustup component add rust-src
+        zig
+        RUSTC_BOOTSTRAP=1 CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
+            CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
+            build "$target" -Zbuild-std=std,panic_unwind
+        ;;
+    *)
+        if command -v rustup >/dev/null; then
+            rustup target list --installed | grep -qx "$target" || fetch "$target" rustup target add "$target"
+        fi
+        if [ "$target" = "$(uname -m)-unknown-linux-musl" ]; then
+            build "$target"
+        else
+            linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<< "$target")_LINKER
+            env "$linker=rust-lld" "$cargo" build --quiet --locked --profile gateway --target "$target" -p fairmesh-agent >&2
+        fi
+        ;;
+    esac
+    echo "$dir/$target/gateway/fairmesh-gateway"
+done

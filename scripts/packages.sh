@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Builds what operators get and does with it what they do: the static daemon for every kind of
+# router, run; the packages, installed, checked, run and purged.
+#   scripts/packages.sh [TARGET...]   by default x86_64, aarch64 and mipsel
+# Foreign binaries run under qemu-user. What this machine cannot do is skipped with a line; with
+# FAIRMESH_NO_SKIP set, that is a failure. What cannot be fetched (a target, qemu) is skipped always.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${CARGO_TARGET_DIR:-target}
+config=packaging/examples/gateway.toml
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { printf 'packages: %s\n' "$*"; }
+fail() { printf 'packages: %s\n' "$*" >&2; exit 1; }
+skip() {
+    if [ -n "${FAIRMESH_NO_SKIP:-}" ]; then fail "$*, and nothing may be skipped here"; fi
+    say "SKIPPED: $*"
+}
+
+# Whether a binary does what the first minute on a router asks of it.
+try() { # try BINARY [EMULATOR]
+    local binary=$1 emulator=${2:-} code=0
+    [ "$($emulator "$binary" --version)" = "fairmesh-gateway $version" ] || fail "$binary: --version"
+    $emulator "$binary" check --config $config > "$work/check" 2>&1 || code=$?
+    # 1: the example's interfaces are not here.
+    [ "$code" -le 1 ] || fail "$binary: check ended with $code: $(cat "$work/check")"
+    grep -q '^ok   configuration: ' "$work/check" || fail "$binary: $(cat "$work/check")"
+    printf 'mode = "maybe"\n' > "$work/wrong.toml"
+    code=0
+    $emulator "$binary" check --config "$work/wrong.toml" > "$work/wrong" 2>&1 || code=$?
+    [ "$code" = 2 ] || fail "$binary: a wrong file ended with $code"
+}
+
+emulator() { # emulator TARGET: what runs its programs here, empty for this processor
+    [ "$1" = "$(uname -m)" ] && return 0
+    command -v "qemu-$1-static" || command -v "qemu-$1" || return 1
+}
+
+[ $# -gt 0 ] || set -- x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
+declare -A binaries
+for target in "$@"; do
+    processor=${target%%-*}
+    code=0
+    binary=$(scripts/gateway.sh "$target") || code=$?
+    if [ "$code" = 3 ]; then
+        say "SKIPPED: $target: what building it needs cannot be fetched"
+        continue
+    fi
+    [ "$code" = 0 ] || fail "$target does not build"
+    ! readelf -l "$binary" | grep -q INTERP || fail "$binary is not static"
+    if emulate=$(emulator "$processor"); then
+        # shellcheck disable=SC2086
+        try "$binary" $emulate
+        say "$target: $(stat -c %s "$binary") bytes, static, runs"
+    else
+        say "SKIPPED: $target: built, not run: no qemu-user"
+    fi
+    binaries[$processor]=$binary
+done
+
+[ ${#binaries[@]} -gt 0 ] || exit 0
+for processor in "${!binaries[@]}"; do
+    ipk=$(packaging/openwrt/build.sh "${binaries[$processor]}" "$dir/openwrt" "$processor")
+    rm -rf "$work/ipk" && mkdir -p "$work/ipk/root"
+    tar -xzf "$ipk" -C "$work/ipk"
+    tar -xzf "$work/ipk/control.tar.gz" -C "$work/ipk"
+    tar -xzf "$work/ipk/data.tar.gz" -C "$work/ipk/root"
+    grep -qx "Architecture: $processor" "$work/ipk/control" || fail "$ipk: architecture"
+    for file in usr/bin/fairmesh-gateway etc/init.d/fairmesh-gateway etc/config/fairmesh usr/lib/fairmesh/uci-to-toml.sh; do
+        [ -e "$work/ipk/root/$file" ] || fail "$ipk: no $file"
+    done
+    for script in "$work"/ipk/{postinst,prerm} "$work"/ipk/root/etc/init.d/* "$work"/ipk/root/usr/lib/fairmesh/*; do
+        sh -n "$script" || fail "$ipk: $script"
+    done
+    # Into the tree of a router's image, nothing of this machine is touched.
+    IPKG_INSTROOT=$work/ipk/root sh "$work/ipk/postinst" && IPKG_INSTROOT=$work/ipk/root sh "$work/ipk/prerm"
+    # Its own configuration, by its own converter, taken by its own binary.
+    FAIRMESH_FUNCTIONS=crates/agent/tests/uci/functions.sh UCI_FILE=$work/ipk/root/etc/config/fairmesh \
+        sh "$work/ipk/root/usr/lib/fairmesh/uci-to-toml.sh" > "$work/uci.toml"
+    if emulate=$(emulator "$processor"); then
+        code=0
+        # shellcheck disable=SC2086
+        $emulate "$work/ipk/root/usr/bin/fairmesh-gateway" check --config "$work/uci.toml" > "$work/check" 2>&1 || code=$?
+        [ "$code" -le 1 ] && grep -q '^ok   configuration: ' "$work/check" || fail "$ipk: $(cat "$work/check")"
+    fi
+    say "$ipk: unpacks, its configuration is taken"
+done
+
+if ! command -v dpkg-deb >/dev/null; then
+    skip "the Debian package: no dpkg"
+    exit 0
+fi
+for processor in "${!binaries[@]}"; do
+    case $processor in
+    x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$processor ;;
+    esac
+    deb=$(DEB_ARCH=$arch packaging/deb/build.sh "${binaries[$processor]}" "$dir/debian")
+    dpkg-deb --contents "$deb" > "$work/contents"
+    grep -q ' ./usr/bin/fairmesh-gateway$' "$work/contents" || fail "$deb: no program"
+    [ "$processor" = "$(uname -m)" ] || continue
+    if [ "$(id -u)" = 0 ] && unshare --mount --net true 2>/dev/null && grep -qw overlay /proc/filesystems; then
+        unshare --mount --net --fork --pid --kill-child scripts/package-life.sh "$PWD/$deb" "$work"
+        say "$deb: installed, checked, run, upgraded, killed, purged; nothing is left"
+    else
+        skip "$deb: built, not installed: needs root, namespaces and overlayfs"
+    fi
+done
