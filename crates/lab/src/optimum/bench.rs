@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairmesh_control::{Mechanism, lookup};
-use fairmesh_engine::{EngineError, FairRates, RunOptions, run_told};
-use fairmesh_scenario::Scenario;
-use fairmesh_units::Span;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{EngineError, RunOptions, run};
+use fairmesh_scenario::{Flow, Scenario, Transport};
+use fairmesh_transport::traffic::TrafficSpec;
+use fairmesh_units::{BitRate, Span, Stream};
 use rayon::prelude::*;
 
 use super::OnProgress;
@@ -22,6 +23,10 @@ const LEAST_PACKETS: f64 = 120.0;
 const START_PACKETS: f64 = 20.0;
 /// Start-up, s: at least and at most.
 const START_S: (f64, f64) = (5.0, 40.0);
+
+/// By how much a flow's limit differs from run to run, at most: sources of one exact rate would stay
+/// in step for a whole run, and then never collide or always.
+const DITHER: f64 = 0.01;
 
 /// Rates of all flows of a stretch, bit/s of application data.
 pub(super) type Rates = Vec<f64>;
@@ -47,6 +52,11 @@ impl Received {
     pub fn and(mut self, more: Received) -> Self {
         self.runs.extend(more.runs);
         Received::of(self.runs)
+    }
+
+    /// Standard error of a flow's mean.
+    pub fn error(&self, flow: usize) -> f64 {
+        self.variance(flow).sqrt()
     }
 
     /// Variance of a flow's mean.
@@ -88,18 +98,12 @@ impl<'a> Meter<'a> {
 pub(super) struct Bench<'a> {
     pub steady: &'a Steady,
     times_s: (f64, f64),
-    mechanism: Mechanism,
     meter: &'a Meter<'a>,
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(
-        steady: &'a Steady,
-        settings: &Settings,
-        meter: &'a Meter<'a>,
-    ) -> Result<Self, OptimumError> {
-        let mechanism = lookup("source").map_err(|e| EngineError::Control(e.to_string()))?;
-        Ok(Bench { steady, times_s: settings.times_s, mechanism, meter })
+    pub fn new(steady: &'a Steady, settings: &Settings, meter: &'a Meter<'a>) -> Self {
+        Bench { steady, times_s: settings.times_s, meter }
     }
 
     /// Measured time of a run in which flows are to receive `targets`, s.
@@ -134,22 +138,12 @@ impl<'a> Bench<'a> {
             .par_iter()
             .with_max_len(1)
             .map(|&(limits, seed)| {
-                let record = self.run(&scenario, limits, seed)?;
+                let (record, parts) = limited(&scenario, limits, seed)?;
                 self.meter.count(record.totals.events);
-                Ok(record.flows.iter().map(|f| f.goodput_bps).collect())
+                Ok(record.flows.iter().zip(parts).map(|(f, part)| f.goodput_bps / part).collect())
             })
             .collect();
         Ok(done?.chunks(seeds.len().max(1)).map(|runs| Received::of(runs.to_vec())).collect())
-    }
-
-    fn run(
-        &self,
-        scenario: &Scenario,
-        limits: &[f64],
-        seed: u64,
-    ) -> Result<fairmesh_engine::record::RunRecord, EngineError> {
-        let told = FairRates::steady(scenario, limits.to_vec());
-        run_told(scenario, &RunOptions { seed, sample: None }, &self.mechanism, told)
     }
 
     /// The fingerprint of a short run under limits: another program has another one.
@@ -157,6 +151,42 @@ impl<'a> Bench<'a> {
         let mut scenario = self.steady.scenario.clone();
         scenario.warmup = Span::from_secs(1);
         scenario.duration = Span::from_secs(4);
-        Ok(self.run(&scenario, limits, 1)?.fingerprint)
+        Ok(limited(&scenario, limits, 1)?.0.fingerprint)
+    }
+}
+
+/// One run in which no application writes more than its limit; and, by flow, its limit in this run
+/// over the one that was asked for.
+fn limited(
+    scenario: &Scenario,
+    limits: &[f64],
+    seed: u64,
+) -> Result<(RunRecord, Vec<f64>), EngineError> {
+    let mut scenario = scenario.clone();
+    let flows = scenario.flows.iter_mut().zip(limits);
+    let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
+    Ok((run(&scenario, &RunOptions { seed, sample: None })?, parts))
+}
+
+/// Limits a flow to about `at`, bit/s. Returns the part of `at` that it was limited to.
+fn limit(flow: &mut Flow, at: f64, seed: u64) -> f64 {
+    let off = 2.0 * Stream::new(seed, &format!("optimum/{}", flow.name)).unit() - 1.0;
+    let asked = (at * (1.0 + DITHER * off)).round().max(1.0) as u64;
+    let cap = |rate: &mut BitRate| {
+        // What would ask for less goes on asking for it.
+        let demand = rate.0;
+        *rate = BitRate(asked.min(demand));
+        if at >= demand as f64 { 1.0 } else { rate.0 as f64 / at.max(1.0) }
+    };
+    match &mut flow.traffic {
+        TrafficSpec::Cbr { rate, .. } | TrafficSpec::Limited { rate, .. } => cap(rate),
+        other => {
+            let mut rate = BitRate(u64::MAX);
+            let part = cap(&mut rate);
+            if let Transport::Tcp(tcp) = &flow.transport {
+                *other = TrafficSpec::Limited { rate, chunk: tcp.mss };
+            }
+            part
+        }
     }
 }

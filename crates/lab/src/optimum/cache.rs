@@ -22,7 +22,7 @@ use crate::comparison::GENERATOR;
 use crate::files::folder::write_file;
 
 /// Version of the search: to be raised when it finds something else in the same simulator.
-const SEARCH: u32 = 1;
+const SEARCH: u32 = 2;
 /// No kept optimum is larger, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -131,7 +131,7 @@ fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
     };
     let meter = Meter::new(&|_| {});
     let limits: Vec<f64> = found.flows.iter().map(|f| f.limit_bps).collect();
-    Bench::new(steady, &optimum.settings, &meter).ok()?.witness(&limits).ok()
+    Bench::new(steady, &optimum.settings, &meter).witness(&limits).ok()
 }
 
 /// Names the question: everything of the scenario that a search can see, the groups, the settings and

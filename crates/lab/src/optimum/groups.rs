@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn flow(index: usize, weight: f64, demand: f64, minimum: f64) -> SteadyFlow {
-        SteadyFlow { index, weight, demand, minimum, payload: 1000.0 }
+        SteadyFlow { index, weight, demand, minimum, payload: 1000.0, datagrams: false }
     }
 
     fn group(flows: &[usize], weight: f64) -> Group {

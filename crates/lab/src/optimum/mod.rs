@@ -50,7 +50,7 @@ pub fn find(
             stretches.push(Stretch { share: steady.share, flows: Vec::new() });
             continue;
         }
-        let bench = bench::Bench::new(&steady, settings, &meter)?;
+        let bench = bench::Bench::new(&steady, settings, &meter);
         let found = search::Search::new(&bench, groups, settings).run()?;
         stretches.push(record::stretch(&steady, &found));
     }
@@ -73,7 +73,7 @@ pub fn receive(
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
     let stretches = steady::stretches(scenario, &asked);
     let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {
-        let bench = bench::Bench::new(steady, &optimum.settings, &meter)?;
+        let bench = bench::Bench::new(steady, &optimum.settings, &meter);
         let limits: Vec<f64> = stretch.flows.iter().map(|f| limits(stretch, f)).collect();
         let targets: Vec<f64> = stretch.flows.iter().map(|f| f.optimum_bps).collect();
         let received = bench.measure(&[&limits], &targets, seeds, search::LONGER)?.remove(0);

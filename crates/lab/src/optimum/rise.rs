@@ -9,6 +9,9 @@ use super::settings::OptimumError;
 const STEP: f64 = 1.25;
 /// So many of them are tried at once.
 const ABREAST: i32 = 4;
+/// Tolerances that the worst may miss in one run and the step still be tried: what is not tried is
+/// lost, what is tried in vain costs a few runs.
+const LENIENT: f64 = 5.0;
 /// Levels that differ by this part are the same.
 pub(super) const FINE: f64 = 0.01;
 /// Who cannot receive a packet in so many seconds receives nothing.
@@ -67,7 +70,7 @@ fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), O
         let targets = groups.targets(top * part);
         let one = &trials.settings.search[..1];
         let received = trials.receive(std::slice::from_ref(&targets), &targets, one)?.remove(0);
-        if trials.worst(&targets, &received.mean, 1.0).0 >= RECEIVED {
+        if trials.worst(&targets, &received, 1.0).0 >= RECEIVED {
             trials.learn_from(&targets, &received.mean);
             break;
         }
@@ -84,13 +87,13 @@ fn look(
     least: f64,
     above: &mut f64,
 ) -> Result<Option<f64>, OptimumError> {
-    let bar = 1.0 - 2.0 * trials.settings.tolerance;
+    let bar = 1.0 - LENIENT * trials.settings.tolerance;
     let passes = |levels: &[f64]| -> Result<Vec<bool>, OptimumError> {
         let targets: Vec<Vec<f64>> = levels.iter().map(|&l| groups.targets(l)).collect();
         // All as long as the slowest.
         let at = targets.last().cloned().unwrap_or_default();
         let received = trials.receive(&targets, &at, &trials.settings.search[..1])?;
-        let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, &r.mean, 1.0).0);
+        let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, r, 1.0).0);
         Ok(parts.map(|part| part >= bar).collect())
     };
     let mut top = top;

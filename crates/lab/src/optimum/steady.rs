@@ -33,6 +33,8 @@ pub(super) struct SteadyFlow {
     pub minimum: f64,
     /// Application bytes of a full packet.
     pub payload: f64,
+    /// Whether nobody repeats what is lost: then more has to be sent than is to be received.
+    pub datagrams: bool,
 }
 
 /// Flows start within this time, so that they do not start in step.
@@ -98,6 +100,7 @@ fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Ste
                 demand: spec.demand.limit.min(ceiling),
                 minimum: model.minimum(index).min(ceiling),
                 payload: f64::from(spec.traffic.payload.max(1)),
+                datagrams: matches!(flow.transport, Transport::Udp),
             });
         }
     }
