@@ -4,11 +4,13 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairmesh_lab::optimum::{Cache, Group, Optimum, Settings, Stop, find, receive};
+use fairmesh_lab::optimum::{Cache, Group, Optimum, Settings, Stop, StretchFlow, find, receive};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
 /// Seeds that no search uses.
 const OTHERS: [u64; 4] = [11, 12, 13, 14];
+/// What a flow may miss of its optimum (docs/models/optimum.md).
+const TOLERANCE: f64 = 0.02;
 
 fn scenario(toml: &str) -> Scenario {
     draft_from_toml("test.toml", toml).unwrap().build().unwrap()
@@ -55,39 +57,40 @@ fn flows(ends: &[(u32, u32)]) -> String {
     tcp.to_owned() + &ends.iter().map(flow).collect::<String>()
 }
 
-/// Limited to the optimum, everybody receives it with other seeds; and who is raised by `raise`
-/// either does not get half of that, or takes a quarter of what it gains, or 2 % of what one of them
-/// has, from those that have no more.
-fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum, part: f64, raise: f64) {
+/// Limited to the optimum, everybody receives it with other seeds; and nobody can be raised: who asks
+/// for a quarter or half more does not get half of that, or takes a third of what it gains from those
+/// that have no more, or one of them falls below its optimum by more than the tolerance.
+fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     let [stretch] = optimum.stretches.as_slice() else { panic!("one stretch") };
     let base = receive(scenario, optimum, &OTHERS, &|_, f| f.limit_bps).unwrap().remove(0);
+    let label = &scenario.name;
     for f in &stretch.flows {
         let (name, got) = (&scenario.flows[f.flow].name, base[f.flow]);
-        assert!(got >= (1.0 - part) * f.optimum_bps, "{name}: {got} of {}", f.optimum_bps);
+        assert!(got >= 0.95 * f.optimum_bps, "{label} {name}: {got} of {}", f.optimum_bps);
     }
-    for f in stretch.flows.iter().filter(|f| f.stop == Stop::Air) {
-        let raised = |o: &fairmesh_lab::optimum::StretchFlow| {
+    let air = stretch.flows.iter().filter(|f| f.stop == Stop::Air);
+    for (f, raise) in air.flat_map(|f| [(f, 0.25), (f, 0.5)]) {
+        let raised = |o: &StretchFlow| {
             o.limit_bps * if o.flow == f.flow { 1.0 + raise } else { 1.0 }
         };
         let got = receive(scenario, optimum, &OTHERS, &|_, o| raised(o)).unwrap().remove(0);
         let gain = got[f.flow] - base[f.flow];
         let weight = |i: usize| scenario.flows[i].weight;
-        let no_more = |o: &&fairmesh_lab::optimum::StretchFlow| {
+        let no_more = |o: &&StretchFlow| {
             let level = o.optimum_bps / weight(o.flow);
             o.flow != f.flow && level <= 1.05 * f.optimum_bps / weight(f.flow)
         };
-        let lost = |o: &fairmesh_lab::optimum::StretchFlow| {
-            (base[o.flow].min(o.optimum_bps) - got[o.flow]).max(0.0)
-        };
+        let lost = |o: &StretchFlow| (base[o.flow].min(o.optimum_bps) - got[o.flow]).max(0.0);
         let others = || stretch.flows.iter().filter(no_more);
         let taken: f64 = others().map(lost).sum();
         assert!(
             gain < 0.5 * raise * f.optimum_bps
-                || taken > 0.25 * gain
-                || others().any(|o| lost(o) > 0.02 * o.optimum_bps),
-            "{} rises by {gain} of {} and takes {taken}: {got:.0?} after {base:.0?}",
+                || taken > gain / 3.0
+                || others().any(|o| got[o.flow] < (1.0 - TOLERANCE) * o.optimum_bps),
+            "{label} {}: a raise by {raise} gains {gain} and takes {taken}: {got:.0?} after \
+             {base:.0?}, optimum {:.0?}",
             scenario.flows[f.flow].name,
-            f.optimum_bps
+            optimum.rates_bps()
         );
     }
 }
@@ -158,17 +161,81 @@ fn carried_with_other_seeds_and_maximal() {
     );
     let found = search(&stack);
     let rates = kbit(&found);
-    // 269 to 277 by limits that applications keep, 247 by WCPCap (docs/controls/wcpcap.md).
-    assert!(rates.iter().all(|r| (240.0..285.0).contains(r)), "{rates:?}");
-    carried_and_maximal(&stack, &found, 0.05, 0.25);
+    // 250 to 266 by trying limits of applications by hand (docs/models/optimum.md).
+    assert!(rates.iter().all(|r| (250.0..270.0).contains(r)), "{rates:?}");
+    carried_and_maximal(&stack, &found);
 
     // Hidden terminals without RTS, beside a flow that has its own air.
     let mut hidden = mesh("[1, 2], [3, 2], [4, 5]", &flows(&[(1, 2), (3, 2), (4, 5)]));
     hidden.mac.rts_threshold = None;
     let found = search(&hidden);
-    carried_and_maximal(&hidden, &found, 0.05, 0.25);
+    carried_and_maximal(&hidden, &found);
     let rates = kbit(&found);
     assert!(rates[2] > 1.5 * rates[0] && close(rates[0], rates[1], 0.05), "{rates:?}");
+}
+
+#[test]
+fn carried_and_maximal_beside_links_that_lose() {
+    // One that loses three of ten frames each way holds its flow, and not the other one as well.
+    let lossy = |links: &[(u32, u32, f64)]| -> String {
+        let link = |(from, to, delivery): &(u32, u32, f64)| {
+            format!("[[link]]\nfrom = {from}\nto = {to}\ndelivery = {delivery}\n")
+        };
+        links.iter().map(link).collect()
+    };
+    let one = mesh(
+        "[1, 2], [2, 3], [4, 3]",
+        &(lossy(&[(1, 2, 0.7)]) + &flows(&[(1, 3), (4, 3)])),
+    );
+    let found = search(&one);
+    let rates = kbit(&found);
+    assert!((115.0..135.0).contains(&rates[0]) && rates[1] > 1.1 * rates[0], "{rates:?}");
+    carried_and_maximal(&one, &found);
+    // What datagrams lose is sent in advance.
+    let udp = "[traffic]\ntraffic = { kind = \"cbr\", rate = \"4 Mbit/s\", packet = \"1000 B\" }\n\
+               transport = \"udp\"\n[[flow]]\nfrom = 1\nto = 3\n[[flow]]\nfrom = 4\nto = 3\n";
+    let datagrams = mesh("[1, 2], [2, 3], [4, 3]", &(lossy(&[(1, 2, 0.6)]) + udp));
+    let found = search(&datagrams);
+    let first = &found.stretches[0].flows[0];
+    assert!(first.limit_bps > 1.05 * first.optimum_bps, "{found:?}");
+    carried_and_maximal(&datagrams, &found);
+}
+
+#[test]
+fn carried_and_maximal_on_random_meshes_with_losses() {
+    for seed in 1..=4 {
+        let mut draw = fairmesh_units::Stream::new(seed, "test/optimum");
+        let mut below = |n: u32| (draw.unit() * f64::from(n)) as u32;
+        let nodes = 5 + below(5);
+        let mut links: Vec<(u32, u32)> = (2..=nodes).map(|i| (1 + below(i - 1), i)).collect();
+        for _ in 0..2 {
+            let a = 1 + below(nodes - 1);
+            let pair = (a, a + 1 + below(nodes - a));
+            if !links.contains(&pair) {
+                links.push(pair);
+            }
+        }
+        let mut pairs = Vec::new();
+        while pairs.len() < 2 + seed as usize % 2 {
+            let (from, to) = (1 + below(nodes), 1 + below(nodes));
+            if from != to && !pairs.contains(&(from, to)) {
+                pairs.push((from, to));
+            }
+        }
+        // Two of three links lose 5 to 40 % of their frames.
+        let mut losses = String::new();
+        for &(from, to) in &links {
+            if below(3) > 0 {
+                let delivery = 0.95 - f64::from(below(36)) / 100.0;
+                losses +=
+                    &format!("[[link]]\nfrom = {from}\nto = {to}\ndelivery = {delivery:.2}\n");
+            }
+        }
+        let ends: Vec<String> = links.iter().map(|(a, b)| format!("[{a}, {b}]")).collect();
+        let mut random = mesh(&ends.join(", "), &(losses + &flows(&pairs)));
+        random.name = format!("lossy {seed}");
+        carried_and_maximal(&random, &search(&random));
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::settings::{OptimumError, Progress, Settings};
 use super::steady::Steady;
 
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
-const PACKETS: f64 = 1200.0;
+const PACKETS: f64 = 800.0;
 /// … so many times the shortest measurement.
 const LONGER: f64 = 6.0;
 /// Packets of the slowest flow that it lasts for in any case, up to the longest measurement.

@@ -106,7 +106,7 @@ impl Cache {
 /// Every rate in it.
 fn rates(optimum: &Optimum) -> impl Iterator<Item = f64> + '_ {
     let there = optimum.stretches.iter().flat_map(|s| &s.flows);
-    let there = there.flat_map(|f| [f.optimum_bps, f.limit_bps]);
+    let there = there.flat_map(|f| [f.optimum_bps, f.received_bps, f.limit_bps]);
     let flows = optimum.flows.iter();
     flows.flat_map(|f| [Some(f.optimum_bps), f.demand_bps]).flatten().chain(there)
 }

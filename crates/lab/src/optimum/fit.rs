@@ -59,12 +59,12 @@ impl<'a> Trials<'a> {
 
     /// The smallest part of its target that any flow receives, and which one. Packets are whole:
     /// two may be missing. What may be noise, one standard error, is not missing, as long as that is
-    /// within the tolerance.
+    /// within half the tolerance.
     pub fn worst(&self, targets: &[f64], received: &Received, longer: f64) -> (f64, usize) {
         let time = longer * self.bench.duration(targets);
         let part = |(m, target): (usize, &f64)| {
             let two = 16.0 * self.bench.steady.flows[m].payload / time;
-            let noise = received.error(m).min(self.settings.tolerance * target);
+            let noise = received.error(m).min(0.5 * self.settings.tolerance * target);
             ((received.mean[m] + two + noise) / target, m)
         };
         let asked = targets.iter().enumerate().filter(|(_, t)| **t > 0.0);

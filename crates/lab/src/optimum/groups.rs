@@ -16,8 +16,10 @@ pub(super) struct Fixed {
 #[derive(Clone, PartialEq, Debug)]
 struct Members {
     weight: f64,
-    /// What the group has at any level, bit/s.
+    /// What the group has at any level, bit/s: what it is promised, or has already.
     minimum: f64,
+    /// What it is promised, bit/s.
+    promised: f64,
     /// Indices of flows of the stretch.
     flows: Vec<usize>,
 }
@@ -36,7 +38,7 @@ impl Groups {
         let members = |g: &Group| {
             let members: Vec<usize> = g.flows.iter().filter_map(here).collect();
             let minimum = members.iter().map(|&m| flows[m].minimum).sum();
-            Members { weight: g.weight, minimum, flows: members }
+            Members { weight: g.weight, minimum, promised: minimum, flows: members }
         };
         Groups {
             flows: flows.to_vec(),
@@ -111,13 +113,25 @@ impl Groups {
         self.fixed[flow] = Some(Fixed { rate, why });
     }
 
-    /// Lets flows grow again, from where their groups are. Returns the lowest level among these.
-    pub fn reopen(&mut self, flows: &[usize]) -> f64 {
+    /// What the group of each flow has by its weight, bit/s.
+    pub fn levels(&self, rates: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; rates.len()];
+        for group in &self.groups {
+            let level = group.flows.iter().map(|&m| rates[m]).sum::<f64>() / group.weight;
+            group.flows.iter().for_each(|&m| out[m] = level);
+        }
+        out
+    }
+
+    /// Lets flows grow again, from where their groups are, or from `level` where that is less.
+    /// Returns the lowest of these levels.
+    pub fn reopen(&mut self, flows: &[usize], level: f64) -> f64 {
         let now = self.targets(0.0);
-        let mut lowest = f64::INFINITY;
+        let mut lowest = level;
         for group in &mut self.groups {
             if group.flows.iter().any(|m| flows.contains(m)) {
-                group.minimum = group.flows.iter().map(|&m| now[m]).sum();
+                let rate: f64 = group.flows.iter().map(|&m| now[m]).sum();
+                group.minimum = rate.min(group.weight * level).max(group.promised);
                 lowest = lowest.min(group.minimum / group.weight);
             }
         }
@@ -151,7 +165,7 @@ impl Groups {
 
     /// No group is promised anything any more.
     pub fn forget_promises(&mut self) {
-        self.groups.iter_mut().for_each(|g| g.minimum = 0.0);
+        self.groups.iter_mut().for_each(|g| (g.minimum, g.promised) = (0.0, 0.0));
     }
 }
 
@@ -207,8 +221,12 @@ mod tests {
         assert_eq!(groups.targets(0.0), [10.0, 10.0, 30.0]);
         groups.lower(0, 0.1);
         assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0]);
-        assert_eq!(groups.reopen(&[2]), 13.5);
+        assert_eq!(groups.levels(&groups.targets(0.0)), [9.0, 9.0, 13.5]);
+        assert_eq!(groups.reopen(&[2], 20.0), 13.5);
         assert_eq!(groups.targets(0.0), [9.0, 9.0, 27.0], "from where it was");
         assert_eq!(groups.targets(20.0), [9.0, 9.0, 40.0]);
+        groups.fix(2, 27.0, Stop::Air);
+        assert_eq!(groups.reopen(&[0, 2], 9.0), 9.0);
+        assert_eq!(groups.targets(0.0), [9.0, 9.0, 18.0], "from where the lowest is");
     }
 }

@@ -26,11 +26,13 @@ pub enum Stop {
 pub struct StretchFlow {
     /// Index of the flow.
     pub flow: usize,
-    /// What it receives, bit/s of application data: mean over the seeds of the check, and at most
-    /// its target.
+    /// Its max-min rate, bit/s of application data.
     pub optimum_bps: f64,
-    /// The limit at its source under which it does, bit/s of application data: above the optimum by
-    /// what is lost on the way and sent again.
+    /// What it receives when all are limited, mean over the seeds of the check: within the tolerance
+    /// of the optimum.
+    pub received_bps: f64,
+    /// The limit of its application under which it does, bit/s of application data: the optimum, or
+    /// more for datagrams that are lost on the way.
     pub limit_bps: f64,
     /// Why it has no more.
     pub stop: Stop,
@@ -112,7 +114,8 @@ fn whole(rate: f64) -> f64 {
 pub(super) fn stretch(steady: &Steady, found: &Found) -> Stretch {
     let flow = |(i, f): (usize, &super::steady::SteadyFlow)| StretchFlow {
         flow: f.index,
-        optimum_bps: whole(found.received[i]),
+        optimum_bps: whole(found.targets[i]),
+        received_bps: whole(found.received[i]),
         limit_bps: whole(found.limits[i]),
         stop: found.stops[i],
     };

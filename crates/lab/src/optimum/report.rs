@@ -79,7 +79,8 @@ pub struct FlowLine {
     pub weight: f64,
     /// Its max-min rate in the simulator, averaged over the measured time.
     pub optimum_bps: f64,
-    /// The limit at its source under which it has that; `None` where limits change with the flows.
+    /// The limit of its application under which it has that; `None` where limits change with the
+    /// flows.
     pub limit_bps: Option<f64>,
     /// Why it has no more, there.
     pub stop: Option<Stop>,

@@ -5,7 +5,7 @@ use super::bound::Bound;
 use super::fit::{Fit, Trials, limits};
 use super::groups::Groups;
 use super::record::Stop;
-use super::rise::{EASY, FINE, floor, rise};
+use super::rise::{EASY, floor, rise};
 use super::settings::{Group, OptimumError, Settings};
 
 /// How far a flow is raised to see whether it can be: at least and at most, and per flow that still
@@ -27,11 +27,16 @@ const LOWER: f64 = 0.02;
 const LOWERINGS: usize = 15;
 /// How often flows that could rise after all are let.
 const REPAIRS: usize = 1;
+/// Levels that differ by this part count as one: whoever has so much more has no more.
+const LEVEL: f64 = 0.05;
 
 /// What was found, by flow of the stretch.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
+    /// The vector.
+    pub targets: Rates,
     pub limits: Rates,
+    /// What the check received of it.
     pub received: Rates,
     pub stops: Vec<Stop>,
 }
@@ -57,17 +62,17 @@ impl<'a> Search<'a> {
         for repair in 0.. {
             self.fill(level)?;
             let (targets, received) = self.check()?;
-            let able = if repair < REPAIRS { self.able(&targets)? } else { Vec::new() };
-            if able.is_empty() {
-                let fixed = self.groups.fixed().iter();
+            let again = if repair < REPAIRS { self.repair(&targets)? } else { None };
+            let Some(from) = again else {
+                let stops = self.groups.fixed().iter();
                 return Ok(Found {
                     limits: limits(&targets, &self.trials.room),
-                    // More than the target is no right of anybody's.
-                    received: targets.iter().zip(&received.mean).map(|(t, r)| r.min(*t)).collect(),
-                    stops: fixed.map(|f| f.map_or(Stop::Air, |f| f.why)).collect(),
+                    stops: stops.map(|f| f.map_or(Stop::Air, |f| f.why)).collect(),
+                    received: received.mean,
+                    targets,
                 });
-            }
-            level = self.groups.reopen(&able);
+            };
+            level = from;
         }
         unreachable!("repairs end")
     }
@@ -134,39 +139,55 @@ impl<'a> Search<'a> {
             }
         }
         let open = self.groups.open();
-        let scores = self.scores(&open, at, RAISE_EACH * open.len() as f64)?;
+        // What the others have here is what they may lose a little of.
+        let have = |(got, target): (&f64, &f64)| got.min(*target);
+        let have: Rates = at.received.mean.iter().zip(&at.targets).map(have).collect();
+        let (scores, _) = self.scores(&open, at, &have, RAISE_EACH * open.len() as f64)?;
         // If each could rise alone, but all could not: the one that is nearest to its limit.
         let hardest = scores.iter().copied().fold(0.0, f64::max);
         for (m, score) in open.into_iter().zip(scores) {
             if score >= hardest.min(1.0) {
-                // A step below the edge: else the noise of those that stand on it would hold the
-                // others, wherever they are.
-                self.groups.fix(m, at.targets[m] * (1.0 - FINE), Stop::Air);
+                // What it does receive: to hold the others, it has to lose some of that.
+                let rate = at.received.mean[m].min(at.targets[m]);
+                self.groups.fix(m, rate, Stop::Air);
             }
         }
         Ok(())
     }
 
-    /// How far each of `flows` is from being able to rise alone: from 1 on, it cannot.
+    /// How far each of `flows` is from being able to rise alone: from 1 on, it cannot. `owed`: what
+    /// the others are to keep, but for the tolerance.
     ///
     /// Where all stand a little below the edge, the first part of a rise is free for anybody. So
     /// who seems able is raised twice as far, and it is what the second half costs that counts.
-    fn scores(&self, flows: &[usize], at: &Fit, part: f64) -> Result<Vec<f64>, OptimumError> {
+    fn scores(
+        &self,
+        flows: &[usize],
+        at: &Fit,
+        owed: &[f64],
+        part: f64,
+    ) -> Result<(Vec<f64>, Vec<Received>), OptimumError> {
         let part = part.clamp(RAISE.0, RAISE.1);
-        let first = self.raised(flows, at, part)?;
+        let (first, received) = self.raised(flows, at, owed, part)?;
         let tolerance = self.trials.settings.tolerance;
         let mut scores: Vec<f64> = first.iter().map(|r| r.score(tolerance)).collect();
         let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
         let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
-        let second = self.raised(&again, at, 2.0 * part)?;
+        let (second, _) = self.raised(&again, at, owed, 2.0 * part)?;
         for (&i, far) in able.iter().zip(&second) {
             scores[i] = scores[i].max(far.beyond(&first[i]));
         }
-        Ok(scores)
+        Ok((scores, received))
     }
 
     /// What each of `flows` gains when it asks for a part more, and what that takes from others.
-    fn raised(&self, flows: &[usize], at: &Fit, part: f64) -> Result<Vec<Raise>, OptimumError> {
+    fn raised(
+        &self,
+        flows: &[usize],
+        at: &Fit,
+        owed: &[f64],
+        part: f64,
+    ) -> Result<(Vec<Raise>, Vec<Received>), OptimumError> {
         let asks = |&m: &usize| {
             let mut targets = at.targets.clone();
             targets[m] = (targets[m] * (1.0 + part)).min(self.trials.bench.steady.flows[m].demand);
@@ -174,8 +195,14 @@ impl<'a> Search<'a> {
         };
         let asked: Vec<Rates> = flows.iter().map(asks).collect();
         let received = self.trials.receive(&asked, &at.targets, &self.trials.settings.search)?;
+        let levels = self.groups.levels(&at.targets);
         let each = flows.iter().zip(asked.iter().zip(&received));
-        Ok(each.map(|(&m, (asked, got))| Raise::of(m, at, asked[m], got)).collect())
+        let raises = each.map(|(&m, (asked, got))| {
+            // Max-min asks only what those lose that have no more.
+            let no_more = |i: usize| levels[i] <= (1.0 + LEVEL) * levels[m];
+            Raise::of(m, at, owed, asked[m], got, no_more)
+        });
+        Ok((raises.collect(), received))
     }
 
     /// Measures what was found with other seeds, and lowers it where it does not hold.
@@ -194,14 +221,17 @@ impl<'a> Search<'a> {
             last = Some(targets);
         }
         // Nothing holds here: what is received is all that can be said.
-        let targets = last.unwrap_or_default();
-        let limits = limits(&targets, &self.trials.room);
-        let received = self.trials.bench.measure(&[&limits], &targets, seeds, LONGER)?;
-        Ok((targets, received.into_iter().next().unwrap_or_default()))
+        let asked = last.unwrap_or_default();
+        let limits = limits(&asked, &self.trials.room);
+        let received = self.trials.bench.measure(&[&limits], &asked, seeds, LONGER)?;
+        let received = received.into_iter().next().unwrap_or_default();
+        let targets = asked.iter().zip(&received.mean).map(|(t, r)| r.min(*t)).collect();
+        Ok((targets, received))
     }
 
-    /// Flows that could rise after all.
-    fn able(&self, targets: &[f64]) -> Result<Vec<usize>, OptimumError> {
+    /// Lets flows rise that could after all; the level to go on from, or `None` if there are none.
+    /// Who has more than the one that rises and loses by it begins again from there.
+    fn repair(&mut self, targets: &[f64]) -> Result<Option<f64>, OptimumError> {
         let fixed = self.groups.fixed();
         let air: Vec<usize> =
             (0..targets.len()).filter(|&m| fixed[m].is_some_and(|f| f.why == Stop::Air)).collect();
@@ -210,8 +240,21 @@ impl<'a> Search<'a> {
         let received = self.trials.receive(std::slice::from_ref(&asked), targets, all)?;
         let received = received.into_iter().next().unwrap_or_default();
         let at = Fit { targets: asked, room: self.trials.room.clone(), received };
-        let scores = self.scores(&air, &at, RAISE_EACH * air.len() as f64)?;
-        Ok(air.into_iter().zip(scores).filter(|(_, s)| *s < 1.0).map(|(m, _)| m).collect())
+        let (scores, got) = self.scores(&air, &at, targets, RAISE_EACH * air.len() as f64)?;
+        let able: Vec<usize> = (0..air.len()).filter(|&i| scores[i] < 1.0).collect();
+        if able.is_empty() {
+            return Ok(None);
+        }
+        let levels = self.groups.levels(targets);
+        let mut open: Vec<usize> = able.iter().map(|&i| air[i]).collect();
+        let lowest = open.iter().map(|&m| levels[m]).fold(f64::INFINITY, f64::min);
+        for &i in air.iter().filter(|&&i| levels[i] > (1.0 + LEVEL) * lowest) {
+            let least = able.iter().map(|&a| got[a].mean[i]).fold(f64::INFINITY, f64::min);
+            if least < (1.0 - self.trials.settings.tolerance) * targets[i] && !open.contains(&i) {
+                open.push(i);
+            }
+        }
+        Ok(Some(self.groups.reopen(&open, lowest)))
     }
 }
 
@@ -221,22 +264,31 @@ struct Raise {
     /// What it was to gain, and did, bit/s.
     asked: f64,
     gain: f64,
-    /// What all others lost together, and its standard error.
+    /// What those lost together that have no more, and its standard error.
     lost: f64,
     noise: f64,
-    /// The largest part of its target that one of them lost, a standard error less.
+    /// The largest part of its target that one of them misses of what it is owed, a standard error
+    /// less.
     worst: f64,
 }
 
 impl Raise {
-    fn of(m: usize, at: &Fit, asked: f64, got: &Received) -> Self {
+    fn of(
+        m: usize,
+        at: &Fit,
+        owed: &[f64],
+        asked: f64,
+        got: &Received,
+        no_more: impl Fn(usize) -> bool,
+    ) -> Self {
         let (mut lost, mut noise, mut worst) = (0.0, 0.0, 0.0f64);
-        for i in (0..at.targets.len()).filter(|&i| i != m && at.targets[i] > 0.0) {
+        let others = (0..at.targets.len()).filter(|&i| i != m && at.targets[i] > 0.0);
+        for i in others.filter(|&i| no_more(i)) {
             // What is above the target was nobody's.
             let target = at.targets[i];
             let drop = at.received.mean[i].min(target) - got.mean[i].min(target);
             let variance = at.received.variance(i) + got.variance(i);
-            worst = worst.max((drop - variance.sqrt()) / target);
+            worst = worst.max((owed[i] - got.mean[i] - variance.sqrt()) / target);
             lost += drop;
             noise += variance;
         }
