@@ -50,15 +50,22 @@ pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T
     outcome
 }
 
-/// Does `work`, of which nobody knows how many runs it takes, with a line that counts them.
-pub fn with_counter<T>(what: &'static str, work: impl FnOnce(&(dyn Fn(u64) + Sync)) -> T) -> T {
+/// Does `work`, of which nobody knows how many runs it takes, with a line that counts them and says
+/// how many percent of the most it may spend are spent.
+pub fn with_counter<T>(
+    what: &'static str,
+    work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T,
+) -> T {
     let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg}: {pos} runs, {elapsed} so far") {
+    if let Ok(style) = ProgressStyle::with_template("{msg}: {pos} runs, {elapsed} so far, {prefix}% of the most it spends") {
         line.set_style(style);
     }
     line.set_message(what);
     line.enable_steady_tick(Duration::from_millis(250));
-    let outcome = work(&|done| line.set_position(done));
+    let outcome = work(&|done, part| {
+        line.set_position(done);
+        line.set_prefix(part.to_string());
+    });
     line.finish_and_clear();
     outcome
 }

@@ -40,7 +40,9 @@ pub fn search(
 ) -> Result<(Optimum, bool), CliError> {
     let (cache, threads) = (cache.open(), terminal::threads(threads));
     let found = terminal::with_counter("searching the optimum", |count| {
-        optimum_of(scenario, cache.as_ref(), threads, &|p| count(p.runs))
+        optimum_of(scenario, cache.as_ref(), threads, &|p| {
+            count(p.runs, 100 * p.events / p.most_events.max(1));
+        })
     });
     Ok(found?)
 }
@@ -60,6 +62,7 @@ fn text(r: &OptimumReport) -> String {
         let held = match f.stop {
             Some(Stop::Air) => "air",
             Some(Stop::Demand) => "demand",
+            Some(Stop::Effort) => "end of search",
             Some(Stop::Nothing) => "carries nothing",
             None => "–",
         };
@@ -86,9 +89,18 @@ fn text(r: &OptimumReport) -> String {
         n => format!(", averaged over {n} stretches with the same flows"),
     };
     let from = if r.kept { "kept from an earlier search" } else { "searched" };
+    let ended = r.flows.iter().filter(|f| f.stop == Some(Stop::Effort)).count();
+    let ended = match ended {
+        0 => String::new(),
+        n => format!(
+            "\nThe search ended after {:.1} thousand million events, the most it spends: {n} flows may \
+             be able to have more.\nFewer flows (--flow-count) are searched to the end.\n",
+            s.events as f64 / 1e9
+        ),
+    };
     format!(
         "{}: max-min rates that the simulator carries under limits at the sources, {from} in {} \
-         runs{parts}\n\n{flows}\n",
+         runs{parts}\n\n{flows}{ended}\n",
         r.scenario, s.runs,
     )
 }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::OnProgress;
 use super::settings::{OptimumError, Progress, Settings};
-use super::steady::Steady;
+use super::steady::{Steady, uncontrolled};
 
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
 const PACKETS: f64 = 800.0;
@@ -74,18 +74,27 @@ impl Received {
 pub(super) struct Meter<'a> {
     runs: AtomicU64,
     events: AtomicU64,
+    most_events: u64,
     progress: OnProgress<'a>,
 }
 
 impl<'a> Meter<'a> {
-    pub fn new(progress: OnProgress<'a>) -> Self {
-        Meter { runs: AtomicU64::new(0), events: AtomicU64::new(0), progress }
+    pub fn new(settings: &Settings, progress: OnProgress<'a>) -> Self {
+        let most_events = settings.most_events;
+        Meter { runs: AtomicU64::new(0), events: AtomicU64::new(0), most_events, progress }
     }
 
     pub fn count(&self, events: u64) {
         let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        self.events.fetch_add(events, Ordering::Relaxed);
-        (self.progress)(Progress { runs });
+        let events = self.events.fetch_add(events, Ordering::Relaxed) + events;
+        (self.progress)(Progress { runs, events, most_events: self.most_events });
+    }
+
+    /// Whether so many more runs, as long as those up to now, are within what may be spent.
+    pub fn affords(&self, more: usize) -> bool {
+        let (runs, events) = self.spent();
+        let each = events / runs.max(1);
+        events.saturating_add(each.saturating_mul(more as u64)) <= self.most_events
     }
 
     /// Runs and events so far.
@@ -98,7 +107,7 @@ impl<'a> Meter<'a> {
 pub(super) struct Bench<'a> {
     pub steady: &'a Steady,
     times_s: (f64, f64),
-    meter: &'a Meter<'a>,
+    pub meter: &'a Meter<'a>,
 }
 
 impl<'a> Bench<'a> {
@@ -163,6 +172,7 @@ fn limited(
     seed: u64,
 ) -> Result<(RunRecord, Vec<f64>), EngineError> {
     let mut scenario = scenario.clone();
+    scenario.control = uncontrolled()?;
     let flows = scenario.flows.iter_mut().zip(limits);
     let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
     Ok((run(&scenario, &RunOptions { seed, sample: None })?, parts))

@@ -129,7 +129,7 @@ fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
     let Some((steady, found)) = pairs.find(|(s, _)| !s.flows.is_empty()) else {
         return Some(String::new());
     };
-    let meter = Meter::new(&|_| {});
+    let meter = Meter::new(&optimum.settings, &|_| {});
     let limits: Vec<f64> = found.flows.iter().map(|f| f.limit_bps).collect();
     Bench::new(steady, &optimum.settings, &meter).witness(&limits).ok()
 }

@@ -141,15 +141,20 @@ impl Groups {
         lowest
     }
 
-    /// Takes a part away from all groups that have at least as much, by weight, as that of `flow`.
-    /// All flows must be fixed.
+    /// Takes a part away from all groups that have at least as much, by weight, as that of `flow`;
+    /// if that asks for no more than it has, from those that have more. All flows must be fixed.
     pub fn lower(&mut self, flow: usize, part: f64) {
         let level = |g: &Members| {
             g.flows.iter().filter_map(|&m| self.fixed[m]).map(|f| f.rate).sum::<f64>() / g.weight
         };
         let levels: Vec<f64> = self.groups.iter().map(level).collect();
         let Some(own) = self.groups.iter().position(|g| g.flows.contains(&flow)) else { return };
-        let least = levels[own] * (1.0 - 1e-9);
+        let satisfied = self.fixed[flow].is_some_and(|f| f.why == Stop::Demand);
+        let more = levels[own] * (1.0 + 1e-9);
+        let least = match satisfied && levels.iter().any(|l| *l > more) {
+            true => more,
+            false => levels[own] * (1.0 - 1e-9),
+        };
         for (group, level) in self.groups.iter_mut().zip(levels) {
             if level >= least {
                 group.minimum *= 1.0 - part;

@@ -42,7 +42,7 @@ pub fn find(
     progress: OnProgress<'_>,
 ) -> Result<Optimum, OptimumError> {
     settings::check(scenario, groups, settings)?;
-    let meter = bench::Meter::new(progress);
+    let meter = bench::Meter::new(settings, progress);
     let asked = steady::asked(scenario, &settings.search, &meter)?;
     let mut stretches = Vec::new();
     for steady in steady::stretches(scenario, &asked) {
@@ -69,7 +69,7 @@ pub fn receive(
     seeds: &[u64],
     limits: &dyn Fn(&Stretch, &StretchFlow) -> f64,
 ) -> Result<Vec<Vec<f64>>, OptimumError> {
-    let meter = bench::Meter::new(&|_| {});
+    let meter = bench::Meter::new(&optimum.settings, &|_| {});
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
     let stretches = steady::stretches(scenario, &asked);
     let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {

@@ -17,6 +17,8 @@ pub enum Stop {
     Demand,
     /// Others that have no more than it would lose, or it would not receive it.
     Air,
+    /// The search ended here before it was asked whether it could rise alone.
+    Effort,
     /// It receives nothing worth the name at any level.
     Nothing,
 }

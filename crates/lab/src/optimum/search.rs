@@ -25,6 +25,10 @@ pub(super) const LONGER: f64 = 2.0;
 /// What is taken from a flow that the check finds short, and from all that have as much; how often.
 const LOWER: f64 = 0.02;
 const LOWERINGS: usize = 15;
+/// So often even if nothing more may be spent.
+const FEW: usize = 3;
+/// A repair is begun if so many runs per flow are left.
+const SEARCHED: usize = 6;
 /// How often flows that could rise after all are let.
 const REPAIRS: usize = 1;
 /// Levels that differ by this part count as one: whoever has so much more has no more.
@@ -62,11 +66,20 @@ impl<'a> Search<'a> {
         for repair in 0.. {
             self.fill(level)?;
             let (targets, received) = self.check()?;
-            let again = if repair < REPAIRS { self.repair(&targets)? } else { None };
+            let more = repair < REPAIRS && self.affords(targets.len() * SEARCHED);
+            let again = if more { self.repair(&targets)? } else { None };
             let Some(from) = again else {
+                let limits = limits(&targets, &self.trials.room);
+                // What noise could have added is nobody's.
+                let noisy = 0.5 * self.trials.settings.tolerance;
+                let sure = |(m, &target): (usize, &f64)| {
+                    let sure = received.error(m) <= noisy * target;
+                    if sure { target } else { target.min(received.mean[m]) }
+                };
+                let targets: Rates = targets.iter().enumerate().map(sure).collect();
                 let stops = self.groups.fixed().iter();
                 return Ok(Found {
-                    limits: limits(&targets, &self.trials.room),
+                    limits,
                     stops: stops.map(|f| f.map_or(Stop::Air, |f| f.why)).collect(),
                     received: received.mean,
                     targets,
@@ -130,6 +143,11 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Whether so many more runs are within what may be spent.
+    fn affords(&self, runs: usize) -> bool {
+        self.trials.bench.meter.affords(runs)
+    }
+
     /// Fixes flows that have what they ask for, and those that cannot rise from where all are.
     fn fix(&mut self, at: &Fit) -> Result<(), OptimumError> {
         let flows = &self.trials.bench.steady.flows;
@@ -139,6 +157,13 @@ impl<'a> Search<'a> {
             }
         }
         let open = self.groups.open();
+        let each = self.trials.settings.search.len();
+        if !self.affords(open.len() * each) {
+            for m in open {
+                self.groups.fix(m, at.received.mean[m].min(at.targets[m]), Stop::Effort);
+            }
+            return Ok(());
+        }
         // What the others have here is what they may lose a little of.
         let have = |(got, target): (&f64, &f64)| got.min(*target);
         let have: Rates = at.received.mean.iter().zip(&at.targets).map(have).collect();
@@ -209,7 +234,10 @@ impl<'a> Search<'a> {
     fn check(&mut self) -> Result<(Rates, Received), OptimumError> {
         let seeds = &self.trials.settings.check;
         let mut last = None;
-        for _ in 0..=LOWERINGS {
+        for done in 0..=LOWERINGS {
+            if done >= FEW && !self.affords(0) {
+                break;
+            }
             let targets = self.groups.targets(0.0);
             match self.trials.fits(&targets, seeds, LONGER)? {
                 Ok(fit) => {

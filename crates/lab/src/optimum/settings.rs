@@ -33,6 +33,10 @@ pub struct Settings {
     pub tolerance: f64,
     /// Measured time of a run in the search, s: at least and at most.
     pub times_s: (f64, f64),
+    /// Events that the simulations of a search may take before it ends as it is
+    /// ([`Stop::Effort`](super::Stop::Effort)): a count, not a time, so that every machine finds the
+    /// same.
+    pub most_events: u64,
 }
 
 impl Default for Settings {
@@ -42,6 +46,7 @@ impl Default for Settings {
             check: (2_000_001..=2_000_010).collect(),
             tolerance: 0.02,
             times_s: (25.0, 240.0),
+            most_events: 2_000_000_000,
         }
     }
 }
@@ -51,6 +56,10 @@ impl Default for Settings {
 pub struct Progress {
     /// Simulations done.
     pub runs: u64,
+    /// Events that they took.
+    pub events: u64,
+    /// After so many the search ends as it is, and measures what it has.
+    pub most_events: u64,
 }
 
 /// Why there is no optimum.

@@ -1,5 +1,6 @@
 //! The stretches of a scenario during which the same flows are there, over the same air.
 
+use fairmesh_control::Mechanism;
 use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
@@ -108,6 +109,11 @@ fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Ste
     Steady { scenario: now, flows, share }
 }
 
+/// What a scenario has that names no control.
+pub(super) fn uncontrolled() -> Result<Mechanism, EngineError> {
+    fairmesh_control::lookup("fifo").map_err(|e| EngineError::Control(e.to_string()))
+}
+
 /// A flow that is there all the time. Pages and files become a stream: what they ask for is a limit.
 fn lasting(flow: &Flow) -> Flow {
     let traffic = match flow.traffic {
@@ -145,8 +151,7 @@ pub(super) fn asked(
         only.flows = vec![scenario.flows[i].clone()];
         only.route_changes.retain(|c| c.flow == i);
         only.route_changes.iter_mut().for_each(|c| c.flow = 0);
-        only.control =
-            fairmesh_control::lookup("fifo").map_err(|e| EngineError::Control(e.to_string()))?;
+        only.control = uncontrolled()?;
         let record = run(&only, &RunOptions { seed, sample: None })?;
         meter.count(record.totals.events);
         Ok(record.flows[0].goodput_bps)
