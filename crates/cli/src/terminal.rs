@@ -57,7 +57,9 @@ pub fn with_counter<T>(
     work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T,
 ) -> T {
     let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg}: {pos} runs, {elapsed} so far, {prefix}% of the most it spends") {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{msg}: {pos} runs, {elapsed} so far, {prefix}% of the most it spends",
+    ) {
         line.set_style(style);
     }
     line.set_message(what);

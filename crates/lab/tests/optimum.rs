@@ -70,9 +70,8 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     }
     let air = stretch.flows.iter().filter(|f| f.stop == Stop::Air);
     for (f, raise) in air.flat_map(|f| [(f, 0.25), (f, 0.5)]) {
-        let raised = |o: &StretchFlow| {
-            o.limit_bps * if o.flow == f.flow { 1.0 + raise } else { 1.0 }
-        };
+        let raised =
+            |o: &StretchFlow| o.limit_bps * if o.flow == f.flow { 1.0 + raise } else { 1.0 };
         let got = receive(scenario, optimum, &OTHERS, &|_, o| raised(o)).unwrap().remove(0);
         let gain = got[f.flow] - base[f.flow];
         let weight = |i: usize| scenario.flows[i].weight;
@@ -183,10 +182,7 @@ fn carried_and_maximal_beside_links_that_lose() {
         };
         links.iter().map(link).collect()
     };
-    let one = mesh(
-        "[1, 2], [2, 3], [4, 3]",
-        &(lossy(&[(1, 2, 0.7)]) + &flows(&[(1, 3), (4, 3)])),
-    );
+    let one = mesh("[1, 2], [2, 3], [4, 3]", &(lossy(&[(1, 2, 0.7)]) + &flows(&[(1, 3), (4, 3)])));
     let found = search(&one);
     let rates = kbit(&found);
     assert!((115.0..135.0).contains(&rates[0]) && rates[1] > 1.1 * rates[0], "{rates:?}");

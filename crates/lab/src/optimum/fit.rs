@@ -114,9 +114,8 @@ impl<'a> Trials<'a> {
         for _ in 0..TRIMS {
             let mut less = fit.room.clone();
             let room = &fit.room;
-            let over = |m: usize| {
-                room[m] > 1.0 && fit.received.mean[m] > (1.0 + OVER) * fit.targets[m]
-            };
+            let over =
+                |m: usize| room[m] > 1.0 && fit.received.mean[m] > (1.0 + OVER) * fit.targets[m];
             for m in (0..room.len()).filter(|&m| over(m)) {
                 less[m] = (room[m] * fit.targets[m] / fit.received.mean[m]).max(1.0);
             }
