@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 /// Where a system keeps its programs. What `PATH` says is whoever's who started this one.
 const FOLDERS: [&str; 6] =
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
-/// The longest output that is read: a dump of a million routes has less.
-const MOST: usize = 64 << 20;
+/// The longest output that is read: a dump of 100,000 routes has less.
+const MOST: usize = 16 << 20;
 
 /// A program by its name; the bare name where no folder has it, so that the error names it.
 pub fn program(name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ pub struct Output {
 /// Runs a program to its end, with `input` as its standard input.
 ///
 /// # Errors
-/// It is not there, takes longer than `limit`, or prints more than 64 MiB; it is killed then.
+/// It is not there, takes longer than `limit`, or prints more than 16 MiB; it is killed then.
 pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io::Result<Output> {
     let mut child = Command::new(program(name))
         .args(arguments)

@@ -23,6 +23,7 @@ pub struct Guard {
     pipe: Option<ChildStdin>,
     patience: Duration,
     last: Instant,
+    late: bool,
 }
 
 /// How a guard is.
@@ -71,13 +72,23 @@ impl Guard {
             let flags = OFlag::from_bits_truncate(fcntl(pipe, FcntlArg::F_GETFL)?);
             fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
-        Ok(Guard { child, pipe, patience, last: Instant::now() })
+        Ok(Guard { child, pipe, patience, last: Instant::now(), late: false })
     }
 
     /// Says that the daemon is alive, and how long it may be silent from now on. `false` if the
     /// guard will have taken it for dead since the last time.
     pub fn beat(&mut self, patience: Duration) -> bool {
-        let late = self.last.elapsed() > self.patience;
+        self.sign(patience);
+        !core::mem::take(&mut self.late)
+    }
+
+    /// The same in the middle of something long, where nobody can do anything about it.
+    pub fn sign_on(&mut self) {
+        self.sign(self.patience);
+    }
+
+    fn sign(&mut self, patience: Duration) {
+        self.late |= self.last.elapsed() > self.patience;
         self.last = Instant::now();
         self.patience = patience;
         if let Some(pipe) = &mut self.pipe {
@@ -89,7 +100,6 @@ impl Guard {
                 Ok(()) => {}
             }
         }
-        !late
     }
 
     /// How the guard itself is.

@@ -40,6 +40,9 @@ pub(crate) mod ids {
     pub const SPARE_LEAF: u16 = 0xfff9;
 }
 
+/// Classes that are made between two signs of life.
+const PART: usize = 500;
+
 /// Fewer packets than this say nothing about a classifier.
 const VERDICT_PACKETS: u64 = 20;
 
@@ -98,6 +101,12 @@ impl HtbPlane {
     pub fn open() -> Result<Self, Error> {
         let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
         Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
+    }
+
+    /// Has something called now and then while something long is done, such as making the classes of
+    /// thousands of subscribers: by then the kernel has answered.
+    pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
+        self.netlink.on_progress(tell);
     }
 
     /// Sets limits of everybody or of subscribers in one direction.
@@ -226,6 +235,13 @@ impl HtbPlane {
 }
 
 impl State {
+    /// Keeps limits in force for a little longer.
+    fn keep(&self, netfilter: &mut Netlink) -> Result<(), Error> {
+        let families = Rules::table_families(self.egress_hook, &self.maps);
+        let indexes = self.ports.each_ref().map(|p| p.index);
+        nft::alive::renew(netfilter, families, &self.layout.table, &indexes, nft::LASTS)
+    }
+
     fn rules<'a>(&self, layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
         Rules {
             layout,
@@ -287,13 +303,20 @@ impl DataPlane for HtbPlane {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
-            self.batch.clear();
-            for &minor in &come {
-                let class = class_of(None, shared, new[&minor].weight, layout.burst);
-                port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
-                port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
-                state.retiring[d].remove(&minor);
+            for part in come.chunks(PART) {
+                self.batch.clear();
+                for &minor in part {
+                    let class = class_of(None, shared, new[&minor].weight, layout.burst);
+                    port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
+                    port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
+                    state.retiring[d].remove(&minor);
+                }
+                let refused = self.netlink.apply(&mut self.batch)?;
+                port.refused(refused, "adding a class")?;
+                // Thousands of them take longer than limits last; those of the others are to stay.
+                let _ = state.keep(&mut self.netfilter);
             }
+            self.batch.clear();
             for (&minor, s) in &new {
                 let Some(member) = state.members.get(&minor) else { continue };
                 if member.weight != s.weight {
@@ -302,7 +325,7 @@ impl DataPlane for HtbPlane {
                 }
             }
             let refused = self.netlink.apply(&mut self.batch)?;
-            port.refused(refused, "adding a class")?;
+            port.refused(refused, "changing a class")?;
         }
         let mut maps = Maps::of(&layout.subscribers);
         maps.keep(&state.maps);
@@ -493,11 +516,9 @@ impl DataPlane for HtbPlane {
         self.check_names()?;
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
-        let indexes = state.ports.each_ref().map(|p| p.index);
         let table = &state.layout.table;
         let gone = || Error::RulesGone { table: table.clone() };
-        let renewed = nft::alive::renew(&mut self.netfilter, families, table, &indexes, nft::LASTS);
-        match renewed {
+        match state.keep(&mut self.netfilter) {
             Err(e) if e.errno() == Some(libc::ENOENT) => return Err(gone()),
             other => other?,
         }
