@@ -1,6 +1,7 @@
 # make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
+# make test-kernel  the daemon on Debian's stock kernels, in a virtual machine (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -14,7 +15,7 @@ DEB_ARCH_aarch64 = arm64
 DEB_ARCH_mipsel = mipsel
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages test check bench bench-ns3 fuzz clean
+.PHONY: demo build gateway deb ipk packages test test-kernel check bench bench-ns3 fuzz clean
 
 demo:
 	@scripts/setup.sh build
@@ -43,6 +44,10 @@ check:
 	scripts/purity.sh
 	scripts/dependencies.sh
 
+test-kernel:
+	@scripts/setup.sh test
+	CARGO="$(CARGO)" scripts/kernel/test.sh
+
 packages:
 	CARGO="$(CARGO)" scripts/packages.sh
 
@@ -53,6 +58,7 @@ test: check build
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 	$(CARGO) test --quiet --workspace --no-fail-fast
 	CARGO="$(CARGO)" scripts/packages.sh
+	CARGO="$(CARGO)" scripts/kernel/test.sh
 
 bench: build
 	$(FAIRMESH) bench

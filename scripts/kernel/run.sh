@@ -3,9 +3,9 @@
 # and ends as it ends. No hardware help is needed, and no root.
 #   run.sh [-k SERIES] [-s FOLDER] [-o FOLDER] [-t SECONDS] [-m MiB] [-i SHIFT] [-v] PROGRAM [ARGUMENT...]
 #     -k  kernel series: 6.1 (default) or 6.12
-#     -s  a folder of this machine, there /host and the working directory, read-only;
+#     -s  a folder of this machine, copied there to /host, the working directory;
 #         by default the one that PROGRAM lies in. PROGRAM is within it.
-#     -o  a folder of this machine, there /out, writable; the kernel's console ends up in it, too
+#     -o  a folder of this machine, to which /out is copied at the end; the kernel's console ends up in it, too
 #     -t  of this machine's time, after which the machine is taken for stuck; default 1200
 #     -m  memory, default 1024
 #     -i  2^SHIFT ns of the machine's time pass with each instruction, default 0
@@ -54,15 +54,14 @@ code=0
 # QEMU takes a file, and stdout may be anything.
 exec 3> >(cat)
 reader=$!
-# Written to only in memory: each machine starts from the same disk.
+# Nothing is waited for that only this computer's threads bring (ioeventfd): see image.sh.
 timeout --foreground --kill-after 5 "$limit" qemu-system-x86_64 \
     -machine q35 -cpu max,la57=off -accel tcg,thread=single,tb-size=256 -icount "shift=$shift,sleep=off" \
     -smp 1 -m "$memory" -nodefaults -no-user-config -no-reboot -display none -nic none \
     -kernel "$image/vmlinux" -initrd "$image/initrd" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check random.trust_cpu=on net.ifnames=0" \
-    -drive "if=none,id=root,file=$image/root.ext4,format=raw,snapshot=on" -device virtio-blk-pci,drive=root \
     -serial "file:$console" \
-    -device virtio-serial-pci -chardev file,id=report,path=/dev/fd/3,append=on -device virtserialport,chardev=report,name=report \
+    -device virtio-serial-pci,ioeventfd=off -chardev file,id=report,path=/dev/fd/3,append=on -device virtserialport,chardev=report,name=report \
     -virtfs "local,path=$share,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
     -virtfs "local,path=$out,mount_tag=out,security_model=none,multidevs=remap" \
     </dev/null || code=$?
