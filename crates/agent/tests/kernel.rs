@@ -56,7 +56,8 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
 /// What iperf3 gets through from the wired host to a subscriber, or back, in bit/s of payload.
 fn iperf3(path: &Path, address: &str, words: &str) -> f64 {
     let bind = address.to_owned();
-    let _server = Background::start(&path.subs.0, &format!("iperf3 --server --one-off --bind {bind}"));
+    let _server =
+        Background::start(&path.subs.0, &format!("iperf3 --server --one-off --bind {bind}"));
     within(5, "iperf3", || path.subs.sh("ss -Hltn").contains(":5201"));
     let out = path.wired.sh(&format!("iperf3 --client {address} --json --time 6 {words}"));
     let report: Value = serde_json::from_str(&out).unwrap();
@@ -289,7 +290,9 @@ fn batman_nodes_are_discovered_and_limited() {
     let _one = machine!("batman_nodes");
     sh("modprobe batman_adv");
     let path = Path::new();
-    for (ns, link, address) in [(&path.gateway, "mesh", "10.98.0.1"), (&path.router, "r0", "10.98.0.2")] {
+    for (ns, link, address) in
+        [(&path.gateway, "mesh", "10.98.0.1"), (&path.router, "r0", "10.98.0.2")]
+    {
         ns.sh(&format!("ip addr flush dev {link}"));
         ns.sh("batctl meshif bat0 interface create");
         ns.sh(&format!("batctl meshif bat0 interface -M add {link}"));
@@ -308,7 +311,10 @@ fn batman_nodes_are_discovered_and_limited() {
     let bat0 = path.router.sh("cat /sys/class/net/bat0/address");
     b.wait("the router", |s| s["subscribers"].to_string().contains(bat0.trim()));
     keep("batctl-originators.json", &path.gateway.sh("batctl meshif bat0 originators_json"));
-    keep("batctl-transtable_global.json", &path.gateway.sh("batctl meshif bat0 transtable_global_json"));
+    keep(
+        "batctl-transtable_global.json",
+        &path.gateway.sh("batctl meshif bat0 transtable_global_json"),
+    );
     limits(&b, &path, "batman-adv");
     daemon.end(Signal::SIGTERM);
 }
@@ -334,7 +340,11 @@ fn babel_routers_are_discovered_and_limited() {
         &format!("babeld -I {at}/g.pid -S {at}/g.state -G 33123 -h 1 -H 1 mesh"),
     );
     path.router.sh("ip route replace 10.1.0.0/16 via 10.97.0.2 proto static");
-    std::fs::write(folder.path().join("router.conf"), "redistribute ip 10.1.0.0/16\nredistribute local deny\n").unwrap();
+    std::fs::write(
+        folder.path().join("router.conf"),
+        "redistribute ip 10.1.0.0/16\nredistribute local deny\n",
+    )
+    .unwrap();
     let _router = Background::start(
         &path.router.0,
         &format!("babeld -I {at}/r.pid -S {at}/r.state -h 1 -H 1 -c {at}/router.conf r0"),

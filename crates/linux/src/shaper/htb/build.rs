@@ -367,11 +367,17 @@ fn try_out(
             _ => Carrier::Mark,
         };
         match arrives(netlink, port, link, carrier) {
+            Ok(true) if classifier == Classifier::Priority => return Ok((classifier, None)),
             Ok(true) => {
-                let note = (classifier != Classifier::Priority).then(|| {
-                    format!("{}: the driver overwrites priorities; marks are used", port.name)
-                });
-                return Ok((classifier, note));
+                // Those before may have been lost otherwise: a bridge that has just come up is without
+                // carrier for a moment, and then all is dropped.
+                if arrives(netlink, port, link, Carrier::Priority)? {
+                    port.remove_mark_filter(netlink);
+                    return Ok((Classifier::Priority, None));
+                }
+                let note =
+                    format!("{}: the driver overwrites priorities; marks are used", port.name);
+                return Ok((classifier, Some(note)));
             }
             Ok(false) => port.remove_mark_filter(netlink),
             Err(e @ Error::Io { .. }) => return unknown(&e.to_string()),
