@@ -1,6 +1,7 @@
 # make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
+# make test-kernel  the daemon on Debian's stock kernels, in a virtual machine (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -16,7 +17,7 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages packages-build test test-build built check bench bench-ns3 clean
+.PHONY: demo build gateway deb ipk packages packages-build test test-build test-kernel built check bench bench-ns3 clean
 
 demo:
 	@scripts/setup.sh build
@@ -45,6 +46,10 @@ check:
 	+scripts/purity.sh
 	scripts/dependencies.sh
 
+test-kernel:
+	@scripts/setup.sh test
+	CARGO="$(CARGO)" scripts/kernel/test.sh
+
 packages:
 	CARGO="$(CARGO)" scripts/packages.sh
 
@@ -67,6 +72,7 @@ test:
 	$(FAIRMESH) validate --quick
 	scripts/instructions.sh
 	CARGO="$(CARGO)" scripts/packages.sh
+	CARGO="$(CARGO)" scripts/kernel/test.sh
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz
 	$(CARGO) test --quiet --workspace --no-fail-fast
 

@@ -57,8 +57,9 @@ rust
 
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
 # tests in network namespaces; qemu runs what is built for other processors, and pip fetches their
-# linker; systemd judges the unit (it does not become the init system).
-install tshark valgrind iproute2 nftables iperf3 qemu-user-static python3-pip binutils procps systemd || say "a tool is missing: the tests that call it will say so"
+# linker; systemd judges the unit (it does not become the init system); the last line is for scripts/kernel.
+install tshark valgrind iproute2 nftables iperf3 qemu-user-static python3-pip binutils procps systemd \
+    qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
     timeout 300 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 \
         || say "no wasm32 target: the purity check will build for the host only"

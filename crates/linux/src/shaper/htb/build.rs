@@ -374,24 +374,31 @@ fn try_out(
             _ => Carrier::Mark,
         };
         match arrives(netlink, port, link, carrier) {
-            Ok(true) => {
-                let note = match (classifier, link.maps_priorities) {
-                    (Classifier::Priority, false) => None,
-                    (Classifier::Priority, true) => Some(format!(
+            Ok(true) if classifier == Classifier::Priority => {
+                let note = link.maps_priorities.then(|| {
+                    format!(
                         "{}: its map of priorities (egress-qos-map) does not see those of \
                          subscribers' packets, and this kernel has no filter for marks instead",
                         port.name
-                    )),
-                    (_, true) => Some(format!(
-                        "{}: it maps priorities (egress-qos-map); marks are used",
-                        port.name
-                    )),
-                    (_, false) => Some(format!(
-                        "{}: the driver overwrites priorities; marks are used",
-                        port.name
-                    )),
-                };
+                    )
+                });
                 return Ok((classifier, note));
+            }
+            Ok(true) if link.maps_priorities => {
+                let note =
+                    format!("{}: it maps priorities (egress-qos-map); marks are used", port.name);
+                return Ok((classifier, Some(note)));
+            }
+            Ok(true) => {
+                // Those before may have been lost otherwise: a bridge that has just come up is without
+                // carrier for a moment, and then all is dropped.
+                if arrives(netlink, port, link, Carrier::Priority)? {
+                    port.remove_mark_filter(netlink);
+                    return Ok((Classifier::Priority, None));
+                }
+                let note =
+                    format!("{}: the driver overwrites priorities; marks are used", port.name);
+                return Ok((classifier, Some(note)));
             }
             Ok(false) => port.remove_mark_filter(netlink),
             Err(e @ Error::Io { .. }) => return unknown(&e.to_string()),
