@@ -81,11 +81,13 @@ impl<'a> Engine<'a> {
         let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
         let end = loop {
             let now = keeper.tick();
-            keeper.allow(now, self.switch.next_deadline());
+            keeper.allow(now, self.switch.next_deadline().min(now + LOOK));
             let more = self.refill(&mut held, &mut buffer)?;
             let now = keeper.tick();
             let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
             let due = self.switch.next_deadline();
+            // What was taken in may be due sooner.
+            keeper.allow(now, due.min(now + LOOK));
             if now >= next_sample && next_sample <= end {
                 self.take_sample(next_sample, &mut sampled);
                 next_sample += self.sample;
