@@ -196,7 +196,7 @@ fn build(
         indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, layout));
+    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue; 2]));
     let mut state = State {
         layout: layout.clone(),
         leaf,

@@ -57,10 +57,31 @@ struct Member {
 }
 
 impl Member {
-    /// One that was just made, without limits.
-    fn new(weight: u8, layout: &Layout) -> Self {
-        Member { weight, limits: [None; 2], queues: [layout.queue; 2] }
+    /// One that was just made, without limits of its own.
+    fn new(weight: u8, queues: [u32; 2]) -> Self {
+        Member { weight, limits: [None; 2], queues }
     }
+
+    /// Lets its FIFO hold as many packets; another kind of queue knows its time by itself.
+    fn hold(
+        &mut self,
+        port: &Port,
+        batch: &mut Batch,
+        (minor, d): (u16, usize),
+        kind: LeafKind,
+        queue: u32,
+    ) {
+        if kind == LeafKind::Pfifo && self.queues[d] != queue {
+            // In place: what waits there stays.
+            self.queues[d] = queue;
+            port.leaf(batch, minor, kind, queue);
+        }
+    }
+}
+
+/// The lower of two limits that both hold.
+fn lower(a: Option<BitRate>, b: Option<BitRate>) -> Option<BitRate> {
+    a.into_iter().chain(b).min()
 }
 
 /// What is installed.
@@ -128,8 +149,13 @@ impl HtbPlane {
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
+            for (&minor, member) in &mut state.members {
+                let queue = state.layout.queue_at(lower(member.limits[d], limit));
+                member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
+            }
         }
-        let shared = state.aggregate[d].is_some();
+        let whole = state.aggregate[d];
+        let shared = whole.is_some();
         for change in changes.iter().filter(|c| c.slot.class != ClassId::ALL) {
             let Some(member) = state.members.get_mut(&change.slot.class.0) else {
                 unknown = Some(change.slot.class);
@@ -138,12 +164,8 @@ impl HtbPlane {
             member.limits[d] = change.rate;
             let class = class_of(change.rate, shared, member.weight, burst);
             port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
-            let queue = state.layout.queue_at(change.rate);
-            if state.leaf == LeafKind::Pfifo && member.queues[d] != queue {
-                // In place: what waits there stays.
-                member.queues[d] = queue;
-                port.leaf(&mut self.batch, change.slot.class.0, state.leaf, queue);
-            }
+            let queue = state.layout.queue_at(lower(change.rate, whole));
+            member.hold(port, &mut self.batch, (change.slot.class.0, d), state.leaf, queue);
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         port.refused(refused, "changing a limit")?;
@@ -303,12 +325,13 @@ impl DataPlane for HtbPlane {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
+            let queue = layout.queue_at(state.aggregate[d]);
             for part in come.chunks(PART) {
                 self.batch.clear();
                 for &minor in part {
                     let class = class_of(None, shared, new[&minor].weight, layout.burst);
                     port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
-                    port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
+                    port.leaf(&mut self.batch, minor, state.leaf, queue);
                     state.retiring[d].remove(&minor);
                 }
                 let refused = self.netlink.apply(&mut self.batch)?;
@@ -353,7 +376,7 @@ impl DataPlane for HtbPlane {
             state.members.remove(minor);
         }
         for (&minor, s) in &new {
-            let fresh = Member::new(s.weight, layout);
+            let fresh = Member::new(s.weight, state.aggregate.map(|a| layout.queue_at(a)));
             state.members.entry(minor).or_insert(fresh).weight = s.weight;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
