@@ -48,7 +48,7 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     let start = Instant::now();
     while !come() {
         assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(100));
     }
     start.elapsed().as_secs_f64()
 }
@@ -57,15 +57,24 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
 fn iperf3(path: &Path, address: &str, words: &str) -> f64 {
     let bind = address.to_owned();
     let _server =
-        Background::start(&path.subs.0, &format!("iperf3 --server --one-off --bind {bind}"));
+        Background::start(&path.subs.0, &format!("iperf3 --server --json --one-off --bind {bind}"));
     within(5, "iperf3", || path.subs.sh("ss -Hltn").contains(":5201"));
-    let out = path.wired.sh(&format!("iperf3 --client {address} --json --time 6 {words}"));
+    let out = path
+        .wired
+        .sh(&format!("iperf3 --client {address} --json --get-server-output --time 6 {words}"));
     let report: Value = serde_json::from_str(&out).unwrap();
     let end = &report["end"];
-    let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
-    // Of UDP, `sum` is what was sent: what is lost is in it.
-    let lost = sum["lost_percent"].as_f64().unwrap_or(0.0);
-    sum["bits_per_second"].as_f64().unwrap() * (1.0 - lost / 100.0)
+    if words.contains("--udp") {
+        // What the receiver got second by second, without the first, in which queues fill, and the
+        // last: what still waits when the sender stops is in nobody's sum.
+        let receiver =
+            if words.contains("--reverse") { &report } else { &report["server_output_json"] };
+        let seconds = receiver["intervals"].as_array().unwrap_or_else(|| panic!("{report}"));
+        let middle = &seconds[1..5];
+        let rates = middle.iter().map(|i| i["sum"]["bits_per_second"].as_f64().unwrap());
+        return rates.sum::<f64>() / middle.len() as f64;
+    }
+    end["sum_received"]["bits_per_second"].as_f64().unwrap()
 }
 
 #[track_caller]

@@ -205,6 +205,17 @@ fn babel_routes_by_router() {
     assert!(babel::read("HTTP/1.0 200 OK").is_err());
 }
 
+/// What babeld 1.12.1 on Linux 6.1 answers about one router that announces a network.
+#[test]
+fn babeld_itself() {
+    let text = include_str!("fixtures/babeld-1.12.1-dump.txt");
+    assert_eq!(
+        show(&babel::read(text).unwrap()),
+        ["a4:d5:e7:8b:17:8b:da:90 [10.1.0.0/16] [] None"]
+    );
+    assert!(babel::is_complete(text));
+}
+
 #[test]
 fn the_kernels_tables() {
     let neigh = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]},
