@@ -12,9 +12,9 @@ use fairmesh_linux::{Direction, Layout};
 use fairmesh_units::{BitRate, Span, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::gateway::config::is_plain;
 use crate::gateway::config::{Config, ConfigError};
 use crate::gateway::governor::Override;
-use crate::gateway::sources::is_plain;
 
 /// An override with the end of its time on the clock of the wall.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]

@@ -24,11 +24,11 @@ use crate::daemon::lock::{Lock, take_interfaces};
 use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
 use crate::daemon::{metrics, socket};
 use crate::error::AgentError;
+use crate::gateway::config::is_shown;
 use crate::gateway::config::{Config, ConfigError, Discover, OnExit, STATE};
 use crate::gateway::governor::{ClassIds, Governor, direction_index};
 use crate::gateway::host::Host;
 use crate::gateway::journal::Level;
-use crate::gateway::sources::is_shown;
 
 /// How often it is checked that packets reach their classes.
 const VERIFY: Span = Span::from_secs(30);
