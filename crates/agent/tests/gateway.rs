@@ -836,7 +836,7 @@ fn ten_thousand_who_come_later_settle() {
     let end = std::time::Instant::now() + Duration::from_secs(300);
     let limited = || {
         let classes = path.gateway.sh("tc class show dev mesh");
-        classes.lines().filter(|l| l.contains("ceil 3027Kbit")).count()
+        classes.lines().filter(|l| l.contains("ceil 3028Kbit")).count()
     };
     while limited() < 10_003 {
         assert!(std::time::Instant::now() < end, "{} of them\n{}", limited(), b.log());

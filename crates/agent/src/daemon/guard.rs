@@ -16,6 +16,9 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::lock::Lock;
 
+/// How long what a daemon had begun may take to arrive in the kernel after its end.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+
 /// The daemon's end.
 #[derive(Debug)]
 pub struct Guard {
@@ -167,7 +170,7 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 if !lifted {
                     eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
-                    lift(layout)?;
+                    lift_once(layout)?;
                     lifted = true;
                 }
             }
@@ -179,8 +182,16 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
     }
 }
 
-/// Removes everything that is ours, several times if need be: the kernel may be busy.
+/// Removes everything that is ours, and looks again: what the daemon was about to put there when it
+/// ended may have come after the first look. (The next daemon waits for this process.)
 fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
+    lift_once(layout)?;
+    std::thread::sleep(AFTERWARDS);
+    lift_once(layout)
+}
+
+/// Removes everything that is ours, several times if need be: the kernel may be busy.
+fn lift_once(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {
         result = HtbPlane::open().and_then(|mut plane| plane.remove(layout).map(|_| ()));
