@@ -151,7 +151,9 @@ fn a_home_at_its_limit_waits_a_quarter_of_a_second_at_most() {
         }
     };
     for (way, flows) in [("down", &down), ("up", &up)] {
-        ["reno", "cubic"].map(|congestion| tried(way, flows, congestion));
+        for congestion in ["reno", "cubic"] {
+            tried(way, flows, congestion);
+        }
     }
 }
 

@@ -95,6 +95,34 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     flood.stop();
 }
 
+/// Where all share one limit it sizes the queues below it, those of newcomers, too.
+#[test]
+fn a_shared_limit_sizes_the_queues_under_it() {
+    if !root("a_shared_limit_sizes_the_queues_under_it") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=2).map(subscriber).collect(), |l| {
+        l.leaf = LeafChoice::Only(LeafKind::Pfifo);
+        l.delay_ms = 100;
+    });
+    let limit = |g: &Bench, class: u16| {
+        let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
+        let of_it = format!("parent fa1:{class} ");
+        let line = shown.lines().find(|l| l.contains(&of_it)).unwrap_or_else(|| panic!("{shown}"));
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let down = |class, bits| change(class, Direction::Down, bits);
+    g.set(vec![down(0, Some(2_000_000)), down(2, Some(300_000))]);
+    assert_eq!([limit(&g, 1), limit(&g, 2)], ["16p", "4p"], "the lower of two counts");
+    let mut layout = g.layout.clone();
+    layout.subscribers.push(subscriber(3));
+    g.layout = layout.clone();
+    g.call(move |p| p.relayout(&layout).unwrap());
+    assert_eq!(limit(&g, 3), "16p");
+    g.set(vec![down(0, None)]);
+    assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "4p", "100p"]);
+}
+
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
