@@ -53,9 +53,9 @@ test-kernel:
 packages:
 	CARGO="$(CARGO)" scripts/packages.sh
 
+# 3: something cannot be fetched here; scripts/packages.sh says what that leaves out.
 packages-build:
 	@scripts/setup.sh test
-	# 3: something cannot be fetched here; scripts/packages.sh says what that leaves out.
 	+@CARGO="$(CARGO)" scripts/gateway.sh $(ROUTERS) || [ $$? = 3 ]
 
 test-build: check
