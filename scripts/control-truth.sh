@@ -4,8 +4,8 @@
 #
 #   sudo scripts/control-truth.sh [FOLDER]      # results, one folder per row; default results/truth
 #
-# FAIRMESH names the program (default target/release/fairmesh). A row whose emulation did not keep
-# its time is repeated once and says INVALID if that did not either.
+# FAIRMESH names the program (default target/release/fairmesh). A row whose emulation is invalid
+# is repeated once and says INVALID if that is, too.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 program=${FAIRMESH:-target/release/fairmesh}
@@ -22,7 +22,7 @@ row() { # NAME SCENARIO OPTIONS...
     code=$?
     printf '\n%s\n' "$name"
     sed -n '/^ control .*Jain/,/^$/p' "$folder/$name.txt"
-    grep -h 'lateness of' "$folder/$name.txt"
+    grep -h 'stood still' "$folder/$name.txt"
     [ $code -eq 0 ] || tail -n 2 "$folder/$name.err"
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves that the core crates are pure: they build for a target that has no clock, no files, no
-# network and no randomness, and clippy forbids what would compile there and fail when called.
+# network and no randomness. What would compile there and fail when called, clippy forbids in all that
+# does not allow it by name (clippy.toml, Cargo.toml; `make check` runs it before this).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 core="units document wifi transport queueing control capacity scenario engine"
@@ -9,15 +10,13 @@ packages=$(printf -- '-p fairmesh-%s ' $core)
 # shellcheck disable=SC2086
 if rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null | xargs -r ls >/dev/null 2>&1; then
     CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
-        cargo build --quiet --target wasm32-unknown-unknown $packages
-    echo "purity: the core builds for wasm32-unknown-unknown"
+        cargo check --quiet --target wasm32-unknown-unknown $packages
+    echo "purity: the core compiles for wasm32-unknown-unknown"
 else
     echo "purity: SKIPPED building for wasm32-unknown-unknown, this toolchain has no such target"
 fi
-# shellcheck disable=SC2086
-cargo clippy --quiet $packages --lib -- -D warnings
 for crate in $core; do
-    if grep -rnE 'std::(time::(Instant|SystemTime)|thread|net|fs|env|process|io)|thread_rng|getrandom' "crates/$crate/src"; then
+    if grep -rnE 'allow\(clippy::disallowed_methods|std::(time::(Instant|SystemTime)|thread|net|fs|env|process|io)|thread_rng|getrandom' "crates/$crate/src"; then
         echo "purity: crates/$crate touches the outside world (above)" >&2
         exit 1
     fi

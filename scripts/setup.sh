@@ -57,11 +57,19 @@ rust
 
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
 # tests in network namespaces; qemu runs what is built for other processors, and pip fetches their
-# linker.
-install tshark valgrind iproute2 nftables iperf3 qemu-user-static python3-pip binutils procps || say "a tool is missing: the tests that call it will say so"
-if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
-    timeout 300 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 \
-        || say "no wasm32 target: the purity check will build for the host only"
+# linker; systemd judges the unit (it does not become the init system); the last line is for scripts/kernel.
+install tshark valgrind iproute2 nftables iperf3 qemu-user-static python3-pip binutils procps systemd \
+    qemu-system-x86 kmod xz-utils zstd debian-archive-keyring || say "a tool is missing: the tests that call it will say so"
+# The purity check's target, and what the routers' daemon is built with (scripts/gateway.sh). All here, since two rustups
+# at once break each other.
+if command -v rustup >/dev/null; then
+    installed=$(rustup target list --installed)
+    for target in wasm32-unknown-unknown x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+        grep -qx "$target" <<< "$installed" || timeout 300 rustup target add "$target" >/dev/null 2>&1 \
+            || say "no target $target: what needs it will say so"
+    done
+    rustup component list --installed | grep -q '^rust-src' || timeout 300 rustup component add rust-src >/dev/null 2>&1 \
+        || say "no rust-src: what needs it will say so"
 fi
 if ! command -v cargo-deny >/dev/null; then
     say "building cargo-deny, which looks at what the dependencies are"

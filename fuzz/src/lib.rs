@@ -3,14 +3,22 @@
 //! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …`, `… run gateway …` fuzz for
 //! real; see README.md.
 
+use fairmesh_agent::daemon::http;
+use fairmesh_agent::daemon::socket::Request;
+use fairmesh_agent::daemon::state::Kept;
 use fairmesh_agent::gateway::config::Config;
+use fairmesh_agent::gateway::governor::Override;
 use fairmesh_agent::gateway::sources::{self, Form};
-use fairmesh_linux::nl80211;
+use fairmesh_linux::link::Link;
+use fairmesh_linux::nft::{counters, run};
+use fairmesh_linux::tc::htb;
 use fairmesh_linux::tc::stats::{Dumped, Stats};
+use fairmesh_linux::{netlink, nl80211};
 use fairmesh_scenario::{
     Draft, Format, ImportOptions, Metric, Scenario, ScenarioError, draft_from_toml, format_of,
     parse,
 };
+use fairmesh_units::Time;
 
 /// Any bytes as a scenario file: TOML unless they look like JSON.
 pub fn toml(bytes: &[u8]) {
@@ -45,6 +53,20 @@ pub fn gateway(bytes: &[u8]) {
         b'w' => {
             let _ = (nl80211::read_family(bytes), nl80211::read_survey(bytes));
             let _ = (nl80211::read_station(bytes), Stats::read(bytes), Dumped::read(bytes));
+            let _ = (Link::read(bytes), htb::Class::read(bytes), htb::Qdisc::read(bytes));
+            let _ = (counters::read(bytes, "fairmesh"), netlink::count(bytes));
+            return;
+        }
+        b's' => return state(&text),
+        b'q' => return request(&text),
+        b'h' => {
+            let answer = http::respond(bytes, || Some("a 1\n".into()));
+            assert!(answer.starts_with(b"HTTP/1.1 ") && answer.len() < 400);
+            return;
+        }
+        b'f' => {
+            let entries = run::listed(bytes).unwrap_or_default();
+            let _ = entries.iter().filter_map(run::flowtable).count();
             return;
         }
         b'n' => Form::NetJson,
@@ -61,6 +83,26 @@ pub fn gateway(bytes: &[u8]) {
         assert!(!node.prefixes.is_empty() || !node.macs.is_empty());
         assert!(node.prefixes.iter().all(|p| p.prefix_len() > 0 && !p.addr().is_loopback()));
         assert!(node.macs.iter().all(|m| m.is_unicast()));
+    }
+}
+
+/// What is kept over a restart: whatever the file says, nothing comes of it that could not have been
+/// set.
+fn state(text: &str) {
+    let Ok(kept) = Kept::read(text) else { return };
+    assert!(kept.layout.is_none_or(|l| l.check().is_ok()));
+    for (now, wall) in [(0, 0), (1, 1_800_000_000), (u64::MAX / 4, u64::MAX)] {
+        let now = Time::from_nanos(now);
+        for (_, value) in kept.overrides.iter().filter_map(|o| o.read(now, wall)) {
+            assert!(value.until.since(now) <= Override::LONGEST);
+            assert!(value.rate.is_none_or(|r| Override::RATES.contains(&r.0)));
+        }
+    }
+}
+
+fn request(text: &str) {
+    if let Err(e) = Request::read(text) {
+        assert!(e.starts_with("not a request"), "{e}");
     }
 }
 

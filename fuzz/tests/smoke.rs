@@ -13,10 +13,22 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|p| std::fs::read(p).unwrap()).collect()
 }
 
-/// Every file as it is, cut short, with bytes changed, and spliced into another one.
+/// Every file as it is, cut short, with bytes changed, and spliced into another one. For
+/// `FAIRMESH_FUZZ_SECONDS` again and again, each time otherwise.
 fn hammer(target: &str, run: fn(&[u8])) {
+    let seconds = std::env::var("FAIRMESH_FUZZ_SECONDS").map_or(0, |s| s.parse().unwrap());
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut seed = 1;
+    while seed == 1 || std::time::Instant::now() < end {
+        round(target, run, seed);
+        seed += 1;
+    }
+    println!("{target}: {} rounds", seed - 1);
+}
+
+fn round(target: &str, run: fn(&[u8]), seed: u64) {
     let files = corpus(target);
-    let mut rng = Stream::new(1, target);
+    let mut rng = Stream::new(seed, target);
     let mut below = |n: usize| rng.below(n as u32) as usize;
     for file in &files {
         run(file);

@@ -26,9 +26,13 @@ use fairmesh_units::{NodeId, Span, Time};
 use serde::Deserialize;
 
 use crate::error::CliError;
+use crate::interrupt;
 
 /// How often the limits in force are asked for.
 const LOOK: Span = Span::from_secs(1);
+
+/// The longest that the mesh waits for the daemon to start.
+const START: Duration = Duration::from_secs(30);
 
 /// Names of the file that the daemon reads and of what it said, in its folder.
 pub const CONFIGURATION: &str = "gateway.toml";
@@ -189,7 +193,26 @@ impl Daemon {
         }
         if self.start == Some(Time::ZERO) {
             self.launch();
+            self.await_it();
         }
+    }
+
+    /// Waits until the daemon runs: time zero is not to come before, however long it takes to start.
+    /// One that does not is found later.
+    fn await_it(&mut self) {
+        let until = Instant::now() + START;
+        while Instant::now() < until && self.status().is_none_or(|s| s.phase != "running") {
+            let ended = self.child.as_mut().is_none_or(|c| !matches!(c.try_wait(), Ok(None)));
+            if ended || interrupt::awaited().load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn status(&self) -> Option<Status> {
+        let answer = ask(&self.folder.join("gateway.sock"), &Request::Status).ok()?;
+        serde_json::from_value(answer).ok()
     }
 
     fn launch(&mut self) {
@@ -225,10 +248,7 @@ impl Daemon {
             self.problem.get_or_insert(format!("the gateway's daemon ended early ({status})"));
             return;
         }
-        let status = ask(&self.folder.join("gateway.sock"), &Request::Status)
-            .ok()
-            .and_then(|v| serde_json::from_value::<Status>(v).ok());
-        let Some(status) = status else { return };
+        let Some(status) = self.status() else { return };
         let limit = |of: &Subscribed| {
             let (name, direction) = of.as_ref()?;
             let subscriber = status.subscribers.iter().find(|s| s.name == *name)?;
@@ -251,6 +271,8 @@ impl Daemon {
         for (at, line) in &heard {
             let time_s =
                 self.clock.map_or(0.0, |(instant, now)| now.as_secs_f64() + signed(*at, instant));
+            // What it said while it started.
+            let time_s = time_s.max(0.0);
             // The mesh is being taken down around it, and around its guard.
             if time_s > record.duration_s {
                 continue;
@@ -366,7 +388,6 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Strin
     let mut out = format!(
         "# Written by fairmesh emulate for the scenario {}.\nmode = \"apply\"\nunmapped = \"pass\"\n\n\
          [mesh]\ninterface = \"mesh0\"\n\n[wired]\ninterface = \"wire0\"\n\n\
-         [shaping]\n# As the simulator's classes: 100 packets at any limit.\ndelay = \"0 s\"\n\n\
          [metrics]\nlisten = \"127.0.0.1:0\"\n\n[paths]\nstate = {}\nsocket = {}\n\n\
          [control]\nuse = {}\n",
         quoted(&scenario.name),

@@ -120,6 +120,15 @@ fn a_result_folder_like_that_of_run_with_both_side_by_side() {
     let e = &runs[1]["emulation"];
     assert_eq!(e["valid"].as_bool().unwrap(), out.status.success());
     assert!(e["lateness_s"]["events"].as_u64().unwrap() > 1000, "{e}");
+    // How long the radio stood still, and what that did, in JSON and in text.
+    let stalls = &e["stalls"];
+    let bent = stalls["bent"].as_f64().unwrap() <= stalls["bent_bound"].as_f64().unwrap();
+    assert_eq!(bent, out.status.success(), "{stalls}");
+    assert!(stalls["sum_s"].as_f64().unwrap() >= stalls["longest_s"].as_f64().unwrap(), "{stalls}");
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains("the radio") && text.contains("stood still"), "{text}");
+    let page = std::fs::read_to_string(dir.path().join("r/report.html")).unwrap();
+    assert!(page.contains("stood still"), "the report does not tell");
     assert_eq!(e["interfaces"].as_array().unwrap().len(), 2);
     assert_eq!(json["results"][1]["control"], "emulated reno");
     assert!(runs[1]["flows"][0]["goodput_bps"].as_f64().unwrap() > 1e6);

@@ -3,17 +3,22 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fairmesh_engine::record::{RunRecord, Series};
-use fairmesh_linux::realtime::{self, Preferred, Waiter};
+use fairmesh_linux::realtime::{Preferred, Waiter};
 use fairmesh_units::{Span, Time};
 
+use crate::clock::{Keeper, RadioClock};
 use crate::lateness::Lateness;
 use crate::network::Network;
+use crate::stalls::Stalls;
 use crate::switch::{Input, Switch, SwitchCounters};
 use crate::traffic::Meter;
 
 /// Frames that are read of one interface at a time: a flood must not keep the engine from its
 /// events.
 const BATCH: usize = 64;
+
+/// The engine looks at least this often: a frame that comes while it does not run waits no longer unseen.
+const LOOK: Span = Span::from_millis(5);
 
 /// A waiter that knows every interface by its number.
 pub(crate) fn watch_all(network: &Network) -> std::io::Result<Waiter> {
@@ -30,7 +35,11 @@ pub(crate) struct Engine<'a> {
     pub network: &'a Network,
     pub waiter: Waiter,
     pub preferred: Preferred,
-    pub epoch: u64,
+    pub clock: &'a RadioClock,
+    /// How late an event may be before radio time stands still.
+    pub slack: Span,
+    /// The least retransmission timer of the namespaces.
+    pub timer: Span,
     /// End of the run, ns; `u64::MAX` while it is open.
     pub end: &'a AtomicU64,
     pub stop: &'a AtomicBool,
@@ -50,6 +59,7 @@ pub(crate) struct Done {
     /// Per interface.
     pub counters: Vec<SwitchCounters>,
     pub lateness: Lateness,
+    pub stalls: Stalls,
     pub series: Series,
     pub preferred: Preferred,
     pub air_fingerprint: u64,
@@ -60,7 +70,9 @@ impl<'a> Engine<'a> {
     /// Runs until the end, or until it is told to stop.
     pub fn run(mut self) -> std::io::Result<Done> {
         let taps = &self.network.taps;
-        realtime::sleep_until(self.epoch);
+        let clock = self.clock;
+        let mut keeper = Keeper::new(clock, self.slack, self.timer);
+        clock.wait_for_zero();
         let mut buffer = vec![0u8; 1 << 16];
         // Interfaces that may have frames which the engine has not yet had room for.
         let mut held: Vec<usize> = (0..taps.len()).collect();
@@ -68,10 +80,14 @@ impl<'a> Engine<'a> {
         let mut next_sample = Time::ZERO + self.sample;
         let mut sampled = (Time::ZERO, vec![0; self.meters.len()]);
         let end = loop {
+            let now = keeper.tick();
+            keeper.allow(now, self.switch.next_deadline().min(now + LOOK));
             let more = self.refill(&mut held, &mut buffer)?;
-            let now = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
+            let now = keeper.tick();
             let end = Time::from_nanos(self.end.load(Ordering::Relaxed));
             let due = self.switch.next_deadline();
+            // What was taken in may be due sooner.
+            keeper.allow(now, due.min(now + LOOK));
             if now >= next_sample && next_sample <= end {
                 self.take_sample(next_sample, &mut sampled);
                 next_sample += self.sample;
@@ -89,17 +105,16 @@ impl<'a> Engine<'a> {
                 });
                 self.take_answers(&mut answers, &mut buffer)?;
                 // Until the kernel has what arrived.
-                let done = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
-                self.lateness.record(done - due);
+                self.lateness.record(keeper.tick() - due);
                 self.transmissions.store(self.switch.world().transmissions(), Ordering::Relaxed);
                 continue;
             }
             if more {
                 continue;
             }
-            // At least that often it sees that the run is over.
-            let until = due.min(end).min(next_sample).min(now + Span::from_millis(50));
-            self.waiter.wait(until.as_nanos() + self.epoch, &mut ready)?;
+            let until = due.min(end).min(next_sample).min(now + LOOK);
+            keeper.allow(now, until);
+            self.waiter.wait(clock.reading(until), &mut ready)?;
             held.extend(ready.drain(..).map(|i| i as usize));
         };
         if self.sample != Span::MAX && sampled.0 < end {
@@ -113,6 +128,7 @@ impl<'a> Engine<'a> {
             inputs,
             counters,
             lateness: self.lateness,
+            stalls: keeper.stalls,
             series: self.series,
             preferred: self.preferred,
             end,
@@ -134,7 +150,7 @@ impl<'a> Engine<'a> {
             match self.network.taps[i].read(buffer)? {
                 Some(n) => {
                     taken += 1;
-                    let now = Time::from_nanos(realtime::now().saturating_sub(self.epoch));
+                    let now = self.clock.now();
                     // Never past an event that is due: it comes first, a little late.
                     let at = now.min(self.switch.next_deadline()).max(self.switch.now());
                     self.switch.accept(at, i, &buffer[..n]);

@@ -41,7 +41,7 @@ impl Lateness {
     }
 }
 
-/// The 99th percentile of the lateness beyond which a run is not believed: a twelfth of the time
+/// The lateness of an event at which radio time stands still: a twelfth of the time
 /// that a frame of 1500 bytes takes at the data rate, which is 1 ms at 1 Mbit/s; but never below
 /// 100 µs, the least that a general-purpose kernel keeps.
 pub fn bound(frame: Span) -> Span {

@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod children;
+mod clock;
 mod engine;
 mod error;
 pub mod frame;
@@ -19,6 +20,7 @@ mod outcome;
 pub mod plan;
 mod run;
 mod settings;
+mod stalls;
 pub mod switch;
 mod traffic;
 

@@ -1,7 +1,8 @@
 //! From a finished emulation to its record.
 
 use fairmesh_engine::record::{
-    Drops, EmulationRecord, FlowRecord, InterfaceRecord, RunRecord, TcpRecord, TransferRecord,
+    Drops, EmulationRecord, FlowRecord, InterfaceRecord, RunRecord, StallRecord, TcpRecord,
+    TransferRecord,
 };
 use fairmesh_scenario::{Scenario, Transport};
 use fairmesh_units::{Span, Time};
@@ -10,6 +11,7 @@ use crate::engine::Done;
 use crate::lateness::bound;
 use crate::network::Network;
 use crate::options::EmulateOptions;
+use crate::settings::TcpSettings;
 use crate::switch::Input;
 use crate::traffic::FlowOutcome;
 
@@ -36,7 +38,7 @@ impl Done {
         fair: &[f64],
         outcomes: Vec<Option<FlowOutcome>>,
     ) -> Outcome {
-        let Done { mut record, inputs, counters, lateness, series, preferred, .. } = self;
+        let Done { mut record, inputs, counters, lateness, stalls, series, preferred, .. } = self;
         let (air_fingerprint, end) = (self.air_fingerprint, self.end);
         let mut problems = Vec::new();
         let mut interfaces = Vec::new();
@@ -58,7 +60,7 @@ impl Done {
             });
         }
         let measured = end.as_secs_f64() - scenario.warmup.as_secs_f64();
-        let mut flows = Vec::new();
+        let (mut flows, mut felt) = (Vec::new(), 0);
         for ((i, flow), outcome) in scenario
             .flows
             .iter()
@@ -78,6 +80,7 @@ impl Done {
             if let Some(problem) = o.as_ref().and_then(|o| o.problem.as_ref()) {
                 problems.push(format!("{label}: {problem}"));
             }
+            felt = felt.max(o.as_ref().map_or(0, |o| o.felt));
             let bytes = o.as_ref().map_or(0, |o| o.measured);
             let cwnd = series.cwnd_bytes.get(i).filter(|c| !c.is_empty());
             let tcp =
@@ -121,17 +124,10 @@ impl Done {
         record.totals.drops.queue += kernel_drops;
         record.flows = flows;
         record.series = series;
-        let bound = bound_of(scenario);
-        let lateness = lateness.summary();
-        if lateness.p99 > bound.as_secs_f64() {
-            problems.insert(
-                0,
-                format!(
-                    "1 % of the events ran more than {:.0} µs late; the bound is {:.0} µs",
-                    lateness.p99 * 1e6,
-                    bound.as_secs_f64() * 1e6
-                ),
-            );
+        let own = options.exec.is_empty() && options.shell.is_none() && options.traffic;
+        let stalls = stalls.summary(end, own.then_some(felt));
+        if stalls.bent > stalls.bent_bound {
+            problems.insert(0, bent(&stalls));
         }
         let mut traffic = network.notes.clone();
         if !preferred.fifo {
@@ -143,8 +139,9 @@ impl Done {
         record.emulation = Some(EmulationRecord {
             valid: problems.is_empty(),
             problems,
-            lateness_s: lateness,
-            bound_s: bound.as_secs_f64(),
+            lateness_s: lateness.summary(),
+            bound_s: slack(scenario).as_secs_f64(),
+            stalls,
             notes: traffic,
             interfaces,
         });
@@ -152,8 +149,29 @@ impl Done {
     }
 }
 
-/// The lateness that a scenario's frames allow.
-fn bound_of(scenario: &Scenario) -> Span {
+/// The least retransmission timer of the namespaces: what routes say, or the kernel's `TCP_RTO_MIN`.
+pub(crate) fn timer(network: &Network, options: &EmulateOptions) -> Span {
+    const KERNEL: Span = Span::from_millis(200);
+    let told = network.plan.tcp.as_ref().filter(|_| options.tcp == TcpSettings::Scenario);
+    // Programs may have connections of their own over other routes.
+    told.map_or(KERNEL, |t| t.min_rto).min(KERNEL)
+}
+
+/// Why a run with such stalls is not believed.
+fn bent(s: &StallRecord) -> String {
+    format!(
+        "the radio stood still {} times, {:.2} s in all, while the kernel's timers went on and fired in {}: \
+         {:.0} % of the run is bent; the bound is {:.0} %",
+        s.number,
+        s.sum_s,
+        s.felt,
+        s.bent * 100.0,
+        s.bent_bound * 100.0
+    )
+}
+
+/// The lateness that a scenario's frames allow before radio time stands still.
+pub(crate) fn slack(scenario: &Scenario) -> Span {
     let mac = &scenario.mac;
     let own = scenario.links.iter().filter_map(|l| l.rate);
     let fastest = own.chain([mac.rate]).map(|r| mac.phy.airtime(r, 1500)).min();

@@ -10,12 +10,13 @@ use fairmesh_scenario::Scenario;
 use fairmesh_units::{Span, Time};
 
 use crate::children::Children;
+use crate::clock::RadioClock;
 use crate::engine::{Engine, watch_all};
 use crate::error::EmulatorError;
 use crate::lateness::Lateness;
 use crate::network::{Network, NetworkOptions};
 use crate::options::{EmulateOptions, Routing};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, slack, timer};
 use crate::plan::Plan;
 use crate::switch::Switch;
 use crate::traffic::{FlowOutcome, Job, Meter};
@@ -74,8 +75,8 @@ pub fn emulate(
     let mut children = Children::start(scenario, &network, options)?;
     ready(&network);
 
-    // Clock reading at time zero: the engine's thread sets it when it is ready to be on time.
-    let epoch = OnceLock::new();
+    // Radio time: the engine's thread lets it begin when it is ready to be on time.
+    let clock: OnceLock<RadioClock> = OnceLock::new();
     let measure_from = Time::ZERO + scenario.warmup;
     let meters: Vec<Meter> = scenario.flows.iter().map(|_| Meter::default()).collect();
     let (over, transmissions) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -88,7 +89,7 @@ pub fn emulate(
         let mut traffic = Vec::new();
         for (index, flow) in scenario.flows.iter().enumerate().filter(|_| options.traffic) {
             let ends = [flow.from.index(), flow.to.index()];
-            let (network, meters, epoch, over) = (&network, &meters, &epoch, &over);
+            let (network, meters, clock, over) = (&network, &meters, &clock, &over);
             traffic.push(threads.spawn(move || {
                 realtime::fifo(TRAFFIC_PRIORITY);
                 let job = Job {
@@ -98,47 +99,51 @@ pub fn emulate(
                     addresses: ends.map(|n| network.plan.nodes[n].address),
                     seed: options.seed,
                     congestion: options.congestion,
-                    epoch: *epoch.wait(),
+                    clock: clock.wait(),
                     measure_from,
                     meter: &meters[index],
                 };
-                realtime::sleep_until(job.epoch);
+                job.clock.wait_for_zero();
                 job.run(over)
             }));
         }
         let (network, end, meters, transmissions) = (&network, &end, &meters, &transmissions);
-        let clock = &epoch;
+        let began = &clock;
         let engine = threads.spawn(move || {
-            let prepare = || -> Result<Engine<'_>, EmulatorError> {
+            let prepare = || -> Result<_, EmulatorError> {
                 let preferred = realtime::prefer(ENGINE_PRIORITY);
                 let failed = EmulatorError::system("the engine");
                 let waiter = watch_all(network).map_err(failed)?;
-                Ok(Engine {
-                    switch: Switch::new(scenario, &network.plan, options.seed, options.log)?,
-                    network,
-                    waiter,
-                    preferred,
-                    epoch: 0,
-                    end,
-                    stop,
-                    meters,
-                    sample: options.sample.unwrap_or(Span::MAX),
-                    kernel_time: options.kernel_time,
-                    transmissions,
-                    lateness: Lateness::default(),
-                    series: Series::default(),
-                })
+                let switch = Switch::new(scenario, &network.plan, options.seed, options.log)?;
+                Ok((switch, waiter, preferred))
             };
             let prepared = prepare();
             // Also if that failed: others wait for it.
-            let epoch = *clock.get_or_init(|| realtime::now() + LEAD);
-            let engine = Engine { epoch, ..prepared? };
+            let clock = began.get_or_init(|| RadioClock::new(realtime::now() + LEAD));
+            let (switch, waiter, preferred) = prepared?;
+            let engine = Engine {
+                switch,
+                network,
+                waiter,
+                preferred,
+                clock,
+                slack: slack(scenario),
+                timer: timer(network, options),
+                end,
+                stop,
+                meters,
+                sample: options.sample.unwrap_or(Span::MAX),
+                kernel_time: options.kernel_time,
+                transmissions,
+                lateness: Lateness::default(),
+                series: Series::default(),
+            };
             engine.run().map_err(EmulatorError::system("the engine"))
         });
-        let epoch = *epoch.wait();
+        let clock = clock.wait();
         while !engine.is_finished() {
             std::thread::sleep(std::time::Duration::from_millis(100));
-            let now = Time::from_nanos(realtime::now().saturating_sub(epoch));
+            let now = clock.now();
             if children.shell_ended() {
                 let _ = end.compare_exchange(
                     u64::MAX,

@@ -16,6 +16,7 @@ use fairmesh_transport::traffic::{Do, FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_units::{Span, Stream, Time};
 use socket2::{Domain, Socket, Type};
 
+use crate::clock::RadioClock;
 use crate::settings::KernelCongestion;
 
 /// The port of the first flow's server; each has its own.
@@ -49,6 +50,8 @@ pub struct FlowOutcome {
     pub delay: Delays,
     /// TCP, both ends: data segments, retransmissions, time-outs.
     pub tcp: Option<(u64, u64, u64)>,
+    /// Long stalls of the radio about which a retransmission timer fired.
+    pub felt: u64,
     /// Durations of completed transfers, if there are such.
     pub transfers: Option<Delays>,
     /// What went wrong, if the flow could not run.
@@ -69,8 +72,8 @@ pub struct Job<'a> {
     pub seed: u64,
     /// Congestion control of its connections.
     pub congestion: KernelCongestion,
-    /// Clock reading at time zero.
-    pub epoch: u64,
+    /// Radio time.
+    pub clock: &'a RadioClock,
     /// Start of the measured interval.
     pub measure_from: Time,
     /// Seen by others.
@@ -79,11 +82,7 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     fn now(&self) -> Time {
-        Time::from_nanos(realtime::now().saturating_sub(self.epoch))
-    }
-
-    fn clock(&self, at: Time) -> u64 {
-        at.as_nanos().saturating_add(self.epoch)
+        self.clock.now()
     }
 
     fn port(&self) -> u16 {
@@ -118,6 +117,8 @@ struct State<'j> {
     client: usize,
     /// Bytes to write at each end.
     pending: [u64; 2],
+    /// Timeouts of the connection and long stalls when last looked at.
+    fired: (u32, u64),
     /// As the simulator counts transfers: since when, and what the origin still owes.
     transfer_since: Option<Time>,
     owed: u64,
@@ -136,6 +137,7 @@ impl<'j> State<'j> {
                 packets_delivered: 0,
                 delay: Delays::new(),
                 tcp: (!job.flow.traffic.is_udp()).then_some((0, 0, 0)),
+                felt: 0,
                 transfers: pieces.then(Delays::new),
                 problem: None,
             },
@@ -144,6 +146,7 @@ impl<'j> State<'j> {
                 FlowEnd::To => 1,
             },
             pending: [0; 2],
+            fired: (0, 0),
             transfer_since: None,
             owed: 0,
         }
@@ -177,7 +180,7 @@ impl<'j> State<'j> {
                 for size in sizes {
                     let datagram = &mut buffer[..size];
                     datagram.fill(0);
-                    stamp(datagram, sequence, self.job.clock(now));
+                    stamp(datagram, sequence, now);
                     sequence += 1;
                     if self.measuring(now) {
                         self.outcome.packets_sent += 1;
@@ -189,7 +192,7 @@ impl<'j> State<'j> {
             }
             let until = self.source.next_deadline().min(now + PATIENCE);
             let wanted = Wanted { read: true, write: false };
-            realtime::poll_until(&[(receiver.as_fd(), wanted)], self.job.clock(until))?;
+            realtime::poll_until(&[(receiver.as_fd(), wanted)], self.job.clock.reading(until))?;
             while let Ok(n) = receiver.recv(&mut buffer) {
                 self.received(&buffer[..n]);
             }
@@ -204,7 +207,7 @@ impl<'j> State<'j> {
             self.outcome.measured += datagram.len() as u64;
             self.outcome.packets_delivered += 1;
             if let Some(sent) = stamped(datagram) {
-                self.outcome.delay.record(self.job.clock(now).saturating_sub(sent));
+                self.outcome.delay.record(now.as_nanos().saturating_sub(sent));
             }
         }
     }
@@ -242,6 +245,13 @@ impl<'j> State<'j> {
                 if let Some(info) = ends[0].as_ref().and_then(|s| tcp::info(s).ok()) {
                     let cwnd = u64::from(info.cwnd) * u64::from(info.mss);
                     self.job.meter.cwnd.store(cwnd, Ordering::Relaxed);
+                    // Where timeouts are not told, whatever was sent again counts.
+                    let fired = info.timeouts.unwrap_or(info.retransmits);
+                    let long = self.job.clock.long_stalls();
+                    if fired > self.fired.0 {
+                        self.outcome.felt += long - self.fired.1;
+                    }
+                    self.fired = (fired, long);
                 }
             }
             let until = self.source.next_deadline().min(retry).min(now + PATIENCE);
@@ -254,7 +264,7 @@ impl<'j> State<'j> {
                     whose.push(e);
                 }
             }
-            let ready = realtime::poll_until(&files, self.job.clock(until))?;
+            let ready = realtime::poll_until(&files, self.job.clock.reading(until))?;
             if ready[0].read
                 && let Ok((stream, _)) = listener.accept()
             {
@@ -394,7 +404,7 @@ impl<'j> State<'j> {
         if let Some((segments, retransmits, timeouts)) = &mut self.outcome.tcp {
             *segments += u64::from(info.data_segments);
             *retransmits += u64::from(info.retransmits);
-            *timeouts += u64::from(info.timeouts);
+            *timeouts += u64::from(info.timeouts.unwrap_or(0));
         }
     }
 
@@ -430,14 +440,14 @@ fn is_unreachable(e: &io::Error) -> bool {
 }
 
 /// Writes number and time of sending into a datagram, where they fit.
-fn stamp(datagram: &mut [u8], number: u64, clock: u64) {
+fn stamp(datagram: &mut [u8], number: u64, at: Time) {
     if let Some(head) = datagram.get_mut(..16) {
         head[..8].copy_from_slice(&number.to_le_bytes());
-        head[8..].copy_from_slice(&clock.to_le_bytes());
+        head[8..].copy_from_slice(&at.as_nanos().to_le_bytes());
     }
 }
 
-/// The time of sending.
+/// The time of sending, ns.
 fn stamped(datagram: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(datagram.get(8..16)?.try_into().ok()?))
 }
@@ -449,9 +459,9 @@ mod tests {
     #[test]
     fn datagrams_carry_their_time() {
         let mut d = [0; 20];
-        stamp(&mut d, 7, 1_234_567_890_123);
+        stamp(&mut d, 7, Time::from_nanos(1_234_567_890_123));
         assert_eq!(stamped(&d), Some(1_234_567_890_123));
-        stamp(&mut d[..10], 7, 9);
+        stamp(&mut d[..10], 7, Time::ZERO);
         assert_eq!(stamped(&d[..10]), None);
     }
 }

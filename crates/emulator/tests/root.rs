@@ -2,7 +2,6 @@
 //! each test says that it was skipped.
 
 use std::io::Write;
-use std::sync::RwLock;
 use std::sync::atomic::AtomicBool;
 
 use fairmesh_emulator::switch::replay;
@@ -26,32 +25,25 @@ fn scenario(text: &str) -> Scenario {
     parse("test.toml", text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
-/// Emulations of slow radios share the machine; one of a faster radio has it alone.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-fn rate_mbps(scenario: &Scenario) -> f64 {
-    scenario.mac.phy.bit_rate(scenario.mac.rate).0 as f64 / 1e6
-}
-
-/// Emulates; again only if the machine did not keep its time.
+/// Emulates, beside whatever else the machine does; again only if it stood still for so long that the
+/// kernel's timers tell nothing.
 fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
     let stop = AtomicBool::new(false);
-    let _turn = if rate_mbps(scenario) <= 1.0 {
-        (MACHINE.read().ok(), None)
-    } else {
-        (None, MACHINE.write().ok())
-    };
     for attempt in 1..=6 {
         let outcome = emulate(scenario, options, &stop, &mut |_| {}, &mut |_| {}).unwrap();
         let e = outcome.record.emulation.as_ref().unwrap();
+        let s = &e.stalls;
+        println!(
+            "{:.3} s in {} stalls, the longest {:.4} s, {:.4} bent; lateness {:?}",
+            s.sum_s, s.number, s.longest_s, s.bent, e.lateness_s
+        );
         if e.valid {
             return outcome;
         }
-        let late = e.lateness_s.p99 > e.bound_s;
-        assert!(late && e.problems.len() == 1, "{:?}", e.problems);
-        println!("attempt {attempt} was late: {:?}, bound {} s", e.lateness_s, e.bound_s);
+        assert!(s.bent > s.bent_bound && e.problems.len() == 1, "{:?}", e.problems);
+        println!("attempt {attempt}: {}", e.problems[0]);
     }
-    panic!("this machine did not keep the time of an emulation in six attempts");
+    panic!("this machine stood still in six emulations");
 }
 
 fn simulated(scenario: &Scenario, seed: u64) -> RunRecord {
@@ -157,10 +149,7 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
     if !root("the_middle_of_the_stack_starves_with_real_tcp") {
         return;
     }
-    // At 2 Mbit/s: the time that must be kept follows the frame, 0.5 ms instead of 0.1 ms.
-    let stack = include_str!("../../../scenarios/stack.toml").replace("11 Mbit/s", "2 Mbit/s");
-    let mut scenario = scenario(&stack);
-    assert_eq!(rate_mbps(&scenario), 2.0);
+    let mut scenario = scenario(include_str!("../../../scenarios/stack.toml"));
     scenario.duration = fairmesh_units::Span::from_secs(25);
     scenario.warmup = fairmesh_units::Span::from_secs(5);
     let options = EmulateOptions { log: true, ..EmulateOptions::default() };

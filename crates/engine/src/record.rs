@@ -41,10 +41,12 @@ pub struct EmulationRecord {
     pub valid: bool,
     /// Why not, in words; empty if it is valid.
     pub problems: Vec<String>,
-    /// How late events ran.
+    /// How late events ran, by radio time.
     pub lateness_s: LatenessRecord,
-    /// The 99th percentile of the lateness beyond which a run is invalid, s.
+    /// The lateness at which radio time stands still, s.
     pub bound_s: f64,
+    /// For how long it stood still.
+    pub stalls: StallRecord,
     /// What differs from the simulator, and what this system lacks, in words.
     pub notes: Vec<String>,
     /// One entry per interface between a namespace and the engine.
@@ -66,6 +68,30 @@ pub struct LatenessRecord {
     pub p999: f64,
     /// Latest of all.
     pub max: f64,
+}
+
+/// Real time that passed while radio time stood still, and what it did to the kernel's timers, which
+/// went on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct StallRecord {
+    /// How often.
+    pub number: u64,
+    /// In all, s.
+    pub sum_s: f64,
+    /// The longest, s.
+    pub longest_s: f64,
+    /// Part of the run's real time.
+    pub share: f64,
+    /// Stalls so long that a retransmission timer of the kernel's may have fired without need.
+    pub long: u64,
+    /// That long, s.
+    pub long_from_s: f64,
+    /// Long stalls about which a timer did fire; all of them where programs ran that cannot be asked.
+    pub felt: u64,
+    /// Part of the run's real time that is bent: all stalls, and a second for each that was felt.
+    pub bent: f64,
+    /// The part beyond which a run is invalid.
+    pub bent_bound: f64,
 }
 
 /// What passed between a namespace and the engine.

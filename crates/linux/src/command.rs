@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 /// Where a system keeps its programs. What `PATH` says is whoever's who started this one.
 const FOLDERS: [&str; 6] =
     ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
-/// The longest output that is read: a dump of a million routes has less.
-const MOST: usize = 64 << 20;
+/// The longest output that is read: a dump of 100,000 routes has less.
+const MOST: usize = 16 << 20;
 
 /// A program by its name; the bare name where no folder has it, so that the error names it.
 pub fn program(name: &str) -> PathBuf {
@@ -36,15 +37,17 @@ pub struct Output {
 /// Runs a program to its end, with `input` as its standard input.
 ///
 /// # Errors
-/// It is not there, takes longer than `limit`, or prints more than 64 MiB; it is killed then.
+/// It is not there, takes longer than `limit`, or prints more than 16 MiB; it is killed then.
 pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io::Result<Output> {
-    let mut child = Command::new(program(name))
+    let mut command = Command::new(program(name));
+    command
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+        .stderr(Stdio::piped());
+    ends_with_us(&mut command);
+    let mut child = command.spawn()?;
     let result = talk(&mut child, input, Instant::now() + limit);
     if result.is_err() {
         let _ = child.kill();
@@ -60,6 +63,26 @@ pub fn run(name: &str, arguments: &[&str], input: &[u8], limit: Duration) -> io:
         _ => e,
     })?;
     Ok(Output { status, stdout, stderr })
+}
+
+/// Has a program killed when this thread ends. One that outlives a killed daemon would do what it was
+/// told after all has been cleaned up, or half of it.
+#[allow(unsafe_code)] // what a child does before it is a program
+fn ends_with_us(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only two system calls are made, which are safe there
+    // (signal-safety(7)).
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // Had it ended before, nobody would be told.
+            if libc::getppid() as u32 == parent {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::Interrupted.into())
+            }
+        });
+    }
 }
 
 /// One end of a pipe to the child, as a file that never blocks.
@@ -156,6 +179,8 @@ fn ended(child: &mut Child, until: Instant) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -179,6 +204,20 @@ mod tests {
         assert!(start.elapsed() < LONG);
         let e = run("yes", &[], &[], LONG).unwrap_err();
         assert!(e.to_string().contains("MiB"), "{e}");
+    }
+
+    /// As when the daemon is killed while `nft` works: the thread stands for the process.
+    #[test]
+    fn a_program_ends_with_whoever_runs_it() {
+        let child = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            command.arg("1000");
+            ends_with_us(&mut command);
+            command.spawn().unwrap()
+        });
+        let mut child = child.join().unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! `netlink-packet-core`'s; what is inside the messages is the business of [`crate::tc`] and
 //! [`crate::link`].
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -112,6 +113,17 @@ pub struct Netlink {
     socket: Socket,
     sequence: u32,
     received: Vec<u8>,
+    progress: Progress,
+}
+
+/// Called while a long batch is carried out.
+#[derive(Default)]
+struct Progress(Option<Box<dyn FnMut() + Send>>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Progress(…)" } else { "Progress" })
+    }
 }
 
 impl Netlink {
@@ -152,7 +164,13 @@ impl Netlink {
         for &group in groups {
             socket.add_membership(group).map_err(failed())?;
         }
-        Ok(Netlink { socket, sequence: 0, received: Vec::with_capacity(RECEIVE) })
+        let received = Vec::with_capacity(RECEIVE);
+        Ok(Netlink { socket, sequence: 0, received, progress: Progress::default() })
+    }
+
+    /// Has something called after each part of a batch that the kernel has carried out.
+    pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
+        self.progress = Progress(Some(Box::new(tell)));
     }
 
     /// Carries out a batch. Every message is tried; those refused come back in order.
@@ -180,6 +198,9 @@ impl Netlink {
             self.send(&batch.bytes[from..until])?;
             self.collect(base, first, &mut refusals)?;
             first = end;
+            if let Some(tell) = &mut self.progress.0 {
+                tell();
+            }
         }
         Ok(refusals)
     }
@@ -427,6 +448,13 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkBuffer<&[u8]
             }
         }
     })
+}
+
+/// Reads bytes as a program would that got them from the kernel; how many messages they hold, up to one
+/// that is none.
+pub fn count(bytes: &[u8]) -> usize {
+    let whole = messages(bytes).map_while(Result::ok);
+    whole.inspect(|message| _ = refusal(message)).count()
 }
 
 /// The error number in an `NLMSG_ERROR`, with the kernel's words; `None` for an acknowledgement.

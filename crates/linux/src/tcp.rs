@@ -14,8 +14,8 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Segments with data sent, retransmissions included.
     pub data_segments: u32,
-    /// Retransmission time-outs; 0 before Linux 6.7, which does not tell.
-    pub timeouts: u32,
+    /// Retransmission time-outs; `None` before Linux 6.7, which does not tell.
+    pub timeouts: Option<u32>,
 }
 
 /// Asks the kernel about a connection.
@@ -39,11 +39,11 @@ pub fn info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(parse(&bytes))
+    Ok(parse(&bytes, length as usize))
 }
 
-/// Reads `struct tcp_info` of `linux/tcp.h`; what the kernel did not fill in is zero.
-fn parse(bytes: &[u8; 256]) -> TcpInfo {
+/// Reads `struct tcp_info` of `linux/tcp.h`, of which the kernel has filled this many bytes; the rest is zero.
+fn parse(bytes: &[u8; 256], filled: usize) -> TcpInfo {
     let u32_at =
         |i: usize| u32::from_ne_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
     TcpInfo {
@@ -51,7 +51,7 @@ fn parse(bytes: &[u8; 256]) -> TcpInfo {
         mss: u32_at(16),
         retransmits: u32_at(100),
         data_segments: u32_at(156),
-        timeouts: u32::from(u16::from_ne_bytes([bytes[240], bytes[241]])),
+        timeouts: (filled >= 242).then(|| u32::from(u16::from_ne_bytes([bytes[240], bytes[241]]))),
     }
 }
 
@@ -61,6 +61,14 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
+    fn an_older_kernel_does_not_tell_of_timeouts() {
+        let mut bytes = [0; 256];
+        bytes[240..242].copy_from_slice(&3u16.to_ne_bytes());
+        assert_eq!(super::parse(&bytes, 248).timeouts, Some(3));
+        assert_eq!(super::parse(&bytes, 232).timeouts, None);
+    }
+
+    #[test]
     fn the_kernel_tells() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
@@ -68,7 +76,8 @@ mod tests {
         client.write_all(b"hello").unwrap();
         other.read_exact(&mut [0; 5]).unwrap();
         let info = super::info(&client).unwrap();
-        assert_eq!((info.data_segments, info.retransmits, info.timeouts), (1, 0, 0));
+        assert_eq!((info.data_segments, info.retransmits), (1, 0));
+        assert_eq!(info.timeouts.unwrap_or(0), 0);
         assert!(info.cwnd >= 2 && info.mss > 500, "{info:?}");
         assert!(super::info(&std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
     }

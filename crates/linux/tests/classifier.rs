@@ -99,3 +99,28 @@ fn a_bridge_keeps_the_class() {
     assert_eq!(g.installed.classifier, [Classifier::Priority; 2], "{:?}", g.installed.notes);
     assert_eq!(exchange(&mut g, 20), (20, 20));
 }
+
+/// Each way to classify that this kernel has, `fw` among them where there is one, with the packets of
+/// both directions.
+#[test]
+fn every_classifier_there_is_counts() {
+    if !root("every_classifier_there_is_counts") {
+        return;
+    }
+    let mut g = Bench::new((1..=4).map(subscriber).collect());
+    let there = g.call(|p| p.probe().unwrap()).classifiers;
+    if std::env::var_os("FAIRMESH_VM").is_some() {
+        // A distribution's kernel has all.
+        for wanted in [Classifier::Priority, Classifier::MarkBpf, Classifier::MarkFw] {
+            assert!(there.contains(&wanted), "{there:?}");
+        }
+    }
+    let mut all = 0;
+    for classifier in there {
+        for direction in Direction::BOTH {
+            g.call(move |p| p.use_classifier(direction, classifier).unwrap());
+        }
+        all += 20;
+        assert_eq!(exchange(&mut g, 20), (all, all), "{classifier:?}");
+    }
+}

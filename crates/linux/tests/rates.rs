@@ -95,6 +95,34 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     flood.stop();
 }
 
+/// Where all share one limit it sizes the queues below it, those of newcomers, too.
+#[test]
+fn a_shared_limit_sizes_the_queues_under_it() {
+    if !root("a_shared_limit_sizes_the_queues_under_it") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=2).map(subscriber).collect(), |l| {
+        l.leaf = LeafChoice::Only(LeafKind::Pfifo);
+        l.delay_ms = 100;
+    });
+    let limit = |g: &Bench, class: u16| {
+        let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
+        let of_it = format!("parent fa1:{class} ");
+        let line = shown.lines().find(|l| l.contains(&of_it)).unwrap_or_else(|| panic!("{shown}"));
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let down = |class, bits| change(class, Direction::Down, bits);
+    g.set(vec![down(0, Some(2_000_000)), down(2, Some(300_000))]);
+    assert_eq!([limit(&g, 1), limit(&g, 2)], ["16p", "4p"], "the lower of two counts");
+    let mut layout = g.layout.clone();
+    layout.subscribers.push(subscriber(3));
+    g.layout = layout.clone();
+    g.call(move |p| p.relayout(&layout).unwrap());
+    assert_eq!(limit(&g, 3), "16p");
+    g.set(vec![down(0, None)]);
+    assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "4p", "100p"]);
+}
+
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
@@ -124,14 +152,14 @@ fn an_aggregate_is_shared_by_weight() {
     flood.stop();
 }
 
-/// 100,000 changes of classes that carry traffic, with datagrams and a TCP connection through
-/// them; every sequence number arrives.
+/// 100,000 changes of classes that carry traffic (`FAIRMESH_CHANGES` for another number), with datagrams
+/// and a TCP connection through them from before the first; every sequence number arrives.
 #[test]
 fn a_hundred_thousand_changes_lose_nothing() {
     if !root("a_hundred_thousand_changes_lose_nothing") {
         return;
     }
-    const CHANGES: usize = 100_000;
+    let changes: usize = std::env::var("FAIRMESH_CHANGES").map_or(100_000, |n| n.parse().unwrap());
     let mut g = Bench::on(Path::new(), (1..=8).map(subscriber).collect(), |l| l.queue = 10_000);
     let sink = receive(g.path.mesh.udp(v4(1, 7000)));
     let source = pace(g.path.wired.udp(host()), vec![v4(1, 7000)], 500, 2000);
@@ -151,7 +179,7 @@ fn a_hundred_thousand_changes_lose_nothing() {
     // Now below, now above what is offered (8.7 Mbit/s and 16), so that queues fill and empty.
     let mut made = 0;
     let mut waited = 0;
-    while made < CHANGES {
+    while made < changes {
         let tight = (made / 1000).is_multiple_of(2);
         let batch: Vec<RateChange> = (0..1000)
             .map(|n| {
@@ -221,6 +249,32 @@ fn relayouts_under_load_lose_nothing() {
     let shown = g.path.gateway.sh("tc class show dev mesh0");
     let left = shown.lines().filter(|l| l.contains("parent fa1:fffe")).count();
     assert_eq!(left, g.layout.subscribers.len(), "classes of those who left are gone");
+}
+
+/// Whoever cleans up lets out first what waits.
+#[test]
+fn what_waits_is_sent_before_a_class_goes() {
+    if !root("what_waits_is_sent_before_a_class_goes") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=4).map(subscriber).collect(), |l| l.queue = 10_000);
+    let sink = receive(g.path.mesh.udp(v4(1, 7000)));
+    // 200 packets, of which two a second pass.
+    g.set(vec![change(1, Direction::Down, Some(10_000))]);
+    let source = g.path.wired.udp(host());
+    for i in 0..200_u64 {
+        let mut packet = [0; 600];
+        packet[..8].copy_from_slice(&i.to_be_bytes());
+        source.send_to(&packet, v4(1, 7000)).unwrap();
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while of(&g.sample(), 1, Direction::Down).backlog_packets < 150 {
+        assert!(Instant::now() < end, "{:?}", of(&g.sample(), 1, Direction::Down));
+    }
+    let layout = g.layout.clone();
+    g.call(move |p| p.remove(&layout).unwrap());
+    drained(&sink.progress, 200);
+    assert_eq!(sink.stop().len(), 200);
 }
 
 #[test]

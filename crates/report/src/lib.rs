@@ -9,6 +9,7 @@ pub mod palette;
 pub mod rate_changes;
 pub mod results;
 pub mod settings;
+pub mod stalls;
 pub mod sweep;
 pub mod table;
 pub mod topology;

@@ -97,10 +97,8 @@ impl Report<'_> {
         }
         for r in self.records.iter().flatten() {
             let Some(e) = &r.emulation else { continue };
-            let late =
-                format!("1 % of the events ran {:.0} µs late or more", e.lateness_s.p99 * 1e6);
             let (class, text) = if e.valid {
-                ("good", format!("{late}; valid up to {:.0} µs", e.bound_s * 1e6))
+                ("good", crate::stalls::text(&e.stalls))
             } else {
                 let why = escape(&e.problems.join("; "));
                 ("bad", format!("<strong style=\"color:#c00\">INVALID</strong>: {why}"))

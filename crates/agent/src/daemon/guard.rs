@@ -16,6 +16,9 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::lock::Lock;
 
+/// How long what a daemon had begun may take to arrive in the kernel after its end.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+
 /// The daemon's end.
 #[derive(Debug)]
 pub struct Guard {
@@ -23,6 +26,7 @@ pub struct Guard {
     pipe: Option<ChildStdin>,
     patience: Duration,
     last: Instant,
+    late: bool,
 }
 
 /// How a guard is.
@@ -71,13 +75,23 @@ impl Guard {
             let flags = OFlag::from_bits_truncate(fcntl(pipe, FcntlArg::F_GETFL)?);
             fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         }
-        Ok(Guard { child, pipe, patience, last: Instant::now() })
+        Ok(Guard { child, pipe, patience, last: Instant::now(), late: false })
     }
 
     /// Says that the daemon is alive, and how long it may be silent from now on. `false` if the
     /// guard will have taken it for dead since the last time.
     pub fn beat(&mut self, patience: Duration) -> bool {
-        let late = self.last.elapsed() > self.patience;
+        self.sign(patience);
+        !core::mem::take(&mut self.late)
+    }
+
+    /// The same in the middle of something long, where nobody can do anything about it.
+    pub fn sign_on(&mut self) {
+        self.sign(self.patience);
+    }
+
+    fn sign(&mut self, patience: Duration) {
+        self.late |= self.last.elapsed() > self.patience;
         self.last = Instant::now();
         self.patience = patience;
         if let Some(pipe) = &mut self.pipe {
@@ -89,7 +103,6 @@ impl Guard {
                 Ok(()) => {}
             }
         }
-        !late
     }
 
     /// How the guard itself is.
@@ -157,7 +170,7 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 if !lifted {
                     eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
-                    lift(layout)?;
+                    lift_once(layout)?;
                     lifted = true;
                 }
             }
@@ -169,8 +182,16 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
     }
 }
 
-/// Removes everything that is ours, several times if need be: the kernel may be busy.
+/// Removes everything that is ours, and looks again: what the daemon was about to put there when it
+/// ended may have come after the first look. (The next daemon waits for this process.)
 fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
+    lift_once(layout)?;
+    std::thread::sleep(AFTERWARDS);
+    lift_once(layout)
+}
+
+/// Removes everything that is ours, several times if need be: the kernel may be busy.
+fn lift_once(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {
         result = HtbPlane::open().and_then(|mut plane| plane.remove(layout).map(|_| ()));

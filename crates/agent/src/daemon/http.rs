@@ -154,7 +154,7 @@ impl Connection {
 }
 
 /// The answer to a request (RFC 9112 §4, RFC 9110 §15).
-fn respond(request: &[u8], page: impl FnOnce() -> Option<String>) -> Vec<u8> {
+pub fn respond(request: &[u8], page: impl FnOnce() -> Option<String>) -> Vec<u8> {
     let line = request.split(|b| *b == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_whitespace();

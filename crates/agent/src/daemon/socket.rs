@@ -1,11 +1,11 @@
 //! The control socket: one JSON object a line, both ways.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,6 +40,16 @@ pub enum Request {
     Doctor,
 }
 
+impl Request {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(line: &str) -> Result<Request, String> {
+        serde_json::from_str(line).map_err(|e| format!("not a request: {e}"))
+    }
+}
+
 /// What an override sets.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
@@ -63,7 +73,7 @@ pub enum Response {
 }
 
 /// The longest request that is read.
-const MOST: u64 = 64 * 1024;
+const MOST: usize = 64 * 1024;
 /// The longest that either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -123,16 +133,32 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
     }
 }
 
-fn answer(mut stream: UnixStream, give: &impl Fn(Call) -> bool) {
-    let _ = stream.set_read_timeout(Some(PATIENCE));
-    let _ = stream.set_write_timeout(Some(PATIENCE));
-    let mut line = String::new();
-    let Ok(reader) = stream.try_clone() else { return };
-    if BufReader::new(reader.take(MOST)).read_line(&mut line).is_err() {
-        return;
+/// The first line of what a client says; `None` if it takes too long, however it spreads it.
+fn request(stream: &mut UnixStream, patience: Duration) -> Option<String> {
+    let end = Instant::now() + patience;
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        stream.set_read_timeout(Some(left)).ok()?;
+        let n = match stream.read(&mut buffer) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return None,
+        };
+        bytes.extend_from_slice(&buffer[..n]);
+        let line = bytes.iter().position(|b| *b == b'\n');
+        if n == 0 || line.is_some() || bytes.len() > MOST {
+            bytes.truncate(line.unwrap_or(bytes.len()).min(MOST));
+            return String::from_utf8(bytes).ok();
+        }
     }
-    let response = match serde_json::from_str::<Request>(&line) {
-        Err(e) => Response::Refused(format!("not a request: {e}")),
+}
+
+fn answer(mut stream: UnixStream, give: &impl Fn(Call) -> bool) {
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let Some(line) = request(&mut stream, PATIENCE) else { return };
+    let response = match Request::read(&line) {
+        Err(e) => Response::Refused(e),
         Ok(request) => {
             let (send, receive) = mpsc::sync_channel(1);
             if !give((request, send)) {
@@ -196,6 +222,25 @@ mod tests {
             assert!(std::time::Instant::now() < end, "{late:?}");
             std::thread::sleep(PAUSE);
         }
+    }
+
+    /// A byte now and then is no way to stay.
+    #[test]
+    fn a_client_that_dawdles_is_sent_away() {
+        let (mut slow, mut here) = UnixStream::pair().unwrap();
+        let dawdle = std::thread::spawn(move || {
+            while slow.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        assert_eq!(request(&mut here, Duration::from_millis(50)), None);
+        drop(here);
+        dawdle.join().unwrap();
+        let (mut there, mut here) = UnixStream::pair().unwrap();
+        there.write_all(b"{\"command\":\"status\"}\nmore").unwrap();
+        let line = request(&mut here, PATIENCE).unwrap();
+        assert_eq!(line, "{\"command\":\"status\"}");
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), Request::Status);
     }
 
     /// A process of its own, since it runs out of files.

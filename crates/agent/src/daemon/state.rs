@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use fairmesh_linux::{Direction, Layout};
 use fairmesh_units::{BitRate, Span, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::gateway::config::is_plain;
 use crate::gateway::config::{Config, ConfigError};
 use crate::gateway::governor::Override;
-use crate::gateway::sources::is_plain;
 
 /// An override with the end of its time on the clock of the wall.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -27,6 +27,10 @@ pub struct KeptOverride {
     pub rate: Option<u64>,
     /// Seconds since 1970.
     pub until: u64,
+    /// Seconds that it had left when `until` was written: it never gets more, and it has them on a
+    /// machine that has yet to learn what time it is.
+    #[serde(default)]
+    pub left: Option<u64>,
 }
 
 impl KeptOverride {
@@ -38,7 +42,10 @@ impl KeptOverride {
             "up" => Direction::Up,
             _ => return None,
         };
-        let left = self.until.checked_sub(wall)?;
+        let mut left = self.until.checked_sub(wall)?;
+        if let Some(most) = self.left {
+            left = left.min(most);
+        }
         let sensible = self.rate.is_none_or(|r| Override::RATES.contains(&r))
             && left as f64 <= Override::LONGEST.as_secs_f64()
             && self.subscriber.chars().count() <= 64
@@ -64,6 +71,22 @@ pub struct Kept {
     pub layout: Option<Layout>,
 }
 
+impl Kept {
+    /// Reads what was kept, as a file has it.
+    ///
+    /// # Errors
+    /// It makes no sense, or is another version's.
+    pub fn read(text: &str) -> Result<Kept, io::Error> {
+        let mut kept: Kept = serde_json::from_str(text).map_err(io::Error::from)?;
+        if kept.version != VERSION {
+            return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
+        }
+        // What could not have been installed was not.
+        kept.layout = kept.layout.filter(|l| l.check().is_ok());
+        Ok(kept)
+    }
+}
+
 /// What a control had found out.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct KeptLearning {
@@ -76,6 +99,8 @@ pub struct KeptLearning {
 }
 
 const VERSION: u32 = 1;
+/// The longest state that is read: 60,000 class numbers with the longest names are 17 MB.
+const MOST: u64 = 32 << 20;
 
 /// The folder where it is kept.
 #[derive(Debug)]
@@ -104,15 +129,13 @@ impl Store {
     /// # Errors
     /// A file that cannot be read, or makes no sense: then nothing is known.
     pub fn load(&mut self) -> Result<Kept, io::Error> {
-        let text = match fs::read_to_string(self.file()) {
-            Ok(text) => text,
+        let mut text = String::new();
+        match fs::File::open(self.file()) {
+            Ok(file) => _ = file.take(MOST).read_to_string(&mut text)?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
             Err(e) => return Err(e),
-        };
-        let kept: Kept = serde_json::from_str(&text).map_err(io::Error::from)?;
-        if kept.version != VERSION {
-            return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
         }
+        let kept = Kept::read(&text)?;
         self.last = Some(text);
         Ok(kept)
     }
@@ -243,6 +266,21 @@ mod tests {
         }
     }
 
+    /// Its table's name would go into a script for `nft`.
+    #[test]
+    fn a_place_that_cannot_be_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::new(folder.path());
+        let name = |n: &str| fairmesh_linux::Interface::new(n).unwrap();
+        let layout = Layout::new(name("bat0"), name("eth0"));
+        store.save(&Kept { layout: Some(layout.clone()), ..Kept::default() }).unwrap();
+        assert_eq!(store.load().unwrap().layout, Some(layout.clone()));
+        let text = fs::read_to_string(store.file()).unwrap();
+        let table = format!("\"{}\"", layout.table);
+        fs::write(store.file(), text.replace(&table, "\"x; flush ruleset\"")).unwrap();
+        assert_eq!(store.load().unwrap().layout, None);
+    }
+
     #[test]
     fn a_wrong_file_falls_back_only_if_told_and_to_one_that_worked() {
         let folder = tempfile::tempdir().unwrap();
@@ -302,7 +340,7 @@ mod tests {
         let now = Time::ZERO + Span::from_secs(7);
         let kept = |subscriber: &str, direction: &str, rate, until| {
             let (subscriber, direction) = (subscriber.to_owned(), direction.to_owned());
-            KeptOverride { subscriber, direction, rate, until }
+            KeptOverride { subscriber, direction, rate, until, left: None }
         };
         let (direction, value) = kept("a", "up", Some(5_000), 1_060).read(now, 1_000).unwrap();
         assert_eq!((direction, value.rate), (Direction::Up, Some(BitRate(5_000))));

@@ -4,7 +4,7 @@
 pub mod config;
 pub mod doctor;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub mod governor;
 pub mod host;
 pub mod journal;

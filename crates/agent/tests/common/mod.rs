@@ -286,7 +286,9 @@ impl Box {
 
     fn program(&self) -> Command {
         let mut command = Command::new("ip");
-        let program = env!("CARGO_BIN_EXE_fairmesh-gateway");
+        // In a virtual machine it is what is shipped, not what cargo built beside the tests.
+        let program = std::env::var("FAIRMESH_GATEWAY");
+        let program = program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_fairmesh-gateway"));
         command.args(["netns", "exec", &self.namespace, program]);
         command
     }

@@ -14,8 +14,8 @@ use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::comparison::{Comparison, OneRun};
 use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::source::load;
-use fairmesh_report::table;
 use fairmesh_report::{rate_changes, results};
+use fairmesh_report::{stalls, table};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -242,12 +242,13 @@ pub(crate) fn summary(e: &EmulationRecord) -> String {
     let notes: String = e.notes.iter().map(|n| format!("note: {n}\n")).collect();
     format!(
         "Frames between kernel and engine\n{t}\n\n{notes}\
-         lateness of {} events: median {}, 99 % below {} (valid up to {}), latest {}\n",
+         lateness of {} events: median {}, 99 % below {}, latest {}\n\
+         {}\n",
         l.events,
         us(l.p50),
         us(l.p99),
-        us(e.bound_s),
-        us(l.max)
+        us(l.max),
+        stalls::text(&e.stalls)
     )
 }
 

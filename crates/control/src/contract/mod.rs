@@ -7,6 +7,7 @@ mod event;
 mod link_model;
 pub(crate) mod mechanism;
 mod needs;
+mod origin;
 pub(crate) mod parameter;
 mod plan;
 mod reason;
@@ -24,8 +25,9 @@ pub use event::{
     RoundTrip, Sent, Station,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
-pub use mechanism::{Entry, Instance, Mechanism, Origin, ParameterError, Runs};
+pub use mechanism::{Entry, Instance, Mechanism, ParameterError, Runs};
 pub use needs::{Missing, Needs, Offers};
+pub use origin::Origin;
 pub use parameter::{Chosen, Parameter, Variant};
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
 pub use reason::{Reason, Value};

@@ -7,7 +7,7 @@ use core::fmt;
 
 use fairmesh_units::Span;
 
-use super::mechanism::Origin;
+use super::origin::Origin;
 
 /// A variant of a mechanism.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,7 +228,7 @@ pub(crate) use {key, options};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::mechanism::Origin::Ours;
+    use crate::contract::origin::Origin::Ours;
 
     options! {
         variants {

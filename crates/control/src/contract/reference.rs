@@ -2,7 +2,8 @@
 
 use core::fmt::Write;
 
-use super::mechanism::{Entry, Origin};
+use super::mechanism::Entry;
+use super::origin::Origin;
 use super::registry::all;
 
 /// Every mechanism with its origin, variants and parameters, in Markdown. The page in the

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use netlink_packet_core::{Emitable, Parseable};
 use netlink_packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, State,
+    InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    State, VlanFlags,
 };
 use serde::Serialize;
 
@@ -18,6 +19,8 @@ use crate::netlink::Netlink;
 
 /// `RTNLGRP_LINK`.
 const GROUP_LINK: u32 = 1;
+/// Bytes of an IEEE 802.1Q tag.
+const VLAN_TAG: u16 = 4;
 
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -31,8 +34,10 @@ pub struct Link {
     /// Ethernet address; `None` where frames have none.
     pub mac: Option<MacAddr>,
     /// Bytes of the link's header that queueing disciplines count: none where packets travel bare,
-    /// as on TUN and PPP interfaces.
+    /// as on TUN and PPP interfaces; of a VLAN the tag only where the interface itself writes it.
     pub header: u16,
+    /// Whether it reads packets' priorities for a meaning of its own (a VLAN's `egress-qos-map`).
+    pub maps_priorities: bool,
     /// Switched on, with carrier where the driver knows about carriers.
     pub up: bool,
     /// Largest packet in bytes.
@@ -69,6 +74,7 @@ impl Link {
             kind: None,
             mac: None,
             header: if message.header.link_layer_type == LinkLayerType::Ether { 14 } else { 0 },
+            maps_priorities: false,
             up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::Running),
             mtu: 0,
             controller: None,
@@ -85,6 +91,7 @@ impl Link {
                 LinkAttribute::Controller(index) => link.controller = Some(index),
                 LinkAttribute::OperState(State::Down | State::LowerLayerDown) => link.up = false,
                 LinkAttribute::LinkInfo(infos) => {
+                    link.vlan(&infos);
                     link.kind = infos.iter().find_map(|info| match info {
                         LinkInfo::Kind(InfoKind::Other(kind)) => Some(kind.clone()),
                         LinkInfo::Kind(kind) => Some(kind.to_string()),
@@ -104,6 +111,25 @@ impl Link {
             }
         }
         Some(link)
+    }
+}
+
+impl Link {
+    /// Takes in what is particular to a VLAN.
+    fn vlan(&mut self, infos: &[LinkInfo]) {
+        for info in infos {
+            let LinkInfo::Data(InfoData::Vlan(infos)) = info else { continue };
+            for info in infos {
+                match info {
+                    // Else the driver below or the kernel puts it in, after the queueing discipline.
+                    InfoVlan::Flags((flags, _)) if !flags.contains(VlanFlags::ReorderHdr) => {
+                        self.header += VLAN_TAG;
+                    }
+                    InfoVlan::EgressQos(map) => self.maps_priorities |= !map.is_empty(),
+                    _ => {}
+                }
+            }
+        }
     }
 }
 
@@ -230,5 +256,50 @@ impl AsRawFd for LinkEvents {
 impl AsFd for LinkEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.netlink.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::link::VlanQosMapping;
+
+    use super::*;
+
+    /// A VLAN as the kernel shows it.
+    fn vlan(flags: VlanFlags, map: Vec<VlanQosMapping>) -> Link {
+        let mut message = LinkMessage::default();
+        message.header.link_layer_type = LinkLayerType::Ether;
+        message.attributes.push(LinkAttribute::IfName("wan.7".into()));
+        let data = vec![
+            InfoVlan::Id(7),
+            InfoVlan::Flags((flags, VlanFlags::all())),
+            InfoVlan::EgressQos(map),
+        ];
+        let info = vec![LinkInfo::Kind(InfoKind::Vlan), LinkInfo::Data(InfoData::Vlan(data))];
+        message.attributes.push(LinkAttribute::LinkInfo(info));
+        let mut bytes = Vec::new();
+        emit(&message, &mut bytes);
+        Link::read(&bytes).unwrap()
+    }
+
+    #[test]
+    fn a_vlan_counts_its_tag_only_where_it_writes_it() {
+        let link = vlan(VlanFlags::ReorderHdr, Vec::new());
+        assert_eq!((link.header, link.maps_priorities), (14, false));
+        assert_eq!(link.kind.as_deref(), Some("vlan"));
+        let link = vlan(VlanFlags::empty(), vec![VlanQosMapping::Mapping(6, 6)]);
+        assert_eq!((link.header, link.maps_priorities), (18, true));
+    }
+
+    /// PPP over Ethernet: packets travel bare until they are below the queue.
+    #[test]
+    fn packets_travel_bare_on_ppp_and_tun() {
+        for kind in [LinkLayerType::Ppp, LinkLayerType::None, LinkLayerType::Rawip] {
+            let mut message = LinkMessage::default();
+            message.header.link_layer_type = kind;
+            let mut bytes = Vec::new();
+            emit(&message, &mut bytes);
+            assert_eq!(Link::read(&bytes).unwrap().header, 0, "{kind:?}");
+        }
     }
 }

@@ -43,8 +43,8 @@ fn question(out: &mut Vec<u8>, family: u8, table: &str) {
     put(out, NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
 }
 
-/// Name and packets of a counter of the table; `None` for anything else.
-fn read<'a>(payload: &'a [u8], table: &str) -> Option<(&'a str, u64)> {
+/// Name and packets of a counter of the table, from a message's payload; `None` for anything else.
+pub fn read<'a>(payload: &'a [u8], table: &str) -> Option<(&'a str, u64)> {
     let text = |value: &'a [u8]| Some(std::str::from_utf8(value).ok()?.trim_end_matches('\0'));
     let (mut name, mut packets) = (None, None);
     for (kind, value) in attributes(payload.get(HEAD..)?) {

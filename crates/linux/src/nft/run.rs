@@ -74,7 +74,8 @@ pub fn flowtables() -> Result<Vec<String>, Error> {
     Ok(list(&["list", "flowtables"])?.iter().filter_map(flowtable).collect())
 }
 
-fn flowtable(value: &Value) -> Option<String> {
+/// `family table/name` of an entry that is a flow table.
+pub fn flowtable(value: &Value) -> Option<String> {
     let text = |key: &str| value["flowtable"][key].as_str();
     Some(format!("{} {}/{}", text("family")?, text("table")?, text("name")?))
 }
@@ -85,10 +86,17 @@ fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
     if !output.status.success() {
         return Err(refused(&output.stderr));
     }
+    listed(&output.stdout)
+}
+
+/// The entries of what `nft -j list` prints.
+///
+/// # Errors
+/// It prints something else.
+pub fn listed(text: &[u8]) -> Result<Vec<Value>, Error> {
     let unreadable = |why: String| Error::Malformed { what: "nft -j list", why };
-    let mut root: Value =
-        serde_json::from_slice(&output.stdout).map_err(|e| unreadable(e.to_string()))?;
-    match root["nftables"].take() {
+    let mut root: Value = serde_json::from_slice(text).map_err(|e| unreadable(e.to_string()))?;
+    match root.get_mut("nftables").map(Value::take).unwrap_or_default() {
         Value::Array(list) => Ok(list),
         _ => Err(unreadable("no list `nftables`".to_owned())),
     }

@@ -195,7 +195,7 @@ impl Layout {
     /// Packets in a leaf however low its limit: with fewer a TCP waits for its timer at every loss.
     pub const LEAST_QUEUE: u32 = 4;
 
-    /// Packets that a FIFO holds at a limit.
+    /// Packets that a FIFO holds at a limit, be it its class's own or that of all who share.
     pub fn queue_at(&self, limit: Option<BitRate>) -> u32 {
         let Some(limit) = limit.filter(|_| self.delay_ms > 0) else { return self.queue };
         let bits = u128::from(limit.0) * u128::from(self.delay_ms) / 1000;

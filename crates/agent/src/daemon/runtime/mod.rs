@@ -8,27 +8,27 @@ mod requests;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::link::LinkEvent;
-use fairmesh_linux::{DataPlane, HtbPlane};
+use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use fairmesh_units::{Span, Time};
 use signal_hook::consts::SIGHUP;
 
 use self::inputs::{Message, discovery, links, serve_metrics, signals};
-use self::persistence::SAVE;
+use self::persistence::{SAVE, wall_clock};
 use self::process::resources;
 use crate::daemon::guard::{Guard, Watch};
 use crate::daemon::lock::{Lock, take_interfaces};
-use crate::daemon::state::{KeptLearning, Store, load_config};
+use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
 use crate::daemon::{metrics, socket};
 use crate::error::AgentError;
+use crate::gateway::config::is_shown;
 use crate::gateway::config::{Config, ConfigError, Discover, OnExit, STATE};
 use crate::gateway::governor::{ClassIds, Governor, direction_index};
 use crate::gateway::host::Host;
 use crate::gateway::journal::Level;
-use crate::gateway::sources::is_shown;
 
 /// How often it is checked that packets reach their classes.
 const VERIFY: Span = Span::from_secs(30);
@@ -51,19 +51,37 @@ pub struct RunOptions {
     pub json: bool,
 }
 
-struct Daemon {
-    host: Host<HtbPlane>,
+/// The second process, if there is one. What takes long reaches it, too.
+type SharedGuard = Arc<Mutex<Option<Guard>>>;
+
+fn held(guard: &SharedGuard) -> MutexGuard<'_, Option<Guard>> {
+    guard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The daemon itself. It has no clock of its own and no kernel, so that a month of it can be tried in
+/// a minute.
+struct Daemon<P> {
+    host: Host<P>,
     config: Config,
     file: PathBuf,
     store: Store,
-    start: Instant,
+    /// Time since the start; never runs backwards.
+    clock: Box<dyn Fn() -> Time>,
+    /// Seconds since 1970, as far as this machine knows.
+    wall: Box<dyn Fn() -> u64>,
+    /// Where events are told.
+    told: Box<dyn Write>,
+    /// Overrides as they were last kept.
+    overrides: Vec<KeptOverride>,
+    kept_layout: Option<Layout>,
+    written: Option<Time>,
     saved: Time,
     learned: Option<(Time, KeptLearning)>,
     save_failed: bool,
     /// When the file of the metrics was last written, and whether that failed.
     published: (Option<Time>, bool),
     verified: Time,
-    guard: Option<Guard>,
+    guard: SharedGuard,
     /// When the last guard was started; `None`: none is wanted.
     guarded: Option<Time>,
     guard_lock: PathBuf,
@@ -92,7 +110,10 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let class_ids = ClassIds::new(kept.classes.clone());
     let governor = Governor::new(&config, class_ids, Time::ZERO)
         .map_err(|e| refused_by_control(&options.config, &config, &e))?;
-    let mut host = Host::new(HtbPlane::open()?, governor);
+    let guard = SharedGuard::default();
+    let mut plane = HtbPlane::open()?;
+    plane.on_progress(signs_of_life(guard.clone()));
+    let mut host = Host::new(plane, governor);
     let journal = &mut host.governor.journal;
     if let Err(e) = loaded {
         journal.note(Time::ZERO, Level::Warning, "state.unreadable", || {
@@ -139,17 +160,25 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let discover = Arc::new(Mutex::new(None));
     discovery(discover.clone(), send);
 
+    let start = Instant::now();
     let mut daemon = Daemon {
         host,
         file: options.config.clone(),
         store,
-        start: Instant::now(),
+        clock: Box::new(move || {
+            Time::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        }),
+        wall: Box::new(wall_clock),
+        told: Box::new(std::io::stderr()),
+        overrides: Vec::new(),
+        kept_layout: None,
+        written: None,
         saved: Time::ZERO,
         learned: None,
         save_failed: false,
         published: (None, false),
         verified: Time::ZERO,
-        guard: None,
+        guard,
         guarded: None,
         guard_lock,
         discover,
@@ -157,6 +186,8 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         json: options.json,
         config,
     };
+    let now = daemon.now();
+    daemon.host.governor.begin_gently(now);
     daemon.restore(&kept);
     if !options.no_guard {
         daemon.start_guard().map_err(|e| AgentError::Refused(format!("guard: {e}")))?;
@@ -171,6 +202,23 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let ended = daemon.serve(&receive);
     drop((one, interfaces));
     ended
+}
+
+/// What is done in the middle of what takes long, by and by: whoever watches this process hears that
+/// it lives. (Whether the kernel answers at all is watched there: an answer that does not come ends
+/// the call.)
+fn signs_of_life(guard: SharedGuard) -> impl FnMut() + Send + 'static {
+    let mut last = Instant::now();
+    move || {
+        if last.elapsed() < BEAT {
+            return;
+        }
+        last = Instant::now();
+        if let Some(guard) = held(&guard).as_mut() {
+            guard.sign_on();
+        }
+        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Watchdog]);
+    }
 }
 
 /// The patience of a guard with a daemon of so many subscribers.
@@ -220,9 +268,9 @@ pub(crate) fn refused_by_control(
     AgentError::file(file, problem)
 }
 
-impl Daemon {
+impl<P: DataPlane> Daemon<P> {
     fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        (self.clock)()
     }
 
     fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
@@ -246,23 +294,24 @@ impl Daemon {
     fn start_guard(&mut self) -> std::io::Result<()> {
         self.guarded = Some(self.now());
         let guard = Guard::start(&self.config.layout, &self.guard_lock, self.patience())?;
-        self.guard = Some(guard);
+        *held(&self.guard) = Some(guard);
         Ok(())
     }
 
     /// Says that this process is alive, and sees to it that somebody hears it.
     fn beat(&mut self) {
         let (now, patience) = (self.now(), self.patience());
-        if self.guard.as_mut().is_some_and(|g| !g.beat(patience)) {
+        if held(&self.guard).as_mut().is_some_and(|g| !g.beat(patience)) {
             self.host.limits_unknown(now);
         }
-        let watch = self.guard.as_mut().map_or(Watch::Gone, Guard::watches);
+        let watch = held(&self.guard).as_mut().map_or(Watch::Gone, Guard::watches);
         let due = self.guarded.is_some_and(|t| now.since(t) >= NEXT_GUARD);
         if watch == Watch::Awake || !due {
             return;
         }
         let how = if watch == Watch::Stopped { "does not move" } else { "is gone" };
-        if let Some(guard) = self.guard.take() {
+        let useless = held(&self.guard).take();
+        if let Some(guard) = useless {
             guard.end();
         }
         let started = self.start_guard();
@@ -277,11 +326,7 @@ impl Daemon {
 
     fn serve(&mut self, receive: &mpsc::Receiver<Message>) -> Result<(), AgentError> {
         loop {
-            // Before whatever takes long: patience follows how many subscribers there are by now.
-            self.beat();
-            let next = self.host.poll(self.now());
-            self.housekeeping();
-            self.tell();
+            let next = self.turn();
             let wait = Duration::from_nanos(next.since(self.now()).as_nanos()).min(BEAT);
             // Everything that has come is taken in before the next look.
             let mut message = match receive.recv_timeout(wait) {
@@ -300,6 +345,16 @@ impl Daemon {
                 message = receive.try_recv().ok();
             }
         }
+    }
+
+    /// Does everything that is due; when there is something to do next.
+    fn turn(&mut self) -> Time {
+        // Before whatever takes long: patience follows how many subscribers there are by now.
+        self.beat();
+        let next = self.host.poll(self.now());
+        self.housekeeping();
+        self.tell();
+        next
     }
 
     fn take(&mut self, message: Message) {
@@ -372,10 +427,10 @@ impl Daemon {
 
     /// Prints what is new.
     fn tell(&mut self) {
-        let mut err = std::io::stderr().lock();
+        let err = &mut self.told;
         for n in self.host.governor.journal.take() {
             if self.json {
-                let _ = serde_json::to_writer(&mut err, &n).map(|()| writeln!(err));
+                let _ = serde_json::to_writer(&mut *err, &n).map(|()| writeln!(err));
                 continue;
             }
             let prefix = if self.journal { n.level.prefix() } else { "" };
@@ -393,12 +448,14 @@ impl Daemon {
         let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
         self.note(Level::Info, "daemon.stopped", || "limits are lifted".into());
         self.learn(true);
+        self.written = None;
         self.save();
         let now = self.now();
         let result = self.host.stop(now, self.config.on_exit == OnExit::Remove);
         self.tell();
         // Kept until here: if the line above never returns, the guard acts.
-        if let Some(guard) = self.guard.take()
+        let guard = held(&self.guard).take();
+        if let Some(guard) = guard
             && result.is_ok()
         {
             guard.dismiss();
@@ -413,15 +470,4 @@ impl Daemon {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The kernel takes 14 s of CPU for the classes of 10,000 subscribers (docs/gateway-dataplane.md).
-    #[test]
-    fn patience_follows_the_number_of_subscribers() {
-        let of = |seconds, n| patience(Span::from_secs(seconds), n).as_secs_f64();
-        assert_eq!([of(1, 0), of(10, 0), of(600, 0)], [5.0, 20.0, 30.0]);
-        assert_eq!(of(1, 30), 5.06);
-        assert!(of(1, 10_030) >= 25.0);
-    }
-}
+mod tests;

@@ -1,12 +1,14 @@
 //! What outlives a restart: learnt rates, overrides, class numbers.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fairmesh_linux::DataPlane;
 use fairmesh_units::{BitRate, Span, Time};
 
 use super::Daemon;
 use crate::daemon::state::{self, Kept, KeptLearning, KeptOverride};
-use crate::gateway::governor::Override;
+use crate::gateway::governor::{Override, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::sources::excerpt;
 
@@ -16,10 +18,12 @@ pub(super) const SAVE: Span = Span::from_secs(30);
 const PUBLISH: Span = Span::from_secs(15);
 /// How often what the control has found out is kept: seldom, for the sake of flash.
 const LEARN: Span = Span::from_secs(600);
+/// Seconds by which the end of an override may seem to move.
+const SAME: u64 = 60;
 /// Seconds after which it is worth nothing: a week.
 const FORGET: u64 = 7 * 86_400;
 
-impl Daemon {
+impl<P: DataPlane> Daemon<P> {
     /// What the control has found out, anew from time to time and at the end.
     pub(super) fn learn(&mut self, end: bool) {
         let now = self.now();
@@ -29,26 +33,39 @@ impl Daemon {
         }
         if let Some(rate) = self.host.governor.learned() {
             let control = self.host.governor.mechanism().to_string();
-            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: wall_clock() }));
+            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: (self.wall)() }));
         }
     }
 
     fn kept(&self) -> Kept {
         let governor = &self.host.governor;
-        let (now, wall) = (self.now(), wall_clock());
+        let (now, wall) = (self.now(), (self.wall)());
         let classes = governor.class_ids().entries().map(|(n, c)| (n.to_owned(), c)).collect();
         let learned = self.learned.as_ref().map(|(_, l)| l.clone());
         let layout = Some(governor.base_layout());
         let mut kept = Kept { classes, learned, layout, ..Kept::default() };
-        kept.overrides = governor
-            .overrides()
-            .map(|(name, d, o)| KeptOverride {
-                subscriber: name.to_owned(),
-                direction: crate::gateway::governor::direction_name(d).to_owned(),
-                rate: o.rate.map(|r| r.0),
-                until: wall + o.until.since(now).as_secs_f64().round() as u64,
-            })
+        let before: BTreeMap<_, _> = self
+            .overrides
+            .iter()
+            .map(|o| ((o.subscriber.as_str(), o.direction.as_str(), o.rate), o))
             .collect();
+        let keep = |(name, d, o): (&str, usize, Override)| {
+            let (direction, rate) = (direction_name(d), o.rate.map(|r| r.0));
+            let left = o.until.since(now).as_secs_f64().round() as u64;
+            let until = wall.saturating_add(left);
+            match before.get(&(name, direction, rate)) {
+                // Clocks that differ by a moment are no reason to write.
+                Some(before) if before.until.abs_diff(until) < SAME => (*before).clone(),
+                _ => KeptOverride {
+                    subscriber: name.to_owned(),
+                    direction: direction.to_owned(),
+                    rate,
+                    until,
+                    left: Some(left),
+                },
+            }
+        };
+        kept.overrides = governor.overrides().map(keep).collect();
         kept
     }
 
@@ -56,6 +73,15 @@ impl Daemon {
         self.saved = self.now();
         self.learn(false);
         let kept = self.kept();
+        // Who is here changes all the time in some meshes; it is worth writing seldom.
+        let urgent = kept.overrides != self.overrides || kept.layout != self.kept_layout;
+        let due = self.written.is_none_or(|at| self.saved.since(at) >= LEARN);
+        if !(urgent || due) {
+            return;
+        }
+        self.written = Some(self.saved);
+        self.overrides.clone_from(&kept.overrides);
+        self.kept_layout.clone_from(&kept.layout);
         match self.store.save(&kept) {
             Ok(()) => self.save_failed = false,
             Err(e) => self.unwritable(&e.to_string()),
@@ -88,7 +114,7 @@ impl Daemon {
     }
 
     pub(super) fn restore(&mut self, kept: &Kept) {
-        let (now, wall) = (self.now(), wall_clock());
+        let (now, wall) = (self.now(), (self.wall)());
         let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
         if let Some(l) = kept.learned.as_ref().filter(same)
             && Override::RATES.contains(&l.rate)
@@ -97,6 +123,8 @@ impl Daemon {
             self.learned = Some((now, l.clone()));
             self.host.governor.recall(now, BitRate(l.rate));
         }
+        self.overrides.clone_from(&kept.overrides);
+        self.kept_layout.clone_from(&kept.layout);
         for o in kept.overrides.iter().filter(|o| o.until > wall) {
             let Some((direction, value)) = o.read(now, wall) else {
                 let name = excerpt(&o.subscriber);
@@ -110,6 +138,6 @@ impl Daemon {
     }
 }
 
-fn wall_clock() -> u64 {
+pub(super) fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -12,7 +12,7 @@ use crate::gateway::host::ReloadError;
 use crate::gateway::journal::Level;
 use crate::gateway::report;
 
-impl Daemon {
+impl<P: DataPlane> Daemon<P> {
     pub(super) fn call(&mut self, request: Request) -> Response {
         let now = self.now();
         let value = |v: Result<serde_json::Value, serde_json::Error>| match v {

@@ -11,8 +11,8 @@ use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
 use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity};
+use crate::gateway::config::is_plain;
 use crate::gateway::offers::SITE;
-use crate::gateway::sources::is_plain;
 
 /// The longest that a full queue keeps a packet at its limit.
 const DELAY: Span = Span::from_millis(100);

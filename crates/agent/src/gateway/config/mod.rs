@@ -14,7 +14,7 @@ use fairmesh_linux::{IpNet, Layout, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
 
 pub use draft::{Mode, OnExit};
-pub(crate) use text::prefix;
+pub(crate) use text::{is_plain, is_shown, prefix};
 
 /// The subscriber that everybody is whom nobody knows.
 pub const UNMAPPED: &str = "(unmapped)";

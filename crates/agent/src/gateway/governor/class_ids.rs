@@ -6,6 +6,9 @@ use fairmesh_linux::ClassId;
 
 use crate::gateway::config::Subscriber;
 
+/// Numbers that are kept for those who may come back.
+const SPARE: usize = 2048;
+
 /// Who has, or had, which number.
 #[derive(Clone, Debug, Default)]
 pub struct ClassIds {
@@ -48,6 +51,12 @@ impl ClassIds {
             class = after(class);
         }
         None
+    }
+
+    /// Whether many more numbers are kept than anybody here has: names that come and go for ever, as
+    /// somebody's who makes them up, fill neither memory nor disk.
+    pub fn is_crowded(&self, present: usize) -> bool {
+        self.by_name.len() > 2 * present + SPARE
     }
 
     /// Forgets the numbers of all but these.

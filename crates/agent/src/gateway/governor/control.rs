@@ -56,6 +56,7 @@ impl Governor {
         self.aggregate.why = Some(why.clone());
         self.driver = driver;
         self.drive(why, |driver, node| driver.begin(now, node));
+        self.begins();
         let flows: Vec<_> = self
             .members
             .iter()
@@ -67,10 +68,22 @@ impl Governor {
         Ok(())
     }
 
+    /// Marks what the control wants now as where it begins, if it goes by counters.
+    pub(super) fn begins(&mut self) {
+        let counts = |d: &Driver| {
+            let events = d.needs().events;
+            events.has(EventKind::FlowCounters) || events.has(EventKind::Counters)
+        };
+        let begins = self.gentle && self.driver.as_ref().is_some_and(counts);
+        for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
+            state.begins = begins && state.wanted.is_some();
+        }
+    }
+
     /// Lets the driver work at this gateway. `why` stands for what happens without a reason.
     fn drive(&mut self, why: &Why, work: impl FnOnce(&mut Driver, &mut Gateway<'_>)) {
         let Some(mut driver) = self.driver.take() else { return };
-        work(&mut driver, &mut Gateway { governor: self, why, sane: true });
+        work(&mut driver, &mut Gateway { governor: self, why, sane: true, decided: false });
         self.driver = Some(driver);
     }
 
@@ -82,6 +95,7 @@ impl Governor {
     /// Has the control begin from what an earlier run had found out.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
         self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
+        self.begins();
         self.refresh(now);
     }
 
@@ -126,6 +140,7 @@ impl Governor {
                 if let Ok(i) = self.find(slot.class) {
                     let state = &mut self.members[i].directions[direction_index(slot.direction)];
                     state.wanted = rate;
+                    state.begins = false;
                     state.why = Some(why.clone());
                 }
             }
@@ -148,6 +163,11 @@ impl Governor {
         self.drive(&Why::Start, |driver, node| {
             node.sane = sane;
             driver.deadline(now, node);
+            if node.decided {
+                // What it leaves as it began is meant, too, for those of whom something has passed.
+                let states = node.governor.members.iter_mut().flat_map(|m| &mut m.directions);
+                states.filter(|s| s.meter.bytes > 0).for_each(|s| s.begins = false);
+            }
         });
     }
 
@@ -191,6 +211,8 @@ pub(super) struct Gateway<'a> {
     pub why: &'a Why,
     /// Whether the last look at the counters can be believed.
     pub sane: bool,
+    /// Whether the control has decided something and said why.
+    pub decided: bool,
 }
 
 impl Gateway<'_> {
@@ -289,6 +311,7 @@ impl Node for Gateway<'_> {
     }
 
     fn decided(&mut self, now: Time, reason: &Reason) {
+        self.decided = true;
         let Governor { journal, members, .. } = &mut *self.governor;
         note(journal, members, now, reason);
     }

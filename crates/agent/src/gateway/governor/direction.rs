@@ -217,6 +217,8 @@ pub struct DirectionState {
     pub wanted: Option<BitRate>,
     /// Whether the control has a class for it.
     pub(super) planned: bool,
+    /// Whether what it wants is only where it begins, before any counter.
+    pub(super) begins: bool,
     /// Why it wants that.
     pub(super) why: Option<Why>,
     /// An operator's override.

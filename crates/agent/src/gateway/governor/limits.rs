@@ -83,7 +83,8 @@ impl Governor {
         }
         let plan = rates(&member.subscriber.plan, d);
         // An operator's promise goes before what a control wants, its ceiling before both.
-        let wanted = state.wanted.map(|r| r.max(plan.guarantee.unwrap_or(BitRate(0))));
+        let wanted = state.wanted.filter(|_| !state.begins);
+        let wanted = wanted.map(|r| r.max(plan.guarantee.unwrap_or(BitRate(0))));
         match (wanted, plan.ceiling) {
             (Some(w), Some(c)) if w < c => (Some(w), Limiter::Control),
             (_, Some(c)) => (Some(c), Limiter::Plan),

@@ -72,8 +72,9 @@ impl Governor {
             self.seen(now, &heres);
             return;
         }
-        if self.members.len() < usize::from(ClassId::MAX.0)
-            && self.class_ids.class(&subscriber.name).is_none()
+        let room = self.members.len() < usize::from(ClassId::MAX.0);
+        if self.class_ids.is_crowded(self.members.len())
+            || room && self.class_ids.class(&subscriber.name).is_none()
         {
             let Governor { class_ids, members, .. } = self;
             class_ids.keep_only(members.iter().map(|m| &m.subscriber));

@@ -94,6 +94,8 @@ pub struct Governor {
     /// Overrides of subscribers that are not here, by name.
     waiting: BTreeMap<String, [Option<Override>; 2]>,
     driver: Option<Driver>,
+    /// Whether nobody is limited by where the control begins.
+    gentle: bool,
     aggregate: Aggregate,
     held: Held,
     plausibility: Plausibility,
@@ -123,6 +125,7 @@ impl Governor {
             members: Vec::new(),
             waiting: BTreeMap::new(),
             driver: None,
+            gentle: false,
             aggregate: Aggregate { down: 0.5, ..Aggregate::default() },
             held: Held::No,
             plausibility: Plausibility::default(),
@@ -140,6 +143,16 @@ impl Governor {
     /// Bytes of the link's header downstream and upstream, which the kernel counts and IP does not.
     pub fn set_headers(&mut self, down: u64, up: u64) {
         self.header = [down, up];
+    }
+
+    /// From now on nobody is limited by where the control begins: before it has seen a counter it
+    /// takes everybody for active, which divides what there is by far too many. A limit of its is in
+    /// force once it was decided by what passed. Ceilings and overrides hold all the time, and so
+    /// does what a control without counters wants.
+    pub fn begin_gently(&mut self, now: Time) {
+        self.gentle = true;
+        self.begins();
+        self.refresh(now);
     }
 
     /// Takes over a changed configuration. What the control has learned stays if the control and

@@ -539,8 +539,9 @@ fn the_counters_of_all_are_added_up() {
     // The control's deadline has come, at which it is shown what passed.
     look(&mut g, 60);
     let why = Why::Start;
-    let sum =
-        |g: &mut Governor, sane| super::control::Gateway { governor: g, why: &why, sane }.sum();
+    let sum = |g: &mut Governor, sane| {
+        super::control::Gateway { governor: g, why: &why, sane, decided: false }.sum()
+    };
     let all = sum(&mut g, true);
     assert_eq!((all.bytes, all.packets), (1_500 * 600, 600));
     assert_eq!((all.drops, all.overlimits), (6_000, 60_000));
@@ -773,4 +774,33 @@ fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
     let of = |name: &str| g.meant(g.member(name).unwrap(), 0);
     assert_eq!(of("(unmapped)"), of("s0"));
     assert!(of("s0").0.is_some());
+}
+
+/// Before it has seen a counter the control divides what there is by all who might send, which chokes
+/// everybody for an epoch; a daemon that starts must not.
+#[test]
+fn nobody_is_limited_by_where_the_control_begins() {
+    for (control, begins) in [("pfrc", true), ("pfrc+bursts", true), ("static-flow", false)] {
+        let rates = "fair_down = \"500 kbit/s\"\nfair_up = \"500 kbit/s\"\n";
+        let text =
+            text(50, control, "").replace("[[subscriber]]\n", &format!("[[subscriber]]\n{rates}"));
+        let config = Config::parse("test.toml", &text).unwrap();
+        let mut g = governor(&config);
+        let choked = g.meant(&g.members()[0], 0).0;
+        assert!(choked < rate(600_000), "{control}: {choked:?}");
+        g.begin_gently(at(0));
+        let free = g.meant(&g.members()[0], 0);
+        assert_eq!(free.0.is_none(), begins, "{control}: {free:?}");
+        g.recall(at(0), BitRate(5_000_000));
+        assert_eq!(g.meant(&g.members()[0], 0).0.is_none(), begins, "{control}: restarted");
+        // What was meant as a limit by the operator is one all the time.
+        let value = Override { rate: rate(70_000), until: at(1000) };
+        g.set_override(at(0), "s1", &[Direction::Down], Some(value)).unwrap();
+        assert_eq!(g.meant(g.member("s1").unwrap(), 0).0, rate(70_000));
+        // Two send; what they get is decided, whether or not it is where the control began.
+        let (first, second) = (g.members()[0].class.0, g.members()[1].class.0);
+        let each = [(down(first), 1_000_000, 700), (down(second), 1_000_000, 700)];
+        run(&mut g, 1..60, &each);
+        assert!(g.meant(&g.members()[0], 0).0.is_some(), "{control}");
+    }
 }

@@ -20,7 +20,10 @@ fn flag(entry: &Value, key: &str) -> bool {
 /// own bat0 belongs.
 pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, String> {
     let list = |text: &str| -> Result<Vec<Value>, String> {
-        serde_json::from_str(text).map_err(|e| e.to_string())
+        match super::json(text)? {
+            Value::Array(list) => Ok(list),
+            _ => Err("not a list".into()),
+        }
     };
     let (originators, clients) = (list(originators)?, list(clients)?);
     let mut out = Nodes::default();

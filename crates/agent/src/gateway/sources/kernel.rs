@@ -11,7 +11,10 @@ use crate::gateway::config::prefix;
 fn entries(text: &str) -> Result<Vec<Value>, String> {
     // `ip -json` prints nothing at all where there is nothing.
     let text = if text.trim().is_empty() { "[]" } else { text };
-    serde_json::from_str(text).map_err(|e| e.to_string())
+    match super::json(text)? {
+        Value::Array(list) => Ok(list),
+        _ => Err("not a list".into()),
+    }
 }
 
 /// A node per station in the neighbour table of the mesh interface, with all its addresses.

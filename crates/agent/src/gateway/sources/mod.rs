@@ -12,11 +12,12 @@ mod olsr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::{IpNet, MacAddr, command};
 
-use crate::gateway::config::{Discover, Subscriber};
+use crate::gateway::config::{Discover, Subscriber, UNMAPPED, is_plain, is_shown};
 
 /// A mesh node as a source shows it.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -72,7 +73,8 @@ impl Nodes {
     /// The node of a name; `None` for one that is no name.
     pub(crate) fn node(&mut self, name: &str) -> Option<&mut Found> {
         let name = name.trim();
-        if name.chars().count() > 64 || !is_plain(name) {
+        // One of that name would get the traffic of all whom nobody knows.
+        if name.chars().count() > 64 || !is_plain(name) || name == UNMAPPED {
             return None;
         }
         let new = || Found { name: name.to_owned(), ..Found::default() };
@@ -137,24 +139,6 @@ pub(crate) fn excerpt(text: &str) -> String {
     out
 }
 
-/// Whether a name is not empty and looks in a terminal as it is.
-pub(crate) fn is_plain(name: &str) -> bool {
-    !name.trim().is_empty() && name.chars().all(is_shown)
-}
-
-/// Whether a character shows itself and changes nothing else: no control character, nothing that
-/// turns the direction of writing (Unicode 16 §23.2) or that cannot be seen.
-pub(crate) fn is_shown(c: char) -> bool {
-    let invisible = matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    );
-    !c.is_control() && !invisible
-}
-
 fn is_link_local(address: std::net::IpAddr) -> bool {
     match address {
         std::net::IpAddr::V4(a) => a.is_link_local(),
@@ -171,8 +155,10 @@ pub struct Discovery {
     pub failed: Vec<String>,
 }
 
-/// The longest answer that is read.
-const MOST: u64 = 64 << 20;
+/// The longest answer that is read: 60,000 nodes with their addresses have less.
+const MOST: u64 = 16 << 20;
+/// Values in it, at most: a program of some hundred bytes per value is all that a router can bear.
+const VALUES: usize = 1 << 20;
 /// The longest that a source may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -246,11 +232,31 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     discovery
 }
 
+/// A text as JSON, unless it is one that would fill the memory.
+pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
+    // Whatever stands between two of these is one value at most; those within strings are few.
+    let values = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{')).count();
+    if values > VALUES {
+        return Err(format!("{values} values; expected at most {VALUES}"));
+    }
+    serde_json::from_str(text).map_err(|e| e.to_string())
+}
+
 fn file(path: &std::path::Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    let mut text = String::new();
-    file.take(MOST).read_to_string(&mut text).map_err(|e| e.to_string())?;
-    Ok(text)
+    let words = |e: std::io::Error| e.to_string();
+    // A pipe that nobody writes to must not keep this thread.
+    let mut options = std::fs::File::options();
+    let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).map_err(words)?;
+    let meta = file.metadata().map_err(words)?;
+    if !meta.is_file() {
+        return Err("not a file; expected one with a NetworkGraph".into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut bytes).map_err(words)?;
+    if bytes.len() as u64 > MOST {
+        return Err(format!("more than {} MiB", MOST >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".into())
 }
 
 /// Runs a command and gives back what it prints.

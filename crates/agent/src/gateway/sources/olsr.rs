@@ -26,7 +26,7 @@ fn net(entry: &Value) -> Option<IpNet> {
 
 /// A node per host route; networks belong to the node that announces them.
 pub(super) fn read(routes: &str, hna: &str) -> Result<Vec<Found>, String> {
-    let routes: Value = serde_json::from_str(body(routes)).map_err(|e| e.to_string())?;
+    let routes = super::json(body(routes))?;
     let list = |v: &Value, key: &str| v.get(key).and_then(Value::as_array).cloned();
     let routes = list(&routes, "routes").ok_or("an answer without \"routes\"")?;
     let mut out = Nodes::default();
@@ -39,7 +39,7 @@ pub(super) fn read(routes: &str, hna: &str) -> Result<Vec<Found>, String> {
         let hops = entry.get("metric").and_then(Value::as_u64);
         found.hops = hops.and_then(|h| u32::try_from(h).ok()).filter(|h| (1..=64).contains(h));
     }
-    let hna: Value = serde_json::from_str(body(hna)).unwrap_or(Value::Null);
+    let hna = super::json(body(hna)).unwrap_or(Value::Null);
     for entry in list(&hna, "hna").unwrap_or_default() {
         let (Some(net), Some(gateway)) = (net(&entry), address(&entry, "gateway")) else {
             continue;

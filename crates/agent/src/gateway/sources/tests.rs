@@ -29,6 +29,85 @@ fn netjson_graphs() {
     assert!(netjson::read("{\"type\": \"NetworkRoutes\"}").is_err());
 }
 
+/// A node's label is its own choice: it makes nobody another, and nobody the one who has the traffic of
+/// all whom nobody knows.
+#[test]
+fn a_label_is_no_way_into_somebody_elses_class() {
+    let text = r#"{"type": "NetworkGraph", "nodes": [
+        {"id": "10.0.0.2", "label": "roof"}, {"id": "10.0.0.3", "label": " roof"},
+        {"id": "10.0.0.4", "label": "10.0.0.5"}, {"id": "10.0.0.5", "label": "10.0.0.5"},
+        {"id": "10.0.0.6", "label": "(unmapped)"}, {"id": "10.0.0.7", "label": "mill"}]}"#;
+    let found = netjson::read(text).unwrap();
+    let names: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "mill"]);
+    assert!(found.iter().all(|f| f.prefixes.len() == 1));
+}
+
+/// In a folder of all somebody may put anything where the map is expected.
+#[test]
+fn what_is_no_file_or_too_large_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(file(&at("pipe")).unwrap_err().contains("not a file"));
+    assert!(file(folder.path()).unwrap_err().contains("not a file"));
+    assert!(file(std::path::Path::new("/dev/zero")).unwrap_err().contains("not a file"));
+    let large = std::fs::File::create(at("large")).unwrap();
+    large.set_len(MOST + 1).unwrap();
+    assert!(file(&at("large")).unwrap_err().contains("MiB"));
+    std::fs::write(at("map"), "{\"type\": \"NetworkGraph\", \"nodes\": []}").unwrap();
+    assert_eq!(file(&at("map")).and_then(|t| read(Form::NetJson, &t, "")), Ok(vec![]));
+}
+
+/// The largest answers that are read, made so that they fill as much memory as can be: in a process of
+/// its own, with the bound of the systemd unit.
+#[test]
+fn no_answer_fills_the_memory() {
+    let name = "gateway::sources::tests::no_answer_fills_the_memory";
+    if std::env::var_os("FAIRMESH_TEST_ALONE").is_none() {
+        let alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env("FAIRMESH_TEST_ALONE", "1")
+            .status();
+        assert!(alone.unwrap().success());
+        return;
+    }
+    let most = MOST as usize;
+    let fill = |mut head: String, one: &dyn Fn(usize) -> String| {
+        for i in 0.. {
+            let next = one(i);
+            if head.len() + next.len() > most - 8 {
+                return head;
+            }
+            head += &next;
+        }
+        unreachable!()
+    };
+    let nodes = fill("{\"type\":\"NetworkGraph\",\"nodes\":[0".into(), &|_| ",{}".into()) + "]}";
+    assert!(read(Form::NetJson, &nodes, "").unwrap_err().contains("values"));
+    let entry = |i: usize| format!("\"{i:x}\":0,");
+    let keys = fill("[{".into(), &entry) + "\"z\":0}]";
+    assert!(read(Form::Routes, &keys, "").unwrap_err().contains("values"));
+    drop((nodes, keys));
+    // As many values as are let through.
+    let mut dense = "[{".to_owned();
+    (0..VALUES - 4).for_each(|i| dense += &entry(i));
+    dense += "\"z\":0}]";
+    assert_eq!(read(Form::Routes, &dense, ""), Ok(vec![]));
+    drop(dense);
+    let line = |i: usize| {
+        let (a, b, c) = (i >> 16 & 255, i >> 8 & 255, i & 255);
+        format!("add route {i} prefix 9.{a}.{b}.{c}/32 installed yes id {i:x}\n")
+    };
+    let babel = fill("BABEL 1.0\n".into(), &line);
+    assert!(read(Form::Babel, &babel, "").unwrap().len() > 100_000);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().strip_suffix("kB").unwrap().trim().parse().unwrap();
+    println!("at most {kib} KiB");
+    assert!(kib < 200 << 10, "{kib} KiB");
+}
+
 /// What batctl 2023.0 prints on batman-adv 2022.3 in a chain of three nodes, at its end.
 const ORIGINATORS: &str = include_str!("fixtures/batctl-2023.0-originators.json");
 const CLIENTS: &str = include_str!("fixtures/batctl-2023.0-transtable_global.json");
@@ -124,6 +203,17 @@ fn babel_routes_by_router() {
     assert!(!babel::is_complete(greeting), "only the greeting");
     assert!(babel::read("BABEL 1.0\nok\nbad\n").is_err());
     assert!(babel::read("HTTP/1.0 200 OK").is_err());
+}
+
+/// What babeld 1.12.1 on Linux 6.1 answers about one router that announces a network.
+#[test]
+fn babeld_itself() {
+    let text = include_str!("fixtures/babeld-1.12.1-dump.txt");
+    assert_eq!(
+        show(&babel::read(text).unwrap()),
+        ["a4:d5:e7:8b:17:8b:da:90 [10.1.0.0/16] [] None"]
+    );
+    assert!(babel::is_complete(text));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::nft::{self, Maps, Rules, run::Table};
 use crate::packet::{self, Carrier};
 use crate::shaper::*;
-use crate::tc::htb::Qdisc;
+use crate::tc::htb::{Class, Qdisc};
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
@@ -19,6 +19,8 @@ use crate::tc::{Handle, Head};
 const PROBES: u32 = 3;
 /// How long to wait for them.
 const PROBE_PATIENCE: Duration = Duration::from_millis(300);
+/// How long what waits in our classes gets to leave before they go.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// What sits at an interface's root.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -194,7 +196,7 @@ fn build(
         indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, layout));
+    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue; 2]));
     let mut state = State {
         layout: layout.clone(),
         leaf,
@@ -360,18 +362,43 @@ fn try_out(
     if !link.up {
         return unknown("the interface is down");
     }
-    for &classifier in available {
+    let mut order = available.to_vec();
+    if link.maps_priorities {
+        // A class number as priority is in nobody's map: the operator's markings would be lost.
+        order.sort_by_key(|c| *c == Classifier::Priority);
+    }
+    for classifier in order {
         port.filter(netlink, classifier)?;
         let carrier = match classifier {
             Classifier::Priority => Carrier::Priority,
             _ => Carrier::Mark,
         };
         match arrives(netlink, port, link, carrier) {
-            Ok(true) => {
-                let note = (classifier != Classifier::Priority).then(|| {
-                    format!("{}: the driver overwrites priorities; marks are used", port.name)
+            Ok(true) if classifier == Classifier::Priority => {
+                let note = link.maps_priorities.then(|| {
+                    format!(
+                        "{}: its map of priorities (egress-qos-map) does not see those of \
+                         subscribers' packets, and this kernel has no filter for marks instead",
+                        port.name
+                    )
                 });
                 return Ok((classifier, note));
+            }
+            Ok(true) if link.maps_priorities => {
+                let note =
+                    format!("{}: it maps priorities (egress-qos-map); marks are used", port.name);
+                return Ok((classifier, Some(note)));
+            }
+            Ok(true) => {
+                // Those before may have been lost otherwise: a bridge that has just come up is without
+                // carrier for a moment, and then all is dropped.
+                if arrives(netlink, port, link, Carrier::Priority)? {
+                    port.remove_mark_filter(netlink);
+                    return Ok((Classifier::Priority, None));
+                }
+                let note =
+                    format!("{}: the driver overwrites priorities; marks are used", port.name);
+                return Ok((classifier, Some(note)));
             }
             Ok(false) => port.remove_mark_filter(netlink),
             Err(e @ Error::Io { .. }) => return unknown(&e.to_string()),
@@ -421,9 +448,55 @@ fn arrives(
     sent.map(|()| arrived)
 }
 
+/// Lets out what waits in our classes on an interface: without limits it is gone within moments,
+/// unless the interface itself has no room. What cannot be done is left: all goes anyway.
+fn drain(netlink: &mut Netlink, port: &Port) {
+    let mut limited = Batch::new();
+    let classes = Head::new(port.index, Handle::NONE, port.root);
+    let read = |_, payload: &[u8]| {
+        let Some(dumped) = Dumped::read(payload) else { return };
+        let minor = dumped.head.handle.minor();
+        match Class::read(dumped.options) {
+            Some(class) if minor == ids::EVERYBODY && class.ceil < Class::UNLIMITED => {
+                port.everybody(&mut limited, None, Layout::BURST);
+            }
+            Some(class) if minor <= ClassId::MAX.0 && class.ceil < Class::UNLIMITED => {
+                let class = class_of(None, false, 1, Layout::BURST);
+                port.subscriber(&mut limited, minor, &class, 0);
+            }
+            _ => {}
+        }
+    };
+    if netlink.dump("classes", libc::RTM_GETTCLASS, |out| classes.write(out), read).is_err() {
+        return;
+    }
+    let _ = netlink.apply(&mut limited);
+    let root = Head::new(port.index, port.root, Handle::NONE);
+    let start = Instant::now();
+    while start.elapsed() < DRAIN {
+        let waiting = |_, payload: &[u8]| Some(Dumped::read(payload)?.stats?.queued_packets);
+        let what = "the root qdisc";
+        match netlink.get(what, libc::RTM_GETQDISC, |out| root.write(out), waiting) {
+            Ok(Some(1..)) => thread::sleep(Duration::from_millis(2)),
+            _ => return,
+        }
+    }
+}
+
 pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {
     let mut removed = Removed::default();
     let mut result = Ok(());
+    // A queueing discipline takes with it what waits there.
+    let drain_ours = |netlink: &mut Netlink| {
+        for interface in [&layout.mesh, &layout.wired] {
+            let Ok(link) = link::find(netlink, interface.name()) else { continue };
+            if matches!(root(netlink, &link, layout.handle), Ok(Root::Ours)) {
+                let root = Handle::new(layout.handle, 0);
+                drain(netlink, &Port { name: link.name, index: link.index, root });
+            }
+        }
+    };
+    drain_ours(netlink);
     // Rules first: from then on everything goes through the class without limit.
     for family in ["inet", "netdev"] {
         match nft::run::table(family, &layout.table) {
@@ -439,6 +512,7 @@ pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, 
             Err(e) => result = result.and(Err(e)),
         }
     }
+    drain_ours(netlink);
     for interface in [&layout.mesh, &layout.wired] {
         let found = link::find(netlink, interface.name())
             .and_then(|link| Ok((root(netlink, &link, layout.handle)?, link)));

@@ -40,6 +40,9 @@ pub(crate) mod ids {
     pub const SPARE_LEAF: u16 = 0xfff9;
 }
 
+/// Classes that are made between two signs of life.
+const PART: usize = 500;
+
 /// Fewer packets than this say nothing about a classifier.
 const VERDICT_PACKETS: u64 = 20;
 
@@ -54,10 +57,31 @@ struct Member {
 }
 
 impl Member {
-    /// One that was just made, without limits.
-    fn new(weight: u8, layout: &Layout) -> Self {
-        Member { weight, limits: [None; 2], queues: [layout.queue; 2] }
+    /// One that was just made, without limits of its own.
+    fn new(weight: u8, queues: [u32; 2]) -> Self {
+        Member { weight, limits: [None; 2], queues }
     }
+
+    /// Lets its FIFO hold as many packets; another kind of queue knows its time by itself.
+    fn hold(
+        &mut self,
+        port: &Port,
+        batch: &mut Batch,
+        (minor, d): (u16, usize),
+        kind: LeafKind,
+        queue: u32,
+    ) {
+        if kind == LeafKind::Pfifo && self.queues[d] != queue {
+            // In place: what waits there stays.
+            self.queues[d] = queue;
+            port.leaf(batch, minor, kind, queue);
+        }
+    }
+}
+
+/// The lower of two limits that both hold.
+fn lower(a: Option<BitRate>, b: Option<BitRate>) -> Option<BitRate> {
+    a.into_iter().chain(b).min()
 }
 
 /// What is installed.
@@ -100,6 +124,12 @@ impl HtbPlane {
         Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
     }
 
+    /// Has something called now and then while something long is done, such as making the classes of
+    /// thousands of subscribers: by then the kernel has answered.
+    pub fn on_progress(&mut self, tell: impl FnMut() + Send + 'static) {
+        self.netlink.on_progress(tell);
+    }
+
     /// Sets limits of everybody or of subscribers in one direction.
     fn apply(&mut self, direction: Direction, changes: &[RateChange]) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
@@ -119,8 +149,13 @@ impl HtbPlane {
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
+            for (&minor, member) in &mut state.members {
+                let queue = state.layout.queue_at(lower(member.limits[d], limit));
+                member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
+            }
         }
-        let shared = state.aggregate[d].is_some();
+        let whole = state.aggregate[d];
+        let shared = whole.is_some();
         for change in changes.iter().filter(|c| c.slot.class != ClassId::ALL) {
             let Some(member) = state.members.get_mut(&change.slot.class.0) else {
                 unknown = Some(change.slot.class);
@@ -129,12 +164,8 @@ impl HtbPlane {
             member.limits[d] = change.rate;
             let class = class_of(change.rate, shared, member.weight, burst);
             port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
-            let queue = state.layout.queue_at(change.rate);
-            if state.leaf == LeafKind::Pfifo && member.queues[d] != queue {
-                // In place: what waits there stays.
-                member.queues[d] = queue;
-                port.leaf(&mut self.batch, change.slot.class.0, state.leaf, queue);
-            }
+            let queue = state.layout.queue_at(lower(change.rate, whole));
+            member.hold(port, &mut self.batch, (change.slot.class.0, d), state.leaf, queue);
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         port.refused(refused, "changing a limit")?;
@@ -226,6 +257,13 @@ impl HtbPlane {
 }
 
 impl State {
+    /// Keeps limits in force for a little longer.
+    fn keep(&self, netfilter: &mut Netlink) -> Result<(), Error> {
+        let families = Rules::table_families(self.egress_hook, &self.maps);
+        let indexes = self.ports.each_ref().map(|p| p.index);
+        nft::alive::renew(netfilter, families, &self.layout.table, &indexes, nft::LASTS)
+    }
+
     fn rules<'a>(&self, layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
         Rules {
             layout,
@@ -287,13 +325,21 @@ impl DataPlane for HtbPlane {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
-            self.batch.clear();
-            for &minor in &come {
-                let class = class_of(None, shared, new[&minor].weight, layout.burst);
-                port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
-                port.leaf(&mut self.batch, minor, state.leaf, layout.queue);
-                state.retiring[d].remove(&minor);
+            let queue = layout.queue_at(state.aggregate[d]);
+            for part in come.chunks(PART) {
+                self.batch.clear();
+                for &minor in part {
+                    let class = class_of(None, shared, new[&minor].weight, layout.burst);
+                    port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
+                    port.leaf(&mut self.batch, minor, state.leaf, queue);
+                    state.retiring[d].remove(&minor);
+                }
+                let refused = self.netlink.apply(&mut self.batch)?;
+                port.refused(refused, "adding a class")?;
+                // Thousands of them take longer than limits last; those of the others are to stay.
+                let _ = state.keep(&mut self.netfilter);
             }
+            self.batch.clear();
             for (&minor, s) in &new {
                 let Some(member) = state.members.get(&minor) else { continue };
                 if member.weight != s.weight {
@@ -302,7 +348,7 @@ impl DataPlane for HtbPlane {
                 }
             }
             let refused = self.netlink.apply(&mut self.batch)?;
-            port.refused(refused, "adding a class")?;
+            port.refused(refused, "changing a class")?;
         }
         let mut maps = Maps::of(&layout.subscribers);
         maps.keep(&state.maps);
@@ -330,7 +376,7 @@ impl DataPlane for HtbPlane {
             state.members.remove(minor);
         }
         for (&minor, s) in &new {
-            let fresh = Member::new(s.weight, layout);
+            let fresh = Member::new(s.weight, state.aggregate.map(|a| layout.queue_at(a)));
             state.members.entry(minor).or_insert(fresh).weight = s.weight;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
@@ -493,11 +539,9 @@ impl DataPlane for HtbPlane {
         self.check_names()?;
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
-        let indexes = state.ports.each_ref().map(|p| p.index);
         let table = &state.layout.table;
         let gone = || Error::RulesGone { table: table.clone() };
-        let renewed = nft::alive::renew(&mut self.netfilter, families, table, &indexes, nft::LASTS);
-        match renewed {
+        match state.keep(&mut self.netfilter) {
             Err(e) if e.errno() == Some(libc::ENOENT) => return Err(gone()),
             other => other?,
         }

@@ -1,0 +1,350 @@
+//! The daemon as a whole on a virtual clock, for as long as routers run: nothing may grow.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use fairmesh_linux::{Direction, IpNet};
+use fairmesh_units::Stream;
+
+use super::*;
+use crate::daemon::socket::{OverrideRate, Request, Response};
+use crate::gateway::config::Subscriber;
+use crate::gateway::fake::{Broken, FakePlane};
+use crate::gateway::sources::Discovery;
+
+/// The kernel takes 14 s of CPU for the classes of 10,000 subscribers (docs/gateway-dataplane.md).
+#[test]
+fn patience_follows_the_number_of_subscribers() {
+    let of = |seconds, n| patience(Span::from_secs(seconds), n).as_secs_f64();
+    assert_eq!([of(1, 0), of(10, 0), of(600, 0)], [5.0, 20.0, 30.0]);
+    assert_eq!(of(1, 30), 5.06);
+    assert!(of(1, 10_030) >= 25.0);
+}
+
+/// What a bench has told, counted by lines.
+#[derive(Clone, Default)]
+struct Lines(Rc<RefCell<u64>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        *self.0.borrow_mut() += bytes.iter().filter(|b| **b == b'\n').count() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Bench {
+    daemon: Daemon<FakePlane>,
+    now: Rc<Cell<Time>>,
+    wall: Rc<Cell<u64>>,
+    lines: Lines,
+}
+
+/// Seconds since 1970 when a bench begins.
+const WALL: u64 = 1_800_000_000;
+
+fn text(folder: &Path) -> String {
+    let at = folder.display();
+    let mut text = format!(
+        "mode = \"apply\"\n[mesh]\ninterface = \"bat0\"\n[wired]\ninterface = \"eth0\"\n\
+         [control]\nuse = \"pfrc+bursts\"\n[[neighbour]]\nname = \"n\"\ncapacity = \"10 Mbit/s\"\n\
+         [discover]\nroutes = true\nmost = 40\nlinger = \"10 min\"\n\
+         [metrics]\ntextfile = \"{at}/page.prom\"\n\
+         [paths]\nstate = \"{at}/state\"\nsocket = \"{at}/socket\"\n"
+    );
+    for i in 0..6 {
+        text += &format!("[[subscriber]]\nname = \"s{i}\"\nprefixes = [\"10.0.{i}.0/24\"]\n");
+    }
+    text
+}
+
+impl Bench {
+    fn new(folder: &Path) -> Bench {
+        let file = folder.join("gateway.toml");
+        std::fs::write(&file, text(folder)).unwrap();
+        let config = Config::load(&file).unwrap();
+        let mut store = Store::new(&config.state);
+        let kept = store.load().unwrap();
+        let governor =
+            Governor::new(&config, ClassIds::new(kept.classes.clone()), Time::ZERO).unwrap();
+        let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
+        let (now, wall) = (Rc::new(Cell::new(Time::ZERO)), Rc::new(Cell::new(WALL)));
+        let (clock, calendar) = (now.clone(), wall.clone());
+        let lines = Lines::default();
+        let mut daemon = Daemon {
+            host: Host::new(plane, governor),
+            file,
+            store,
+            clock: Box::new(move || clock.get()),
+            wall: Box::new(move || calendar.get()),
+            told: Box::new(lines.clone()),
+            overrides: Vec::new(),
+            kept_layout: None,
+            written: None,
+            saved: Time::ZERO,
+            learned: None,
+            save_failed: false,
+            published: (None, false),
+            verified: Time::ZERO,
+            guard: SharedGuard::default(),
+            guarded: None,
+            guard_lock: PathBuf::new(),
+            discover: Arc::new(Mutex::new(None)),
+            journal: false,
+            json: false,
+            config,
+        };
+        daemon.host.governor.begin_gently(Time::ZERO);
+        daemon.restore(&kept);
+        daemon.save();
+        Bench { daemon, now, wall, lines }
+    }
+
+    fn plane(&mut self) -> &mut FakePlane {
+        self.daemon.host.plane()
+    }
+
+    /// As [`Daemon::serve`] does it, without messages.
+    fn pass(&mut self, span: Span) {
+        let end = self.now.get() + span;
+        while self.now.get() < end {
+            let now = self.now.get();
+            let next = self.daemon.turn();
+            let wait = next.since(now).min(Span::from_secs(1)).min(end.since(now));
+            // A loop without a wait would never end on a real clock either.
+            let wait = wait.max(Span::from_millis(1));
+            self.now.set(now + wait);
+            self.plane().run(wait.as_secs_f64());
+        }
+        self.wall.set(self.wall.get() + (span / Span::from_secs(1)));
+    }
+
+    fn say(&mut self, message: Message) {
+        self.daemon.take(message);
+    }
+
+    fn ask(&mut self, request: Request) -> Response {
+        self.daemon.call(request)
+    }
+}
+
+fn found(names: impl Iterator<Item = u32>) -> Message {
+    let subscriber = |n: u32| Subscriber {
+        name: format!("node {n}"),
+        prefixes: vec![IpNet::new(std::net::Ipv4Addr::from(0x0b00_0000 | n).into(), 32).unwrap()],
+        macs: Vec::new(),
+        plan: Default::default(),
+        hops: None,
+    };
+    Message::Found(Discovery { found: names.map(subscriber).collect(), failed: Vec::new() })
+}
+
+/// Of this process: bytes in memory and files open.
+fn usage() -> (u64, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+    let kib: u64 = line.trim().strip_suffix("kB").unwrap().trim().parse().unwrap();
+    (kib, std::fs::read_dir("/proc/self/fd").unwrap().count())
+}
+
+/// What can be wrong with a kernel, a disk, a clock, a mesh, an operator; one a quarter of an hour.
+fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
+    const KERNEL: [Broken; 12] = [
+        Broken::Stuck,
+        Broken::Missing,
+        Broken::Absurd,
+        Broken::Backwards,
+        Broken::Sample,
+        Broken::Apply,
+        Broken::ApplyAndRelease,
+        Broken::Interface,
+        Broken::Rules,
+        Broken::RulesAgain,
+        Broken::Renew,
+        Broken::Nothing,
+    ];
+    match random.below(6) {
+        0 => {
+            b.plane().broken = KERNEL[random.below(KERNEL.len() as u32) as usize];
+            b.pass(Span::from_secs(u64::from(random.below(90))));
+            b.plane().broken = Broken::Nothing;
+        }
+        // Names that nobody has seen before and nobody will see again.
+        1 => {
+            for look in 0..6 {
+                let from = (quarter * 6 + look) * 100;
+                b.say(found((0..100).map(|n| 1000 + from + n)));
+                b.pass(Span::from_secs(10));
+            }
+        }
+        // Suspended, or held by a hypervisor whose clock runs on; and the calendar jumps.
+        2 => {
+            let away = Span::from_secs(u64::from(random.below(20_000)));
+            b.now.set(b.now.get() + away);
+            let jump = i64::from(random.below(200_000)) - 100_000;
+            b.wall.set(b.wall.get().saturating_add_signed(jump));
+        }
+        3 => {
+            let seconds = 1.0 + f64::from(random.below(3000));
+            let rate = OverrideRate::Limit(1_000_000);
+            let subscriber = format!("s{}", random.below(6));
+            b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
+        }
+        4 => {
+            let _ = b.daemon.reload();
+            for _ in 0..100 {
+                let (give, take) = mpsc::sync_channel(1);
+                b.say(Message::Scrape(give));
+                assert!(take.recv().unwrap().contains("fairmesh_gateway_phase"));
+                assert!(matches!(b.ask(Request::Status), Response::Ok(_)));
+            }
+        }
+        _ => {
+            b.say(Message::Found(Discovery {
+                found: Vec::new(),
+                failed: vec!["babel: does not answer".into()],
+            }));
+        }
+    }
+    for class in b.plane().classes.values_mut() {
+        class.demand = f64::from(random.below(4)) * 2e6;
+    }
+}
+
+/// Days of it with a fault every quarter of an hour: two in the tests, `FAIRMESH_DAYS=24` for as long
+/// as an operator would wait before he trusts it. In a process of its own, whose memory is counted.
+#[test]
+fn nothing_grows_over_days_of_trouble() {
+    let name = "daemon::runtime::tests::nothing_grows_over_days_of_trouble";
+    if std::env::var_os("FAIRMESH_TEST_ALONE").is_none() {
+        let alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env("FAIRMESH_TEST_ALONE", "1")
+            .status();
+        assert!(alone.unwrap().success());
+        return;
+    }
+    let days: u32 = std::env::var("FAIRMESH_DAYS").map_or(2, |d| d.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Stream::new(1, "trouble");
+    let mut b = Bench::new(folder.path());
+    b.pass(Span::from_secs(60));
+    let quarters = days * 96;
+    let mut at_half = (0, 0, 0);
+    for quarter in 0..quarters {
+        if quarter == quarters / 2 {
+            let (kib, files) = usage();
+            at_half = (kib, files, *b.lines.0.borrow());
+        }
+        trouble(&mut b, &mut random, quarter);
+        b.pass(Span::from_secs(900));
+    }
+    let ((kib, files), lines) = (usage(), *b.lines.0.borrow());
+    let (told, told_before) = (lines - at_half.2, at_half.2);
+    let state: u64 = std::fs::read_dir(folder.path().join("state"))
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().len())
+        .sum();
+    let events = b.daemon.host.governor.journal.totals().count();
+    println!(
+        "{days} days: {} KiB at half time, {kib} in the end; {files} files; {told_before} lines, then \
+         {told}; {events} kinds of events; {state} bytes of state",
+        at_half.0
+    );
+    assert!(kib < at_half.0 + 4096, "memory grows: {} KiB, then {kib}", at_half.0);
+    assert_eq!(files, at_half.1, "files stay open");
+    assert!(told < 2 * told_before, "more and more is told: {told_before} lines, then {told}");
+    assert!(events < 100 && state < 1 << 20, "{events} {state}");
+    assert_eq!(std::fs::read_dir(folder.path().join("state")).unwrap().count(), 2);
+    let here = b.daemon.host.governor.members().len();
+    assert!(here <= 6 + 1 + 40, "{here} subscribers");
+    // And it still works.
+    b.pass(Span::from_secs(120));
+    assert_eq!(b.daemon.host.phase(), crate::gateway::host::Phase::Running);
+    assert!(b.plane().rate(1, Direction::Down).is_some());
+}
+
+/// A clock that jumps by a day costs a few turns, not one for each epoch that is missing, and no limit
+/// or override lasts longer for it.
+#[test]
+fn a_jump_of_the_clock_is_made_up_for_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    b.plane().classes.values_mut().for_each(|c| c.demand = 4e6);
+    b.pass(Span::from_secs(60));
+    b.plane().classes.values_mut().for_each(|c| c.demand = 4e6);
+    b.pass(Span::from_secs(60));
+    let rate = OverrideRate::Limit(50_000);
+    let seconds = 3600.0;
+    let subscriber = "s0".to_owned();
+    b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
+    b.pass(Span::from_secs(5));
+    assert_eq!(b.plane().rate(1, Direction::Down).map(|r| r.0 / 1000), Some(50));
+    for jump in [86_400, 24 * 86_400, 400 * 86_400] {
+        b.now.set(b.now.get() + Span::from_secs(jump));
+        let now = b.now.get();
+        let turns = (0..100).find(|_| b.daemon.turn() > now);
+        assert!(turns.is_some_and(|n| n < 10), "{jump} s: {turns:?}");
+    }
+    assert_ne!(b.plane().rate(1, Direction::Down).map(|r| r.0 / 1000), Some(50));
+    b.pass(Span::from_secs(120));
+    assert_eq!(b.daemon.host.phase(), crate::gateway::host::Phase::Running);
+    // The end of time itself stops nothing.
+    b.now.set(Time::from_nanos(u64::MAX - 1_000_000_000));
+    b.daemon.turn();
+    b.daemon.turn();
+}
+
+/// A router without a battery begins in 1970, and hears the time later: an override lasts as long as
+/// was said, no more and no less by much.
+#[test]
+fn overrides_survive_a_calendar_that_jumps() {
+    let hour = 3600;
+    for (wall, left) in [
+        // As it should be, an hour later; before the time is known; behind by a day.
+        (WALL + hour, Some(hour)),
+        (5, Some(2 * hour)),
+        (WALL - 86_400, Some(2 * hour)),
+        // Ahead of its end: it is over as far as anybody knows.
+        (WALL + 86_400, None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut b = Bench::new(folder.path());
+        let (subscriber, rate) = ("s1".to_owned(), OverrideRate::Unlimited);
+        let seconds = (2 * hour) as f64;
+        b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
+        let kept = Store::new(&folder.path().join("state")).load().unwrap();
+        let mut fresh = Bench::new(tempfile::tempdir().unwrap().path());
+        fresh.wall.set(wall);
+        fresh.daemon.restore(&kept);
+        let got = fresh.daemon.host.governor.overrides().map(|(_, _, o)| o.until.since(Time::ZERO));
+        let got: Vec<u64> = got.map(|left| left / Span::from_secs(1)).collect();
+        assert_eq!(got, left.map_or(vec![], |left| vec![left; 2]), "at {wall}");
+    }
+}
+
+/// Flash lasts when nothing is written that nobody needs: an hour of a mesh that changes all the time.
+#[test]
+fn state_is_written_seldom() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    let subscriber = "s1".to_owned();
+    let (rate, seconds) = (OverrideRate::Limit(1_000_000), 86_400.0);
+    b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
+    let file = folder.path().join("state/state.json");
+    let mut writes = 0;
+    let mut last = std::fs::read(&file).unwrap();
+    for i in 0..360 {
+        b.say(found((0..10).map(|n| 1000 + i + n)));
+        b.pass(Span::from_millis(10_003));
+        // A calendar that is corrected a little now and then.
+        b.wall.set(b.wall.get() + u64::from(i % 3 == 0));
+        let now = std::fs::read(&file).unwrap();
+        writes += u32::from(now != last);
+        last = now;
+    }
+    assert!((1..=8).contains(&writes), "{writes} times in an hour");
+}

@@ -1,0 +1,159 @@
+//! Radio time: the monotonic clock, less the time for which the engine did not run.
+//!
+//! The engine says how far radio time may go before it looks again. If it looks later than that, radio time
+//! has stood still there: nobody's clock went past, and what was lost is a stall.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fairmesh_linux::realtime;
+use fairmesh_units::{Span, Time};
+
+use crate::stalls::Stalls;
+
+/// A thread that waits for radio time while it stands still looks again after this long, ns.
+const LOOK: u64 = 200_000;
+
+/// Radio time as every thread reads it.
+#[derive(Debug)]
+pub struct RadioClock {
+    /// Reading of the monotonic clock at time zero, ns.
+    epoch: u64,
+    /// For how long radio time has stood still, ns.
+    stalled: AtomicU64,
+    /// How far it may go, ns.
+    horizon: AtomicU64,
+    /// The latest that anybody has read, ns.
+    latest: AtomicU64,
+    /// Stalls that were long.
+    long: AtomicU64,
+}
+
+impl RadioClock {
+    /// One whose time zero is at this reading of the monotonic clock, ns.
+    pub fn new(epoch: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        RadioClock { epoch, stalled: zero(), horizon: zero(), latest: zero(), long: zero() }
+    }
+
+    /// Radio time. It never goes back, and never past what the engine has allowed.
+    pub fn now(&self) -> Time {
+        // In this order: with the horizon of after a stall comes the stall.
+        let horizon = self.horizon.load(Ordering::Acquire);
+        let now = self.raw(realtime::now()).min(horizon);
+        Time::from_nanos(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+
+    fn raw(&self, monotonic: u64) -> u64 {
+        monotonic.saturating_sub(self.epoch).saturating_sub(self.stalled.load(Ordering::Acquire))
+    }
+
+    /// The monotonic clock's reading at which to look whether it is `at`, ns. A stall may come in
+    /// between: then it is not yet.
+    pub fn reading(&self, at: Time) -> u64 {
+        let stalled = self.stalled.load(Ordering::Acquire);
+        let reading = at.as_nanos().saturating_add(self.epoch).saturating_add(stalled);
+        let monotonic = realtime::now();
+        if reading <= monotonic && self.now() < at { monotonic + LOOK } else { reading }
+    }
+
+    /// Stalls so far in which a timer of the kernel's may have fired without need.
+    pub fn long_stalls(&self) -> u64 {
+        self.long.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until radio time begins.
+    pub fn wait_for_zero(&self) {
+        realtime::sleep_until(self.epoch);
+    }
+}
+
+/// The engine's side of the clock: it alone moves it.
+#[derive(Debug)]
+pub struct Keeper<'a> {
+    clock: &'a RadioClock,
+    /// How late the engine may look before radio time stands still.
+    slack: Span,
+    /// What was lost.
+    pub stalls: Stalls,
+}
+
+impl<'a> Keeper<'a> {
+    /// The keeper of a clock, where retransmission timers run for at least `timer`.
+    pub fn new(clock: &'a RadioClock, slack: Span, timer: Span) -> Self {
+        Keeper { clock, slack, stalls: Stalls::new(timer) }
+    }
+
+    /// Radio time after at most what was allowed.
+    pub fn tick(&mut self) -> Time {
+        self.tick_at(realtime::now())
+    }
+
+    fn tick_at(&mut self, monotonic: u64) -> Time {
+        let horizon = self.clock.horizon.load(Ordering::Relaxed);
+        let raw = self.clock.raw(monotonic);
+        if raw > horizon {
+            let lost = raw - horizon;
+            self.stalls.record(Time::from_nanos(horizon), Span::from_nanos(lost));
+            self.clock.stalled.fetch_add(lost, Ordering::Release);
+            self.clock.long.store(self.stalls.long(), Ordering::Release);
+        }
+        Time::from_nanos(raw.min(horizon))
+    }
+
+    /// Lets radio time, which is `now`, go on until `next`, and as much further as the engine may be late.
+    pub fn allow(&self, now: Time, next: Time) {
+        let horizon = now.max(next + self.slack).as_nanos();
+        self.clock.horizon.store(horizon, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn ms(at: u64) -> Time {
+        Time::from_nanos(at * MS)
+    }
+
+    #[test]
+    fn radio_time_stands_still_where_the_engine_looks_late() {
+        let clock = RadioClock::new(1000 * MS);
+        let mut keeper = Keeper::new(&clock, Span::from_millis(1), Span::from_millis(200));
+        keeper.allow(Time::ZERO, ms(10));
+        assert_eq!(keeper.tick_at(1010 * MS), ms(10), "on time");
+        assert_eq!(keeper.tick_at(1011 * MS), ms(11), "late, within what is allowed");
+        assert_eq!(keeper.tick_at(1111 * MS), ms(11), "100 ms are lost");
+        assert_eq!(keeper.tick_at(1111 * MS), ms(11), "once");
+        keeper.allow(ms(11), ms(20));
+        assert_eq!(keeper.tick_at(1120 * MS), ms(20));
+        assert_eq!(keeper.stalls.sum(), Span::from_millis(100));
+        assert_eq!(clock.long_stalls(), 1);
+        // An event that is overdue holds the clock, and does not turn it back.
+        keeper.allow(ms(20), ms(15));
+        assert_eq!(keeper.tick_at(1121 * MS), ms(20));
+    }
+
+    #[test]
+    fn others_never_see_time_that_is_lost_later() {
+        // Far in the past: the monotonic clock is beyond whatever is allowed.
+        let clock = RadioClock::new(0);
+        let mut keeper = Keeper::new(&clock, Span::ZERO, Span::from_millis(200));
+        let mut last = Time::ZERO;
+        for at in 1..100 {
+            keeper.allow(last, ms(at));
+            let seen = clock.now();
+            let now = keeper.tick();
+            assert!(last <= seen && seen <= now && now <= ms(at), "{last} {seen} {now}");
+            assert!(clock.reading(ms(at + 1)) >= clock.reading(ms(at)));
+            last = now;
+        }
+    }
+
+    #[test]
+    fn who_waits_for_time_that_stands_still_does_not_spin() {
+        let clock = RadioClock::new(0);
+        assert!(clock.reading(ms(1)) >= realtime::now() + LOOK / 2);
+    }
+}

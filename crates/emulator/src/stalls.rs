@@ -1,0 +1,131 @@
+//! How long radio time stood still, and what that did to the kernel's timers.
+
+use fairmesh_engine::record::StallRecord;
+use fairmesh_units::{Span, Time};
+
+/// Stalls so near to each other in radio time are one: the kernel's timers had no time between them.
+const JOINED: Span = Span::from_millis(1);
+
+/// What a retransmission timer that fires without need costs a connection at most: it begins again with
+/// one segment (RFC 5681 §3.1), and a second is several round trips here.
+const RECOVERY: Span = Span::from_secs(1);
+
+/// The part of a run's time that may be bent.
+pub const BOUND: f64 = 0.1;
+
+/// What was lost while radio time stood still.
+#[derive(Clone, Debug)]
+pub struct Stalls {
+    lengths: Vec<Span>,
+    end: Time,
+    /// A stall of this length is long.
+    long_from: Span,
+}
+
+impl Stalls {
+    /// None yet, where retransmission timers run for at least `timer`.
+    ///
+    /// The kernel's timers go on while the radio stands still. One is at least `timer` beyond the round
+    /// trip that it expects (RFC 6298 §2; Linux adds it to the smoothed round trip), so a stall below
+    /// half of that fires none that was not nearly due: it only lets the kernel's clocks run ahead, by
+    /// its length. A longer one may fire one without need.
+    pub fn new(timer: Span) -> Self {
+        let long_from = Span::from_nanos(timer.as_nanos() / 2);
+        Stalls { lengths: Vec::new(), end: Time::ZERO, long_from }
+    }
+
+    /// Radio time stood still at `at`, for this long.
+    pub fn record(&mut self, at: Time, lost: Span) {
+        match self.lengths.last_mut() {
+            Some(last) if at - self.end <= JOINED => *last += lost,
+            _ => self.lengths.push(lost),
+        }
+        self.end = at;
+    }
+
+    /// Real time lost.
+    pub fn sum(&self) -> Span {
+        self.lengths.iter().fold(Span::ZERO, |a, b| a + *b)
+    }
+
+    /// Long ones.
+    pub fn long(&self) -> u64 {
+        self.lengths.iter().filter(|s| **s >= self.long_from).count() as u64
+    }
+
+    /// What the stalls did in a run that ended at `end`, where connections felt so many of the long ones;
+    /// `None` where nobody can tell.
+    pub fn summary(&self, end: Time, felt: Option<u64>) -> StallRecord {
+        let sum = self.sum();
+        let lasted = end.as_secs_f64() + sum.as_secs_f64();
+        let part = |of: f64| if lasted > 0.0 { of / lasted } else { 0.0 };
+        let long = self.long();
+        let felt = felt.map_or(long, |f| f.min(long));
+        let bent = sum.as_secs_f64() + felt as f64 * RECOVERY.as_secs_f64();
+        StallRecord {
+            number: self.lengths.len() as u64,
+            sum_s: sum.as_secs_f64(),
+            longest_s: self.lengths.iter().max().map_or(0.0, |s| s.as_secs_f64()),
+            share: part(sum.as_secs_f64()),
+            long,
+            long_from_s: self.long_from.as_secs_f64(),
+            felt,
+            bent: part(bent).min(1.0),
+            bent_bound: BOUND,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMER: Span = Span::from_millis(200);
+
+    fn after(stalls: &[(u64, u64)], seconds: u64) -> StallRecord {
+        told(stalls, seconds, None)
+    }
+
+    fn told(stalls: &[(u64, u64)], seconds: u64, felt: Option<u64>) -> StallRecord {
+        let mut all = Stalls::new(TIMER);
+        for (at, lost) in stalls {
+            all.record(Time::ZERO + Span::from_micros(*at), Span::from_micros(*lost));
+        }
+        all.summary(Time::ZERO + Span::from_secs(seconds), felt)
+    }
+
+    #[test]
+    fn number_sum_and_longest() {
+        let s = after(&[(500_000, 20_000), (900_000, 30_000)], 10);
+        assert_eq!((s.number, s.long), (2, 0));
+        assert!((s.sum_s - 0.05).abs() < 1e-12 && (s.longest_s - 0.03).abs() < 1e-12, "{s:?}");
+        assert!((s.share - 0.05 / 10.05).abs() < 1e-12 && s.bent == s.share, "{s:?}");
+        let none = after(&[], 10);
+        assert_eq!((none.number, none.sum_s, none.bent), (0, 0.0, 0.0));
+        assert_eq!(after(&[], 0).share, 0.0);
+    }
+
+    #[test]
+    fn a_stall_in_pieces_is_one() {
+        let s = after(&[(500_000, 60_000), (500_900, 60_000), (502_000, 60_000)], 10);
+        assert_eq!((s.number, s.long), (2, 1));
+        assert!((s.longest_s - 0.12).abs() < 1e-12, "{s:?}");
+    }
+
+    #[test]
+    fn a_stall_as_long_as_timers_costs_more_than_its_length() {
+        // One late event ends no run of a minute; the same in a short one, or again and again, does.
+        let once = after(&[(5_000_000, 300_000)], 60);
+        assert!(once.long == 1 && (once.bent - 1.3 / 60.3).abs() < 1e-12, "{once:?}");
+        // No timer fired: only the length counts.
+        let unfelt = told(&[(1_000_000, 300_000)], 4, Some(0));
+        assert!((unfelt.long, unfelt.felt) == (1, 0) && unfelt.bent < BOUND, "{unfelt:?}");
+        assert!(told(&[(1_000_000, 300_000)], 4, Some(1)).bent > BOUND);
+        assert!(once.bent < BOUND && after(&[(5_000_000, 300_000)], 4).bent > BOUND);
+        let often: Vec<_> = (1..=10).map(|i| (i * 5_000_000, 300_000)).collect();
+        assert!(after(&often, 60).bent > BOUND);
+        // As much in small pieces does not: 3 s in pieces of 10 ms.
+        let small: Vec<_> = (1..=300).map(|i| (i * 150_000, 10_000)).collect();
+        assert!(after(&small, 60).bent < BOUND);
+    }
+}
