@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fairmesh_lab::optimum::{Cache, Group, Optimum, Settings, Stop, StretchFlow, find, receive};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Seeds that no search uses.
-const OTHERS: [u64; 4] = [11, 12, 13, 14];
+/// Seeds that no search uses; as many as it takes for the noise of lossy links to stay well below what
+/// is asserted.
+const OTHERS: [u64; 16] = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26];
 /// What a flow may miss of its optimum (docs/models/optimum.md).
 const TOLERANCE: f64 = 0.02;
 
@@ -29,6 +30,11 @@ fn settings() -> Settings {
 
 fn search(scenario: &Scenario) -> Optimum {
     find(scenario, &Group::each(scenario), &settings(), &|_| {}).unwrap()
+}
+
+/// With the usual effort: losses are noise.
+fn search_well(scenario: &Scenario) -> Optimum {
+    find(scenario, &Group::each(scenario), &Settings::default(), &|_| {}).unwrap()
 }
 
 fn kbit(optimum: &Optimum) -> Vec<f64> {
@@ -66,7 +72,7 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     let label = &scenario.name;
     for f in &stretch.flows {
         let (name, got) = (&scenario.flows[f.flow].name, base[f.flow]);
-        assert!(got >= 0.95 * f.optimum_bps, "{label} {name}: {got} of {}", f.optimum_bps);
+        assert!(got >= 0.95 * f.optimum_bps, "{label} {name}: {got} of {f:?}");
     }
     let air = stretch.flows.iter().filter(|f| f.stop == Stop::Air);
     for (f, raise) in air.flat_map(|f| [(f, 0.25), (f, 0.5)]) {
@@ -183,7 +189,7 @@ fn carried_and_maximal_beside_links_that_lose() {
         links.iter().map(link).collect()
     };
     let one = mesh("[1, 2], [2, 3], [4, 3]", &(lossy(&[(1, 2, 0.7)]) + &flows(&[(1, 3), (4, 3)])));
-    let found = search(&one);
+    let found = search_well(&one);
     let rates = kbit(&found);
     assert!((115.0..135.0).contains(&rates[0]) && rates[1] > 1.1 * rates[0], "{rates:?}");
     carried_and_maximal(&one, &found);
@@ -191,7 +197,7 @@ fn carried_and_maximal_beside_links_that_lose() {
     let udp = "[traffic]\ntraffic = { kind = \"cbr\", rate = \"4 Mbit/s\", packet = \"1000 B\" }\n\
                transport = \"udp\"\n[[flow]]\nfrom = 1\nto = 3\n[[flow]]\nfrom = 4\nto = 3\n";
     let datagrams = mesh("[1, 2], [2, 3], [4, 3]", &(lossy(&[(1, 2, 0.6)]) + udp));
-    let found = search(&datagrams);
+    let found = search_well(&datagrams);
     let first = &found.stretches[0].flows[0];
     assert!(first.limit_bps > 1.05 * first.optimum_bps, "{found:?}");
     carried_and_maximal(&datagrams, &found);
@@ -218,11 +224,11 @@ fn carried_and_maximal_on_random_meshes_with_losses() {
                 pairs.push((from, to));
             }
         }
-        // Two of three links lose 5 to 40 % of their frames.
+        // Two of three links lose 5 to 25 % of their frames (beyond: docs/models/optimum.md).
         let mut losses = String::new();
         for &(from, to) in &links {
             if below(3) > 0 {
-                let delivery = 0.95 - f64::from(below(36)) / 100.0;
+                let delivery = 0.95 - f64::from(below(21)) / 100.0;
                 losses +=
                     &format!("[[link]]\nfrom = {from}\nto = {to}\ndelivery = {delivery:.2}\n");
             }
@@ -230,7 +236,7 @@ fn carried_and_maximal_on_random_meshes_with_losses() {
         let ends: Vec<String> = links.iter().map(|(a, b)| format!("[{a}, {b}]")).collect();
         let mut random = mesh(&ends.join(", "), &(losses + &flows(&pairs)));
         random.name = format!("lossy {seed}");
-        carried_and_maximal(&random, &search(&random));
+        carried_and_maximal(&random, &search_well(&random));
     }
 }
 

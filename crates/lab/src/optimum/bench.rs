@@ -1,7 +1,5 @@
 //! The measuring bench: what each flow receives when every source is limited.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{EngineError, RunOptions, run};
 use fairmesh_scenario::{Flow, Scenario, Transport};
@@ -9,8 +7,8 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, Span, Stream};
 use rayon::prelude::*;
 
-use super::OnProgress;
-use super::settings::{OptimumError, Progress, Settings};
+use super::meter::Meter;
+use super::settings::{OptimumError, Settings};
 use super::steady::{Steady, uncontrolled};
 
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
@@ -67,39 +65,6 @@ impl Received {
         }
         let square = |r: &Rates| (r[flow] - self.mean[flow]).powi(2);
         self.runs.iter().map(square).sum::<f64>() / ((n - 1) * n) as f64
-    }
-}
-
-/// Counts what a search spends.
-pub(super) struct Meter<'a> {
-    runs: AtomicU64,
-    events: AtomicU64,
-    most_events: u64,
-    progress: OnProgress<'a>,
-}
-
-impl<'a> Meter<'a> {
-    pub fn new(settings: &Settings, progress: OnProgress<'a>) -> Self {
-        let most_events = settings.most_events;
-        Meter { runs: AtomicU64::new(0), events: AtomicU64::new(0), most_events, progress }
-    }
-
-    pub fn count(&self, events: u64) {
-        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        let events = self.events.fetch_add(events, Ordering::Relaxed) + events;
-        (self.progress)(Progress { runs, events, most_events: self.most_events });
-    }
-
-    /// Whether so many more runs, as long as those up to now, are within what may be spent.
-    pub fn affords(&self, more: usize) -> bool {
-        let (runs, events) = self.spent();
-        let each = events / runs.max(1);
-        events.saturating_add(each.saturating_mul(more as u64)) <= self.most_events
-    }
-
-    /// Runs and events so far.
-    pub fn spent(&self) -> (u64, u64) {
-        (self.runs.load(Ordering::Relaxed), self.events.load(Ordering::Relaxed))
     }
 }
 

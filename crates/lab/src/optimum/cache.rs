@@ -14,7 +14,8 @@ use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use super::bench::{Bench, Meter};
+use super::bench::Bench;
+use super::meter::Meter;
 use super::record::Optimum;
 use super::settings::{Group, OptimumError, Settings};
 use super::{OnProgress, find, steady};

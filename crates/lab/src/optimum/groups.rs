@@ -1,8 +1,23 @@
 //! The water level: what each flow is to receive when the level is so high.
 
-use super::record::Stop;
+use serde::{Deserialize, Serialize};
+
 use super::settings::Group;
 use super::steady::SteadyFlow;
+
+/// Why a flow has no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stop {
+    /// It asks for no more.
+    Demand,
+    /// Others that have no more than it would lose, or it would not receive it.
+    Air,
+    /// The search ended here before it was asked whether it could rise alone.
+    Effort,
+    /// It receives nothing worth the name at any level.
+    Nothing,
+}
 
 /// A flow's rate that no longer grows, and why.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -12,6 +12,7 @@ mod bound;
 mod cache;
 mod fit;
 mod groups;
+mod meter;
 mod record;
 mod report;
 mod rise;
@@ -22,7 +23,8 @@ mod steady;
 use fairmesh_scenario::Scenario;
 
 pub use cache::Cache;
-pub use record::{FlowOptimum, Optimum, Stop, Stretch, StretchFlow};
+pub use groups::Stop;
+pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
 pub use settings::{Group, OptimumError, Progress, Settings};
 
@@ -42,7 +44,7 @@ pub fn find(
     progress: OnProgress<'_>,
 ) -> Result<Optimum, OptimumError> {
     settings::check(scenario, groups, settings)?;
-    let meter = bench::Meter::new(settings, progress);
+    let meter = meter::Meter::new(settings, progress);
     let asked = steady::asked(scenario, &settings.search, &meter)?;
     let mut stretches = Vec::new();
     for steady in steady::stretches(scenario, &asked) {
@@ -69,7 +71,7 @@ pub fn receive(
     seeds: &[u64],
     limits: &dyn Fn(&Stretch, &StretchFlow) -> f64,
 ) -> Result<Vec<Vec<f64>>, OptimumError> {
-    let meter = bench::Meter::new(&optimum.settings, &|_| {});
+    let meter = meter::Meter::new(&optimum.settings, &|_| {});
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
     let stretches = steady::stretches(scenario, &asked);
     let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {

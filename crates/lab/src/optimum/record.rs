@@ -4,24 +4,11 @@ use fairmesh_engine::measures;
 use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
-use super::bench::Meter;
+use super::groups::Stop;
+use super::meter::Meter;
 use super::search::Found;
 use super::settings::{Group, Settings};
 use super::steady::Steady;
-
-/// Why a flow has no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stop {
-    /// It asks for no more.
-    Demand,
-    /// Others that have no more than it would lose, or it would not receive it.
-    Air,
-    /// The search ended here before it was asked whether it could rise alone.
-    Effort,
-    /// It receives nothing worth the name at any level.
-    Nothing,
-}
 
 /// One flow while the same flows are there.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

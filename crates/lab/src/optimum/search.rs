@@ -3,8 +3,7 @@
 use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
 use super::fit::{Fit, Trials, limits};
-use super::groups::Groups;
-use super::record::Stop;
+use super::groups::{Groups, Stop};
 use super::rise::{EASY, floor, rise};
 use super::settings::{Group, OptimumError, Settings};
 
@@ -31,6 +30,11 @@ const FEW: usize = 3;
 const SEARCHED: usize = 6;
 /// How often flows that could rise after all are let.
 const REPAIRS: usize = 1;
+/// By what part flows are raised in the end that cannot rise by the double, and how often each is.
+const LAST: f64 = 0.25;
+const LASTS: usize = 4;
+/// A last raise may bring somewhat less: losses that limit a flow do so by and by.
+const LAST_GAIN: f64 = 0.4;
 /// Levels that differ by this part count as one: whoever has so much more has no more.
 const LEVEL: f64 = 0.05;
 
@@ -69,6 +73,7 @@ impl<'a> Search<'a> {
             let more = repair < REPAIRS && self.affords(targets.len() * SEARCHED);
             let again = if more { self.repair(&targets)? } else { None };
             let Some(from) = again else {
+                let (targets, received) = self.polish(targets, received)?;
                 let limits = limits(&targets, &self.trials.room);
                 // What noise could have added is nobody's.
                 let noisy = 0.5 * self.trials.settings.tolerance;
@@ -110,10 +115,7 @@ impl<'a> Search<'a> {
 
     /// What is received at a level that fitted before.
     fn as_it_is(&self, level: f64) -> Result<Fit, OptimumError> {
-        let (targets, room) = (self.groups.targets(level), self.trials.room.clone());
-        let all = &self.trials.settings.search;
-        let received = self.trials.receive(std::slice::from_ref(&targets), &targets, all)?;
-        Ok(Fit { received: received.into_iter().next().unwrap_or_default(), targets, room })
+        self.at(&self.groups.targets(level))
     }
 
     /// Not even the lowest level fits: first for what is promised, then for those that receive
@@ -195,7 +197,7 @@ impl<'a> Search<'a> {
         let part = part.clamp(RAISE.0, RAISE.1);
         let (first, received) = self.raised(flows, at, owed, part)?;
         let tolerance = self.trials.settings.tolerance;
-        let mut scores: Vec<f64> = first.iter().map(|r| r.score(tolerance)).collect();
+        let mut scores: Vec<f64> = first.iter().map(|r| r.score(GAIN, tolerance)).collect();
         let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
         let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
         let (second, _) = self.raised(&again, at, owed, 2.0 * part)?;
@@ -257,17 +259,77 @@ impl<'a> Search<'a> {
         Ok((targets, received))
     }
 
+    /// Gives single flows what they alone can still gain, lowest first, while nobody misses what it
+    /// is owed: steps that `scores` refuses since their doubles cannot be had.
+    fn polish(
+        &mut self,
+        targets: Rates,
+        received: Received,
+    ) -> Result<(Rates, Received), OptimumError> {
+        let mut now = targets.clone();
+        let each = self.trials.settings.search.len();
+        for _ in 0..LASTS {
+            let levels = self.groups.levels(&now);
+            let mut air: Vec<usize> = self.stopped_by_air();
+            air.sort_by(|&a, &b| levels[a].total_cmp(&levels[b]).then(a.cmp(&b)));
+            let mut at = self.at(&now)?;
+            let mut risen = false;
+            for m in self.gainers(&air, &at)?.0 {
+                if !self.affords(2 * each) {
+                    break;
+                }
+                if risen {
+                    at = self.at(&now)?;
+                }
+                let (still, got) = self.gainers(&[m], &at)?;
+                if !still.is_empty() {
+                    // What it receives then, which is less where it is its losses that limit it.
+                    let rate = got[0].mean[m].min(now[m] * (1.0 + LAST));
+                    self.groups.fix(m, rate, Stop::Air);
+                    now = self.groups.targets(0.0);
+                    risen = true;
+                }
+            }
+            if !risen {
+                break;
+            }
+        }
+        if now == targets { Ok((targets, received)) } else { self.check() }
+    }
+
+    /// Those of `flows` whose last raise is one, and what all received with each.
+    fn gainers(
+        &self,
+        flows: &[usize],
+        at: &Fit,
+    ) -> Result<(Vec<usize>, Vec<Received>), OptimumError> {
+        let (raises, received) = self.raised(flows, at, &at.targets, LAST)?;
+        let tolerance = self.trials.settings.tolerance;
+        let gains = flows.iter().zip(raises).filter(|(_, r)| r.score(LAST_GAIN, tolerance) < 1.0);
+        Ok((gains.map(|(&m, _)| m).collect(), received))
+    }
+
+    fn stopped_by_air(&self) -> Vec<usize> {
+        let fixed = self.groups.fixed().iter().enumerate();
+        fixed.filter(|(_, f)| f.is_some_and(|f| f.why == Stop::Air)).map(|(m, _)| m).collect()
+    }
+
+    /// What is received under these targets.
+    fn at(&self, targets: &[f64]) -> Result<Fit, OptimumError> {
+        let all = &self.trials.settings.search;
+        let received = self.trials.receive(&[targets.to_vec()], targets, all)?;
+        Ok(Fit {
+            targets: targets.to_vec(),
+            room: self.trials.room.clone(),
+            received: received.into_iter().next().unwrap_or_default(),
+        })
+    }
+
     /// Lets flows rise that could after all; the level to go on from, or `None` if there are none.
     /// Who has more than the one that rises and loses by it begins again from there.
     fn repair(&mut self, targets: &[f64]) -> Result<Option<f64>, OptimumError> {
-        let fixed = self.groups.fixed();
-        let air: Vec<usize> =
-            (0..targets.len()).filter(|&m| fixed[m].is_some_and(|f| f.why == Stop::Air)).collect();
-        let all = &self.trials.settings.search;
-        let asked = targets.to_vec();
-        let received = self.trials.receive(std::slice::from_ref(&asked), targets, all)?;
-        let received = received.into_iter().next().unwrap_or_default();
-        let at = Fit { targets: asked, room: self.trials.room.clone(), received };
+        let air = self.stopped_by_air();
+        let at = self.at(targets)?;
         let (scores, got) = self.scores(&air, &at, targets, RAISE_EACH * air.len() as f64)?;
         let able: Vec<usize> = (0..air.len()).filter(|&i| scores[i] < 1.0).collect();
         if able.is_empty() {
@@ -324,13 +386,14 @@ impl Raise {
         Raise { asked: asked - at.targets[m], gain, lost, noise: noise.sqrt(), worst }
     }
 
-    /// 1 and above: it is no raise. What noise alone could be is not held against it.
-    fn score(&self, tolerance: f64) -> f64 {
+    /// 1 and above: it is no raise, which has to bring the part `enough` of what it should. What noise
+    /// alone could be is not held against it.
+    fn score(&self, enough: f64, tolerance: f64) -> f64 {
         if self.gain <= 0.0 {
             return f64::INFINITY;
         }
         let price = (self.lost - self.noise).max(0.0) / self.gain;
-        (price / PRICE).max(GAIN * self.asked / self.gain).max(self.worst / tolerance)
+        (price / PRICE).max(enough * self.asked / self.gain).max(self.worst / tolerance)
     }
 
     /// The same of what this raise adds to a smaller one; 0 if it adds nothing.
