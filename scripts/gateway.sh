@@ -43,7 +43,7 @@ for target in "$@"; do
     case $target in
     mipsel-unknown-linux-musl)
         command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
-        rustup component list --installed | grep -q '^rust-src' || fetch rust-src rustup component add rust-src
+        rustup component list --installed | grep '^rust-src' >/dev/null || fetch rust-src rustup component add rust-src
         zig
         RUSTC_BOOTSTRAP=1 CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
@@ -51,7 +51,7 @@ for target in "$@"; do
         ;;
     *)
         if command -v rustup >/dev/null; then
-            rustup target list --installed | grep -qx "$target" || fetch "$target" rustup target add "$target"
+            rustup target list --installed | grep -x "$target" >/dev/null || fetch "$target" rustup target add "$target"
         fi
         if [ "$target" = "$(uname -m)-unknown-linux-musl" ]; then
             build "$target"

@@ -49,7 +49,7 @@ for target in "$@"; do
         continue
     fi
     [ "$code" = 0 ] || fail "$target does not build"
-    ! readelf -l "$binary" | grep -q INTERP || fail "$binary is not static"
+    ! readelf -l "$binary" | grep INTERP >/dev/null || fail "$binary is not static"
     if emulate=$(emulator "$processor"); then
         # shellcheck disable=SC2086
         try "$binary" $emulate

@@ -18,7 +18,7 @@ updated=
 install() { # install PACKAGE...: whatever of these Debian has not installed yet
     local missing=()
     for p in "$@"; do
-        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep 'install ok installed' >/dev/null || missing+=("$p")
     done
     [ ${#missing[@]} -eq 0 ] && return 0
     say "installing ${missing[*]}"
@@ -68,7 +68,7 @@ if command -v rustup >/dev/null; then
         grep -qx "$target" <<< "$installed" || timeout 300 rustup target add "$target" >/dev/null 2>&1 \
             || say "no target $target: what needs it will say so"
     done
-    rustup component list --installed | grep -q '^rust-src' || timeout 300 rustup component add rust-src >/dev/null 2>&1 \
+    rustup component list --installed | grep '^rust-src' >/dev/null || timeout 300 rustup component add rust-src >/dev/null 2>&1 \
         || say "no rust-src: what needs it will say so"
 fi
 if ! command -v cargo-deny >/dev/null; then
