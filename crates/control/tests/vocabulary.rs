@@ -1,7 +1,7 @@
 //! Headers, reasons, action buffers, needs.
 
 use fairmesh_control::*;
-use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream};
 
 #[test]
 fn header_fields_merge() {
@@ -49,6 +49,19 @@ fn a_silent_buffer_keeps_actions_only() {
         })
         .collect();
     assert_eq!(probabilities, [1.0, 0.0]);
+}
+
+#[test]
+fn a_flow_is_paced_clocked_and_let_go() {
+    let mut a = Actions::new();
+    let (flow, interval) = (FlowId(4), Span::from_millis(20));
+    a.pace(flow, interval);
+    a.clock(flow, interval);
+    a.unpace(flow);
+    // Pacing keeps the congestion window, a clock stands in its place, and without either it is back.
+    let paced = [(Some(interval), true), (Some(interval), false), (None, true)];
+    let all = paced.map(|(interval, window)| Action::Pace { flow, interval, window });
+    assert!(a.iter().eq(&all), "{a:?}");
 }
 
 #[test]

@@ -195,6 +195,25 @@ mod tests {
         assert_eq!(p(1), Some(0.0));
     }
 
+    /// A probability that is hardly another one is not said again, and none is left out in between.
+    #[test]
+    fn what_changes_little_is_not_said() {
+        let parameters = [("weight", 0.01), ("min", 1.0), ("max", 5.0), ("max_p", 1.0)];
+        let mut i = start("lred", &parameters).unwrap();
+        let mut said: Vec<f64> = Vec::new();
+        for _ in 0..2000 {
+            let actions = actions(&mut i, Time::ZERO, sent(3));
+            said.extend(actions.iter().filter_map(|a| match a {
+                Action::Drop { probability, .. } => Some(probability.0),
+                _ => None,
+            }));
+        }
+        // Two retries per frame are a quarter of the way, which a frame comes nearer by 0.0025 at most.
+        let last = *said.last().unwrap();
+        assert!((0.25 - STEP..=0.25).contains(&last), "{said:?}");
+        assert!(said.windows(2).all(|w| (STEP..3.0 * STEP).contains(&(w[1] - w[0]))), "{said:?}");
+    }
+
     #[test]
     fn the_average_remembers() {
         let mut i = start("lred+ecn", &[("min", 0.5), ("max", 1.5), ("max_p", 1.0)]).unwrap();

@@ -311,12 +311,10 @@ impl Cna {
         }
     }
 
-    /// Brings the weights of own links up to date. Returns whether any has changed.
-    fn count(&mut self, now: Time) -> bool {
-        let mut changed = false;
+    /// Brings the weights of own links up to date.
+    fn count(&mut self, now: Time) {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
             let counts = m.count(now, self.window, PATIENCE.max(self.window));
-            changed |= counts != (own.out, own.back);
             if counts.0 > 0.0 && own.out == 0.0 {
                 // Nothing is known of its use: nothing of it is given away.
                 own.used = 1.0;
@@ -327,7 +325,6 @@ impl Cna {
             }
             (own.out, own.back) = counts;
         }
-        changed
     }
 
     /// Part of the air that neighbours have to leave because packets of a link here are given up:

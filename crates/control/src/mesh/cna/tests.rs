@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
+use super::links::Meter;
 use super::neighbourhood::Neighbourhood;
 use super::settled::{self, Hop};
 use crate::{
@@ -395,6 +396,22 @@ fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
     mesh.run(5.0);
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     about(mesh.share(9, 8), FREE / 4.0, 0.031);
+}
+
+/// A link with few packets is looked at for as long as it takes to see ten of them.
+#[test]
+fn what_few_packets_say_counts_less() {
+    // A link that used a fifth of the air, and nothing in a tick of so many packets.
+    let after = |packets: u32| {
+        let mut meter = Meter::new(NodeId(2), 0.2);
+        (0..packets).for_each(|_| meter.spent(Span::ZERO, Span::ZERO));
+        meter.average(0.1, 0.5);
+        meter.used
+    };
+    // At a gain of a half ten packets are five a tick; of the first tick's, half are the average.
+    near(after(100), 0.2 * (1.0 - 0.5));
+    near(after(6), 0.2 * (1.0 - 0.5 * 3.0 / 5.0));
+    near(after(1), 0.2 * (1.0 - 0.5 * 0.1));
 }
 
 #[test]

@@ -310,6 +310,15 @@ fn every_flow_of_the_node_is_paced_once() {
     assert_eq!(paced(&mut i, at(40)), [8]);
 }
 
+/// However fast it is to begin: no more packets than its link carries, 4 Mbit/s here.
+#[test]
+fn no_source_sends_more_than_its_link_carries() {
+    let mut i = start_with("wcp", setting(), &[("start", 1e5)]).unwrap();
+    let paced = spacings(&mut i, at(0), Event::Deadline);
+    let packet = 8.0 * f64::from(flow(0).packet) / 4e6;
+    assert!((paced[0].as_secs_f64() - packet).abs() < 1e-6, "{paced:?}, a packet takes {packet} s");
+}
+
 #[test]
 fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     let mut i = start("wcp", setting());
