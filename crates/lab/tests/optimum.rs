@@ -240,6 +240,41 @@ fn carried_and_maximal_on_random_meshes_with_losses() {
     }
 }
 
+/// Links with their delivery, and flows.
+type Lossy = (&'static [(u32, u32, f64)], &'static [(u32, u32)]);
+const SLOW_LINKS_1: Lossy =
+    (&[(1, 2, 0.57), (1, 3, 0.70), (2, 4, 0.62), (2, 5, 0.55)], &[(5, 2), (5, 1)]);
+const SLOW_LINKS_2: Lossy = (
+    &[(1, 2, 0.68), (1, 3, 0.63), (2, 4, 0.58), (2, 5, 0.72), (1, 6, 0.57), (2, 7, 0.68)],
+    &[(1, 3), (4, 7)],
+);
+
+/// Links that lose a quarter to half of their frames: a stream below 30 kbit/s is silent for a minute now
+/// and then, which ten runs may not see.
+#[test]
+fn slow_streams_have_what_other_seeds_receive() {
+    let lossy = |links: &[(u32, u32, f64)], pairs: &[(u32, u32)]| {
+        let ends: Vec<String> = links.iter().map(|l| format!("[{}, {}]", l.0, l.1)).collect();
+        let link = |(from, to, delivery): &(u32, u32, f64)| {
+            format!("[[link]]\nfrom = {from}\nto = {to}\ndelivery = {delivery}\n")
+        };
+        let links: String = links.iter().map(link).collect();
+        mesh(&ends.join(", "), &(links + &flows(pairs)))
+    };
+    let others: Vec<u64> = (11..=90).collect();
+    for mesh in [SLOW_LINKS_1, SLOW_LINKS_2].map(|(links, pairs)| lossy(links, pairs)) {
+        let found = search_well(&mesh);
+        let got = receive(&mesh, &found, &others, &|_, f| f.limit_bps).unwrap().remove(0);
+        assert!(
+            found.flows.iter().any(|f| f.optimum_bps > 0.0 && f.optimum_bps < 30e3),
+            "{found:?}"
+        );
+        for (f, got) in found.flows.iter().zip(got) {
+            assert!(got >= 0.95 * f.optimum_bps, "{}: {got} of {}", f.name, f.optimum_bps);
+        }
+    }
+}
+
 #[test]
 fn weights_groups_and_demands() {
     let rest = flows(&[(1, 2), (3, 2), (4, 2)]);
@@ -368,6 +403,55 @@ fn file_in(folder: &std::path::Path) -> std::path::PathBuf {
     let file = folder.join("file");
     fs::write(&file, "").unwrap();
     file
+}
+
+/// Wherever the bound lies, a search ends about there, and what it says is received.
+#[test]
+fn a_search_ends_at_its_bound_and_says_so() {
+    let mesh = mesh(
+        "[1, 2], [2, 3], [4, 3], [5, 4], [6, 3]",
+        &(flows(&[(1, 3), (4, 3), (5, 3)]) + "[[flow]]\nfrom = 6\nto = 3\nstart = \"35 s\"\n"),
+    );
+    let whole = search(&mesh);
+    let bounded = |found: &Optimum| found.stretches.iter().any(|s| s.bounded);
+    assert!(!bounded(&whole) && whole.stretches.len() == 2);
+    let stops = |found: &Optimum| -> Vec<Stop> {
+        found.stretches.iter().flat_map(|s| &s.flows).map(|f| f.stop).collect()
+    };
+    for part in [0.0, 0.03, 0.1, 0.3, 0.6] {
+        let most_events = (part * whole.events as f64) as u64;
+        let less = Settings { most_events, ..settings() };
+        let found = find(&mesh, &Group::each(&mesh), &less, &|_| {}).unwrap();
+        assert!(bounded(&found), "{part}");
+        // What a run costs is told from others; and one for each stretch is made in any case.
+        assert!((found.events as f64) < (part + 0.05) * whole.events as f64, "{part}: {found:?}");
+        let got = receive(&mesh, &found, &OTHERS, &|_, f| f.limit_bps).unwrap();
+        for (stretch, got) in found.stretches.iter().zip(got) {
+            for f in &stretch.flows {
+                assert!(f.optimum_bps > 0.0, "{part}: {f:?}");
+                assert!(got[f.flow] >= 0.95 * f.optimum_bps, "{part}: {got:?} of {f:?}");
+            }
+        }
+        if part < 0.1 {
+            assert!(stops(&found).contains(&Stop::Effort), "{part}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn subscribers_have_one_share() {
+    let star = "[topology]\nlinks = [[1, 0], [2, 0], [1, 2]]\ngateway = 0\n";
+    let text = format!(
+        "name = \"homes\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}{star}{}",
+        flows(&[(1, 0), (0, 1), (2, 0), (1, 2)])
+    );
+    let mut homes = scenario(&text);
+    homes.flows[0].weight = 2.0;
+    let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
+    let of = [group(&[0, 1], 2.0), group(&[2], 1.0), group(&[3], 1.0)];
+    assert_eq!(Group::per_subscriber(&homes), of, "both ways of 1; between homes each by itself");
+    homes.gateway = None;
+    assert_eq!(Group::per_subscriber(&homes), Group::each(&homes));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use fairmesh_lab::analysis;
 use fairmesh_units::BitRate;
 
-use super::shared::{CacheArgs, ScenarioArgs, ThreadArgs, Way};
+use super::shared::{CacheArgs, ScenarioArgs, Share, ThreadArgs, Way};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]
@@ -91,6 +91,9 @@ pub struct OptimumArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub scenario: ScenarioArgs,
+    /// Who counts as one
+    #[arg(long, value_name = "WHO", default_value = "flow")]
+    pub per: Share,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,

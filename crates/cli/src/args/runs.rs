@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::shared::{CacheArgs, SampleArgs, ScenarioArgs, SetArgs, ThreadArgs};
+use super::shared::{CacheArgs, SampleArgs, ScenarioArgs, SetArgs, Share, ThreadArgs};
 
 /// `fairmesh run`.
 #[derive(Args, Debug)]
@@ -70,6 +70,9 @@ pub struct CompareArgs {
     /// carries, searched first or taken from where they are kept (docs/models/optimum.md)
     #[arg(long)]
     pub optimum: bool,
+    /// Who counts as one in the optimum; each flow by default
+    #[arg(long, value_name = "WHO", requires = "optimum")]
+    pub per: Option<Share>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fairmesh_lab::Changes;
 use fairmesh_lab::changes::Assignment;
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::optimum::{Cache, Per};
 use fairmesh_scenario::Direction;
 use fairmesh_units::{BitRate, Span};
 
@@ -98,6 +98,26 @@ pub struct SampleArgs {
     /// Interval of the curves over time; by default about 200 points per run
     #[arg(long, value_name = "TIME")]
     pub sample: Option<Span>,
+}
+
+/// Who has a share of its own in an optimum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Share {
+    /// Each flow.
+    #[default]
+    Flow,
+    /// Each subscriber: a node other than the gateway with all its flows, by the weight of the first.
+    Subscriber,
+}
+
+impl Share {
+    /// As the laboratory takes it.
+    pub fn per(self) -> Per {
+        match self {
+            Share::Flow => Per::Flow,
+            Share::Subscriber => Per::Subscriber,
+        }
+    }
 }
 
 /// Where optima are kept.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fairmesh_lab::optimum::{Optimum, OptimumReport, Stop, optimum_of};
+use fairmesh_lab::optimum::{Optimum, OptimumReport, Per, Stop, optimum_of};
 use fairmesh_lab::source::load;
 use fairmesh_lab::summary::flow_label;
 use fairmesh_report::table;
@@ -20,7 +20,7 @@ use crate::terminal;
 pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
     warn(&scenario.warnings);
-    let (found, kept) = search(&scenario, &args.cache, args.threads)?;
+    let (found, kept) = search(&scenario, args.per.per(), &args.cache, args.threads)?;
     let report = OptimumReport::new(&scenario, found, kept);
     if args.json {
         return print_json(out, &report);
@@ -35,12 +35,13 @@ pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
 /// What the engine refuses.
 pub fn search(
     scenario: &Scenario,
+    per: Per,
     cache: &CacheArgs,
     threads: ThreadArgs,
 ) -> Result<(Optimum, bool), CliError> {
     let (cache, threads) = (cache.open(), terminal::threads(threads));
     let found = terminal::with_counter("searching the optimum", |count| {
-        optimum_of(scenario, cache.as_ref(), threads, &|p| {
+        optimum_of(scenario, per, cache.as_ref(), threads, &|p| {
             count(p.runs, 100 * p.events / p.most_events.max(1));
         })
     });
@@ -89,12 +90,12 @@ fn text(r: &OptimumReport) -> String {
         n => format!(", averaged over {n} stretches with the same flows"),
     };
     let from = if r.kept { "kept from an earlier search" } else { "searched" };
-    let ended = r.flows.iter().filter(|f| f.stop == Some(Stop::Effort)).count();
-    let ended = match ended {
-        0 => String::new(),
-        n => format!(
-            "\nThe search ended after {:.1} thousand million events, the most it spends: {n} flows may \
-             be able to have more.\nFewer flows (--flow-count) are searched to the end.\n",
+    let ended = match r.bounded {
+        false => String::new(),
+        true => format!(
+            "\nThe search ended at its bound, after {:.2} thousand million events of simulations: flows \
+             that are held by the end of it may\nbe able to have more. All receive what is said. Fewer \
+             flows (--flow-count) are searched to the end.\n",
             s.events as f64 / 1e9
         ),
     };

@@ -7,7 +7,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, Span, Stream};
 use rayon::prelude::*;
 
-use super::meter::Meter;
+use super::meter::{Halt, Meter};
 use super::settings::{OptimumError, Settings};
 use super::steady::{Steady, uncontrolled};
 
@@ -93,27 +93,38 @@ impl<'a> Bench<'a> {
         flows.map(|(t, f)| packets * 8.0 * f.payload / t).fold(0.0, f64::max)
     }
 
+    /// How long a run is in which flows are to receive `targets`, s: start-up, and `longer` times the
+    /// measured time.
+    pub fn lasts(&self, targets: &[f64], longer: f64) -> (f64, f64) {
+        let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
+        (start, start + longer * self.duration(targets))
+    }
+
     /// One run per seed under each of several limits, of application data. `targets` says how long
-    /// they last, and `longer` how many times that.
+    /// they last, and `longer` how many times that. Begins nothing that is more than what may be
+    /// spent.
     pub fn measure(
         &self,
         limits: &[&[f64]],
         targets: &[f64],
         seeds: &[u64],
         longer: f64,
-    ) -> Result<Vec<Received>, OptimumError> {
-        let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
+    ) -> Result<Vec<Received>, Halt> {
+        let (start, end) = self.lasts(targets, longer);
+        if self.meter.affords(end) < limits.len() * seeds.len() {
+            return Err(Halt::Spent);
+        }
         let mut scenario = self.steady.scenario.clone();
         scenario.warmup = Span::from_secs_f64(start);
-        scenario.duration = Span::from_secs_f64(start + longer * self.duration(targets));
+        scenario.duration = Span::from_secs_f64(end);
         let jobs: Vec<(&[f64], u64)> =
             limits.iter().flat_map(|l| seeds.iter().map(|&s| (*l, s))).collect();
-        let done: Result<Vec<Rates>, OptimumError> = jobs
+        let done: Result<Vec<Rates>, EngineError> = jobs
             .par_iter()
             .with_max_len(1)
             .map(|&(limits, seed)| {
                 let (record, parts) = limited(&scenario, limits, seed)?;
-                self.meter.count(record.totals.events);
+                self.meter.count(record.totals.events, end);
                 Ok(record.flows.iter().zip(parts).map(|(f, part)| f.goodput_bps / part).collect())
             })
             .collect();

@@ -53,4 +53,9 @@ impl Bound {
         let top = self.uses.iter().map(full).fold(f64::INFINITY, f64::min);
         if top.is_finite() { top } else { 1e6 }
     }
+
+    /// Time that a bit of a flow takes of all nodes and wires together, s.
+    pub fn cost(&self, flow: usize) -> f64 {
+        self.uses.iter().flatten().filter(|u| u.0 == flow).map(|u| u.1).sum()
+    }
 }

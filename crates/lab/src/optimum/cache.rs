@@ -23,7 +23,7 @@ use crate::comparison::GENERATOR;
 use crate::files::folder::write_file;
 
 /// Version of the search: to be raised when it finds something else in the same simulator.
-const SEARCH: u32 = 2;
+const SEARCH: u32 = 3;
 /// No kept optimum is larger, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 

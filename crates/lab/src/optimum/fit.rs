@@ -1,7 +1,8 @@
 //! Whether targets fit: whether every flow receives its own when the sources are limited.
 
 use super::bench::{Bench, Rates, Received};
-use super::settings::{OptimumError, Settings};
+use super::meter::Halt;
+use super::settings::Settings;
 
 /// A limit is at most so many times what is to be received: datagrams that are lost on the way are
 /// lost.
@@ -51,52 +52,66 @@ impl<'a> Trials<'a> {
         targets: &[Rates],
         at: &[f64],
         seeds: &[u64],
-    ) -> Result<Vec<Received>, OptimumError> {
+    ) -> Result<Vec<Received>, Halt> {
         let limits: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();
         let limits: Vec<&[f64]> = limits.iter().map(Vec::as_slice).collect();
         self.bench.measure(&limits, at, seeds, 1.0)
     }
 
-    /// The smallest part of its target that any flow receives, and which one. Packets are whole:
-    /// two may be missing. What may be noise, one standard error, is not missing, as long as that is
-    /// within half the tolerance.
-    pub fn worst(&self, targets: &[f64], received: &Received, longer: f64) -> (f64, usize) {
+    /// By flow that is to receive anything, the part of its target that it receives. Packets are
+    /// whole: two may be missing. What may be noise, one standard error, is not missing, as long as
+    /// that is within half the tolerance.
+    fn parts(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<(f64, usize)> {
         let time = longer * self.bench.duration(targets);
         let part = |(m, target): (usize, &f64)| {
             let two = 16.0 * self.bench.steady.flows[m].payload / time;
             let noise = received.error(m).min(0.5 * self.settings.tolerance * target);
             ((received.mean[m] + two + noise) / target, m)
         };
-        let asked = targets.iter().enumerate().filter(|(_, t)| **t > 0.0);
-        asked.map(part).fold((f64::INFINITY, 0), |a, b| if b.0 < a.0 { b } else { a })
+        targets.iter().enumerate().filter(|(_, t)| **t > 0.0).map(part).collect()
     }
 
-    /// Tries targets, with as much room as they turn out to need. A few seeds are enough to say no.
+    /// The smallest part of its target that any flow receives.
+    pub fn worst(&self, targets: &[f64], received: &Received, longer: f64) -> f64 {
+        let parts = self.parts(targets, received, longer);
+        parts.into_iter().map(|p| p.0).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Flows that miss more than the tolerance, the worst first.
+    fn short(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<usize> {
+        let mut parts = self.parts(targets, received, longer);
+        parts.retain(|p| p.0 < 1.0 - self.settings.tolerance);
+        parts.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        parts.into_iter().map(|p| p.1).collect()
+    }
+
+    /// Tries targets, with as much room as they turn out to need. A few seeds are enough to say no;
+    /// then those that miss more than the tolerance are told, the worst first.
     pub fn fits(
         &self,
         targets: &[f64],
         seeds: &[u64],
         longer: f64,
-    ) -> Result<Result<Fit, usize>, OptimumError> {
+    ) -> Result<Result<Fit, Vec<usize>>, Halt> {
         let (first, others) = seeds.split_at(FIRST.min(seeds.len()));
         let tolerance = self.settings.tolerance;
         let mut room = self.room.clone();
         let mut before = 0.0;
-        let mut hurt = 0;
+        let mut hurt = Vec::new();
         for _ in 0..CORRECTIONS {
             let limits = limits(targets, &room);
             let measure = |seeds| self.bench.measure(&[&limits], targets, seeds, longer);
             let mut received = measure(first)?.remove(0);
-            let (mut part, mut who) = self.worst(targets, &received, longer);
+            let mut part = self.worst(targets, &received, longer);
             if part >= 1.0 - NEAR * tolerance && !others.is_empty() {
                 received = received.and(measure(others)?.remove(0));
-                (part, who) = self.worst(targets, &received, longer);
+                part = self.worst(targets, &received, longer);
             }
             if part >= 1.0 - tolerance {
                 let fit = Fit { targets: targets.to_vec(), room, received };
                 return Ok(Ok(self.trim(fit, seeds, longer)?));
             }
-            hurt = who;
+            hurt = self.short(targets, &received, longer);
             let was = room.clone();
             self.correct(&mut room, targets, &received.mean);
             let idle = part < before + LEARNS * (1.0 - before) || room == was;
@@ -110,7 +125,7 @@ impl<'a> Trials<'a> {
 
     /// Takes room from flows that receive more than their targets, as long as the rest then fits as
     /// well: what they have too much is missing elsewhere.
-    fn trim(&self, mut fit: Fit, seeds: &[u64], longer: f64) -> Result<Fit, OptimumError> {
+    fn trim(&self, mut fit: Fit, seeds: &[u64], longer: f64) -> Result<Fit, Halt> {
         for _ in 0..TRIMS {
             let mut less = fit.room.clone();
             let room = &fit.room;
@@ -124,7 +139,7 @@ impl<'a> Trials<'a> {
             }
             let limits = limits(&fit.targets, &less);
             let received = self.bench.measure(&[&limits], &fit.targets, seeds, longer)?.remove(0);
-            let (part, _) = self.worst(&fit.targets, &received, longer);
+            let part = self.worst(&fit.targets, &received, longer);
             if part < 1.0 - self.settings.tolerance {
                 break;
             }

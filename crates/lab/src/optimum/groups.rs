@@ -176,7 +176,9 @@ impl Groups {
                 for &m in &group.flows {
                     if let Some(fixed) = &mut self.fixed[m] {
                         fixed.rate *= 1.0 - part;
-                        fixed.why = Stop::Air;
+                        if fixed.why == Stop::Demand {
+                            fixed.why = Stop::Air;
+                        }
                     }
                 }
             }

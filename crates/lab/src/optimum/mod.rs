@@ -26,7 +26,7 @@ pub use cache::Cache;
 pub use groups::Stop;
 pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
-pub use settings::{Group, OptimumError, Progress, Settings};
+pub use settings::{Group, OptimumError, Per, Progress, Settings};
 
 /// Tells that something was done; called from any thread.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);
@@ -47,13 +47,16 @@ pub fn find(
     let meter = meter::Meter::new(settings, progress);
     let asked = steady::asked(scenario, &settings.search, &meter)?;
     let mut stretches = Vec::new();
-    for steady in steady::stretches(scenario, &asked) {
+    let steady = steady::stretches(scenario, &asked);
+    let mut left = steady.iter().filter(|s| !s.flows.is_empty()).count();
+    for steady in steady {
         if steady.flows.is_empty() {
-            stretches.push(Stretch { share: steady.share, flows: Vec::new() });
+            stretches.push(Stretch { share: steady.share, flows: Vec::new(), bounded: false });
             continue;
         }
         let bench = bench::Bench::new(&steady, settings, &meter);
-        let found = search::Search::new(&bench, groups, settings).run()?;
+        let found = search::Search::new(&bench, groups, settings).run(left)?;
+        left -= 1;
         stretches.push(record::stretch(&steady, &found));
     }
     Ok(record::optimum(scenario, groups, settings, &asked, stretches, &meter))
@@ -78,7 +81,11 @@ pub fn receive(
         let bench = bench::Bench::new(steady, &optimum.settings, &meter);
         let limits: Vec<f64> = stretch.flows.iter().map(|f| limits(stretch, f)).collect();
         let targets: Vec<f64> = stretch.flows.iter().map(|f| f.optimum_bps).collect();
-        let received = bench.measure(&[&limits], &targets, seeds, search::LONGER)?.remove(0);
+        let received = match bench.measure(&[&limits], &targets, seeds, search::LONGER) {
+            Ok(mut received) => received.remove(0),
+            Err(meter::Halt::Failed(e)) => return Err(e),
+            Err(meter::Halt::Spent) => unreachable!("nothing was said of what may be spent"),
+        };
         let mut rates = vec![0.0; scenario.flows.len()];
         for (flow, rate) in stretch.flows.iter().zip(received.mean) {
             rates[flow.flow] = rate;

@@ -34,6 +34,9 @@ pub struct Stretch {
     pub share: f64,
     /// The flows that are there.
     pub flows: Vec<StretchFlow>,
+    /// Whether the search ended at its bound of effort: flows may be able to have more.
+    #[serde(default)]
+    pub bounded: bool,
 }
 
 /// One flow over the measured time.
@@ -108,7 +111,8 @@ pub(super) fn stretch(steady: &Steady, found: &Found) -> Stretch {
         limit_bps: whole(found.limits[i]),
         stop: found.stops[i],
     };
-    Stretch { share: steady.share, flows: steady.flows.iter().enumerate().map(flow).collect() }
+    let flows = steady.flows.iter().enumerate().map(flow).collect();
+    Stretch { share: steady.share, flows, bounded: found.bounded }
 }
 
 pub(super) fn optimum(

@@ -5,18 +5,18 @@ use std::num::NonZero;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use super::{Cache, Group, OnProgress, Optimum, OptimumError, Settings, Stop, find};
+use super::{Cache, OnProgress, Optimum, OptimumError, Per, Settings, Stop, find};
 use crate::LabError;
 use crate::analysis::Capacity;
 use crate::comparison::{GENERATOR, SCHEMA};
 
-/// Searches the optimum of a scenario, every flow by itself, or takes the kept one; the second value
-/// says which. On so many threads, or all cores.
+/// Searches the optimum of a scenario, or takes the kept one; the second value says which. On so many threads, or all cores.
 ///
 /// # Errors
 /// What the engine refuses.
 pub fn optimum_of(
     scenario: &Scenario,
+    per: Per,
     cache: Option<&Cache>,
     threads: Option<NonZero<usize>>,
     progress: OnProgress<'_>,
@@ -25,7 +25,7 @@ pub fn optimum_of(
         .num_threads(threads.map_or(0, NonZero::get))
         .build()
         .map_err(|e| LabError::setting("threads", e))?;
-    let (groups, settings) = (Group::each(scenario), Settings::default());
+    let (groups, settings) = (per.groups(scenario), Settings::default());
     let found = pool.install(|| match cache {
         Some(cache) => cache.find(scenario, &groups, &settings, progress),
         None => find(scenario, &groups, &settings, progress).map(|o| (o, false)),
@@ -48,6 +48,8 @@ pub struct OptimumReport {
     pub sum_models_bps: ModelRates,
     /// The search itself: groups, stretches, limits, settings, cost.
     pub search: Optimum,
+    /// Whether the search ended at its bound of effort: flows may be able to have more.
+    pub bounded: bool,
     /// Whether it was kept from an earlier search.
     pub kept: bool,
     /// [`GENERATOR`].
@@ -134,6 +136,7 @@ impl OptimumReport {
                 cliques: sum(&|m| m.cliques),
             },
             flows,
+            bounded: search.stretches.iter().any(|s| s.bounded),
             search,
             kept,
             generator: GENERATOR,

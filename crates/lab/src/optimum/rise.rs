@@ -3,7 +3,7 @@
 use super::bound::Bound;
 use super::fit::{Fit, Trials};
 use super::groups::Groups;
-use super::settings::OptimumError;
+use super::meter::Halt;
 
 /// Levels of the first look differ by this factor.
 const STEP: f64 = 1.25;
@@ -28,8 +28,18 @@ pub(super) fn floor(trials: &Trials<'_>, groups: &Groups) -> f64 {
     flows.map(|(f, s)| 8.0 * f.payload / SILENCE_S / s).fold(0.0, f64::max)
 }
 
-/// The highest level above `level`, at which everything fits, that fits; `level` itself with no fit
-/// if there is none.
+/// The highest level that was found to fit.
+#[derive(Default)]
+pub(super) struct Risen {
+    /// bit/s by weight; where the rise began, if nothing above it fits.
+    pub level: f64,
+    pub fit: Option<Fit>,
+    /// Who is short at the next level, the worst first.
+    pub short: Vec<usize>,
+}
+
+/// Raises `risen` to the highest level above its own, at which everything fits, that fits. Where the
+/// search has to end before, `risen` is as far as it came.
 ///
 /// Fitting need not be monotone: a starved flow's timeouts can leave more to others than its data
 /// would. So the first look goes down from above what nodes can carry, and takes the highest step
@@ -38,39 +48,40 @@ pub(super) fn rise(
     trials: &mut Trials<'_>,
     groups: &Groups,
     bound: &Bound,
-    level: f64,
-) -> Result<(f64, Option<Fit>), OptimumError> {
+    risen: &mut Risen,
+) -> Result<(), Halt> {
+    let level = risen.level;
+    (risen.fit, risen.short) = (None, Vec::new());
     let top = bound.top(&groups.targets(level), &groups.slopes()).max(level * STEP);
     if level == 0.0 {
         calibrate(trials, groups, top)?;
     }
     let floor = floor(trials, groups);
-    let (mut below, mut above) = (level, f64::INFINITY);
-    let mut best = None;
+    let mut above = f64::INFINITY;
     let mut next = look(trials, groups, top, level.max(floor), &mut above)?;
     while let Some(at) = next {
         match trials.fits(&groups.targets(at), &trials.settings.search, 1.0)? {
             Ok(fit) => {
                 trials.learn(&fit);
-                best = Some(fit);
-                below = at;
+                (risen.fit, risen.level) = (Some(fit), at);
             }
-            Err(_) => above = at,
+            Err(short) => (risen.short, above) = (short, at),
         }
+        let below = risen.level;
         let wide = above.is_finite() && above > below * (1.0 + FINE);
         let between = if below > 0.0 { (below * above).sqrt() } else { above / STEP };
         next = (wide && between >= floor).then_some(between);
     }
-    Ok((below, best))
+    Ok(())
 }
 
 /// Learns how much room flows need when the air is not full.
-fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), OptimumError> {
+fn calibrate(trials: &mut Trials<'_>, groups: &Groups, top: f64) -> Result<(), Halt> {
     for part in EASY {
         let targets = groups.targets(top * part);
         let one = &trials.settings.search[..1];
         let received = trials.receive(std::slice::from_ref(&targets), &targets, one)?.remove(0);
-        if trials.worst(&targets, &received, 1.0).0 >= RECEIVED {
+        if trials.worst(&targets, &received, 1.0) >= RECEIVED {
             trials.learn_from(&targets, &received.mean);
             break;
         }
@@ -86,14 +97,14 @@ fn look(
     top: f64,
     least: f64,
     above: &mut f64,
-) -> Result<Option<f64>, OptimumError> {
+) -> Result<Option<f64>, Halt> {
     let bar = 1.0 - LENIENT * trials.settings.tolerance;
-    let passes = |levels: &[f64]| -> Result<Vec<bool>, OptimumError> {
+    let passes = |levels: &[f64]| -> Result<Vec<bool>, Halt> {
         let targets: Vec<Vec<f64>> = levels.iter().map(|&l| groups.targets(l)).collect();
         // All as long as the slowest.
         let at = targets.last().cloned().unwrap_or_default();
         let received = trials.receive(&targets, &at, &trials.settings.search[..1])?;
-        let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, r, 1.0).0);
+        let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, r, 1.0));
         Ok(parts.map(|part| part >= bar).collect())
     };
     let mut top = top;

@@ -4,7 +4,8 @@ use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
 use super::fit::{Fit, Trials, limits};
 use super::groups::{Groups, Stop};
-use super::rise::{EASY, floor, rise};
+use super::meter::Halt;
+use super::rise::{EASY, Risen, floor, rise};
 use super::settings::{Group, OptimumError, Settings};
 
 /// How far a flow is raised to see whether it can be: at least and at most, and per flow that still
@@ -24,10 +25,6 @@ pub(super) const LONGER: f64 = 2.0;
 /// What is taken from a flow that the check finds short, and from all that have as much; how often.
 const LOWER: f64 = 0.02;
 const LOWERINGS: usize = 15;
-/// So often even if nothing more may be spent.
-const FEW: usize = 3;
-/// A repair is begun if so many runs per flow are left.
-const SEARCHED: usize = 6;
 /// How often flows that could rise after all are let.
 const REPAIRS: usize = 1;
 /// By what part flows are raised in the end that cannot rise by the double, and how often each is.
@@ -35,6 +32,14 @@ const LAST: f64 = 0.25;
 const LASTS: usize = 4;
 /// A last raise may bring somewhat less: losses that limit a flow do so by and by.
 const LAST_GAIN: f64 = 0.4;
+/// Streams of fewer packets a second have silences of which ten runs may see none: retransmission
+/// timeouts that double up to a minute. So many times the runs of the check judge them.
+const SLOW: f64 = 10.0;
+const JUDGED: u64 = 3;
+/// Apart from one another by so much, their seeds are nobody else's.
+const OTHERS: u64 = 1_000_000;
+/// Asking each flow alone whether it can rise may take this part of what is left.
+const ASKING: usize = 2;
 /// Levels that differ by this part count as one: whoever has so much more has no more.
 const LEVEL: f64 = 0.05;
 
@@ -47,6 +52,16 @@ pub(super) struct Found {
     /// What the check received of it.
     pub received: Rates,
     pub stops: Vec<Stop>,
+    /// Whether it ended before all was asked.
+    pub bounded: bool,
+}
+
+/// A vector that was measured with the check's seeds.
+struct Checked {
+    targets: Rates,
+    limits: Rates,
+    received: Received,
+    stops: Vec<Stop>,
 }
 
 /// The search in one stretch.
@@ -54,6 +69,9 @@ pub(super) struct Search<'a> {
     trials: Trials<'a>,
     groups: Groups,
     bound: Bound,
+    risen: Risen,
+    checked: Option<Checked>,
+    bounded: bool,
 }
 
 impl<'a> Search<'a> {
@@ -62,65 +80,148 @@ impl<'a> Search<'a> {
             trials: Trials::new(bench, settings),
             groups: Groups::new(&bench.steady.flows, groups),
             bound: Bound::new(&bench.steady.scenario),
+            risen: Risen::default(),
+            checked: None,
+            bounded: false,
         }
     }
 
-    pub fn run(mut self) -> Result<Found, OptimumError> {
-        let mut level = 0.0;
-        for repair in 0.. {
-            self.fill(level)?;
-            let (targets, received) = self.check()?;
-            let more = repair < REPAIRS && self.affords(targets.len() * SEARCHED);
-            let again = if more { self.repair(&targets)? } else { None };
-            let Some(from) = again else {
-                let (targets, received) = self.polish(targets, received)?;
-                let limits = limits(&targets, &self.trials.room);
-                // What noise could have added is nobody's.
-                let noisy = 0.5 * self.trials.settings.tolerance;
-                let sure = |(m, &target): (usize, &f64)| {
-                    let sure = received.error(m) <= noisy * target;
-                    if sure { target } else { target.min(received.mean[m]) }
-                };
-                let targets: Rates = targets.iter().enumerate().map(sure).collect();
-                let stops = self.groups.fixed().iter();
-                return Ok(Found {
-                    limits,
-                    stops: stops.map(|f| f.map_or(Stop::Air, |f| f.why)).collect(),
-                    received: received.mean,
-                    targets,
-                });
-            };
-            level = from;
+    /// Searches as far as it may, and measures what it then has; `stretches` are still to be
+    /// searched, this one among them.
+    pub fn run(mut self, stretches: usize) -> Result<Found, OptimumError> {
+        let meter = self.trials.bench.meter;
+        let all = meter.share(stretches);
+        let done = self.search();
+        meter.allow(all);
+        let last = done.and_then(|()| self.judge());
+        match last {
+            Ok(()) => {}
+            Err(Halt::Failed(e)) => return Err(e),
+            Err(Halt::Spent) => {
+                self.bounded = true;
+                let last = if self.checked.is_none() { self.as_far() } else { Ok(()) };
+                match last.and_then(|()| self.judge()) {
+                    Ok(()) | Err(Halt::Spent) => {}
+                    Err(Halt::Failed(e)) => return Err(e),
+                }
+            }
         }
-        unreachable!("repairs end")
+        let Some(Checked { targets, limits, received, stops }) = self.checked else {
+            unreachable!("what ends a search leaves a vector")
+        };
+        // What noise could have added is nobody's.
+        let noisy = 0.5 * self.trials.settings.tolerance;
+        let sure = |(m, &target): (usize, &f64)| {
+            let sure = received.error(m) <= noisy * target;
+            if sure { target } else { target.min(received.mean[m]) }
+        };
+        Ok(Found {
+            targets: targets.iter().enumerate().map(sure).collect(),
+            limits,
+            received: received.mean,
+            stops,
+            bounded: self.bounded,
+        })
+    }
+
+    fn search(&mut self) -> Result<(), Halt> {
+        for repair in 0.. {
+            self.fill()?;
+            let targets = self.check()?;
+            let again = if repair < REPAIRS { self.repair(&targets)? } else { None };
+            match again {
+                Some(level) => self.risen.level = level,
+                None => break,
+            }
+        }
+        self.polish()
     }
 
     /// Raises and fixes until all are fixed.
-    fn fill(&mut self, mut level: f64) -> Result<(), OptimumError> {
+    fn fill(&mut self) -> Result<(), Halt> {
         while !self.groups.open().is_empty() {
-            let (reached, fit) = rise(&mut self.trials, &self.groups, &self.bound, level)?;
-            let fit = match fit {
-                Some(fit) => fit,
-                None if reached > 0.0 => self.as_it_is(reached)?,
+            rise(&mut self.trials, &self.groups, &self.bound, &mut self.risen)?;
+            let fit = match &self.risen.fit {
+                Some(fit) => fit.clone(),
+                None if self.risen.level > 0.0 => {
+                    self.at(&self.groups.targets(self.risen.level))?
+                }
                 None => {
                     self.give_up()?;
                     continue;
                 }
             };
-            level = reached;
             self.fix(&fit)?;
         }
         Ok(())
     }
 
-    /// What is received at a level that fitted before.
-    fn as_it_is(&self, level: f64) -> Result<Fit, OptimumError> {
-        self.at(&self.groups.targets(level))
+    /// Where a search ends that never came to its check: flows that still grow have the level that
+    /// was reached, and all have what they then receive.
+    fn as_far(&mut self) -> Result<(), Halt> {
+        let level = match self.risen.level {
+            0.0 => floor(&self.trials, &self.groups),
+            level => level,
+        };
+        let reached = self.groups.targets(level);
+        for m in self.groups.open() {
+            self.groups.fix(m, reached[m], Stop::Effort);
+        }
+        let targets = self.groups.targets(0.0);
+        let (bench, seeds) = (self.trials.bench, &self.trials.settings.check);
+        let affords = |longer| bench.meter.affords(bench.lasts(&targets, longer).1);
+        let longer = if affords(LONGER) < seeds.len() { 1.0 } else { LONGER };
+        let runs = affords(longer).clamp(1, seeds.len());
+        // One in any case: there is nothing else to say.
+        bench.meter.allow(u64::MAX);
+        self.received(targets, runs, longer)
+    }
+
+    /// Takes what is received of targets, with so many of the check's seeds, for the vector.
+    fn received(&mut self, targets: Rates, runs: usize, longer: f64) -> Result<(), Halt> {
+        let limits = limits(&targets, &self.trials.room);
+        let seeds = &self.trials.settings.check[..runs];
+        let received = self.trials.bench.measure(&[&limits], &targets, seeds, longer)?.remove(0);
+        let least = |(t, r): (&f64, &f64)| r.min(*t);
+        let targets = targets.iter().zip(&received.mean).map(least).collect();
+        self.keep(targets, limits, received);
+        Ok(())
+    }
+
+    fn keep(&mut self, targets: Rates, limits: Rates, received: Received) {
+        let stops = self.groups.fixed().iter().map(|f| f.map_or(Stop::Air, |f| f.why)).collect();
+        self.checked = Some(Checked { targets, limits, received, stops });
+    }
+
+    /// Slow streams have what they receive with many more seeds, where the check saw more.
+    fn judge(&mut self) -> Result<(), Halt> {
+        let Some(found) = &mut self.checked else { return Ok(()) };
+        let flows = &self.trials.bench.steady.flows;
+        let slow = |&m: &usize| {
+            let packets = found.targets[m] / (8.0 * flows[m].payload);
+            !flows[m].datagrams && packets > 0.0 && packets < SLOW
+        };
+        let slow: Vec<usize> = (0..flows.len()).filter(slow).collect();
+        if slow.is_empty() {
+            return Ok(());
+        }
+        let (tolerance, check) = (self.trials.settings.tolerance, &self.trials.settings.check);
+        let seeds: Vec<u64> =
+            (1..=JUDGED).flat_map(|k| check.iter().map(move |s| s + k * OTHERS)).collect();
+        let bench = self.trials.bench;
+        let more = bench.measure(&[&found.limits], &found.targets, &seeds, LONGER)?.remove(0);
+        for m in slow {
+            if more.mean[m] < (1.0 - tolerance) * found.targets[m] {
+                found.targets[m] = more.mean[m];
+            }
+        }
+        found.received = std::mem::take(&mut found.received).and(more);
+        Ok(())
     }
 
     /// Not even the lowest level fits: first for what is promised, then for those that receive
     /// nothing worth the name at any of some low levels; at least the worst.
-    fn give_up(&mut self) -> Result<(), OptimumError> {
+    fn give_up(&mut self) -> Result<(), Halt> {
         self.groups.forget_promises();
         let top = self.bound.top(&self.groups.targets(0.0), &self.groups.slopes());
         let lowest = floor(&self.trials, &self.groups);
@@ -145,13 +246,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether so many more runs are within what may be spent.
-    fn affords(&self, runs: usize) -> bool {
-        self.trials.bench.meter.affords(runs)
-    }
-
     /// Fixes flows that have what they ask for, and those that cannot rise from where all are.
-    fn fix(&mut self, at: &Fit) -> Result<(), OptimumError> {
+    fn fix(&mut self, at: &Fit) -> Result<(), Halt> {
         let flows = &self.trials.bench.steady.flows;
         for m in self.groups.open() {
             if at.targets[m] >= flows[m].demand {
@@ -159,16 +255,16 @@ impl<'a> Search<'a> {
             }
         }
         let open = self.groups.open();
-        let each = self.trials.settings.search.len();
-        if !self.affords(open.len() * each) {
-            for m in open {
-                self.groups.fix(m, at.received.mean[m].min(at.targets[m]), Stop::Effort);
-            }
-            return Ok(());
-        }
+        let asking = 2 * self.trials.settings.search.len();
+        let bench = self.trials.bench;
+        let room = bench.meter.affords(bench.lasts(&at.targets, 1.0).1) / (ASKING * asking);
+        let open = if room < open.len() { self.fix_unasked(at, open, room) } else { open };
         // What the others have here is what they may lose a little of.
         let have = |(got, target): (&f64, &f64)| got.min(*target);
         let have: Rates = at.received.mean.iter().zip(&at.targets).map(have).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
         let (scores, _) = self.scores(&open, at, &have, RAISE_EACH * open.len() as f64)?;
         // If each could rise alone, but all could not: the one that is nearest to its limit.
         let hardest = scores.iter().copied().fold(0.0, f64::max);
@@ -182,6 +278,27 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Where asking each is too much: fixes those that are short at the next level, which is measured
+    /// already. If nobody is, returns so many that can be asked, those that take least of the air,
+    /// and fixes the others.
+    fn fix_unasked(&mut self, at: &Fit, mut open: Vec<usize>, room: usize) -> Vec<usize> {
+        self.bounded = true;
+        let short = |m: &usize| self.risen.short.contains(m);
+        let (mut held, mut asked): (Vec<usize>, _) = open.iter().partition(|m| short(m));
+        if held.is_empty() {
+            let cost = |m: usize| self.bound.cost(m);
+            open.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(a.cmp(&b)));
+            held = open.split_off(room);
+            asked = open;
+        } else {
+            asked.clear();
+        }
+        for m in held {
+            self.groups.fix(m, at.received.mean[m].min(at.targets[m]), Stop::Effort);
+        }
+        asked
+    }
+
     /// How far each of `flows` is from being able to rise alone: from 1 on, it cannot. `owed`: what
     /// the others are to keep, but for the tolerance.
     ///
@@ -193,7 +310,7 @@ impl<'a> Search<'a> {
         at: &Fit,
         owed: &[f64],
         part: f64,
-    ) -> Result<(Vec<f64>, Vec<Received>), OptimumError> {
+    ) -> Result<(Vec<f64>, Vec<Received>), Halt> {
         let part = part.clamp(RAISE.0, RAISE.1);
         let (first, received) = self.raised(flows, at, owed, part)?;
         let tolerance = self.trials.settings.tolerance;
@@ -214,7 +331,7 @@ impl<'a> Search<'a> {
         at: &Fit,
         owed: &[f64],
         part: f64,
-    ) -> Result<(Vec<Raise>, Vec<Received>), OptimumError> {
+    ) -> Result<(Vec<Raise>, Vec<Received>), Halt> {
         let asks = |&m: &usize| {
             let mut targets = at.targets.clone();
             targets[m] = (targets[m] * (1.0 + part)).min(self.trials.bench.steady.flows[m].demand);
@@ -232,42 +349,34 @@ impl<'a> Search<'a> {
         Ok((raises.collect(), received))
     }
 
-    /// Measures what was found with other seeds, and lowers it where it does not hold.
-    fn check(&mut self) -> Result<(Rates, Received), OptimumError> {
+    /// Measures what was found with other seeds, and lowers it where it does not hold. Keeps it.
+    fn check(&mut self) -> Result<Rates, Halt> {
         let seeds = &self.trials.settings.check;
         let mut last = None;
-        for done in 0..=LOWERINGS {
-            if done >= FEW && !self.affords(0) {
-                break;
-            }
+        for _ in 0..=LOWERINGS {
             let targets = self.groups.targets(0.0);
             match self.trials.fits(&targets, seeds, LONGER)? {
                 Ok(fit) => {
                     self.trials.room = fit.room;
-                    return Ok((targets, fit.received));
+                    let limits = limits(&targets, &self.trials.room);
+                    self.keep(targets.clone(), limits, fit.received);
+                    return Ok(targets);
                 }
-                Err(hurt) => self.groups.lower(hurt, LOWER),
+                Err(short) => self.groups.lower(short[0], LOWER),
             }
             last = Some(targets);
         }
         // Nothing holds here: what is received is all that can be said.
-        let asked = last.unwrap_or_default();
-        let limits = limits(&asked, &self.trials.room);
-        let received = self.trials.bench.measure(&[&limits], &asked, seeds, LONGER)?;
-        let received = received.into_iter().next().unwrap_or_default();
-        let targets = asked.iter().zip(&received.mean).map(|(t, r)| r.min(*t)).collect();
-        Ok((targets, received))
+        self.received(last.unwrap_or_default(), seeds.len(), LONGER)?;
+        Ok(self.checked.as_ref().map(|c| c.targets.clone()).unwrap_or_default())
     }
 
     /// Gives single flows what they alone can still gain, lowest first, while nobody misses what it
     /// is owed: steps that `scores` refuses since their doubles cannot be had.
-    fn polish(
-        &mut self,
-        targets: Rates,
-        received: Received,
-    ) -> Result<(Rates, Received), OptimumError> {
+    fn polish(&mut self) -> Result<(), Halt> {
+        let Some(found) = &self.checked else { return Ok(()) };
+        let targets = found.targets.clone();
         let mut now = targets.clone();
-        let each = self.trials.settings.search.len();
         for _ in 0..LASTS {
             let levels = self.groups.levels(&now);
             let mut air: Vec<usize> = self.stopped_by_air();
@@ -275,9 +384,6 @@ impl<'a> Search<'a> {
             let mut at = self.at(&now)?;
             let mut risen = false;
             for m in self.gainers(&air, &at)?.0 {
-                if !self.affords(2 * each) {
-                    break;
-                }
                 if risen {
                     at = self.at(&now)?;
                 }
@@ -294,15 +400,14 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        if now == targets { Ok((targets, received)) } else { self.check() }
+        if now != targets {
+            self.check()?;
+        }
+        Ok(())
     }
 
     /// Those of `flows` whose last raise is one, and what all received with each.
-    fn gainers(
-        &self,
-        flows: &[usize],
-        at: &Fit,
-    ) -> Result<(Vec<usize>, Vec<Received>), OptimumError> {
+    fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
         let (raises, received) = self.raised(flows, at, &at.targets, LAST)?;
         let tolerance = self.trials.settings.tolerance;
         let gains = flows.iter().zip(raises).filter(|(_, r)| r.score(LAST_GAIN, tolerance) < 1.0);
@@ -315,7 +420,7 @@ impl<'a> Search<'a> {
     }
 
     /// What is received under these targets.
-    fn at(&self, targets: &[f64]) -> Result<Fit, OptimumError> {
+    fn at(&self, targets: &[f64]) -> Result<Fit, Halt> {
         let all = &self.trials.settings.search;
         let received = self.trials.receive(&[targets.to_vec()], targets, all)?;
         Ok(Fit {
@@ -327,7 +432,7 @@ impl<'a> Search<'a> {
 
     /// Lets flows rise that could after all; the level to go on from, or `None` if there are none.
     /// Who has more than the one that rises and loses by it begins again from there.
-    fn repair(&mut self, targets: &[f64]) -> Result<Option<f64>, OptimumError> {
+    fn repair(&mut self, targets: &[f64]) -> Result<Option<f64>, Halt> {
         let air = self.stopped_by_air();
         let at = self.at(targets)?;
         let (scores, got) = self.scores(&air, &at, targets, RAISE_EACH * air.len() as f64)?;

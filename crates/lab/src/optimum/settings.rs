@@ -1,7 +1,8 @@
 //! What a search is told, and what it says while it works.
 
 use fairmesh_engine::EngineError;
-use fairmesh_scenario::Scenario;
+use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_units::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// Flows that have one share together: those of a subscriber, for instance. Its rate is the sum of
@@ -19,6 +20,49 @@ impl Group {
     pub fn each(scenario: &Scenario) -> Vec<Group> {
         let flows = scenario.flows.iter().enumerate();
         flows.map(|(i, f)| Group { flows: vec![i], weight: f.weight }).collect()
+    }
+
+    /// Every subscriber of a scenario: the flows, of both directions, of one node other than the
+    /// gateway, with the weight of the first of them, as the gateway's daemon takes it. Flows of
+    /// which neither end is the gateway, or lies behind it on a wire, are each by themselves, as are
+    /// all where there is no gateway.
+    pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
+        let outside = |n: NodeId| {
+            Some(n) == scenario.gateway || scenario.nodes[n.index()].kind != NodeKind::Wireless
+        };
+        let mut groups: Vec<(Option<NodeId>, Group)> = Vec::new();
+        for (i, flow) in scenario.flows.iter().enumerate() {
+            let home = match (outside(flow.from), outside(flow.to)) {
+                (false, true) => Some(flow.from),
+                (true, false) => Some(flow.to),
+                _ => None,
+            };
+            match groups.iter_mut().find(|(of, _)| home.is_some() && *of == home) {
+                Some((_, group)) => group.flows.push(i),
+                None => groups.push((home, Group { flows: vec![i], weight: flow.weight })),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+/// Who counts as one in an optimum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Per {
+    /// Every flow by itself.
+    #[default]
+    Flow,
+    /// All flows of a subscriber together.
+    Subscriber,
+}
+
+impl Per {
+    /// The groups of a scenario.
+    pub fn groups(self, scenario: &Scenario) -> Vec<Group> {
+        match self {
+            Per::Flow => Group::each(scenario),
+            Per::Subscriber => Group::per_subscriber(scenario),
+        }
     }
 }
 

@@ -153,7 +153,7 @@ pub(super) fn asked(
         only.route_changes.iter_mut().for_each(|c| c.flow = 0);
         only.control = uncontrolled()?;
         let record = run(&only, &RunOptions { seed, sample: None })?;
-        meter.count(record.totals.events);
+        meter.count(record.totals.events, only.duration.as_secs_f64());
         Ok(record.flows[0].goodput_bps)
     };
     let received: Result<Vec<f64>, EngineError> = jobs.par_iter().map(alone).collect();
