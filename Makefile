@@ -17,7 +17,8 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages packages-build test test-build test-kernel built check bench bench-ns3 clean
+.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-fuzz \
+	test-programs test-kernel tested check bench bench-ns3 clean
 
 demo:
 	@scripts/setup.sh build
@@ -62,18 +63,29 @@ test-build: check
 	+$(CARGO) test --quiet --workspace --no-run
 	+$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz --no-run
 
-# All that compiles. Linking a release takes one core for minutes, so two go on at a time.
-built: build packages-build test-build
-
-test:
-	@scripts/setup.sh test
-	+@$(MAKE) --no-print-directory --jobs=2 --output-sync=line built
+# What make test does, each as soon as what it runs is built.
+test-release: build
 	$(FAIRMESH) fingerprints
 	$(FAIRMESH) validate --quick
 	scripts/instructions.sh
+
+test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
+
+test-fuzz: test-build
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz
-	$(CARGO) test --quiet --workspace --no-fail-fast
+
+test-programs: test-build
+	CARGO="$(CARGO)" scripts/tests.py
+
+tested: test-release test-packages test-fuzz test-programs
+
+# Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
+# Emulation in real time comes last, with the machine for itself.
+test:
+	@scripts/setup.sh test
+	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line tested
+	CARGO="$(CARGO)" scripts/tests.py --alone
 
 bench: build
 	$(FAIRMESH) bench
