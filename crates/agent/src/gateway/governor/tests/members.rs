@@ -1,0 +1,111 @@
+//! Who is there: numbers, addresses, those whom nobody knows.
+
+use super::*;
+
+fn found(name: &str, prefixes: &[&str], macs: &[u8]) -> Subscriber {
+    Subscriber {
+        name: name.into(),
+        prefixes: prefixes.iter().map(|p| p.parse().unwrap()).collect(),
+        macs: macs.iter().map(|m| fairmesh_linux::MacAddr([2, 0, 0, 0, 0, *m])).collect(),
+        plan: Plan::default(),
+        hops: None,
+    }
+}
+
+const DISCOVER: &str = "[discover]\nroutes = true\nmost = 3\nlinger = \"10 s\"";
+
+#[test]
+fn a_number_stays_with_who_comes_back() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    let class = |g: &Governor, name: &str| g.member(name).unwrap().class;
+    g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[])]);
+    assert_eq!(class(&g, "a"), ClassId(2));
+    assert!(g.layout_changed());
+    g.laid_out();
+    // Seen at 1, it stays for 10 s and no longer.
+    g.discovered(at(11), vec![found("b", &["172.16.0.2/32"], &[])]);
+    assert_eq!((class(&g, "a"), class(&g, "b")), (ClassId(2), ClassId(3)));
+    g.discovered(at(12), vec![found("b", &["172.16.0.2/32"], &[])]);
+    assert!(g.member("a").is_err());
+    assert_eq!(g.journal.total("subscriber.gone"), 1);
+    g.discovered(at(13), vec![found("c", &["172.16.0.3/32"], &[])]);
+    g.discovered(at(14), vec![found("a", &["172.16.0.1/32"], &[])]);
+    assert_eq!((class(&g, "c"), class(&g, "a")), (ClassId(4), ClassId(2)), "its old number");
+    assert_eq!(g.members().iter().map(|m| m.class.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    // Full: who is here stays.
+    g.discovered(at(15), vec![found("d", &["172.16.0.4/32"], &[])]);
+    assert!(g.member("d").is_err());
+    assert_eq!(g.journal.total("discover.full"), 1);
+    assert_eq!(g.journal.total("subscriber.new"), 4);
+}
+
+#[test]
+fn prefixes_and_ethernet_addresses_have_one_owner() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    let addresses = |g: &Governor, name: &str| {
+        let s = &g.member(name).unwrap().subscriber;
+        (s.prefixes.len(), s.macs.len())
+    };
+    g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[1, 2]), found("b", &[], &[3])]);
+    assert_eq!((addresses(&g, "a"), addresses(&g, "b")), ((1, 2), (0, 1)));
+    assert_eq!(g.journal.total("discover.taken"), 0);
+    // An address of each kind is somebody's already.
+    let thief = found("c", &["172.16.0.1/32", "172.16.0.9/32"], &[3, 4, 5]);
+    g.discovered(at(2), vec![thief]);
+    assert_eq!(addresses(&g, "c"), (1, 2));
+    assert_eq!(g.journal.total("discover.taken"), 1);
+    g.discovered(at(3), vec![found("c", &[], &[1])]);
+    assert_eq!(addresses(&g, "c"), (1, 2), "nothing of its own is no news of it");
+    // The layout has them all, and a change of addresses is one of the layout.
+    g.laid_out();
+    let layout = g.layout();
+    assert_eq!(layout.subscribers.len(), 4);
+    layout.check().unwrap();
+    assert_eq!(layout.unmapped, None);
+    g.discovered(at(4), vec![found("b", &[], &[3])]);
+    assert!(!g.layout_changed());
+    g.discovered(at(5), vec![found("b", &[], &[3, 6])]);
+    assert!(g.layout_changed());
+    assert_eq!(addresses(&g, "b"), (0, 2));
+}
+
+/// 40,000 of one, 1,024 are taken; and 65,536 of all together.
+#[test]
+fn addresses_are_taken_within_bounds() {
+    let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 1000"));
+    let many = |i: u32| {
+        let mut s = found(&format!("m{i:03}"), &[], &[]);
+        let one = |n: u32| {
+            IpNet::from(std::net::IpAddr::from((0xac10_0000 + i * 2000 + n).to_be_bytes()))
+        };
+        s.prefixes = (0..1000).map(one).collect();
+        s.macs = (0..100_u8).map(|n| fairmesh_linux::MacAddr([2, 1, 0, 0, i as u8, n])).collect();
+        s
+    };
+    g.discovered(at(1), (0..70).map(many).collect());
+    let counts: Vec<usize> = g
+        .members()
+        .iter()
+        .skip(1)
+        .map(|m| m.subscriber.prefixes.len() + m.subscriber.macs.len())
+        .collect();
+    assert_eq!(counts, [1024; 64], "one after the other until all are taken");
+    let first = &g.members()[1].subscriber;
+    assert_eq!((first.prefixes.len(), first.macs.len()), (1000, 24));
+    assert_eq!(g.journal.total("discover.addresses"), 70);
+}
+
+#[test]
+fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
+    let text = text(2, "pfrc", "").replace("unmapped = \"pass\"", "unmapped = \"share\"");
+    let config = Config::parse("t", &text).unwrap();
+    let g = governor(&config);
+    let layout = g.layout();
+    layout.check().unwrap();
+    assert_eq!(layout.unmapped, Some(ClassId(3)));
+    assert_eq!(g.base_layout().unmapped, None);
+    // Its share is that of any other.
+    let of = |name: &str| g.meant(g.member(name).unwrap(), 0);
+    assert_eq!(of("(unmapped)"), of("s0"));
+    assert!(of("s0").0.is_some());
+}
