@@ -1,7 +1,7 @@
 # make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
-# make test-kernel  the daemon on Debian's stock kernels, in a virtual machine
+# make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -72,6 +72,7 @@ test:
 	$(FAIRMESH) validate --quick
 	scripts/instructions.sh
 	CARGO="$(CARGO)" scripts/packages.sh
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace scripts/kernel/test.sh
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz
 	$(CARGO) test --quiet --workspace --no-fail-fast
 
