@@ -1,7 +1,7 @@
 # make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
-# make test-kernel  the daemon on Debian's stock kernels, in a virtual machine
+# make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (part of make test)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -17,7 +17,7 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-fuzz \
+.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-fuzz test-kernels \
 	test-programs test-kernel tested check bench bench-ns3 clean
 
 demo:
@@ -72,13 +72,17 @@ test-release: build
 test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
+# With the tests as they are built for this machine.
+test-kernels: test-build
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace scripts/kernel/test.sh
+
 test-fuzz: test-build
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz
 
 test-programs: test-build
 	CARGO="$(CARGO)" scripts/tests.py
 
-tested: test-release test-packages test-fuzz test-programs
+tested: test-release test-packages test-kernels test-fuzz test-programs
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.

@@ -15,7 +15,7 @@ packages=(
     base-files base-passwd bash coreutils findutils grep sed gawk procps psmisc util-linux mount kmod busybox-static
     ca-certificates python3-minimal libpython3-stdlib jq
     iproute2 iputils-ping nftables iptables ethtool bridge-utils conntrack
-    iw wireless-regdb wpasupplicant hostapd batctl babeld dnsmasq-base udhcpc
+    iw wireless-regdb wpasupplicant hostapd batctl babeld dnsmasq-base udhcpc ppp pppoe systemd
     iperf3 tcpdump socat netcat-openbsd
 )
 # Modules, with all that they need: whole folders of the kernel's tree, or one.
@@ -130,7 +130,7 @@ fetch "$root" "${packages[@]}"
 cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
 cp "$root/usr/share/base-passwd/group.master" "$root/etc/group"
 echo '127.0.0.1 localhost' > "$root/etc/hosts"
-for pair in awk:gawk nc:nc.openbsd iptables:iptables-nft ip6tables:ip6tables-nft; do
+for pair in sh:bash awk:gawk nc:nc.openbsd iptables:iptables-nft ip6tables:ip6tables-nft; do
     for folder in bin sbin; do
         if [ -e "$root/usr/$folder/${pair#*:}" ]; then ln -sf "${pair#*:}" "$root/usr/$folder/${pair%:*}"; fi
     done

@@ -8,10 +8,12 @@
 mod common;
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Box, Path, config, rates, root, run, sh};
+use common::{Box, Namespace, Path, config, rates, root, run, sh};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -53,28 +55,17 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// What iperf3 gets through from the wired host to a subscriber, or back, in bit/s of payload.
+/// What a TCP connection of iperf3's gets through from the wired host to a subscriber, or back
+/// (`--reverse`), in bit/s of payload.
 fn iperf3(path: &Path, address: &str, words: &str) -> f64 {
     let bind = address.to_owned();
     let _server =
         Background::start(&path.subs.0, &format!("iperf3 --server --json --one-off --bind {bind}"));
     within(5, "iperf3", || path.subs.sh("ss -Hltn").contains(":5201"));
-    let out = path
-        .wired
-        .sh(&format!("iperf3 --client {address} --json --get-server-output --time 6 {words}"));
+    let out = path.wired.sh(&format!("iperf3 --client {address} --json --time 5 {words}"));
     let report: Value = serde_json::from_str(&out).unwrap();
-    let end = &report["end"];
-    if words.contains("--udp") {
-        // What the receiver got second by second, without the first, in which queues fill, and the
-        // last: what still waits when the sender stops is in nobody's sum.
-        let receiver =
-            if words.contains("--reverse") { &report } else { &report["server_output_json"] };
-        let seconds = receiver["intervals"].as_array().unwrap_or_else(|| panic!("{report}"));
-        let middle = &seconds[1..5];
-        let rates = middle.iter().map(|i| i["sum"]["bits_per_second"].as_f64().unwrap());
-        return rates.sum::<f64>() / middle.len() as f64;
-    }
-    end["sum_received"]["bits_per_second"].as_f64().unwrap()
+    let received = &report["end"]["sum_received"]["bits_per_second"];
+    received.as_f64().unwrap_or_else(|| panic!("{report}"))
 }
 
 #[track_caller]
@@ -93,10 +84,11 @@ fn limits(b: &Box, path: &Path, kind: &str) {
     b.wait_running();
     close_to(&format!("{kind}, TCP down"), iperf3(path, "10.1.1.1", ""), 2e6 * TCP);
     close_to(&format!("{kind}, TCP up"), iperf3(path, "10.1.1.1", "--reverse"), 1e6 * TCP);
-    let udp = "--udp --length 1400 --bandwidth 4M";
-    close_to(&format!("{kind}, UDP down"), iperf3(path, "10.1.1.1", udp), 2e6 * UDP);
-    let up = format!("{udp} --reverse");
-    close_to(&format!("{kind}, UDP up"), iperf3(path, "10.1.1.1", &up), 1e6 * UDP);
+    let (home, host) = (["10.1.1.1:5000".to_owned()], ["10.99.0.2:5000".to_owned()]);
+    let down = exchange((&path.wired, &host), (&path.subs, &home), &[3000.0]);
+    close_to(&format!("{kind}, UDP down"), down[0], 2e6 * UDP);
+    let up = exchange((&path.subs, &home), (&path.wired, &host), &[1500.0]);
+    close_to(&format!("{kind}, UDP up"), up[0], 1e6 * UDP);
 }
 
 const PLAN: &str = "down = \"2 Mbit/s\"\nup = \"1 Mbit/s\"";
@@ -118,6 +110,12 @@ fn every_leaf_holds_limits_both_ways() {
             let there = path.gateway.sh(&format!("tc qdisc show dev {side}"));
             let ours = there.lines().filter(|l| l.starts_with(&format!("qdisc {leaf} ")));
             assert!(ours.count() >= common::SUBSCRIBERS, "{side}: {there}");
+            if matches!(leaf, "sfq" | "pfifo") {
+                // These do not know by themselves what 100 ms at the limit are.
+                let limit = if side == "mesh" { "limit 16p" } else { "limit 8p" };
+                let sized = there.lines().filter(|l| l.contains(leaf) && l.contains(limit));
+                assert_eq!(sized.count(), common::SUBSCRIBERS, "{side}: {there}");
+            }
         }
         limits(&b, &path, leaf);
         assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
@@ -125,38 +123,27 @@ fn every_leaf_holds_limits_both_ways() {
     }
 }
 
-/// What a kernel lacks is found out, and the next best taken.
+/// The best there is, which no Debian lacks (fq_codel is no module there); asked for another that is
+/// missing, it says so by name and limits nobody.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
-fn the_best_leaf_that_there_is() {
+fn the_best_leaf_and_one_that_is_missing() {
     let _one = machine!("the_best_leaf");
-    let list = "/etc/modprobe.d/fairmesh-test.conf";
-    let mut lacking = String::new();
-    for (kind, lacks) in [
-        ("fq_codel", None),
-        ("cake", Some("sch_fq_codel")),
-        ("sfq", Some("sch_cake")),
-        ("pfifo", Some("sch_sfq")),
-    ] {
-        if let Some(module) = lacks {
-            lacking += &format!("install {module} /bin/false\n");
-            std::fs::write(list, &lacking).unwrap();
-            // The interfaces of tests that ended are taken down after their namespaces.
-            within(20, module, || {
-                !std::path::Path::new(&format!("/sys/module/{module}")).exists()
-                    || run("rmmod", &[module]).is_some_and(|o| o.status.success())
-            });
-        }
-        let path = Path::new();
-        let b = Box::new(&path, &config("apply", "fifo", PLAN));
-        let daemon = b.start();
-        let status = b.wait_running();
-        assert_eq!(status["leaf"], kind, "{}", b.log());
-        assert!(path.flows());
-        daemon.end(Signal::SIGTERM);
-    }
-    // Asked for and missing: nothing is limited, and it is said by name.
     let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", PLAN));
+    let daemon = b.start();
+    assert_eq!(b.wait_running()["leaf"], "fq_codel", "{}", b.log());
+    assert!(path.flows());
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    assert_eq!(b.command(&["reset"]).0, 0);
+
+    let list = "/etc/modprobe.d/fairmesh-test.conf";
+    std::fs::write(list, "install sch_cake /bin/false\n").unwrap();
+    // The interfaces of tests that ended are taken down after their namespaces.
+    within(20, "sch_cake", || {
+        !std::path::Path::new("/sys/module/sch_cake").exists()
+            || run("rmmod", &["sch_cake"]).is_some_and(|o| o.status.success())
+    });
     let sample = "sample = \"1 s\"";
     let text = config("apply", "fifo", PLAN).replace(sample, &format!("{sample}\nleaf = \"cake\""));
     let b = Box::new(&path, &text);
@@ -166,19 +153,60 @@ fn the_best_leaf_that_there_is() {
     assert!(path.flows());
     daemon.end(Signal::SIGTERM);
     std::fs::remove_file(list).unwrap();
+    assert_eq!(path.ours(), "");
 }
 
-/// Prefixes of several lengths, IPv6 and an Ethernet address, all at once, each with a limit of its own.
+/// What datagrams of 1400 bytes get through at once, each pair at some rate: bit/s of payload.
+fn exchange(
+    (from, sources): (&Namespace, &[String]),
+    (to, sinks): (&Namespace, &[String]),
+    kbit: &[f64],
+) -> Vec<f64> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut threads = Vec::new();
+    let mut counts = Vec::new();
+    for ((source, sink), kbit) in sources.iter().zip(sinks).zip(kbit) {
+        let receiver = to.udp(sink);
+        receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let at = receiver.local_addr().unwrap();
+        let count = Arc::new(AtomicU64::new(0));
+        counts.push(count.clone());
+        let halt = stop.clone();
+        threads.push(thread::spawn(move || {
+            let mut buffer = [0; 2000];
+            while !halt.load(Ordering::Relaxed) {
+                let n = receiver.recv(&mut buffer).unwrap_or(0);
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+        }));
+        let sender = from.udp(source);
+        let gap = Duration::from_secs_f64(1400.0 * 8.0 / (kbit * 1e3));
+        let halt = stop.clone();
+        threads.push(thread::spawn(move || {
+            while !halt.load(Ordering::Relaxed) {
+                let _ = sender.send_to(&[0; 1400], at);
+                thread::sleep(gap);
+            }
+        }));
+    }
+    let read = || counts.iter().map(|c| c.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    // Queues and buckets fill first.
+    thread::sleep(Duration::from_secs(2));
+    let (before, start) = (read(), Instant::now());
+    thread::sleep(Duration::from_secs(5));
+    let (after, seconds) = (read(), start.elapsed().as_secs_f64());
+    stop.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    after.iter().zip(before).map(|(a, b)| (a - b) as f64 * 8.0 / seconds).collect()
+}
+
+/// Ten kinds of subscribers at once, nested in each other, each with a limit of its own in both
+/// directions: prefixes of four lengths of either family, an Ethernet address, both families in one.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn every_kind_of_address_has_its_limit() {
     let _one = machine!("every_kind_of_address");
     let path = Path::new();
-    // A second address of each subscriber's: nested prefixes, and one that only its router's Ethernet
-    // address gives away.
-    for line in ["ip addr add 10.1.1.9/32 dev lo", "ip addr add 10.1.9.1/32 dev lo"] {
-        path.subs.sh(line);
-    }
     let v6 = [
         (&path.wired, "addr add fd99::2/64 dev w0 nodad"),
         (&path.gateway, "addr add fd99::1/64 dev wan nodad"),
@@ -186,8 +214,8 @@ fn every_kind_of_address_has_its_limit() {
         (&path.router, "addr add fd98::2/64 dev r0 nodad"),
         (&path.router, "addr add fd97::1/64 dev r1 nodad"),
         (&path.subs, "addr add fd97::2/64 dev s0 nodad"),
-        (&path.subs, "addr add fd01:2::1/128 dev lo"),
         (&path.wired, "route add default via fd99::1"),
+        (&path.gateway, "route add default via fd99::2"),
         (&path.subs, "route add default via fd97::1"),
         (&path.router, "route add default via fd98::1"),
         (&path.router, "route add fd01::/16 via fd97::2"),
@@ -200,27 +228,57 @@ fn every_kind_of_address_has_its_limit() {
         ns.sh(&format!("ip -6 {line}"));
     }
     let mac = path.router.sh("cat /sys/class/net/r0/address");
-    let text = format!(
-        "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\
-         [control]\nuse = \"fifo\"\n[[neighbour]]\nname = \"router\"\ncapacity = \"8 Mbit/s\"\n\
-         [[subscriber]]\nname = \"wide\"\nprefixes = [\"10.1.1.0/24\"]\ndown = \"500 kbit/s\"\n\
-         [[subscriber]]\nname = \"host\"\nprefixes = [\"10.1.1.9/32\"]\ndown = \"700 kbit/s\"\n\
-         [[subscriber]]\nname = \"six\"\nprefixes = [\"fd01:2::/64\"]\ndown = \"900 kbit/s\"\n\
-         [[subscriber]]\nname = \"frames\"\nmacs = [\"{}\"]\ndown = \"1100 kbit/s\"\n",
-        mac.trim()
-    );
+    let mac = format!("macs = [\"{}\"]", mac.trim());
+    let prefixes = |list: &[&str]| format!("prefixes = {list:?}");
+    // What there is in the configuration, and an address that only this one has.
+    let kinds = [
+        (prefixes(&["10.1.1.9/32"]), "10.1.1.9"),
+        (prefixes(&["10.1.1.8/30"]), "10.1.1.10"),
+        (prefixes(&["10.1.1.0/24"]), "10.1.1.77"),
+        (prefixes(&["10.1.0.0/17"]), "10.1.100.1"),
+        (prefixes(&["fd01:2::9/128"]), "fd01:2::9"),
+        (prefixes(&["fd01:2::/112"]), "fd01:2::77"),
+        (prefixes(&["fd01:2::/64"]), "fd01:2::1:1"),
+        (prefixes(&["fd01:2::/32"]), "fd01:2:7::1"),
+        (prefixes(&["10.1.200.0/24", "fd01:3::/56"]), "10.1.200.1"),
+        (mac, "10.1.250.1"),
+    ];
+    // Together, a third more than that is less than the mesh router lets through.
+    let limits: Vec<f64> = (0..kinds.len()).map(|i| 300.0 + 50.0 * i as f64).collect();
+    let mut text = "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\
+                    [control]\nuse = \"fifo\"\n[[neighbour]]\nname = \"router\"\ncapacity = \"8 Mbit/s\"\n"
+        .to_owned();
+    for (i, ((place, address), limit)) in kinds.iter().zip(&limits).enumerate() {
+        text += &format!(
+            "[[subscriber]]\nname = \"kind {i}\"\n{place}\ndown = \"{limit} kbit/s\"\nup = \"{limit} kbit/s\"\n"
+        );
+        let v6 = address.contains(':');
+        let (length, nodad) = if v6 { (128, " nodad") } else { (32, "") };
+        path.subs.sh(&format!("ip addr add {address}/{length} dev lo{nodad}"));
+    }
     let b = Box::new(&path, &text);
     let daemon = b.start();
     b.wait_running();
-    let udp = "--udp --length 1400 --bandwidth 2M";
-    for (what, address, kbit, header) in [
-        ("the /24", "10.1.1.1", 500.0, 42.0),
-        ("the /32 in it", "10.1.1.9", 700.0, 42.0),
-        ("the IPv6 /64", "fd01:2::1", 900.0, 62.0),
-        ("the Ethernet address", "10.1.9.1", 1100.0, 42.0),
-    ] {
-        let got = iperf3(&path, address, udp);
-        close_to(what, got, kbit * 1e3 * 1400.0 / (1400.0 + header));
+    let end = |v6: bool, address: &str, port: usize| {
+        if v6 { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+    };
+    let homes = |port: usize| -> Vec<String> {
+        kinds.iter().map(|(_, a)| end(a.contains(':'), a, port)).collect()
+    };
+    let hosts = |port: usize| -> Vec<String> {
+        let host = |v6: bool| if v6 { "fd99::2" } else { "10.99.0.2" };
+        let each = kinds.iter().enumerate();
+        let port = |i| if port == 0 { 0 } else { port + i };
+        each.map(|(i, (_, a))| end(a.contains(':'), host(a.contains(':')), port(i))).collect()
+    };
+    let offered: Vec<f64> = limits.iter().map(|l| 1.3 * l).collect();
+    let down = exchange((&path.wired, &hosts(0)), (&path.subs, &homes(5000)), &offered);
+    let up = exchange((&path.subs, &homes(0)), (&path.wired, &hosts(5000)), &offered);
+    for (way, got) in [("down", down), ("up", up)] {
+        for (((place, address), limit), got) in kinds.iter().zip(&limits).zip(got) {
+            let header = if address.contains(':') { 62.0 } else { 42.0 };
+            close_to(&format!("{place} {way}"), got, limit * 1e3 * 1400.0 / (1400.0 + header));
+        }
     }
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
@@ -326,6 +384,58 @@ fn batman_nodes_are_discovered_and_limited() {
     );
     limits(&b, &path, "batman-adv");
     daemon.end(Signal::SIGTERM);
+}
+
+/// A map of the mesh in a file, the kernel's routes, its neighbour table: who is found there is limited.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn maps_routes_and_neighbours_are_discovered_and_limited() {
+    let _one = machine!("maps_routes_and_neighbours");
+    let path = Path::new();
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("map.json");
+    let graph = r#"{"type": "NetworkGraph", "protocol": "static", "version": null, "metric": null,
+        "nodes": [{"id": "10.1.3.1", "label": "mill", "local_addresses": ["10.1.30.0/24"]}], "links": []}"#;
+    std::fs::write(&map, graph).unwrap();
+    path.gateway.sh("ip route add 10.1.2.0/24 via 10.98.0.2");
+    path.gateway.sh("ip route del 10.1.0.0/16");
+    path.gateway.sh("ip route add 10.1.3.1 via 10.98.0.2 proto kernel");
+    let text = format!(
+        "mode = \"apply\"\nunmapped = \"pass\"\n[mesh]\ninterface = \"mesh\"\n[wired]\ninterface = \"wan\"\n\
+         [control]\nuse = \"fifo\"\n[[neighbour]]\nname = \"router\"\ncapacity = \"8 Mbit/s\"\n\
+         [plan.all]\ndown = \"900 kbit/s\"\nup = \"600 kbit/s\"\n\
+         [discover]\nnetjson = \"{}\"\nroutes = true\nneighbours = true\nplan = \"all\"\nevery = \"1 s\"\n",
+        map.display()
+    );
+    let b = Box::new(&path, &text);
+    let daemon = b.start();
+    // In the neighbour table once somebody wants to get there.
+    let found = |s: &Value| {
+        let _ = path.router.sh("ping -q -c 1 10.98.0.1");
+        let peer = path.router.sh("cat /sys/class/net/r0/address");
+        let all = s["subscribers"].to_string();
+        ["mill", "10.1.2.0/24", peer.trim()].iter().all(|name| all.contains(name))
+    };
+    b.wait("all three", found);
+    let strings = |list: [&str; 2]| list.map(str::to_owned);
+    let hosts = strings(["10.99.0.2:5001", "10.99.0.2:5002"]);
+    let any = strings(["10.99.0.2:0", "10.99.0.2:0"]);
+    let homes = strings(["10.1.2.1:5000", "10.1.3.1:5000"]);
+    let own = ["10.98.0.2:5000".to_owned()];
+    let offered = [1200.0, 1200.0];
+    let down = exchange((&path.wired, &any), (&path.subs, &homes), &offered);
+    let up = exchange((&path.subs, &homes), (&path.wired, &hosts), &offered);
+    let router = exchange((&path.wired, &any[..1]), (&path.router, &own), &offered);
+    for (what, got, kbit) in [
+        ("route, down", down[0], 900.0),
+        ("map, down", down[1], 900.0),
+        ("route, up", up[0], 600.0),
+        ("map, up", up[1], 600.0),
+        ("neighbour, down", router[0], 900.0),
+    ] {
+        close_to(what, got, kbit * 1e3 * UDP);
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
 /// Leaves what a program printed where the machine's owner finds it, as a fixture.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use netlink_packet_core::{Emitable, NetlinkBuffer, NetlinkHeader};
 use netlink_sys::{
     Socket, SocketAddr,
-    protocols::{NETLINK_NETFILTER, NETLINK_ROUTE},
+    protocols::{NETLINK_GENERIC, NETLINK_NETFILTER, NETLINK_ROUTE},
 };
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::ReceiveTimeout;
@@ -149,6 +149,14 @@ impl Netlink {
     /// The system's refusal.
     pub fn netfilter() -> Result<Self, Error> {
         Netlink::of(NETLINK_NETFILTER, &[])
+    }
+
+    /// Opens one to generic netlink, where `nl80211` answers.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn generic() -> Result<Self, Error> {
+        Netlink::of(NETLINK_GENERIC, &[])
     }
 
     fn of(protocol: isize, groups: &[u32]) -> Result<Self, Error> {

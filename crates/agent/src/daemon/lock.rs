@@ -21,7 +21,7 @@ impl Lock {
     /// The file cannot be made, or somebody holds it.
     pub fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+            make(folder)?;
         }
         let end = Instant::now() + patience;
         let mut file = File::options()
@@ -43,6 +43,17 @@ impl Lock {
             }
         }
     }
+}
+
+/// Makes a folder where there is none. systemd takes a user's own away with the service and leaves the
+/// link that led there (`DynamicUser`): then it is made where that leads, if nobody else could have
+/// laid it.
+fn make(folder: &Path) -> io::Result<()> {
+    let Err(e) = std::fs::create_dir_all(folder) else { return Ok(()) };
+    let link = std::fs::symlink_metadata(folder)
+        .is_ok_and(|m| m.is_symlink() && m.uid() == nix::unistd::geteuid().as_raw());
+    let (true, Some(beside)) = (link, folder.parent()) else { return Err(e) };
+    std::fs::create_dir_all(beside.join(std::fs::read_link(folder)?))
 }
 
 /// What two daemons in one network namespace must not share: the mesh side, the wired side, the
@@ -95,6 +106,15 @@ mod tests {
         assert_eq!(mode & 0o077, 0, "{mode:o}: nobody else can hold it for ever");
         drop(held);
         assert!(Lock::take(&lock, Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_went_with_the_service_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("fairmesh");
+        std::os::unix::fs::symlink("private/fairmesh", &link).unwrap();
+        assert!(Lock::take(&link.join("a.lock"), Duration::ZERO).is_ok());
+        assert!(folder.path().join("private/fairmesh/a.lock").is_file());
     }
 
     #[test]

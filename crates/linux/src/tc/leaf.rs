@@ -14,6 +14,7 @@ const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
 const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
 const TCA_CAKE_RTT: u16 = 7;
+const TCA_CAKE_TARGET: u16 = 8;
 const CAKE_DIFFSERV_BESTEFFORT: u32 = 3;
 
 /// CoDel's target in µs: a subscriber of a mesh often has less than the 4 Mbit/s below which one
@@ -50,6 +51,8 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
             put_u64(out, TCA_CAKE_BASE_RATE64, 0);
             put_u32(out, TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT);
             put_u32(out, TCA_CAKE_RTT, INTERVAL_US);
+            // It lengthens its 5 ms for slow links, but knows no rate here: the class has it.
+            put_u32(out, TCA_CAKE_TARGET, TARGET_US);
         }),
     }
 }

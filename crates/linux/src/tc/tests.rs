@@ -112,7 +112,9 @@ fn leaves_as_tc_makes_them() {
          0800 0100 204e0000 0800 0400 01000000 0800 0900 00004000",
     );
     assert_eq!(written(|out| leaf::write(out, LeafKind::FqCodel, 100)), fq_codel);
-    let cake = bytes("0c00 0200 0000000000000000 0800 0300 03000000 0800 0700 c0d40100");
+    let mut cake = bytes("0c00 0200 0000000000000000 0800 0300 03000000 0800 0700 c0d40100");
+    // The target in µs, for which tc has no word.
+    cake.extend(bytes("0800 0800 204e0000"));
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Cake, 100))), cake);
     let sfq = bytes("00000000 0a000000 64000000 00000000 00000000");
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Sfq, 100))), sfq);

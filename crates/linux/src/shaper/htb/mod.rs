@@ -52,7 +52,7 @@ struct Member {
     weight: u8,
     /// Its limits, by direction.
     limits: [Option<BitRate>; 2],
-    /// Packets that its FIFOs hold, by direction.
+    /// Packets that its queues hold, by direction.
     queues: [u32; 2],
 }
 
@@ -62,7 +62,7 @@ impl Member {
         Member { weight, limits: [None; 2], queues }
     }
 
-    /// Lets its FIFO hold as many packets; another kind of queue knows its time by itself.
+    /// Lets its queue hold as many packets, unless it is of a kind that knows time by itself.
     fn hold(
         &mut self,
         port: &Port,
@@ -71,8 +71,8 @@ impl Member {
         kind: LeafKind,
         queue: u32,
     ) {
-        if kind == LeafKind::Pfifo && self.queues[d] != queue {
-            // In place: what waits there stays.
+        if matches!(kind, LeafKind::Pfifo | LeafKind::Sfq) && self.queues[d] != queue {
+            // In place: what waits there stays, but that SFQ drops what is too much.
             self.queues[d] = queue;
             port.leaf(batch, minor, kind, queue);
         }

@@ -1,0 +1,274 @@
+//! The daemon as operators have it: started by systemd from the packaged unit, and with a wired side
+//! that is PPPoE. In the machine of `make test-kernel`; elsewhere ignored.
+
+#![allow(clippy::disallowed_methods)] // the machine's time passes here
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Box, Path, config, rates, root, run, sh};
+use nix::sys::signal::Signal;
+
+/// Takes the machine, which is the virtual one.
+macro_rules! machine {
+    ($name:literal) => {{
+        assert!(std::env::var_os("FAIRMESH_VM").is_some(), "only in scripts/kernel's machine");
+        root($name).unwrap()
+    }};
+}
+
+/// Waits for something that comes within some seconds of the machine's time.
+fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
+    let start = Instant::now();
+    while !come() {
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    start.elapsed().as_secs_f64()
+}
+
+/// A process that ends with the test, and all that it started.
+struct Background(Child);
+
+impl Background {
+    fn start(namespace: &str, words: &[&str]) -> Background {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).args(words);
+        Background(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What systemd would start beside the unit, and a machine of a few namespaces has no use for.
+const MASKED: [&str; 14] = [
+    "systemd-journald.service",
+    "systemd-journald.socket",
+    "systemd-journald-dev-log.socket",
+    "systemd-journald-audit.socket",
+    "systemd-journal-flush.service",
+    "systemd-tmpfiles-setup.service",
+    "systemd-tmpfiles-setup-dev.service",
+    "systemd-sysctl.service",
+    "systemd-sysusers.service",
+    "systemd-modules-load.service",
+    "systemd-random-seed.service",
+    "systemd-update-utmp.service",
+    "systemd-firstboot.service",
+    "systemd-machine-id-commit.service",
+];
+
+/// A systemd, first process of a process namespace, on the gateway.
+struct Systemd {
+    process: Background,
+    first: String,
+}
+
+impl Systemd {
+    fn start(path: &Path) -> Systemd {
+        let units = std::path::Path::new("/etc/systemd/system");
+        fs::create_dir_all(units.join("fairmesh-gateway.service.d")).unwrap();
+        for name in MASKED {
+            let _ = std::os::unix::fs::symlink("/dev/null", units.join(name));
+        }
+        let unit = include_str!("../../../packaging/systemd/fairmesh-gateway.service");
+        fs::write(units.join("fairmesh-gateway.service"), unit).unwrap();
+        // There is no journal here.
+        let log =
+            "[Service]\nStandardOutput=append:/out/unit.log\nStandardError=append:/out/unit.log\n";
+        fs::write(units.join("fairmesh-gateway.service.d/log.conf"), log).unwrap();
+        let target = "[Unit]\nRequires=fairmesh-gateway.service\n";
+        fs::write(units.join("fairmesh-test.target"), target).unwrap();
+        fs::write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n").unwrap();
+        let script = "mount -t proc proc /proc; mount -t cgroup2 cgroup /sys/fs/cgroup; \
+                      mount -t tmpfs -o mode=755 run /run; mkdir -p /run/lock; \
+                      exec env -i container=fairmesh PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+                      /lib/systemd/systemd --system --unit=fairmesh-test.target \
+                      --log-target=console --log-level=notice --show-status=no";
+        let words = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "sh", "-c", script];
+        let process = Background::start(&path.gateway.0, &words);
+        let parent = process.0.id().to_string();
+        let mut first = String::new();
+        within(10, "systemd's process", || {
+            let out = run("pgrep", &["-P", &parent]).unwrap();
+            first = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+            !first.is_empty()
+        });
+        Systemd { process, first }
+    }
+
+    /// Runs a command line where systemd is: status and what it prints.
+    fn sh(&self, line: &str) -> (bool, String) {
+        let line = format!("--target {} --mount --pid --net {line}", self.first);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let out = run("nsenter", &words).unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        (out.status.success(), text + &String::from_utf8_lossy(&out.stderr))
+    }
+
+    fn show(&self, property: &str) -> String {
+        let (_, text) = self.sh(&format!("systemctl show --value -p {property} fairmesh-gateway"));
+        text.trim().to_owned()
+    }
+
+    fn running(&self) -> bool {
+        self.sh("fairmesh-gateway status --json").1.contains("\"phase\": \"running\"")
+            || self.sh("fairmesh-gateway status --json").1.contains("\"phase\":\"running\"")
+    }
+}
+
+/// The packaged unit, with every restriction in force: it starts, limits, comes back when all of it was
+/// killed, and leaves nothing limited when it is stopped.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn the_packaged_unit_under_systemd() {
+    let _one = machine!("the_packaged_unit");
+    let path = Path::new();
+    fs::copy(std::env::var("FAIRMESH_GATEWAY").unwrap(), "/usr/bin/fairmesh-gateway").unwrap();
+    fs::create_dir_all("/etc/fairmesh").unwrap();
+    let file = "/etc/fairmesh/gateway.toml";
+    fs::write(file, config("apply", "fifo", "down = \"1 Mbit/s\"")).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    let said = || fs::read_to_string("/out/unit.log").unwrap_or_default();
+    let systemd = Systemd::start(&path);
+    let took = within(60, "the unit", || systemd.show("ActiveState") == "active");
+    println!("active after {took:.1} s");
+    within(10, &said(), || systemd.running());
+    let streams = vec![path.stream(1, 4.0)];
+    let free = || rates(&streams, Duration::from_secs(1))[0] > 2.5e6;
+    within(10, "limits", || !free());
+    // It is somebody without rights but one.
+    let pid = systemd.show("MainPID");
+    let status = systemd.sh(&format!("cat /proc/{pid}/status")).1;
+    let field = |name: &str| {
+        let line =
+            status.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{status}"));
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_ne!(field("Uid:"), "0");
+    assert_eq!(field("CapEff:"), "0000000000001000", "CAP_NET_ADMIN");
+    assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
+    // All of it is killed: nothing stays limited, and it starts again.
+    let before = systemd.show("NRestarts");
+    assert!(systemd.sh("systemctl kill --signal=KILL --kill-who=all fairmesh-gateway").0);
+    let took = within(11, "free traffic", free);
+    println!("killed: free after {took:.1} s");
+    within(20, "a restart", || systemd.show("NRestarts") != before && systemd.running());
+    within(10, "limits again", || !free());
+    let (stopped, text) = systemd.sh("systemctl stop fairmesh-gateway");
+    assert!(stopped, "{text}");
+    assert!(free(), "stopped, and limits stay\n{}", said());
+    let (reset, text) = systemd.sh("fairmesh-gateway reset");
+    assert!(reset, "{text}");
+    assert_eq!(path.ours(), "");
+    let told = said();
+    for wrong in ["denied", "not permitted", "unwritable"] {
+        assert!(!told.contains(wrong), "{told}");
+    }
+    drop(streams);
+    drop(systemd.process);
+}
+
+/// A wired side that is a PPPoE session over the cable to the provider.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn limits_hold_on_pppoe() {
+    let _one = machine!("limits_hold_on_pppoe");
+    sh("modprobe pppoe");
+    let path = Path::new();
+    let folder = tempfile::tempdir().unwrap();
+    let options = folder.path().join("options");
+    fs::write(&options, "noauth\nnoipv6\nifname provider\n").unwrap();
+    fs::create_dir_all("/etc/ppp").unwrap();
+    let _ = fs::write("/etc/ppp/options", "");
+    for (ns, link) in [(&path.wired, "w0"), (&path.gateway, "wan")] {
+        ns.sh(&format!("ip addr flush dev {link}"));
+    }
+    let file = options.display().to_string();
+    let words = [
+        "pppoe-server",
+        "-F",
+        "-I",
+        "w0",
+        "-L",
+        "10.99.0.2",
+        "-R",
+        "10.99.0.1",
+        "-N",
+        "1",
+        "-O",
+        &file,
+    ];
+    let _server = Background::start(&path.wired.0, &words);
+    let words = [
+        "pppd",
+        "plugin",
+        "rp-pppoe.so",
+        "nic-wan",
+        "nodetach",
+        "noauth",
+        "noipv6",
+        "nodefaultroute",
+        "ifname",
+        "dsl",
+    ];
+    let _client = Background::start(&path.gateway.0, &words);
+    within(30, "PPPoE", || {
+        let up = |ns: &common::Namespace, link: &str| {
+            run("ip", &["-n", &ns.0, "addr", "show", "dev", link])
+                .is_some_and(|o| String::from_utf8_lossy(&o.stdout).contains("10.99.0."))
+        };
+        up(&path.gateway, "dsl") && up(&path.wired, "provider")
+    });
+    path.wired.sh("ip route replace default dev provider");
+    path.gateway.sh("ip route replace default dev dsl");
+    assert!(path.flows());
+    let text = config("apply", "fifo", "down = \"2 Mbit/s\"\nup = \"1 Mbit/s\"")
+        .replace("interface = \"wan\"", "interface = \"dsl\"");
+    let b = Box::new(&path, &text);
+    let daemon = b.start();
+    b.wait_running();
+    println!("{}", b.log());
+    let measure = |from: &common::Namespace, at: &str, to: &common::Namespace, sink: &str| {
+        let sink = to.udp(sink);
+        sink.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let (source, goal) = (from.udp(at), sink.local_addr().unwrap());
+        let sender = std::thread::spawn(move || {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(9) {
+                let _ = source.send_to(&[0; 1400], goal);
+                std::thread::sleep(Duration::from_millis(4));
+            }
+        });
+        let (start, mut bytes, mut buffer) = (Instant::now(), 0, [0; 2000]);
+        while start.elapsed() < Duration::from_secs(8) {
+            let n = sink.recv(&mut buffer).unwrap();
+            if start.elapsed() > Duration::from_secs(2) {
+                bytes += n;
+            }
+        }
+        sender.join().unwrap();
+        bytes as f64 * 8.0 / 6.0
+    };
+    let down = measure(&path.wired, "10.99.0.2:0", &path.subs, "10.1.1.1:5000");
+    let up = measure(&path.subs, "10.1.1.1:0", &path.wired, "10.99.0.2:5000");
+    // Frames of Ethernet have 14 bytes more than IP, packets of PPP none.
+    for (what, got, wanted) in
+        [("down", down, 2e6 * 1400.0 / 1442.0), ("up", up, 1e6 * 1400.0 / 1428.0)]
+    {
+        println!("PPPoE {what}: {:.0} kbit/s, {:+.1} %", got / 1e3, 100.0 * (got / wanted - 1.0));
+        assert!((got / wanted - 1.0).abs() < 0.05, "{what}: {got:.0} instead of {wanted:.0}");
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+}
