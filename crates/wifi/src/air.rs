@@ -9,10 +9,11 @@ use crate::adapt::Adapter;
 use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::loss::FrameErrors;
+use crate::mpdu::Service;
 use crate::neighbours::Neighbours;
 use crate::phy::{Phy, Rate};
 use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
-use crate::upper::{FrameKind, LinkId, OnAir, Outgoing, Upper};
+use crate::upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Upper};
 
 /// How long a station that is not receiving takes to note a frame's energy, and how long after a
 /// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
@@ -52,26 +53,6 @@ pub(crate) struct Transmission {
     pub on_air: bool,
 }
 
-/// The packet a station's MAC works on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
-    pub packet: Outgoing,
-    pub since: u64,
-    /// MPDU length.
-    pub bytes: u32,
-    pub to: u32,
-    pub rate: Rate,
-    pub rts: bool,
-    /// Its data has been on the air before.
-    pub retry: bool,
-    /// The receiver has it.
-    pub accepted: bool,
-    pub sequence: u16,
-    pub data_attempts: u32,
-    pub rts_attempts: u32,
-    pub airtime: u64,
-}
-
 /// All stations and the medium between them.
 ///
 /// Sans-IO: [`Air::next_deadline`] says when something happens next, [`Air::step`] lets it happen.
@@ -84,7 +65,9 @@ pub struct Air {
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
-    pub(crate) service: Vec<Option<Service>>,
+    pub(crate) service: Vec<Service>,
+    /// Of the frame that is being told.
+    told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
     pub(crate) backoff_rng: Vec<Stream>,
     /// Per link: last sequence number accepted.
@@ -187,7 +170,8 @@ impl Air {
             rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
             llc_bytes: mac.llc_bytes,
             on_air: vec![idle; all.len()],
-            service: vec![None; stations],
+            service: vec![Service::idle(mac.rate); stations],
+            told: Vec::new(),
             stations: all,
             wakes,
             backoff_rng,
@@ -257,14 +241,7 @@ impl Air {
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.
-    pub(crate) fn begin<U: Upper>(
-        &mut self,
-        from: u32,
-        now: u64,
-        f: Transmission,
-        retry: bool,
-        upper: &mut U,
-    ) {
+    pub(crate) fn begin<U: Upper>(&mut self, from: u32, now: u64, f: Transmission, upper: &mut U) {
         let i = from as usize;
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
@@ -286,7 +263,7 @@ impl Air {
             *total += f.end - now;
         }
         if U::OBSERVE {
-            self.observe(from, now, &f, retry, upper);
+            self.observe(from, now, &f, upper);
         }
 
         let t = self.t;
@@ -373,17 +350,18 @@ impl Air {
         self.wakes.set(i, Time::from_nanos(at));
     }
 
-    fn observe<U: Upper>(
-        &mut self,
-        from: u32,
-        now: u64,
-        f: &Transmission,
-        retry: bool,
-        upper: &mut U,
-    ) {
-        let service = self.service.get(from as usize).and_then(Option::as_ref);
-        let data = if f.kind == FrameKind::Data { service } else { None };
-        upper.on_air(&OnAir {
+    fn observe<U: Upper>(&mut self, from: u32, now: u64, f: &Transmission, upper: &mut U) {
+        self.told.clear();
+        if f.kind == FrameKind::Data {
+            let mpdus = self.service[from as usize].in_hand().iter();
+            self.told.extend(mpdus.map(|m| OnAirMpdu {
+                packet: m.packet.packet,
+                bytes: m.bytes,
+                sequence: m.sequence,
+                retry: m.data_attempts > 1,
+            }));
+        }
+        let frame = OnAir {
             start: Time::from_nanos(now),
             end: Time::from_nanos(f.end),
             kind: f.kind,
@@ -392,10 +370,8 @@ impl Air {
             rate: f.rate,
             bytes: f.bytes,
             nav: Span::from_nanos(f.nav),
-            retry,
-            sequence: data.map_or(0, |d| d.sequence),
-            packet: data.map(|d| d.packet.packet),
-        });
+        };
+        upper.on_air(&frame, &self.told);
     }
 
     #[inline]

@@ -4,8 +4,9 @@
 use fairmesh_units::{NodeId, Span, Stream, Time};
 
 use crate::adapt::Attempt;
-use crate::air::{Air, Service, Transmission};
+use crate::air::{Air, Transmission};
 use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
+use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::phy::Rate;
 use crate::station::{Answer, NEVER, NOBODY, Phase};
@@ -45,19 +46,19 @@ impl Air {
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
         let s = &mut self.stations[station as usize];
         s.sequence = (s.sequence + 1) & 0xfff;
-        self.service[station as usize] = Some(Service {
+        let v = &mut self.service[station as usize];
+        (v.link, v.to, v.psdu, v.aggregate) = (packet.link, to, bytes, 1);
+        v.rate = self.phy.lowest_basic();
+        v.rts = to != NOBODY && bytes >= self.rts_threshold;
+        v.mpdus.push(Mpdu {
             packet,
             since: now,
+            airtime: 0,
             bytes,
-            to,
-            rate: self.phy.lowest_basic(),
-            rts: to != NOBODY && bytes >= self.rts_threshold,
-            retry: false,
-            accepted: false,
-            sequence: s.sequence,
             data_attempts: 0,
             rts_attempts: 0,
-            airtime: 0,
+            sequence: s.sequence,
+            accepted: false,
         });
         true
     }
@@ -66,16 +67,17 @@ impl Air {
     pub(crate) fn send_own<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         self.stations[i].slots = 0;
-        let Some(v) = &mut self.service[i] else {
+        let v = &mut self.service[i];
+        let Some(first) = v.mpdus.first() else {
             self.stations[i].phase = Phase::Idle;
             self.rearm(station);
             return;
         };
-        if let Some(link) = v.packet.link {
-            let attempt = v.data_attempts;
+        if let Some(link) = v.link {
+            let attempt = first.data_attempts;
             v.rate = self.adapters[link.0 as usize].rate_for(
                 Time::from_nanos(now),
-                v.bytes,
+                v.psdu,
                 attempt,
                 &mut self.backoff_rng[i],
             );
@@ -84,11 +86,11 @@ impl Air {
             self.send_data(station, now, upper);
             return;
         }
-        v.rts_attempts += 1;
-        let (to, data) = (v.to, self.phy.airtime(v.rate, v.bytes));
+        v.in_hand().iter_mut().for_each(|m| m.rts_attempts += 1);
+        let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
         let air = response.rts.as_nanos();
-        v.airtime += air;
+        v.spent += air;
         let f = Transmission {
             end: now + air,
             nav: self.phy.nav_rts(v.rate, data).as_nanos(),
@@ -101,29 +103,28 @@ impl Air {
         };
         self.counters[i].rts += 1;
         self.stations[i].phase = Phase::AwaitCts;
-        self.begin(station, now, f, false, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// The packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
-        let Some(v) = &mut self.service[i] else {
+        let v = &mut self.service[i];
+        if v.mpdus.is_empty() {
             self.stations[i].phase = Phase::Idle;
             self.rearm(station);
             return;
-        };
-        v.data_attempts += 1;
-        let retry = v.retry;
-        v.retry = true;
-        let air = self.phy.airtime(v.rate, v.bytes).as_nanos();
-        v.airtime += air;
-        let broadcast = v.packet.link.is_none();
+        }
+        v.in_hand().iter_mut().for_each(|m| m.data_attempts += 1);
+        let air = self.phy.airtime(v.rate, v.psdu).as_nanos();
+        v.spent += air;
+        let broadcast = v.link.is_none();
         let nav = if broadcast { 0 } else { self.phy.nav_data(v.rate).as_nanos() };
         let f = Transmission {
             end: now + air,
             nav,
             air,
-            bytes: v.bytes,
+            bytes: v.psdu,
             to: v.to,
             rate: v.rate,
             kind: FrameKind::Data,
@@ -136,7 +137,7 @@ impl Air {
             self.counters[i].data += 1;
             self.stations[i].phase = Phase::AwaitAck;
         }
-        self.begin(station, now, f, retry, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// SIFS after a frame that wants one: ACK or CTS, whatever the medium does.
@@ -164,7 +165,7 @@ impl Air {
             kind,
             on_air: true,
         };
-        self.begin(station, now, f, false, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// A receiver's locked frame has ended.
@@ -233,15 +234,15 @@ impl Air {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
                 }
-                let Some(v) = &mut self.service[from as usize] else { return };
+                let Some(m) = self.service[from as usize].mpdus.first_mut() else { return };
                 // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
-                let last = core::mem::replace(&mut self.last_sequence[link], v.sequence);
-                if last == v.sequence && v.data_attempts > 1 {
+                let last = core::mem::replace(&mut self.last_sequence[link], m.sequence);
+                if last == m.sequence && m.data_attempts > 1 {
                     self.counters[i].duplicates += 1;
                     return;
                 }
-                v.accepted = true;
-                let packet = v.packet.packet;
+                m.accepted = true;
+                let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
                 self.take_next(to, now, upper);
@@ -261,14 +262,10 @@ impl Air {
                 s.rts_failures = 0;
                 s.phase = Phase::ClearToSend;
                 s.wait_at = now + self.t.sifs;
-                if let Some(v) = &mut self.service[i] {
-                    v.airtime += f.air;
-                }
+                self.service[i].spent += f.air;
             }
             FrameKind::Ack if s.phase == Phase::AwaitAck => {
-                if let Some(v) = &mut self.service[i] {
-                    v.airtime += f.air;
-                }
+                self.service[i].spent += f.air;
                 self.succeed(to, now, upper);
             }
             FrameKind::Cts | FrameKind::Ack | FrameKind::Noise => {}
@@ -286,8 +283,8 @@ impl Air {
     ) {
         let s = &mut self.stations[to as usize];
         if f.to == NOBODY {
-            if let Some(v) = &self.service[from as usize] {
-                let packet = v.packet.packet;
+            if let Some(m) = self.service[from as usize].mpdus.first() {
+                let packet = m.packet.packet;
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
@@ -308,9 +305,9 @@ impl Air {
         }
         if U::OVERHEAR
             && f.kind == FrameKind::Data
-            && let Some(v) = &self.service[from as usize]
+            && let Some(m) = self.service[from as usize].mpdus.first()
         {
-            let packet = v.packet.packet;
+            let packet = m.packet.packet;
             upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
             self.take_next(to, now, upper);
         }
@@ -332,7 +329,7 @@ impl Air {
         self.counters[i].timeouts += 1;
         let limits = self.phy.timing();
         let (short, long) = (limits.short_retry_limit, limits.long_retry_limit);
-        let Some(v) = &mut self.service[i] else { return };
+        let v = &mut self.service[i];
         let awaited_ack = s.phase == Phase::AwaitAck;
         let give_up = if !awaited_ack {
             s.rts_failures += 1;
@@ -344,14 +341,13 @@ impl Air {
             s.short_retries += 1;
             s.short_retries >= short
         };
-        if awaited_ack && let Some(link) = v.packet.link {
-            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: false, last: give_up };
+        if awaited_ack && let Some(link) = v.link {
+            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: false, last: give_up };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
-            let outcome = if v.accepted { Outcome::Unconfirmed } else { Outcome::Lost };
             self.counters[i].gave_up += 1;
-            self.release(station, now, outcome, upper);
+            self.release(station, now, false, upper);
         } else {
             s.cw = limits.next_cw(s.cw);
             s.phase = Phase::Contending;
@@ -362,27 +358,33 @@ impl Air {
 
     /// The packet in service has been delivered.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        if let Some(v) = &self.service[station as usize]
-            && let Some(link) = v.packet.link
-        {
-            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: true, last: true };
+        let v = &self.service[station as usize];
+        if let Some(link) = v.link {
+            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: true, last: true };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
-        self.release(station, now, Outcome::Sent, upper);
+        self.release(station, now, true, upper);
     }
 
-    /// Done with the packet in service: report it, draw the post-backoff, take the next.
-    fn release<U: Upper>(&mut self, station: u32, now: u64, outcome: Outcome, upper: &mut U) {
+    /// Done with the frame in hand: report it, draw the post-backoff, take the next.
+    fn release<U: Upper>(&mut self, station: u32, now: u64, answered: bool, upper: &mut U) {
         let i = station as usize;
-        if let Some(v) = self.service[i].take() {
+        let v = &mut self.service[i];
+        v.charge();
+        for m in v.mpdus.drain(..v.aggregate) {
+            let outcome = match (answered, m.accepted) {
+                (true, _) => Outcome::Sent,
+                (false, true) => Outcome::Unconfirmed,
+                (false, false) => Outcome::Lost,
+            };
             let report = SendReport {
-                packet: v.packet,
+                packet: m.packet,
                 outcome,
-                data_attempts: v.data_attempts,
-                rts_attempts: v.rts_attempts,
+                data_attempts: m.data_attempts,
+                rts_attempts: m.rts_attempts,
                 rate: v.rate,
-                airtime: Span::from_nanos(v.airtime),
-                service: Span::from_nanos(now - v.since),
+                airtime: Span::from_nanos(m.airtime),
+                service: Span::from_nanos(now - m.since),
             };
             upper.sent(Time::from_nanos(now), NodeId(station), &report);
         }

@@ -37,13 +37,14 @@ pub struct SendReport {
     pub packet: Outgoing,
     /// How it ended.
     pub outcome: Outcome,
-    /// Data frames put on the air.
+    /// Data frames put on the air that carried it.
     pub data_attempts: u32,
-    /// RTS frames put on the air.
+    /// RTS frames put on the air for it.
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,
-    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK).
+    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK); its part by
+    /// length of those that it shared.
     pub airtime: Span,
     /// From the moment the MAC took it.
     pub service: Span,
@@ -79,16 +80,23 @@ pub struct OnAir {
     pub to: Option<NodeId>,
     /// Rate.
     pub rate: Rate,
-    /// Length of the MPDU, header and FCS included.
+    /// Length of the PSDU: of the MPDU, header and FCS included, where the frame carries one.
     pub bytes: u32,
     /// Duration field.
     pub nav: Span,
+}
+
+/// An MPDU inside a data frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OnAirMpdu {
+    /// The upper layer's packet.
+    pub packet: u32,
+    /// Length, header and FCS included.
+    pub bytes: u32,
+    /// Sequence number, 0..4096.
+    pub sequence: u16,
     /// The Retry bit.
     pub retry: bool,
-    /// Sequence number, 0..4096; 0 in control frames.
-    pub sequence: u16,
-    /// The packet inside a data frame.
-    pub packet: Option<u32>,
 }
 
 /// The layer above the MAC of every station.
@@ -125,8 +133,8 @@ pub trait Upper {
         let _ = (now, node, from, packet);
     }
 
-    /// A frame starts.
-    fn on_air(&mut self, frame: &OnAir) {
-        let _ = frame;
+    /// A frame starts, and carries these MPDUs; none where it is not data.
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        let _ = (frame, mpdus);
     }
 }

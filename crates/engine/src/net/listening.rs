@@ -87,7 +87,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             bytes: item.bytes,
             header,
         };
-        self.listeners.serve(node, frame);
+        self.listeners.serve(node, item.handle, frame);
     }
 
     /// Tells the new length of a class's queue, or of the whole.

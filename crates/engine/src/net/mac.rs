@@ -1,13 +1,13 @@
 //! The network as the MAC sees it.
 
 use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
+use fairmesh_wifi::{OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
 use super::arrival::{Arrival, Frame};
 use super::flow::Hop;
 use super::packet::Payload;
-use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
+use crate::observe::{AirAggregate, AirFrame, AirPacket, AirPayload, FrameKind};
 
 impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     const OBSERVE: bool = WATCH;
@@ -34,8 +34,8 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         if HOST {
             self.note_service(n, item);
         }
-        if WATCH {
-            self.snapshots[n] = self.air_packet(item.handle);
+        if WATCH && let Some(seen) = self.air_packet(item.handle) {
+            self.snapshots[n].push((item.handle, seen));
         }
         let link = match hop {
             Hop::Radio { link } => Some(link),
@@ -64,6 +64,9 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         let i = &mut self.interfaces[n];
         i.count(now);
         i.release(report.packet.bytes);
+        if WATCH {
+            self.snapshots[n].retain(|s| s.0 != report.packet.packet);
+        }
         if HOST && self.note_sent(node, report) {
             return;
         }
@@ -85,12 +88,12 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         self.listeners.arriving(node, from, airtime);
     }
 
-    fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, _: u32) {
-        self.listeners.overheard(node, from);
+    fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.listeners.overheard(node, from, packet);
     }
 
     #[inline]
-    fn on_air(&mut self, f: &OnAir) {
+    fn on_air(&mut self, f: &OnAir, mpdus: &[OnAirMpdu]) {
         let Some(observer) = &mut self.observer else { return };
         let kind = match f.kind {
             fairmesh_wifi::FrameKind::Data => FrameKind::Data,
@@ -99,7 +102,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             fairmesh_wifi::FrameKind::Cts => FrameKind::Cts,
             fairmesh_wifi::FrameKind::Noise => return,
         };
-        observer.frame(&AirFrame {
+        let frame = AirFrame {
             start: f.start,
             end: f.end,
             kind,
@@ -108,10 +111,31 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             rate: self.rates[f.rate.index()],
             mpdu_bytes: f.bytes,
             duration_us: f.nav.as_nanos().div_ceil(1000) as u16,
-            retry: f.retry,
-            sequence: f.sequence,
-            packet: if f.packet.is_some() { self.snapshots[f.from.index()] } else { None },
-        });
+            retry: false,
+            sequence: 0,
+            aggregate: None,
+            packet: None,
+        };
+        if mpdus.is_empty() {
+            observer.frame(&frame);
+            return;
+        }
+        let count = mpdus.len() as u16;
+        self.aggregates += u32::from(count > 1);
+        let reference = self.aggregates;
+        let snapshots = &self.snapshots[f.from.index()];
+        for (index, m) in mpdus.iter().enumerate() {
+            let packet = snapshots.iter().find(|s| s.0 == m.packet).map(|s| s.1);
+            let place = AirAggregate { reference, index: index as u16, count };
+            observer.frame(&AirFrame {
+                mpdu_bytes: m.bytes,
+                retry: m.retry,
+                sequence: m.sequence,
+                aggregate: (count > 1).then_some(place),
+                packet,
+                ..frame
+            });
+        }
     }
 }
 

@@ -36,6 +36,7 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         duration_us: 258,
         retry: kind == FrameKind::Data,
         sequence: 7,
+        aggregate: None,
         packet,
     }
 }

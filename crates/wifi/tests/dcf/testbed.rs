@@ -1,13 +1,14 @@
 //! A testbed: stations, who hears whom, what they send and when, and everything that happened.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{
-    Adaptation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, Outcome, Outgoing,
-    Reception, SendReport, Setup, Upper,
+    Adaptation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, OnAirMpdu, Outcome,
+    Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -161,11 +162,24 @@ impl Dice {
 /// A packet that arrived: when (ns), where, from whom, which, by broadcast.
 pub type Arrival = (u64, u32, u32, u32, bool);
 
+/// A frame on the air and what it carries.
+pub struct Seen {
+    pub frame: OnAir,
+    pub mpdus: Vec<OnAirMpdu>,
+}
+
+impl Deref for Seen {
+    type Target = OnAir;
+    fn deref(&self) -> &OnAir {
+        &self.frame
+    }
+}
+
 /// The layer above the MAC: plain queues, and a diary.
 #[derive(Default)]
 pub struct Log {
     queues: Vec<VecDeque<Outgoing>>,
-    pub frames: Vec<OnAir>,
+    pub frames: Vec<Seen>,
     pub received: Vec<Arrival>,
     pub overheard: Vec<Arrival>,
     pub reports: Vec<(u64, u32, SendReport)>,
@@ -194,8 +208,8 @@ impl Upper for Log {
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         self.overheard.push((now.as_nanos(), node.0, from.0, packet, false));
     }
-    fn on_air(&mut self, frame: &OnAir) {
-        self.frames.push(*frame);
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        self.frames.push(Seen { frame: *frame, mpdus: mpdus.to_vec() });
     }
 }
 
@@ -252,7 +266,7 @@ impl World {
         self.frames(station).map(|f| f.start.as_nanos()).collect()
     }
 
-    pub fn frames(&self, station: u32) -> impl Iterator<Item = &OnAir> {
+    pub fn frames(&self, station: u32) -> impl Iterator<Item = &Seen> {
         self.log.frames.iter().filter(move |f| f.from == NodeId(station))
     }
 
