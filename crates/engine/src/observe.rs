@@ -2,6 +2,7 @@
 
 use fairmesh_transport::Segment;
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+pub use fairmesh_wifi::BlockAck;
 
 /// Kinds of frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +15,8 @@ pub enum FrameKind {
     Rts,
     /// Clear to send.
     Cts,
+    /// Block acknowledgement.
+    BlockAck,
 }
 
 /// The place of an MPDU in an A-MPDU.
@@ -52,6 +55,10 @@ pub struct AirFrame {
     pub sequence: u16,
     /// Its place where it is one of several; `None` where it is alone.
     pub aggregate: Option<AirAggregate>,
+    /// What a BlockAck says.
+    pub block_ack: Option<BlockAck>,
+    /// Whether a data frame has a QoS Control field.
+    pub qos: bool,
     /// The IP packet inside a data frame.
     pub packet: Option<AirPacket>,
 }

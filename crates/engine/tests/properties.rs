@@ -110,14 +110,7 @@ impl Recipe {
         if self.graph {
             // A ring with a chord and a lossy link.
             let link = |a: u32, b: u32, delivery| {
-                LinkEntry::Table(LinkDraft {
-                    from: (a as usize).into(),
-                    to: (b as usize).into(),
-                    rate: None,
-                    delivery,
-                    delivery_back: None,
-                    directed: false,
-                })
+                LinkEntry::Table(LinkDraft { delivery, ..LinkDraft::new(a as usize, b as usize) })
             };
             let mut links: Vec<LinkEntry> = (1..n).map(|i| link(i - 1, i, None)).collect();
             if n > 3 {

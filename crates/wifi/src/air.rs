@@ -6,10 +6,11 @@
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
 
 use crate::adapt::Adapter;
-use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource};
+use crate::aggregate::Aggregates;
+use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::loss::FrameErrors;
-use crate::mpdu::Service;
+use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::phy::{Phy, Rate};
 use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
@@ -66,6 +67,11 @@ pub struct Air {
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
     pub(crate) service: Vec<Service>,
+    /// MPDUs that the MAC is done with, and numbers given up, while they are told.
+    pub(crate) done: Vec<Mpdu>,
+    pub(crate) gone: Vec<u16>,
+    /// With 802.11n, ac and ax.
+    pub(crate) aggregates: Option<Aggregates>,
     /// Of the frame that is being told.
     told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
@@ -96,7 +102,12 @@ impl Air {
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
-        let mut neighbours = Neighbours::new(stations, hearing, mac.reception, capture);
+        // A preamble too weak to decode is not found by a receiver of today.
+        let reception = match mac.reception {
+            Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
+            rule => rule,
+        };
+        let mut neighbours = Neighbours::new(stations, hearing, reception, capture);
         let links = neighbours.len();
         for source in noise {
             let heard: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
@@ -171,6 +182,9 @@ impl Air {
             llc_bytes: mac.llc_bytes,
             on_air: vec![idle; all.len()],
             service: vec![Service::idle(mac.rate); stations],
+            done: Vec::new(),
+            gone: Vec::new(),
+            aggregates: Aggregates::new(&phy, mac.aggregation, all.len(), links),
             told: Vec::new(),
             stations: all,
             wakes,
@@ -237,7 +251,7 @@ impl Air {
 
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        self.take_next(node.0, at.as_nanos(), upper);
+        self.take_next(node.0, at.as_nanos(), false, upper);
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.
@@ -267,6 +281,7 @@ impl Air {
         }
 
         let t = self.t;
+        let rx_start = self.rx_start(&f);
         for k in self.neighbours.of(from) {
             let n = self.neighbours.entry(k);
             let (arrival, end) = (now + n.delay(), f.end + n.delay());
@@ -280,11 +295,17 @@ impl Air {
                     // Of frames that begin almost together the strongest is taken.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
+                    if let Some(a) = &mut self.aggregates {
+                        a.locked(r, arrival, !s.noticed);
+                    }
                     if s.phase == Phase::Contending {
                         self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
                     }
                 } else if s.energy > s.lock_limit {
                     s.doomed = true;
+                    if let Some(a) = &mut self.aggregates {
+                        a.energy(r, arrival, true);
+                    }
                 }
                 continue;
             }
@@ -298,9 +319,12 @@ impl Air {
             s.count_down(noticed, &t);
             s.idle_at = s.idle_at.max(end);
             if n.lockable() {
-                s.settle_nav(arrival, &t);
+                s.settle_nav(arrival, rx_start);
                 s.after_lock = 0;
                 s.lock(from, n, arrival, end);
+                if let Some(a) = &mut self.aggregates {
+                    a.locked(r, arrival, !s.noticed);
+                }
             }
             if s.phase == Phase::Contending {
                 self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
@@ -327,6 +351,12 @@ impl Air {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];
             s.energy -= n.power;
+            if let Some(a) = &mut self.aggregates
+                && s.lock_from != NOBODY
+                && s.lock_from != from
+            {
+                a.energy(n.to as usize, now + n.delay(), s.energy > s.lock_limit);
+            }
             if s.lock_from == from {
                 self.complete(from, k, &n, now + n.delay(), &f, upper);
             }
@@ -335,6 +365,15 @@ impl Air {
             Phase::Broadcasting => self.succeed(from, now, upper),
             Phase::Noise => self.rest_noise(from, now),
             _ => {}
+        }
+    }
+
+    /// From the first energy of a frame to the start of its payload.
+    #[inline]
+    pub(crate) fn rx_start(&self, f: &Transmission) -> u64 {
+        match &self.aggregates {
+            Some(_) => self.phy.info(f.rate).waveform.rx_start_delay().as_nanos(),
+            None => self.t.rx_start,
         }
     }
 
@@ -370,6 +409,7 @@ impl Air {
             rate: f.rate,
             bytes: f.bytes,
             nav: Span::from_nanos(f.nav),
+            block_ack: (f.kind == FrameKind::BlockAck).then(|| self.block_ack_for(f.to)),
         };
         upper.on_air(&frame, &self.told);
     }

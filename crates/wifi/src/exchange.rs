@@ -4,6 +4,7 @@
 use fairmesh_units::{NodeId, Span, Stream, Time};
 
 use crate::adapt::Attempt;
+use crate::aggregate::next_slot;
 use crate::air::{Air, Transmission};
 use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
 use crate::mpdu::Mpdu;
@@ -17,7 +18,14 @@ const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
     /// If the MAC is free, takes the next packet and asks for the medium.
-    pub(crate) fn take_next<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+    /// `busy`: the medium was busy when the packet came, whatever it is now.
+    pub(crate) fn take_next<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        busy: bool,
+        upper: &mut U,
+    ) {
         let i = station as usize;
         if self.stations[i].phase != Phase::Idle || !self.load(station, now, upper) {
             return;
@@ -25,10 +33,12 @@ impl Air {
         let s = &mut self.stations[i];
         s.count_down(now, &self.t);
         if s.slots == 0 {
-            if s.busy(now) {
+            if busy || s.busy(now) {
                 // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
+            } else if self.aggregates.is_some() {
+                s.backoff_from = next_slot(s.countdown_start(&self.t), self.t.slot, now);
             } else {
                 s.backoff_from = now + self.t.difs;
             }
@@ -42,10 +52,17 @@ impl Air {
         let Some(packet) = upper.pull(Time::from_nanos(now), NodeId(station)) else {
             return false;
         };
-        let bytes = packet.bytes + self.llc_bytes + DATA_OVERHEAD;
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
-        let s = &mut self.stations[station as usize];
-        s.sequence = (s.sequence + 1) & 0xfff;
+        // Sequence numbers are a link's where blocks are acknowledged, else the station's.
+        let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
+            (Some(a), Some(link)) => (a.overhead(), a.number(link.0 as usize)),
+            _ => {
+                let s = &mut self.stations[station as usize];
+                s.sequence = (s.sequence + 1) & 0xfff;
+                (DATA_OVERHEAD, s.sequence)
+            }
+        };
+        let bytes = packet.bytes + self.llc_bytes + overhead;
         let v = &mut self.service[station as usize];
         (v.link, v.to, v.psdu, v.aggregate) = (packet.link, to, bytes, 1);
         v.rate = self.phy.lowest_basic();
@@ -57,7 +74,7 @@ impl Air {
             bytes,
             data_attempts: 0,
             rts_attempts: 0,
-            sequence: s.sequence,
+            sequence,
             accepted: false,
         });
         true
@@ -82,6 +99,10 @@ impl Air {
                 &mut self.backoff_rng[i],
             );
         }
+        if self.aggregates.is_some() {
+            self.gather(station, now, upper);
+        }
+        let v = &mut self.service[i];
         if !v.rts {
             self.send_data(station, now, upper);
             return;
@@ -89,15 +110,16 @@ impl Air {
         v.in_hand().iter_mut().for_each(|m| m.rts_attempts += 1);
         let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
+        let answer = if v.aggregate > 1 { response.block_ack } else { response.ack };
         let air = response.rts.as_nanos();
         v.spent += air;
         let f = Transmission {
             end: now + air,
-            nav: self.phy.nav_rts(v.rate, data).as_nanos(),
+            nav: self.phy.nav_rts(v.rate, data, answer).as_nanos(),
             air,
             bytes: RTS,
             to,
-            rate: response.rate,
+            rate: response.rts_rate,
             kind: FrameKind::Rts,
             on_air: true,
         };
@@ -119,7 +141,10 @@ impl Air {
         let air = self.phy.airtime(v.rate, v.psdu).as_nanos();
         v.spent += air;
         let broadcast = v.link.is_none();
-        let nav = if broadcast { 0 } else { self.phy.nav_data(v.rate).as_nanos() };
+        let mpdus = v.aggregate as u64;
+        let response = self.phy.response(v.rate);
+        let answer = if mpdus > 1 { response.block_ack } else { response.ack };
+        let nav = if broadcast { 0 } else { self.t.sifs + answer.as_nanos() };
         let f = Transmission {
             end: now + air,
             nav,
@@ -135,6 +160,7 @@ impl Air {
             self.stations[i].phase = Phase::Broadcasting;
         } else {
             self.counters[i].data += 1;
+            self.counters[i].mpdus += mpdus;
             self.stations[i].phase = Phase::AwaitAck;
         }
         self.begin(station, now, f, upper);
@@ -149,10 +175,12 @@ impl Air {
         let (kind, bytes) = match s.answer {
             Answer::Ack => (FrameKind::Ack, ACK),
             Answer::Cts => (FrameKind::Cts, CTS),
+            Answer::BlockAck => (FrameKind::BlockAck, self.phy.block_ack_bytes()),
         };
         match s.answer {
             Answer::Ack => self.counters[i].ack += 1,
             Answer::Cts => self.counters[i].cts += 1,
+            Answer::BlockAck => self.counters[i].block_ack += 1,
         }
         let air = self.phy.airtime(rate, bytes).as_nanos();
         let f = Transmission {
@@ -184,7 +212,9 @@ impl Air {
         s.lock_from = NOBODY;
         self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
-        if !good {
+        if self.aggregates.is_some() {
+            good = self.examine(from, to, link, now, f);
+        } else if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
         } else if !self.errors.is_empty() {
             let (at, air) = (Time::from_nanos(now - f.air), Span::from_nanos(f.air));
@@ -193,6 +223,7 @@ impl Air {
                 good = false;
             }
         }
+        let s = &mut self.stations[i];
         if good {
             s.eifs_at = 0;
             if f.to == to {
@@ -225,7 +256,8 @@ impl Air {
         let s = &mut self.stations[i];
         match f.kind {
             FrameKind::Data => {
-                s.answer = Answer::Ack;
+                let many = self.service[from as usize].aggregate > 1;
+                s.answer = if many { Answer::BlockAck } else { Answer::Ack };
                 s.answer_at = now + self.t.sifs;
                 s.answer_to = from;
                 s.answer_nav = 0;
@@ -233,6 +265,10 @@ impl Air {
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
+                }
+                if self.aggregates.is_some() {
+                    self.take_in(from, to, link, now, upper);
+                    return;
                 }
                 let Some(m) = self.service[from as usize].mpdus.first_mut() else { return };
                 // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
@@ -245,11 +281,11 @@ impl Air {
                 let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
-                self.take_next(to, now, upper);
+                self.take_next(to, now, false, upper);
             }
             FrameKind::Rts => {
                 // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy.
-                if s.nav_end() <= now {
+                if s.nav_end() <= now || (s.nav_of == from && self.aggregates.is_some()) {
                     s.answer = Answer::Cts;
                     s.answer_at = now + self.t.sifs;
                     s.answer_to = from;
@@ -264,11 +300,11 @@ impl Air {
                 s.wait_at = now + self.t.sifs;
                 self.service[i].spent += f.air;
             }
-            FrameKind::Ack if s.phase == Phase::AwaitAck => {
+            FrameKind::Ack | FrameKind::BlockAck if s.phase == Phase::AwaitAck => {
                 self.service[i].spent += f.air;
                 self.succeed(to, now, upper);
             }
-            FrameKind::Cts | FrameKind::Ack | FrameKind::Noise => {}
+            FrameKind::Cts | FrameKind::Ack | FrameKind::BlockAck | FrameKind::Noise => {}
         }
     }
 
@@ -290,34 +326,42 @@ impl Air {
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
                 }
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, true);
-                self.take_next(to, now, upper);
+                self.take_next(to, now, false, upper);
             }
             return;
         }
         let until = now + f.nav;
         if until > s.nav_at {
             s.nav_at = until;
+            s.nav_of = if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
             s.nav_reset_at = if f.kind == FrameKind::Rts {
                 now + self.phy.nav_reset(f.rate).as_nanos()
             } else {
                 0
             };
         }
-        if U::OVERHEAR
+        if U::OVERHEAR && f.kind == FrameKind::Data && self.aggregates.is_some() {
+            self.overhear(from, to, now, upper);
+        } else if U::OVERHEAR
             && f.kind == FrameKind::Data
             && let Some(m) = self.service[from as usize].mpdus.first()
         {
             let packet = m.packet.packet;
             upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
-            self.take_next(to, now, upper);
+            self.take_next(to, now, false, upper);
         }
     }
 
     /// No answer so far.
     pub(crate) fn time_out<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
+        let s = &self.stations[i];
+        let rx_start = match s.lock_from {
+            NOBODY => 0,
+            from => self.rx_start(&self.on_air[from as usize]),
+        };
         let s = &mut self.stations[i];
-        if s.lock_from != NOBODY && s.lock_at + self.t.rx_start <= now && s.lock_end > now {
+        if s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
             // A reception began in time; it may be the answer.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm(station);
@@ -371,7 +415,25 @@ impl Air {
         let i = station as usize;
         let v = &mut self.service[i];
         v.charge();
-        for m in v.mpdus.drain(..v.aggregate) {
+        let (link, rate) = (v.link, v.rate);
+        let lone = v.mpdus.len() == 1;
+        let mut done = core::mem::take(&mut self.done);
+        if lone || !answered {
+            done.extend(v.mpdus.drain(..v.aggregate));
+        } else {
+            // What the block acknowledgement leaves out stays, before what is new.
+            let held = v.aggregate;
+            let mut place = 0;
+            v.mpdus.retain(|m| {
+                place += 1;
+                let stays = place > held || !m.accepted;
+                if !stays {
+                    done.push(*m);
+                }
+                stays
+            });
+        }
+        for m in &done {
             let outcome = match (answered, m.accepted) {
                 (true, _) => Outcome::Sent,
                 (false, true) => Outcome::Unconfirmed,
@@ -382,12 +444,22 @@ impl Air {
                 outcome,
                 data_attempts: m.data_attempts,
                 rts_attempts: m.rts_attempts,
-                rate: v.rate,
+                rate,
                 airtime: Span::from_nanos(m.airtime),
                 service: Span::from_nanos(now - m.since),
             };
             upper.sent(Time::from_nanos(now), NodeId(station), &report);
         }
+        if !answered
+            && self.aggregates.is_some()
+            && let Some(link) = link
+        {
+            self.gone.clear();
+            self.gone.extend(done.iter().filter(|m| !m.accepted).map(|m| m.sequence));
+            self.skip(station, link.0 as usize, now, upper);
+        }
+        done.clear();
+        self.done = done;
         let s = &mut self.stations[i];
         s.short_retries = 0;
         s.long_retries = 0;
@@ -395,7 +467,7 @@ impl Air {
         s.cw = self.phy.timing().cw_min;
         s.phase = Phase::Idle;
         draw(s, now, &mut self.backoff_rng[i]);
-        if self.load(station, now, upper) {
+        if !self.service[i].mpdus.is_empty() || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
         }
         self.rearm(station);

@@ -6,22 +6,28 @@
 //! adaptation a variant of [`adapt::Adapter`]. Model page: docs/models/radio.md.
 
 pub mod adapt;
+mod aggregate;
 mod air;
 pub mod airtime;
 mod config;
 mod counters;
 mod exchange;
 pub mod loss;
+pub mod mcs;
 mod mpdu;
 mod neighbours;
 mod noise;
 pub mod phy;
 pub mod propagation;
+mod reorder;
 mod station;
 mod upper;
 mod waveform;
 
+pub use aggregate::Batch;
 pub use air::{Air, Setup};
-pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
+pub use config::{Adaptation, Aggregation, Hearing, MacConfig, NoiseSource, Reception};
 pub use counters::{ChannelTime, MacCounters};
-pub use upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
+pub use upper::{
+    BlockAck, FrameKind, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
+};

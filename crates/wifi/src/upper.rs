@@ -2,6 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
+use crate::aggregate::Batch;
 use crate::phy::Rate;
 
 /// A link of the medium: an index handed out by [`Air::link`](crate::Air::link).
@@ -61,6 +62,8 @@ pub enum FrameKind {
     Rts,
     /// Clear to send.
     Cts,
+    /// Block acknowledgement.
+    BlockAck,
     /// An interferer's energy; not a frame.
     Noise,
 }
@@ -84,6 +87,17 @@ pub struct OnAir {
     pub bytes: u32,
     /// Duration field.
     pub nav: Span,
+    /// What a BlockAck says; `None` in every other frame.
+    pub block_ack: Option<BlockAck>,
+}
+
+/// The content of a BlockAck.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockAck {
+    /// The sequence number that the first bit is of.
+    pub first: u16,
+    /// A bit for each MPDU that the receiver has, from the least significant one on.
+    pub bitmap: [u64; 4],
 }
 
 /// An MPDU inside a data frame.
@@ -112,6 +126,12 @@ pub trait Upper {
 
     /// The MAC of `node` is free: its next packet, if it has one.
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
+
+    /// The frame that `node` is about to send over `link` has room: packets that wait for the same
+    /// link, in their order, as long as they fit. Asked where frames are aggregated only.
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let _ = (now, node, link, batch);
+    }
 
     /// `node` received a packet addressed to it (or broadcast) from its neighbour `from`. Each
     /// unicast packet arrives at most once.

@@ -62,6 +62,8 @@ pub(crate) struct InService {
     pub ack: bool,
     pub bytes: u32,
     pub header: Header,
+    /// Its receiver has passed it up.
+    pub passed_up: bool,
 }
 
 impl InService {
@@ -119,6 +121,8 @@ pub(crate) struct Listeners {
     told: Vec<u64>,
     /// Per wireless node.
     service: Vec<Vec<(u32, InService)>>,
+    /// Per wireless node: what was acknowledged, and its receiver holds behind a gap.
+    behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
     messages: Vec<Vec<u8>>,
@@ -189,6 +193,7 @@ impl Listeners {
             echoes: vec![Header::default(); flows],
             told: vec![0; flows],
             service: vec![Vec::new(); radios],
+            behind: vec![Vec::new(); radios],
             waiting: vec![VecDeque::new(); radios],
             messages: Vec::new(),
             free: Vec::new(),
@@ -373,6 +378,17 @@ impl Listeners {
         self.service[node.index()].iter().find(|s| s.0 == packet).map(|s| s.1)
     }
 
+    /// A packet of the MAC of a node has arrived and is passed up.
+    fn passed_up(&mut self, node: NodeId, packet: u32) -> Option<InService> {
+        let n = node.index();
+        if let Some(s) = self.service[n].iter_mut().find(|s| s.0 == packet) {
+            s.1.passed_up = true;
+            return Some(s.1);
+        }
+        let at = self.behind[n].iter().position(|s| s.0 == packet)?;
+        Some(self.behind[n].swap_remove(at).1)
+    }
+
     /// The length of a node's queue has changed.
     pub fn queue_changed(&mut self, node: usize, length: QueueLength) {
         self.note(node, EventKind::QueueChanges, Note::Queue(length));
@@ -380,7 +396,7 @@ impl Listeners {
 
     /// A frame meant for this node came in; returns whether it is a control message.
     pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
-        let Some(frame) = self.serviced(from, packet) else { return };
+        let Some(frame) = self.passed_up(from, packet) else { return };
         let n = node.index();
         if let Some(s) = self.station(n, from) {
             s.rx_packets += 1;
@@ -423,7 +439,12 @@ impl Listeners {
     pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
         let n = node.index();
         let at = self.service[n].iter().position(|s| s.0 == report.packet.packet)?;
-        let (_, frame) = self.service[n].remove(at);
+        let (packet, frame) = self.service[n].remove(at);
+        let passed_up = frame.passed_up;
+        if report.outcome == Outcome::Sent && report.packet.link.is_some() && !passed_up {
+            // The receiver holds it behind a gap.
+            self.behind[n].push((packet, frame));
+        }
         let actual = self.cost.actual(report);
         let rate = self.cost.bit_rate(report.rate);
         let tries = report.data_attempts.max(report.rts_attempts);

@@ -86,6 +86,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             ack: !p.forward && !p.is_data(),
             bytes: item.bytes,
             header,
+            passed_up: false,
         };
         self.listeners.serve(node, item.handle, frame);
     }

@@ -1,7 +1,8 @@
 //! The network as the MAC sees it.
 
+use fairmesh_queueing::Item;
 use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::{OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
+use fairmesh_wifi::{Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
 use super::arrival::{Arrival, Frame};
@@ -27,22 +28,48 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             self.timers.set(slot, ready);
             return None;
         };
-        let p = self.packets.get(item.handle);
-        let flow = &self.flows[p.flow as usize];
-        let place = p.place as usize;
-        let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
-        if HOST {
-            self.note_service(n, item);
-        }
-        if WATCH && let Some(seen) = self.air_packet(item.handle) {
-            self.snapshots[n].push((item.handle, seen));
-        }
+        let hop = self.hop(item);
+        self.hand_over(n, item);
         let link = match hop {
             Hop::Radio { link } => Some(link),
             Hop::Broadcast => None,
             Hop::Wire { .. } => return None,
         };
         Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
+    }
+
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let n = node.index();
+        self.interfaces[n].count(now);
+        let wanted = Hop::Radio { link };
+        let mut k = 0;
+        while k < self.interfaces[n].aside.len() {
+            let item = self.interfaces[n].aside[k];
+            if self.hop(item) != wanted {
+                k += 1;
+                continue;
+            }
+            if !batch.fits(item.bytes) {
+                return;
+            }
+            self.interfaces[n].aside.remove(k);
+            self.hand_over(n, item);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+        // What is drawn and does not go stays next in turn.
+        while batch.fits(0) {
+            let Some(item) = self.interfaces[n].draw::<HOST>(now) else { break };
+            let other = self.hop(item) != wanted;
+            if other || !batch.fits(item.bytes) {
+                self.interfaces[n].aside.push_back(item);
+                if !other || !self.interfaces[n].is_fifo() {
+                    return;
+                }
+                continue;
+            }
+            self.hand_over(n, item);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
     }
 
     #[inline]
@@ -100,6 +127,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             fairmesh_wifi::FrameKind::Ack => FrameKind::Ack,
             fairmesh_wifi::FrameKind::Rts => FrameKind::Rts,
             fairmesh_wifi::FrameKind::Cts => FrameKind::Cts,
+            fairmesh_wifi::FrameKind::BlockAck => FrameKind::BlockAck,
             fairmesh_wifi::FrameKind::Noise => return,
         };
         let frame = AirFrame {
@@ -114,6 +142,8 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             retry: false,
             sequence: 0,
             aggregate: None,
+            block_ack: f.block_ack,
+            qos: self.qos && f.to.is_some(),
             packet: None,
         };
         if mpdus.is_empty() {
@@ -140,6 +170,26 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    /// Over which hop a packet leaves the node where it waits.
+    #[inline]
+    fn hop(&self, item: Item) -> Hop {
+        let p = self.packets.get(item.handle);
+        let flow = &self.flows[p.flow as usize];
+        let place = p.place as usize;
+        if p.forward { flow.forward[place] } else { flow.back[place - 1] }
+    }
+
+    /// The MAC of a node takes a packet.
+    #[inline]
+    fn hand_over(&mut self, n: usize, item: Item) {
+        if HOST {
+            self.note_service(n, item);
+        }
+        if WATCH && let Some(seen) = self.air_packet(item.handle) {
+            self.snapshots[n].push((item.handle, seen));
+        }
+    }
+
     pub(super) fn air_packet(&self, handle: u32) -> Option<AirPacket> {
         let p = self.packets.get(handle);
         let payload = match p.payload {

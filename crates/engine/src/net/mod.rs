@@ -53,6 +53,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub observer: Option<&'a mut dyn Observer>,
     /// Per node, when observed: the packets in its MAC as they were handed over, by handle.
     snapshots: Vec<Vec<(u32, AirPacket)>>,
+    /// Whether unicast data has a QoS Control field.
+    pub qos: bool,
     /// Aggregates observed.
     aggregates: u32,
     pub rates: Vec<fairmesh_units::BitRate>,
@@ -119,6 +121,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             arrived: 0,
             stale: 0,
             snapshots: vec![Vec::new(); interfaces.len()],
+            qos: false,
             aggregates: 0,
             interfaces,
             flows,

@@ -37,6 +37,8 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         retry: kind == FrameKind::Data,
         sequence: 7,
         aggregate: None,
+        block_ack: None,
+        qos: false,
         packet,
     }
 }

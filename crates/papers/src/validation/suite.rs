@@ -13,8 +13,9 @@ use super::reference::{Row, read};
 use super::scenario;
 use super::verdict::{Verdict, judge};
 
-/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack.
-const QUICK: [&str; 12] = [
+/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack; of radios of
+/// today every PHY, hidden senders, UDP and TCP over chains.
+const QUICK: [&str; 20] = [
     "a_11M_n5",
     "a_1M_n10",
     "b_ns2_h1",
@@ -27,6 +28,14 @@ const QUICK: [&str; 12] = [
     "d_stack_rts1",
     "m_single_250",
     "m_pairs_540",
+    "s1_n20_mcs7_nss1_64k_rts0",
+    "s1_ac80_mcs7_nss1_16k_rts1",
+    "s1_ax80_mcs9_nss2_max256_rts0",
+    "chk_hidden_rts0",
+    "s2_cell_n2_rts0",
+    "s3_chain2_udp_rts0",
+    "s3_chain2_tcp_rts0",
+    "s3_chain3_tcp_rts1",
 ];
 
 /// Which rows are run, and how often.

@@ -7,8 +7,8 @@ use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{
-    Adaptation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, OnAirMpdu, Outcome,
-    Outgoing, Reception, SendReport, Setup, Upper,
+    Adaptation, Aggregation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, OnAirMpdu,
+    Outcome, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -57,6 +57,7 @@ impl Testbed {
             reception: Reception::Ns2,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
+            aggregation: Aggregation::NONE,
         };
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
     }
