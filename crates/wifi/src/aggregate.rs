@@ -9,11 +9,12 @@ use fairmesh_units::{NodeId, Span, Time};
 use crate::air::{Air, Transmission};
 use crate::airtime::{DELIMITER, QOS_OVERHEAD};
 use crate::config::Aggregation;
+use crate::exchange::report;
 use crate::mpdu::Mpdu;
-use crate::phy::{Modulation, Phy};
+use crate::phy::{Modulation, Phy, Rate};
 use crate::reorder::{NUMBERS, Reorder};
 use crate::station::NEVER;
-use crate::upper::{BlockAck, FrameKind, Outgoing, Upper};
+use crate::upper::{BlockAck, FrameKind, LinkId, Outgoing, Upper};
 
 /// The part of a preamble in which a disturbance that is over does no harm: the receiver looks for
 /// the frame until then.
@@ -150,11 +151,61 @@ impl Air {
         matches!(info.modulation, Modulation::Mcs(_))
     }
 
+    /// A station has won the medium: its frame is put together.
+    pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let Some(a) = &self.aggregates else { return };
+        let txop = a.limits.txop.as_nanos();
+        self.stations[station as usize].txop_end = if txop > 0 { now + txop } else { NEVER };
+        self.gather(station, now, upper);
+    }
+
+    /// After an exchange that succeeded: whether what is next fits into the time that the station has
+    /// won, and follows after SIFS (IEEE 802.11-2020 §10.23.2.8).
+    pub(crate) fn keeps_the_medium<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        upper: &mut U,
+    ) -> bool {
+        let i = station as usize;
+        let end = self.stations[i].txop_end;
+        let (Some(link), true) = (self.service[i].link, end != NEVER) else { return false };
+        let start = now + self.t.sifs;
+        let v = &mut self.service[i];
+        let rng = &mut self.backoff_rng[i];
+        v.rate = self.adapters[link.0 as usize].rate_for(Time::from_nanos(now), v.psdu, 0, rng);
+        self.gather(station, start, upper);
+        let v = &self.service[i];
+        let data = self.phy.airtime(v.rate, v.psdu).as_nanos();
+        start + data + self.t.sifs + self.answer(v.rate, v.aggregate).as_nanos() <= end
+    }
+
+    /// How long a frame of so many MPDUs is answered.
+    pub(crate) fn answer(&self, rate: Rate, mpdus: usize) -> Span {
+        let response = self.phy.response(rate);
+        if mpdus > 1 { response.block_ack } else { response.ack }
+    }
+
+    /// The longest PSDU whose exchange, begun at `now`, ends with the time that the station has won.
+    fn longest(&self, i: usize, now: u64) -> u32 {
+        let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
+        let r = self.phy.response(rate);
+        if end == NEVER {
+            return r.longest_psdu;
+        }
+        let reserve = if self.rts_threshold == u32::MAX { Span::ZERO } else { r.rts + r.cts };
+        let gaps = if reserve == Span::ZERO { self.t.sifs } else { 3 * self.t.sifs };
+        let left = end.saturating_sub(now + gaps + reserve.as_nanos() + r.block_ack.as_nanos());
+        let waveform = self.phy.info(rate).waveform;
+        waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
+    }
+
     /// Puts the frame in hand together: what waits for an answer, then what the queue has for the
     /// same receiver.
-    pub(crate) fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+    fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         let mcs = self.aggregates_at(i);
+        let longest = if mcs { self.longest(i, now) } else { 0 };
         let Some(a) = &mut self.aggregates else { return };
         let v = &mut self.service[i];
         let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
@@ -165,7 +216,7 @@ impl Air {
             }
             return;
         }
-        let most_bytes = a.limits.bytes.min(self.phy.response(v.rate).longest_psdu);
+        let most_bytes = a.limits.bytes.min(longest);
         let most = a.window.min(a.limits.mpdus as usize);
         let opening = first.sequence;
         (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
@@ -306,10 +357,56 @@ impl Air {
         self.take_next(to, now, count > 1, upper);
     }
 
+    /// Done with some of several MPDUs: those of an unanswered frame, or those that a block
+    /// acknowledgement tells of. What it leaves out stays, before what is new.
+    pub(crate) fn release_many<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        answered: bool,
+        upper: &mut U,
+    ) {
+        let v = &mut self.service[station as usize];
+        v.charge();
+        let (link, rate) = (v.link, v.rate);
+        let mut done = core::mem::take(&mut self.done);
+        let all_arrived = v.in_hand().iter().all(|m| m.accepted);
+        if all_arrived || !answered {
+            done.extend(v.mpdus.drain(..v.aggregate));
+        } else {
+            let (held, mut place) = (v.aggregate, 0);
+            v.mpdus.retain(|m| {
+                place += 1;
+                let stays = place > held || !m.accepted;
+                if !stays {
+                    done.push(*m);
+                }
+                stays
+            });
+        }
+        for m in &done {
+            upper.sent(Time::from_nanos(now), NodeId(station), &report(m, answered, rate, now));
+        }
+        if !answered {
+            self.gone.clear();
+            self.gone.extend(done.iter().filter(|m| !m.accepted).map(|m| m.sequence));
+            self.skip(station, link, now, upper);
+        }
+        done.clear();
+        self.done = done;
+    }
+
     /// Numbers that a sender has given up hold nothing up any longer at its receiver, which learns of
     /// it at once and without a frame.
-    pub(crate) fn skip<U: Upper>(&mut self, from: u32, link: usize, now: u64, upper: &mut U) {
-        let Some(a) = &mut self.aggregates else { return };
+    pub(crate) fn skip<U: Upper>(
+        &mut self,
+        from: u32,
+        link: Option<LinkId>,
+        now: u64,
+        upper: &mut U,
+    ) {
+        let (Some(a), Some(link)) = (&mut self.aggregates, link) else { return };
+        let link = link.0 as usize;
         let mut up = core::mem::take(&mut a.up);
         for &sequence in &self.gone {
             a.reorder[link].skip(sequence, &mut up);

@@ -281,7 +281,8 @@ impl Air {
         }
 
         let t = self.t;
-        let rx_start = self.rx_start(&f);
+        let today = self.aggregates.is_some();
+        let rx_start = if today { self.rx_start(&f) } else { t.rx_start };
         for k in self.neighbours.of(from) {
             let n = self.neighbours.entry(k);
             let (arrival, end) = (now + n.delay(), f.end + n.delay());
@@ -295,7 +296,7 @@ impl Air {
                     // Of frames that begin almost together the strongest is taken.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
-                    if let Some(a) = &mut self.aggregates {
+                    if today && let Some(a) = &mut self.aggregates {
                         a.locked(r, arrival, !s.noticed);
                     }
                     if s.phase == Phase::Contending {
@@ -303,7 +304,7 @@ impl Air {
                     }
                 } else if s.energy > s.lock_limit {
                     s.doomed = true;
-                    if let Some(a) = &mut self.aggregates {
+                    if today && let Some(a) = &mut self.aggregates {
                         a.energy(r, arrival, true);
                     }
                 }
@@ -322,7 +323,7 @@ impl Air {
                 s.settle_nav(arrival, rx_start);
                 s.after_lock = 0;
                 s.lock(from, n, arrival, end);
-                if let Some(a) = &mut self.aggregates {
+                if today && let Some(a) = &mut self.aggregates {
                     a.locked(r, arrival, !s.noticed);
                 }
             }
@@ -347,11 +348,13 @@ impl Air {
             _ => {}
         }
         self.rearm(from);
+        let today = self.aggregates.is_some();
         for k in self.neighbours.of(from) {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];
             s.energy -= n.power;
-            if let Some(a) = &mut self.aggregates
+            if today
+                && let Some(a) = &mut self.aggregates
                 && s.lock_from != NOBODY
                 && s.lock_from != from
             {

@@ -100,14 +100,14 @@ impl Air {
             );
         }
         if self.aggregates.is_some() {
-            self.gather(station, now, upper);
+            self.win(station, now, upper);
         }
         let v = &mut self.service[i];
         if !v.rts {
             self.send_data(station, now, upper);
             return;
         }
-        v.in_hand().iter_mut().for_each(|m| m.rts_attempts += 1);
+        v.tried(|m| &mut m.rts_attempts);
         let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
         let answer = if v.aggregate > 1 { response.block_ack } else { response.ack };
@@ -137,7 +137,7 @@ impl Air {
             self.rearm(station);
             return;
         }
-        v.in_hand().iter_mut().for_each(|m| m.data_attempts += 1);
+        v.tried(|m| &mut m.data_attempts);
         let air = self.phy.airtime(v.rate, v.psdu).as_nanos();
         v.spent += air;
         let broadcast = v.link.is_none();
@@ -414,52 +414,24 @@ impl Air {
     fn release<U: Upper>(&mut self, station: u32, now: u64, answered: bool, upper: &mut U) {
         let i = station as usize;
         let v = &mut self.service[i];
-        v.charge();
-        let (link, rate) = (v.link, v.rate);
-        let lone = v.mpdus.len() == 1;
-        let mut done = core::mem::take(&mut self.done);
-        if lone || !answered {
-            done.extend(v.mpdus.drain(..v.aggregate));
-        } else {
-            // What the block acknowledgement leaves out stays, before what is new.
-            let held = v.aggregate;
-            let mut place = 0;
-            v.mpdus.retain(|m| {
-                place += 1;
-                let stays = place > held || !m.accepted;
-                if !stays {
-                    done.push(*m);
+        if v.mpdus.len() == 1 {
+            if let Some(mut m) = v.mpdus.pop() {
+                m.airtime += core::mem::take(&mut v.spent);
+                let (link, rate) = (v.link, v.rate);
+                upper.sent(
+                    Time::from_nanos(now),
+                    NodeId(station),
+                    &report(&m, answered, rate, now),
+                );
+                if !answered && !m.accepted && self.aggregates.is_some() {
+                    self.gone.clear();
+                    self.gone.push(m.sequence);
+                    self.skip(station, link, now, upper);
                 }
-                stays
-            });
+            }
+        } else {
+            self.release_many(station, now, answered, upper);
         }
-        for m in &done {
-            let outcome = match (answered, m.accepted) {
-                (true, _) => Outcome::Sent,
-                (false, true) => Outcome::Unconfirmed,
-                (false, false) => Outcome::Lost,
-            };
-            let report = SendReport {
-                packet: m.packet,
-                outcome,
-                data_attempts: m.data_attempts,
-                rts_attempts: m.rts_attempts,
-                rate,
-                airtime: Span::from_nanos(m.airtime),
-                service: Span::from_nanos(now - m.since),
-            };
-            upper.sent(Time::from_nanos(now), NodeId(station), &report);
-        }
-        if !answered
-            && self.aggregates.is_some()
-            && let Some(link) = link
-        {
-            self.gone.clear();
-            self.gone.extend(done.iter().filter(|m| !m.accepted).map(|m| m.sequence));
-            self.skip(station, link.0 as usize, now, upper);
-        }
-        done.clear();
-        self.done = done;
         let s = &mut self.stations[i];
         s.short_retries = 0;
         s.long_retries = 0;
@@ -469,8 +441,31 @@ impl Air {
         draw(s, now, &mut self.backoff_rng[i]);
         if !self.service[i].mpdus.is_empty() || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
+            if answered && self.aggregates.is_some() && self.keeps_the_medium(station, now, upper) {
+                let s = &mut self.stations[i];
+                s.phase = Phase::ClearToSend;
+                s.wait_at = now + self.t.sifs;
+            }
         }
         self.rearm(station);
+    }
+}
+
+/// What became of an MPDU that the MAC is done with.
+pub(crate) fn report(m: &Mpdu, answered: bool, rate: Rate, now: u64) -> SendReport {
+    let outcome = match (answered, m.accepted) {
+        (true, _) => Outcome::Sent,
+        (false, true) => Outcome::Unconfirmed,
+        (false, false) => Outcome::Lost,
+    };
+    SendReport {
+        packet: m.packet,
+        outcome,
+        data_attempts: m.data_attempts,
+        rts_attempts: m.rts_attempts,
+        rate,
+        airtime: Span::from_nanos(m.airtime),
+        service: Span::from_nanos(now - m.since),
     }
 }
 

@@ -59,14 +59,20 @@ impl Service {
         &mut self.mpdus[..self.aggregate]
     }
 
+    /// Counts an attempt of the frame in hand.
+    #[inline]
+    pub fn tried(&mut self, count: impl Fn(&mut Mpdu) -> &mut u32) {
+        if let [only] = &mut self.mpdus[..] {
+            *count(only) += 1;
+        } else {
+            self.in_hand().iter_mut().for_each(|m| *count(m) += 1);
+        }
+    }
+
     /// Charges the exchange that is over to its MPDUs by their lengths, to the nanosecond.
     #[inline]
     pub fn charge(&mut self) {
         let mut spent = core::mem::take(&mut self.spent);
-        if let [only] = self.in_hand() {
-            only.airtime += spent;
-            return;
-        }
         let mut bytes: u64 = self.in_hand().iter().map(|m| u64::from(m.bytes)).sum();
         for m in self.in_hand() {
             let share = (u128::from(spent) * u128::from(m.bytes) / u128::from(bytes)) as u64;

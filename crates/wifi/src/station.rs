@@ -118,6 +118,8 @@ pub(crate) struct Station {
     pub short_retries: u32,
     pub long_retries: u32,
     pub sequence: u16,
+    /// The end of the time that the station has won; `NEVER`: one frame.
+    pub txop_end: u64,
 }
 
 impl Station {
@@ -155,6 +157,7 @@ impl Station {
             short_retries: 0,
             long_retries: 0,
             sequence: 0,
+            txop_end: NEVER,
         }
     }
 
