@@ -390,7 +390,7 @@ impl Air {
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
-            self.counters[i].gave_up += 1;
+            self.counters[i].gave_up += v.aggregate as u64;
             self.release(station, now, false, upper);
         } else {
             s.cw = limits.next_cw(s.cw);
