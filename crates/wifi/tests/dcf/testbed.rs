@@ -5,10 +5,11 @@ use std::ops::Deref;
 
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::{Phy, Preamble};
+use fairmesh_wifi::mcs::{Generation, Mode};
+use fairmesh_wifi::phy::{Band, Modern, Phy, Preamble};
 use fairmesh_wifi::{
-    Adaptation, Aggregation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, OnAirMpdu,
-    Outcome, Outgoing, Reception, SendReport, Setup, Upper,
+    Adaptation, Aggregation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir,
+    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -60,6 +61,24 @@ impl Testbed {
             aggregation: Aggregation::NONE,
         };
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
+    }
+
+    /// The same of 802.11n: MCS 7 at 20 MHz, 65 Mbit/s, A-MPDUs of up to so many MPDUs.
+    pub fn today(stations: u32, mpdus: u32) -> Self {
+        let mode = Mode::new(Generation::Ht, 7, 1, 20, 800).unwrap();
+        let modern = Modern {
+            generation: Generation::Ht,
+            band: Band::Ghz5,
+            modes: vec![mode],
+            window: mpdus,
+            ns3: false,
+        };
+        let mut testbed = Testbed::new(stations);
+        testbed.mac.phy = Phy::modern(modern);
+        testbed.mac.rate = testbed.mac.phy.rate_of(mode).unwrap();
+        testbed.mac.reception = Reception::NoCapture;
+        testbed.mac.aggregation = Aggregation { bytes: 65_535, mpdus, txop: Span::ZERO };
+        testbed
     }
 
     /// Everybody hears everybody equally well, at once.
@@ -194,6 +213,15 @@ impl Upper for Log {
 
     fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
         self.queues[node.index()].pop_front()
+    }
+    fn pull_more(&mut self, _: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let queue = &mut self.queues[node.index()];
+        while let Some(at) = queue.iter().position(|p| p.link == Some(link)) {
+            if !batch.fits(queue[at].bytes) {
+                return;
+            }
+            batch.take(queue.remove(at).unwrap());
+        }
     }
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
         self.received.push((now.as_nanos(), node.0, from.0, packet, broadcast));
