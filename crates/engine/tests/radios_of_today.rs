@@ -238,7 +238,7 @@ fn every_mode_has_the_goodput_of_the_closed_form() {
             }
         }
     }
-    // 32 modes of n; 160 − 10 of ac at two guard intervals; 144 × 4 of ax with two windows.
+    // 64 modes of n; 160 less 5 of ac at two guard intervals; 576 of ax with two windows.
     assert_eq!(seen, 8 * (64 + 2 * (160 - 5) + 2 * 12 * 4 * 4 * 3));
 }
 

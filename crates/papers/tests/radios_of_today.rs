@@ -8,7 +8,7 @@ use fairmesh_papers::validation::suite::{Choice, run};
 #[test]
 fn every_row_agrees_with_ns3() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3-modern"));
-    let outcomes = run(folder, &Choice::default(), &Pool::default()).unwrap();
+    let outcomes = run(&[folder], &Choice::default(), &Pool::default()).unwrap();
     assert_eq!(outcomes.len(), 54);
     let mut failed = vec![];
     for o in &outcomes {

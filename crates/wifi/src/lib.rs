@@ -1,7 +1,8 @@
 //! 802.11: airtime arithmetic, the DCF, the medium between stations, frame errors, rate adaptation.
 //!
 //! [`Air`] is the whole radio, sans-IO: the host asks for the next deadline, lets the step happen,
-//! and is called back through [`Upper`] for packets. A new PHY is a rate table and a duration rule
+//! and is called back through [`Upper`] for packets. A frame carries a list of MPDUs: one with 802.11a, b
+//! and g, up to 256 with 802.11n, ac and ax ([`mcs`]). A new PHY is a rate table and a duration rule
 //! ([`phy`], [`airtime`]); a new error process a variant of [`loss::FrameErrors`]; a new rate
 //! adaptation a variant of [`adapt::Adapter`]. Model page: docs/models/radio.md.
 

@@ -68,13 +68,22 @@ impl Outcome {
     }
 }
 
-/// Runs the chosen rows of the reference in `folder`.
+/// Runs the chosen rows of the references in these folders.
 ///
 /// # Errors
 /// A reference that cannot be read; a group that is not in it; what the engine refuses.
-pub fn run(folder: &Path, choice: &Choice, pool: &Pool<'_>) -> Result<Vec<Outcome>, LabError> {
-    let rows: Vec<Row> = read(folder, "reference.json")?;
-    let groups: Vec<&str> = rows.iter().map(|r| r.case.group.as_str()).collect();
+pub fn run(
+    folders: &[impl AsRef<Path>],
+    choice: &Choice,
+    pool: &Pool<'_>,
+) -> Result<Vec<Outcome>, LabError> {
+    let mut rows: Vec<(&Path, Row)> = Vec::new();
+    for folder in folders {
+        let folder = folder.as_ref();
+        let read: Vec<Row> = read(folder, "reference.json")?;
+        rows.extend(read.into_iter().map(|row| (folder, row)));
+    }
+    let groups: Vec<&str> = rows.iter().map(|(_, r)| r.case.group.as_str()).collect();
     if let Some(unknown) = choice.groups.iter().find(|g| !groups.contains(&g.as_str())) {
         let mut known = groups.clone();
         known.dedup();
@@ -82,14 +91,15 @@ pub fn run(folder: &Path, choice: &Choice, pool: &Pool<'_>) -> Result<Vec<Outcom
             format!("there is no group \"{unknown}\"; expected one of {}", known.join(", "));
         return Err(LabError::setting("group", problem));
     }
-    let wanted = |r: &&Row| {
+    let wanted = |(_, r): &&(&Path, Row)| {
         r.case.is_modelled()
             && (choice.groups.is_empty() || choice.groups.contains(&r.case.group))
             && (!choice.quick || QUICK.contains(&r.case.tag.as_str()))
     };
-    let rows: Vec<&Row> = rows.iter().filter(wanted).collect();
-    let scenarios =
-        rows.iter().map(|r| scenario::build(folder, &r.case)).collect::<Result<Vec<_>, _>>()?;
+    let chosen: Vec<&(&Path, Row)> = rows.iter().filter(wanted).collect();
+    let build = |(folder, row): &&(&Path, Row)| scenario::build(folder, &row.case);
+    let scenarios = chosen.iter().map(build).collect::<Result<Vec<_>, _>>()?;
+    let rows: Vec<&Row> = chosen.iter().map(|(_, row)| row).collect();
     let seeds = |r: &Row| choice.seeds.map_or(r.seeds.len() as u64, u64::from);
     let jobs: Vec<(usize, u64)> = rows
         .iter()
