@@ -132,9 +132,9 @@ impl Waveform {
     /// The longest PSDU whose frame lasts no longer than `most`; 0 where none is that short.
     pub const fn longest_within(self, most: Span) -> u32 {
         // No PSDU is longer than 6 500 631 bytes.
-        let (mut low, mut high) = (0, 1 << 23);
+        let (mut low, mut high) = (0u32, 1u32 << 23);
         while low < high {
-            let middle = (low + high + 1) / 2;
+            let middle = (low + high).div_ceil(2);
             if self.duration(middle).as_nanos() <= most.as_nanos() {
                 low = middle;
             } else {
