@@ -36,8 +36,9 @@ pub(crate) struct Aggregates {
     disturbed: Vec<Disturbed>,
     offered: Vec<Outgoing>,
     up: Vec<u32>,
-    /// Which MPDUs of the frame under examination are good.
+    /// Which MPDUs of the frame under examination are good; says nothing where all are.
     good: Vec<bool>,
+    all_good: bool,
 }
 
 /// When a locked frame was within reach of others.
@@ -107,6 +108,7 @@ impl Aggregates {
             offered: Vec::new(),
             up: Vec::new(),
             good: Vec::new(),
+            all_good: false,
         })
     }
 
@@ -261,7 +263,7 @@ impl Air {
 
     /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
     /// MPDUs count as one.
-    pub(crate) fn examine(
+    pub(crate) fn examine<U: Upper>(
         &mut self,
         from: u32,
         to: u32,
@@ -270,34 +272,35 @@ impl Air {
         f: &Transmission,
     ) -> bool {
         let Some(a) = &mut self.aggregates else { return false };
-        let s = &self.stations[to as usize];
         let d = &mut a.disturbed[to as usize];
         if let Some(since) = d.since.take() {
             d.past.push((since, now));
         }
-        a.good.clear();
-        let start = now - f.air;
-        let waveform = self.phy.info(f.rate).waveform;
-        let payload = start + waveform.rx_start_delay().as_nanos();
+        let counters = &mut self.counters[to as usize];
         let clean = d.past.is_empty();
-        let header = start + waveform.header().as_nanos();
-        if s.too_weak || (!clean && d.overlaps(start + SEARCH, header)) {
-            self.counters[to as usize].collided += u64::from(!s.too_weak);
+        a.all_good = false;
+        if self.stations[to as usize].too_weak {
             return false;
         }
-        let mpdus: &[Mpdu] = match f.kind {
-            FrameKind::Data => {
-                &self.service[from as usize].mpdus[..self.service[from as usize].aggregate]
-            }
-            _ => &[],
-        };
         let process = !self.errors.is_empty();
+        if clean && !process {
+            a.all_good = true;
+            return true;
+        }
+        let start = now - f.air;
+        let waveform = self.phy.info(f.rate).waveform;
+        if !clean && d.overlaps(start + SEARCH, start + waveform.header().as_nanos()) {
+            counters.collided += 1;
+            return false;
+        }
+        a.good.clear();
         let mut errored = |bytes: u32| {
             let (at, air) = (Time::from_nanos(start), Span::from_nanos(f.air));
             process && self.errors[link].lost(at, air, bytes, f.rate, &mut self.error_rng[link])
         };
-        let counters = &mut self.counters[to as usize];
-        if mpdus.len() <= 1 {
+        let payload = start + waveform.rx_start_delay().as_nanos();
+        let v = &mut self.service[from as usize];
+        if f.kind != FrameKind::Data || v.aggregate <= 1 {
             let hit = !clean && d.overlaps(payload, now);
             let lost = !hit && errored(f.bytes);
             counters.collided += u64::from(hit);
@@ -307,21 +310,21 @@ impl Air {
         }
         let (mut any, mut hits) = (false, false);
         let (mut bytes, mut from) = (0, payload);
-        for (k, m) in mpdus.iter().enumerate() {
+        let last = v.aggregate - 1;
+        for (k, m) in v.in_hand().iter().enumerate() {
             bytes = (bytes + DELIMITER + m.bytes).next_multiple_of(4);
-            let last = k + 1 == mpdus.len();
-            let until = if last { now } else { start + waveform.reached(bytes).as_nanos() };
+            let until = if k == last { now } else { start + waveform.reached(bytes).as_nanos() };
             let hit = !clean && d.overlaps(from, until);
             let lost = !hit && errored(m.bytes);
             counters.errored += u64::from(lost);
             hits |= hit;
             let good = !hit && !lost;
             any |= good;
+            counters.mpdus_missed += u64::from(!good);
             a.good.push(good);
             from = until;
         }
         counters.collided += u64::from(hits && !any);
-        counters.mpdus_missed += a.good.iter().filter(|g| !**g).count() as u64;
         any
     }
 
@@ -339,8 +342,8 @@ impl Air {
         let counters = &mut self.counters[to as usize];
         let mut up = core::mem::take(&mut a.up);
         let count = v.aggregate;
-        for (m, &good) in v.in_hand().iter_mut().zip(&a.good) {
-            if !good {
+        for (k, m) in v.in_hand().iter_mut().enumerate() {
+            if !a.all_good && a.good.get(k) != Some(&true) {
                 continue;
             }
             if m.accepted {
@@ -454,7 +457,10 @@ impl Air {
     pub(crate) fn overhear<U: Upper>(&mut self, from: u32, to: u32, now: u64, upper: &mut U) {
         let count = self.service[from as usize].aggregate;
         for k in 0..count {
-            let good = self.aggregates.as_ref().is_some_and(|a| a.good.get(k) == Some(&true));
+            let good = self
+                .aggregates
+                .as_ref()
+                .is_some_and(|a| a.all_good || a.good.get(k) == Some(&true));
             if good {
                 let packet = self.service[from as usize].mpdus[k].packet.packet;
                 upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);

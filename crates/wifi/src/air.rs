@@ -14,7 +14,7 @@ use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::phy::{Phy, Rate};
 use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
-use crate::upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Upper};
+use crate::upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Today, Upper};
 
 /// How long a station that is not receiving takes to note a frame's energy, and how long after a
 /// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
@@ -224,6 +224,11 @@ impl Air {
     /// Lets the next thing happen, and returns when it did.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
+        if self.aggregates.is_some() { self.act(&mut Today(upper)) } else { self.act(upper) }
+    }
+
+    #[inline]
+    fn act<U: Upper>(&mut self, upper: &mut U) -> Time {
         let (at, i) = self.wakes.earliest();
         let now = at.as_nanos();
         if now == NEVER {
@@ -251,7 +256,11 @@ impl Air {
 
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        self.take_next(node.0, at.as_nanos(), false, upper);
+        if self.aggregates.is_some() {
+            self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
+        } else {
+            self.take_next(node.0, at.as_nanos(), false, upper);
+        }
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.
@@ -281,8 +290,7 @@ impl Air {
         }
 
         let t = self.t;
-        let today = self.aggregates.is_some();
-        let rx_start = if today { self.rx_start(&f) } else { t.rx_start };
+        let rx_start = self.rx_start::<U>(&f);
         for k in self.neighbours.of(from) {
             let n = self.neighbours.entry(k);
             let (arrival, end) = (now + n.delay(), f.end + n.delay());
@@ -296,7 +304,9 @@ impl Air {
                     // Of frames that begin almost together the strongest is taken.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
-                    if today && let Some(a) = &mut self.aggregates {
+                    if U::TODAY
+                        && let Some(a) = &mut self.aggregates
+                    {
                         a.locked(r, arrival, !s.noticed);
                     }
                     if s.phase == Phase::Contending {
@@ -304,7 +314,9 @@ impl Air {
                     }
                 } else if s.energy > s.lock_limit {
                     s.doomed = true;
-                    if today && let Some(a) = &mut self.aggregates {
+                    if U::TODAY
+                        && let Some(a) = &mut self.aggregates
+                    {
                         a.energy(r, arrival, true);
                     }
                 }
@@ -323,7 +335,9 @@ impl Air {
                 s.settle_nav(arrival, rx_start);
                 s.after_lock = 0;
                 s.lock(from, n, arrival, end);
-                if today && let Some(a) = &mut self.aggregates {
+                if U::TODAY
+                    && let Some(a) = &mut self.aggregates
+                {
                     a.locked(r, arrival, !s.noticed);
                 }
             }
@@ -348,12 +362,11 @@ impl Air {
             _ => {}
         }
         self.rearm(from);
-        let today = self.aggregates.is_some();
         for k in self.neighbours.of(from) {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];
             s.energy -= n.power;
-            if today
+            if U::TODAY
                 && let Some(a) = &mut self.aggregates
                 && s.lock_from != NOBODY
                 && s.lock_from != from
@@ -373,10 +386,11 @@ impl Air {
 
     /// From the first energy of a frame to the start of its payload.
     #[inline]
-    pub(crate) fn rx_start(&self, f: &Transmission) -> u64 {
-        match &self.aggregates {
-            Some(_) => self.phy.info(f.rate).waveform.rx_start_delay().as_nanos(),
-            None => self.t.rx_start,
+    pub(crate) fn rx_start<U: Upper>(&self, f: &Transmission) -> u64 {
+        if U::TODAY {
+            self.phy.info(f.rate).waveform.rx_start_delay().as_nanos()
+        } else {
+            self.t.rx_start
         }
     }
 

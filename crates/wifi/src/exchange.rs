@@ -37,7 +37,7 @@ impl Air {
                 // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
-            } else if self.aggregates.is_some() {
+            } else if U::TODAY {
                 s.backoff_from = next_slot(s.countdown_start(&self.t), self.t.slot, now);
             } else {
                 s.backoff_from = now + self.t.difs;
@@ -55,7 +55,7 @@ impl Air {
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
         // Sequence numbers are a link's where blocks are acknowledged, else the station's.
         let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
-            (Some(a), Some(link)) => (a.overhead(), a.number(link.0 as usize)),
+            (Some(a), Some(link)) if U::TODAY => (a.overhead(), a.number(link.0 as usize)),
             _ => {
                 let s = &mut self.stations[station as usize];
                 s.sequence = (s.sequence + 1) & 0xfff;
@@ -99,7 +99,7 @@ impl Air {
                 &mut self.backoff_rng[i],
             );
         }
-        if self.aggregates.is_some() {
+        if U::TODAY {
             self.win(station, now, upper);
         }
         let v = &mut self.service[i];
@@ -110,7 +110,7 @@ impl Air {
         v.tried(|m| &mut m.rts_attempts);
         let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
-        let answer = if v.aggregate > 1 { response.block_ack } else { response.ack };
+        let answer = if U::TODAY && v.aggregate > 1 { response.block_ack } else { response.ack };
         let air = response.rts.as_nanos();
         v.spent += air;
         let f = Transmission {
@@ -143,7 +143,7 @@ impl Air {
         let broadcast = v.link.is_none();
         let mpdus = v.aggregate as u64;
         let response = self.phy.response(v.rate);
-        let answer = if mpdus > 1 { response.block_ack } else { response.ack };
+        let answer = if U::TODAY && mpdus > 1 { response.block_ack } else { response.ack };
         let nav = if broadcast { 0 } else { self.t.sifs + answer.as_nanos() };
         let f = Transmission {
             end: now + air,
@@ -212,8 +212,8 @@ impl Air {
         s.lock_from = NOBODY;
         self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
-        if self.aggregates.is_some() {
-            good = self.examine(from, to, link, now, f);
+        if U::TODAY {
+            good = self.examine::<U>(from, to, link, now, f);
         } else if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
         } else if !self.errors.is_empty() {
@@ -256,7 +256,7 @@ impl Air {
         let s = &mut self.stations[i];
         match f.kind {
             FrameKind::Data => {
-                let many = self.service[from as usize].aggregate > 1;
+                let many = U::TODAY && self.service[from as usize].aggregate > 1;
                 s.answer = if many { Answer::BlockAck } else { Answer::Ack };
                 s.answer_at = now + self.t.sifs;
                 s.answer_to = from;
@@ -266,7 +266,7 @@ impl Air {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
                 }
-                if self.aggregates.is_some() {
+                if U::TODAY {
                     self.take_in(from, to, link, now, upper);
                     return;
                 }
@@ -285,7 +285,7 @@ impl Air {
             }
             FrameKind::Rts => {
                 // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy.
-                if s.nav_end() <= now || (s.nav_of == from && self.aggregates.is_some()) {
+                if s.nav_end() <= now || (U::TODAY && s.nav_of == from) {
                     s.answer = Answer::Cts;
                     s.answer_at = now + self.t.sifs;
                     s.answer_to = from;
@@ -333,14 +333,17 @@ impl Air {
         let until = now + f.nav;
         if until > s.nav_at {
             s.nav_at = until;
-            s.nav_of = if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
+            if U::TODAY {
+                s.nav_of =
+                    if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
+            }
             s.nav_reset_at = if f.kind == FrameKind::Rts {
                 now + self.phy.nav_reset(f.rate).as_nanos()
             } else {
                 0
             };
         }
-        if U::OVERHEAR && f.kind == FrameKind::Data && self.aggregates.is_some() {
+        if U::OVERHEAR && U::TODAY && f.kind == FrameKind::Data {
             self.overhear(from, to, now, upper);
         } else if U::OVERHEAR
             && f.kind == FrameKind::Data
@@ -358,7 +361,7 @@ impl Air {
         let s = &self.stations[i];
         let rx_start = match s.lock_from {
             NOBODY => 0,
-            from => self.rx_start(&self.on_air[from as usize]),
+            from => self.rx_start::<U>(&self.on_air[from as usize]),
         };
         let s = &mut self.stations[i];
         if s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
@@ -414,23 +417,22 @@ impl Air {
     fn release<U: Upper>(&mut self, station: u32, now: u64, answered: bool, upper: &mut U) {
         let i = station as usize;
         let v = &mut self.service[i];
-        if v.mpdus.len() == 1 {
-            if let Some(mut m) = v.mpdus.pop() {
+        match &mut v.mpdus[..] {
+            [m] => {
                 m.airtime += core::mem::take(&mut v.spent);
-                let (link, rate) = (v.link, v.rate);
-                upper.sent(
-                    Time::from_nanos(now),
-                    NodeId(station),
-                    &report(&m, answered, rate, now),
-                );
-                if !answered && !m.accepted && self.aggregates.is_some() {
+                let told = report(m, answered, v.rate, now);
+                let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
+                let link = v.link;
+                v.mpdus.clear();
+                upper.sent(Time::from_nanos(now), NodeId(station), &told);
+                if let Some(number) = gone {
                     self.gone.clear();
-                    self.gone.push(m.sequence);
+                    self.gone.push(number);
                     self.skip(station, link, now, upper);
                 }
             }
-        } else {
-            self.release_many(station, now, answered, upper);
+            _ if U::TODAY => self.release_many(station, now, answered, upper),
+            _ => {}
         }
         let s = &mut self.stations[i];
         s.short_retries = 0;
@@ -439,9 +441,9 @@ impl Air {
         s.cw = self.phy.timing().cw_min;
         s.phase = Phase::Idle;
         draw(s, now, &mut self.backoff_rng[i]);
-        if !self.service[i].mpdus.is_empty() || self.load(station, now, upper) {
+        if (U::TODAY && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
-            if answered && self.aggregates.is_some() && self.keeps_the_medium(station, now, upper) {
+            if U::TODAY && answered && self.keeps_the_medium(station, now, upper) {
                 let s = &mut self.stations[i];
                 s.phase = Phase::ClearToSend;
                 s.wait_at = now + self.t.sifs;

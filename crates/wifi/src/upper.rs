@@ -123,6 +123,10 @@ pub trait Upper {
     const OBSERVE: bool = false;
     /// Whether [`Upper::overheard`] and [`Upper::arriving`] are wanted.
     const OVERHEAR: bool = false;
+    /// Whether frames are aggregated: what the medium tells itself, so that other networks carry
+    /// nothing of it. Leave it alone.
+    #[doc(hidden)]
+    const TODAY: bool = false;
 
     /// The MAC of `node` is free: its next packet, if it has one.
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
@@ -156,5 +160,43 @@ pub trait Upper {
     /// A frame starts, and carries these MPDUs; none where it is not data.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
+    }
+}
+
+/// The layer above stations of 802.11n, ac and ax.
+pub(crate) struct Today<'a, U>(pub &'a mut U);
+
+impl<U: Upper> Upper for Today<'_, U> {
+    const OBSERVE: bool = U::OBSERVE;
+    const OVERHEAR: bool = U::OVERHEAR;
+    const TODAY: bool = true;
+
+    #[inline]
+    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
+        self.0.pull(now, node)
+    }
+    #[inline]
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        self.0.pull_more(now, node, link, batch);
+    }
+    #[inline]
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        self.0.received(now, node, from, packet, broadcast);
+    }
+    #[inline]
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+        self.0.sent(now, node, report);
+    }
+    #[inline]
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
+        self.0.arriving(now, node, from, airtime);
+    }
+    #[inline]
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.0.overheard(now, node, from, packet);
+    }
+    #[inline]
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        self.0.on_air(frame, mpdus);
     }
 }
