@@ -5,8 +5,7 @@ use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::phy::{Compatibility, Phy, Preamble, Rate};
 use fairmesh_wifi::{
-    Adaptation, Aggregation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport,
-    Setup, Upper,
+    Adaptation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Every station but the first always has a datagram for it.
@@ -47,7 +46,7 @@ impl Cell {
             reception: Reception::Ns2,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
-            aggregation: Aggregation::NONE,
+            txop: Span::ZERO,
         };
         let names: Vec<String> = (0..=self.stations).map(|i| i.to_string()).collect();
         let mut hearing = Vec::new();

@@ -1,12 +1,13 @@
 //! 802.11n, ac and ax against the closed form of a lone saturated link, written from the standard's
 //! tables and formulas and not from the code under test.
 
+use fairmesh_capacity::link::{Access, saturated_cycle};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy};
+use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 use fairmesh_wifi::{
-    Adaptation, Aggregation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception,
-    SendReport, Setup, Upper,
+    Adaptation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup,
+    Upper,
 };
 
 /// IP bytes of every packet: 1470 of UDP payload.
@@ -54,27 +55,41 @@ struct Link {
 }
 
 impl Link {
-    /// Packets per second, measured over this many frames' worth of packets.
-    fn measured(&self, frames: u64) -> f64 {
+    fn phy(&self) -> (Phy, Rate) {
         let (g, mcs) = (self.generation, self.mcs as u8);
         let mode = Mode::new(g, mcs, self.streams as u8, self.width, self.guard).unwrap();
         let phy = Phy::modern(Modern {
             generation: g,
             band: Band::Ghz5,
             modes: vec![mode],
+            ampdu: self.ampdu,
             window: self.window,
             ns3: false,
         });
         let phy = phy.with_contention_window(self.cw, 1023).unwrap();
+        let rate = phy.rate_of(mode).unwrap();
+        (phy, rate)
+    }
+
+    /// What the capacity models say of it.
+    fn modelled(&self) -> f64 {
+        let (phy, rate) = self.phy();
+        let access = if self.rts { Access::RtsCts } else { Access::Basic };
+        1.0 / saturated_cycle(&phy, rate, PACKET + 38, access).as_secs_f64()
+    }
+
+    /// Packets per second, measured over this many frames' worth of packets.
+    fn measured(&self, frames: u64) -> f64 {
+        let (phy, rate) = self.phy();
         let mac = MacConfig {
-            rate: phy.rate_of(mode).unwrap(),
+            rate,
             phy,
             rts_threshold: self.rts.then_some(0),
             llc_bytes: 8,
             reception: Reception::NoCapture,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
-            aggregation: Aggregation { bytes: self.ampdu, mpdus: self.window, txop: Span::ZERO },
+            txop: Span::ZERO,
         };
         let pair = |from, to| Hearing {
             from,
@@ -192,6 +207,9 @@ impl Link {
         let (ours, form) = (self.measured(frames), self.expected());
         let error = ours / form - 1.0;
         assert!(error.abs() < tolerance, "{self:?}: {ours:.1} against {form:.1}");
+        let model = self.modelled();
+        // The models count an MPDU in whole nanoseconds.
+        assert!((model / form - 1.0).abs() < 5e-4, "{self:?}: {model:.1} modelled, {form:.1}");
     }
 }
 

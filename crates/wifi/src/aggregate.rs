@@ -8,7 +8,6 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use crate::air::{Air, Transmission};
 use crate::airtime::{DELIMITER, QOS_OVERHEAD};
-use crate::config::Aggregation;
 use crate::exchange::report;
 use crate::mpdu::Mpdu;
 use crate::phy::{Modulation, Phy, Rate};
@@ -23,7 +22,10 @@ const SEARCH: u64 = 4_000;
 /// What a network of 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregates {
-    limits: Aggregation,
+    /// Longest A-MPDU, bytes.
+    longest: u32,
+    /// How long a station may keep the medium; zero: one frame.
+    txop: Span,
     /// Places in the window of a block acknowledgement.
     window: usize,
     /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
@@ -96,10 +98,11 @@ fn grown(bytes: u32, mpdu: u32) -> u32 {
 }
 
 impl Aggregates {
-    pub fn new(phy: &Phy, limits: Aggregation, stations: usize, links: usize) -> Option<Self> {
+    pub fn new(phy: &Phy, txop: Span, stations: usize, links: usize) -> Option<Self> {
         let modern = phy.as_modern()?;
         Some(Aggregates {
-            limits,
+            longest: modern.ampdu,
+            txop,
             window: modern.window as usize,
             lone_delimiter: modern.generation != crate::mcs::Generation::Ht,
             numbers: vec![0; links],
@@ -156,7 +159,7 @@ impl Air {
     /// A station has won the medium: its frame is put together.
     pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let Some(a) = &self.aggregates else { return };
-        let txop = a.limits.txop.as_nanos();
+        let txop = a.txop.as_nanos();
         self.stations[station as usize].txop_end = if txop > 0 { now + txop } else { NEVER };
         self.gather(station, now, upper);
     }
@@ -211,15 +214,15 @@ impl Air {
         let Some(a) = &mut self.aggregates else { return };
         let v = &mut self.service[i];
         let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
-        if !mcs || a.limits.bytes == 0 {
+        if !mcs || a.longest == 0 {
             (v.aggregate, v.psdu) = (1, first.bytes);
             if mcs && a.lone_delimiter {
                 v.psdu += DELIMITER;
             }
             return;
         }
-        let most_bytes = a.limits.bytes.min(longest);
-        let most = a.window.min(a.limits.mpdus as usize);
+        let most_bytes = a.longest.min(longest);
+        let most = a.window;
         let opening = first.sequence;
         (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
         for m in &v.mpdus[1..] {
@@ -263,7 +266,7 @@ impl Air {
 
     /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
     /// MPDUs count as one.
-    pub(crate) fn examine<U: Upper>(
+    pub(crate) fn examine(
         &mut self,
         from: u32,
         to: u32,

@@ -184,7 +184,7 @@ impl Air {
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
             gone: Vec::new(),
-            aggregates: Aggregates::new(&phy, mac.aggregation, all.len(), links),
+            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links),
             told: Vec::new(),
             stations: all,
             wakes,
@@ -224,7 +224,13 @@ impl Air {
     /// Lets the next thing happen, and returns when it did.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
-        if self.aggregates.is_some() { self.act(&mut Today(upper)) } else { self.act(upper) }
+        if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
+    }
+
+    /// Apart, so that what other networks do is compiled as if there were no other.
+    #[inline(never)]
+    fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
+        self.act(&mut Today(upper))
     }
 
     #[inline]
@@ -257,10 +263,15 @@ impl Air {
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
         if self.aggregates.is_some() {
-            self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
+            self.kick_today(at, node, upper);
         } else {
             self.take_next(node.0, at.as_nanos(), false, upper);
         }
+    }
+
+    #[inline(never)]
+    fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.

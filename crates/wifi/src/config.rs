@@ -35,24 +35,9 @@ pub struct MacConfig {
     pub capture: Decibel,
     /// How the data rate of each link is chosen.
     pub adaptation: Adaptation,
-    /// What frames at an MCS carry at most; says nothing of other rates.
-    pub aggregation: Aggregation,
-}
-
-/// Limits of an A-MPDU. Beside them a frame lasts at most 5.484 ms.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Aggregation {
-    /// Bytes, with delimiters and padding; 0: every MPDU goes alone.
-    pub bytes: u32,
-    /// MPDUs.
-    pub mpdus: u32,
-    /// How long a station that has won the medium may keep it; zero: one frame.
+    /// With 802.11n, ac and ax: how long a station that has won the medium may keep it; zero: one
+    /// frame.
     pub txop: Span,
-}
-
-impl Aggregation {
-    /// Every MPDU goes alone.
-    pub const NONE: Aggregation = Aggregation { bytes: 0, mpdus: 1, txop: Span::ZERO };
 }
 
 /// How the data rate of a link is chosen.

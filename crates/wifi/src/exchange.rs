@@ -213,7 +213,7 @@ impl Air {
         self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
         if U::TODAY {
-            good = self.examine::<U>(from, to, link, now, f);
+            good = self.examine(from, to, link, now, f);
         } else if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
         } else if !self.errors.is_empty() {

@@ -27,7 +27,7 @@ mod waveform;
 
 pub use aggregate::Batch;
 pub use air::{Air, Setup};
-pub use config::{Adaptation, Aggregation, Hearing, MacConfig, NoiseSource, Reception};
+pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 pub use counters::{ChannelTime, MacCounters};
 pub use upper::{
     BlockAck, FrameKind, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,

@@ -5,7 +5,7 @@ use core::fmt;
 use fairmesh_units::{BitRate, Span};
 
 use crate::mcs::{Generation, Mode};
-use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, LONGEST_PPDU, RTS, Waveform};
+use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DELIMITER, LONGEST_PPDU, RTS, Waveform};
 
 /// A rate: its index in the PHY's table, which is sorted from slow to fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -142,7 +142,10 @@ pub struct Modern {
     pub band: Band,
     /// The modes in use; beside them the OFDM rates of the band.
     pub modes: Vec<Mode>,
-    /// Places in the window of a block acknowledgement: up to 64, or up to 256 with a longer BlockAck.
+    /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU goes alone.
+    pub ampdu: u32,
+    /// Most MPDUs in it, and places in the window of a block acknowledgement: up to 64, or up to 256
+    /// with a longer BlockAck.
     pub window: u32,
     /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), and control rates
     /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate.
@@ -297,6 +300,24 @@ impl Phy {
     /// What makes this a network of 802.11n, ac or ax.
     pub fn as_modern(&self) -> Option<&Modern> {
         self.modern.as_ref()
+    }
+
+    /// How many MPDUs of `mpdu` bytes a full frame at a rate carries, and the length of its PSDU.
+    pub fn full_aggregate(&self, rate: Rate, mpdu: u32) -> (u32, u32) {
+        let Some(m) = &self.modern else { return (1, mpdu) };
+        let longest = self.response(rate).longest_psdu;
+        if longest == 0 {
+            return (1, mpdu);
+        }
+        let most = m.ampdu.min(longest);
+        let subframe = (mpdu + DELIMITER).next_multiple_of(4);
+        let length = |n: u32| (n - 1) * subframe + DELIMITER + mpdu;
+        let fitting = 1 + most.saturating_sub(length(1)) / subframe;
+        match fitting.min(m.window) {
+            0 | 1 if m.generation == Generation::Ht => (1, mpdu),
+            0 | 1 => (1, mpdu + DELIMITER),
+            n => (n, length(n)),
+        }
     }
 
     /// Length of a BlockAck.

@@ -14,7 +14,8 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     const OBSERVE: bool = WATCH;
     const OVERHEAR: bool = HOST;
 
-    #[inline]
+    // Always: the medium is compiled twice, with aggregates and without, and each is hot.
+    #[inline(always)]
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
         let n = node.index();
         self.interfaces[n].count(now);
@@ -72,7 +73,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
         if HOST && self.note_received(node, from, packet, broadcast) {
             return;
@@ -85,7 +86,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         self.arrive(now, node.0, packet);
     }
 
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
         let n = node.index();
         let i = &mut self.interfaces[n];
@@ -171,7 +172,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// Over which hop a packet leaves the node where it waits.
-    #[inline]
+    #[inline(always)]
     fn hop(&self, item: Item) -> Hop {
         let p = self.packets.get(item.handle);
         let flow = &self.flows[p.flow as usize];
@@ -180,7 +181,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     }
 
     /// The MAC of a node takes a packet.
-    #[inline]
+    #[inline(always)]
     fn hand_over(&mut self, n: usize, item: Item) {
         if HOST {
             self.note_service(n, item);

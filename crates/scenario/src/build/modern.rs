@@ -1,7 +1,6 @@
 //! 802.11n, ac and ax: which modes a scenario uses, and the PHY that has them.
 
 use fairmesh_units::{Frequency, Span};
-use fairmesh_wifi::Aggregation;
 use fairmesh_wifi::mcs::{Generation, Mode, ModeError};
 use fairmesh_wifi::phy::{Band, Modern, Phy};
 
@@ -173,26 +172,24 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     if !(1..=most).contains(&window) {
         return fail(radio.key("mpdus"), Problem::range(window, format!("1 to {most}")));
     }
-    let ns3 = r.rules == Rules::Ns3;
-    Ok((Phy::modern(Modern { generation: g, band, modes, window, ns3 }), usual))
+    let most = u64::from(g.longest_ampdu());
+    let ampdu = r.ampdu.map_or(most, |b| b.0);
+    if ampdu > most {
+        let problem = Problem::range(format!("{ampdu} B"), format!("at most {most} B"));
+        return fail(radio.key("ampdu"), problem);
+    }
+    let (ampdu, ns3) = (ampdu as u32, r.rules == Rules::Ns3);
+    Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, window, ns3 }), usual))
 }
 
-/// The limits of its A-MPDUs.
-pub(super) fn aggregation(r: &RadioDraft, g: Generation) -> Result<Aggregation> {
-    let radio = KeyPath::from("radio");
-    let most = u64::from(g.longest_ampdu());
-    let bytes = r.ampdu.map_or(most, |b| b.0);
-    if bytes > most {
-        return fail(
-            radio.key("ampdu"),
-            Problem::range(format!("{bytes} B"), format!("at most {most} B")),
-        );
-    }
+/// How long a station may keep the medium.
+pub(super) fn txop(r: &RadioDraft) -> Result<Span> {
     let txop = r.txop.unwrap_or(Span::ZERO);
     if txop > LONGEST_TXOP {
-        return fail(radio.key("txop"), Problem::range(txop, format!("at most {LONGEST_TXOP}")));
+        let problem = Problem::range(txop, format!("at most {LONGEST_TXOP}"));
+        return fail("radio.txop".into(), problem);
     }
-    Ok(Aggregation { bytes: bytes as u32, mpdus: r.mpdus.unwrap_or(64), txop })
+    Ok(txop)
 }
 
 /// Every link that may name a mode, with its key.

@@ -4,7 +4,7 @@ use fairmesh_queueing::DisciplineSpec;
 use fairmesh_units::{BitRate, Decibel, Span};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
-use fairmesh_wifi::{Adaptation, Aggregation, MacConfig, Reception};
+use fairmesh_wifi::{Adaptation, MacConfig, Reception};
 
 use super::{Result, fail, modern};
 use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
@@ -23,12 +23,12 @@ pub(super) struct Radio {
 pub(super) fn build(all: &Draft) -> Result<Radio> {
     let draft = &all.radio;
     modern::refuse_features(draft)?;
-    let (phy, rate, aggregation) = match modern::generation(draft.phy) {
+    let (phy, rate, txop) = match modern::generation(draft.phy) {
         Some(g) => {
             let (phy, usual) = modern::phy(all, g)?;
             let phy = adjust(phy, draft)?;
             let rate = phy.rate_of(usual).unwrap_or(phy.highest());
-            (phy, rate, modern::aggregation(draft, g)?)
+            (phy, rate, modern::txop(draft)?)
         }
         None => {
             modern::refuse_keys(draft)?;
@@ -37,7 +37,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
                 None => phy.highest(),
                 Some(bit_rate) => find_rate(&phy, bit_rate, "radio.rate".into())?,
             };
-            (phy, rate, Aggregation::NONE)
+            (phy, rate, Span::ZERO)
         }
     };
     let capture = draft.capture.unwrap_or(Decibel(10.0));
@@ -71,7 +71,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
             AdaptationDraft::Arf => Adaptation::Arf,
             AdaptationDraft::SampleRate => Adaptation::SampleRate,
         },
-        aggregation,
+        txop,
         phy,
     };
     let packet_time =

@@ -154,9 +154,8 @@ fn other_neighbours_wait_and_keep_their_turn() {
 #[test]
 fn who_has_won_the_medium_keeps_it_for_a_txop() {
     let mut testbed = Testbed::today(2, 1).link(0, 1);
-    testbed.mac.aggregation.bytes = 0;
     // A frame lasts 36 + 31 × 4 µs, its answer 28 µs: four exchanges in 1 ms, with SIFS between.
-    testbed.mac.aggregation.txop = Span::from_micros(1000);
+    testbed.mac.txop = Span::from_micros(1000);
     let mut w = queued(testbed, 6);
     w.run(us(20_000));
     let starts = w.starts(0);

@@ -8,8 +8,8 @@ use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::mcs::{Generation, Mode};
 use fairmesh_wifi::phy::{Band, Modern, Phy, Preamble};
 use fairmesh_wifi::{
-    Adaptation, Aggregation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir,
-    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,
+    Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir, OnAirMpdu,
+    Outcome, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -58,7 +58,7 @@ impl Testbed {
             reception: Reception::Ns2,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
-            aggregation: Aggregation::NONE,
+            txop: Span::ZERO,
         };
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
     }
@@ -70,6 +70,7 @@ impl Testbed {
             generation: Generation::Ht,
             band: Band::Ghz5,
             modes: vec![mode],
+            ampdu: 65_535,
             window: mpdus,
             ns3: false,
         };
@@ -77,7 +78,6 @@ impl Testbed {
         testbed.mac.phy = Phy::modern(modern);
         testbed.mac.rate = testbed.mac.phy.rate_of(mode).unwrap();
         testbed.mac.reception = Reception::NoCapture;
-        testbed.mac.aggregation = Aggregation { bytes: 65_535, mpdus, txop: Span::ZERO };
         testbed
     }
 
