@@ -86,6 +86,7 @@ pub fn run(
     let groups: Vec<&str> = rows.iter().map(|(_, r)| r.case.group.as_str()).collect();
     if let Some(unknown) = choice.groups.iter().find(|g| !groups.contains(&g.as_str())) {
         let mut known = groups.clone();
+        known.sort_unstable();
         known.dedup();
         let problem =
             format!("there is no group \"{unknown}\"; expected one of {}", known.join(", "));
