@@ -88,12 +88,21 @@ pub struct FrameCost {
 }
 
 /// The exact mean time between frames of a lone saturated sender on a perfect channel:
-/// DIFS + CWmin/2 slots + the exchange.
+/// DIFS + CWmin/2 slots + the exchange. Where frames are aggregated, that of a full A-MPDU divided by
+/// its MPDUs.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
     let backoff = Span::from_nanos(u64::from(t.cw_min) * t.slot.as_nanos() / 2);
-    t.difs + backoff + phy.exchange(rate, psdu, access == Access::RtsCts)
+    let (mpdus, aggregate) = phy.full_aggregate(rate, psdu);
+    if mpdus > 1 {
+        let r = phy.response(rate);
+        let reserve =
+            if access == Access::RtsCts { r.rts + r.cts + t.sifs * 2 } else { Span::ZERO };
+        let exchange = reserve + phy.airtime(rate, aggregate) + t.sifs + r.block_ack;
+        return Span::from_nanos((t.difs + backoff + exchange).as_nanos() / u64::from(mpdus));
+    }
+    t.difs + backoff + phy.exchange(rate, aggregate, access == Access::RtsCts)
 }
 
 /// The goodput in bit/s of a lone saturated sender of `traffic` on a perfect channel, ignoring
@@ -119,8 +128,11 @@ impl<'a> LinkModel<'a> {
             Access::Basic => (Span::ZERO, t.short_retry_limit),
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
-        let data = reserve + self.phy.airtime(self.rate, psdu);
-        let ok = (data + t.sifs + r.ack).as_secs_f64();
+        // An A-MPDU is taken for full; each MPDU then costs its part.
+        let (mpdus, aggregate) = self.phy.full_aggregate(self.rate, psdu);
+        let answer = if mpdus > 1 { r.block_ack } else { r.ack };
+        let data = reserve + self.phy.airtime(self.rate, aggregate);
+        let ok = (data + t.sifs + answer).as_secs_f64();
         let failed = (data + r.ack_timeout).as_secs_f64();
         let (difs, slot) = (t.difs.as_secs_f64(), t.slot.as_secs_f64());
         let loss = 1.0 - self.delivery;
@@ -134,6 +146,7 @@ impl<'a> LinkModel<'a> {
             cw = t.next_cw(cw);
         }
         cost.delivered = 1.0 - reached;
+        cost.seconds /= f64::from(mpdus);
         cost
     }
 

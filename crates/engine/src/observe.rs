@@ -2,6 +2,7 @@
 
 use fairmesh_transport::Segment;
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+pub use fairmesh_wifi::BlockAck;
 
 /// Kinds of frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,14 +15,27 @@ pub enum FrameKind {
     Rts,
     /// Clear to send.
     Cts,
+    /// Block acknowledgement.
+    BlockAck,
 }
 
-/// A frame as its transmitter put it on the air.
+/// The place of an MPDU in an A-MPDU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AirAggregate {
+    /// Running number of the A-MPDU, the same for all its MPDUs.
+    pub reference: u32,
+    /// The MPDU's place, from 0.
+    pub index: u16,
+    /// MPDUs in it.
+    pub count: u16,
+}
+
+/// A frame as its transmitter put it on the air: one MPDU, alone or of an A-MPDU.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
-    /// First bit of the preamble.
+    /// First bit of the preamble, which the MPDUs of an A-MPDU share.
     pub start: Time,
-    /// Last bit.
+    /// Last bit of the whole.
     pub end: Time,
     /// Kind.
     pub kind: FrameKind,
@@ -39,6 +53,12 @@ pub struct AirFrame {
     pub retry: bool,
     /// MAC sequence number, 0..4096.
     pub sequence: u16,
+    /// Its place where it is one of several; `None` where it is alone.
+    pub aggregate: Option<AirAggregate>,
+    /// What a BlockAck says.
+    pub block_ack: Option<BlockAck>,
+    /// Whether a data frame has a QoS Control field.
+    pub qos: bool,
     /// The IP packet inside a data frame.
     pub packet: Option<AirPacket>,
 }
@@ -76,8 +96,8 @@ pub enum AirPayload {
     },
 }
 
-/// Receives frames as they start; both methods default to nothing.
+/// Receives frames as they start; nothing by default.
 pub trait Observer {
-    /// A frame starts.
+    /// A frame starts; of an A-MPDU, each MPDU in its order.
     fn frame(&mut self, _frame: &AirFrame) {}
 }

@@ -216,14 +216,20 @@ pub struct NodeRecord {
 /// MAC-level counters of one node (or summed).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacCounters {
-    /// Data frames put on the air, retries included.
+    /// Data frames put on the air, retries included; an A-MPDU is one.
     pub data: u64,
+    /// MPDUs in them.
+    #[serde(default)]
+    pub mpdus: u64,
     /// RTS frames put on the air.
     pub rts: u64,
     /// CTS frames put on the air.
     pub cts: u64,
     /// ACK frames put on the air.
     pub ack: u64,
+    /// BlockAck frames put on the air.
+    #[serde(default)]
+    pub block_ack: u64,
     /// Broadcast frames put on the air.
     pub broadcast: u64,
     /// Transmissions that got no ACK or CTS in time.
@@ -234,6 +240,9 @@ pub struct MacCounters {
     pub collided: u64,
     /// Frames locked on and lost to the frame-error model at this receiver.
     pub errored: u64,
+    /// MPDUs lost of A-MPDUs that were locked on, whoever they were for.
+    #[serde(default)]
+    pub mpdus_missed: u64,
     /// Duplicates received (the ACK was lost) and not passed up.
     pub duplicates: u64,
 }

@@ -46,6 +46,7 @@ impl Cell {
             reception: Reception::Ns2,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
+            txop: Span::ZERO,
         };
         let names: Vec<String> = (0..=self.stations).map(|i| i.to_string()).collect();
         let mut hearing = Vec::new();

@@ -9,7 +9,7 @@ use fairmesh_scenario::{
     LinkEntry, NodeDraft, NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, ReceptionDraft,
     RtsDraft, Scenario, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
 };
-use fairmesh_units::{BitRate, Bytes, NodeId, Span};
+use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
 use proptest::prelude::*;
 
@@ -75,6 +75,50 @@ fn queue((kind, packets): (u8, u32)) -> QueueDraft {
     QueueDraft::Table(QueueTable { packets: Some(packets), ..QueueTable::new(kind) })
 }
 
+/// What makes a radio of today of a recipe's.
+#[derive(Clone, Copy, Debug)]
+struct Today {
+    phy: u8,
+    mcs: u8,
+    streams: u8,
+    width: u64,
+    ampdu: u64,
+    mpdus: u32,
+    txop_us: u64,
+}
+
+fn today() -> impl Strategy<Value = Today> {
+    let ampdu = prop_oneof![Just(0u64), Just(3000), Just(65_535)];
+    (0u8..3, 0u8..8, 1u8..3, 0u32..2, ampdu, 1u32..65, prop_oneof![Just(0u64), Just(3000)])
+        .prop_map(|(phy, mcs, streams, width, ampdu, mpdus, txop_us)| {
+            let width = 20_000_000 << width;
+            Today { phy, mcs, streams, width, ampdu, mpdus, txop_us }
+        })
+}
+
+impl Today {
+    fn change(&self, d: &mut Draft) {
+        let r = &mut d.radio;
+        r.phy = [PhyName::N, PhyName::Ac, PhyName::Ax][self.phy as usize];
+        r.rate = None;
+        r.adaptation = AdaptationDraft::Fixed;
+        r.mcs = Some(self.mcs);
+        r.streams = Some(self.streams);
+        r.width = Some(Frequency(self.width));
+        r.ampdu = Some(Bytes(self.ampdu));
+        r.mpdus = Some(self.mpdus);
+        r.txop = Some(Span::from_micros(self.txop_us));
+        // Enough to fill aggregates now and then.
+        for flow in &mut d.flow {
+            if let Some(TrafficDraft::Table(t)) = &mut flow.traffic
+                && let Some(rate) = &mut t.rate
+            {
+                rate.0 *= 10;
+            }
+        }
+    }
+}
+
 impl Recipe {
     fn draft(&self) -> Draft {
         let mut d = Draft {
@@ -110,14 +154,7 @@ impl Recipe {
         if self.graph {
             // A ring with a chord and a lossy link.
             let link = |a: u32, b: u32, delivery| {
-                LinkEntry::Table(LinkDraft {
-                    from: (a as usize).into(),
-                    to: (b as usize).into(),
-                    rate: None,
-                    delivery,
-                    delivery_back: None,
-                    directed: false,
-                })
+                LinkEntry::Table(LinkDraft { delivery, ..LinkDraft::new(a as usize, b as usize) })
             };
             let mut links: Vec<LinkEntry> = (1..n).map(|i| link(i - 1, i, None)).collect();
             if n > 3 {
@@ -222,8 +259,10 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
     // What a MAC gave up was lost there or had arrived all the same.
     prop_assert!(t.drops.retry_limit <= t.mac.gave_up);
     // Answers answer frames; noise apart, transmissions are what the stations sent.
-    prop_assert!(t.mac.ack <= t.mac.data && t.mac.cts <= t.mac.rts);
-    let sent = t.mac.data + t.mac.rts + t.mac.cts + t.mac.ack + t.mac.broadcast;
+    prop_assert!(t.mac.ack + t.mac.block_ack <= t.mac.data && t.mac.cts <= t.mac.rts);
+    prop_assert!(t.mac.data <= t.mac.mpdus);
+    let answers = t.mac.cts + t.mac.ack + t.mac.block_ack;
+    let sent = t.mac.data + t.mac.rts + answers + t.mac.broadcast;
     prop_assert!(sent <= t.transmissions);
     if scenario.interferers.is_empty() {
         prop_assert_eq!(sent, t.transmissions);
@@ -261,6 +300,10 @@ fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
             Adaptation::Fixed => mac.rate,
             Adaptation::Arf | Adaptation::SampleRate => mac.phy.highest(),
         };
+        if mac.phy.as_modern().is_some() {
+            // Aggregates come near what their MCS carries.
+            return mac.phy.bit_rate(rate).0 as f64;
+        }
         saturated_goodput(&mac.phy, rate, &traffic, Access::Basic)
     });
     let packet = f64::from(8 * traffic.payload);
@@ -294,6 +337,22 @@ proptest! {
         prop_assert_eq!(&plain, &essence(&sampled));
         // The samples add up to the whole.
         prop_assert_eq!(sampled.series.time_s.len(), 58);
+    }
+
+    /// The same of A-MPDUs: every MPDU ends somewhere, and a look at each changes nothing.
+    #[test]
+    fn aggregates_are_accounted_for(recipe in recipe(), today in today(), seed in 0u64..1000) {
+        let mut draft = recipe.draft();
+        today.change(&mut draft);
+        let Ok(scenario) = draft.build() else { return Ok(()) };
+        let r = run(&scenario, &options(seed)).unwrap();
+        check(&scenario, &r)?;
+        let mut frames = Counting(0);
+        let observed = run_observed(&scenario, &options(seed), &mut frames).unwrap();
+        prop_assert_eq!(&essence(&r), &essence(&observed));
+        let mac = &observed.totals.mac;
+        let answers = mac.cts + mac.ack + mac.block_ack;
+        prop_assert_eq!(frames.0, mac.mpdus + mac.rts + answers + mac.broadcast);
     }
 
     /// A pair of nodes out of everybody's reach, with a flow of its own, shifts no random stream.

@@ -178,31 +178,29 @@ pub fn run(r: &RunRecord) -> String {
         let label = flow_label(&f.name, &f.from, &f.to);
         row(&mut drops, [label].into_iter().chain(cells.map(|c| c.to_string())));
     }
-    let mut nodes = table(&[
-        "node",
-        "transmits",
-        "senses",
-        "idle",
-        "mean queue",
-        "data",
-        "RTS",
-        "CTS",
-        "ACK",
-        "timeouts",
-        "collided",
-        "gave up",
-    ]);
+    // Where frames carry several MPDUs, both are told.
+    let aggregates = r.nodes.iter().any(|n| n.mac.block_ack > 0 || n.mac.mpdus > n.mac.data);
+    let mut head = vec!["node", "transmits", "senses", "idle", "mean queue", "data"];
+    head.extend(aggregates.then_some("MPDUs"));
+    head.extend(["RTS", "CTS", "ACK"]);
+    head.extend(aggregates.then_some("BlockAck"));
+    head.extend(["timeouts", "collided", "gave up"]);
+    let mut nodes = table(&head);
     for n in &r.nodes {
         let (m, percent) = (&n.mac, |v: f64| format!("{:.1} %", v * 100.0));
         let shares = [n.airtime_tx, n.airtime_busy, n.airtime_idle].map(percent);
-        let counts = [m.data, m.rts, m.cts, m.ack, m.timeouts, m.collided, m.gave_up];
+        let mut counts = vec![m.data];
+        counts.extend(aggregates.then_some(m.mpdus));
+        counts.extend([m.rts, m.cts, m.ack]);
+        counts.extend(aggregates.then_some(m.block_ack));
+        counts.extend([m.timeouts, m.collided, m.gave_up]);
         row(
             &mut nodes,
             [n.name.clone()]
                 .into_iter()
                 .chain(shares)
                 .chain([format!("{:.1}", n.mean_queue)])
-                .chain(counts.map(|c| c.to_string())),
+                .chain(counts.into_iter().map(|c| c.to_string())),
         );
     }
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();

@@ -43,7 +43,7 @@ pub use draft::{
     DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
     InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft,
     QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
-    RouteChangeDraft, Routing, RtsDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
+    RouteChangeDraft, Routing, RtsDraft, Rules, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
     TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};

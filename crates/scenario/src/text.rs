@@ -4,7 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::str::FromStr;
 
-use fairmesh_units::{BitRate, Bytes, Decibel, Distance, QuantityError, Span, Unit};
+use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, QuantityError, Span, Unit};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -32,6 +32,7 @@ quantity! {
     BitRate => |v: &BitRate| v.to_string(),
     Bytes => |v: &Bytes| v.to_string(),
     Distance => |v: &Distance| v.to_string(),
+    Frequency => |v: &Frequency| v.to_string(),
     Decibel => |v: &Decibel| format!("{} dB", v.0),
 }
 
@@ -114,6 +115,7 @@ pub fn schema<T: Quantity>(_: &mut SchemaGenerator) -> Schema {
         Unit::Bytes => "B|kB|KiB|MB|MiB|GB|GiB",
         Unit::Distance => "m|km",
         Unit::Decibel => "dB",
+        Unit::Frequency => "kHz|MHz|GHz",
     };
     json_schema!({
         "type": "string",

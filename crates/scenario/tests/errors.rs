@@ -72,6 +72,87 @@ const CASES: &[(&str, &str, &str)] = &[
         "to = 3\n[[interferer]]\nnodes = [1]\nduty = 0.3\nstart = \"9 s\"\nstop = \"9 s\"\n",
         "test.toml:14: interferer[0].stop: ",
     ),
+    // Radios of today.
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ac\"\nmcs = 10",
+        "test.toml:5: radio.mcs: 802.11ac has no MCS 10; expected an MCS from 0 to 9",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ac\"\nmcs = 9",
+        "test.toml:5: radio.mcs: 802.11ac has no MCS 9 with 1 streams at 20 MHz; expected a lower MCS",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nmcs = 9\nstreams = 1",
+        "test.toml:6: radio.streams: MCS 9 has two streams; expected `streams = 2`",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nwidth = \"80 MHz\"",
+        "test.toml:5: radio.width: 802.11n has no channels of 80 MHz; expected \"20 MHz\", \"40 MHz\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ax\"\nwidth = \"80 MHz\"\nchannel = 6",
+        "test.toml:6: radio.channel: 80 MHz around channel 6; expected at most 40 MHz there",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ac\"\nchannel = 6",
+        "test.toml:5: radio.channel: 802.11ac has no channels at 2.4 GHz; expected 36 to 177",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nampdu = \"65536 B\"",
+        "test.toml:5: radio.ampdu: 65536 B is out of range; expected at most 65535 B",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ac\"\nmpdus = 65",
+        "test.toml:5: radio.mpdus: 65 is out of range; expected 1 to 64",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nguard = \"1600 ns\"",
+        "test.toml:5: radio.guard: 802.11n has no guard interval of 1600 ns; expected \"400 ns\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nadaptation = \"arf\"",
+        "test.toml:5: radio.adaptation: rates of 802.11n do not adapt yet; expected \"fixed\"",
+    ),
+    (
+        "[radio]",
+        "[radio]\nphy = \"802.11n\"",
+        "test.toml:5: radio.rate: 11 Mbit/s says too little of 802.11n; expected `mcs`",
+    ),
+    (
+        "[radio]",
+        "[radio]\nmcs = 7",
+        "test.toml:4: radio.mcs: only radios of today have this; expected `radio.phy` of \"802.11n\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ax\"\nofdma = true",
+        "test.toml:5: radio.ofdma: OFDMA is not modelled; expected `false`",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ax\"\nmu_mimo = true",
+        "test.toml:5: radio.mu_mimo: multi-user MIMO is not modelled",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\ntxop = \"1 s\"",
+        "test.toml:5: radio.txop: 1 s is out of range; expected at most 32 ms",
+    ),
+    (
+        "to = 3\n",
+        "to = 3\n[[link]]\nfrom = 1\nto = 2\nmcs = 3\n",
+        "test.toml:13: link[0].mcs: only radios of today have this",
+    ),
     // Keys and types.
     ("rate =", "raet =", "test.toml:4: radio.raet: unknown key; expected one of phy, rate, "),
     ("name = \"x\"", "nam = 1", "test.toml:1: nam: unknown key; expected one of name, "),

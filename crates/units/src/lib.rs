@@ -16,6 +16,6 @@ pub use deadlines::Deadlines;
 pub use id::{FlowId, NodeId};
 pub use parse::{QuantityError, Unit};
 pub use power::{Decibel, Power};
-pub use quantity::{BitRate, Bytes, Distance, Probability};
+pub use quantity::{BitRate, Bytes, Distance, Frequency, Probability};
 pub use rng::Stream;
 pub use time::{Span, Time};

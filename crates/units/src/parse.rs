@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{BitRate, Bytes, Decibel, Distance, Span};
+use crate::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 
 /// What a quantity's text was expected to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +18,8 @@ pub enum Unit {
     Distance,
     /// A power ratio.
     Decibel,
+    /// A frequency, or the width of a channel.
+    Frequency,
 }
 
 impl Unit {
@@ -31,6 +33,7 @@ impl Unit {
             Unit::Bytes => "a size such as \"512 B\" (B, kB, KiB, MB, MiB, GB, GiB)",
             Unit::Distance => "a distance such as \"250 m\" (m, km)",
             Unit::Decibel => "a ratio such as \"10 dB\" (dB)",
+            Unit::Frequency => "a width such as \"20 MHz\" (kHz, MHz, GHz)",
         }
     }
 
@@ -56,6 +59,9 @@ impl Unit {
             (Unit::Distance, "m") => 1.0,
             (Unit::Distance, "km") => 1e3,
             (Unit::Decibel, "dB") => 1.0,
+            (Unit::Frequency, "kHz") => 1e3,
+            (Unit::Frequency, "MHz") => 1e6,
+            (Unit::Frequency, "GHz") => 1e9,
             _ => return None,
         })
     }
@@ -161,6 +167,14 @@ impl FromStr for Bytes {
         Ok(Bytes(integer(s, Unit::Bytes, parse(s, Unit::Bytes)?)?))
     }
 }
+impl FromStr for Frequency {
+    type Err = QuantityError;
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let value = parse(s, Unit::Frequency)?;
+        Ok(Frequency(integer(s, Unit::Frequency, value.round())?))
+    }
+}
+
 impl FromStr for Distance {
     type Err = QuantityError;
     fn from_str(s: &str) -> Result<Self, QuantityError> {

@@ -19,6 +19,11 @@ pub struct Bytes(pub u64);
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Distance(pub f64);
 
+/// A frequency or the width of a channel, Hz.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Frequency(pub u64);
+
 /// A probability, between 0 and 1 when parsed.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -56,6 +61,11 @@ impl fmt::Display for Bytes {
         } else {
             write!(f, "{b} B")
         }
+    }
+}
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} MHz", self.0 as f64 / 1e6)
     }
 }
 impl fmt::Display for Distance {

@@ -6,13 +6,15 @@
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
 
 use crate::adapt::Adapter;
-use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource};
+use crate::aggregate::Aggregates;
+use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::loss::FrameErrors;
+use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::phy::{Phy, Rate};
 use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
-use crate::upper::{FrameKind, LinkId, OnAir, Outgoing, Upper};
+use crate::upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Today, Upper};
 
 /// How long a station that is not receiving takes to note a frame's energy, and how long after a
 /// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
@@ -52,26 +54,6 @@ pub(crate) struct Transmission {
     pub on_air: bool,
 }
 
-/// The packet a station's MAC works on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
-    pub packet: Outgoing,
-    pub since: u64,
-    /// MPDU length.
-    pub bytes: u32,
-    pub to: u32,
-    pub rate: Rate,
-    pub rts: bool,
-    /// Its data has been on the air before.
-    pub retry: bool,
-    /// The receiver has it.
-    pub accepted: bool,
-    pub sequence: u16,
-    pub data_attempts: u32,
-    pub rts_attempts: u32,
-    pub airtime: u64,
-}
-
 /// All stations and the medium between them.
 ///
 /// Sans-IO: [`Air::next_deadline`] says when something happens next, [`Air::step`] lets it happen.
@@ -84,7 +66,14 @@ pub struct Air {
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
-    pub(crate) service: Vec<Option<Service>>,
+    pub(crate) service: Vec<Service>,
+    /// MPDUs that the MAC is done with, and numbers given up, while they are told.
+    pub(crate) done: Vec<Mpdu>,
+    pub(crate) gone: Vec<u16>,
+    /// With 802.11n, ac and ax.
+    pub(crate) aggregates: Option<Aggregates>,
+    /// Of the frame that is being told.
+    told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
     pub(crate) backoff_rng: Vec<Stream>,
     /// Per link: last sequence number accepted.
@@ -113,7 +102,12 @@ impl Air {
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
-        let mut neighbours = Neighbours::new(stations, hearing, mac.reception, capture);
+        // A preamble too weak to decode is not found by a receiver of today.
+        let reception = match mac.reception {
+            Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
+            rule => rule,
+        };
+        let mut neighbours = Neighbours::new(stations, hearing, reception, capture);
         let links = neighbours.len();
         for source in noise {
             let heard: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();
@@ -187,7 +181,11 @@ impl Air {
             rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
             llc_bytes: mac.llc_bytes,
             on_air: vec![idle; all.len()],
-            service: vec![None; stations],
+            service: vec![Service::idle(mac.rate); stations],
+            done: Vec::new(),
+            gone: Vec::new(),
+            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links),
+            told: Vec::new(),
             stations: all,
             wakes,
             backoff_rng,
@@ -226,6 +224,17 @@ impl Air {
     /// Lets the next thing happen, and returns when it did.
     #[inline]
     pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
+        if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
+    }
+
+    /// Apart, so that what other networks do is compiled as if there were no other.
+    #[inline(never)]
+    fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
+        self.act(&mut Today(upper))
+    }
+
+    #[inline]
+    fn act<U: Upper>(&mut self, upper: &mut U) -> Time {
         let (at, i) = self.wakes.earliest();
         let now = at.as_nanos();
         if now == NEVER {
@@ -253,18 +262,20 @@ impl Air {
 
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        self.take_next(node.0, at.as_nanos(), upper);
+        if self.aggregates.is_some() {
+            self.kick_today(at, node, upper);
+        } else {
+            self.take_next(node.0, at.as_nanos(), false, upper);
+        }
+    }
+
+    #[inline(never)]
+    fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.
-    pub(crate) fn begin<U: Upper>(
-        &mut self,
-        from: u32,
-        now: u64,
-        f: Transmission,
-        retry: bool,
-        upper: &mut U,
-    ) {
+    pub(crate) fn begin<U: Upper>(&mut self, from: u32, now: u64, f: Transmission, upper: &mut U) {
         let i = from as usize;
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
@@ -286,10 +297,11 @@ impl Air {
             *total += f.end - now;
         }
         if U::OBSERVE {
-            self.observe(from, now, &f, retry, upper);
+            self.observe(from, now, &f, upper);
         }
 
         let t = self.t;
+        let rx_start = self.rx_start::<U>(&f);
         for k in self.neighbours.of(from) {
             let n = self.neighbours.entry(k);
             let (arrival, end) = (now + n.delay(), f.end + n.delay());
@@ -303,11 +315,21 @@ impl Air {
                     // Of frames that begin almost together the strongest is taken.
                     s.idle_at = s.idle_at.max(end);
                     s.lock(from, n, arrival, end);
+                    if U::TODAY
+                        && let Some(a) = &mut self.aggregates
+                    {
+                        a.locked(r, arrival, !s.noticed);
+                    }
                     if s.phase == Phase::Contending {
                         self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
                     }
                 } else if s.energy > s.lock_limit {
                     s.doomed = true;
+                    if U::TODAY
+                        && let Some(a) = &mut self.aggregates
+                    {
+                        a.energy(r, arrival, true);
+                    }
                 }
                 continue;
             }
@@ -321,9 +343,14 @@ impl Air {
             s.count_down(noticed, &t);
             s.idle_at = s.idle_at.max(end);
             if n.lockable() {
-                s.settle_nav(arrival, &t);
+                s.settle_nav(arrival, rx_start);
                 s.after_lock = 0;
                 s.lock(from, n, arrival, end);
+                if U::TODAY
+                    && let Some(a) = &mut self.aggregates
+                {
+                    a.locked(r, arrival, !s.noticed);
+                }
             }
             if s.phase == Phase::Contending {
                 self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
@@ -350,6 +377,13 @@ impl Air {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];
             s.energy -= n.power;
+            if U::TODAY
+                && let Some(a) = &mut self.aggregates
+                && s.lock_from != NOBODY
+                && s.lock_from != from
+            {
+                a.energy(n.to as usize, now + n.delay(), s.energy > s.lock_limit);
+            }
             if s.lock_from == from {
                 self.complete(from, k, &n, now + n.delay(), &f, upper);
             }
@@ -358,6 +392,16 @@ impl Air {
             Phase::Broadcasting => self.succeed(from, now, upper),
             Phase::Noise => self.rest_noise(from, now),
             _ => {}
+        }
+    }
+
+    /// From the first energy of a frame to the start of its payload.
+    #[inline]
+    pub(crate) fn rx_start<U: Upper>(&self, f: &Transmission) -> u64 {
+        if U::TODAY {
+            self.phy.info(f.rate).waveform.rx_start_delay().as_nanos()
+        } else {
+            self.t.rx_start
         }
     }
 
@@ -373,17 +417,18 @@ impl Air {
         self.wakes.set(i, Time::from_nanos(at));
     }
 
-    fn observe<U: Upper>(
-        &mut self,
-        from: u32,
-        now: u64,
-        f: &Transmission,
-        retry: bool,
-        upper: &mut U,
-    ) {
-        let service = self.service.get(from as usize).and_then(Option::as_ref);
-        let data = if f.kind == FrameKind::Data { service } else { None };
-        upper.on_air(&OnAir {
+    fn observe<U: Upper>(&mut self, from: u32, now: u64, f: &Transmission, upper: &mut U) {
+        self.told.clear();
+        if f.kind == FrameKind::Data {
+            let mpdus = self.service[from as usize].in_hand().iter();
+            self.told.extend(mpdus.map(|m| OnAirMpdu {
+                packet: m.packet.packet,
+                bytes: m.bytes,
+                sequence: m.sequence,
+                retry: m.data_attempts > 1,
+            }));
+        }
+        let frame = OnAir {
             start: Time::from_nanos(now),
             end: Time::from_nanos(f.end),
             kind: f.kind,
@@ -392,10 +437,9 @@ impl Air {
             rate: f.rate,
             bytes: f.bytes,
             nav: Span::from_nanos(f.nav),
-            retry,
-            sequence: data.map_or(0, |d| d.sequence),
-            packet: data.map(|d| d.packet.packet),
-        });
+            block_ack: (f.kind == FrameKind::BlockAck).then(|| self.block_ack_for(f.to)),
+        };
+        upper.on_air(&frame, &self.told);
     }
 
     #[inline]

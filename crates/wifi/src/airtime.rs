@@ -7,7 +7,10 @@ use fairmesh_units::Span;
 
 use crate::phy::{Phy, Rate};
 
-pub use crate::waveform::{ACK, CTS, DATA_OVERHEAD, LLC_SNAP, RTS, Waveform};
+pub use crate::waveform::{
+    ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DATA_OVERHEAD, DELIMITER, LLC_SNAP, LONGEST_PPDU,
+    QOS_OVERHEAD, RTS, Waveform,
+};
 
 /// Duration fields (NAV) and total lengths of a frame exchange.
 impl Phy {
@@ -16,11 +19,10 @@ impl Phy {
         self.sifs() + self.response(rate).ack
     }
 
-    /// The Duration field of the RTS before a data frame that lasts `data`: CTS, data, ACK and
-    /// three SIFS (IEEE 802.11-2020 §9.2.5.2).
-    pub fn nav_rts(&self, rate: Rate, data: Span) -> Span {
-        let r = self.response(rate);
-        self.sifs() * 3 + r.cts + data + r.ack
+    /// The Duration field of the RTS before a data frame that lasts `data` and is answered for
+    /// `answer`: CTS, data, answer and three SIFS (IEEE 802.11-2020 §9.2.5.2).
+    pub fn nav_rts(&self, rate: Rate, data: Span, answer: Span) -> Span {
+        self.sifs() * 3 + self.response(rate).cts + data + answer
     }
 
     /// The Duration field of the CTS that answers an RTS whose field was `nav_rts`.
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(phy.nav_data(r1), US(10 + 304));
         assert_eq!(phy.nav_data(r11), US(10 + 248));
         let data = phy.airtime(r11, 1564);
-        let nav = phy.nav_rts(r11, data);
+        let nav = phy.nav_rts(r11, data, phy.response(r11).ack);
         assert_eq!(nav, US(30 + 248 + 1330 + 248));
         // What is left after SIFS and the CTS: SIFS, data, SIFS, ACK.
         assert_eq!(phy.nav_cts(r11, nav), US(20 + 1330 + 248));

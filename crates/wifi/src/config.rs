@@ -35,6 +35,9 @@ pub struct MacConfig {
     pub capture: Decibel,
     /// How the data rate of each link is chosen.
     pub adaptation: Adaptation,
+    /// With 802.11n, ac and ax: how long a station that has won the medium may keep it; zero: one
+    /// frame.
+    pub txop: Span,
 }
 
 /// How the data rate of a link is chosen.

@@ -7,12 +7,16 @@ use fairmesh_units::Span;
 pub struct MacCounters {
     /// Unicast data frames put on the air, retries included.
     pub data: u64,
+    /// MPDUs in them.
+    pub mpdus: u64,
     /// RTS frames put on the air.
     pub rts: u64,
     /// CTS frames put on the air.
     pub cts: u64,
     /// ACK frames put on the air.
     pub ack: u64,
+    /// BlockAck frames put on the air.
+    pub block_ack: u64,
     /// Broadcast frames put on the air.
     pub broadcast: u64,
     /// Own RTS and data frames that got no answer in time.
@@ -23,9 +27,11 @@ pub struct MacCounters {
     pub collided: u64,
     /// Frames lost to the error process of their link.
     pub errored: u64,
+    /// MPDUs lost of A-MPDUs that were locked on, whoever they were for.
+    pub mpdus_missed: u64,
     /// Duplicates received and not passed up.
     pub duplicates: u64,
-    /// Unicast data frames received for this station, duplicates not counted.
+    /// MPDUs received for this station, duplicates not counted.
     pub received: u64,
 }
 

@@ -4,8 +4,10 @@
 use fairmesh_units::{NodeId, Span, Stream, Time};
 
 use crate::adapt::Attempt;
-use crate::air::{Air, Service, Transmission};
+use crate::aggregate::next_slot;
+use crate::air::{Air, Transmission};
 use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
+use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::phy::Rate;
 use crate::station::{Answer, NEVER, NOBODY, Phase};
@@ -16,7 +18,14 @@ const AFTER_RECEPTION: u64 = 400;
 
 impl Air {
     /// If the MAC is free, takes the next packet and asks for the medium.
-    pub(crate) fn take_next<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+    /// `busy`: the medium was busy when the packet came, whatever it is now.
+    pub(crate) fn take_next<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        busy: bool,
+        upper: &mut U,
+    ) {
         let i = station as usize;
         if self.stations[i].phase != Phase::Idle || !self.load(station, now, upper) {
             return;
@@ -24,10 +33,12 @@ impl Air {
         let s = &mut self.stations[i];
         s.count_down(now, &self.t);
         if s.slots == 0 {
-            if s.busy(now) {
+            if busy || s.busy(now) {
                 // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
+            } else if U::TODAY {
+                s.backoff_from = next_slot(s.countdown_start(&self.t), self.t.slot, now);
             } else {
                 s.backoff_from = now + self.t.difs;
             }
@@ -41,23 +52,30 @@ impl Air {
         let Some(packet) = upper.pull(Time::from_nanos(now), NodeId(station)) else {
             return false;
         };
-        let bytes = packet.bytes + self.llc_bytes + DATA_OVERHEAD;
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
-        let s = &mut self.stations[station as usize];
-        s.sequence = (s.sequence + 1) & 0xfff;
-        self.service[station as usize] = Some(Service {
+        // Sequence numbers are a link's where blocks are acknowledged, else the station's.
+        let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
+            (Some(a), Some(link)) if U::TODAY => (a.overhead(), a.number(link.0 as usize)),
+            _ => {
+                let s = &mut self.stations[station as usize];
+                s.sequence = (s.sequence + 1) & 0xfff;
+                (DATA_OVERHEAD, s.sequence)
+            }
+        };
+        let bytes = packet.bytes + self.llc_bytes + overhead;
+        let v = &mut self.service[station as usize];
+        (v.link, v.to, v.psdu, v.aggregate) = (packet.link, to, bytes, 1);
+        v.rate = self.phy.lowest_basic();
+        v.rts = to != NOBODY && bytes >= self.rts_threshold;
+        v.mpdus.push(Mpdu {
             packet,
             since: now,
+            airtime: 0,
             bytes,
-            to,
-            rate: self.phy.lowest_basic(),
-            rts: to != NOBODY && bytes >= self.rts_threshold,
-            retry: false,
-            accepted: false,
-            sequence: s.sequence,
             data_attempts: 0,
             rts_attempts: 0,
-            airtime: 0,
+            sequence,
+            accepted: false,
         });
         true
     }
@@ -66,64 +84,72 @@ impl Air {
     pub(crate) fn send_own<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
         self.stations[i].slots = 0;
-        let Some(v) = &mut self.service[i] else {
+        let v = &mut self.service[i];
+        let Some(first) = v.mpdus.first() else {
             self.stations[i].phase = Phase::Idle;
             self.rearm(station);
             return;
         };
-        if let Some(link) = v.packet.link {
-            let attempt = v.data_attempts;
+        if let Some(link) = v.link {
+            let attempt = first.data_attempts;
             v.rate = self.adapters[link.0 as usize].rate_for(
                 Time::from_nanos(now),
-                v.bytes,
+                v.psdu,
                 attempt,
                 &mut self.backoff_rng[i],
             );
         }
+        if U::TODAY {
+            self.win(station, now, upper);
+        }
+        let v = &mut self.service[i];
         if !v.rts {
             self.send_data(station, now, upper);
             return;
         }
-        v.rts_attempts += 1;
-        let (to, data) = (v.to, self.phy.airtime(v.rate, v.bytes));
+        v.tried(|m| &mut m.rts_attempts);
+        let (to, data) = (v.to, self.phy.airtime(v.rate, v.psdu));
         let response = self.phy.response(v.rate);
+        let answer = if U::TODAY && v.aggregate > 1 { response.block_ack } else { response.ack };
         let air = response.rts.as_nanos();
-        v.airtime += air;
+        v.spent += air;
         let f = Transmission {
             end: now + air,
-            nav: self.phy.nav_rts(v.rate, data).as_nanos(),
+            nav: self.phy.nav_rts(v.rate, data, answer).as_nanos(),
             air,
             bytes: RTS,
             to,
-            rate: response.rate,
+            rate: response.rts_rate,
             kind: FrameKind::Rts,
             on_air: true,
         };
         self.counters[i].rts += 1;
         self.stations[i].phase = Phase::AwaitCts;
-        self.begin(station, now, f, false, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// The packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
-        let Some(v) = &mut self.service[i] else {
+        let v = &mut self.service[i];
+        if v.mpdus.is_empty() {
             self.stations[i].phase = Phase::Idle;
             self.rearm(station);
             return;
-        };
-        v.data_attempts += 1;
-        let retry = v.retry;
-        v.retry = true;
-        let air = self.phy.airtime(v.rate, v.bytes).as_nanos();
-        v.airtime += air;
-        let broadcast = v.packet.link.is_none();
-        let nav = if broadcast { 0 } else { self.phy.nav_data(v.rate).as_nanos() };
+        }
+        v.tried(|m| &mut m.data_attempts);
+        let air = self.phy.airtime(v.rate, v.psdu).as_nanos();
+        v.spent += air;
+        let broadcast = v.link.is_none();
+        let mpdus = v.aggregate as u64;
+        let response = self.phy.response(v.rate);
+        let answer = if U::TODAY && mpdus > 1 { response.block_ack } else { response.ack };
+        let nav = if broadcast { 0 } else { self.t.sifs + answer.as_nanos() };
         let f = Transmission {
             end: now + air,
             nav,
             air,
-            bytes: v.bytes,
+            bytes: v.psdu,
             to: v.to,
             rate: v.rate,
             kind: FrameKind::Data,
@@ -134,9 +160,10 @@ impl Air {
             self.stations[i].phase = Phase::Broadcasting;
         } else {
             self.counters[i].data += 1;
+            self.counters[i].mpdus += mpdus;
             self.stations[i].phase = Phase::AwaitAck;
         }
-        self.begin(station, now, f, retry, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// SIFS after a frame that wants one: ACK or CTS, whatever the medium does.
@@ -148,10 +175,12 @@ impl Air {
         let (kind, bytes) = match s.answer {
             Answer::Ack => (FrameKind::Ack, ACK),
             Answer::Cts => (FrameKind::Cts, CTS),
+            Answer::BlockAck => (FrameKind::BlockAck, self.phy.block_ack_bytes()),
         };
         match s.answer {
             Answer::Ack => self.counters[i].ack += 1,
             Answer::Cts => self.counters[i].cts += 1,
+            Answer::BlockAck => self.counters[i].block_ack += 1,
         }
         let air = self.phy.airtime(rate, bytes).as_nanos();
         let f = Transmission {
@@ -164,7 +193,7 @@ impl Air {
             kind,
             on_air: true,
         };
-        self.begin(station, now, f, false, upper);
+        self.begin(station, now, f, upper);
     }
 
     /// A receiver's locked frame has ended.
@@ -183,7 +212,9 @@ impl Air {
         s.lock_from = NOBODY;
         self.rx_total[i] += s.received(now);
         let mut good = !s.doomed;
-        if !good {
+        if U::TODAY {
+            good = self.examine(from, to, link, now, f);
+        } else if !good {
             self.counters[i].collided += u64::from(!s.too_weak);
         } else if !self.errors.is_empty() {
             let (at, air) = (Time::from_nanos(now - f.air), Span::from_nanos(f.air));
@@ -192,6 +223,7 @@ impl Air {
                 good = false;
             }
         }
+        let s = &mut self.stations[i];
         if good {
             s.eifs_at = 0;
             if f.to == to {
@@ -224,7 +256,8 @@ impl Air {
         let s = &mut self.stations[i];
         match f.kind {
             FrameKind::Data => {
-                s.answer = Answer::Ack;
+                let many = U::TODAY && self.service[from as usize].aggregate > 1;
+                s.answer = if many { Answer::BlockAck } else { Answer::Ack };
                 s.answer_at = now + self.t.sifs;
                 s.answer_to = from;
                 s.answer_nav = 0;
@@ -233,22 +266,26 @@ impl Air {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
                 }
-                let Some(v) = &mut self.service[from as usize] else { return };
+                if U::TODAY {
+                    self.take_in(from, to, link, now, upper);
+                    return;
+                }
+                let Some(m) = self.service[from as usize].mpdus.first_mut() else { return };
                 // IEEE 802.11-2020 §10.3.2.14: the last number accepted from each sender.
-                let last = core::mem::replace(&mut self.last_sequence[link], v.sequence);
-                if last == v.sequence && v.data_attempts > 1 {
+                let last = core::mem::replace(&mut self.last_sequence[link], m.sequence);
+                if last == m.sequence && m.data_attempts > 1 {
                     self.counters[i].duplicates += 1;
                     return;
                 }
-                v.accepted = true;
-                let packet = v.packet.packet;
+                m.accepted = true;
+                let packet = m.packet.packet;
                 self.counters[i].received += 1;
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
-                self.take_next(to, now, upper);
+                self.take_next(to, now, false, upper);
             }
             FrameKind::Rts => {
                 // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy.
-                if s.nav_end() <= now {
+                if s.nav_end() <= now || (U::TODAY && s.nav_of == from) {
                     s.answer = Answer::Cts;
                     s.answer_at = now + self.t.sifs;
                     s.answer_to = from;
@@ -261,17 +298,13 @@ impl Air {
                 s.rts_failures = 0;
                 s.phase = Phase::ClearToSend;
                 s.wait_at = now + self.t.sifs;
-                if let Some(v) = &mut self.service[i] {
-                    v.airtime += f.air;
-                }
+                self.service[i].spent += f.air;
             }
-            FrameKind::Ack if s.phase == Phase::AwaitAck => {
-                if let Some(v) = &mut self.service[i] {
-                    v.airtime += f.air;
-                }
+            FrameKind::Ack | FrameKind::BlockAck if s.phase == Phase::AwaitAck => {
+                self.service[i].spent += f.air;
                 self.succeed(to, now, upper);
             }
-            FrameKind::Cts | FrameKind::Ack | FrameKind::Noise => {}
+            FrameKind::Cts | FrameKind::Ack | FrameKind::BlockAck | FrameKind::Noise => {}
         }
     }
 
@@ -286,41 +319,52 @@ impl Air {
     ) {
         let s = &mut self.stations[to as usize];
         if f.to == NOBODY {
-            if let Some(v) = &self.service[from as usize] {
-                let packet = v.packet.packet;
+            if let Some(m) = self.service[from as usize].mpdus.first() {
+                let packet = m.packet.packet;
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
                     upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
                 }
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, true);
-                self.take_next(to, now, upper);
+                self.take_next(to, now, false, upper);
             }
             return;
         }
         let until = now + f.nav;
         if until > s.nav_at {
             s.nav_at = until;
+            if U::TODAY {
+                s.nav_of =
+                    if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
+            }
             s.nav_reset_at = if f.kind == FrameKind::Rts {
                 now + self.phy.nav_reset(f.rate).as_nanos()
             } else {
                 0
             };
         }
-        if U::OVERHEAR
+        if U::OVERHEAR && U::TODAY && f.kind == FrameKind::Data {
+            self.overhear(from, to, now, upper);
+        } else if U::OVERHEAR
             && f.kind == FrameKind::Data
-            && let Some(v) = &self.service[from as usize]
+            && let Some(m) = self.service[from as usize].mpdus.first()
         {
-            let packet = v.packet.packet;
+            let packet = m.packet.packet;
             upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
-            self.take_next(to, now, upper);
+            self.take_next(to, now, false, upper);
         }
     }
 
     /// No answer so far.
     pub(crate) fn time_out<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
+        let s = &self.stations[i];
+        let rx_start = match s.lock_from {
+            NOBODY => 0,
+            from => self.rx_start::<U>(&self.on_air[from as usize]),
+        };
         let s = &mut self.stations[i];
-        if s.lock_from != NOBODY && s.lock_at + self.t.rx_start <= now && s.lock_end > now {
+        if s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
             // A reception began in time; it may be the answer.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm(station);
@@ -332,7 +376,7 @@ impl Air {
         self.counters[i].timeouts += 1;
         let limits = self.phy.timing();
         let (short, long) = (limits.short_retry_limit, limits.long_retry_limit);
-        let Some(v) = &mut self.service[i] else { return };
+        let v = &mut self.service[i];
         let awaited_ack = s.phase == Phase::AwaitAck;
         let give_up = if !awaited_ack {
             s.rts_failures += 1;
@@ -344,14 +388,13 @@ impl Air {
             s.short_retries += 1;
             s.short_retries >= short
         };
-        if awaited_ack && let Some(link) = v.packet.link {
-            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: false, last: give_up };
+        if awaited_ack && let Some(link) = v.link {
+            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: false, last: give_up };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
-            let outcome = if v.accepted { Outcome::Unconfirmed } else { Outcome::Lost };
-            self.counters[i].gave_up += 1;
-            self.release(station, now, outcome, upper);
+            self.counters[i].gave_up += v.aggregate as u64;
+            self.release(station, now, false, upper);
         } else {
             s.cw = limits.next_cw(s.cw);
             s.phase = Phase::Contending;
@@ -362,29 +405,34 @@ impl Air {
 
     /// The packet in service has been delivered.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        if let Some(v) = &self.service[station as usize]
-            && let Some(link) = v.packet.link
-        {
-            let a = Attempt { rate: v.rate, bytes: v.bytes, ok: true, last: true };
+        let v = &self.service[station as usize];
+        if let Some(link) = v.link {
+            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: true, last: true };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
-        self.release(station, now, Outcome::Sent, upper);
+        self.release(station, now, true, upper);
     }
 
-    /// Done with the packet in service: report it, draw the post-backoff, take the next.
-    fn release<U: Upper>(&mut self, station: u32, now: u64, outcome: Outcome, upper: &mut U) {
+    /// Done with the frame in hand: report it, draw the post-backoff, take the next.
+    fn release<U: Upper>(&mut self, station: u32, now: u64, answered: bool, upper: &mut U) {
         let i = station as usize;
-        if let Some(v) = self.service[i].take() {
-            let report = SendReport {
-                packet: v.packet,
-                outcome,
-                data_attempts: v.data_attempts,
-                rts_attempts: v.rts_attempts,
-                rate: v.rate,
-                airtime: Span::from_nanos(v.airtime),
-                service: Span::from_nanos(now - v.since),
-            };
-            upper.sent(Time::from_nanos(now), NodeId(station), &report);
+        let v = &mut self.service[i];
+        match &mut v.mpdus[..] {
+            [m] => {
+                m.airtime += core::mem::take(&mut v.spent);
+                let told = report(m, answered, v.rate, now);
+                let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
+                let link = v.link;
+                v.mpdus.clear();
+                upper.sent(Time::from_nanos(now), NodeId(station), &told);
+                if let Some(number) = gone {
+                    self.gone.clear();
+                    self.gone.push(number);
+                    self.skip(station, link, now, upper);
+                }
+            }
+            _ if U::TODAY => self.release_many(station, now, answered, upper),
+            _ => {}
         }
         let s = &mut self.stations[i];
         s.short_retries = 0;
@@ -393,10 +441,33 @@ impl Air {
         s.cw = self.phy.timing().cw_min;
         s.phase = Phase::Idle;
         draw(s, now, &mut self.backoff_rng[i]);
-        if self.load(station, now, upper) {
+        if (U::TODAY && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
+            if U::TODAY && answered && self.keeps_the_medium(station, now, upper) {
+                let s = &mut self.stations[i];
+                s.phase = Phase::ClearToSend;
+                s.wait_at = now + self.t.sifs;
+            }
         }
         self.rearm(station);
+    }
+}
+
+/// What became of an MPDU that the MAC is done with.
+pub(crate) fn report(m: &Mpdu, answered: bool, rate: Rate, now: u64) -> SendReport {
+    let outcome = match (answered, m.accepted) {
+        (true, _) => Outcome::Sent,
+        (false, true) => Outcome::Unconfirmed,
+        (false, false) => Outcome::Lost,
+    };
+    SendReport {
+        packet: m.packet,
+        outcome,
+        data_attempts: m.data_attempts,
+        rts_attempts: m.rts_attempts,
+        rate,
+        airtime: Span::from_nanos(m.airtime),
+        service: Span::from_nanos(now - m.since),
     }
 }
 

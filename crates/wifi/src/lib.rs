@@ -1,26 +1,34 @@
 //! 802.11: airtime arithmetic, the DCF, the medium between stations, frame errors, rate adaptation.
 //!
 //! [`Air`] is the whole radio, sans-IO: the host asks for the next deadline, lets the step happen,
-//! and is called back through [`Upper`] for packets. A new PHY is a rate table and a duration rule
+//! and is called back through [`Upper`] for packets. A frame carries a list of MPDUs: one with 802.11a, b
+//! and g, up to 256 with 802.11n, ac and ax ([`mcs`]). A new PHY is a rate table and a duration rule
 //! ([`phy`], [`airtime`]); a new error process a variant of [`loss::FrameErrors`]; a new rate
 //! adaptation a variant of [`adapt::Adapter`]. Model page: docs/models/radio.md.
 
 pub mod adapt;
+mod aggregate;
 mod air;
 pub mod airtime;
 mod config;
 mod counters;
 mod exchange;
 pub mod loss;
+pub mod mcs;
+mod mpdu;
 mod neighbours;
 mod noise;
 pub mod phy;
 pub mod propagation;
+mod reorder;
 mod station;
 mod upper;
 mod waveform;
 
+pub use aggregate::Batch;
 pub use air::{Air, Setup};
 pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 pub use counters::{ChannelTime, MacCounters};
-pub use upper::{FrameKind, LinkId, OnAir, Outcome, Outgoing, SendReport, Upper};
+pub use upper::{
+    BlockAck, FrameKind, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
+};

@@ -19,7 +19,7 @@ impl Air {
             kind: FrameKind::Noise,
             on_air: true,
         };
-        self.begin(source, now, f, false, upper);
+        self.begin(source, now, f, upper);
     }
 
     pub(crate) fn rest_noise(&mut self, source: u32, now: u64) {

@@ -4,7 +4,8 @@ use core::fmt;
 
 use fairmesh_units::{BitRate, Span};
 
-use crate::waveform::{ACK, CTS, RTS, Waveform};
+use crate::mcs::{Generation, Mode};
+use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DELIMITER, LONGEST_PPDU, RTS, Waveform};
 
 /// A rate: its index in the PHY's table, which is sorted from slow to fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -26,6 +27,8 @@ pub enum Modulation {
     Ofdm,
     /// ERP-OFDM at 2.4 GHz: 6 to 54 Mbit/s with a signal extension.
     ErpOfdm,
+    /// HT, VHT or HE. Its control frames are sent as OFDM or ERP-OFDM.
+    Mcs(Mode),
 }
 
 /// One row of a rate table.
@@ -95,11 +98,17 @@ impl PhyTiming {
 /// The control frames that go with data at one rate, worked out once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
-    /// The rate of the ACK, the CTS and (by the same rule) the RTS.
+    /// The rate of the ACK, of the BlockAck, and of the CTS.
     pub rate: Rate,
+    /// The rate of the RTS: the same, by the same rule.
+    pub rts_rate: Rate,
     /// Duration of an ACK.
     pub ack: Span,
-    /// Duration of a CTS.
+    /// Duration of a BlockAck.
+    pub block_ack: Span,
+    /// The longest PSDU, bytes, whose frame lasts no longer than 5.484 ms at an MCS; 0 at other rates.
+    pub longest_psdu: u32,
+    /// Duration of the CTS that answers the RTS.
     pub cts: Span,
     /// Duration of an RTS.
     pub rts: Span,
@@ -115,12 +124,41 @@ pub struct Response {
     pub cts_timeout: Span,
 }
 
+/// The bands of radios of today.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Band {
+    /// 2.4 GHz: SIFS 10 µs, frames extended by 6 µs.
+    Ghz2,
+    /// 5 GHz: SIFS 16 µs.
+    Ghz5,
+}
+
+/// A network of 802.11n, ac or ax.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Modern {
+    /// Generation.
+    pub generation: Generation,
+    /// Band.
+    pub band: Band,
+    /// The modes in use; beside them the OFDM rates of the band.
+    pub modes: Vec<Mode>,
+    /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU goes alone.
+    pub ampdu: u32,
+    /// Most MPDUs in it, and places in the window of a block acknowledgement: up to 64, or up to 256
+    /// with a longer BlockAck.
+    pub window: u32,
+    /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), and control rates
+    /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate.
+    pub ns3: bool,
+}
+
 /// A physical layer as configured in one network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phy {
     timing: PhyTiming,
     rates: Vec<RateInfo>,
     responses: Vec<Response>,
+    modern: Option<Modern>,
 }
 
 /// Why a PHY's configuration was refused.
@@ -155,6 +193,14 @@ impl fmt::Display for PhyError {
     }
 }
 impl core::error::Error for PhyError {}
+
+/// What ns-3.37 compares control rates with: the mode's rate at 20 MHz with one stream.
+fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
+    let guard = if g == Generation::He { 800 } else { mode.guard_ns() };
+    // 802.11ac has no MCS 9 there; by then the answer is the highest basic rate anyway.
+    let mcs = if g == Generation::Vht { mode.mcs().min(8) } else { mode.mcs() };
+    Mode::new(g, mcs, 1, 20, guard).map_or(mode.reference_rate(), |m| m.bit_rate(g))
+}
 
 const fn dsss(kbps: u64, preamble: Preamble, basic: bool) -> RateInfo {
     // IEEE 802.11-2020 §16.2.2.2: the short preamble is not for 1 Mbit/s.
@@ -221,19 +267,95 @@ impl Phy {
         }
     }
 
+    /// 802.11n, ac or ax as best-effort stations use it: AIFS SIFS + 3 slots, CW 15..1023, slot 9 µs,
+    /// basic rates 6, 12 and 24 Mbit/s.
+    ///
+    /// # Panics
+    /// If there are more modes than a table holds, which is 200.
+    pub fn modern(modern: Modern) -> Self {
+        assert!(modern.modes.len() <= 200, "too many modes");
+        let (sifs, family, extension) = match modern.band {
+            Band::Ghz2 => (10, Modulation::ErpOfdm, 6),
+            Band::Ghz5 => (16, Modulation::Ofdm, 0),
+        };
+        let g = modern.generation;
+        let mut rates: Vec<RateInfo> = ofdm(family, extension, true).collect();
+        for &mode in &modern.modes {
+            let info = RateInfo {
+                bit_rate: mode.bit_rate(g),
+                modulation: Modulation::Mcs(mode),
+                waveform: mode.waveform(g, modern.ns3, extension),
+                mandatory: false,
+                basic: false,
+            };
+            if !rates.contains(&info) {
+                rates.push(info);
+            }
+        }
+        // Stable: where a rate is the same, the non-HT one comes first.
+        rates.sort_by_key(|r| r.bit_rate);
+        Phy::build_with(9, sifs, 15, rates, Some(modern))
+    }
+
+    /// What makes this a network of 802.11n, ac or ax.
+    pub fn as_modern(&self) -> Option<&Modern> {
+        self.modern.as_ref()
+    }
+
+    /// How many MPDUs of `mpdu` bytes a full frame at a rate carries, and the length of its PSDU.
+    pub fn full_aggregate(&self, rate: Rate, mpdu: u32) -> (u32, u32) {
+        let Some(m) = &self.modern else { return (1, mpdu) };
+        let longest = self.response(rate).longest_psdu;
+        if longest == 0 {
+            return (1, mpdu);
+        }
+        let most = m.ampdu.min(longest);
+        let subframe = (mpdu + DELIMITER).next_multiple_of(4);
+        let length = |n: u32| (n - 1) * subframe + DELIMITER + mpdu;
+        let fitting = 1 + most.saturating_sub(length(1)) / subframe;
+        match fitting.min(m.window) {
+            0 | 1 if m.generation == Generation::Ht => (1, mpdu),
+            0 | 1 => (1, mpdu + DELIMITER),
+            n => (n, length(n)),
+        }
+    }
+
+    /// Length of a BlockAck.
+    pub fn block_ack_bytes(&self) -> u32 {
+        let long = self.modern.as_ref().is_some_and(|m| m.window > 64);
+        if long { BLOCK_ACK_256 } else { BLOCK_ACK }
+    }
+
+    /// The rate of a mode.
+    pub fn rate_of(&self, mode: Mode) -> Option<Rate> {
+        self.rates().find(|&r| self.info(r).modulation == Modulation::Mcs(mode))
+    }
+
     fn build(slot_us: u64, sifs_us: u64, cw_min: u32, rates: Vec<RateInfo>) -> Self {
+        Phy::build_with(slot_us, sifs_us, cw_min, rates, None)
+    }
+
+    fn build_with(
+        slot_us: u64,
+        sifs_us: u64,
+        cw_min: u32,
+        rates: Vec<RateInfo>,
+        modern: Option<Modern>,
+    ) -> Self {
         let (slot, sifs) = (Span::from_micros(slot_us), Span::from_micros(sifs_us));
+        // IEEE 802.11-2020 §10.3.2.3.5; AIFS of best effort: AIFSN 3 (Table 9-155).
+        let slots = if modern.is_some() { 3 } else { 2 };
         let timing = PhyTiming {
             slot,
             sifs,
-            difs: sifs + slot * 2, // IEEE 802.11-2020 §10.3.2.3.5
+            difs: sifs + slot * slots,
             eifs: Span::ZERO,
             cw_min,
             cw_max: 1023,
             short_retry_limit: 7,
             long_retry_limit: 4,
         };
-        let mut phy = Phy { timing, rates, responses: Vec::new() };
+        let mut phy = Phy { timing, rates, responses: Vec::new(), modern };
         phy.refresh();
         phy
     }
@@ -247,22 +369,46 @@ impl Phy {
     }
 
     fn response_to(&self, data: Rate) -> Response {
-        let family = self.info(data).modulation;
+        // IEEE 802.11-2020 §10.6.6.5.2: highest basic rate not above, else highest mandatory one; an MCS
+        // counts as its non-HT reference rate (§10.6.11).
+        let (family, most) = match (self.info(data).modulation, &self.modern) {
+            (Modulation::Mcs(mode), Some(m)) => {
+                let family =
+                    if m.band == Band::Ghz2 { Modulation::ErpOfdm } else { Modulation::Ofdm };
+                let most =
+                    if m.ns3 { one_stream_rate(m.generation, mode) } else { mode.reference_rate() };
+                (family, most)
+            }
+            (family, _) => (family, self.bit_rate(data)),
+        };
         let best = |eligible: fn(&RateInfo) -> bool| {
             self.rates()
-                .filter(|&r| r <= data && self.info(r).modulation == family)
+                .filter(|&r| self.bit_rate(r) <= most && self.info(r).modulation == family)
                 .rfind(|&r| eligible(self.info(r)))
         };
-        // IEEE 802.11-2020 §10.6.6.5.2: highest basic rate not above, else highest mandatory one.
         let rate = best(|r| r.basic).or_else(|| best(|r| r.mandatory)).unwrap_or(data);
-        let wait = self.timing.sifs + self.timing.slot + self.info(rate).waveform.rx_start_delay();
+        let rts_rate = match &self.modern {
+            Some(m) if m.ns3 => self.rates().rfind(|&r| self.info(r).basic).unwrap_or(rate),
+            _ => rate,
+        };
+        let is_mcs = matches!(self.info(data).modulation, Modulation::Mcs(_));
+        let wait = |rate: Rate| {
+            self.timing.sifs + self.timing.slot + self.info(rate).waveform.rx_start_delay()
+        };
         Response {
             rate,
+            rts_rate,
             ack: self.airtime(rate, ACK),
-            cts: self.airtime(rate, CTS),
-            rts: self.airtime(rate, RTS),
-            ack_timeout: wait,
-            cts_timeout: wait,
+            block_ack: self.airtime(rate, self.block_ack_bytes()),
+            longest_psdu: if is_mcs {
+                self.info(data).waveform.longest_within(LONGEST_PPDU)
+            } else {
+                0
+            },
+            cts: self.airtime(rts_rate, CTS),
+            rts: self.airtime(rts_rate, RTS),
+            ack_timeout: wait(rate),
+            cts_timeout: wait(rts_rate),
         }
     }
 

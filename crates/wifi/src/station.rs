@@ -26,7 +26,7 @@ pub(crate) struct Intervals {
     /// From the first energy of a frame until a station that was not receiving takes note of it
     /// (aCCATime). A backoff that ends sooner transmits all the same.
     pub cca: u64,
-    /// From the first energy of a frame to the start of its payload.
+    /// From the first energy of a frame to the start of its payload, where frames do not differ.
     pub rx_start: u64,
 }
 
@@ -54,6 +54,7 @@ pub(crate) enum Phase {
 pub(crate) enum Answer {
     Ack,
     Cts,
+    BlockAck,
 }
 
 /// The state that the medium and the exchange rules work on. Instants in nanoseconds.
@@ -92,6 +93,8 @@ pub(crate) struct Station {
     /// The countdown starts a DIFS after this because of a bad frame.
     pub eifs_at: u64,
     pub nav_at: u64,
+    /// Whose exchange set the NAV.
+    pub nav_of: u32,
     /// When an RTS set the NAV: instant at which it lapses unless a reception begins; 0: none.
     pub nav_reset_at: u64,
     pub slots: u32,
@@ -115,6 +118,8 @@ pub(crate) struct Station {
     pub short_retries: u32,
     pub long_retries: u32,
     pub sequence: u16,
+    /// The end of the time that the station has won; `NEVER`: one frame.
+    pub txop_end: u64,
 }
 
 impl Station {
@@ -136,6 +141,7 @@ impl Station {
             backoff_from: 0,
             eifs_at: 0,
             nav_at: 0,
+            nav_of: NOBODY,
             nav_reset_at: 0,
             slots: 0,
             cw: cw_min,
@@ -151,6 +157,7 @@ impl Station {
             short_retries: 0,
             long_retries: 0,
             sequence: 0,
+            txop_end: NEVER,
         }
     }
 
@@ -212,9 +219,9 @@ impl Station {
 
     /// A reception begins at `at`: a NAV that waits for one either lives on or has lapsed already.
     #[inline]
-    pub fn settle_nav(&mut self, at: u64, t: &Intervals) {
+    pub fn settle_nav(&mut self, at: u64, rx_start: u64) {
         if self.nav_reset_at != 0 {
-            if at + t.rx_start > self.nav_reset_at {
+            if at + rx_start > self.nav_reset_at {
                 self.nav_at = self.nav_at.min(self.nav_reset_at);
             }
             self.nav_reset_at = 0;
@@ -315,9 +322,9 @@ mod tests {
         (s.nav_at, s.nav_reset_at) = (5000 * US, 1000 * US);
         assert_eq!(s.access_at(&T), 1050 * US);
         let mut alive = s.clone();
-        alive.settle_nav(808 * US, &T); // payload starts at 1000 µs sharp
+        alive.settle_nav(808 * US, T.rx_start); // payload starts at 1000 µs sharp
         assert_eq!(alive.access_at(&T), 5050 * US);
-        s.settle_nav(809 * US, &T);
+        s.settle_nav(809 * US, T.rx_start);
         assert_eq!(s.access_at(&T), 1050 * US);
     }
 }

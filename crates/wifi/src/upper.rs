@@ -2,6 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
+use crate::aggregate::Batch;
 use crate::phy::Rate;
 
 /// A link of the medium: an index handed out by [`Air::link`](crate::Air::link).
@@ -37,13 +38,14 @@ pub struct SendReport {
     pub packet: Outgoing,
     /// How it ended.
     pub outcome: Outcome,
-    /// Data frames put on the air.
+    /// Data frames put on the air that carried it.
     pub data_attempts: u32,
-    /// RTS frames put on the air.
+    /// RTS frames put on the air for it.
     pub rts_attempts: u32,
     /// Rate of the last data frame.
     pub rate: Rate,
-    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK).
+    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK); its part by
+    /// length of those that it shared.
     pub airtime: Span,
     /// From the moment the MAC took it.
     pub service: Span,
@@ -60,6 +62,8 @@ pub enum FrameKind {
     Rts,
     /// Clear to send.
     Cts,
+    /// Block acknowledgement.
+    BlockAck,
     /// An interferer's energy; not a frame.
     Noise,
 }
@@ -79,16 +83,34 @@ pub struct OnAir {
     pub to: Option<NodeId>,
     /// Rate.
     pub rate: Rate,
-    /// Length of the MPDU, header and FCS included.
+    /// Length of the PSDU: of the MPDU, header and FCS included, where the frame carries one.
     pub bytes: u32,
     /// Duration field.
     pub nav: Span,
+    /// What a BlockAck says; `None` in every other frame.
+    pub block_ack: Option<BlockAck>,
+}
+
+/// The content of a BlockAck.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockAck {
+    /// The sequence number that the first bit is of.
+    pub first: u16,
+    /// A bit for each MPDU that the receiver has, from the least significant one on.
+    pub bitmap: [u64; 4],
+}
+
+/// An MPDU inside a data frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OnAirMpdu {
+    /// The upper layer's packet.
+    pub packet: u32,
+    /// Length, header and FCS included.
+    pub bytes: u32,
+    /// Sequence number, 0..4096.
+    pub sequence: u16,
     /// The Retry bit.
     pub retry: bool,
-    /// Sequence number, 0..4096; 0 in control frames.
-    pub sequence: u16,
-    /// The packet inside a data frame.
-    pub packet: Option<u32>,
 }
 
 /// The layer above the MAC of every station.
@@ -101,9 +123,19 @@ pub trait Upper {
     const OBSERVE: bool = false;
     /// Whether [`Upper::overheard`] and [`Upper::arriving`] are wanted.
     const OVERHEAR: bool = false;
+    /// Whether frames are aggregated: what the medium tells itself, so that other networks carry
+    /// nothing of it. Leave it alone.
+    #[doc(hidden)]
+    const TODAY: bool = false;
 
     /// The MAC of `node` is free: its next packet, if it has one.
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
+
+    /// The frame that `node` is about to send over `link` has room: packets that wait for the same
+    /// link, in their order, as long as they fit. Asked where frames are aggregated only.
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let _ = (now, node, link, batch);
+    }
 
     /// `node` received a packet addressed to it (or broadcast) from its neighbour `from`. Each
     /// unicast packet arrives at most once.
@@ -125,8 +157,46 @@ pub trait Upper {
         let _ = (now, node, from, packet);
     }
 
-    /// A frame starts.
-    fn on_air(&mut self, frame: &OnAir) {
-        let _ = frame;
+    /// A frame starts, and carries these MPDUs; none where it is not data.
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        let _ = (frame, mpdus);
+    }
+}
+
+/// The layer above stations of 802.11n, ac and ax.
+pub(crate) struct Today<'a, U>(pub &'a mut U);
+
+impl<U: Upper> Upper for Today<'_, U> {
+    const OBSERVE: bool = U::OBSERVE;
+    const OVERHEAR: bool = U::OVERHEAR;
+    const TODAY: bool = true;
+
+    #[inline]
+    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
+        self.0.pull(now, node)
+    }
+    #[inline]
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        self.0.pull_more(now, node, link, batch);
+    }
+    #[inline]
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        self.0.received(now, node, from, packet, broadcast);
+    }
+    #[inline]
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+        self.0.sent(now, node, report);
+    }
+    #[inline]
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
+        self.0.arriving(now, node, from, airtime);
+    }
+    #[inline]
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.0.overheard(now, node, from, packet);
+    }
+    #[inline]
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        self.0.on_air(frame, mpdus);
     }
 }

@@ -4,6 +4,16 @@ use fairmesh_units::Span;
 
 /// Bytes of a unicast data frame's MAC header and FCS (three addresses, no QoS, no HT control).
 pub const DATA_OVERHEAD: u32 = 28;
+/// The same of a QoS data frame, which MPDUs of 802.11n and later are.
+pub const QOS_OVERHEAD: u32 = 30;
+/// Bytes of a compressed BlockAck frame with a bitmap of 64 (IEEE 802.11-2020 §9.3.1.8.2).
+pub const BLOCK_ACK: u32 = 32;
+/// The same with a bitmap of 256 (IEEE 802.11ax-2021 §9.3.1.8.2).
+pub const BLOCK_ACK_256: u32 = 56;
+/// Bytes of the delimiter before each MPDU of an A-MPDU (IEEE 802.11-2020 §9.7.1).
+pub const DELIMITER: u32 = 4;
+/// aPPDUMaxTime of HT, VHT and HE (IEEE 802.11-2020 Tables 19-25 and 21-28).
+pub const LONGEST_PPDU: Span = Span::from_micros(5484);
 /// Bytes of the LLC/SNAP header in front of an IP datagram. ns-2 has none.
 pub const LLC_SNAP: u32 = 8;
 /// Bytes of an ACK frame.
@@ -14,8 +24,6 @@ pub const CTS: u32 = 14;
 pub const RTS: u32 = 20;
 
 /// The rule that turns a PSDU size into a duration, one variant per family of waveforms.
-///
-/// HT, VHT and HE fit as further variants (another preamble, another symbol time, streams).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waveform {
     /// DSSS and HR/DSSS (IEEE 802.11-2020 clauses 15 and 16).
@@ -30,6 +38,23 @@ pub enum Waveform {
         /// N_DBPS, the data bits of one 4 µs symbol.
         bits_per_symbol: u32,
         /// Silence after the frame that counts as part of it: 6 µs for ERP-OFDM, else 0.
+        extension_us: u32,
+    },
+    /// HT, VHT and HE (IEEE 802.11-2020 clauses 19 and 21, IEEE 802.11ax-2021 clause 27).
+    Mcs {
+        /// N_DBPS.
+        bits_per_symbol: u32,
+        /// Six per encoder.
+        tail_bits: u32,
+        /// One symbol with its guard interval, ns.
+        symbol_ns: u32,
+        /// The payload fills a multiple of this, ns.
+        unit_ns: u32,
+        /// Everything before the payload, ns.
+        preamble_ns: u32,
+        /// The part of it that ends with HT-SIG or SIG-A, without which nothing can be received, ns.
+        header_ns: u32,
+        /// Silence after the frame that counts as part of it: 6 µs at 2.4 GHz, else 0.
         extension_us: u32,
     },
 }
@@ -47,6 +72,22 @@ impl Waveform {
                 let symbols = (16 + 8 * bytes as u64 + 6).div_ceil(bits_per_symbol as u64);
                 20 + 4 * symbols + extension_us as u64
             }
+            // IEEE 802.11-2020 §19.4.3 and §21.4.3, IEEE 802.11ax-2021 §27.4.3, TXTIME
+            Waveform::Mcs {
+                bits_per_symbol,
+                tail_bits,
+                symbol_ns,
+                unit_ns,
+                preamble_ns,
+                extension_us,
+                ..
+            } => {
+                let bits = 16 + 8 * bytes as u64 + tail_bits as u64;
+                let payload = bits.div_ceil(bits_per_symbol as u64) * symbol_ns as u64;
+                let whole = payload.div_ceil(unit_ns as u64) * unit_ns as u64;
+                let extension = 1000 * extension_us as u64;
+                return Span::from_nanos(preamble_ns as u64 + whole + extension);
+            }
         };
         Span::from_micros(us)
     }
@@ -57,6 +98,49 @@ impl Waveform {
         Span::from_micros(match self {
             Waveform::Dsss { plcp_us, .. } => plcp_us as u64,
             Waveform::Ofdm { .. } => 20,
+            Waveform::Mcs { preamble_ns, .. } => return Span::from_nanos(preamble_ns as u64),
         })
+    }
+
+    /// The part of the preamble that must be received for the frame to be received at all.
+    pub const fn header(self) -> Span {
+        match self {
+            Waveform::Mcs { header_ns, .. } => Span::from_nanos(header_ns as u64),
+            Waveform::Dsss { .. } | Waveform::Ofdm { .. } => self.rx_start_delay(),
+        }
+    }
+
+    /// From the start of the frame to the end of the first `bytes` bytes of its PSDU, not rounded to
+    /// symbols; the 16 service bits come first.
+    pub const fn reached(self, bytes: u32) -> Span {
+        let start = self.rx_start_delay().as_nanos();
+        let bits = 8 * bytes as u64;
+        Span::from_nanos(
+            start
+                + match self {
+                    Waveform::Dsss { bits_per_2us, .. } => bits * 2000 / bits_per_2us as u64,
+                    Waveform::Ofdm { bits_per_symbol, .. } => {
+                        (16 + bits) * 4000 / bits_per_symbol as u64
+                    }
+                    Waveform::Mcs { bits_per_symbol, symbol_ns, .. } => {
+                        (16 + bits) * symbol_ns as u64 / bits_per_symbol as u64
+                    }
+                },
+        )
+    }
+
+    /// The longest PSDU whose frame lasts no longer than `most`; 0 where none is that short.
+    pub const fn longest_within(self, most: Span) -> u32 {
+        // No PSDU is longer than 6 500 631 bytes.
+        let (mut low, mut high) = (0u32, 1u32 << 23);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.duration(middle).as_nanos() <= most.as_nanos() {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        low
     }
 }

@@ -28,9 +28,10 @@ pub struct ValidateArgs {
     /// Seeds per row; as many as the reference has by default
     #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: Option<u32>,
-    /// Folder with reference.json and scen/
-    #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
-    pub reference: PathBuf,
+    /// Folders with reference.json and scen/, separated by commas
+    #[arg(long, value_name = "FOLDERS", value_delimiter = ',',
+          default_values = ["validation/ns3", "validation/ns3-modern"])]
+    pub reference: Vec<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

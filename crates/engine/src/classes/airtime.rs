@@ -110,8 +110,8 @@ pub(crate) struct RadioClasses {
     busy: Busy,
     /// Whose turn it is; one past the last is the radio's own queue.
     turn: usize,
-    /// The class of the packet in the MAC, and what it was charged.
-    charged: Option<(usize, f64)>,
+    /// The packets in the MAC: handle, class, and what the class was charged.
+    charged: Vec<(u32, usize, f64)>,
     cost: Cost,
     rate: Rate,
     rng: Stream,
@@ -125,7 +125,7 @@ impl RadioClasses {
             directory: Directory::new(flows),
             busy: Busy::default(),
             turn: 0,
-            charged: None,
+            charged: Vec::new(),
             cost,
             rate,
             rng,
@@ -213,7 +213,6 @@ impl RadioClasses {
             };
             if let Some(item) = taken {
                 self.turn = if i == radio { 0 } else { i + 1 };
-                self.charged = None;
                 let Some(c) = self.classes.get_mut(i) else { return Some((item, None)) };
                 let need = c.need(item.bytes, &self.cost);
                 c.tokens -= need;
@@ -221,16 +220,17 @@ impl RadioClasses {
                 c.sent.0 += 1;
                 c.sent.1 += u64::from(item.bytes);
                 self.busy.set(i, c.waiting.packets > 0);
-                self.charged = Some((i, need));
+                self.charged.push((item.handle, i, need));
                 return Some((item, Some(i)));
             }
             (from, round) = if i == radio { (0, true) } else { (i + 1, round) };
         }
     }
 
-    /// The MAC is done with the packet taken last; gives its class.
+    /// The MAC is done with a packet; gives its class.
     pub fn settle(&mut self, report: &SendReport) -> Option<usize> {
-        let (i, charged) = self.charged.take()?;
+        let at = self.charged.iter().position(|c| c.0 == report.packet.packet)?;
+        let (_, i, charged) = self.charged.remove(at);
         let c = self.classes.get_mut(i)?;
         c.rate = report.rate;
         if let Limit::Airtime(_) = c.limit {
@@ -260,7 +260,7 @@ impl RadioClasses {
         c.at = c.at.max(now.as_nanos());
         if !same {
             c.tokens = c.need(u32::try_from(c.burst.0).unwrap_or(u32::MAX), cost);
-            self.charged = self.charged.filter(|(i, _)| *i != index);
+            self.charged.retain(|(_, i, _)| *i != index);
         }
     }
 
@@ -268,11 +268,8 @@ impl RadioClasses {
     pub fn remove(&mut self, class: Class) -> Vec<Item> {
         let Some(i) = self.directory.find(class) else { return Vec::new() };
         let mut gone = self.classes.remove(i);
-        self.charged = self.charged.and_then(|(c, need)| match c.cmp(&i) {
-            core::cmp::Ordering::Less => Some((c, need)),
-            core::cmp::Ordering::Equal => None,
-            core::cmp::Ordering::Greater => Some((c - 1, need)),
-        });
+        self.charged.retain(|c| c.1 != i);
+        self.charged.iter_mut().filter(|c| c.1 > i).for_each(|c| c.1 -= 1);
         self.directory.renumber(|c| match c.cmp(&i) {
             core::cmp::Ordering::Less => Some(c),
             core::cmp::Ordering::Equal => None,
@@ -355,9 +352,9 @@ mod tests {
             if now >= end {
                 break;
             }
-            assert!(s.dequeue(now, &mut own).is_some());
-            s.settle(&report(attempts, 3));
-            uses.push((now.as_nanos(), s.cost.actual(&report(attempts, 3)).as_secs_f64()));
+            let taken = s.dequeue(now, &mut own).unwrap().0;
+            s.settle(&report(taken.handle, attempts, 3));
+            uses.push((now.as_nanos(), s.cost.actual(&report(h, attempts, 3)).as_secs_f64()));
         }
         let total: f64 = uses.iter().map(|u| u.1).sum();
         let window = |from: u64| -> f64 {
@@ -410,8 +407,8 @@ mod tests {
         let late = Time::ZERO + Span::from_secs(9);
         s.enqueue(late, 2, item(30));
         s.enqueue(late, 2, item(31));
-        assert!(s.dequeue(late, &mut own).is_some(), "the bucket was full");
-        s.settle(&report(1, 3));
+        let taken = s.dequeue(late, &mut own).expect("the bucket was full").0;
+        s.settle(&report(taken.handle, 1, 3));
         assert_eq!(s.next_ready(late, &own), Time::NEVER);
         assert_eq!(s.remove(third).len(), 1);
         assert_eq!(s.classify(None, NodeId(3)), None);

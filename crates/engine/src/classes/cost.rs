@@ -75,11 +75,11 @@ pub(super) mod tests {
     }
 
     /// A packet of 1500 bytes that arrived at the last of these attempts.
-    pub fn report(attempts: u32, rate: u8) -> SendReport {
+    pub fn report(packet: u32, attempts: u32, rate: u8) -> SendReport {
         let phy = cost().phy;
         let frames = phy.airtime(Rate(rate), 1536) * u64::from(attempts);
         SendReport {
-            packet: Outgoing { packet: 0, link: Some(LinkId(0)), bytes: 1500 },
+            packet: Outgoing { packet, link: Some(LinkId(0)), bytes: 1500 },
             outcome: Outcome::Sent,
             data_attempts: attempts,
             rts_attempts: 0,
@@ -95,11 +95,11 @@ pub(super) mod tests {
     #[test]
     fn a_packet_costs_frames_gaps_backoff_and_answer() {
         assert_eq!(cost().expected(1500, Rate(3)), ONE);
-        assert_eq!(cost().actual(&report(1, 3)), ONE);
+        assert_eq!(cost().actual(&report(0, 1, 3)), ONE);
         // The second attempt waits a DIFS and sends the frame again.
         let again = Span::from_micros(50 + 192 + 1118);
-        assert_eq!(cost().actual(&report(2, 3)), ONE + again);
-        assert!(cost().actual(&report(1, 0)) > ONE * 5, "1 Mbit/s");
+        assert_eq!(cost().actual(&report(0, 2, 3)), ONE + again);
+        assert!(cost().actual(&report(0, 1, 0)) > ONE * 5, "1 Mbit/s");
         assert_eq!(cost().extra(1500, 11, Rate(3), 2), Span::from_micros(16));
     }
 }

@@ -79,7 +79,11 @@ impl Listeners {
         let w = self.waiting[node].pop_front()?;
         let header = Header::default();
         let (to, bytes) = (w.to, w.bytes);
-        self.service[node] = Some(InService { to, flow: None, ack: false, bytes, header });
+        self.serve(
+            node,
+            w.handle,
+            InService { to, flow: None, ack: false, bytes, header, passed_up: false },
+        );
         Some(Outgoing { packet: w.handle, link: w.link, bytes })
     }
 }

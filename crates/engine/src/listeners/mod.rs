@@ -53,7 +53,7 @@ pub(crate) struct Rider {
     pub echo: Header,
 }
 
-/// The frame in a MAC, as it was handed over.
+/// A packet in a MAC, as it was handed over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InService {
     pub to: Option<NodeId>,
@@ -62,6 +62,8 @@ pub(crate) struct InService {
     pub ack: bool,
     pub bytes: u32,
     pub header: Header,
+    /// Its receiver has passed it up.
+    pub passed_up: bool,
 }
 
 impl InService {
@@ -118,7 +120,9 @@ pub(crate) struct Listeners {
     /// Per flow: retransmissions its source was told of.
     told: Vec<u64>,
     /// Per wireless node.
-    service: Vec<Option<InService>>,
+    service: Vec<Vec<(u32, InService)>>,
+    /// Per wireless node: what was acknowledged, and its receiver holds behind a gap.
+    behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
     messages: Vec<Vec<u8>>,
@@ -188,7 +192,8 @@ impl Listeners {
             riders: Vec::new(),
             echoes: vec![Header::default(); flows],
             told: vec![0; flows],
-            service: vec![None; radios],
+            service: vec![Vec::new(); radios],
+            behind: vec![Vec::new(); radios],
             waiting: vec![VecDeque::new(); radios],
             messages: Vec::new(),
             free: Vec::new(),
@@ -364,9 +369,24 @@ impl Listeners {
 
     // ---- frames
 
-    /// Remembers the frame that the MAC of a node works on.
-    pub fn serve(&mut self, node: usize, frame: InService) {
-        self.service[node] = Some(frame);
+    /// Remembers a packet that the MAC of a node works on, by handle.
+    pub fn serve(&mut self, node: usize, packet: u32, frame: InService) {
+        self.service[node].push((packet, frame));
+    }
+
+    fn serviced(&self, node: NodeId, packet: u32) -> Option<InService> {
+        self.service[node.index()].iter().find(|s| s.0 == packet).map(|s| s.1)
+    }
+
+    /// A packet of the MAC of a node has arrived and is passed up.
+    fn passed_up(&mut self, node: NodeId, packet: u32) -> Option<InService> {
+        let n = node.index();
+        if let Some(s) = self.service[n].iter_mut().find(|s| s.0 == packet) {
+            s.1.passed_up = true;
+            return Some(s.1);
+        }
+        let at = self.behind[n].iter().position(|s| s.0 == packet)?;
+        Some(self.behind[n].swap_remove(at).1)
     }
 
     /// The length of a node's queue has changed.
@@ -375,8 +395,8 @@ impl Listeners {
     }
 
     /// A frame meant for this node came in; returns whether it is a control message.
-    pub fn received(&mut self, node: NodeId, from: NodeId, message: Option<u32>) {
-        let Some(frame) = self.service[from.index()] else { return };
+    pub fn received(&mut self, node: NodeId, from: NodeId, packet: u32, message: Option<u32>) {
+        let Some(frame) = self.passed_up(from, packet) else { return };
         let n = node.index();
         if let Some(s) = self.station(n, from) {
             s.rx_packets += 1;
@@ -408,8 +428,8 @@ impl Listeners {
     }
 
     /// A frame meant for another was decoded.
-    pub fn overheard(&mut self, node: NodeId, from: NodeId) {
-        let frame = self.service[from.index()];
+    pub fn overheard(&mut self, node: NodeId, from: NodeId, packet: u32) {
+        let frame = self.serviced(from, packet);
         if let Some(heard) = frame.and_then(|f| f.heard(from)) {
             self.note(node.index(), EventKind::Overheard, Note::Overheard(heard));
         }
@@ -418,7 +438,13 @@ impl Listeners {
     /// The MAC of a node is done with a frame.
     pub fn sent(&mut self, node: NodeId, report: &SendReport) -> Option<InService> {
         let n = node.index();
-        let frame = self.service[n].take()?;
+        let at = self.service[n].iter().position(|s| s.0 == report.packet.packet)?;
+        let (packet, frame) = self.service[n].remove(at);
+        let passed_up = frame.passed_up;
+        if report.outcome == Outcome::Sent && report.packet.link.is_some() && !passed_up {
+            // The receiver holds it behind a gap.
+            self.behind[n].push((packet, frame));
+        }
         let actual = self.cost.actual(report);
         let rate = self.cost.bit_rate(report.rate);
         let tries = report.data_attempts.max(report.rts_attempts);

@@ -10,7 +10,7 @@ use crate::measures::Delays;
 use crate::record::Drops;
 
 /// The next step from a node on a path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hop {
     /// Over the air.
     Radio { link: LinkId },

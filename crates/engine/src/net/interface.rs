@@ -1,5 +1,7 @@
 //! A node's radio interface: its queue, and the classes a control may put before it.
 
+use std::collections::VecDeque;
+
 use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
 use fairmesh_units::{FlowId, NodeId, Stream, Time};
 use fairmesh_wifi::SendReport;
@@ -13,7 +15,9 @@ pub(crate) struct Interface {
     pub rng: Stream,
     /// What a control put in place of the queue. What they do not take waits in `queue`.
     pub classes: Option<Box<RadioClasses>>,
-    /// What the MAC holds; it still occupies the buffer. With classes, what waits there too.
+    /// Out of the queue for other neighbours than the one whose frame was filled; next in turn.
+    pub aside: VecDeque<Item>,
+    /// What the MAC holds, and what was put aside; it still occupies the buffer. With classes, what waits there too.
     pub held: Backlog,
     /// Σ packets × ns, for the mean length, up to `counted`.
     pub area: u128,
@@ -23,7 +27,15 @@ pub(crate) struct Interface {
 impl Interface {
     pub fn new(queue: Discipline, classes: Option<RadioClasses>, rng: Stream) -> Self {
         let classes = classes.map(Box::new);
-        Interface { queue, rng, classes, held: Backlog::NONE, area: 0, counted: 0 }
+        Interface {
+            queue,
+            rng,
+            classes,
+            aside: VecDeque::new(),
+            held: Backlog::NONE,
+            area: 0,
+            counted: 0,
+        }
     }
 
     /// Brings the queue-length integral up to date; call before the length changes.
@@ -70,6 +82,21 @@ impl Interface {
     /// The next packet for the MAC, which holds it from now on.
     #[inline]
     pub fn dequeue<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
+        if let Some(item) = self.aside.pop_front() {
+            return Some(item);
+        }
+        self.draw::<HOST>(now)
+    }
+
+    /// Whether packets leave in the order in which they came, so that one for a neighbour may be
+    /// looked for behind those for others.
+    pub fn is_fifo(&self) -> bool {
+        matches!(self.queue, Discipline::DropTail(_)) && self.classes.is_none()
+    }
+
+    /// The next packet out of the queue.
+    #[inline]
+    pub fn draw<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
         if HOST && let Some(classes) = &mut self.classes {
             let (item, class) = classes.dequeue(now, &mut self.queue)?;
             // What waits in classes is held already.

@@ -86,8 +86,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             ack: !p.forward && !p.is_data(),
             bytes: item.bytes,
             header,
+            passed_up: false,
         };
-        self.listeners.serve(node, frame);
+        self.listeners.serve(node, item.handle, frame);
     }
 
     /// Tells the new length of a class's queue, or of the whole.

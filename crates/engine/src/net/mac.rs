@@ -1,19 +1,21 @@
 //! The network as the MAC sees it.
 
+use fairmesh_queueing::Item;
 use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::{OnAir, Outcome, Outgoing, SendReport, Upper};
+use fairmesh_wifi::{Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
 
 use super::Net;
 use super::arrival::{Arrival, Frame};
 use super::flow::Hop;
 use super::packet::Payload;
-use crate::observe::{AirFrame, AirPacket, AirPayload, FrameKind};
+use crate::observe::{AirAggregate, AirFrame, AirPacket, AirPayload, FrameKind};
 
 impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     const OBSERVE: bool = WATCH;
     const OVERHEAR: bool = HOST;
 
-    #[inline]
+    // Always: the medium is compiled twice, with aggregates and without, and each is hot.
+    #[inline(always)]
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
         let n = node.index();
         self.interfaces[n].count(now);
@@ -27,16 +29,8 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             self.timers.set(slot, ready);
             return None;
         };
-        let p = self.packets.get(item.handle);
-        let flow = &self.flows[p.flow as usize];
-        let place = p.place as usize;
-        let hop = if p.forward { flow.forward[place] } else { flow.back[place - 1] };
-        if HOST {
-            self.note_service(n, item);
-        }
-        if WATCH {
-            self.snapshots[n] = self.air_packet(item.handle);
-        }
+        let hop = self.hop(item);
+        self.hand_over(n, item);
         let link = match hop {
             Hop::Radio { link } => Some(link),
             Hop::Broadcast => None,
@@ -45,7 +39,41 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
     }
 
-    #[inline]
+    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let n = node.index();
+        self.interfaces[n].count(now);
+        let wanted = Hop::Radio { link };
+        let mut k = 0;
+        while k < self.interfaces[n].aside.len() {
+            let item = self.interfaces[n].aside[k];
+            if self.hop(item) != wanted {
+                k += 1;
+                continue;
+            }
+            if !batch.fits(item.bytes) {
+                return;
+            }
+            self.interfaces[n].aside.remove(k);
+            self.hand_over(n, item);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+        // What is drawn and does not go stays next in turn.
+        while batch.fits(0) {
+            let Some(item) = self.interfaces[n].draw::<HOST>(now) else { break };
+            let other = self.hop(item) != wanted;
+            if other || !batch.fits(item.bytes) {
+                self.interfaces[n].aside.push_back(item);
+                if !other || !self.interfaces[n].is_fifo() {
+                    return;
+                }
+                continue;
+            }
+            self.hand_over(n, item);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+    }
+
+    #[inline(always)]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
         if HOST && self.note_received(node, from, packet, broadcast) {
             return;
@@ -58,12 +86,15 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         self.arrive(now, node.0, packet);
     }
 
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
         let n = node.index();
         let i = &mut self.interfaces[n];
         i.count(now);
         i.release(report.packet.bytes);
+        if WATCH {
+            self.snapshots[n].retain(|s| s.0 != report.packet.packet);
+        }
         if HOST && self.note_sent(node, report) {
             return;
         }
@@ -85,21 +116,22 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         self.listeners.arriving(node, from, airtime);
     }
 
-    fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, _: u32) {
-        self.listeners.overheard(node, from);
+    fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.listeners.overheard(node, from, packet);
     }
 
     #[inline]
-    fn on_air(&mut self, f: &OnAir) {
+    fn on_air(&mut self, f: &OnAir, mpdus: &[OnAirMpdu]) {
         let Some(observer) = &mut self.observer else { return };
         let kind = match f.kind {
             fairmesh_wifi::FrameKind::Data => FrameKind::Data,
             fairmesh_wifi::FrameKind::Ack => FrameKind::Ack,
             fairmesh_wifi::FrameKind::Rts => FrameKind::Rts,
             fairmesh_wifi::FrameKind::Cts => FrameKind::Cts,
+            fairmesh_wifi::FrameKind::BlockAck => FrameKind::BlockAck,
             fairmesh_wifi::FrameKind::Noise => return,
         };
-        observer.frame(&AirFrame {
+        let frame = AirFrame {
             start: f.start,
             end: f.end,
             kind,
@@ -108,14 +140,57 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             rate: self.rates[f.rate.index()],
             mpdu_bytes: f.bytes,
             duration_us: f.nav.as_nanos().div_ceil(1000) as u16,
-            retry: f.retry,
-            sequence: f.sequence,
-            packet: if f.packet.is_some() { self.snapshots[f.from.index()] } else { None },
-        });
+            retry: false,
+            sequence: 0,
+            aggregate: None,
+            block_ack: f.block_ack,
+            qos: self.qos && f.to.is_some(),
+            packet: None,
+        };
+        if mpdus.is_empty() {
+            observer.frame(&frame);
+            return;
+        }
+        let count = mpdus.len() as u16;
+        self.aggregates += u32::from(count > 1);
+        let reference = self.aggregates;
+        let snapshots = &self.snapshots[f.from.index()];
+        for (index, m) in mpdus.iter().enumerate() {
+            let packet = snapshots.iter().find(|s| s.0 == m.packet).map(|s| s.1);
+            let place = AirAggregate { reference, index: index as u16, count };
+            observer.frame(&AirFrame {
+                mpdu_bytes: m.bytes,
+                retry: m.retry,
+                sequence: m.sequence,
+                aggregate: (count > 1).then_some(place),
+                packet,
+                ..frame
+            });
+        }
     }
 }
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    /// Over which hop a packet leaves the node where it waits.
+    #[inline(always)]
+    fn hop(&self, item: Item) -> Hop {
+        let p = self.packets.get(item.handle);
+        let flow = &self.flows[p.flow as usize];
+        let place = p.place as usize;
+        if p.forward { flow.forward[place] } else { flow.back[place - 1] }
+    }
+
+    /// The MAC of a node takes a packet.
+    #[inline(always)]
+    fn hand_over(&mut self, n: usize, item: Item) {
+        if HOST {
+            self.note_service(n, item);
+        }
+        if WATCH && let Some(seen) = self.air_packet(item.handle) {
+            self.snapshots[n].push((item.handle, seen));
+        }
+    }
+
     pub(super) fn air_packet(&self, handle: u32) -> Option<AirPacket> {
         let p = self.packets.get(handle);
         let payload = match p.payload {

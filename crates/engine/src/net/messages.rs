@@ -14,9 +14,6 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let held = &mut self.interfaces[n].held;
         held.packets += 1;
         held.bytes += u64::from(message.bytes);
-        if WATCH {
-            self.snapshots[n] = None;
-        }
         Some(message)
     }
 
@@ -29,10 +26,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         broadcast: bool,
     ) -> bool {
         let Payload::Message(body) = self.packets.get(packet).payload else {
-            self.listeners.received(node, from, None);
+            self.listeners.received(node, from, packet, None);
             return false;
         };
-        self.listeners.received(node, from, Some(body));
+        self.listeners.received(node, from, packet, Some(body));
         if !broadcast {
             self.drop_message(packet, body);
             self.arrived += 1;

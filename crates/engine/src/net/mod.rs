@@ -51,8 +51,12 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<&'a mut dyn Observer>,
-    /// Per node, when observed: the packet in service as it was handed to the MAC.
-    snapshots: Vec<Option<AirPacket>>,
+    /// Per node, when observed: the packets in its MAC as they were handed over, by handle.
+    snapshots: Vec<Vec<(u32, AirPacket)>>,
+    /// Whether unicast data has a QoS Control field.
+    pub qos: bool,
+    /// Aggregates observed.
+    aggregates: u32,
     pub rates: Vec<fairmesh_units::BitRate>,
 }
 
@@ -116,7 +120,9 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             packets: Packets::default(),
             arrived: 0,
             stale: 0,
-            snapshots: vec![None; interfaces.len()],
+            snapshots: vec![Vec::new(); interfaces.len()],
+            qos: false,
+            aggregates: 0,
             interfaces,
             flows,
             wires,

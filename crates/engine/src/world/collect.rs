@@ -103,6 +103,9 @@ pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
         let c = *world.air.counters(id);
         let mac = MacCounters {
             data: c.data,
+            mpdus: c.mpdus,
+            block_ack: c.block_ack,
+            mpdus_missed: c.mpdus_missed,
             rts: c.rts,
             cts: c.cts,
             ack: c.ack,
@@ -181,6 +184,9 @@ impl MacCounters {
     /// Adds another's counts.
     pub fn add(&mut self, o: &MacCounters) {
         self.data += o.data;
+        self.mpdus += o.mpdus;
+        self.block_ack += o.block_ack;
+        self.mpdus_missed += o.mpdus_missed;
         self.rts += o.rts;
         self.cts += o.cts;
         self.ack += o.ack;

@@ -142,7 +142,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let rates = scenario.mac.phy.rates().map(|r| scenario.mac.phy.bit_rate(r)).collect();
         let measure_from = Time::ZERO + scenario.warmup;
         let sampled = vec![0; flows.len()];
-        let net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
+        let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
+        net.qos = scenario.mac.phy.as_modern().is_some();
         let mut series = Series::default();
         if options.sample.is_some() {
             series.goodput_bps = vec![Vec::new(); net.flows.len()];

@@ -10,13 +10,21 @@ const BSSID: [u8; 6] = [0x02, 0xfa, 0x1e, 0x4e, 0x54, 0x00];
 const BROADCAST: [u8; 6] = [0xff; 6];
 /// MAC header of an ad-hoc data frame and FCS, bytes.
 const DATA_OVERHEAD: u32 = 24 + 4;
+/// The QoS Control field, for best effort (IEEE 802.11-2020 §9.2.4.5).
+const QOS_CONTROL: [u8; 2] = [0, 0];
+/// BA Control: compressed, TID 0 (§9.3.1.8).
+const COMPRESSED: u16 = 2 << 1;
+/// Fragment Number of a BlockAck with a bitmap of 256 (IEEE 802.11ax-2021 Table 9-30a).
+const BITMAP_256: u16 = 4;
 /// LLC and SNAP for IPv4 (RFC 1042).
 const LLC_SNAP: [u8; 8] = [0xaa, 0xaa, 0x03, 0x00, 0x00, 0x00, 0x08, 0x00];
 
 const DATA: u8 = 0x08;
+const QOS_DATA: u8 = 0x88;
 const RTS: u8 = 0xb4;
 const CTS: u8 = 0xc4;
 const ACK: u8 = 0xd4;
+const BLOCK_ACK: u8 = 0x94;
 const RETRY: u8 = 0x08;
 
 /// The MAC address of a node: locally administered, numbered from 1.
@@ -30,10 +38,12 @@ pub fn address(node: NodeId) -> [u8; 6] {
 pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
     let start = out.len();
     let kind = match frame.kind {
+        FrameKind::Data if frame.qos => QOS_DATA,
         FrameKind::Data => DATA,
         FrameKind::Ack => ACK,
         FrameKind::Rts => RTS,
         FrameKind::Cts => CTS,
+        FrameKind::BlockAck => BLOCK_ACK,
     };
     out.push(kind);
     out.push(if frame.retry { RETRY } else { 0 });
@@ -43,26 +53,47 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) 
         // §9.3.1.3 and §9.3.1.4: CTS and ACK name their receiver only.
         FrameKind::Ack | FrameKind::Cts => {}
         FrameKind::Rts => out.extend_from_slice(&address(frame.from)),
+        FrameKind::BlockAck => {
+            out.extend_from_slice(&address(frame.from));
+            block_ack(out, frame);
+        }
         FrameKind::Data => return data(out, start, frame, ports, whole),
     }
     seal(out, start);
     (out.len() - start) as u32
 }
 
+/// BA Control, Block Ack Starting Sequence Control and the bitmap, as long as the frame tells.
+fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
+    let Some(said) = frame.block_ack else { return };
+    let long = frame.mpdu_bytes > 32;
+    out.extend_from_slice(&COMPRESSED.to_le_bytes());
+    let fragment = if long { BITMAP_256 } else { 0 };
+    out.extend_from_slice(&(said.first << 4 | fragment).to_le_bytes());
+    for word in &said.bitmap[..if long { 4 } else { 1 }] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
 fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
     out.extend_from_slice(&address(frame.from));
     out.extend_from_slice(&BSSID);
     out.extend_from_slice(&(frame.sequence << 4).to_le_bytes());
+    let mut overhead = DATA_OVERHEAD;
+    if frame.qos {
+        out.extend_from_slice(&QOS_CONTROL);
+        overhead += QOS_CONTROL.len() as u32;
+    }
     let Some(packet) = frame.packet else {
         // A message of a control mechanism: no IP inside, and nothing to dissect.
-        let body = frame.mpdu_bytes.saturating_sub(DATA_OVERHEAD);
+        let body = frame.mpdu_bytes.saturating_sub(overhead);
         out.resize(out.len() + body.min(super::SNAPLEN) as usize, 0);
         if body <= super::SNAPLEN {
             seal(out, start);
         }
-        return body + DATA_OVERHEAD;
+        return body + overhead;
     };
-    let length = DATA_OVERHEAD + LLC_SNAP.len() as u32 + packet.ip_bytes;
+    let length = overhead + LLC_SNAP.len() as u32 + packet.ip_bytes;
     if !whole {
         return length;
     }

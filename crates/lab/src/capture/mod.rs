@@ -84,6 +84,8 @@ impl<W: Write> Capture<W> {
     fn is_first(&mut self, frame: &AirFrame) -> bool {
         let (Some(node), Some(packet)) = (self.only, &frame.packet) else { return true };
         let last = self.last.insert((frame.from, frame.to), frame.sequence);
+        // What a block acknowledgement leaves out may come after others.
+        let last = if frame.qos { frame.retry.then_some(frame.sequence) } else { last };
         let passed_on = frame.from == node && packet.source != node;
         last != Some(frame.sequence) && !passed_on
     }
@@ -102,7 +104,7 @@ impl<W: Write> Observer for Capture<W> {
         self.buffer.truncate(SNAPLEN as usize);
         let packet = PcapPacket {
             timestamp: Duration::from_nanos(frame.start.as_nanos()),
-            orig_len: radiotap::LENGTH as u32 + length,
+            orig_len: radiotap::length(frame) as u32 + length,
             data: Cow::Borrowed(&self.buffer),
         };
         if let Err(e) = self.writer.write_packet(&packet) {

@@ -3,8 +3,15 @@
 use fairmesh_engine::observe::AirFrame;
 use fairmesh_units::Span;
 
-/// Length of the header, bytes.
+/// Length of the header, bytes, where a frame is alone.
 pub const LENGTH: usize = 24;
+/// Length of the A-MPDU status field, bytes.
+const AMPDU_LENGTH: usize = 8;
+/// Present: A-MPDU status.
+const AMPDU: u32 = 1 << 20;
+/// A-MPDU status: which MPDU is the last is known, and this is it.
+const LAST_KNOWN: u16 = 0x0004;
+const IS_LAST: u16 = 0x0008;
 
 /// Present: TSFT (bit 0), Flags (1), Rate (2), Channel (3).
 const PRESENT: u32 = 0b1111;
@@ -20,6 +27,11 @@ const OFDM_2GHZ: u16 = 0x0080 | 0x0040;
 /// Channel 1, MHz. The simulated medium has one channel.
 const FREQUENCY: u16 = 2412;
 
+/// Length of the header of `frame`, bytes.
+pub fn length(frame: &AirFrame) -> usize {
+    LENGTH + if frame.aggregate.is_some() { AMPDU_LENGTH } else { 0 }
+}
+
 /// Appends the header of `frame`. Little-endian; each field aligned to its size.
 pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     let half_megabits = frame.rate.0 / 500_000;
@@ -29,10 +41,12 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
         (frame.end - frame.start).saturating_sub(frame.rate.time_for(frame.mpdu_bytes.into()));
     let short = dsss && preamble <= LONGEST_SHORT_PREAMBLE;
     // TSFT is when the first bit of the MPDU arrives, behind the preamble.
-    let mpdu_start = frame.start + preamble;
+    // In an A-MPDU it is when the frame begins.
+    let mpdu_start = frame.start + if frame.aggregate.is_some() { Span::ZERO } else { preamble };
     out.extend_from_slice(&[0, 0]);
-    out.extend_from_slice(&(LENGTH as u16).to_le_bytes());
-    out.extend_from_slice(&PRESENT.to_le_bytes());
+    let ampdu = if frame.aggregate.is_some() { AMPDU } else { 0 };
+    out.extend_from_slice(&(length(frame) as u16).to_le_bytes());
+    out.extend_from_slice(&(PRESENT | ampdu).to_le_bytes());
     out.extend_from_slice(&(mpdu_start.as_nanos() / 1000).to_le_bytes());
     out.push(FCS_AT_END | if short { SHORT_PREAMBLE } else { 0 });
     out.push(u8::try_from(half_megabits).unwrap_or(0));
@@ -40,5 +54,12 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     out.extend_from_slice(&(if dsss { CCK_2GHZ } else { OFDM_2GHZ }).to_le_bytes());
     // Padding to a multiple of four, so that the frame behind it is aligned.
     out.extend_from_slice(&[0, 0]);
+    if let Some(a) = frame.aggregate {
+        let last = if a.index + 1 == a.count { IS_LAST } else { 0 };
+        out.extend_from_slice(&a.reference.to_le_bytes());
+        out.extend_from_slice(&(LAST_KNOWN | last).to_le_bytes());
+        // Delimiter CRC (not given), reserved.
+        out.extend_from_slice(&[0, 0]);
+    }
     debug_assert!(out.len().is_multiple_of(4));
 }

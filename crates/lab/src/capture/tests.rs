@@ -1,4 +1,4 @@
-use fairmesh_engine::observe::{AirPacket, AirPayload, FrameKind};
+use fairmesh_engine::observe::{AirAggregate, AirPacket, AirPayload, BlockAck, FrameKind};
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
 use pcap_file::pcap::PcapReader;
@@ -36,6 +36,9 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         duration_us: 258,
         retry: kind == FrameKind::Data,
         sequence: 7,
+        aggregate: None,
+        block_ack: None,
+        qos: false,
         packet,
     }
 }
@@ -187,4 +190,35 @@ fn a_full_disk_is_reported_at_the_end() {
     let mut c = Capture::new(Full(60), ports(), None).unwrap();
     (0..3).for_each(|_| c.frame(&frame(FrameKind::Ack, None)));
     assert!(c.finish().err().unwrap().to_string().contains("disk full"));
+}
+
+#[test]
+fn an_mpdu_names_its_aggregate_and_a_block_ack_has_its_bitmap() {
+    let datagram = packet(1498, AirPayload::Udp { sequence: 9 });
+    let mut mpdu = frame(FrameKind::Data, Some(datagram));
+    mpdu.qos = true;
+    mpdu.mpdu_bytes = 1536;
+    mpdu.aggregate = Some(AirAggregate { reference: 0x0102_0304, index: 1, count: 2 });
+    let mut answer = frame(FrameKind::BlockAck, None);
+    (answer.mpdu_bytes, answer.retry) = (32, false);
+    answer.block_ack = Some(BlockAck { first: 7, bitmap: [0b101, 0, 0, 0] });
+    let mut long = answer;
+    long.mpdu_bytes = 56;
+    let p = captured(&[mpdu, answer, long], None);
+    // Radiotap: 32 bytes, A-MPDU status present; the last of its A-MPDU.
+    let d = &p[0].data;
+    assert_eq!(d[..8], [0, 0, 32, 0, 15, 0, 0x10, 0]);
+    assert_eq!(d[24..32], [4, 3, 2, 1, 0x0c, 0, 0, 0]);
+    // TSFT is the frame's own beginning.
+    assert_eq!(d[8..12], 1_234_567_u32.to_le_bytes());
+    assert_eq!(d[32..34], [0x88, 0x08], "QoS data, retry");
+    // QoS Control, then LLC.
+    assert_eq!(d[56..60], [0, 0, 0xaa, 0xaa]);
+    assert_eq!(p[0].orig_len, 32 + 1536);
+    let said = &p[1].data[24..];
+    assert_eq!((said.len(), said[0]), (32, 0x94));
+    assert_eq!(said[16..28], [4, 0, 7 << 4, 0, 0b101, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(crc32fast::hash(said), 0x2144_df1c);
+    let said = &p[2].data[24..];
+    assert_eq!((said.len(), said[18]), (56, 7 << 4 | 4));
 }

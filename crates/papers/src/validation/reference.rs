@@ -1,8 +1,9 @@
-//! `reference.json` and `cost.json` (validation/ns3/README.md describes both).
+//! `reference.json` and `cost.json` (the README.md of validation/ns3 and validation/ns3-modern).
 
 use std::path::Path;
 
 use fairmesh_lab::{Estimate, LabError};
+use fairmesh_scenario::PhyName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -60,6 +61,32 @@ pub struct Options {
     pub tcp_min_rto_s: f64,
     /// False: TCP as ns-3.37 ships it.
     pub tcp_repaired: bool,
+    /// A radio of 802.11n, ac or ax instead of 802.11b.
+    #[serde(default)]
+    pub today: Option<Today>,
+}
+
+/// What the rows of validation/ns3-modern say of the radio.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Today {
+    /// PHY.
+    pub phy: PhyName,
+    /// Width of the channel, MHz.
+    pub width_mhz: u64,
+    /// MCS per stream, unless the scenario gives a link its own.
+    pub mcs: u8,
+    /// Spatial streams.
+    pub streams: u8,
+    /// Guard interval, ns.
+    pub guard_ns: u64,
+    /// Longest A-MPDU; 0: none.
+    pub ampdu_bytes: u64,
+    /// Window of the block acknowledgement.
+    pub mpdus: u32,
+    /// Flows start from here on.
+    pub start_s: f64,
+    /// Each flow starts up to this much later.
+    pub start_jitter_s: f64,
 }
 
 impl Case {

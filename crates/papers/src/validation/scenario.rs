@@ -4,11 +4,11 @@ use std::path::Path;
 
 use fairmesh_lab::LabError;
 use fairmesh_scenario::{
-    DelayedAck, Draft, FlowDraft, FlowsDraft, LinkEntry, Name, NodeDraft, Profile, QueueDraft,
-    RadioDraft, ReceptionDraft, RtsDraft, Scenario, TcpDraft, TopologyDraft, TrafficDraft,
-    TrafficKind, TransportDraft,
+    DelayedAck, Draft, FlowDraft, FlowsDraft, LinkDraft, LinkEntry, Name, NodeDraft, Profile,
+    QueueDraft, RadioDraft, ReceptionDraft, RtsDraft, Rules, Scenario, TcpDraft, TopologyDraft,
+    TrafficDraft, TrafficKind, TransportDraft,
 };
-use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Span};
+use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 
 use super::reference::{Case, Options};
 
@@ -19,13 +19,15 @@ pub struct Text {
     pub nodes: Vec<[f64; 2]>,
     /// Links; if there are any, they replace geometry.
     pub links: Vec<(u32, u32)>,
+    /// MCS of links that have their own.
+    pub mcs: Vec<(u32, u32, u8)>,
     /// Flows: source, destination, and the rate of UDP payload in bit/s (`None`: TCP).
     pub flows: Vec<(u32, u32, Option<u64>)>,
 }
 
 impl Text {
-    /// Reads the format: `node ID X Y`, `link A B`, `flow tcp A B`, `flow udp A B RATE`, comments
-    /// after `#`.
+    /// Reads the format: `node ID X Y`, `link A B`, `rate A B MCS`, `flow tcp A B`, `flow udp A B
+    /// RATE`, comments after `#`.
     ///
     /// # Errors
     /// The first wrong line, from 1.
@@ -46,6 +48,9 @@ impl Text {
                 self.nodes.push([x.parse().ok()?, y.parse().ok()?]);
             }
             ["link", a, b] => self.links.push((a.parse().ok()?, b.parse().ok()?)),
+            ["rate", a, b, mcs] => {
+                self.mcs.push((a.parse().ok()?, b.parse().ok()?, mcs.parse().ok()?));
+            }
             ["flow", "tcp", a, b] => self.flows.push((a.parse().ok()?, b.parse().ok()?, None)),
             ["flow", "udp", a, b, rate] => {
                 self.flows.push((a.parse().ok()?, b.parse().ok()?, Some(rate.parse().ok()?)));
@@ -82,6 +87,10 @@ fn draft(text: &Text, case: &Case) -> Draft {
             ..TopologyDraft::default()
         }
     };
+    let mcs = |&(a, b, mcs): &(u32, u32, u8)| LinkDraft {
+        mcs: Some(mcs),
+        ..LinkDraft::new(name(a), name(b))
+    };
     let places = |(i, p): (usize, &[f64; 2])| NodeDraft {
         position: Some(*p),
         ..NodeDraft::new(name(i as u32))
@@ -98,6 +107,7 @@ fn draft(text: &Text, case: &Case) -> Draft {
             text.nodes.iter().enumerate().map(places).collect()
         },
         topology,
+        link: text.mcs.iter().map(mcs).collect(),
         traffic: FlowsDraft { start_jitter: Some(Span::from_secs(1)), ..FlowsDraft::default() },
         flow: text.flows.iter().map(|f| flow(f, o, name)).collect(),
         ..Draft::default()
@@ -105,8 +115,23 @@ fn draft(text: &Text, case: &Case) -> Draft {
 }
 
 fn radio(o: &Options, links: bool) -> RadioDraft {
+    let phy = match o.today {
+        None => {
+            RadioDraft { rate: Some(BitRate(o.data_mbps * 1_000_000)), ..RadioDraft::default() }
+        }
+        Some(t) => RadioDraft {
+            phy: t.phy,
+            mcs: Some(t.mcs),
+            streams: Some(t.streams),
+            width: Some(Frequency(t.width_mhz * 1_000_000)),
+            guard: Some(Span::from_nanos(t.guard_ns)),
+            ampdu: Some(Bytes(t.ampdu_bytes)),
+            mpdus: Some(t.mpdus),
+            rules: Rules::Ns3,
+            ..RadioDraft::default()
+        },
+    };
     RadioDraft {
-        rate: Some(BitRate(o.data_mbps * 1_000_000)),
         rts: if o.rts { RtsDraft::On } else { RtsDraft::Off },
         reception: match o.reception.as_str() {
             "sinr" => ReceptionDraft::Sinr,
@@ -119,7 +144,7 @@ fn radio(o: &Options, links: bool) -> RadioDraft {
         decode: (!links).then_some(Distance(o.decode_range_m)),
         sense: (!links).then_some(Distance(o.sense_range_m)),
         queue: Some(QueueDraft::Packets(o.queue_packets)),
-        ..RadioDraft::default()
+        ..phy
     }
 }
 
@@ -151,10 +176,12 @@ fn flow(
             Span::from_secs(1),
         ),
     };
+    let jitter = o.today.map(|t| Span::from_secs_f64(t.start_jitter_s));
     FlowDraft {
         traffic: Some(traffic),
         transport: Some(transport),
-        start_jitter: Some(start_jitter),
+        start: o.today.map(|t| Span::from_secs_f64(t.start_s)),
+        start_jitter: jitter.or(Some(start_jitter)),
         ..FlowDraft::new(name(from), name(to))
     }
 }

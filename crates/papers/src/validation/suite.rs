@@ -13,8 +13,9 @@ use super::reference::{Row, read};
 use super::scenario;
 use super::verdict::{Verdict, judge};
 
-/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack.
-const QUICK: [&str; 12] = [
+/// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack; of radios of
+/// today every PHY, hidden senders, UDP and TCP over chains.
+const QUICK: [&str; 20] = [
     "a_11M_n5",
     "a_1M_n10",
     "b_ns2_h1",
@@ -27,6 +28,14 @@ const QUICK: [&str; 12] = [
     "d_stack_rts1",
     "m_single_250",
     "m_pairs_540",
+    "s1_n20_mcs7_nss1_64k_rts0",
+    "s1_ac80_mcs7_nss1_16k_rts1",
+    "s1_ax80_mcs9_nss2_max256_rts0",
+    "chk_hidden_rts0",
+    "s2_cell_n2_rts0",
+    "s3_chain2_udp_rts0",
+    "s3_chain2_tcp_rts0",
+    "s3_chain3_tcp_rts1",
 ];
 
 /// Which rows are run, and how often.
@@ -59,28 +68,39 @@ impl Outcome {
     }
 }
 
-/// Runs the chosen rows of the reference in `folder`.
+/// Runs the chosen rows of the references in these folders.
 ///
 /// # Errors
 /// A reference that cannot be read; a group that is not in it; what the engine refuses.
-pub fn run(folder: &Path, choice: &Choice, pool: &Pool<'_>) -> Result<Vec<Outcome>, LabError> {
-    let rows: Vec<Row> = read(folder, "reference.json")?;
-    let groups: Vec<&str> = rows.iter().map(|r| r.case.group.as_str()).collect();
+pub fn run(
+    folders: &[impl AsRef<Path>],
+    choice: &Choice,
+    pool: &Pool<'_>,
+) -> Result<Vec<Outcome>, LabError> {
+    let mut rows: Vec<(&Path, Row)> = Vec::new();
+    for folder in folders {
+        let folder = folder.as_ref();
+        let read: Vec<Row> = read(folder, "reference.json")?;
+        rows.extend(read.into_iter().map(|row| (folder, row)));
+    }
+    let groups: Vec<&str> = rows.iter().map(|(_, r)| r.case.group.as_str()).collect();
     if let Some(unknown) = choice.groups.iter().find(|g| !groups.contains(&g.as_str())) {
         let mut known = groups.clone();
+        known.sort_unstable();
         known.dedup();
         let problem =
             format!("there is no group \"{unknown}\"; expected one of {}", known.join(", "));
         return Err(LabError::setting("group", problem));
     }
-    let wanted = |r: &&Row| {
+    let wanted = |(_, r): &&(&Path, Row)| {
         r.case.is_modelled()
             && (choice.groups.is_empty() || choice.groups.contains(&r.case.group))
             && (!choice.quick || QUICK.contains(&r.case.tag.as_str()))
     };
-    let rows: Vec<&Row> = rows.iter().filter(wanted).collect();
-    let scenarios =
-        rows.iter().map(|r| scenario::build(folder, &r.case)).collect::<Result<Vec<_>, _>>()?;
+    let chosen: Vec<&(&Path, Row)> = rows.iter().filter(wanted).collect();
+    let build = |(folder, row): &&(&Path, Row)| scenario::build(folder, &row.case);
+    let scenarios = chosen.iter().map(build).collect::<Result<Vec<_>, _>>()?;
+    let rows: Vec<&Row> = chosen.iter().map(|(_, row)| row).collect();
     let seeds = |r: &Row| choice.seeds.map_or(r.seeds.len() as u64, u64::from);
     let jobs: Vec<(usize, u64)> = rows
         .iter()

@@ -21,6 +21,10 @@ impl Rule {
     pub fn of(group: &str) -> (Rule, bool) {
         match group {
             "a" => (Rule::Sum(0.01), true),
+            "link" => (Rule::Flows(0.03), true),
+            "cell" => (Rule::Sum(0.03), true),
+            "today-udp" => (Rule::FlowsAndStarved(0.03), true),
+            "today-tcp" => (Rule::FlowsAndStarved(0.1), true),
             "m" | "b" | "bv" | "cj" => (Rule::Flows(0.03), true),
             // Strictly periodic sources lock their phases at a full queue; the outcome is an
             // accident of the seed in both simulators.

@@ -7,10 +7,11 @@ use fairmesh_wifi::Hearing;
 use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::propagation::{self, Law, Propagation};
 
+use super::modern;
 use super::nodes::{self, Nodes, USUAL_DECODE};
 use super::radio::{Radio, find_rate};
 use super::{MAX_PAIRS, Result, fail};
-use crate::draft::{Draft, LinkDraft, Profile, ReceptionDraft};
+use crate::draft::{Draft, LinkDraft, Profile, RadioDraft, ReceptionDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::neighbours::{self, Cells, Place};
 use crate::scenario::Link;
@@ -136,7 +137,7 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
     for (i, link) in given.iter().enumerate() {
         let from = nodes.wireless(&link.from, key(i))?;
         let to = nodes.wireless(&link.to, key(i))?;
-        let (forward, back) = values(link, radio, &key(i))?;
+        let (forward, back) = values(link, &draft.radio, radio, &key(i))?;
         let twice = || {
             let problem = Problem::DuplicateLink(link.from.to_string(), link.to.to_string());
             ScenarioError::at(key(i), problem)
@@ -172,10 +173,17 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
 }
 
 /// The two directions of a link.
-fn values(link: &LinkDraft, radio: &Radio, key: &KeyPath) -> Result<(Pair, Pair)> {
-    let rate = match link.rate {
-        None => None,
-        Some(rate) => Some(find_rate(&radio.mac.phy, rate, key.clone().key("rate"))?),
+fn values(
+    link: &LinkDraft,
+    asked: &RadioDraft,
+    radio: &Radio,
+    key: &KeyPath,
+) -> Result<(Pair, Pair)> {
+    let phy = &radio.mac.phy;
+    let rate = match (link.rate, modern::link_mode(link, asked, key)?) {
+        (_, Some(mode)) => phy.rate_of(mode),
+        (None, None) => None,
+        (Some(rate), None) => Some(find_rate(phy, rate, key.clone().key("rate"))?),
     };
     let probability = |p: f64, name: &str| {
         if p > 0.0 && p <= 1.0 {
@@ -242,7 +250,7 @@ fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, links: &mut [Link]) -> R
         let key = KeyPath::from("link").index(i);
         let from = nodes.wireless(&detail.from, key.clone().key("from"))?;
         let to = nodes.wireless(&detail.to, key.clone().key("to"))?;
-        let (forward, back) = values(detail, radio, &key)?;
+        let (forward, back) = values(detail, &draft.radio, radio, &key)?;
         let mut set = |from: NodeId, to: NodeId, pair: Pair| {
             let at = links.binary_search_by_key(&(from, to), |l| (l.from, l.to));
             let Ok(at) = at else {

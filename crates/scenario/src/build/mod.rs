@@ -2,6 +2,7 @@
 
 mod flows;
 mod hearing;
+mod modern;
 mod nodes;
 mod radio;
 mod wires;
@@ -39,7 +40,7 @@ impl Draft {
     /// The first thing found wrong, with its key; file and line are unknown here.
     pub fn build(&self) -> Result<Scenario> {
         let (duration, warmup) = self.times()?;
-        let radio = radio::build(&self.radio)?;
+        let radio = radio::build(self)?;
         let nodes = Nodes::build(self, &radio)?;
         let mut warnings = Vec::new();
         let medium = Medium::build(self, &nodes, &radio, &mut warnings)?;

@@ -311,14 +311,7 @@ impl Layout {
 }
 
 fn link(from: &Name, to: &Name) -> LinkDraft {
-    LinkDraft {
-        from: from.clone(),
-        to: to.clone(),
-        rate: None,
-        delivery: None,
-        delivery_back: None,
-        directed: false,
-    }
+    LinkDraft::new(from.clone(), to.clone())
 }
 
 /// Names in order of appearance.

@@ -6,8 +6,8 @@ use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_wifi::{Adaptation, MacConfig, Reception};
 
-use super::{Result, fail};
-use crate::draft::{AdaptationDraft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
+use super::{Result, fail, modern};
+use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
 use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
 
@@ -20,11 +20,25 @@ pub(super) struct Radio {
     pub packet_time: Span,
 }
 
-pub(super) fn build(draft: &RadioDraft) -> Result<Radio> {
-    let phy = phy(draft)?;
-    let rate = match draft.rate {
-        None => phy.highest(),
-        Some(bit_rate) => find_rate(&phy, bit_rate, "radio.rate".into())?,
+pub(super) fn build(all: &Draft) -> Result<Radio> {
+    let draft = &all.radio;
+    modern::refuse_features(draft)?;
+    let (phy, rate, txop) = match modern::generation(draft.phy) {
+        Some(g) => {
+            let (phy, usual) = modern::phy(all, g)?;
+            let phy = adjust(phy, draft)?;
+            let rate = phy.rate_of(usual).unwrap_or(phy.highest());
+            (phy, rate, modern::txop(draft)?)
+        }
+        None => {
+            modern::refuse_keys(draft)?;
+            let phy = adjust(phy(draft.phy), draft)?;
+            let rate = match draft.rate {
+                None => phy.highest(),
+                Some(bit_rate) => find_rate(&phy, bit_rate, "radio.rate".into())?,
+            };
+            (phy, rate, Span::ZERO)
+        }
     };
     let capture = draft.capture.unwrap_or(Decibel(10.0));
     if !(0.0..=100.0).contains(&capture.0) {
@@ -57,6 +71,7 @@ pub(super) fn build(draft: &RadioDraft) -> Result<Radio> {
             AdaptationDraft::Arf => Adaptation::Arf,
             AdaptationDraft::SampleRate => Adaptation::SampleRate,
         },
+        txop,
         phy,
     };
     let packet_time =
@@ -68,15 +83,21 @@ pub(super) fn build(draft: &RadioDraft) -> Result<Radio> {
     Ok(Radio { mac, queue, errors, packet_time })
 }
 
-fn phy(draft: &RadioDraft) -> Result<Phy> {
-    let mut phy = match draft.phy {
+fn phy(name: PhyName) -> Phy {
+    match name {
         PhyName::B => Phy::dot11b(Preamble::Long),
         PhyName::BShort => Phy::dot11b(Preamble::Short),
         PhyName::A => Phy::dot11a(),
         PhyName::G => Phy::dot11g(Compatibility::Pure),
         PhyName::Bg => Phy::dot11g(Compatibility::WithB(Preamble::Long)),
         PhyName::BgShort => Phy::dot11g(Compatibility::WithB(Preamble::Short)),
-    };
+        // Only asked of the others.
+        PhyName::N | PhyName::Ac | PhyName::Ax => Phy::dot11a(),
+    }
+}
+
+/// With the basic rates, retry limits and windows that `[radio]` names.
+fn adjust(mut phy: Phy, draft: &RadioDraft) -> Result<Phy> {
     if let Some(basic) = &draft.basic_rates {
         for (i, &rate) in basic.iter().enumerate() {
             find_rate(&phy, rate, KeyPath::from("radio.basic_rates").index(i))?;

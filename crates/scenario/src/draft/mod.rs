@@ -52,7 +52,7 @@ pub use errors::{ChainDraft, ErrorsDraft};
 pub(crate) use queue::USUAL_PACKETS;
 pub use queue::{QueueDraft, QueueKind, QueueTable};
 pub use radio::{
-    AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft,
+    AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
 };
 pub use topology::{
     CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fairmesh_units::{BitRate, Bytes, Decibel, Distance};
+use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -19,6 +19,47 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
+    /// With 802.11n, ac or ax: MCS of links that name none; the highest by default. MCS 8 to 15 of
+    /// 802.11n have two streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcs: Option<u8>,
+    /// Spatial streams; 1 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u8>,
+    /// Width of the channel; 20 MHz by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Frequency>")]
+    pub width: Option<Frequency>,
+    /// Guard interval; 800 ns by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub guard: Option<Span>,
+    /// Longest A-MPDU, `0 B` for none; the PHY's own limit by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub ampdu: Option<Bytes>,
+    /// Most MPDUs in an A-MPDU, and places in the window of a block acknowledgement; 64 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpdus: Option<u32>,
+    /// How long a station that has won the medium may keep it; `0 us`, one frame, by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub txop: Option<Span>,
+    /// Channel number, of its primary 20 MHz: 1 to 13 are at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<u32>,
+    /// Whose preambles and control rates.
+    #[serde(skip_serializing_if = "Rules::is_default")]
+    pub rules: Rules,
+    /// Frames to several stations at once over parts of the channel: not modelled.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub ofdma: bool,
+    /// Frames to several stations at once over several antennas: not modelled.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub mu_mimo: bool,
+    /// Several packets in one MPDU: not modelled.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub amsdu: bool,
     /// Basic rates: broadcasts and control responses use no other. The PHY's own by default.
     #[serde(with = "text::list", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema_list::<BitRate>")]
@@ -88,6 +129,32 @@ pub enum PhyName {
     /// As `802.11bg` with the short preamble.
     #[serde(rename = "802.11bg-short")]
     BgShort,
+    /// HT: MCS 0 to 15, 20 and 40 MHz, A-MPDUs.
+    #[serde(rename = "802.11n")]
+    N,
+    /// VHT: MCS 0 to 9, 1 to 4 streams, 20 to 160 MHz, A-MPDUs.
+    #[serde(rename = "802.11ac")]
+    Ac,
+    /// HE: MCS 0 to 11, 1 to 4 streams, 20 to 160 MHz, A-MPDUs.
+    #[serde(rename = "802.11ax")]
+    Ax,
+}
+
+/// Whose preambles and control rates a radio of today follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rules {
+    /// The standard's.
+    #[default]
+    Standard,
+    /// Those of ns-3.37, for comparisons with it.
+    Ns3,
+}
+
+impl Rules {
+    fn is_default(&self) -> bool {
+        *self == Rules::Standard
+    }
 }
 
 /// What a receiver makes of frames that overlap.

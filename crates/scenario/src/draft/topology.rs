@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fairmesh_units::{BitRate, Distance};
+use fairmesh_units::{BitRate, Distance, Frequency, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -188,6 +188,20 @@ pub struct LinkDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
     pub rate: Option<BitRate>,
+    /// MCS of its data with 802.11n, ac or ax; the radio's by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcs: Option<u8>,
+    /// Its spatial streams; the radio's by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u8>,
+    /// Width of its frames; the radio's by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Frequency>")]
+    pub width: Option<Frequency>,
+    /// Its guard interval; the radio's by default.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub guard: Option<Span>,
     /// Probability that a data frame arrives, collisions apart; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<f64>,
@@ -197,6 +211,24 @@ pub struct LinkDraft {
     /// Only `from` to `to`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub directed: bool,
+}
+
+impl LinkDraft {
+    /// Both directions, without details.
+    pub fn new(from: impl Into<Name>, to: impl Into<Name>) -> Self {
+        LinkDraft {
+            from: from.into(),
+            to: to.into(),
+            rate: None,
+            mcs: None,
+            streams: None,
+            width: None,
+            guard: None,
+            delivery: None,
+            delivery_back: None,
+            directed: false,
+        }
+    }
 }
 
 /// `[[node]]`: details of one node.

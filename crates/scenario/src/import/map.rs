@@ -152,12 +152,9 @@ impl Map {
             let forward = pair.0.or(pair.1);
             let back = pair.1.or(pair.0);
             LinkEntry::Table(LinkDraft {
-                from: id(a),
-                to: id(b),
-                rate: None,
                 delivery: forward,
                 delivery_back: back.filter(|_| back != forward),
-                directed: false,
+                ..LinkDraft::new(id(a), id(b))
             })
         };
         let cable = |&(a, b): &(usize, usize)| WireDraft {

@@ -77,7 +77,7 @@ fn a_broadcast_is_sent_once_at_the_lowest_basic_rate() {
     let first = T + us(DIFS);
     let second = first + us(DATA + DIFS + Dice::of(0).roll(31) * SLOT);
     assert_eq!(w.starts(0), [first, second]);
-    assert!(w.frames(0).all(|f| f.to.is_none() && !f.retry && f.nav.as_nanos() == 0));
+    assert!(w.frames(0).all(|f| f.to.is_none() && !f.mpdus[0].retry && f.nav.as_nanos() == 0));
     assert!(w.frames(0).all(|f| w.air.phy().bit_rate(f.rate) == BitRate(1_000_000)));
     assert_eq!(w.log.frames.len(), 2, "nobody answers");
     assert_eq!(w.log.received[0], (first + us(DATA), 1, 0, 5, true));

@@ -5,6 +5,7 @@
 
 mod access;
 mod accounts;
+mod aggregates;
 mod answers;
 mod interferers;
 mod navs;

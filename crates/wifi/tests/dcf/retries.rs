@@ -37,9 +37,9 @@ fn seven_attempts_under_doubling_windows_then_a_fresh_start() {
     assert_eq!(w.air.counters(NodeId(0)).gave_up, 2);
     assert_eq!(w.air.counters(NodeId(1)).errored, 14);
     assert!(w.arrivals().is_empty());
-    let retry: Vec<bool> = w.frames(0).map(|f| f.retry).collect();
+    let retry: Vec<bool> = w.frames(0).map(|f| f.mpdus[0].retry).collect();
     assert_eq!(retry, [0, 1, 1, 1, 1, 1, 1].map(|r| r == 1).repeat(2));
-    let numbers: Vec<u16> = w.frames(0).map(|f| f.sequence).collect();
+    let numbers: Vec<u16> = w.frames(0).map(|f| f.mpdus[0].sequence).collect();
     assert_eq!(numbers, [[1; 7], [2; 7]].concat());
 }
 

@@ -1,13 +1,15 @@
 //! A testbed: stations, who hears whom, what they send and when, and everything that happened.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::{Phy, Preamble};
+use fairmesh_wifi::mcs::{Generation, Mode};
+use fairmesh_wifi::phy::{Band, Modern, Phy, Preamble};
 use fairmesh_wifi::{
-    Adaptation, Air, FrameKind, Hearing, MacConfig, NoiseSource, OnAir, Outcome, Outgoing,
-    Reception, SendReport, Setup, Upper,
+    Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir, OnAirMpdu,
+    Outcome, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -56,8 +58,27 @@ impl Testbed {
             reception: Reception::Ns2,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
+            txop: Span::ZERO,
         };
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
+    }
+
+    /// The same of 802.11n: MCS 7 at 20 MHz, 65 Mbit/s, A-MPDUs of up to so many MPDUs.
+    pub fn today(stations: u32, mpdus: u32) -> Self {
+        let mode = Mode::new(Generation::Ht, 7, 1, 20, 800).unwrap();
+        let modern = Modern {
+            generation: Generation::Ht,
+            band: Band::Ghz5,
+            modes: vec![mode],
+            ampdu: 65_535,
+            window: mpdus,
+            ns3: false,
+        };
+        let mut testbed = Testbed::new(stations);
+        testbed.mac.phy = Phy::modern(modern);
+        testbed.mac.rate = testbed.mac.phy.rate_of(mode).unwrap();
+        testbed.mac.reception = Reception::NoCapture;
+        testbed
     }
 
     /// Everybody hears everybody equally well, at once.
@@ -161,11 +182,24 @@ impl Dice {
 /// A packet that arrived: when (ns), where, from whom, which, by broadcast.
 pub type Arrival = (u64, u32, u32, u32, bool);
 
+/// A frame on the air and what it carries.
+pub struct Seen {
+    pub frame: OnAir,
+    pub mpdus: Vec<OnAirMpdu>,
+}
+
+impl Deref for Seen {
+    type Target = OnAir;
+    fn deref(&self) -> &OnAir {
+        &self.frame
+    }
+}
+
 /// The layer above the MAC: plain queues, and a diary.
 #[derive(Default)]
 pub struct Log {
     queues: Vec<VecDeque<Outgoing>>,
-    pub frames: Vec<OnAir>,
+    pub frames: Vec<Seen>,
     pub received: Vec<Arrival>,
     pub overheard: Vec<Arrival>,
     pub reports: Vec<(u64, u32, SendReport)>,
@@ -179,6 +213,15 @@ impl Upper for Log {
 
     fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
         self.queues[node.index()].pop_front()
+    }
+    fn pull_more(&mut self, _: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+        let queue = &mut self.queues[node.index()];
+        while let Some(at) = queue.iter().position(|p| p.link == Some(link)) {
+            if !batch.fits(queue[at].bytes) {
+                return;
+            }
+            batch.take(queue.remove(at).unwrap());
+        }
     }
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
         self.received.push((now.as_nanos(), node.0, from.0, packet, broadcast));
@@ -194,8 +237,8 @@ impl Upper for Log {
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         self.overheard.push((now.as_nanos(), node.0, from.0, packet, false));
     }
-    fn on_air(&mut self, frame: &OnAir) {
-        self.frames.push(*frame);
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        self.frames.push(Seen { frame: *frame, mpdus: mpdus.to_vec() });
     }
 }
 
@@ -252,7 +295,7 @@ impl World {
         self.frames(station).map(|f| f.start.as_nanos()).collect()
     }
 
-    pub fn frames(&self, station: u32) -> impl Iterator<Item = &OnAir> {
+    pub fn frames(&self, station: u32) -> impl Iterator<Item = &Seen> {
         self.log.frames.iter().filter(move |f| f.from == NodeId(station))
     }
 

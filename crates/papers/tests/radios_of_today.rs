@@ -1,0 +1,41 @@
+//! 802.11n, ac and ax against ns-3.37: every row of validation/ns3-modern.
+
+use std::path::Path;
+
+use fairmesh_lab::Pool;
+use fairmesh_papers::validation::suite::{Choice, run};
+
+#[test]
+fn every_row_agrees_with_ns3() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3-modern"));
+    let outcomes = run(&[folder], &Choice::default(), &Pool::default()).unwrap();
+    assert_eq!(outcomes.len(), 54);
+    let mut failed = vec![];
+    for o in &outcomes {
+        let v = &o.verdict;
+        assert!(v.promised, "{}", v.tag);
+        for l in &v.lines {
+            println!(
+                "{:30} {:6} {:9.3} ± {:7.3} {:9.3} ± {:7.3} {:+6.2} % {}",
+                v.tag,
+                l.what,
+                l.reference_bps / 1e6,
+                l.reference_half_width / 1e6,
+                l.ours_bps / 1e6,
+                l.ours_half_width / 1e6,
+                100.0 * l.difference.unwrap_or_default(),
+                if l.agrees { "" } else { "DIFFERS" },
+            );
+        }
+        if !o.agrees() {
+            failed.push(v.tag.as_str());
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} rows: {}",
+        failed.len(),
+        outcomes.len(),
+        failed.join(", ")
+    );
+}

@@ -1,0 +1,255 @@
+//! 802.11n, ac and ax: which modes a scenario uses, and the PHY that has them.
+
+use fairmesh_units::{Frequency, Span};
+use fairmesh_wifi::mcs::{Generation, Mode, ModeError};
+use fairmesh_wifi::phy::{Band, Modern, Phy};
+
+use super::{Result, fail};
+use crate::draft::{AdaptationDraft, Draft, LinkDraft, LinkEntry, PhyName, RadioDraft, Rules};
+use crate::error::{KeyPath, Problem, ScenarioError};
+
+/// Longest `txop`: far beyond the 4.096 ms that best effort is given (IEEE 802.11-2020 Table 9-155).
+const LONGEST_TXOP: Span = Span::from_millis(32);
+/// Most modes in one scenario; a table of rates has 256 places.
+const MOST_MODES: usize = 200;
+
+/// The generation of a PHY of today.
+pub(super) fn generation(phy: PhyName) -> Option<Generation> {
+    match phy {
+        PhyName::N => Some(Generation::Ht),
+        PhyName::Ac => Some(Generation::Vht),
+        PhyName::Ax => Some(Generation::He),
+        _ => None,
+    }
+}
+
+/// What is asked of a mode, by the radio and by a link.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    mcs: Option<u8>,
+    streams: Option<u8>,
+    width: Option<Frequency>,
+    guard: Option<Span>,
+}
+
+impl Asked {
+    fn of_radio(r: &RadioDraft) -> Self {
+        Asked { mcs: r.mcs, streams: r.streams, width: r.width, guard: r.guard }
+    }
+
+    fn of_link(l: &LinkDraft) -> Self {
+        Asked { mcs: l.mcs, streams: l.streams, width: l.width, guard: l.guard }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first_key().is_none()
+    }
+
+    fn first_key(&self) -> Option<&'static str> {
+        let given = [
+            (self.mcs.is_some(), "mcs"),
+            (self.streams.is_some(), "streams"),
+            (self.width.is_some(), "width"),
+            (self.guard.is_some(), "guard"),
+        ];
+        given.into_iter().find(|g| g.0).map(|g| g.1)
+    }
+
+    fn or(self, other: Asked) -> Self {
+        Asked {
+            mcs: self.mcs.or(other.mcs),
+            streams: self.streams.or(other.streams),
+            width: self.width.or(other.width),
+            guard: self.guard.or(other.guard),
+        }
+    }
+
+    fn mode(self, g: Generation, key: &KeyPath) -> Result<Mode> {
+        let mhz = self.width.map_or(20, |w| {
+            // What is not a whole number of MHz is no channel's width.
+            if w.0.is_multiple_of(1_000_000) {
+                (w.0 / 1_000_000).min(u64::from(u32::MAX))
+            } else {
+                0
+            }
+        }) as u32;
+        let guard = self.guard.map_or(800, |s| s.as_nanos().min(u64::from(u32::MAX)) as u32);
+        let streams = self.streams.unwrap_or(1);
+        if let (Generation::Ht, Some(mcs @ 8..=15), Some(given)) = (g, self.mcs, self.streams)
+            && given != 2
+        {
+            let problem =
+                Problem::refused(format!("MCS {mcs} has two streams"), "`streams = 2`, or none");
+            return fail(key.clone().key("streams"), problem);
+        }
+        let mode = match self.mcs {
+            Some(mcs) => Mode::new(g, mcs, streams, mhz, guard),
+            None => Mode::fastest(g, streams, mhz, guard),
+        };
+        mode.map_err(|e| {
+            let name = match e {
+                ModeError::Mcs(..) | ModeError::Excluded(_) => "mcs",
+                ModeError::Streams(..) => "streams",
+                ModeError::Width(..) => "width",
+                ModeError::Guard(..) => "guard",
+            };
+            let problem = Problem::refused(e.to_string(), e.expected());
+            ScenarioError::at(key.clone().key(name), problem)
+        })
+    }
+}
+
+/// Keys that only radios of today have, named with another.
+pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
+    let key = Asked::of_radio(r).first_key().or_else(|| {
+        let given = [
+            (r.ampdu.is_some(), "ampdu"),
+            (r.mpdus.is_some(), "mpdus"),
+            (r.txop.is_some(), "txop"),
+            (r.channel.is_some(), "channel"),
+            (r.rules != Rules::Standard, "rules"),
+        ];
+        given.into_iter().find(|g| g.0).map(|g| g.1)
+    });
+    match key {
+        None => Ok(()),
+        Some(key) => fail(KeyPath::from("radio").key(key), only_today()),
+    }
+}
+
+fn only_today() -> Problem {
+    Problem::refused(
+        "only radios of today have this",
+        "`radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"",
+    )
+}
+
+/// What nobody models, by name.
+pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
+    let asked = [
+        (r.ofdma, "ofdma", "OFDMA is not modelled"),
+        (r.mu_mimo, "mu_mimo", "multi-user MIMO is not modelled"),
+        (r.amsdu, "amsdu", "A-MSDUs are not modelled"),
+    ];
+    match asked.into_iter().find(|a| a.0) {
+        None => Ok(()),
+        Some((_, key, what)) => {
+            let problem = Problem::refused(what, "`false`, or no such key");
+            fail(KeyPath::from("radio").key(key), problem)
+        }
+    }
+}
+
+/// The PHY of a scenario, with every mode that its links use, and the mode of links that name none.
+pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
+    let r = &draft.radio;
+    let radio = KeyPath::from("radio");
+    if let Some(rate) = r.rate {
+        let what = format!("{rate} says too little of {}", g.name());
+        return fail(radio.key("rate"), Problem::refused(what, "`mcs` and, if not 1, `streams`"));
+    }
+    if r.adaptation != AdaptationDraft::Fixed {
+        let what = format!("rates of {} do not adapt yet", g.name());
+        return fail(radio.key("adaptation"), Problem::refused(what, "\"fixed\""));
+    }
+    let own = Asked::of_radio(r);
+    let usual = own.mode(g, &radio)?;
+    let mut modes = vec![usual];
+    for (key, link) in links(draft) {
+        if let Some(mode) = mode_of(link, r, g, &key)?
+            && !modes.contains(&mode)
+        {
+            modes.push(mode);
+        }
+        if modes.len() > MOST_MODES {
+            let problem = Problem::range(modes.len(), format!("at most {MOST_MODES} modes"));
+            return fail(key, problem);
+        }
+    }
+    let band = band(draft, g, &modes)?;
+    let most = g.most_mpdus();
+    let window = r.mpdus.unwrap_or(64);
+    if !(1..=most).contains(&window) {
+        return fail(radio.key("mpdus"), Problem::range(window, format!("1 to {most}")));
+    }
+    let most = u64::from(g.longest_ampdu());
+    let ampdu = r.ampdu.map_or(most, |b| b.0);
+    if ampdu > most {
+        let problem = Problem::range(format!("{ampdu} B"), format!("at most {most} B"));
+        return fail(radio.key("ampdu"), problem);
+    }
+    let (ampdu, ns3) = (ampdu as u32, r.rules == Rules::Ns3);
+    Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, window, ns3 }), usual))
+}
+
+/// How long a station may keep the medium.
+pub(super) fn txop(r: &RadioDraft) -> Result<Span> {
+    let txop = r.txop.unwrap_or(Span::ZERO);
+    if txop > LONGEST_TXOP {
+        let problem = Problem::range(txop, format!("at most {LONGEST_TXOP}"));
+        return fail("radio.txop".into(), problem);
+    }
+    Ok(txop)
+}
+
+/// Every link that may name a mode, with its key.
+fn links(draft: &Draft) -> impl Iterator<Item = (KeyPath, &LinkDraft)> {
+    let tables = draft.topology.links.iter().flatten().enumerate();
+    let tables = tables.filter_map(|(i, entry)| match entry {
+        LinkEntry::Pair(_) => None,
+        LinkEntry::Table(link) => Some((KeyPath::from("topology.links").index(i), link)),
+    });
+    let details = draft.link.iter().enumerate().map(|(i, l)| (KeyPath::from("link").index(i), l));
+    tables.chain(details)
+}
+
+/// The mode that a link names, completed by the radio's.
+fn mode_of(link: &LinkDraft, r: &RadioDraft, g: Generation, key: &KeyPath) -> Result<Option<Mode>> {
+    let asked = Asked::of_link(link);
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    if link.rate.is_some() {
+        let problem = Problem::refused("a rate beside an MCS", "one of them");
+        return fail(key.clone().key("rate"), problem);
+    }
+    asked.or(Asked::of_radio(r)).mode(g, key).map(Some)
+}
+
+/// The rate of a link's own mode; `None`: it names none.
+pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Result<Option<Mode>> {
+    match (generation(r.phy), Asked::of_link(link).first_key()) {
+        (_, None) => Ok(None),
+        (Some(g), Some(_)) => mode_of(link, r, g, key),
+        (None, Some(name)) => fail(key.clone().key(name), only_today()),
+    }
+}
+
+/// The band of the channel, and whether it has room for the widest mode (IEEE 802.11-2020 Annex E,
+/// global operating classes 81 to 84 and 115 to 129).
+fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
+    let radio = KeyPath::from("radio");
+    let channel = draft.radio.channel.unwrap_or(36);
+    let widest = modes.iter().map(|m| m.width_mhz()).max().unwrap_or(20);
+    let (band, room) = match channel {
+        1..=13 if g == Generation::Vht => {
+            let problem = Problem::refused("802.11ac has no channels at 2.4 GHz", "36 to 177");
+            return fail(radio.key("channel"), problem);
+        }
+        1..=13 => (Band::Ghz2, 40),
+        36..=64 | 100..=128 if channel.is_multiple_of(4) => (Band::Ghz5, 160),
+        132..=144 if channel.is_multiple_of(4) => (Band::Ghz5, 80),
+        149..=161 if (channel - 149).is_multiple_of(4) => (Band::Ghz5, 80),
+        165 => (Band::Ghz5, 20),
+        _ => {
+            let expected = "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
+            return fail(radio.key("channel"), Problem::range(channel, expected));
+        }
+    };
+    if widest > room {
+        let key = if draft.radio.channel.is_some() { "channel" } else { "width" };
+        let what = format!("{widest} MHz around channel {channel}");
+        return fail(radio.key(key), Problem::refused(what, format!("at most {room} MHz there")));
+    }
+    Ok(band)
+}

@@ -1,0 +1,84 @@
+//! MPDUs: what a frame on the air is made of, each with its packet, number and fate.
+
+use crate::phy::Rate;
+use crate::station::NOBODY;
+use crate::upper::{LinkId, Outgoing};
+
+/// One MPDU that a station's MAC holds until it is acknowledged or given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mpdu {
+    pub packet: Outgoing,
+    /// When the MAC took it.
+    pub since: u64,
+    /// Medium time of the attempts that are over, ns.
+    pub airtime: u64,
+    /// Length with header and FCS.
+    pub bytes: u32,
+    pub data_attempts: u32,
+    pub rts_attempts: u32,
+    pub sequence: u16,
+    /// The receiver has it.
+    pub accepted: bool,
+}
+
+/// What a station's MAC works on: MPDUs for one receiver in the order of their numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    /// Empty: nothing to do.
+    pub mpdus: Vec<Mpdu>,
+    /// How many of them, from the first, the frame in hand carries.
+    pub aggregate: usize,
+    /// Length of the PSDU in hand.
+    pub psdu: u32,
+    pub link: Option<LinkId>,
+    pub to: u32,
+    pub rate: Rate,
+    pub rts: bool,
+    /// Medium time of the exchange in hand, charged to its MPDUs when it is over.
+    pub spent: u64,
+}
+
+impl Service {
+    /// Nothing to do.
+    pub fn idle(rate: Rate) -> Self {
+        Service {
+            mpdus: Vec::new(),
+            aggregate: 0,
+            psdu: 0,
+            link: None,
+            to: NOBODY,
+            rate,
+            rts: false,
+            spent: 0,
+        }
+    }
+
+    /// The MPDUs of the frame in hand.
+    #[inline]
+    pub fn in_hand(&mut self) -> &mut [Mpdu] {
+        &mut self.mpdus[..self.aggregate]
+    }
+
+    /// Counts an attempt of the frame in hand.
+    #[inline]
+    pub fn tried(&mut self, count: impl Fn(&mut Mpdu) -> &mut u32) {
+        if let [only] = &mut self.mpdus[..] {
+            *count(only) += 1;
+        } else {
+            self.in_hand().iter_mut().for_each(|m| *count(m) += 1);
+        }
+    }
+
+    /// Charges the exchange that is over to its MPDUs by their lengths, to the nanosecond.
+    #[inline]
+    pub fn charge(&mut self) {
+        let mut spent = core::mem::take(&mut self.spent);
+        let mut bytes: u64 = self.in_hand().iter().map(|m| u64::from(m.bytes)).sum();
+        for m in self.in_hand() {
+            let share = (u128::from(spent) * u128::from(m.bytes) / u128::from(bytes)) as u64;
+            m.airtime += share;
+            spent -= share;
+            bytes -= u64::from(m.bytes);
+        }
+    }
+}

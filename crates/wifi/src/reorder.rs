@@ -1,0 +1,89 @@
+//! The receiver's side of a block acknowledgement: what is passed up, and in which order.
+
+use std::collections::VecDeque;
+
+/// Sequence numbers are of 12 bits.
+pub(crate) const NUMBERS: u16 = 0xfff;
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Not received yet.
+    Missing,
+    /// Given up by the sender.
+    Gone,
+    Packet(u32),
+}
+
+/// The reorder buffer of one link (IEEE 802.11-2020 §10.25.6.6).
+#[derive(Clone, Debug)]
+pub(crate) struct Reorder {
+    /// The number that is passed up next.
+    next: u16,
+    /// Places from `next` on, as far as something is known of them.
+    held: VecDeque<Place>,
+}
+
+impl Reorder {
+    /// Nothing received; the sender's first number is 1.
+    pub fn new() -> Self {
+        Reorder { next: 1, held: VecDeque::new() }
+    }
+
+    /// An MPDU that was not here before; what may be passed up goes into `up`.
+    #[inline]
+    pub fn accept(&mut self, sequence: u16, packet: u32, up: &mut Vec<u32>) {
+        if self.held.is_empty() && sequence == self.next {
+            self.next = (self.next + 1) & NUMBERS;
+            up.push(packet);
+            return;
+        }
+        self.put(sequence, Place::Packet(packet), up);
+    }
+
+    /// The sender has given up a number: nothing waits for it any more.
+    pub fn skip(&mut self, sequence: u16, up: &mut Vec<u32>) {
+        self.put(sequence, Place::Gone, up);
+    }
+
+    fn put(&mut self, sequence: u16, place: Place, up: &mut Vec<u32>) {
+        let at = usize::from(sequence.wrapping_sub(self.next) & NUMBERS);
+        if self.held.len() <= at {
+            self.held.resize(at + 1, Place::Missing);
+        }
+        self.held[at] = place;
+        while let Some(front) = self.held.front() {
+            match *front {
+                Place::Missing => return,
+                Place::Gone => {}
+                Place::Packet(packet) => up.push(packet),
+            }
+            self.held.pop_front();
+            self.next = (self.next + 1) & NUMBERS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(r: &mut Reorder, numbers: &[u16]) -> Vec<u32> {
+        let mut up = vec![];
+        numbers.iter().for_each(|&n| r.accept(n, u32::from(n), &mut up));
+        up
+    }
+
+    #[test]
+    fn in_order_behind_gaps_and_around_the_end_of_numbers() {
+        let mut r = Reorder::new();
+        assert_eq!(feed(&mut r, &[1, 2]), [1, 2]);
+        assert_eq!(feed(&mut r, &[4, 6]), [0; 0]);
+        assert_eq!(feed(&mut r, &[3]), [3, 4]);
+        let mut up = vec![];
+        r.skip(5, &mut up);
+        assert_eq!(up, [6]);
+        r.next = 4095;
+        assert_eq!(feed(&mut r, &[0]), [0; 0]);
+        assert_eq!(feed(&mut r, &[4095, 1]), [4095, 0, 1]);
+    }
+}
