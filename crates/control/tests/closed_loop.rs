@@ -54,7 +54,7 @@ impl Mesh {
             .with_flows(flows.iter().enumerate().map(here))
             .with_neighbours([Neighbour::new(NodeId(1), BitRate(link), BitRate(link))]);
         let offers = Offers {
-            events: EventSet::of(&[EventKind::FlowCounters]),
+            events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
             abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
             knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
             ..Offers::everything("a mesh of two rules")
@@ -187,6 +187,7 @@ fn controllers_find_the_capacity_and_share_it() {
         "pfrc+bursts",
         "pfrc+constrained+bursts",
         "arc-fq",
+        "maxmin",
     ] {
         for capacity in [330_000.0, 500_000.0, 800_000.0] {
             let mut mesh = Mesh::new(name, capacity, &[BULK; 6]);
@@ -220,11 +221,13 @@ impl Control for Asleep {
 #[test]
 fn weights_hold() {
     let flows: Vec<Flow> = (0..6).map(|n| Flow { weight: f64::from(1 + n % 3), ..BULK }).collect();
-    let mut mesh = Mesh::new("pfrc", 600_000.0, &flows);
-    mesh.run(200);
-    let rates = mesh.run(400);
-    let per_weight: Vec<f64> = rates.iter().zip(&flows).map(|(r, f)| r / f.weight).collect();
-    assert!(jain(&per_weight) > 0.97, "{rates:.0?}");
+    for name in ["pfrc", "maxmin"] {
+        let mut mesh = Mesh::new(name, 600_000.0, &flows);
+        mesh.run(200);
+        let rates = mesh.run(400);
+        let per_weight: Vec<f64> = rates.iter().zip(&flows).map(|(r, f)| r / f.weight).collect();
+        assert!(jain(&per_weight) > 0.97, "{name}: {rates:.0?}");
+    }
 }
 
 /// Jamshaid 2010 Table 8.3: plain PFRC leaves the air idle that a constrained flow does not use.
@@ -242,8 +245,10 @@ fn what_a_constrained_flow_leaves_is_used() {
     };
     for need in [10_000.0, 20_000.0, 30_000.0, 40_000.0, 50_000.0, 60_000.0, 70_000.0] {
         let (plain, ours) = (others("pfrc", need), others("pfrc+constrained", need));
-        println!("{need}: plain {plain:.2}, constrained {ours:.2}");
+        let told = others("maxmin", need);
+        println!("{need}: plain {plain:.2}, constrained {ours:.2}, maxmin {told:.2}");
         assert!(ours > 0.95, "{need}: {ours:.3}");
+        assert!(told > 0.9, "maxmin, {need}: {told:.3}");
         assert!(need > 50_000.0 || plain < 0.8, "{need}: {plain:.3}");
     }
 }
@@ -266,6 +271,9 @@ fn pages_and_noise_are_not_starvation() {
     let (plain, ours) = (bulk("pfrc"), bulk("pfrc+constrained+bursts"));
     println!("bulk and pages: pfrc {plain:.0?}, +bursts {ours:.0?}");
     assert!(ours.0 > 1.5 * plain.0 && ours.1 > 1.5 * plain.1, "{plain:.0?} {ours:.0?}");
+    let told = bulk("maxmin");
+    println!("maxmin {told:.0?}");
+    assert!(told.0 > 1.5 * plain.0 && told.1 > 1.5 * plain.1, "{plain:.0?} {told:.0?}");
 }
 
 /// From the arrival of a flow, and from its end, until all are allowed their new share for good.
@@ -294,10 +302,32 @@ fn fast_needs_a_third_of_the_time() {
     assert!(as_fair > fair - 0.005, "{as_fair} after {fair}");
 }
 
+/// A newcomer has nine tenths of its share within ten seconds, and what it leaves is used within ten.
+#[test]
+fn maxmin_hears_newcomers_and_uses_what_is_left() {
+    for phase in 0..4 {
+        let capacity = 500_000.0;
+        let mut mesh = Mesh::new("maxmin", capacity, &[BULK; 5]);
+        mesh.flows[4].active = false;
+        mesh.run(300 + phase);
+        let before: f64 = mesh.run(30).iter().sum();
+        mesh.flows[4].active = true;
+        mesh.run(10);
+        let rates = mesh.run(10);
+        let share = rates.iter().sum::<f64>() / 5.0;
+        assert!(rates[4] > 0.9 * share, "{phase}: {rates:.0?}");
+        mesh.run(60);
+        mesh.flows[4].active = false;
+        mesh.run(10);
+        let after: f64 = mesh.run(10).iter().sum();
+        assert!(after > 0.9 * before, "{phase}: {after:.0} after {before:.0}");
+    }
+}
+
 /// Whatever becomes of the mesh, rates follow.
 #[test]
 fn a_capacity_that_changes_is_followed() {
-    for name in ["pfrc", "arc-fq", "pfrc+fast"] {
+    for name in ["pfrc", "arc-fq", "pfrc+fast", "maxmin"] {
         let mut mesh = Mesh::new(name, 700_000.0, &[BULK; 5]);
         mesh.run(300);
         for capacity in [350_000.0, 700_000.0] {
@@ -316,7 +346,7 @@ fn a_capacity_that_changes_is_followed() {
 fn ten_thousand_flows() {
     let flows: Vec<Flow> =
         (0..10_000).map(|n| Flow { weight: f64::from(1 + n % 3), ..BULK }).collect();
-    for name in ["pfrc", "pfrc+constrained", "arc-fq"] {
+    for name in ["pfrc", "pfrc+constrained", "arc-fq", "maxmin"] {
         // Each flow passes some packets in an epoch at these rates.
         let mut mesh = Mesh::on_links(name, 4e8, 1_000_000_000, &flows);
         mesh.run(60);

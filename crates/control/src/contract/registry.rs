@@ -19,6 +19,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::gateway::arc::SHARED,
     &crate::gateway::arc::FAIR,
     &crate::gateway::pfrc::ENTRY,
+    &crate::gateway::maxmin::ENTRY,
     &crate::mesh::gap::ENTRY,
     &crate::mesh::ifa::ENTRY,
     &crate::marking::lbm::ENTRY,

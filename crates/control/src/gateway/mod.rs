@@ -6,6 +6,7 @@ mod bounds;
 mod flows;
 pub(crate) mod gateway_queue;
 mod lower_bound;
+pub(crate) mod maxmin;
 pub(crate) mod pfrc;
 pub(crate) mod static_aggregate;
 pub(crate) mod static_flow;

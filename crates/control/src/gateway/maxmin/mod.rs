@@ -1,0 +1,301 @@
+//! `maxmin`: the gateway finds every flow's max-min share from what passes it, and raises alone who
+//! takes from nobody.
+//!
+//! After PFRC (Jamshaid 2010 §8.1), which has one aggregate and judges by epochs. Here
+//! - a flow is judged while it sends ([`service`]): time of service that is missing is a debt, a pause is none, and who
+//!   falls silent in debt keeps its place for as long as TCP's timeouts take;
+//! - what is searched is the level, the rate per weight, and not the aggregate ([`level`]): it climbs until somebody is
+//!   short, rests a little below, and is tried again ever more seldom;
+//! - who comes or goes moves the level at once, as if the aggregate were fixed;
+//! - who stays short whatever the others give up has a limit of its own, and the others get theirs back ([`recovery`]);
+//! - while the level rests each flow alone is given more, and keeps it if nobody misses it ([`apart`]).
+//!
+//! docs/controls/maxmin.md derives it and says where it fails.
+
+mod apart;
+mod level;
+mod recovery;
+mod search;
+mod service;
+mod subscriber;
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
+
+use self::search::Search;
+use self::service::Rules;
+use self::subscriber::Subscriber;
+use crate::Origin::Ours;
+use crate::contract::parameter::options;
+use crate::gateway::arc::bucket;
+use crate::gateway::bounds::Bounds;
+use crate::{
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
+    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
+    Point, Reason, Refusal, Runs, Setting, Value,
+};
+
+options! {
+    variants {}
+    parameters {
+        look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
+        full: f64 = 0.93, 0.5..=1.0, "", "part of its limit that counts as full service";
+        debt: f64 = 2.5, 0.5..=60.0, "s", "missing service from which somebody suffers, beside packets";
+        packets: f64 = 5.0, 0.5..=60.0, "packets", "the same in packets at the limit";
+        short: f64 = 0.95, 0.5..=1.0, "", "part of its limit below which somebody is short";
+        rest: f64 = 0.97, 0.5..=1.0, "", "part of the edge at which the level rests";
+        /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
+        reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
+        begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
+        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "maxmin",
+    about: "the gateway finds each flow's max-min share by itself, and who can have more",
+    origin: Ours { after: "Jamshaid 2010 §8.1" },
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
+/// that was set.
+const MISSED: f64 = 8.0;
+
+fn needs() -> Vec<Needs> {
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        header_bytes: 0,
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
+    let rules = Rules { full: options.full, debt: options.debt, packets: options.packets };
+    let mut control = MaxMin {
+        look: options.look,
+        bounds,
+        rules,
+        subscribers: Vec::new(),
+        order: Vec::new(),
+        cursor: 0,
+        promised: 0,
+        search: Search::new(bounds, options.rest, options.short),
+        looked: None,
+        due: Time::ZERO,
+    };
+    for here in &setting.flows {
+        control.admit(here)?;
+    }
+    control.search.begin(&control.subscribers);
+    let template = ClassPlan {
+        class: Class::Flow(FlowId(0)),
+        limit: Limit::None,
+        burst: Bytes(1500),
+        leaf: Leaf::DropTail { packets: options.queue },
+    };
+    let mut classes = Vec::with_capacity(setting.flows.len());
+    for here in &setting.flows {
+        let level = control.search.level();
+        let subscriber = control.subscriber(here.flow);
+        subscriber.allow(level);
+        subscriber.class = true;
+        classes.push(ClassPlan {
+            class: Class::Flow(here.flow),
+            limit: Limit::Rate(bucket(subscriber.limit)),
+            burst: Bytes(u64::from(here.packet.max(1))),
+            ..template
+        });
+    }
+    Ok(Instance {
+        control: Box::new(control),
+        plan: Plan { point: Point::Transit, classes, template: Some(template) },
+    })
+}
+
+#[derive(Debug)]
+struct MaxMin {
+    look: Span,
+    bounds: Bounds,
+    rules: Rules,
+    /// In order of appearance; what is under way refers to places in it.
+    subscribers: Vec<Subscriber>,
+    /// Places by flow.
+    order: Vec<(FlowId, usize)>,
+    /// Where in `order` the next sample probably belongs: hosts sample in order.
+    cursor: usize,
+    /// Sum of all guarantees, bit/s.
+    promised: u64,
+    search: Search,
+    looked: Option<Time>,
+    due: Time,
+}
+
+impl MaxMin {
+    fn place(&self, flow: FlowId) -> Result<usize, usize> {
+        self.order.binary_search_by_key(&flow, |o| o.0)
+    }
+
+    /// A flow's notes; made if it is unknown.
+    fn subscriber(&mut self, flow: FlowId) -> &mut Subscriber {
+        let here = self.order.get(self.cursor).is_some_and(|o| o.0 == flow);
+        let at = match if here { Ok(self.cursor) } else { self.place(flow) } {
+            Ok(at) => at,
+            Err(at) => {
+                self.order.insert(at, (flow, self.subscribers.len()));
+                self.subscribers.push(Subscriber::new(flow));
+                at
+            }
+        };
+        self.cursor = at + 1;
+        &mut self.subscribers[self.order[at].1]
+    }
+
+    /// Takes in a flow's weight and plan, or leaves them as they are.
+    fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
+        let FlowHere { flow, weight, .. } = *here;
+        if !(weight > 0.0 && weight.is_finite()) {
+            return Err(Refusal::weight(flow, weight));
+        }
+        let guarantee = here.guarantee.unwrap_or(BitRate(0));
+        if let Some(ceiling) = here.ceiling.filter(|c| *c < guarantee) {
+            return Err(Refusal::new(
+                "maxmin.ceiling",
+                "flow {}: a guarantee of {} above its ceiling of {}",
+                &[Value::Flow(flow), Value::Rate(guarantee), Value::Rate(ceiling)],
+            ));
+        }
+        let others = self.promised - self.subscriber(flow).guarantee as u64;
+        let sum = others.saturating_add(guarantee.0);
+        if guarantee.0 > 0 && sum as f64 > self.bounds.lower {
+            let bound = BitRate(self.bounds.lower as u64);
+            return Err(Refusal::guarantees(BitRate(sum), bound));
+        }
+        self.promised = sum;
+        let subscriber = self.subscriber(flow);
+        subscriber.weight = weight;
+        subscriber.guarantee = guarantee.0 as f64;
+        subscriber.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
+        subscriber.hops = here.hops;
+        Ok(())
+    }
+
+    /// A flow is announced: it gets a class, if it has none, at a newcomer's rate.
+    fn seen(&mut self, here: &FlowHere, actions: &mut Actions) {
+        if let Err(refusal) = self.admit(here) {
+            actions.because(refusal.reason("maxmin.refused"));
+        }
+        let level = self.search.level();
+        let subscriber = self.subscriber(here.flow);
+        if !core::mem::replace(&mut subscriber.class, true) {
+            subscriber.allow(level);
+            let limit = bucket(subscriber.limit);
+            actions.because(newcomer(here.flow, limit));
+            actions.set_rate(Class::Flow(here.flow), limit);
+        }
+    }
+
+    /// The host knows that a flow is gone. Its counter is kept: it may come back.
+    fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
+        let Ok(at) = self.place(flow) else { return };
+        let subscriber = &mut self.subscribers[self.order[at].1];
+        subscriber.leave();
+        if core::mem::replace(&mut subscriber.class, false) {
+            actions.because(Reason::new("maxmin.gone", "flow {} is gone", &[Value::Flow(flow)]));
+            actions.remove(Class::Flow(flow));
+        }
+    }
+
+    fn look(&mut self, now: Time, actions: &mut Actions) {
+        let elapsed = self.looked.map_or(0.0, |last| now.since(last).as_secs_f64());
+        self.looked = Some(now);
+        self.cursor = 0;
+        let credible = elapsed <= MISSED * self.look.as_secs_f64();
+        for subscriber in &mut self.subscribers {
+            subscriber.look(
+                if credible { elapsed } else { 0.0 },
+                2.0 * self.bounds.upper,
+                &self.rules,
+            );
+        }
+        if elapsed <= 0.0 || !credible {
+            return;
+        }
+        let before = actions.iter().count();
+        self.search.step(elapsed, &mut self.subscribers, actions);
+        let mut said = actions.iter().count() > before;
+        let level = self.search.level();
+        for subscriber in self.subscribers.iter_mut().filter(|s| s.class || s.sends()) {
+            let flow = subscriber.flow;
+            let changed = subscriber.allow(level);
+            let limit = bucket(subscriber.limit);
+            if !core::mem::replace(&mut subscriber.class, true) {
+                actions.because(newcomer(flow, limit));
+                said = false;
+            } else if !changed {
+                continue;
+            } else if !said {
+                let text = "{} each, by weight and plan";
+                actions.because(Reason::new("maxmin.level", text, &[Value::Rate(bucket(level))]));
+                said = true;
+            }
+            actions.set_rate(Class::Flow(flow), limit);
+        }
+    }
+}
+
+fn newcomer(flow: FlowId, limit: BitRate) -> Reason {
+    let values = [Value::Flow(flow), Value::Rate(limit)];
+    Reason::new("maxmin.newcomer", "flow {} may start at {}", &values)
+}
+
+impl Control for MaxMin {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::FlowCounters(c) => self.subscriber(c.flow).sample(c.bytes, c.packets),
+            Event::Counters(c) => {
+                if let Class::Flow(flow) = c.class
+                    && let Ok(at) = self.place(flow)
+                {
+                    self.subscribers[self.order[at].1].dropped(c.drops);
+                }
+            }
+            Event::FlowSeen(here) => self.seen(here, actions),
+            Event::FlowGone(flow) => self.gone(*flow, actions),
+            Event::Deadline if now >= self.due => {
+                self.look(now, actions);
+                self.due = now + self.look;
+            }
+            _ => {}
+        }
+        self.due = self.due.max(now);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(bucket(self.search.learned().round()))
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.search.recall(learned.0 as f64, &self.subscribers);
+        let level = self.search.level();
+        let values = [Value::Rate(bucket(level))];
+        let text = "begins with {} each, which an earlier run had found";
+        actions.because(Reason::new("maxmin.recalled", text, &values));
+        for subscriber in self.subscribers.iter_mut().filter(|s| s.class) {
+            if subscriber.allow(level) {
+                actions.set_rate(Class::Flow(subscriber.flow), bucket(subscriber.limit));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! What is known of one flow: its plan, its counters, its share.
+
+use fairmesh_units::FlowId;
+
+use super::service::{Rules, Service, Standing};
+
+/// A full packet, bits of IP.
+pub(super) const PACKET: f64 = 12_000.0;
+/// Room above what somebody can use, so that a growing need shows.
+pub(super) const ROOM: f64 = 1.25;
+/// Part of what somebody can use that it must have.
+const OWED: f64 = 0.8;
+/// Part by which a limit changes before its class is changed: a system call each.
+const CHANGED: f64 = 0.004;
+/// First time between two tries of somebody alone, s, and the longest.
+const BACKOFF: f64 = 60.0;
+const LATEST: f64 = 960.0;
+
+/// One flow; at a gateway's daemon one direction of a subscriber.
+#[derive(Clone, Debug)]
+pub(super) struct Subscriber {
+    pub flow: FlowId,
+    pub weight: f64,
+    /// Bit/s of IP, as all rates here.
+    pub guarantee: f64,
+    pub ceiling: f64,
+    /// Hops between it and the gateway, if known.
+    pub hops: Option<u32>,
+    /// Whether the host has a class for it.
+    pub class: bool,
+    /// Its level over the common one.
+    pub factor: f64,
+    /// What it can use whatever the others have, with room above; `None`: its share.
+    pub cap: Option<f64>,
+    /// What it may send.
+    pub limit: f64,
+    pub service: Service,
+    /// Counters as they were last sampled, and what has passed since the last look.
+    bytes: Option<u64>,
+    packets: u64,
+    drops: Option<u64>,
+    moved: (u64, u64, u64),
+    sampled: bool,
+    broken: bool,
+    /// s until it may be tried alone, and how long it then waits for the next time.
+    wait: f64,
+    backoff: f64,
+}
+
+impl Subscriber {
+    pub fn new(flow: FlowId) -> Self {
+        Subscriber {
+            flow,
+            weight: 1.0,
+            guarantee: 0.0,
+            ceiling: f64::INFINITY,
+            hops: None,
+            class: false,
+            factor: 1.0,
+            cap: None,
+            limit: 0.0,
+            service: Service::default(),
+            bytes: None,
+            packets: 0,
+            drops: None,
+            moved: (0, 0, 0),
+            sampled: false,
+            broken: false,
+            wait: 0.0,
+            backoff: BACKOFF,
+        }
+    }
+
+    /// What it has sent since some moment.
+    pub fn sample(&mut self, bytes: u64, packets: u64) {
+        match self.bytes {
+            Some(last) if bytes < last || packets < self.packets => self.broken = true,
+            Some(last) => {
+                self.moved.0 = self.moved.0.saturating_add(bytes - last);
+                self.moved.1 = self.moved.1.saturating_add(packets - self.packets);
+                self.sampled = true;
+            }
+            None => {}
+        }
+        (self.bytes, self.packets) = (Some(bytes), packets);
+    }
+
+    /// What its class has dropped since some moment.
+    pub fn dropped(&mut self, drops: u64) {
+        self.moved.2 += self.drops.map_or(0, |last| drops.saturating_sub(last));
+        self.drops = Some(drops);
+    }
+
+    /// Ends an interval. Counters that ran backwards, were not sampled or report more than any link
+    /// carries say nothing.
+    pub fn look(&mut self, elapsed: f64, credible: f64, rules: &Rules) {
+        let (bytes, packets, drops) = core::mem::take(&mut self.moved);
+        let known = core::mem::take(&mut self.sampled) & !core::mem::take(&mut self.broken);
+        self.wait -= elapsed;
+        let bits = bytes as f64 * 8.0;
+        if known && elapsed > 0.0 && bits <= credible * elapsed {
+            let due = self.cap.map_or(self.limit, |cap| self.limit.min(OWED * cap / ROOM));
+            self.service.look(elapsed, bits, packets as f64, drops > 0, due, rules);
+        }
+    }
+
+    /// The host knows that it is gone.
+    pub fn leave(&mut self) {
+        self.service = Service::default();
+        (self.factor, self.cap) = (1.0, None);
+    }
+
+    /// Its share at a level, whatever it can use.
+    pub fn share(&self, level: f64) -> f64 {
+        (level * self.weight * self.factor).min(self.ceiling).max(self.guarantee)
+    }
+
+    /// Its limit at a level; whether it is a new one.
+    pub fn allow(&mut self, level: f64) -> bool {
+        let share = self.share(level);
+        let new = self.cap.map_or(share, |cap| share.min(cap.max(self.guarantee))).max(1.0);
+        let changed = (new - self.limit).abs() > CHANGED * self.limit;
+        if changed {
+            self.limit = new;
+        }
+        changed
+    }
+
+    pub fn sends(&self) -> bool {
+        self.service.standing() == Standing::Sending
+    }
+
+    /// Uses all that it may.
+    pub fn fills(&self) -> bool {
+        self.sends() && self.service.rate() >= 0.9 * self.limit
+    }
+
+    /// Whether it may be tried alone.
+    pub fn ready(&self) -> bool {
+        self.fills() && self.cap.is_none() && self.wait <= 0.0
+    }
+
+    /// Is not tried alone for some time, the longer the more often this was said.
+    pub fn put_off(&mut self) {
+        self.wait = self.backoff;
+        self.backoff = (2.0 * self.backoff).min(LATEST);
+    }
+
+    /// Is not tried alone for so long, s.
+    pub fn pause(&mut self, wait: f64) {
+        self.wait = self.wait.max(wait);
+    }
+}

@@ -1,0 +1,168 @@
+use fairmesh_units::{FlowId, NodeId, Stream, Time};
+use proptest::prelude::*;
+
+use super::service::{Rules, Service, Standing};
+use super::*;
+use crate::{Action, Counters, FlowCounters, Neighbour, Place, Site, lookup};
+
+const RULES: Rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+/// 100 packets a second.
+const LIMIT: f64 = 1.2e6;
+
+/// Seconds in which these parts of the limit passed, in full packets.
+fn seconds(service: &mut Service, parts: &[f64]) {
+    for part in parts {
+        let packets = (100.0 * part).round();
+        service.look(1.0, 12_000.0 * packets, packets, false, LIMIT, &RULES);
+    }
+}
+
+#[test]
+fn who_has_its_limit_wants_nothing() {
+    let mut s = Service::default();
+    seconds(&mut s, &[0.3, 1.0, 1.0, 0.98, 1.01, 1.0, 1.0, 0.99]);
+    assert_eq!((s.standing(), s.want()), (Standing::Sending, 0.0));
+    assert!(s.part() > 0.98 && s.full());
+}
+
+#[test]
+fn pages_and_pauses_are_no_debt() {
+    let mut s = Service::default();
+    for _ in 0..20 {
+        seconds(&mut s, &[0.4, 1.0, 1.0, 0.6, 0.0, 0.0, 0.0, 0.0]);
+    }
+    assert_eq!((s.standing(), s.want()), (Standing::Idle, 0.0));
+    assert!(s.presence() < 0.95);
+}
+
+#[test]
+fn half_of_its_limit_for_ten_seconds_is_suffering() {
+    let mut s = Service::default();
+    seconds(&mut s, &[1.0; 5]);
+    assert_eq!(s.want(), 0.0);
+    seconds(&mut s, &[0.5; 10]);
+    assert!(s.want() >= 1.0, "{}", s.want());
+    assert!(s.part() < 0.9);
+    // A little above: short in the long run, but nobody suffers.
+    let mut mild = Service::default();
+    seconds(&mut mild, &[0.9; 40]);
+    assert!(mild.want() < 0.5 && mild.part() < 0.92, "{} {}", mild.want(), mild.part());
+}
+
+#[test]
+fn what_its_limit_has_dropped_is_its_own_choice() {
+    let mut s = Service::default();
+    for _ in 0..30 {
+        s.look(1.0, 6e5, 50.0, true, LIMIT, &RULES);
+    }
+    assert_eq!(s.want(), 0.0);
+}
+
+#[test]
+fn small_packets_are_no_transfer() {
+    let mut s = Service::default();
+    for _ in 0..60 {
+        s.look(1.0, 64_000.0, 50.0, false, LIMIT, &RULES);
+    }
+    assert_eq!((s.standing(), s.want()), (Standing::Sending, 0.0));
+}
+
+#[test]
+fn starved_is_not_ended() {
+    // A long transfer that loses a window: a packet now and then, and silence.
+    let mut s = Service::default();
+    seconds(&mut s, &[1.0; 30]);
+    seconds(&mut s, &[0.01, 0.0, 0.01, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.0]);
+    assert!(s.want() >= 1.0, "{}", s.want());
+    seconds(&mut s, &[0.0; 40]);
+    assert_eq!(s.standing(), Standing::Lost);
+    seconds(&mut s, &[0.0; 40]);
+    assert_eq!(s.standing(), Standing::Idle, "after the longest of TCP's timeouts");
+    // One that ends does so within ten seconds.
+    let mut done = Service::default();
+    seconds(&mut done, &[1.0; 30]);
+    seconds(&mut done, &[0.0; 10]);
+    assert_eq!(done.standing(), Standing::Idle);
+}
+
+fn start(flows: u32) -> (Box<dyn Control>, Plan) {
+    let here = |f| FlowHere::new(FlowId(f), Place::Forwarder, 1460, 1500);
+    let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
+        .with_flows((0..flows).map(here))
+        .with_neighbours([Neighbour::new(NodeId(1), BitRate(900_000), BitRate(900_000))]);
+    let offers = crate::Offers::everything("a test");
+    let i = lookup("maxmin").unwrap().start(setting, &offers).unwrap().unwrap();
+    (i.control, i.plan)
+}
+
+#[test]
+fn it_begins_with_a_sixth_of_a_link_for_all() {
+    let (_, plan) = start(3);
+    let limits: Vec<Limit> = plan.classes.iter().map(|c| c.limit).collect();
+    assert_eq!(limits, vec![Limit::Rate(BitRate(50_000)); 3]);
+}
+
+#[test]
+fn guarantees_and_ceilings_are_checked() {
+    let here = FlowHere::new(FlowId(0), Place::Forwarder, 1460, 1500);
+    let refused = |here: FlowHere| {
+        let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
+            .with_flows([here])
+            .with_neighbours([Neighbour::new(NodeId(1), BitRate(900_000), BitRate(900_000))]);
+        build(&Options::of(lookup("maxmin").unwrap().chosen()), setting).unwrap_err().code()
+    };
+    let rate = |r| Some(BitRate(r));
+    assert_eq!(refused(here.with_guarantee(rate(300_001))), "any.guarantees");
+    let crossed = here.with_guarantee(rate(2000)).with_ceiling(rate(1000));
+    assert_eq!(refused(crossed), "maxmin.ceiling");
+    assert_eq!(refused(here.with_weight(f64::NAN)), "any.weight");
+}
+
+proptest! {
+    /// Counters that stick, run backwards, leap or are missing, and clocks that jump: limits stay
+    /// within what the links carry.
+    #[test]
+    fn limits_keep_their_bounds(
+        steps in proptest::collection::vec(
+            (0_u32..6, any::<u64>(), 0_u64..100, 0_u64..4, 0_u64..50), 1..200),
+    ) {
+        let (mut control, _) = start(4);
+        let (mut now, mut actions) = (Time::ZERO, Actions::new());
+        let mut total = [0_u64; 6];
+        for (flow, absurd, packets, kind, wait) in steps {
+            let f = flow as usize;
+            total[f] = match kind {
+                0 => absurd,
+                1 => total[f].saturating_sub(1500),
+                _ => total[f].wrapping_add(1500 * packets),
+            };
+            let flow = FlowId(flow);
+            let counters = FlowCounters { flow, bytes: total[f], packets: total[f] / 1500 };
+            control.on(now, &Event::FlowCounters(counters), &mut actions);
+            let class = Counters {
+                class: Class::Flow(flow), bytes: total[f], packets: total[f] / 1500,
+                drops: absurd, overlimits: 0, queued_packets: 0, queued_bytes: 0,
+            };
+            control.on(now, &Event::Counters(class), &mut actions);
+            match kind {
+                2 if packets == 0 => control.on(now, &Event::FlowGone(flow), &mut actions),
+                3 if packets == 0 => {
+                    let here = FlowHere::new(flow, Place::Forwarder, 1460, 1500);
+                    control.on(now, &Event::FlowSeen(here), &mut actions);
+                }
+                _ => {}
+            }
+            now = now.max(control.next_deadline().unwrap()) + Span::from_secs(wait * wait / 40);
+            control.on(now, &Event::Deadline, &mut actions);
+            prop_assert!(control.next_deadline().unwrap() > now);
+            for action in actions.iter() {
+                if let Action::SetRate { rate, .. } = action {
+                    let rate = rate.map_or(0, |r| r.0);
+                    // The level times what somebody alone may have above it.
+                    prop_assert!((1..=2_000_000).contains(&rate), "{rate}");
+                }
+            }
+            actions.clear();
+        }
+    }
+}
