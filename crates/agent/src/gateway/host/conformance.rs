@@ -135,7 +135,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     let plain = |names: &[String]| -> Vec<String> {
         names.iter().filter(|n| !n.contains('+')).cloned().collect()
     };
-    assert_eq!(plain(&summary.ran), ["static-fq", "static-flow", "arc-fq", "pfrc"]);
+    assert_eq!(plain(&summary.ran), ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin"]);
     assert_eq!(summary.nothing, ["fifo"]);
     // One queue for all, another queue for the radio, and whatever runs at other nodes.
     for refused in ["static", "arc", "fq", "red", "fred", "source", "gap", "cna", "lbm", "wcp"] {
