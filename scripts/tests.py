@@ -17,6 +17,8 @@ import sys
 import threading
 
 CARGO = os.environ.get("CARGO", "cargo")
+# make's job server is not handed on to programs that others start.
+os.environ.pop("MAKEFLAGS", None)
 # Package, program. They hold a mesh's clock against the kernel's, and repeat a run that the machine's other work bent.
 ALONE = {("fairmesh-emulator", "root"), ("fairmesh", "truth"), ("fairmesh", "emulate")}
 # These take longest, so they begin.
