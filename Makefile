@@ -1,7 +1,7 @@
 # make demo   build soon, then compare no control with control at the gateway and at the sources
 # make test   every check and test
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
-# make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (part of make test)
+# make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
@@ -72,9 +72,9 @@ test-release: build
 test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
-# With the tests as they are built for this machine.
+# With the tests as they are built for this machine; what takes minutes more is left to make test-kernel.
 test-kernels: test-build
-	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace scripts/kernel/test.sh
+	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system' scripts/kernel/test.sh
 
 test-fuzz: test-build
 	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz

@@ -2,6 +2,7 @@
 # Tests of what meets the kernel, on Debian's stock kernels: the shipped static daemon and the test
 # programs, in a virtual machine for each kernel, both at once.
 #   test.sh [-k SERIES] [FILTER...]    by default 6.1 and 6.12; FILTER as of cargo test
+# FAIRMESH_KERNEL_PROGRAMS: test programs, separated by |, instead of all.
 # What each machine printed stays in target/kernel/SERIES.log. Where no machine can be had it is skipped
 # with a line; with FAIRMESH_NO_SKIP set, that is a failure where this machine could have one.
 set -euo pipefail
@@ -43,7 +44,7 @@ cp scripts/kernel/inside.sh "$stage/"
 # `make test` has built all of the workspace, of which nothing is built anew.
 read -r -a what <<< "${FAIRMESH_KERNEL_BUILT:--p fairmesh-linux -p fairmesh-agent -p fairmesh-emulator}"
 "$cargo" test --quiet --locked --no-run --message-format=json "${what[@]}" > "$dir/kernel/built.json" || fail "the tests do not build"
-programs='classifier|plane|rates|radio|gateway|kernel|system|root'
+programs=${FAIRMESH_KERNEL_PROGRAMS:-'classifier|plane|rates|radio|gateway|kernel|system|root'}
 sed -nE 's/.*"executable":"([^"]*\/deps\/('"$programs"')-[0-9a-f]*)".*/\1 \2/p' "$dir/kernel/built.json" | while read -r path name; do
     # What is said of a panic needs names, not lines; the machine has little memory.
     objcopy --strip-debug "$path" "$stage/test-$name"
