@@ -1,8 +1,7 @@
 //! One alone is given more than the level, to see whether anybody misses it.
 
 use super::level::Level;
-use super::search::UNEASY;
-use super::service::Standing;
+use super::service::{Standing, UNEASY};
 use super::subscriber::Subscriber;
 use crate::gateway::arc::bucket;
 use crate::{Actions, Reason, Value};

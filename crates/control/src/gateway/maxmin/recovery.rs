@@ -1,9 +1,8 @@
 //! Everybody goes down for somebody who suffers, as far as that helps it.
 
 use super::level::Level;
-use super::search::UNEASY;
-use super::service::Standing;
-use super::subscriber::{PACKET, ROOM, Subscriber};
+use super::service::{PACKET, Standing, UNEASY};
+use super::subscriber::{ROOM, Subscriber};
 use crate::gateway::arc::bucket;
 use crate::{Actions, Reason, Value};
 

@@ -3,14 +3,12 @@
 use super::apart::{self, Apart};
 use super::level::Level;
 use super::recovery::{self, Recovery};
-use super::service::Standing;
-use super::subscriber::{PACKET, Subscriber};
+use super::service::{PACKET, Standing, UNEASY};
+use super::subscriber::Subscriber;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Actions, Reason, Value};
 
-/// Want from which nothing is raised.
-pub(super) const UNEASY: f64 = 0.4;
 /// Above what counts as short, by how much all must be before the level is raised.
 const CALM: f64 = 0.015;
 /// By how much those who have more than the level give way to it.

@@ -5,7 +5,10 @@
 //! slots in which something passed is time of service that is missing: a debt. Silence after a full slot is a pause, and
 //! costs nothing, unless what follows it is a trickle; silence after a trickle is a TCP in its timeouts.
 
-use super::subscriber::PACKET;
+/// A full packet, bits of IP.
+pub(super) const PACKET: f64 = 12_000.0;
+/// Want from which nothing is raised.
+pub(super) const UNEASY: f64 = 0.4;
 
 /// What counts as service and as suffering.
 #[derive(Clone, Debug)]

@@ -4,8 +4,6 @@ use fairmesh_units::FlowId;
 
 use super::service::{Rules, Service, Standing};
 
-/// A full packet, bits of IP.
-pub(super) const PACKET: f64 = 12_000.0;
 /// Room above what somebody can use, so that a growing need shows.
 pub(super) const ROOM: f64 = 1.25;
 /// Part of what somebody can use that it must have.
