@@ -17,8 +17,8 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-fuzz test-kernels \
-	test-programs test-kernel tested check bench bench-ns3 clean
+.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
+	test-lint test-dependencies test-kernel tested check bench bench-ns3 clean
 
 demo:
 	@scripts/setup.sh build
@@ -42,10 +42,7 @@ ipk: gateway
 
 check:
 	@scripts/setup.sh test
-	$(CARGO) fmt --all --check
-	+$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	+scripts/purity.sh
-	scripts/dependencies.sh
+	+@$(MAKE) --no-print-directory test-lint test-dependencies
 
 test-kernel:
 	@scripts/setup.sh test
@@ -59,9 +56,8 @@ packages-build:
 	@scripts/setup.sh test
 	+@CARGO="$(CARGO)" scripts/gateway.sh $(ROUTERS) || [ $$? = 3 ]
 
-test-build: check
-	+$(CARGO) test --quiet --workspace --no-run
-	+$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz --no-run
+test-build:
+	+@CARGO="$(CARGO)" scripts/tests.py --build
 
 # What make test does, each as soon as what it runs is built.
 test-release: build
@@ -73,23 +69,31 @@ test-packages: packages-build
 	CARGO="$(CARGO)" scripts/packages.sh
 
 # With the tests as they are built for this machine; what takes minutes more is left to make test-kernel.
-test-kernels: test-build
+test-kernels: test-build packages-build
 	CARGO="$(CARGO)" FAIRMESH_KERNEL_BUILT=--workspace FAIRMESH_KERNEL_PROGRAMS='classifier|gateway|kernel|system' scripts/kernel/test.sh
 
-test-fuzz: test-build
-	$(CARGO) test --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR)/fuzz
-
 test-programs: test-build
-	CARGO="$(CARGO)" scripts/tests.py
+	CARGO="$(CARGO)" scripts/tests.py --built
 
-tested: test-release test-packages test-kernels test-fuzz test-programs
+# Cargo does one thing at a time in a folder: within make test this waits for what the tests wait for.
+test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
+	$(CARGO) fmt --all --check
+	+$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+	+scripts/purity.sh
+
+test-dependencies:
+	+@scripts/setup.sh dependencies
+	scripts/dependencies.sh
+
+# In the order in which they begin: what others wait for, and what takes longest, first.
+tested: test-programs packages-build test-release test-kernels test-packages test-lint test-dependencies
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.
 test:
 	@scripts/setup.sh test
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line tested
-	CARGO="$(CARGO)" scripts/tests.py --alone
+	CARGO="$(CARGO)" scripts/tests.py --built --alone
 
 bench: build
 	$(FAIRMESH) bench

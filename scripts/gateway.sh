@@ -45,9 +45,11 @@ for target in "$@"; do
         command -v rustup >/dev/null || { say "$target needs rustup"; exit 3; }
         rustup component list --installed | grep '^rust-src' >/dev/null || fetch rust-src rustup component add rust-src
         zig
-        RUSTC_BOOTSTRAP=1 CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
+        # Cargo builds all anew, proc-macros and what they made, wherever this variable has changed: hence its own folder.
+        RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$dir/build-std CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER=$linker \
             CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-Ctarget-feature=+crt-static -Clink-self-contained=no" \
             build "$target" -Zbuild-std=std,panic_unwind
+        install -D "$dir/build-std/$target/gateway/fairmesh-gateway" "$dir/$target/gateway/fairmesh-gateway"
         ;;
     *)
         if command -v rustup >/dev/null; then

@@ -2,6 +2,7 @@
 # Installs what building and testing need, where it is missing. Needs root only to install.
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
+#   setup.sh dependencies   also cargo-deny, which is built, beside other things
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,6 +55,15 @@ rust() {
 command -v cc >/dev/null || install gcc libc6-dev
 rust
 [ "${1:-build}" = build ] && exit 0
+if [ "$1" = dependencies ]; then
+    if ! command -v cargo-deny >/dev/null; then
+        say "building cargo-deny, which looks at what the dependencies are"
+        # Its own folder: nothing of it is rebuilt when the project is.
+        CARGO_PROFILE_DEV_DEBUG=0 timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
+            || say "no cargo-deny: licences and sources of dependencies will not be checked"
+    fi
+    exit 0
+fi
 
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
 # tests in network namespaces; qemu runs what is built for other processors, and pip fetches their
@@ -70,10 +80,4 @@ if command -v rustup >/dev/null; then
     done
     rustup component list --installed | grep '^rust-src' >/dev/null || timeout 300 rustup component add rust-src >/dev/null 2>&1 \
         || say "no rust-src: what needs it will say so"
-fi
-if ! command -v cargo-deny >/dev/null; then
-    say "building cargo-deny, which looks at what the dependencies are"
-    # Its own folder: nothing of it is rebuilt when the project is.
-    timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
-        || say "no cargo-deny: licences and sources of dependencies will not be checked"
 fi

@@ -3,10 +3,11 @@
 
     scripts/tests.py           all but those that emulate in real time, and the examples in comments
     scripts/tests.py --alone   those, one after the other, with nothing beside them
+    scripts/tests.py --build   only builds them
+    --built                    what --build has built last is run as it is: cargo may have other things to do
 
-Each program's output is printed whole when it ends, with the harness' own summary; those that failed are
-named at the end. Takes what `cargo test --workspace --no-run` builds. CARGO: the cargo to use; FAIRMESH_TESTS:
-programs at a time (2).
+Each program's output is printed whole when it ends, with the harness' own summary and the time it took; those
+that failed are named at the end. CARGO: the cargo to use; FAIRMESH_TESTS: programs at a time (2).
 """
 
 import concurrent.futures
@@ -15,22 +16,23 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 CARGO = os.environ.get("CARGO", "cargo")
-# make's job server is not handed on to programs that others start.
-os.environ.pop("MAKEFLAGS", None)
+LIST = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "test-programs.json")
 # Package, program. They hold a mesh's clock against the kernel's, and repeat a run that the machine's other work bent.
 ALONE = {("fairmesh-emulator", "root"), ("fairmesh", "truth"), ("fairmesh", "emulate")}
 # These take longest, so they begin.
 FIRST = [("fairmesh-agent", "gateway"), ("fairmesh-lab", "optimum"), ("fairmesh", "docs")]
 
 
-def programs():
-    """What cargo built: (package, program, path, folder of the package)."""
+def build():
+    """What cargo builds: (package, program, path, folder of the package). It is kept for --built."""
     built = subprocess.run(
-        [CARGO, "test", "--quiet", "--workspace", "--no-run", "--message-format=json"],
+        [CARGO, "test", "--quiet", "--workspace", "--no-run", "--message-format=json-render-diagnostics"],
         stdout=subprocess.PIPE,
         text=True,
+        close_fds=False,  # make's job server
     )
     if built.returncode != 0:
         sys.exit("tests: the test programs do not build")
@@ -46,27 +48,44 @@ def programs():
             found.append((package, message["target"]["name"], message["executable"], folder))
     if not found:
         sys.exit("tests: cargo named no test program; expected those of the workspace")
+    with open(LIST, "w", encoding="utf-8") as file:
+        json.dump(found, file)
     return found
+
+
+def kept():
+    """What build() has kept."""
+    try:
+        with open(LIST, encoding="utf-8") as file:
+            return [tuple(program) for program in json.load(file)]
+    except (OSError, ValueError) as e:
+        sys.exit(f"tests: {LIST}: {e}; expected what scripts/tests.py --build writes")
 
 
 def run(program, told):
     package, name, path, folder = program
-    # As cargo test runs them.
+    # As cargo test runs them. make's job server is not handed on to programs that others start.
     env = dict(os.environ, CARGO=CARGO, CARGO_MANIFEST_DIR=folder, CARGO_PKG_NAME=package)
+    env.pop("MAKEFLAGS", None)
+    begin = time.monotonic()
     command = [path, "--quiet"] if path else [CARGO, "test", "--quiet", "--workspace", "--doc"]
     done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     with told:
-        print(f"\ntests: {package} {name}", flush=True)
+        print(f"\ntests: {package} {name}, {time.monotonic() - begin:.0f} s", flush=True)
         sys.stdout.buffer.write(done.stdout)
         sys.stdout.buffer.flush()
     return done.returncode
 
 
 def main():
-    alone = sys.argv[1:] == ["--alone"]
-    if sys.argv[1:] and not alone:
+    asked = set(sys.argv[1:])
+    if not asked <= {"--alone", "--built"} and asked != {"--build"}:
         sys.exit(__doc__)
-    chosen = [p for p in programs() if (p[:2] in ALONE) == alone]
+    if asked == {"--build"}:
+        build()
+        return
+    alone = "--alone" in asked
+    chosen = [p for p in (kept() if "--built" in asked else build()) if (p[:2] in ALONE) == alone]
     if not alone:
         rank = {name: i for i, name in enumerate(FIRST)}
         chosen.sort(key=lambda p: rank.get(p[:2], len(rank)))

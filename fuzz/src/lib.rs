@@ -133,7 +133,7 @@ fn check(result: Result<Scenario, ScenarioError>) {
             assert!(s.links.is_sorted_by_key(|l| (l.from, l.to)));
             assert!(s.hearing.iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to));
             assert!(s.links.iter().all(|l| l.delivery.0 > 0.0 && l.delivery.0 <= 1.0));
-            assert!(s.queue.build().is_ok());
+            assert!(s.queue.discipline.build().is_ok());
             for f in &s.flows {
                 assert_eq!((f.path.first(), f.path.last()), (Some(&f.from), Some(&f.to)));
                 assert!(f.weight > 0.0 && f.weight.is_finite() && f.from != f.to);

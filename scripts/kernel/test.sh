@@ -70,7 +70,7 @@ for at in "${!kernels[@]}"; do
     code=0
     wait "${pids[$at]}" || code=$?
     sum=$(sed -nE 's/^ *[0-9]+ test result: .* ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$log" | awk '{p += $1; f += $2} END {print p + 0, f + 0}')
-    say "Linux $(sed -nE 's/^ *[0-9]+ kernel: //p' "$log"): ${sum% *} passed, ${sum#* } failed, $(sed -nE 's/^ *[0-9]+ guest seconds: //p' "$log") s of its time"
+    say "Linux $(sed -nE 's/^ *[0-9]+ kernel: //p' "$log"): ${sum% *} passed, ${sum#* } failed, $(sed -nE 's/^ *[0-9]+ guest seconds: ([0-9]+), ([0-9]+) .*/\1 s of its time, \2 of them busy/p' "$log")"
     sed -nE 's/^ *[0-9]+ (SKIPPED.*)/\1/p' "$log" | sort -u
     if [ "$code" != 0 ] || [ "${sum% *}" = 0 ]; then
         wrong=1

@@ -8,12 +8,12 @@
 mod common;
 
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::meter::{Meter, measure};
 use common::{Box, Namespace, Path, config, rates, root, run, sh};
+use fairmesh_linux::LeafKind;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -55,19 +55,6 @@ fn within(seconds: u64, what: &str, mut come: impl FnMut() -> bool) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// What a TCP connection of iperf3's gets through from the wired host to a subscriber, or back
-/// (`--reverse`), in bit/s of payload.
-fn iperf3(path: &Path, address: &str, words: &str) -> f64 {
-    let bind = address.to_owned();
-    let _server =
-        Background::start(&path.subs.0, &format!("iperf3 --server --json --one-off --bind {bind}"));
-    within(5, "iperf3", || path.subs.sh("ss -Hltn").contains(":5201"));
-    let out = path.wired.sh(&format!("iperf3 --client {address} --json --time 5 {words}"));
-    let report: Value = serde_json::from_str(&out).unwrap();
-    let received = &report["end"]["sum_received"]["bits_per_second"];
-    received.as_f64().unwrap_or_else(|| panic!("{report}"))
-}
-
 #[track_caller]
 fn close_to(what: &str, got: f64, wanted: f64) {
     let off = got / wanted - 1.0;
@@ -80,25 +67,38 @@ const TCP: f64 = 1448.0 / 1514.0;
 /// The same of UDP datagrams of 1400 bytes.
 const UDP: f64 = 1400.0 / 1442.0;
 
+/// One subscriber's limits: full datagrams both ways, then a connection each way.
 fn limits(b: &Box, path: &Path, kind: &str) {
     b.wait_running();
-    close_to(&format!("{kind}, TCP down"), iperf3(path, "10.1.1.1", ""), 2e6 * TCP);
-    close_to(&format!("{kind}, TCP up"), iperf3(path, "10.1.1.1", "--reverse"), 1e6 * TCP);
-    let (home, host) = (["10.1.1.1:5000".to_owned()], ["10.99.0.2:5000".to_owned()]);
-    let down = exchange((&path.wired, &host), (&path.subs, &home), &[3000.0]);
-    close_to(&format!("{kind}, UDP down"), down[0], 2e6 * UDP);
-    let up = exchange((&path.subs, &home), (&path.wired, &host), &[1500.0]);
-    close_to(&format!("{kind}, UDP up"), up[0], 1e6 * UDP);
+    let (home, host) = ((&path.subs, "10.1.1.1:5000"), (&path.wired, "10.99.0.2:5000"));
+    let udp = measure(vec![
+        Meter::udp((&path.wired, "10.99.0.2:0"), home, 1400, 3000.0),
+        Meter::udp((&path.subs, "10.1.1.1:0"), host, 1400, 1500.0),
+    ]);
+    close_to(&format!("{kind}, UDP down"), udp[0].rate, 2e6 * UDP);
+    close_to(&format!("{kind}, UDP up"), udp[1].rate, 1e6 * UDP);
+    let down = measure(vec![Meter::tcp(&path.wired, &path.subs, "10.1.1.1:5001")]);
+    close_to(&format!("{kind}, TCP down"), down[0].rate, 2e6 * TCP);
+    // Only what comes from the subscriber's address is its.
+    path.subs.sh("ip route replace default via 10.97.0.1 src 10.1.1.1");
+    let up = measure(vec![Meter::tcp(&path.subs, &path.wired, "10.99.0.2:5001")]);
+    close_to(&format!("{kind}, TCP up"), up[0].rate, 1e6 * TCP);
 }
 
 const PLAN: &str = "down = \"2 Mbit/s\"\nup = \"1 Mbit/s\"";
 
+/// Small datagrams of an application that talks ten times a second.
+const SMALL: usize = 100;
+
+/// Three homes at once, each with the same leaves: one downloads, one uploads, one sends more datagrams both ways than its
+/// limits let through. Beside each load small datagrams of the same home tell how long its queue is.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn every_leaf_holds_limits_both_ways() {
     let _one = machine!("every_leaf");
     let path = Path::new();
-    for leaf in ["fq_codel", "cake", "sfq", "pfifo"] {
+    path.subs.sh("ip route replace default via 10.97.0.1 src 10.1.2.1");
+    for leaf in LeafKind::ALL.map(LeafKind::name) {
         let sample = "sample = \"1 s\"";
         let text = config("apply", "fifo", PLAN)
             .replace(sample, &format!("{sample}\nleaf = \"{leaf}\"\non_exit = \"remove\""));
@@ -106,18 +106,66 @@ fn every_leaf_holds_limits_both_ways() {
         let daemon = b.start();
         let status = b.wait_running();
         assert_eq!(status["leaf"], leaf);
-        for side in ["mesh", "wan"] {
+        for (side, bits) in [("mesh", 2e6), ("wan", 1e6)] {
             let there = path.gateway.sh(&format!("tc qdisc show dev {side}"));
             let ours = there.lines().filter(|l| l.starts_with(&format!("qdisc {leaf} ")));
             assert!(ours.count() >= common::SUBSCRIBERS, "{side}: {there}");
-            if matches!(leaf, "sfq" | "pfifo") {
-                // These do not know by themselves what 100 ms at the limit are.
-                let limit = if side == "mesh" { "limit 16p" } else { "limit 8p" };
-                let sized = there.lines().filter(|l| l.contains(leaf) && l.contains(limit));
-                assert_eq!(sized.count(), common::SUBSCRIBERS, "{side}: {there}");
+            // These do not know by themselves what 100 ms at the limit are. It is of packets, the queue's are frames.
+            let bits: f64 = bits * 1514.0 / 1500.0;
+            let limit = match leaf {
+                "bfifo" => format!("limit {}b", (bits * 0.1 / 8.0) as u32),
+                "pfifo" => format!("limit {}p", (bits * 0.1 / 8.0 / 1514.0) as u32),
+                _ => continue,
+            };
+            let sized = there.lines().filter(|l| l.contains(leaf) && l.contains(&limit));
+            assert_eq!(sized.count(), common::SUBSCRIBERS, "{side}: {there}");
+        }
+        let host = |port| format!("10.99.0.2:{port}");
+        let home = |i: usize, port| format!("10.1.{i}.1:{port}");
+        let mut meters = vec![
+            Meter::tcp(&path.wired, &path.subs, &home(1, 5001)),
+            Meter::tcp(&path.subs, &path.wired, &host(5001)),
+            Meter::udp((&path.wired, &host(0)), (&path.subs, &home(3, 5000)), 1400, 3000.0),
+            Meter::udp((&path.subs, &home(3, 0)), (&path.wired, &host(5000)), 1400, 1500.0),
+        ];
+        let small = SMALL as f64 * 8.0 / 100.0;
+        let down = |i, port| {
+            Meter::udp((&path.wired, &host(0)), (&path.subs, &home(i, port)), SMALL, small)
+        };
+        let up = |i, port| {
+            Meter::udp((&path.subs, &home(i, 0)), (&path.wired, &host(port + i)), SMALL, small)
+        };
+        // Two of them, since one may share a queue with the load by chance (one in 64).
+        for port in [5020, 5030] {
+            meters.extend([down(1, port), up(2, port), down(3, port), up(3, port)]);
+        }
+        let got = measure(meters);
+        let small = small * 1e3 * (SMALL + 42) as f64 / SMALL as f64;
+        let mut failed = Vec::new();
+        let ways = ["TCP down", "TCP up", "UDP down", "UDP up"];
+        for (at, way) in ways.into_iter().enumerate() {
+            let limit = [2e6, 1e6][at % 2];
+            let both = [&got[4 + at], &got[8 + at]];
+            let beside = if both[0].p95() < both[1].p95() { both[0] } else { both[1] };
+            let share = if at < 2 { TCP } else { UDP };
+            // What the small datagrams took is not the load's.
+            let arrived: usize = both.iter().map(|m| m.delays.len()).sum();
+            let wanted = (limit - small * arrived as f64 / 50.0) * share;
+            let off = got[at].rate / wanted - 1.0;
+            // The queue's 100 ms, and the frame before it.
+            let (p95, bound) = (beside.p95(), 100.0 + 1514.0 * 8e3 / limit);
+            println!(
+                "{leaf}, {way}: {:.0} kbit/s, {:+.1} %; beside it {p95:.0} ms, {} of {} lost",
+                got[at].rate / 1e3,
+                100.0 * off,
+                beside.lost,
+                beside.lost + beside.delays.len() as f64
+            );
+            if off.abs() > 0.05 || p95 > bound {
+                failed.push(format!("{leaf}, {way}: {off:+.3}, {p95:.0} of {bound:.0} ms"));
             }
         }
-        limits(&b, &path, leaf);
+        assert_eq!(failed, Vec::<String>::new());
         assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
         assert_eq!(path.ours(), "", "{leaf}");
     }
@@ -162,42 +210,9 @@ fn exchange(
     (to, sinks): (&Namespace, &[String]),
     kbit: &[f64],
 ) -> Vec<f64> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut threads = Vec::new();
-    let mut counts = Vec::new();
-    for ((source, sink), kbit) in sources.iter().zip(sinks).zip(kbit) {
-        let receiver = to.udp(sink);
-        receiver.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let at = receiver.local_addr().unwrap();
-        let count = Arc::new(AtomicU64::new(0));
-        counts.push(count.clone());
-        let halt = stop.clone();
-        threads.push(thread::spawn(move || {
-            let mut buffer = [0; 2000];
-            while !halt.load(Ordering::Relaxed) {
-                let n = receiver.recv(&mut buffer).unwrap_or(0);
-                count.fetch_add(n as u64, Ordering::Relaxed);
-            }
-        }));
-        let sender = from.udp(source);
-        let gap = Duration::from_secs_f64(1400.0 * 8.0 / (kbit * 1e3));
-        let halt = stop.clone();
-        threads.push(thread::spawn(move || {
-            while !halt.load(Ordering::Relaxed) {
-                let _ = sender.send_to(&[0; 1400], at);
-                thread::sleep(gap);
-            }
-        }));
-    }
-    let read = || counts.iter().map(|c| c.load(Ordering::Relaxed)).collect::<Vec<_>>();
-    // Queues and buckets fill first.
-    thread::sleep(Duration::from_secs(2));
-    let (before, start) = (read(), Instant::now());
-    thread::sleep(Duration::from_secs(5));
-    let (after, seconds) = (read(), start.elapsed().as_secs_f64());
-    stop.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|t| t.join().unwrap());
-    after.iter().zip(before).map(|(a, b)| (a - b) as f64 * 8.0 / seconds).collect()
+    let pairs = sources.iter().zip(sinks).zip(kbit);
+    let meters = pairs.map(|((source, sink), k)| Meter::udp((from, source), (to, sink), 1400, *k));
+    measure(meters.collect()).into_iter().map(|m| m.rate).collect()
 }
 
 /// Ten kinds of subscribers at once, nested in each other, each with a limit of its own in both

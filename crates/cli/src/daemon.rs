@@ -21,7 +21,7 @@ use fairmesh_agent::gateway::report::Status;
 use fairmesh_emulator::{Network, Progress, plan};
 use fairmesh_engine::fair_rates;
 use fairmesh_engine::record::{DecisionRecord, RunRecord};
-use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_scenario::{NodeKind, Scenario, Share};
 use fairmesh_units::{NodeId, Span, Time};
 use serde::Deserialize;
 
@@ -161,7 +161,7 @@ impl Daemon {
         Ok(Daemon {
             gateway,
             name: scenario.nodes[gateway.index()].name.clone(),
-            flows: scenario.flows.iter().map(|f| subscribed(scenario, gateway, f)).collect(),
+            flows: owners(scenario, gateway),
             folder: folder.to_owned(),
             start: Some(at),
             command: None,
@@ -367,6 +367,80 @@ fn subscribed(scenario: &Scenario, gateway: NodeId, flow: &fairmesh_scenario::Fl
     }
 }
 
+/// By flow, its subscriber by the name that the daemon knows, and the direction.
+fn owners(scenario: &Scenario, gateway: NodeId) -> Vec<Subscribed> {
+    let flows = scenario.flows.iter();
+    let mut all: Vec<Subscribed> = flows.map(|f| subscribed(scenario, gateway, f)).collect();
+    for s in &scenario.subscribers.list {
+        for f in s.flows() {
+            if let Some((name, _)) = &mut all[f] {
+                name.clone_from(&s.name);
+            }
+        }
+    }
+    all
+}
+
+/// A subscriber as the daemon has one: addresses, and what it has in each direction.
+struct Home {
+    name: String,
+    nodes: Vec<NodeId>,
+    shares: [(&'static str, Share); 2],
+}
+
+/// The scenario's subscribers, and every other node by itself: of several flows of such a one in a direction
+/// the first speaks for all.
+///
+/// # Errors
+/// A subscriber with some flows of a node and not with others: the daemon goes by addresses.
+fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, String> {
+    let of_node = |f: usize| {
+        let (name, _) = subscribed(scenario, gateway, &scenario.flows[f])?;
+        scenario.node(&name)
+    };
+    let mut taken = vec![false; scenario.nodes.len()];
+    let mut homes = Vec::new();
+    for s in &scenario.subscribers.list {
+        let mut nodes: Vec<NodeId> = s.flows().filter_map(of_node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let all =
+            (0..scenario.flows.len()).filter(|&f| of_node(f).is_some_and(|n| nodes.contains(&n)));
+        let mut own: Vec<usize> = s.flows().collect();
+        own.sort_unstable();
+        if !all.eq(own) {
+            return Err(format!(
+                "subscriber \"{}\" does not have all flows of its nodes between them and the wired side; expected that, \
+                 for the daemon tells subscribers by their addresses",
+                s.name
+            ));
+        }
+        for node in &nodes {
+            taken[node.index()] = true;
+        }
+        let shares = [("down", s.down.clone()), ("up", s.up.clone())];
+        homes.push(Home { name: s.name.clone(), nodes, shares });
+    }
+    for node in scenario.wireless().filter(|n| *n != gateway && !taken[n.index()]) {
+        let share = |way: &'static str| {
+            let own = |(_, f): &(usize, &fairmesh_scenario::Flow)| {
+                let home = subscribed(scenario, gateway, f);
+                home.is_some_and(|(home, w)| home == scenario.nodes[node.index()].name && w == way)
+            };
+            let first = scenario.flows.iter().enumerate().find(own);
+            let share = first.map(|(i, f)| Share {
+                flows: vec![i],
+                ceiling: f.plan,
+                guarantee: f.guarantee,
+            });
+            (way, share.unwrap_or_default())
+        };
+        let name = scenario.nodes[node.index()].name.clone();
+        homes.push(Home { name, nodes: vec![node], shares: [share("down"), share("up")] });
+    }
+    Ok(homes)
+}
+
 /// What the daemon is told about a scenario: interfaces, subscribers with the weights, plans and
 /// guarantees of their flows, its own links' rates, the control with its settings.
 ///
@@ -405,35 +479,28 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Strin
         let _ = write!(out, "\n[[neighbour]]\nname = {name}\nrate = \"{rate}\"\n");
     }
     let fair = fair_rates(scenario).map_err(|e| e.to_string())?.rates_bps;
-    for node in scenario.wireless().filter(|n| *n != gateway) {
-        let name = &scenario.nodes[node.index()].name;
+    for home in homes(scenario, gateway)? {
+        let prefix = |n: &NodeId| format!("\"{}/32\"", plan::address(n.index()));
+        let prefixes: Vec<String> = home.nodes.iter().map(prefix).collect();
         let _ = write!(
             out,
-            "\n[[subscriber]]\nname = {}\nprefixes = [\"{}/32\"]\n",
-            quoted(name),
-            plan::address(node.index())
+            "\n[[subscriber]]\nname = {}\nprefixes = [{}]\n",
+            quoted(&home.name),
+            prefixes.join(", ")
         );
-        let own = scenario.flows.iter().enumerate().filter_map(|(i, f)| {
-            let (home, way) = subscribed(scenario, gateway, f)?;
-            (home == *name).then_some((i, f, way))
-        });
-        let mut told: Vec<&str> = Vec::new();
-        for (i, flow, way) in own {
-            // Several flows of one home are one subscriber; the first speaks for all.
-            if told.contains(&way) {
-                continue;
-            }
-            if told.is_empty() {
-                let _ = writeln!(out, "weight = {:?}\nhops = {}", flow.weight, flow.wireless_hops);
-            }
-            told.push(way);
-            if let Some(ceiling) = flow.plan {
+        if let Some(&first) = home.shares.iter().flat_map(|(_, s)| &s.flows).min() {
+            let flow = &scenario.flows[first];
+            let _ = writeln!(out, "weight = {:?}\nhops = {}", flow.weight, flow.wireless_hops);
+        }
+        for (way, share) in home.shares.iter().filter(|(_, s)| !s.flows.is_empty()) {
+            if let Some(ceiling) = share.ceiling {
                 let _ = writeln!(out, "{way} = \"{ceiling}\"");
             }
-            if let Some(guarantee) = flow.guarantee {
+            if let Some(guarantee) = share.guarantee {
                 let _ = writeln!(out, "guarantee_{way} = \"{guarantee}\"");
             }
-            let _ = writeln!(out, "fair_{way} = \"{:.0} bit/s\"", fair[i]);
+            let fair: f64 = share.flows.iter().map(|&f| fair[f]).sum();
+            let _ = writeln!(out, "fair_{way} = \"{fair:.0} bit/s\"");
         }
     }
     Ok(out)

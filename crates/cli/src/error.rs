@@ -43,7 +43,8 @@ impl From<fairmesh_agent::error::AgentError> for CliError {
 }
 
 /// The options behind the laboratory's settings.
-const FLAGS: [(&str, &str); 14] = [
+const FLAGS: [(&str, &str); 16] = [
+    ("connections", "--connections"),
     ("control", "--control"),
     ("duration", "--duration"),
     ("flow count", "--flow-count"),
@@ -55,6 +56,7 @@ const FLAGS: [(&str, &str); 14] = [
     ("row", "--row"),
     ("seeds", "--seeds"),
     ("set", "--set"),
+    ("subscribers", "--subscribers"),
     ("threads", "--threads"),
     ("vary", "--vary"),
     ("warmup", "--warmup"),

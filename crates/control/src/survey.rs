@@ -90,5 +90,8 @@ mod tests {
         assert_eq!((s.silent, s.average), (4, Some(1.0)));
         assert_eq!(s.sample(&channel(500, 400), false), Reading::Busy(0.0), "an idle channel");
         assert_eq!((s.silent, s.average), (0, Some(0.0)));
+        for busy in [400, 410] {
+            assert_eq!(s.sample(&channel(500, busy), false), Reading::Nothing, "no time passed");
+        }
     }
 }

@@ -531,6 +531,45 @@ fn ours_and_published_are_told_apart() {
     }
 }
 
+/// A host may wake it too soon: who counts by epochs waits for the end of its own. Those of the mesh that average
+/// over what has passed are due when somebody else says something, too.
+#[test]
+fn an_epoch_is_not_cut_short() {
+    let mut seen = Vec::new();
+    for name in names() {
+        let mechanism = lookup(&name).unwrap();
+        if ["cna", "wcp", "wcpcap"].contains(&mechanism.entry().name) {
+            continue;
+        }
+        for (gateway, hops) in [(true, 0), (false, 1), (false, 2)] {
+            let site = Site::new().with_gateway(gateway).with_access_point(true);
+            let site = site.with_sources(true).with_hops(Some(hops));
+            let Ok(Some(mut i)) = mechanism.start(setting(site, 3), &everything()) else {
+                continue;
+            };
+            let mut actions = Actions::new();
+            let Some(first) = i.control.next_deadline() else { continue };
+            i.control.on(first, &Event::Deadline, &mut actions);
+            let Some(due) = i.control.next_deadline() else { continue };
+            assert!(due > first, "{name}");
+            actions.clear();
+            let early = Time::from_nanos(due.as_nanos() - 1);
+            i.control.on(early, &Event::Deadline, &mut actions);
+            assert!(actions.is_empty(), "{name} at {early}: {:?}", actions.iter().next());
+            assert_eq!(i.control.next_deadline(), Some(due), "{name}");
+            i.control.on(due, &Event::Deadline, &mut actions);
+            assert!(i.control.next_deadline().is_some_and(|d| d > due), "{name}");
+            seen.push(mechanism.entry().name);
+        }
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert!(
+        ["arc", "gap", "ifa", "lbm", "maxmin", "nred", "pfrc"].iter().all(|n| seen.contains(n)),
+        "{seen:?}"
+    );
+}
+
 /// Only a mechanism that searches has something to hand to its successor, and begins from it.
 #[test]
 fn those_that_search_hand_on_what_they_have_found() {

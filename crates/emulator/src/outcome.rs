@@ -122,6 +122,7 @@ impl Done {
         record.control = format!("emulated {}", options.congestion.name());
         record.duration_s = end.as_secs_f64();
         record.totals.drops.queue += kernel_drops;
+        record.subscribers = fairmesh_engine::subscribers(scenario, &flows);
         record.flows = flows;
         record.series = series;
         let own = options.exec.is_empty() && options.shell.is_none() && options.traffic;

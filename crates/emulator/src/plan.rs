@@ -171,8 +171,8 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
         let id = NodeId(i as u32);
         if node.kind == NodeKind::Wireless {
             let queue = node.queue.as_ref().unwrap_or(&scenario.queue);
-            let (queue, ahead) = match queue {
-                DisciplineSpec::DropTail(Limit::Packets(n)) => {
+            let (queue, ahead) = match (&queue.discipline, queue.device) {
+                (DisciplineSpec::DropTail(Limit::Packets(n)), 0) => {
                     // One is in service, and one is ready to follow it.
                     let ring = n.saturating_sub(2).clamp(1, RING);
                     (ring, Some(n.saturating_sub(ring + 1).max(1)))

@@ -61,7 +61,7 @@ pub fn forwarding() -> Vec<(&'static str, String)> {
 /// Kernel parameters that bring the kernel's TCP to the scenario's.
 ///
 /// Off, because the simulator's TCP and the RFCs it follows have none: time stamps (12 bytes in
-/// every segment), RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), duplicate SACKs,
+/// every segment), RACK and tail loss probes (RFC 8985; on where the scenario's TCP has `rack`), F-RTO (RFC 5682), duplicate SACKs,
 /// what was learnt from earlier connections; and acknowledgements held back for up to 1 ms while
 /// segments arrive out of order, which over several hops moves them away from the frames they
 /// would have collided with.
@@ -71,8 +71,8 @@ pub fn tcp(config: &TcpConfig) -> Vec<(&'static str, String)> {
         ("ipv4/tcp_timestamps", "0".into()),
         ("ipv4/tcp_sack", on(config.sack)),
         ("ipv4/tcp_dsack", "0".into()),
-        ("ipv4/tcp_recovery", "0".into()),
-        ("ipv4/tcp_early_retrans", "0".into()),
+        ("ipv4/tcp_recovery", on(config.rack)),
+        ("ipv4/tcp_early_retrans", if config.rack { "3" } else { "0" }.into()),
         ("ipv4/tcp_frto", "0".into()),
         ("ipv4/tcp_ecn", on(config.ecn)),
         ("ipv4/tcp_comp_sack_nr", "0".into()),
@@ -107,6 +107,17 @@ fn millis(span: Span) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_are_found_as_the_scenario_does() {
+        let of = |config: &TcpConfig, key: &str| {
+            tcp(config).into_iter().find(|s| s.0 == key).map(|s| s.1)
+        };
+        for (config, value) in [(TcpConfig::linux(), ["1", "3"]), (TcpConfig::rfc(), ["0", "0"])] {
+            assert_eq!(of(&config, "ipv4/tcp_recovery").as_deref(), Some(value[0]));
+            assert_eq!(of(&config, "ipv4/tcp_early_retrans").as_deref(), Some(value[1]));
+        }
+    }
 
     #[test]
     fn a_scenario_in_the_words_of_ip_route() {

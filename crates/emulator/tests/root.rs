@@ -134,6 +134,30 @@ fn kernel_reno_is_our_newreno_over_one_to_four_hops() {
 }
 
 #[test]
+fn kernel_cubic_and_bbr_are_ours_over_two_hops() {
+    if !root("kernel_cubic_and_bbr_are_ours_over_two_hops") {
+        return;
+    }
+    std::thread::scope(|threads| {
+        for (name, congestion) in
+            [("cubic", KernelCongestion::Cubic), ("bbr", KernelCongestion::Bbr)]
+        {
+            threads.spawn(move || {
+                let traffic = format!(
+                    "traffic = \"bulk\"\n\
+                     transport = {{ tcp = \"{name}\", preset = \"linux\", delayed_ack = false }}"
+                );
+                let chain = chain(2, (15, 50), &traffic);
+                let options = EmulateOptions { congestion, ..EmulateOptions::default() };
+                let there = means(&[emulated(&chain, &options).record]);
+                let here: Vec<RunRecord> = (1..=3).map(|s| simulated(&chain, s)).collect();
+                close(&format!("{name}, 2 hops"), there[0], means(&here)[0], 0.1);
+            });
+        }
+    });
+}
+
+#[test]
 fn the_three_hop_upload_starves_with_real_tcp() {
     if !root("the_three_hop_upload_starves_with_real_tcp") {
         return;

@@ -1,6 +1,6 @@
 //! A node of the world as its control's driver sees it, and when the driver is called.
 
-use fairmesh_control::host::{Effect, Node, Samples};
+use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
     Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
     QueueLength, Reason,
@@ -15,6 +15,7 @@ use crate::host::{self, ControlAt};
 use crate::listeners::Note;
 use crate::net::Net;
 use crate::record::DecisionRecord;
+use crate::shares::Shares;
 use crate::world::{World, refused};
 
 /// Decisions kept of a run; later ones are left out.
@@ -22,12 +23,13 @@ const MAX_DECISIONS: usize = 100_000;
 
 impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
     /// A control and its node.
-    fn control(&mut self, c: usize) -> (&mut ControlAt, NodeOf<'_, 'a, WATCH, HOST>) {
+    fn control(&mut self, c: usize) -> (&mut Driver, NodeOf<'_, 'a, WATCH, HOST>) {
         let World { scenario, air, net, controls, decisions, .. } = self;
         let at = &mut controls[c];
         let node = at.node;
         let set = net.classes.iter().position(|s| s.node == node);
-        (at, NodeOf { node, set, scenario, air, net, decisions, refused: None })
+        let ControlAt { driver, shares, .. } = at;
+        (driver, NodeOf { node, set, shares, scenario, air, net, decisions, refused: None })
     }
 
     /// Builds a control's plan, and waits for its first deadline.
@@ -35,8 +37,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
     /// # Errors
     /// A queue that cannot be built.
     pub(crate) fn begin_control(&mut self, c: usize) -> Result<(), EngineError> {
-        let (at, mut node) = self.control(c);
-        at.driver.begin(Time::ZERO, &mut node);
+        let (driver, mut node) = self.control(c);
+        driver.begin(Time::ZERO, &mut node);
         if let Some(e) = node.refused {
             return Err(refused(&node.scenario.nodes[node.node.index()].name, &e));
         }
@@ -46,8 +48,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
 
     /// A control's deadline.
     pub(crate) fn control_deadline(&mut self, now: Time, c: usize) {
-        let (at, mut node) = self.control(c);
-        at.driver.deadline(now, &mut node);
+        let (driver, mut node) = self.control(c);
+        driver.deadline(now, &mut node);
         self.rearm_control(c);
     }
 
@@ -56,15 +58,16 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let rates = self.fair.changes[self.allocated].1.clone();
         self.allocated += 1;
         for c in 0..self.controls.len() {
-            let (at, mut node) = self.control(c);
-            if !at.driver.needs().events.has(EventKind::Allocations) {
+            let (driver, mut node) = self.control(c);
+            if !driver.needs().events.has(EventKind::Allocations) {
                 continue;
             }
-            for (f, rate) in rates.iter().enumerate() {
-                let (flow, rate) = (FlowId(f as u32), BitRate(*rate as u64));
-                at.driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
+            for flow in (0..rates.len() as u32).map(FlowId).filter(|f| node.shares.names(*f)) {
+                let rate = node.shares.sum(flow, |f| rates.get(f).copied()).unwrap_or(0.0);
+                let rate = BitRate(rate as u64);
+                driver.hear(now, &Event::Allocation(Allocation { flow, rate }));
             }
-            at.driver.act(now, &mut node);
+            driver.act(now, &mut node);
             self.rearm_control(c);
         }
     }
@@ -102,8 +105,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 Note::FlowGone(f) => Event::FlowGone(f),
             };
             self.controls[c].driver.hear(now, &event);
-            let (at, mut node) = self.control(c);
-            at.driver.act(now, &mut node);
+            let (driver, mut node) = self.control(c);
+            driver.act(now, &mut node);
             self.rearm_control(c);
         }
         self.net.listeners.notes.clear();
@@ -116,6 +119,7 @@ struct NodeOf<'w, 'a, const WATCH: bool, const HOST: bool> {
     node: NodeId,
     /// Its classes where packets are forwarded, if it has any.
     set: Option<usize>,
+    shares: &'w Shares,
     scenario: &'a Scenario,
     air: &'w mut Air,
     net: &'w mut Net<'a, WATCH, HOST>,
@@ -141,8 +145,12 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                 }
             }
             EventKind::FlowCounters => {
-                for (f, left) in self.net.left[node.index()].iter().enumerate() {
-                    let (flow, bytes, packets) = (FlowId(f as u32), left.bytes, left.packets);
+                let left = &self.net.left[node.index()];
+                let all = (0..left.len() as u32).map(FlowId);
+                for flow in all.filter(|f| self.shares.names(*f)) {
+                    let own = self.shares.members(flow).map(|f| left[f.index()]);
+                    let (bytes, packets) =
+                        own.fold((0, 0), |(b, p), left| (b + left.bytes, p + left.packets));
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
                 }
             }

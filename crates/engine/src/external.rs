@@ -195,6 +195,7 @@ impl<'a> ExternalWorld<'a> {
             duration_s: scenario.duration.as_secs_f64(),
             warmup_s: scenario.warmup.as_secs_f64(),
             flows: Vec::new(),
+            subscribers: Vec::new(),
             nodes,
             totals,
             series: self.world.series,

@@ -51,11 +51,29 @@ type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, EngineError> {
     let scenario = model.scenario;
     let there: Vec<usize> = (0..scenario.flows.len()).filter(|&i| active(i)).collect();
-    let flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
+    let mut flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
     let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
     let (phy, hears) = (&scenario.mac.phy, &model.decodes);
-    let found = fair_allocation_above(phy, model.access, hears, &model.links, &flows, &minimum)
-        .map_err(|e| EngineError::Capacity(e.to_string()))?;
+    let allocate = |flows: &[FlowSpec<'_>]| {
+        fair_allocation_above(phy, model.access, hears, &model.links, flows, &minimum)
+            .map_err(|e| EngineError::Capacity(e.to_string()))
+    };
+    let groups = groups(scenario, &there);
+    for group in &groups {
+        for &k in &group.flows {
+            flows[k].demand.weight = group.weight / group.flows.len() as f64;
+        }
+    }
+    let mut found = allocate(&flows)?;
+    for _ in 0..ROUNDS {
+        let satisfied = |k: usize| matches!(found.limits[k], Limit::Demand);
+        let changes: Vec<bool> =
+            groups.iter().map(|g| leave(g, &mut flows, &found.rates, satisfied)).collect();
+        if !changes.contains(&true) {
+            break;
+        }
+        found = allocate(&flows)?;
+    }
     let mut rates = vec![(0.0, None); scenario.flows.len()];
     for (k, &i) in there.iter().enumerate() {
         rates[i].0 = found.rates[k];
@@ -65,6 +83,51 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
         };
     }
     Ok(rates)
+}
+
+/// Flows of a subscriber, by their place among those that are there.
+struct Together {
+    weight: f64,
+    flows: Vec<usize>,
+}
+
+/// The subscribers that have flows there.
+fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
+    let place = |f: usize| there.binary_search(&f).ok();
+    let of = |s: &fairmesh_scenario::Subscriber| Together {
+        weight: s.weight,
+        flows: s.flows().filter_map(place).collect(),
+    };
+    scenario.subscribers.list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
+}
+
+/// Rounds in which what some flows of a subscriber leave of its share is given to its others.
+const ROUNDS: usize = 12;
+
+/// Weights of a subscriber's unsatisfied flows so that all of them together have its weight at the
+/// level that they are at: max-min among subscribers. Whether that changes anything.
+fn leave(
+    group: &Together,
+    flows: &mut [FlowSpec<'_>],
+    rates: &[f64],
+    satisfied: impl Fn(usize) -> bool,
+) -> bool {
+    let level = |k: usize| rates[k] / flows[k].demand.weight;
+    let open: Vec<usize> = group.flows.iter().copied().filter(|&k| !satisfied(k)).collect();
+    let Some(level) = open.iter().map(|&k| level(k)).reduce(f64::min).filter(|l| *l > 0.0) else {
+        return false;
+    };
+    let taken: f64 =
+        group.flows.iter().filter(|k| satisfied(**k)).map(|&k| rates[k]).sum::<f64>() / level;
+    let least = group.weight / group.flows.len() as f64;
+    let weight = ((group.weight - taken) / open.len() as f64).max(least);
+    let mut changed = false;
+    for k in open {
+        let own = &mut flows[k].demand.weight;
+        changed |= (*own - weight).abs() > 1e-6 * weight;
+        *own = weight;
+    }
+    changed
 }
 
 /// Computes the fair rate of each flow.

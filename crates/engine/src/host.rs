@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
     Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
-    Neighbour, Offers, Place, Point, Setting, Site,
+    Needs, Neighbour, Offers, Place, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -14,6 +14,7 @@ use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::link_model::Dcf;
 use crate::model::{CapacityModel, nominal_capacity, packet_sizes};
+use crate::shares::Shares;
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers::everything("the simulator");
@@ -55,6 +56,8 @@ impl ControlAt {
 pub(crate) struct ControlAt {
     pub node: NodeId,
     pub driver: Driver,
+    /// Which flows are one to it.
+    pub shares: Shares,
 }
 
 /// Hops of every wireless node to the gateway over links and wires.
@@ -94,10 +97,26 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     hops
 }
 
-/// The flows that cross a node, as it knows them.
-fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId) -> Vec<FlowHere> {
-    let here = |i| flow_at(scenario, fair.get(i).copied(), FlowId(i as u32), node);
-    (0..scenario.flows.len()).filter_map(here).collect()
+/// Whether a control knows a subscriber's flows of one direction as one: at a gateway, if it goes by
+/// counters and limits what crosses it. What marks, paces or speaks knows each flow.
+fn by_subscriber(site: &Site, needs: &Needs) -> bool {
+    site.gateway
+        && needs.abilities.has(Ability::LimitTransit)
+        && needs.events.without(PLAIN_EVENTS).is_empty()
+}
+
+/// The flows that cross a node, as its control knows them.
+fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) -> Vec<FlowHere> {
+    let here = |id| {
+        let fair = shares.sum(id, |f| fair.get(f).copied());
+        let first = flow_at(scenario, fair, id, node)?;
+        Some(match shares.share(id) {
+            Some(s) => first.with_guarantee(s.guarantee).with_ceiling(s.ceiling),
+            None => first,
+        })
+    };
+    let all = (0..scenario.flows.len() as u32).map(FlowId);
+    all.filter(|id| shares.names(*id)).filter_map(here).collect()
 }
 
 /// A flow as a node on its path knows it.
@@ -115,13 +134,19 @@ pub(crate) fn flow_at(
         _ if at + 1 == flow.path.len() => Place::Sink,
         _ => Place::Forwarder,
     };
+    // A home is at the end of the path that is in the air.
+    let on_air = |n: &NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+    let next = flow.path.get(at + 1).copied();
+    let last = at.checked_sub(1).and_then(|i| flow.path.get(i).copied());
+    let branch = next.filter(on_air).or(last.filter(on_air));
     let here = FlowHere::new(id, place, payload, packet)
         .with_weight(flow.weight)
-        .with_next_hop(flow.path.get(at + 1).copied())
+        .with_next_hop(next)
         .with_fair(fair.map(|r| BitRate(r as u64)))
         .with_guarantee(flow.guarantee)
         .with_ceiling(flow.plan)
-        .with_hops(Some(flow.wireless_hops.max(1)));
+        .with_hops(Some(flow.wireless_hops.max(1)))
+        .with_branch(branch);
     Some(here)
 }
 
@@ -173,14 +198,18 @@ pub(crate) fn start(
             model.get_or_insert_with(new).clone()
         });
         let stream = Stream::new(seed, &format!("control/{}", node.name));
+        let shares = match by_subscriber(&site, &needs) {
+            true => Shares::of(scenario),
+            false => Shares::default(),
+        };
         let setting = Setting::new(id, site, stream)
-            .with_flows(flows_at(scenario, fair.at_start(), id))
+            .with_flows(flows_at(scenario, fair.at_start(), id, &shares))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())
             .with_model(model);
         let started = Driver::start(mechanism, setting, &OFFERS);
         if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
-            controls.push(ControlAt { node: id, driver });
+            controls.push(ControlAt { node: id, driver, shares });
         }
     }
     Ok(controls)

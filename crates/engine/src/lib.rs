@@ -17,6 +17,7 @@ mod model;
 mod net;
 pub mod observe;
 pub mod record;
+mod shares;
 mod world;
 
 pub use error::EngineError;
@@ -24,4 +25,4 @@ pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
-pub use world::{RunOptions, run, run_observed, run_told, run_under};
+pub use world::{RunOptions, run, run_observed, run_told, run_under, subscribers};

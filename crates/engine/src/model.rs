@@ -29,6 +29,8 @@ pub struct CapacityModel<'a> {
     pub access: Access,
     /// By flow.
     ways: Vec<Way>,
+    /// By flow: its weight, or an equal part of its subscriber's.
+    weights: Vec<f64>,
 }
 
 /// What a flow crosses.
@@ -98,7 +100,12 @@ impl<'a> CapacityModel<'a> {
         }
         let access = access(&scenario.mac);
         let ways = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
-        CapacityModel { scenario, decodes, senses, links, access, ways }
+        let mut weights: Vec<f64> = scenario.flows.iter().map(|f| f.weight).collect();
+        for subscriber in &scenario.subscribers.list {
+            let many = subscriber.flows().count() as f64;
+            subscriber.flows().for_each(|f| weights[f] = subscriber.weight / many);
+        }
+        CapacityModel { scenario, decodes, senses, links, access, ways, weights }
     }
 
     /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.
@@ -113,7 +120,7 @@ impl<'a> CapacityModel<'a> {
             path: &self.ways[i].path,
             wires: &self.ways[i].wires,
             traffic: traffic(flow, self.scenario.mac.llc_bytes),
-            demand: demand(flow),
+            demand: Demand { weight: self.weights[i], ..demand(flow) },
         }
     }
 

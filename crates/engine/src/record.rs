@@ -21,6 +21,9 @@ pub struct RunRecord {
     pub warmup_s: f64,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowRecord>,
+    /// One entry per subscriber, in scenario order; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<SubscriberRecord>,
     /// One entry per node, in scenario order.
     pub nodes: Vec<NodeRecord>,
     /// Sums over the whole run.
@@ -32,6 +35,19 @@ pub struct RunRecord {
     /// How well the run kept time, if it was emulated; absent from simulated runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<EmulationRecord>,
+}
+
+impl RunRecord {
+    /// Goodputs and analytic fair rates of all who share: of every subscriber, and of every flow that
+    /// belongs to none; bit/s.
+    pub fn sharers(&self) -> (Vec<f64>, Vec<f64>) {
+        let mut own = vec![true; self.flows.len()];
+        let members = self.subscribers.iter().flat_map(|s| &s.flows);
+        members.for_each(|&f| own[f] = false);
+        let alone = self.flows.iter().zip(own).filter(|(_, own)| *own);
+        let alone = alone.map(|(f, _)| (f.goodput_bps, f.fair_bps));
+        self.subscribers.iter().map(|s| (s.goodput_bps, s.fair_bps)).chain(alone).unzip()
+    }
 }
 
 /// What an emulated run says about itself (docs/emulator.md).
@@ -140,6 +156,25 @@ pub struct FlowRecord {
     pub tcp: Option<TcpRecord>,
     /// Completed files or responses, for traffic made of them.
     pub transfers: Option<TransferRecord>,
+}
+
+/// A subscriber's outcome over the measured interval: the sums over its flows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubscriberRecord {
+    /// Its name.
+    pub name: String,
+    /// Indices of its flows in [`RunRecord::flows`], downstream first.
+    pub flows: Vec<usize>,
+    /// Weight.
+    pub weight: f64,
+    /// Application bytes delivered in order per second, in both directions, bit/s.
+    pub goodput_bps: f64,
+    /// Those into the mesh, bit/s.
+    pub goodput_down_bps: f64,
+    /// Those out of the mesh, bit/s.
+    pub goodput_up_bps: f64,
+    /// Analytic max-min rate, in both directions, bit/s of application data.
+    pub fair_bps: f64,
 }
 
 /// Distribution of a delay, s. All zero when nothing was delivered.

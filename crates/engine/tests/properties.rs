@@ -40,7 +40,7 @@ fn recipe() -> impl Strategy<Value = Recipe> {
     let air = (any::<bool>(), 0u8..3, 0usize..4, prop::option::of(0u64..1600), 0u8..3, 0u8..3);
     let rest = (
         0u8..4,
-        (0u8..4, 3u32..80),
+        (0u8..16, 3u32..80),
         prop::option::of((0.05f64..0.6, 0.0f64..0.9)),
         any::<bool>(),
         any::<usize>(),
@@ -70,9 +70,13 @@ fn recipe() -> impl Strategy<Value = Recipe> {
 }
 
 fn queue((kind, packets): (u8, u32)) -> QueueDraft {
-    let kinds = [QueueKind::DropTail, QueueKind::Fq, QueueKind::Red, QueueKind::Fred];
-    let kind = kinds[kind as usize];
-    QueueDraft::Table(QueueTable { packets: Some(packets), ..QueueTable::new(kind) })
+    use QueueKind::{Cake, Codel, DropTail, Fq, FqCodel, Fred, Mac80211, Red};
+    let kinds = [DropTail, Fq, Red, Fred, Codel, FqCodel, Mac80211, Cake];
+    // Every kind with and without a queue in the card.
+    let (device, kind) = (kind / 8 * 9, kinds[usize::from(kind % 8)]);
+    let device = (device > 0).then_some(u32::from(device));
+    let packets = (kind != Cake).then_some(packets);
+    QueueDraft::Table(Box::new(QueueTable { packets, device, ..QueueTable::new(kind) }))
 }
 
 /// What makes a radio of today of a recipe's.

@@ -22,6 +22,10 @@ pub struct Changes {
     pub flows: Option<Direction>,
     /// Number of flows, for maps; one per node by default.
     pub flow_count: Option<u32>,
+    /// Connections of each node in each direction, for maps; one by default.
+    pub connections: Option<u32>,
+    /// Each node is a subscriber with all its flows, for maps.
+    pub subscribers: bool,
     /// Data rate, for maps.
     pub rate: Option<BitRate>,
 }
@@ -38,6 +42,8 @@ impl Changes {
         add("gateway", self.gateway.clone());
         add("flows", self.flows.map(|w| format!("{w:?}").to_lowercase()));
         add("flow count", self.flow_count.map(|n| n.to_string()));
+        add("connections", self.connections.map(|n| n.to_string()));
+        add("subscribers", self.subscribers.then(|| "each node".to_owned()));
         add("rate", self.rate.map(|r| r.to_string()));
         out
     }

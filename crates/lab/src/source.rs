@@ -53,6 +53,8 @@ fn import_options(changes: &Changes) -> ImportOptions {
         gateway: changes.gateway.clone(),
         direction: changes.flows.unwrap_or(usual.direction),
         flows: changes.flow_count.map(|n| n as usize),
+        connections: changes.connections,
+        subscribers: changes.subscribers,
         rate: changes.rate,
         ..usual
     }
@@ -70,6 +72,8 @@ fn check_map_options(
             ("gateway", changes.gateway.is_some()),
             ("flows", changes.flows.is_some()),
             ("flow count", changes.flow_count.is_some()),
+            ("connections", changes.connections.is_some()),
+            ("subscribers", changes.subscribers),
             ("rate", changes.rate.is_some()),
         ];
         return match given.iter().find(|(_, is)| *is) {

@@ -1,7 +1,7 @@
 //! From one record per seed to one summary per control: means with 95 % intervals.
 
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord};
+use fairmesh_engine::record::{Drops, FlowRecord, RunRecord, SignallingRecord, SubscriberRecord};
 use serde::Serialize;
 
 use crate::Estimate;
@@ -102,6 +102,43 @@ impl FlowSummary {
     }
 }
 
+/// One subscriber over the seeds of one control.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubscriberSummary {
+    /// Name.
+    pub name: String,
+    /// Indices of its flows in [`ControlSummary::flows`], downstream first.
+    pub flows: Vec<usize>,
+    /// Weight.
+    pub weight: f64,
+    /// Goodput in both directions, bit/s.
+    pub goodput_bps: Estimate,
+    /// Goodput into the mesh, bit/s.
+    pub goodput_down_bps: Estimate,
+    /// Goodput out of the mesh, bit/s.
+    pub goodput_up_bps: Estimate,
+    /// Analytic max-min rate, bit/s.
+    pub fair_bps: f64,
+    /// Mean goodput over the fair rate.
+    pub over_fair: f64,
+    /// Max-min rate that the simulator carries, bit/s, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimum_bps: Option<f64>,
+    /// Losses of its flows per run, by cause.
+    pub drops: DropsSummary,
+}
+
+/// Somebody below [`STARVED`] of the fair rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Starving {
+    /// A subscriber's name or a flow's label.
+    pub label: String,
+    /// Goodput over fair rate.
+    pub over_fair: f64,
+    /// Losses per run, by cause.
+    pub drops: DropsSummary,
+}
+
 /// One control over its seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControlSummary {
@@ -136,6 +173,10 @@ pub struct ControlSummary {
     pub signalling_airtime: Estimate,
     /// One entry per flow, in scenario order.
     pub flows: Vec<FlowSummary>,
+    /// One entry per subscriber, in scenario order; absent where there are none. Where there are, the
+    /// measures are over them, and over flows that belong to none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<SubscriberSummary>,
     /// Losses per run, by cause.
     pub drops: DropsSummary,
     /// PHY transmissions per run.
@@ -170,6 +211,13 @@ impl ControlSummary {
         let hops: Vec<u32> = first.flows.iter().map(|f| f.hops).collect();
         let most = measures::utilization(&fair, &hops);
         let over = |measure: &dyn Fn(&[f64]) -> f64| over(records, measure);
+        let shared = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
+            let value = |r: &RunRecord| {
+                let (goodput, fair) = r.sharers();
+                measure(&goodput, &fair)
+            };
+            Estimate::of(&records.iter().map(value).collect::<Vec<_>>())
+        };
         let cost = |of: &dyn Fn(&SignallingRecord) -> f64| {
             let values: Vec<f64> = records.iter().map(|r| of(&r.totals.signalling)).collect();
             Estimate::of(&values)
@@ -177,10 +225,10 @@ impl ControlSummary {
         ControlSummary {
             control: first.control.clone(),
             ours: is_ours(&first.control),
-            jain: over(&measures::jain),
-            jain_normalized: over(&|g| measures::jain_normalized(g, &fair)),
-            min_over_fair: over(&|g| measures::min_over_fair(g, &fair)),
-            max_over_fair: over(&|g| measures::max_over_fair(g, &fair)),
+            jain: shared(&|g, _| measures::jain(g)),
+            jain_normalized: shared(&measures::jain_normalized),
+            min_over_fair: shared(&measures::min_over_fair),
+            max_over_fair: shared(&measures::max_over_fair),
             utilization_ratio: over(&|g| {
                 if most > 0.0 { measures::utilization(g, &hops) / most } else { 0.0 }
             }),
@@ -191,6 +239,9 @@ impl ControlSummary {
             signalling_bytes_per_s: cost(&|s| s.bytes_per_s),
             signalling_airtime: cost(&|s| s.airtime_share),
             flows: (0..first.flows.len()).map(|i| flow_summary(records, i)).collect(),
+            subscribers: (0..first.subscribers.len())
+                .map(|i| subscriber_summary(records, i))
+                .collect(),
             drops: DropsSummary::over(records.iter().map(|r| &r.totals.drops)),
             transmissions: mean(records.iter().map(|r| r.totals.transmissions as f64)),
             fingerprints: records.iter().map(|r| r.fingerprint.clone()).collect(),
@@ -206,6 +257,10 @@ impl ControlSummary {
         for (flow, best) in self.flows.iter_mut().zip(&optimum.flows) {
             flow.optimum_bps = Some(best.optimum_bps);
         }
+        for subscriber in &mut self.subscribers {
+            let best = subscriber.flows.iter().filter_map(|&f| optimum.flows.get(f));
+            subscriber.optimum_bps = Some(best.map(|f| f.optimum_bps).sum());
+        }
         self
     }
 
@@ -214,6 +269,22 @@ impl ControlSummary {
         let mut starved: Vec<_> = self.flows.iter().filter(|f| f.over_fair < STARVED).collect();
         starved.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
         starved
+    }
+
+    /// The same of those who share: subscribers, and flows that belong to none.
+    pub fn starving(&self) -> Vec<Starving> {
+        let member = |i: usize| self.subscribers.iter().any(|s| s.flows.contains(&i));
+        let alone = self.flows.iter().enumerate().filter(|(i, _)| !member(*i));
+        let alone = alone.map(|(_, f)| (f.label(), f.over_fair, f.drops));
+        let homes = self.subscribers.iter().map(|s| (s.name.clone(), s.over_fair, s.drops));
+        let all = homes.chain(alone).map(|(label, over_fair, drops)| Starving {
+            label,
+            over_fair,
+            drops,
+        });
+        let mut starving: Vec<Starving> = all.filter(|s| s.over_fair < STARVED).collect();
+        starving.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
+        starving
     }
 }
 
@@ -252,6 +323,31 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
         delay_s: DelaySummary { mean: delay(&|d| d.mean), p95: delay(&|d| d.p95) },
         drops: DropsSummary::over(flows().map(|f| &f.drops)),
         retransmit_share: (segments > 0).then(|| retransmits as f64 / segments as f64),
+    }
+}
+
+fn subscriber_summary(records: &[RunRecord], i: usize) -> SubscriberSummary {
+    let first = &records[0].subscribers[i];
+    let over = |of: &dyn Fn(&SubscriberRecord) -> f64| {
+        Estimate::of(&records.iter().map(|r| of(&r.subscribers[i])).collect::<Vec<_>>())
+    };
+    let goodput_bps = over(&|s| s.goodput_bps);
+    let drops = |r: &RunRecord| {
+        let mut sum = Drops::default();
+        first.flows.iter().for_each(|&f| sum.add(&r.flows[f].drops));
+        sum
+    };
+    SubscriberSummary {
+        name: first.name.clone(),
+        flows: first.flows.clone(),
+        weight: first.weight,
+        goodput_bps,
+        goodput_down_bps: over(&|s| s.goodput_down_bps),
+        goodput_up_bps: over(&|s| s.goodput_up_bps),
+        fair_bps: first.fair_bps,
+        over_fair: if first.fair_bps > 0.0 { goodput_bps.mean / first.fair_bps } else { 0.0 },
+        optimum_bps: None,
+        drops: DropsSummary::over(records.iter().map(drops).collect::<Vec<_>>().iter()),
     }
 }
 
@@ -304,6 +400,38 @@ mod tests {
         assert_eq!(s.flows[0].delay_s, DelaySummary { mean: None, p95: None });
         assert!(s.flows[1].delay_s.mean.is_some());
         assert_eq!(s.starved().iter().map(|f| f.hops).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn measures_are_over_subscribers_where_there_are_any() {
+        let with = |seed, rates: [f64; 3]| {
+            let mut r = record("fifo", seed, &rates.map(|g| (g, 100e3, 1)));
+            // The third flow stands for itself.
+            r.subscribers = vec![SubscriberRecord {
+                name: "home".to_owned(),
+                flows: vec![0, 1],
+                weight: 2.0,
+                goodput_bps: rates[0] + rates[1],
+                goodput_down_bps: rates[0],
+                goodput_up_bps: rates[1],
+                fair_bps: 200e3,
+            }];
+            r
+        };
+        let s = ControlSummary::of(&[with(1, [150e3, 0.0, 80e3]), with(2, [170e3, 0.0, 80e3])]);
+        let home = &s.subscribers[0];
+        assert_eq!((home.goodput_bps.mean, home.goodput_down_bps.mean), (160e3, 160e3));
+        assert_eq!((home.goodput_up_bps.mean, home.over_fair, home.weight), (0.0, 0.8, 2.0));
+        // One connection has nothing, its home three quarters of its share and more.
+        assert!((s.min_over_fair.mean - (0.75 + 0.8) / 2.0).abs() < 1e-12);
+        assert!(s.jain_normalized.mean > 0.99, "{:?}", s.jain_normalized);
+        assert_eq!((s.starved().len(), s.starving()), (1, vec![]));
+        assert_eq!(home.drops.queue, 120.0, "of both flows");
+        let v = serde_json::to_value(&s).unwrap();
+        assert_eq!(v["subscribers"][0]["flows"], serde_json::json!([0, 1]));
+        let none = ControlSummary::of(&[record("fifo", 1, &[(0.0, 1e5, 1)])]);
+        assert!(serde_json::to_value(&none).unwrap().get("subscribers").is_none());
+        assert_eq!(none.starving()[0].label, "1 → 0");
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
         duration_s: 4.0,
         warmup_s: 1.0,
         flows: flows.iter().enumerate().map(flow).collect(),
+        subscribers: vec![],
         nodes: (0..=n).map(node).collect(),
         totals: Totals { transmissions: 5000, events: 20_000, packets: 2000, ..Default::default() },
         series: Series {

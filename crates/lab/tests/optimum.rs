@@ -4,7 +4,9 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairmesh_lab::optimum::{Cache, Group, Optimum, Settings, Stop, StretchFlow, find, receive};
+use fairmesh_lab::optimum::{
+    Cache, Group, Optimum, Per, Settings, Stop, StretchFlow, find, receive,
+};
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
 /// Seeds that no search uses; as many as it takes for the noise of lossy links to stay well below what
@@ -452,6 +454,41 @@ fn subscribers_have_one_share() {
     assert_eq!(Group::per_subscriber(&homes), of, "both ways of 1; between homes each by itself");
     homes.gateway = None;
     assert_eq!(Group::per_subscriber(&homes), Group::each(&homes));
+}
+
+#[test]
+fn groups_are_the_scenarios_subscribers() {
+    let star = "[topology]\nlinks = [[1, 0], [2, 0], [1, 2]]\ngateway = 0\n";
+    let home = |terms: &str| {
+        let text = format!(
+            "name = \"homes\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}{star}{}{terms}",
+            flows(&[(1, 0), (0, 1), (2, 0), (1, 2)])
+        );
+        scenario(&text)
+    };
+    let plain = home("");
+    assert_eq!(Per::usual(&plain), Per::Flow);
+    let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
+    // Downstream first; between homes each by itself.
+    let per_node = home("[subscribers]\nper = \"node\"\n");
+    assert_eq!(Per::usual(&per_node), Per::Subscriber);
+    let of = [group(&[1, 0], 1.0), group(&[2], 1.0), group(&[3], 1.0)];
+    assert_eq!(Per::usual(&per_node).groups(&per_node), of);
+    let one = home("[[subscriber]]\nname = \"all\"\nnodes = [1, 2]\nweight = 3\n");
+    let of = [group(&[1, 0, 2], 3.0), group(&[3], 1.0)];
+    assert_eq!(Group::per_subscriber(&one), of);
+    assert_eq!(Per::Flow.groups(&one), Group::each(&one));
+    // What is found is the groups': three connections of one home divide its share.
+    let chain = scenario(&format!(
+        "name = \"chain\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}[topology]\nlinks = [[1, 0], [2, 0], [1, 2]]\n\
+         gateway = 0\n[subscribers]\nper = \"node\"\n[traffic]\nconnections = 3\n[[flow]]\nfrom = 0\nto = 1\n\
+         [[flow]]\nfrom = 0\nto = 2\nconnections = 1\n"
+    ));
+    let found =
+        find(&chain, &Per::usual(&chain).groups(&chain), &Settings::default(), &|_| {}).unwrap();
+    let rates = found.rates_bps();
+    let home: f64 = rates[..3].iter().sum();
+    assert!((home / rates[3] - 1.0).abs() < 0.06, "{rates:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 
 use common::*;
 use fairmesh_linux::*;
+use nix::sys::socket::{setsockopt, sockopt};
 
 #[test]
 fn traffic_is_counted_by_subscriber_and_direction() {
@@ -223,6 +224,8 @@ fn what_an_earlier_run_left_is_taken_over() {
         change(0, Direction::Up, Some(5_000_000)),
     ]);
     let host = g.path.wired.udp(HOST.parse().unwrap());
+    // ECT(0) (RFC 3168 §5): CoDel marks what has waited long, and whatever is lost is our doing.
+    setsockopt(&host, sockopt::Ipv4Tos, &2).unwrap();
     blast(&host, v4(2, 9), 1000, 30);
     blast(&host, v4(5, 9), 1000, 30);
     settle();

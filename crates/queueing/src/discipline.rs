@@ -2,7 +2,10 @@
 
 use fairmesh_units::{Stream, Time};
 
-use crate::{Backlog, DropTail, Fair, Fred, Htb, Item, Queue, Red, Threshold, Verdict};
+use crate::{
+    Backlog, Cake, Codel, DropTail, Fair, FqCodel, Fred, Htb, Item, Late, Queue, Red, Stations,
+    Threshold, Verdict,
+};
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
 #[derive(Clone, Debug)]
@@ -17,6 +20,14 @@ pub enum Discipline {
     Fred(Box<Fred>),
     /// Marks above a threshold of the average queue.
     Threshold(Box<Threshold>),
+    /// First in, first out, under CoDel.
+    Codel(Box<Codel>),
+    /// A queue per flow, CoDel in each.
+    FqCodel(Box<FqCodel>),
+    /// A shaper, flows within hosts, COBALT.
+    Cake(Box<Cake>),
+    /// A set of flows per neighbour, as in mac80211.
+    Stations(Box<Stations>),
     /// Token buckets, one or a tree of them.
     Htb(Box<Htb>),
 }
@@ -29,6 +40,10 @@ macro_rules! each {
             Discipline::Red($q) => $call,
             Discipline::Fred($q) => $call,
             Discipline::Threshold($q) => $call,
+            Discipline::Codel($q) => $call,
+            Discipline::FqCodel($q) => $call,
+            Discipline::Cake($q) => $call,
+            Discipline::Stations($q) => $call,
             Discipline::Htb($q) => $call,
         }
     };
@@ -44,6 +59,29 @@ impl Discipline {
 
     pub(crate) fn pop(&mut self) -> Option<Item> {
         each!(self, q => q.pop())
+    }
+
+    /// Whether it may do something to packets that it has let in, or tells neighbours apart.
+    pub fn is_modern(&self) -> bool {
+        use Discipline::{Cake, Codel, FqCodel, Stations};
+        matches!(self, Codel(_) | FqCodel(_) | Cake(_) | Stations(_))
+    }
+
+    /// The queues per neighbour, if these are some.
+    #[inline]
+    pub fn as_stations_mut(&mut self) -> Option<&mut Stations> {
+        match self {
+            Discipline::Stations(q) => Some(q),
+            _ => None,
+        }
+    }
+
+    /// CAKE, if it is.
+    pub fn as_cake_mut(&mut self) -> Option<&mut Cake> {
+        match self {
+            Discipline::Cake(q) => Some(q),
+            _ => None,
+        }
     }
 
     /// The token buckets, if these are some.
@@ -71,5 +109,15 @@ impl Queue for Discipline {
     #[inline]
     fn backlog(&self) -> Backlog {
         each!(self, q => q.backlog())
+    }
+    #[inline]
+    fn late(&mut self) -> Option<Late> {
+        match self {
+            Discipline::Codel(q) => q.late(),
+            Discipline::FqCodel(q) => q.late(),
+            Discipline::Cake(q) => q.late(),
+            Discipline::Stations(q) => q.late(),
+            _ => None,
+        }
     }
 }

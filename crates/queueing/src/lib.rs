@@ -9,24 +9,34 @@
 
 mod average;
 mod bucket;
+mod cake;
+mod cobalt;
+mod codel;
 mod discipline;
 mod drop_tail;
 mod fair;
+mod flow_queues;
+mod fq_codel;
 mod fred;
 mod htb;
 mod red;
 mod spec;
+mod stations;
 mod threshold;
 
 pub(crate) use bucket::MAX_BURST;
 pub use bucket::TokenBucket;
+pub use cake::{Cake, CakeSpec, HostFairness};
+pub use codel::{Codel, CodelSpec};
 pub use discipline::Discipline;
 pub use drop_tail::{DropTail, Limit};
 pub use fair::{Fair, FairSpec};
+pub use fq_codel::{FqCodel, FqCodelSpec};
 pub use fred::{Fred, FredSpec};
 pub use htb::{ClassCounters, ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbSpec, Release};
 pub use red::{Red, RedSpec};
 pub use spec::{DisciplineSpec, SpecError};
+pub use stations::{AqlSpec, SlowSpec, Stations, StationsSpec};
 pub use threshold::{Threshold, ThresholdSpec};
 
 use fairmesh_units::{Stream, Time};
@@ -42,6 +52,8 @@ pub struct Item {
     pub flow: u32,
     /// ECN-capable transport: may be marked instead of dropped (RFC 3168 §5).
     pub ect: bool,
+    /// The neighbour that it goes to, for queues that tell stations apart: a small dense number.
+    pub station: u16,
 }
 
 /// An amount of queued data.
@@ -89,6 +101,8 @@ pub enum DropCause {
     Forced,
     /// FRED found the flow not to respond to drops.
     Unresponsive,
+    /// It has waited for too long, by CoDel's control law.
+    Waited,
     /// Larger than a token bucket's burst: it could never be sent.
     TooBig,
 }
@@ -104,6 +118,15 @@ pub enum Verdict {
     Dropped(DropCause),
     /// It waits in the queue, and this other packet was pushed out and returns to the caller.
     Evicted(Item, DropCause),
+}
+
+/// What became of a packet after it was let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Late {
+    /// It was dropped and returns to the caller.
+    Dropped(Item, DropCause),
+    /// It leaves, or has left, and the caller must set its CE codepoint (RFC 3168 §5).
+    Marked(Item),
 }
 
 /// A queue discipline. `now` must not go backwards from call to call.
@@ -124,4 +147,10 @@ pub trait Queue {
 
     /// What waits here.
     fn backlog(&self) -> Backlog;
+
+    /// What the calls before did to packets that wait here, or did. To be asked after every
+    /// `enqueue` and `dequeue` until there is nothing more, before the packet that left is passed on.
+    fn late(&mut self) -> Option<Late> {
+        None
+    }
 }

@@ -1,10 +1,11 @@
 //! Disciplines as plain data, checked before they are built.
 
-use fairmesh_units::{BitRate, Bytes};
+use fairmesh_units::{BitRate, Bytes, Span};
 
 use crate::{
-    ClassId, ClassRates, ClassSpec, Discipline, DropTail, Fair, FairSpec, Fred, FredSpec, Htb,
-    HtbSpec, Limit, MAX_BURST, Red, RedSpec, Release, Threshold, ThresholdSpec,
+    Cake, CakeSpec, ClassId, ClassRates, ClassSpec, Codel, CodelSpec, Discipline, DropTail, Fair,
+    FairSpec, FqCodel, FqCodelSpec, Fred, FredSpec, Htb, HtbSpec, Limit, MAX_BURST, Red, RedSpec,
+    Release, Stations, StationsSpec, Threshold, ThresholdSpec,
 };
 
 /// A description of a discipline.
@@ -20,6 +21,14 @@ pub enum DisciplineSpec {
     Fred(FredSpec),
     /// Marks above a threshold of the average queue.
     Threshold(ThresholdSpec),
+    /// First in, first out, under CoDel.
+    Codel(Limit, CodelSpec),
+    /// A queue per flow, CoDel in each.
+    FqCodel(FqCodelSpec),
+    /// A shaper, flows within hosts, COBALT.
+    Cake(CakeSpec),
+    /// A set of flows per neighbour, as in mac80211.
+    Stations(StationsSpec),
     /// Token buckets in front of other disciplines, one or a tree of them.
     Htb(HtbSpec),
 }
@@ -45,6 +54,22 @@ pub enum SpecError {
     /// A threshold of zero or below, or without end.
     #[error("the threshold must be above 0, but is {0}")]
     Threshold(f64),
+    /// CoDel's target is not below its interval.
+    #[error("target must be below interval, but is {target} of {interval}")]
+    Target {
+        /// The target.
+        target: Span,
+        /// The interval.
+        interval: Span,
+    },
+    /// A limit of pending airtime above that for a card with little to do.
+    #[error("aql_low must not be above aql_high, but is {low} to {high}")]
+    Pending {
+        /// While the card has much to do.
+        low: Span,
+        /// While it has little.
+        high: Span,
+    },
     /// A probability or weight outside (0, 1].
     #[error("{what} must lie in (0, 1], but is {value}")]
     Fraction {
@@ -89,7 +114,7 @@ pub enum SpecError {
     /// More than seven inner classes above one another.
     #[error("class {0} is nested too deeply")]
     TooDeep(ClassId),
-    /// A leaf that holds packets back by itself.
+    /// A leaf that holds packets back by itself, or drops them after it has let them in.
     #[error("class {0}: a leaf must always be ready to send (drop-tail, fair, RED or FRED)")]
     LeafHoldsBack(ClassId),
 }
@@ -101,6 +126,15 @@ pub(crate) fn nonzero(value: u64, what: &'static str) -> Result<(), SpecError> {
 pub(crate) fn burst(burst: Bytes) -> Result<(), SpecError> {
     nonzero(burst.0, "burst")?;
     if burst > MAX_BURST { Err(SpecError::Burst(burst)) } else { Ok(()) }
+}
+
+fn codel(spec: &CodelSpec) -> Result<(), SpecError> {
+    nonzero(spec.target.as_nanos(), "target")?;
+    nonzero(spec.interval.as_nanos(), "interval")?;
+    if spec.target >= spec.interval {
+        return Err(SpecError::Target { target: spec.target, interval: spec.interval });
+    }
+    Ok(())
 }
 
 fn limit(limit: Limit) -> Result<(), SpecError> {
@@ -136,6 +170,12 @@ impl DisciplineSpec {
             release: Release::Whole,
             ..HtbSpec::default()
         })
+    }
+
+    /// Whether it cannot be a leaf of a class tree, which tells at once what becomes of a packet.
+    pub(crate) fn holds_back(&self) -> bool {
+        use DisciplineSpec::{Cake, Codel, FqCodel, Htb, Stations};
+        matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | Stations(_))
     }
 
     /// Builds the discipline, empty and with full buckets.
@@ -181,6 +221,51 @@ impl DisciplineSpec {
                 fraction(s.weight, "weight")?;
                 nonzero(s.packet_time.as_nanos(), "packet time")?;
                 Discipline::Threshold(Box::new(Threshold::new(s.clone())))
+            }
+            DisciplineSpec::Codel(l, s) => {
+                limit(*l)?;
+                codel(s)?;
+                Discipline::Codel(Box::new(Codel::new(*l, *s)))
+            }
+            DisciplineSpec::FqCodel(s) => {
+                nonzero(u64::from(s.packets), "buffer")?;
+                nonzero(s.memory, "memory")?;
+                nonzero(u64::from(s.flows), "flows")?;
+                nonzero(u64::from(s.quantum), "quantum")?;
+                nonzero(u64::from(s.drop_batch), "drop_batch")?;
+                codel(&s.codel)?;
+                Discipline::FqCodel(Box::new(FqCodel::new(*s)))
+            }
+            DisciplineSpec::Cake(s) => {
+                nonzero(u64::from(s.flows), "flows")?;
+                nonzero(s.memory.map_or(1, |b| b.0), "memory")?;
+                nonzero(s.rate.map_or(1, |r| r.0), "rate")?;
+                codel(&CodelSpec {
+                    target: s.target,
+                    interval: s.interval,
+                    ..CodelSpec::default()
+                })?;
+                Discipline::Cake(Box::new(Cake::new(*s)))
+            }
+            DisciplineSpec::Stations(s) => {
+                nonzero(u64::from(s.packets), "buffer")?;
+                nonzero(s.memory, "memory")?;
+                nonzero(u64::from(s.flows), "flows")?;
+                nonzero(u64::from(s.quantum), "quantum")?;
+                codel(&s.codel)?;
+                if let Some(quantum) = s.airtime {
+                    nonzero(quantum.as_nanos(), "airtime")?;
+                }
+                if let Some(slow) = &s.slow {
+                    codel(&CodelSpec { target: slow.target, interval: slow.interval, ..s.codel })?;
+                }
+                if let Some(aql) = &s.aql {
+                    nonzero(aql.low.as_nanos(), "aql_low")?;
+                    if aql.low > aql.high {
+                        return Err(SpecError::Pending { low: aql.low, high: aql.high });
+                    }
+                }
+                Discipline::Stations(Box::new(Stations::new(*s)))
             }
             DisciplineSpec::Htb(s) => Discipline::Htb(Box::new(Htb::new(s)?)),
         })

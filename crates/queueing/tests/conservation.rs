@@ -41,6 +41,26 @@ fn tree(release: Release) -> DisciplineSpec {
     })
 }
 
+fn quick(ecn: bool) -> CodelSpec {
+    CodelSpec { target: ms(2), interval: ms(10), ecn, mtu: 500, ..CodelSpec::default() }
+}
+
+fn cake(rate: Option<BitRate>) -> CakeSpec {
+    let (memory, interval) = (Some(Bytes(9000)), ms(10));
+    CakeSpec { rate, memory, flows: 8, target: ms(2), interval, ..CakeSpec::default() }
+}
+
+fn stations(airtime: Option<Span>) -> StationsSpec {
+    StationsSpec {
+        packets: 12,
+        flows: 4,
+        codel: quick(true),
+        airtime,
+        aql: None,
+        ..StationsSpec::default()
+    }
+}
+
 fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
     let fair = FairSpec { buckets: 3, ..FairSpec::per_flow(Limit::Packets(4)) };
     let red = RedSpec { min: 2.0, max: 5.0, weight: 0.2, ecn: true, ..RedSpec::packets(10, ms(1)) };
@@ -59,11 +79,25 @@ fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
         }),
         DisciplineSpec::Fred(FredSpec { many_flows: false, ..fred.clone() }),
         DisciplineSpec::Fred(fred),
+        DisciplineSpec::Codel(Limit::Packets(9), quick(false)),
+        DisciplineSpec::FqCodel(FqCodelSpec {
+            packets: 9,
+            flows: 3,
+            quantum: 300,
+            drop_batch: 4,
+            codel: quick(true),
+            ..FqCodelSpec::default()
+        }),
+        DisciplineSpec::Cake(cake(None)),
+        DisciplineSpec::Cake(cake(Some(BitRate(900_000)))),
+        DisciplineSpec::Stations(stations(Some(ms(1)))),
+        DisciplineSpec::Stations(StationsSpec { slow: None, ..stations(None) }),
         tree(Release::Debt),
         tree(Release::Whole),
     ]);
     (leaf, any::<bool>()).prop_map(|(d, shaped)| {
-        let leaf = !matches!(d, DisciplineSpec::Htb(_));
+        use DisciplineSpec::{Cake, Codel, FqCodel, Htb, Stations};
+        let leaf = !matches!(d, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | Stations(_));
         let shaped = shaped && leaf;
         if shaped { DisciplineSpec::shaped(BitRate(1_500_000), Bytes(1400), d) } else { d }
     })
@@ -106,6 +140,16 @@ impl Books {
         let q = self.flows.entry(it.flow).or_default();
         !q.is_empty() && q.remove(0) == it
     }
+    /// What the queue did to packets that it had let in.
+    fn settle(&mut self, q: &mut Discipline, left: Option<Item>) -> Result<(), TestCaseError> {
+        while let Some(late) = q.late() {
+            match late {
+                Late::Dropped(it, _) => prop_assert!(self.evict(it), "{it:?} was not there"),
+                Late::Marked(it) => prop_assert!(it.ect && left == Some(it)),
+            }
+        }
+        Ok(())
+    }
     fn backlog(&self) -> Backlog {
         let mut b = Backlog::NONE;
         self.flows.values().flatten().for_each(|it| b.add(*it));
@@ -123,7 +167,7 @@ proptest! {
         for (n, step) in steps.iter().enumerate() {
             match *step {
                 Step::Arrive { flow, bytes, held } => {
-                    let it = Item { ect: n % 2 == 0, ..item(n as u32, bytes, flow) };
+                    let it = Item { ect: n % 2 == 0, station: flow as u16 / 2, ..item(n as u32, bytes, flow) };
                     let held = Backlog { packets: held, bytes: u64::from(held) * 500 };
                     match q.enqueue(now, it, held, &mut rng) {
                         Verdict::Queued => books.enter(it),
@@ -137,12 +181,14 @@ proptest! {
                             prop_assert!(books.evict(out));
                         }
                     }
+                    books.settle(&mut q, None)?;
                 }
                 Step::Leave => {
                     let ready = q.next_ready(now);
                     prop_assert!(ready >= now);
                     let out = q.dequeue(now);
                     prop_assert!(out.is_none() || ready == now, "left before it was ready");
+                    books.settle(&mut q, out)?;
                     if let Some(it) = out {
                         prop_assert!(books.leave(it), "{it:?} out of order");
                     }
@@ -157,6 +203,7 @@ proptest! {
         while q.backlog().packets > half {
             now = q.next_ready(now);
             let out = q.dequeue(now);
+            books.settle(&mut q, out)?;
             prop_assert!(out.is_some_and(|it| books.leave(it)), "ready but nothing comes: {out:?}");
         }
         let mut to = swap.build().unwrap();
@@ -168,6 +215,7 @@ proptest! {
                 Verdict::Evicted(out, _) => { rest.enter(it); prop_assert!(rest.evict(out)); }
                 _ => rest.enter(it),
             }
+            rest.settle(&mut to, None)?;
         }
         prop_assert_eq!(books.backlog(), Backlog::NONE);
         prop_assert_eq!(q.backlog(), Backlog::NONE);

@@ -7,7 +7,10 @@ use fairmesh_lab::record::RunRecord;
 use fairmesh_lab::summary::{ControlSummary, OURS, flow_label, marked};
 
 use crate::html::{self, escape};
-use crate::table::{OF_OPTIMUM, measures_of_optimum, of_optimum, optional, remarks};
+use crate::table::{
+    OF_OPTIMUM, measures_of_optimum, of_optimum, optional, remarks, subscriber_header,
+    subscriber_rows,
+};
 use crate::topology::Drawing;
 use crate::{charts, topology};
 
@@ -76,10 +79,9 @@ impl Report<'_> {
         for r in &self.comparison.results {
             let starving = remarks(r);
             let text = if starving.is_empty() {
-                format!(
-                    "nobody starves; the worst-off flow gets {:.0} % of its fair rate",
-                    r.min_over_fair.mean * 100.0
-                )
+                let who = if r.subscribers.is_empty() { "flow" } else { "subscriber" };
+                let part = r.min_over_fair.mean * 100.0;
+                format!("nobody starves; the worst-off {who} gets {part:.0} % of its fair rate")
             } else {
                 starving.join(". ")
             };
@@ -171,7 +173,13 @@ impl Report<'_> {
                     cells
                 })
                 .collect();
-            let _ = write!(out, "<h3>{}</h3>{}", escape(&r.control), html::table(&header, &rows));
+            let _ = write!(out, "<h3>{}</h3>", escape(&r.control));
+            if !r.subscribers.is_empty() {
+                let mut homes = subscriber_rows(r);
+                homes.iter_mut().for_each(|cells| cells[0] = escape(&cells[0]));
+                out += &html::table(&subscriber_header(r), &homes);
+            }
+            out += &html::table(&header, &rows);
         }
         out
     }

@@ -4,7 +4,9 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use fairmesh_lab::comparison::Comparison;
 use fairmesh_lab::record::RunRecord;
-use fairmesh_lab::summary::{ControlSummary, FlowSummary, OURS, flow_label, marked};
+use fairmesh_lab::summary::{
+    ControlSummary, FlowSummary, OURS, Starving, SubscriberSummary, flow_label, marked,
+};
 
 /// One rule below the header and nothing else: quiet, and easy to cut columns from.
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -44,7 +46,7 @@ pub fn comparison(c: &Comparison) -> String {
         if c.seeds == 1 { "" } else { "s" }
     );
     for r in &c.results {
-        out += &format!("\n{}\n{}\n", r.control, flows(r));
+        out += &format!("\n{}\n{}{}\n", r.control, subscribers(r), flows(r));
         for line in remarks(r) {
             out += &format!("{line}\n");
         }
@@ -86,8 +88,12 @@ fn flows(r: &ControlSummary) -> Table {
 
 /// A flow's goodput over its optimum, in percent; a dash where that is nothing.
 pub fn of_optimum(f: &FlowSummary) -> String {
-    let optimum = f.optimum_bps.filter(|o| *o > 0.0);
-    optimum.map_or_else(|| "–".into(), |o| format!("{:.0} %", f.goodput_bps.mean / o * 100.0))
+    percent_of(f.goodput_bps.mean, f.optimum_bps)
+}
+
+fn percent_of(goodput: f64, optimum: Option<f64>) -> String {
+    let optimum = optimum.filter(|o| *o > 0.0);
+    optimum.map_or_else(|| "–".into(), |o| format!("{:.0} %", goodput / o * 100.0))
 }
 
 /// What [`measures_of_optimum`] holds.
@@ -144,26 +150,69 @@ fn controls(results: &[ControlSummary]) -> Table {
 
 /// Who starves under a control, and what takes the packets: at most three lines.
 pub fn remarks(r: &ControlSummary) -> Vec<String> {
-    let starved = r.starved();
-    let mut lines: Vec<String> = starved.iter().take(3).map(|f| starving(f)).collect();
+    let starved = r.starving();
+    let mut lines: Vec<String> = starved.iter().take(3).map(starving).collect();
     if starved.len() > 3 {
         lines.truncate(2);
-        lines.push(format!("{} more flows starve", starved.len() - 2));
+        let who = if r.subscribers.is_empty() { "flows" } else { "subscribers" };
+        lines.push(format!("{} more {who} starve", starved.len() - 2));
     }
     lines
 }
 
-fn starving(f: &FlowSummary) -> String {
-    let why = match f.drops.main_cause() {
+fn starving(s: &Starving) -> String {
+    let why = match s.drops.main_cause() {
         Some((cause, share)) => format!(
             "; {:.0} packets lost per run, {:.0} % by {cause}",
-            f.drops.total(),
+            s.drops.total(),
             share * 100.0
         ),
         None => String::new(),
     };
-    let label = flow_label(&f.name, &f.from, &f.to);
-    format!("{label} starves: {:.1} % of its fair rate{why}", f.over_fair * 100.0)
+    format!("{} starves: {:.1} % of its fair rate{why}", s.label, s.over_fair * 100.0)
+}
+
+/// The header of a table of subscribers.
+pub fn subscriber_header(r: &ControlSummary) -> Vec<&'static str> {
+    let mut header =
+        vec!["subscriber", "flows", "goodput kbit/s", "down", "up", "fair kbit/s", "of fair"];
+    if r.min_over_optimum.is_some() {
+        header.extend(["optimum kbit/s", "of optimum"]);
+    }
+    header.extend(["lost/run"]);
+    header
+}
+
+/// The cells of a table of subscribers, one row each.
+pub fn subscriber_rows(r: &ControlSummary) -> Vec<Vec<String>> {
+    let cells = |s: &SubscriberSummary| {
+        let mut cells = vec![
+            s.name.clone(),
+            s.flows.len().to_string(),
+            s.goodput_bps.show(1e-3, 1),
+            format!("{:.1}", s.goodput_down_bps.mean * 1e-3),
+            format!("{:.1}", s.goodput_up_bps.mean * 1e-3),
+            format!("{:.1}", s.fair_bps * 1e-3),
+            format!("{:.0} %", s.over_fair * 100.0),
+        ];
+        if r.min_over_optimum.is_some() {
+            cells.push(optional(s.optimum_bps, 1e-3, 1));
+            cells.push(percent_of(s.goodput_bps.mean, s.optimum_bps));
+        }
+        cells.push(format!("{:.0}", s.drops.total()));
+        cells
+    };
+    r.subscribers.iter().map(cells).collect()
+}
+
+/// The subscribers of a control's scenario; nothing where there are none.
+fn subscribers(r: &ControlSummary) -> String {
+    if r.subscribers.is_empty() {
+        return String::new();
+    }
+    let mut t = table(&subscriber_header(r));
+    subscriber_rows(r).into_iter().for_each(|cells| row(&mut t, cells));
+    format!("{t}\n\n")
 }
 
 /// The tables of `run`: flows, losses by cause, airtime per node.
@@ -205,7 +254,7 @@ pub fn run(r: &RunRecord) -> String {
     }
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
-        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}\n{remarks}\n{}\n\n\
+        "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}{}\n{remarks}\n{}\n\n\
          Packets and their losses\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
         r.control,
@@ -214,6 +263,7 @@ pub fn run(r: &RunRecord) -> String {
         r.warmup_s,
         r.seed,
         r.fingerprint,
+        subscribers(&summary),
         flows(&summary),
         controls(std::slice::from_ref(&summary)),
     )
@@ -222,6 +272,7 @@ pub fn run(r: &RunRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairmesh_lab::record::SubscriberRecord;
     use fairmesh_lab::testing::record;
 
     #[test]
@@ -237,6 +288,31 @@ mod tests {
         let mut r = record("fifo", 7, &[(299e3, 300e3, 1), (1e3, 300e3, 3)]);
         r.flows[1].packets_delivered = 0;
         insta::assert_snapshot!(run(&r));
+    }
+
+    #[test]
+    fn subscribers_stand_above_their_flows() {
+        let mut r = record("pfrc", 1, &[(150e3, 100e3, 1), (40e3, 100e3, 1), (90e3, 100e3, 2)]);
+        let home = |name: &str, flows: Vec<usize>, down: f64, up: f64| SubscriberRecord {
+            name: name.to_owned(),
+            weight: 1.0,
+            goodput_bps: down + up,
+            goodput_down_bps: down,
+            goodput_up_bps: up,
+            fair_bps: 100e3 * flows.len() as f64,
+            flows,
+        };
+        r.subscribers =
+            vec![home("mill", vec![0, 1], 150e3, 40e3), home("farm", vec![2], 0.0, 9e3)];
+        let text = run(&r);
+        let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert!(
+            rows.contains(&vec!["mill", "2", "190.0", "150.0", "40.0", "200.0", "95", "%", "200"]),
+            "{text}"
+        );
+        assert!(text.contains("farm starves: 9.0 % of its fair rate"), "{text}");
+        let head = text.find("subscriber").unwrap();
+        assert!(head < text.find(" flow ").unwrap(), "{text}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod name;
 mod neighbours;
 mod routing;
 mod scenario;
+mod subscriber;
 mod text;
 mod toml_file;
 
@@ -41,10 +42,11 @@ pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
     DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
-    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PhyName, Profile, QueueDraft,
-    QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
-    RouteChangeDraft, Routing, RtsDraft, Rules, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
-    TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft, WiredDraft,
+    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName, Profile,
+    QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
+    RouteChangeDraft, Routing, RtsDraft, Rules, SubscriberDraft, SubscribersDraft, TcpDraft,
+    TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout,
+    WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{
@@ -52,7 +54,8 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    Flow, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario, Transport, Wire,
+    Flow, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
+    Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;

@@ -11,6 +11,8 @@ use fairmesh_wifi::{Hearing, MacConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
+
 /// Everything a run needs, checked: ids are in range, every flow has a path, every number is
 /// finite.
 #[derive(Clone, Debug)]
@@ -35,8 +37,10 @@ pub struct Scenario {
     pub wires: Vec<Wire>,
     /// Flows.
     pub flows: Vec<Flow>,
+    /// Whose flows have one share together at the gateway.
+    pub subscribers: Subscribers,
     /// Queue of every wireless interface whose node names none.
-    pub queue: DisciplineSpec,
+    pub queue: InterfaceQueue,
     /// Transmitters that are not part of the network.
     pub interferers: Vec<Interferer>,
     /// Frame errors of every link whose delivery is 1.
@@ -63,7 +67,18 @@ pub struct Node {
     /// Whether it has a radio.
     pub kind: NodeKind,
     /// Queue of its wireless interface, where not the scenario's.
-    pub queue: Option<DisciplineSpec>,
+    pub queue: Option<InterfaceQueue>,
+    /// Airtime that its neighbours give it, to that of others, where they share it out.
+    pub airtime_weight: f64,
+}
+
+/// What waits at a wireless interface.
+#[derive(Clone, PartialEq, Debug)]
+pub struct InterfaceQueue {
+    /// The queue that a packet joins.
+    pub discipline: DisciplineSpec,
+    /// Packets that the card's own queue below it takes; 0: it has none.
+    pub device: u32,
 }
 
 /// Whether a node has a radio.
@@ -152,11 +167,11 @@ pub struct Flow {
     pub start_jitter: Span,
     /// End, where before that of the run.
     pub stop: Option<Span>,
-    /// Share relative to other flows.
+    /// Share relative to other flows; its subscriber's, if it has one.
     pub weight: f64,
-    /// The most it may have, in IP bytes; positive.
+    /// The most it may have, in IP bytes; positive. An equal part of its subscriber's, if it has one.
     pub plan: Option<BitRate>,
-    /// The least it is promised, in IP bytes; at most its plan.
+    /// The least it is promised, in IP bytes; at most its plan. An equal part of its subscriber's, too.
     pub guarantee: Option<BitRate>,
 }
 

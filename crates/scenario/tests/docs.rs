@@ -85,9 +85,12 @@ fn the_examples_of_the_page_are_right() {
             "transport =",
         ),
     ] {
-        let example =
-            page.split(&format!("Example: `{lines}")).nth(1).unwrap().split('`').next().unwrap();
-        common::read(&format!("{context}{lines}{example}\n"));
+        let examples: Vec<&str> =
+            page.split('`').filter(|e| e.starts_with(&format!("{lines} {{"))).collect();
+        assert!(examples.len() > 1, "{lines}");
+        for example in examples {
+            common::read(&format!("{context}{example}\n"));
+        }
     }
     for errors in
         page.split("`{ ").filter(|e| e.starts_with("frame") || e.starts_with("chain = { tr"))

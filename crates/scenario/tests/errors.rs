@@ -388,12 +388,27 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "to = 3",
         "to = 3\ntransport = { tcp = \"vegas\" }",
-        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic",
+        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr",
     ),
     (
         "to = 3",
         "to = 3\ntransport = { ecn = \"ect2\" }",
         "test.toml:10: flow[0].transport.ecn: found string \"ect2\"; expected true, false, \"ect0\" or \"ect1\"",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { rack = true }",
+        "test.toml:10: flow[0].transport: rack needs sack; expected settings an endpoint can work with",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { burst = 0 }",
+        "test.toml:10: flow[0].transport: burst must not be zero",
+    ),
+    (
+        "[[flow]]",
+        "[[node]]\nid = 1\nairtime_weight = 0.0\n[[flow]]",
+        "test.toml:9: node[0].airtime_weight: ",
     ),
     (
         "to = 3",
@@ -492,6 +507,56 @@ const CASES: &[(&str, &str, &str)] = &[
         "[radio]",
         "[radio]\nqueue = { kind = \"mark\", bytes = \"9 kB\" }",
         "test.toml:4: radio.queue: `bytes` without `threshold`",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"red\", target = \"5 ms\" }",
+        "test.toml:4: radio.queue: `target` is no setting of this kind of queue",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"codel\", target = \"200 ms\" }",
+        "test.toml:4: radio.queue: target must be below interval, but is 200 ms of 100 ms",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"fq_codel\", flows = 0 }",
+        "test.toml:4: radio.queue: flows must not be zero",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"fq_codel\", bytes = \"9 kB\" }",
+        "test.toml:4: radio.queue: `bytes` is no setting of this kind of queue",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"mac80211\", aql = true }",
+        "test.toml:4: radio.queue: `aql` without `device`; expected a card with a queue to limit",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"mac80211\", device = 9, aql_low = \"20 ms\" }",
+        "test.toml:4: radio.queue: aql_low must not be above aql_high, but is 20 ms to 12 ms",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"pie\" }",
+        "test.toml:4: radio.queue.kind: found \"pie\"; expected one of drop-tail",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"cake\", packets = 9 }",
+        "test.toml:4: radio.queue: `packets` is no setting of this kind of queue",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"cake\", rate = \"0 bit/s\" }",
+        "test.toml:4: radio.queue: rate must not be zero",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"fq\", device = 1000000 }",
+        "test.toml:4: radio.queue: ",
     ),
     // TOML itself.
     ("to = 3", "to = ", "test.toml:9: "),

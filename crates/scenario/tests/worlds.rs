@@ -4,7 +4,7 @@ mod common;
 
 use common::{paths, read};
 use fairmesh_queueing::DisciplineSpec;
-use fairmesh_scenario::{ChainLayout, Draft, NodeKind, TopologyDraft, Transport};
+use fairmesh_scenario::{ChainLayout, Draft, InterfaceQueue, NodeKind, TopologyDraft, Transport};
 use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
 use fairmesh_units::{BitRate, Bytes, Decibel, NodeId, Span};
 use fairmesh_wifi::loss::FrameErrors;
@@ -23,7 +23,7 @@ fn defaults_are_those_of_the_reference_runs() {
     assert_eq!((mac.rts_threshold, mac.llc_bytes), (None, 8));
     assert_eq!((mac.reception, mac.adaptation), (Reception::Ns2, Adaptation::Fixed));
     assert_eq!(mac.capture, Decibel(10.0));
-    assert_eq!(s.queue, DisciplineSpec::drop_tail(50));
+    assert_eq!((&s.queue.discipline, s.queue.device), (&DisciplineSpec::drop_tail(50), 0));
     assert!(matches!(s.errors, FrameErrors::None));
     assert!(s.control.is_none());
     assert_eq!(paths(&s), [vec![1, 0], vec![2, 1, 0], vec![3, 2, 1, 0]]);
@@ -352,12 +352,13 @@ fn radio_settings_reach_the_mac() {
     assert_eq!((mac.rts_threshold, mac.llc_bytes), (Some(600), 0));
     assert_eq!((mac.reception, mac.adaptation), (Reception::Sinr, Adaptation::SampleRate));
     assert_eq!(mac.capture, Decibel(6.0));
-    let DisciplineSpec::Red(red) = &s.queue else { panic!("{:?}", s.queue) };
+    let DisciplineSpec::Red(red) = &s.queue.discipline else { panic!("{:?}", s.queue) };
     assert_eq!((red.limit, red.ecn, red.max_p), (fairmesh_queueing::Limit::Packets(30), true, 0.2));
     // One 1500-byte packet at 24 Mbit/s takes a bit over half a millisecond.
     assert!(red.packet_time > Span::from_micros(500) && red.packet_time < Span::from_micros(800));
     assert!(matches!(s.errors, FrameErrors::ThreeState(_)));
-    assert_eq!(s.nodes[1].queue, Some(DisciplineSpec::drop_tail(10)));
+    let queue = InterfaceQueue { discipline: DisciplineSpec::drop_tail(10), device: 0 };
+    assert_eq!(s.nodes[1].queue, Some(queue));
     assert_eq!(s.nodes[1].position, Some((100.0, 0.5)));
     let link = s.link(NodeId(1), NodeId(0)).unwrap();
     assert_eq!(mac.phy.bit_rate(link.rate.unwrap()), BitRate(54_000_000));

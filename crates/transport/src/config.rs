@@ -11,6 +11,8 @@ pub enum Congestion {
     NewReno,
     /// RFC 9438.
     Cubic,
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of bandwidth and round trip.
+    Bbr,
 }
 
 /// Which of the choices the RFCs leave open (or that ns-3 makes against them) an endpoint makes.
@@ -71,6 +73,13 @@ pub struct TcpConfig {
     /// Anderson 2000; Jamshaid 2010 §5.2.1): new data leaves `srtt × segment / cwnd` apart.
     /// [`Connection::pace`](crate::Connection::pace) sets another spacing.
     pub pacing: bool,
+    /// Segments that leave at once where data is paced, as a card's segmentation offload makes them; BBR sets its
+    /// own.
+    pub burst: u32,
+    /// End the first slow start by HyStart++ (RFC 9406) instead of by a loss.
+    pub hystart: bool,
+    /// Find losses by time, and probe for a lost tail (RACK-TLP, RFC 8985). Needs `sack`.
+    pub rack: bool,
     /// Choices where the RFCs leave freedom.
     pub dialect: Dialect,
 }
@@ -98,6 +107,9 @@ impl TcpConfig {
             validate_window: false,
             idle_restart: false,
             pacing: false,
+            burst: 1,
+            hystart: false,
+            rack: false,
             dialect: Dialect::Ns3,
         }
     }
@@ -143,7 +155,27 @@ impl TcpConfig {
             validate_window: true,
             idle_restart: true,
             pacing: false,
+            burst: 1,
+            hystart: false,
+            rack: false,
             dialect: Dialect::Rfc,
+        }
+    }
+
+    /// Comparable with a Linux host of today: CUBIC with HyStart++, SACK, RACK-TLP, initial window 10, ACKs delayed by
+    /// 40 ms, timeouts 200 ms above the round trip, ECN where asked for. Linux has the HyStart of 2008 in place of RFC
+    /// 9406's, and proportional rate reduction (docs/models/transport.md).
+    pub const fn linux() -> Self {
+        TcpConfig {
+            congestion: Congestion::Cubic,
+            min_rto: Span::from_millis(200),
+            max_rto: Span::from_secs(120),
+            // The variance never adds less than the smallest timeout.
+            clock_granularity: Span::from_millis(200),
+            delayed_ack: Some(Span::from_millis(40)),
+            hystart: true,
+            rack: true,
+            ..TcpConfig::rfc()
         }
     }
 
@@ -155,12 +187,16 @@ impl TcpConfig {
         let zero = |what, is_zero| if is_zero { Err(ConfigError::Zero(what)) } else { Ok(()) };
         zero("mss", self.mss == 0)?;
         zero("initial_window", self.initial_window == 0)?;
+        zero("burst", self.burst == 0)?;
         zero("max_window", self.max_window == Some(0))?;
         zero("min_rto", self.min_rto == Span::ZERO)?;
         zero("initial_rto", self.initial_rto == Span::ZERO)?;
         zero("syn_timeout", self.syn_timeout == Span::ZERO)?;
         if self.mss > 65_495 {
             return Err(ConfigError::SegmentTooLarge(self.mss));
+        }
+        if self.rack && !self.sack {
+            return Err(ConfigError::RackWithoutSack);
         }
         if self.min_rto > self.max_rto {
             return Err(ConfigError::RtoOrder { min: self.min_rto, max: self.max_rto });
@@ -182,6 +218,8 @@ pub enum ConfigError {
     Zero(&'static str),
     /// The segment does not fit an IPv4 datagram (65,495 bytes of payload at most).
     SegmentTooLarge(u32),
+    /// RACK goes by selective acknowledgements.
+    RackWithoutSack,
     /// The smallest timeout is larger than the largest.
     RtoOrder {
         /// The smallest timeout given.
@@ -198,6 +236,7 @@ impl fmt::Display for ConfigError {
             ConfigError::SegmentTooLarge(mss) => {
                 write!(f, "mss is {mss} B; an IPv4 datagram carries at most 65495 B of TCP payload")
             }
+            ConfigError::RackWithoutSack => f.write_str("rack needs sack"),
             ConfigError::RtoOrder { min, max } => {
                 write!(f, "min_rto ({min}) is larger than max_rto ({max})")
             }

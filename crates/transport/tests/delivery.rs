@@ -8,13 +8,17 @@ use proptest::prelude::*;
 use support::{Arrival, CLIENT, SERVER, World};
 
 fn any_config() -> impl Strategy<Value = TcpConfig> {
-    let switches = (any::<[bool; 8]>(), 100u32..1500, 1u32..12);
+    let switches = (any::<[bool; 11]>(), 100u32..1500, 1u32..12);
     let times = (1u64..1500, 0u64..50, prop::option::of(1u64..500), 100u64..4000);
     (switches, times, prop::option::of(1u32..30)).prop_map(
         |((on, mss, initial_window), (min_rto, granularity, delayed_ack, syn), max_window)| {
             let ms = Span::from_millis;
             TcpConfig {
-                congestion: if on[0] { Congestion::NewReno } else { Congestion::Cubic },
+                congestion: match (on[0], on[8]) {
+                    (true, _) => Congestion::NewReno,
+                    (false, true) => Congestion::Cubic,
+                    (false, false) => Congestion::Bbr,
+                },
                 mss,
                 sack: on[1],
                 ecn: on[2],
@@ -32,6 +36,9 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
                 validate_window: on[4],
                 idle_restart: on[5],
                 pacing: on[7],
+                burst: if on[9] { 1 } else { 4 },
+                hystart: on[9],
+                rack: on[1] && on[10],
                 dialect: if on[6] { Dialect::Rfc } else { Dialect::Ns3 },
             }
         },
@@ -111,6 +118,8 @@ proptest! {
         let cfg = TcpConfig {
             min_rto: cfg.min_rto.max(Span::from_millis(20) + cfg.delayed_ack.unwrap_or(Span::ZERO)),
             max_rto: Span::from_secs(60),
+            // A probe takes a delayed ACK of several segments for a lost tail (RFC 8985 §7.2), as it may.
+            rack: cfg.rack && cfg.delayed_ack.is_none(),
             ..cfg
         };
         let delay = Span::from_millis(5);

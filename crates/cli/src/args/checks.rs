@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::shared::{ThreadArgs, Way};
+use super::shared::{CacheArgs, ThreadArgs, Way};
 
 /// `fairmesh validate`.
 #[derive(Args, Debug)]
@@ -56,6 +56,9 @@ pub struct ReproduceArgs {
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: Option<u32>,
+    /// Generated networks, where an experiment generates some: of each family in turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub networks: Option<u32>,
     /// Keep the records: reproductions/records/ID.json
     #[arg(long)]
     pub record: bool,
@@ -69,6 +72,9 @@ pub struct ReproduceArgs {
     /// --json. With page: the file
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cache: CacheArgs,
     /// Print one JSON array and nothing else
     #[arg(long)]
     pub json: bool,

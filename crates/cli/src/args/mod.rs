@@ -20,7 +20,7 @@ pub use self::checks::{
 pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, RoutingArg, TcpArg};
 pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs, Reception};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
-pub use self::shared::{CacheArgs, ChangeArgs, SampleArgs, ScenarioArgs, ThreadArgs, Way};
+pub use self::shared::{CacheArgs, ChangeArgs, SampleArgs, ScenarioArgs, Share, ThreadArgs, Way};
 pub use self::side_by_side::SideBySideArgs;
 use crate::error::one_line;
 

@@ -91,9 +91,9 @@ pub struct OptimumArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub scenario: ScenarioArgs,
-    /// Who counts as one
-    #[arg(long, value_name = "WHO", default_value = "flow")]
-    pub per: Share,
+    /// Who counts as one; by default the scenario's subscribers, or each flow where it has none
+    #[arg(long, value_name = "WHO")]
+    pub per: Option<Share>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,

@@ -70,7 +70,7 @@ pub struct CompareArgs {
     /// carries, searched first or taken from where they are kept (docs/models/optimum.md)
     #[arg(long)]
     pub optimum: bool,
-    /// Who counts as one in the optimum; each flow by default
+    /// Who counts as one in the optimum; by default the scenario's subscribers, or each flow
     #[arg(long, value_name = "WHO", requires = "optimum")]
     pub per: Option<Share>,
     #[command(flatten)]

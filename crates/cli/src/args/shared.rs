@@ -37,6 +37,12 @@ pub struct ChangeArgs {
     /// Number of flows, for maps; one per node by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_count: Option<u32>,
+    /// Connections of each of these nodes in each direction, for maps; one by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections: Option<u32>,
+    /// For maps: each node is a subscriber of the gateway, with one share for all its flows of a direction
+    #[arg(long)]
+    pub subscribers: bool,
     /// Data rate, for maps, such as "24 Mbit/s"
     #[arg(long, value_name = "RATE")]
     pub rate: Option<BitRate>,
@@ -51,6 +57,8 @@ impl ChangeArgs {
             gateway: self.gateway.clone(),
             flows: self.flows.map(Way::direction),
             flow_count: self.flow_count,
+            connections: self.connections,
+            subscribers: self.subscribers,
             rate: self.rate,
         }
     }
@@ -63,6 +71,8 @@ pub enum Way {
     Up,
     /// From the gateway to every node.
     Down,
+    /// One each way.
+    Both,
 }
 
 impl Way {
@@ -71,6 +81,7 @@ impl Way {
         match self {
             Way::Up => Direction::Up,
             Way::Down => Direction::Down,
+            Way::Both => Direction::Both,
         }
     }
 }
@@ -101,12 +112,12 @@ pub struct SampleArgs {
 }
 
 /// Who has a share of its own in an optimum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Share {
     /// Each flow.
-    #[default]
     Flow,
-    /// Each subscriber: a node other than the gateway with all its flows, by the weight of the first.
+    /// Each subscriber of the scenario; where it names none, each node other than the gateway with all its
+    /// flows, by the weight of the first.
     Subscriber,
 }
 

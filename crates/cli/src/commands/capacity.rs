@@ -148,8 +148,12 @@ fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result
         topologies,
         seeds: args.seeds,
         direction: match args.flows {
+            Some(Way::Both) => {
+                let problem = "with --accuracy all streams go one way; expected up or down";
+                return Err(CliError::option("--flows", problem));
+            }
             Some(Way::Down) => Direction::Down,
-            _ => Direction::Up,
+            Some(Way::Up) | None => Direction::Up,
         },
         reception: match args.reception {
             Reception::Ns2 => ReceptionDraft::Ns2,

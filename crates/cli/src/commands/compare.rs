@@ -39,15 +39,7 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let folder = target.as_deref().map(ResultFolder::claim).transpose()?;
     // The longer work first, so that what is wrong with it costs nothing.
     let optimum = match args.optimum {
-        true => Some(
-            optimum::search(
-                &loaded.scenario,
-                args.per.unwrap_or_default().per(),
-                &args.cache,
-                args.threads,
-            )?
-            .0,
-        ),
+        true => Some(optimum::search(&loaded.scenario, args.per, &args.cache, args.threads)?.0),
         false => None,
     };
     let curves = || sample_interval(loaded.scenario.duration);

@@ -8,7 +8,7 @@ use fairmesh_lab::summary::flow_label;
 use fairmesh_report::table;
 use fairmesh_scenario::Scenario;
 
-use crate::args::{CacheArgs, OptimumArgs, ThreadArgs};
+use crate::args::{CacheArgs, OptimumArgs, Share, ThreadArgs};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 use crate::terminal;
@@ -20,7 +20,7 @@ use crate::terminal;
 pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
     warn(&scenario.warnings);
-    let (found, kept) = search(&scenario, args.per.per(), &args.cache, args.threads)?;
+    let (found, kept) = search(&scenario, args.per, &args.cache, args.threads)?;
     let report = OptimumReport::new(&scenario, found, kept);
     if args.json {
         return print_json(out, &report);
@@ -35,10 +35,11 @@ pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
 /// What the engine refuses.
 pub fn search(
     scenario: &Scenario,
-    per: Per,
+    per: Option<Share>,
     cache: &CacheArgs,
     threads: ThreadArgs,
 ) -> Result<(Optimum, bool), CliError> {
+    let per = per.map_or_else(|| Per::usual(scenario), Share::per);
     let (cache, threads) = (cache.open(), terminal::threads(threads));
     let found = terminal::with_counter("searching the optimum", |count| {
         optimum_of(scenario, per, cache.as_ref(), threads, &|p| {

@@ -39,7 +39,7 @@ fn reproduce(
     catalogue: &Catalogue,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let extent = Extent { full: args.full, seeds: args.seeds };
+    let extent = Extent { full: args.full, seeds: args.seeds, networks: args.networks };
     let records = match (args.record, catalogue.folder()) {
         (true, None) => {
             let problem = "there is no folder reproductions here; expected one to keep records in";
@@ -63,11 +63,13 @@ fn reproduce(
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
     let runs = with_bars(args.threads, |pool| Runs::of(&plans, pool))?;
+    let cache = args.cache.open();
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
-        let record = match with_bars(args.threads, |pool| study::record(plan, pool))? {
-            Some(record) => record,
-            None => Record::of(plan, i, &runs),
+        let found = with_bars(args.threads, |pool| study::record(plan, cache.as_ref(), pool))?;
+        let (record, files) = match found {
+            Some(found) => (found.record, found.files),
+            None => (Record::of(plan, i, &runs), Vec::new()),
         };
         if let Some(folder) = folder {
             let panels = chart::panels(plan, i, &runs, &cells(plan, i, &runs));
@@ -77,6 +79,9 @@ fn reproduce(
             }
             folder.write("report.html", html::page(&record, &plan.entry, &panels)?.as_bytes())?;
             folder.write("table.csv", csv(&record).as_bytes())?;
+            for (name, text) in &files {
+                folder.write(name, text.as_bytes())?;
+            }
             folder.write(MARK, &pretty(&record)?)?;
             folder.finish()?;
         }

@@ -125,6 +125,8 @@ pub struct FlowHere {
     pub ceiling: Option<BitRate>,
     /// Wireless hops on its path, as routing reports them; at least 1.
     pub hops: Option<u32>,
+    /// This node's neighbour in the air through which its home is reached, as routing reports it.
+    pub branch: Option<NodeId>,
 }
 
 impl FlowHere {
@@ -142,6 +144,7 @@ impl FlowHere {
             guarantee: None,
             ceiling: None,
             hops: None,
+            branch: None,
         }
     }
 
@@ -179,6 +182,12 @@ impl FlowHere {
     #[must_use]
     pub const fn with_hops(self, hops: Option<u32>) -> Self {
         FlowHere { hops, ..self }
+    }
+
+    /// With [`FlowHere::branch`].
+    #[must_use]
+    pub const fn with_branch(self, branch: Option<NodeId>) -> Self {
+        FlowHere { branch, ..self }
     }
 
     /// The rate of IP bytes that carries `goodput` of application data in full packets, rounded

@@ -8,5 +8,6 @@ pub(crate) mod gateway_queue;
 mod lower_bound;
 pub(crate) mod maxmin;
 pub(crate) mod pfrc;
+mod promise;
 pub(crate) mod static_aggregate;
 pub(crate) mod static_flow;

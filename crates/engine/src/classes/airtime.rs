@@ -11,6 +11,7 @@ use fairmesh_wifi::SendReport;
 use fairmesh_wifi::phy::Rate;
 
 use super::{Cost, Directory, leaf};
+use crate::shares::Shares;
 
 /// One class: a token bucket and where its packets wait.
 #[derive(Debug)]
@@ -153,7 +154,7 @@ impl RadioClasses {
         };
         // Buckets begin full.
         class.tokens = class.need(u32::try_from(plan.burst.0).unwrap_or(u32::MAX), &self.cost);
-        self.directory.insert(plan.class, self.classes.len());
+        self.directory.insert(plan.class, self.classes.len(), &Shares::default());
         self.classes.push(class);
         Ok(())
     }
@@ -337,7 +338,7 @@ mod tests {
     }
 
     fn item(handle: u32) -> Item {
-        Item { handle, bytes: 1500, flow: 0, ect: false }
+        Item { handle, bytes: 1500, flow: 0, ect: false, station: 0 }
     }
 
     /// Lets a backlogged class send for a while; airtime used and the largest use of any window.

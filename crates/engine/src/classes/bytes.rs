@@ -8,6 +8,7 @@ use fairmesh_queueing::{
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
 
 use super::{Directory, leaf};
+use crate::shares::Shares;
 
 /// What a class without a limit runs at: faster than anything it leads to.
 const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
@@ -30,6 +31,7 @@ pub(crate) struct ByteClasses {
     pub point: Point,
     classes: Vec<ByteClass>,
     directory: Directory,
+    shares: Shares,
     /// Leaves of their own, without an inner class above them: no plan nests.
     tree: Htb,
     /// Leaves made so far.
@@ -44,13 +46,14 @@ fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
 
 impl ByteClasses {
     /// A node's classes at one point, none yet.
-    pub fn new(node: NodeId, point: Point, flows: usize, rng: Stream) -> Self {
+    pub fn new(node: NodeId, point: Point, flows: usize, shares: Shares, rng: Stream) -> Self {
         let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };
         ByteClasses {
             node,
             point,
             classes: Vec::new(),
             directory: Directory::new(flows),
+            shares,
             tree: Htb::new(&spec).expect("a tree without classes"),
             made: 0,
             rng,
@@ -66,13 +69,13 @@ impl ByteClasses {
             Limit::Rate(rate) => Some(rate),
             Limit::None | Limit::Airtime { .. } => None,
         };
-        self.tree.add_class(&ClassSpec::leaf(
-            self.made,
-            None,
-            rates(rate, plan.burst),
-            leaf(plan),
-        ))?;
-        self.directory.insert(plan.class, self.classes.len());
+        let own = match plan.class {
+            Class::Flow(share) => self.shares.queue(share, plan.leaf),
+            Class::All | Class::Link(_) => None,
+        };
+        let queue = own.unwrap_or_else(|| leaf(plan));
+        self.tree.add_class(&ClassSpec::leaf(self.made, None, rates(rate, plan.burst), queue))?;
+        self.directory.insert(plan.class, self.classes.len(), &self.shares);
         self.classes.push(ByteClass {
             class: plan.class,
             leaf: ClassId(self.made),
@@ -91,8 +94,12 @@ impl ByteClasses {
         self.directory.classify(Some(FlowId(flow)), || next().map(NodeId))
     }
 
-    pub fn enqueue(&mut self, now: Time, class: usize, item: Item) -> Verdict {
+    pub fn enqueue(&mut self, now: Time, class: usize, mut item: Item) -> Verdict {
         let c = &mut self.classes[class];
+        if c.class == Class::All && !self.shares.is_none() {
+            // Whoever shares this class has one buffer in it, whatever number of flows it has.
+            item.flow = 2 * self.shares.of_flow(FlowId(item.flow / 2)).0;
+        }
         let offered = self.tree.offer(now, c.leaf, item, &mut self.rng);
         let verdict = offered.expect("every class has a leaf of the tree");
         if let Verdict::Queued | Verdict::Marked = verdict
@@ -188,13 +195,16 @@ mod tests {
     }
 
     fn set(classes: &[(Class, Option<u64>)]) -> ByteClasses {
-        let mut set = ByteClasses::new(NodeId(0), Point::Transit, 3, Stream::new(1, "test"));
+        let mut set = {
+            let (point, rng) = (Point::Transit, Stream::new(1, "test"));
+            ByteClasses::new(NodeId(0), point, 3, Shares::default(), rng)
+        };
         classes.iter().for_each(|&(class, rate)| set.build(&plan(class, rate)).unwrap());
         set
     }
 
     fn item(flow: u32) -> Item {
-        Item { handle: flow, bytes: 1500, flow: 2 * flow, ect: false }
+        Item { handle: flow, bytes: 1500, flow: 2 * flow, ect: false, station: 0 }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use fairmesh_control::{Class, ClassPlan, Leaf, Limit, Plan};
 use fairmesh_queueing::{DisciplineSpec, FairSpec, FredSpec, Limit as Buffer, RedSpec};
 use fairmesh_units::{FlowId, NodeId, Span};
 
+use crate::shares::Shares;
+
 pub(crate) use airtime::RadioClasses;
 pub(crate) use bytes::ByteClasses;
 pub(crate) use cost::Cost;
@@ -61,10 +63,18 @@ impl Directory {
         Directory { of_flow: vec![NONE; flows], of_link: Vec::new(), all: NONE }
     }
 
-    fn insert(&mut self, class: Class, index: usize) {
+    /// `shares`: whose class takes others' data, too.
+    fn insert(&mut self, class: Class, index: usize, shares: &Shares) {
         let slot = match class {
             Class::All => Some(&mut self.all),
-            Class::Flow(f) => self.of_flow.get_mut(f.index()),
+            Class::Flow(share) => {
+                for f in shares.members(share) {
+                    if let Some(slot) = self.of_flow.get_mut(f.index()) {
+                        *slot = index as u32;
+                    }
+                }
+                None
+            }
             Class::Link(n) => {
                 if self.of_link.len() <= n.index() {
                     self.of_link.resize(n.index() + 1, NONE);
@@ -136,7 +146,7 @@ pub(crate) mod in_force {
         let holds = |flow: fn(u32) -> u32| {
             let (mut queue, mut rng) = (queue.clone(), Stream::new(1, "profile"));
             queue.drain().for_each(drop);
-            let item = |n| Item { handle: n, bytes: 40, flow: flow(n), ect: false };
+            let item = |n| Item { handle: n, bytes: 40, flow: flow(n), ect: false, station: 0 };
             let takes = |n: &u32| {
                 let verdict = queue.enqueue(Time::ZERO, item(*n), Backlog::NONE, &mut rng);
                 matches!(verdict, Verdict::Queued | Verdict::Marked)

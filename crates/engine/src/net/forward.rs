@@ -98,7 +98,11 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// Puts a packet into the queue of a radio.
     fn enqueue(&mut self, now: Time, n: usize, handle: u32) {
         let p = self.packets.get(handle);
-        let item = p.item(handle);
+        let mut item = p.item(handle);
+        if self.interfaces[n].tells_stations() {
+            // Broadcasts are for a station of their own, as in mac80211.
+            item.station = self.next(p).map_or(u16::MAX, |to| to as u16);
+        }
         let class = if HOST {
             let flow = (p.forward && p.is_data()).then_some(FlowId(p.flow));
             let to = NodeId(self.next(p).unwrap_or(NO_FLOW));
@@ -116,6 +120,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             let lost = self.packets.remove(lost);
             let drops = &mut self.flows[lost.flow as usize].meters.drops;
             if class.is_some() { drops.limiter += 1 } else { drops.queue += 1 }
+        }
+        if self.interfaces[n].modern {
+            self.interfaces[n].fill_device::<HOST>(now);
+            self.settle_late(n);
         }
         if HOST {
             self.note_queue(n, class);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Verdict};
+use fairmesh_queueing::{Backlog, Discipline, Item, Queue, Stations, Verdict};
 use fairmesh_units::{FlowId, NodeId, Stream, Time};
 use fairmesh_wifi::SendReport;
 
@@ -17,6 +17,15 @@ pub(crate) struct Interface {
     pub classes: Option<Box<RadioClasses>>,
     /// Out of the queue for other neighbours than the one whose frame was filled; next in turn.
     pub aside: VecDeque<Item>,
+    /// The station of the packets in the MAC.
+    pub serving: u16,
+    /// Packets that the card's own queue takes, which is `aside` then; 0: it has none.
+    pub device: usize,
+    /// The queue may drop what it has let in, or tells neighbours apart, or stands above a card's own: one look for
+    /// all of it.
+    pub modern: bool,
+    /// Stations that the card has served, the last one last.
+    turns: Vec<u16>,
     /// What the MAC holds, and what was put aside; it still occupies the buffer. With classes, what waits there too.
     pub held: Backlog,
     /// Σ packets × ns, for the mean length, up to `counted`.
@@ -25,17 +34,28 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    pub fn new(queue: Discipline, classes: Option<RadioClasses>, rng: Stream) -> Self {
+    pub fn new(queue: Discipline, device: u32, classes: Option<RadioClasses>, rng: Stream) -> Self {
         let classes = classes.map(Box::new);
+        let modern = device > 0 || queue.is_modern();
         Interface {
             queue,
             rng,
             classes,
             aside: VecDeque::new(),
+            serving: 0,
+            turns: Vec::new(),
+            device: device as usize,
+            modern,
             held: Backlog::NONE,
             area: 0,
             counted: 0,
         }
+    }
+
+    /// Whether the queue asks which neighbour a packet is for.
+    #[inline]
+    pub fn tells_stations(&self) -> bool {
+        self.modern
     }
 
     /// Brings the queue-length integral up to date; call before the length changes.
@@ -76,16 +96,56 @@ impl Interface {
             self.held.bytes = self.held.bytes + after.bytes - before.bytes;
             return verdict;
         }
-        self.queue.enqueue(now, item, self.held, &mut self.rng)
+        // What the card has taken fills its own queue.
+        let held = if self.device == 0 { self.held } else { Backlog::NONE };
+        self.queue.enqueue(now, item, held, &mut self.rng)
     }
 
     /// The next packet for the MAC, which holds it from now on.
     #[inline]
     pub fn dequeue<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
-        if let Some(item) = self.aside.pop_front() {
-            return Some(item);
+        let item = match self.next_aside() {
+            Some(item) => item,
+            None => self.draw::<HOST>(now)?,
+        };
+        self.serving = item.station;
+        Some(item)
+    }
+
+    /// Of what was drawn before: the oldest, or from a card's own queue the oldest of the station whose last
+    /// turn is longest ago, as cards serve their queues in turn.
+    #[inline]
+    fn next_aside(&mut self) -> Option<Item> {
+        if self.device == 0 { self.aside.pop_front() } else { self.next_of_device() }
+    }
+
+    #[cold]
+    fn next_of_device(&mut self) -> Option<Item> {
+        let turn = |station: u16| self.turns.iter().rposition(|&s| s == station);
+        let (at, station) = (self.aside.iter().enumerate())
+            .min_by_key(|(_, item)| turn(item.station).map_or(0, |t| t + 1))
+            .map(|(at, item)| (at, item.station))?;
+        self.turns.retain(|&s| s != station);
+        self.turns.push(station);
+        self.aside.remove(at)
+    }
+
+    /// Moves packets into the card's own queue, as many as it takes.
+    #[cold]
+    pub fn fill_device<const HOST: bool>(&mut self, now: Time) {
+        while self.aside.len() < self.device {
+            let Some(item) = self.draw::<HOST>(now) else { break };
+            self.aside.push_back(item);
         }
-        self.draw::<HOST>(now)
+    }
+
+    /// The queue with a set of flows for each neighbour, if packets for one of them can be taken from it
+    /// into a frame.
+    pub fn stations(&mut self) -> Option<&mut Stations> {
+        if self.device > 0 || self.classes.is_some() {
+            return None;
+        }
+        self.queue.as_stations_mut()
     }
 
     /// Whether packets leave in the order in which they came, so that one for a neighbour may be

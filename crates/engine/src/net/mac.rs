@@ -1,6 +1,6 @@
 //! The network as the MAC sees it.
 
-use fairmesh_queueing::Item;
+use fairmesh_queueing::{Item, Late, Queue};
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::{Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
 
@@ -23,7 +23,13 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             return Some(message);
         }
         let i = &mut self.interfaces[n];
-        let Some(item) = i.dequeue::<HOST>(now) else {
+        if i.modern {
+            i.fill_device::<HOST>(now);
+        }
+        let taken = i.dequeue::<HOST>(now);
+        self.settle_late(n);
+        let Some(item) = taken else {
+            let i = &mut self.interfaces[n];
             let ready = i.next_ready::<HOST>(now);
             let slot = self.interface_slot(n);
             self.timers.set(slot, ready);
@@ -43,8 +49,22 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         let n = node.index();
         self.interfaces[n].count(now);
         let wanted = Hop::Radio { link };
+        if self.interfaces[n].modern && self.interfaces[n].stations().is_some() {
+            self.fill_from_station(now, n, link, batch);
+            return;
+        }
         let mut k = 0;
-        while k < self.interfaces[n].aside.len() {
+        loop {
+            if k >= self.interfaces[n].aside.len() {
+                if self.interfaces[n].device == 0 {
+                    break;
+                }
+                self.interfaces[n].fill_device::<HOST>(now);
+                self.settle_late(n);
+                if k >= self.interfaces[n].aside.len() {
+                    break;
+                }
+            }
             let item = self.interfaces[n].aside[k];
             if self.hop(item) != wanted {
                 k += 1;
@@ -57,9 +77,14 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             self.hand_over(n, item);
             batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
         }
+        if self.interfaces[n].device > 0 {
+            return;
+        }
         // What is drawn and does not go stays next in turn.
         while batch.fits(0) {
-            let Some(item) = self.interfaces[n].draw::<HOST>(now) else { break };
+            let drawn = self.interfaces[n].draw::<HOST>(now);
+            self.settle_late(n);
+            let Some(item) = drawn else { break };
             let other = self.hop(item) != wanted;
             if other || !batch.fits(item.bytes) {
                 self.interfaces[n].aside.push_back(item);
@@ -98,6 +123,12 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         if HOST && self.note_sent(node, report) {
             return;
         }
+        let i = &mut self.interfaces[n];
+        if i.modern
+            && let Some(stations) = i.queue.as_stations_mut()
+        {
+            stations.settle(i.serving, report.packet.bytes, report.airtime);
+        }
         let class = if HOST { self.interfaces[n].settle(report) } else { None };
         if report.outcome == Outcome::Lost {
             let p = self.packets.remove(report.packet.packet);
@@ -113,6 +144,13 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     }
 
     fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span) {
+        // What a station sends counts as well as what it is sent: Ending the Anomaly §3.2.
+        let here = &mut self.interfaces[node.index()];
+        if here.modern
+            && let Some(stations) = here.queue.as_stations_mut()
+        {
+            stations.charge(from.0 as u16, airtime);
+        }
         self.listeners.arriving(node, from, airtime);
     }
 
@@ -178,6 +216,45 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let flow = &self.flows[p.flow as usize];
         let place = p.place as usize;
         if p.forward { flow.forward[place] } else { flow.back[place - 1] }
+    }
+
+    /// What a queue did to packets after it had let them in.
+    #[inline(always)]
+    pub(super) fn settle_late(&mut self, n: usize) {
+        if self.interfaces[n].modern {
+            self.take_late(n);
+        }
+    }
+
+    #[cold]
+    fn take_late(&mut self, n: usize) {
+        while let Some(late) = self.interfaces[n].queue.late() {
+            match late {
+                Late::Dropped(item, _) => {
+                    let lost = self.packets.remove(item.handle);
+                    self.flows[lost.flow as usize].meters.drops.queue += 1;
+                }
+                Late::Marked(item) => self.packets.get_mut(item.handle).ce = true,
+            }
+        }
+    }
+
+    /// A frame takes what waits for its own station only; what has no room stays the next there.
+    fn fill_from_station(&mut self, now: Time, n: usize, link: LinkId, batch: &mut Batch<'_>) {
+        let station = self.interfaces[n].serving;
+        while batch.fits(0) {
+            let Some(stations) = self.interfaces[n].stations() else { return };
+            let taken = stations.dequeue_for(now, station);
+            let back = taken.filter(|item| !batch.fits(item.bytes));
+            if let Some(item) = back {
+                stations.put_back(item);
+            }
+            self.settle_late(n);
+            let (Some(item), None) = (taken, back) else { return };
+            self.interfaces[n].held.add(item);
+            self.hand_over(n, item);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
     }
 
     /// The MAC of a node takes a packet.

@@ -1,12 +1,13 @@
 //! From a finished world to its record.
 
+use fairmesh_scenario::{Scenario, Subscriber};
 use fairmesh_units::{NodeId, Time};
 
 use crate::listeners::Signalling;
 use crate::net::{Ends, FlowState};
 use crate::record::{
-    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, SignallingRecord, TcpRecord, Totals,
-    TransferRecord,
+    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, SignallingRecord, SubscriberRecord,
+    TcpRecord, Totals, TransferRecord,
 };
 use crate::world::World;
 
@@ -48,6 +49,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             }),
         });
     }
+    let subscribers = subscribers(scenario, &flows);
     totals.signalling = signalling(&world.net.listeners.signalling, end);
     totals.drops.queue += world.net.listeners.signalling.refused;
     totals.drops.retry_limit += world.net.listeners.signalling.lost;
@@ -60,11 +62,33 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
         duration_s: scenario.duration.as_secs_f64(),
         warmup_s: scenario.warmup.as_secs_f64(),
         flows,
+        subscribers,
         nodes,
         totals,
         series: world.series,
         decisions: world.decisions,
         emulation: None,
+    }
+}
+
+/// What a scenario's subscribers have, by the records of its flows.
+pub fn subscribers(scenario: &Scenario, flows: &[FlowRecord]) -> Vec<SubscriberRecord> {
+    scenario.subscribers.list.iter().map(|s| subscriber(s, flows)).collect()
+}
+
+/// The sums over a subscriber's flows.
+fn subscriber(s: &Subscriber, flows: &[FlowRecord]) -> SubscriberRecord {
+    // Summed from 0: an empty `sum` is −0.
+    let sum = |own: &[usize]| own.iter().fold(0.0, |sum, &f| sum + flows[f].goodput_bps);
+    let (down, up) = (sum(&s.down.flows), sum(&s.up.flows));
+    SubscriberRecord {
+        name: s.name.clone(),
+        flows: s.flows().collect(),
+        weight: s.weight,
+        goodput_bps: down + up,
+        goodput_down_bps: down,
+        goodput_up_bps: up,
+        fair_bps: s.flows().map(|f| flows[f].fair_bps).sum(),
     }
 }
 

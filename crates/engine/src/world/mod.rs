@@ -19,6 +19,7 @@ use crate::listeners::{Listeners, Subscription};
 use crate::net::{FlowState, Hop, Interface, Net, Shaping, WireDirection};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
+pub use collect::subscribers;
 pub use run::{run, run_observed, run_told, run_under};
 
 /// How to run.
@@ -105,16 +106,29 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let Parts { fair, air, controls, flows } = parts;
         let seed = options.seed;
         let mut interfaces = Vec::new();
+        // Both directions of each flow, as queues number them.
+        let ends = scenario.flows.iter().map(|f| (f.from.0 as u16, f.to.0 as u16));
+        let hosts: Vec<(u16, u16)> = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         for id in scenario.wireless() {
             let node = &scenario.nodes[id.index()];
             let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
-            let queue = spec.build().map_err(|e| refused(&node.name, &e))?;
+            let mut queue = spec.discipline.build().map_err(|e| refused(&node.name, &e))?;
+            if let Some(stations) = queue.as_stations_mut() {
+                let weights = scenario.nodes.iter().map(|n| n.airtime_weight);
+                weights
+                    .zip(0..)
+                    .filter(|w| w.0 != 1.0)
+                    .for_each(|(w, s)| stations.set_weight(s, w));
+            }
+            if let Some(cake) = queue.as_cake_mut() {
+                cake.set_hosts(hosts.clone());
+            }
             let classes = controls.iter().find(|c| c.node == id && c.in_queue()).map(|_| {
                 let rng = Stream::new(seed, &format!("classes/{}", node.name));
                 RadioClasses::new(flows.len(), Cost::new(&scenario.mac), scenario.mac.rate, rng)
             });
             let rng = Stream::new(seed, &format!("queue/{}", node.name));
-            interfaces.push(Interface::new(queue, classes, rng));
+            interfaces.push(Interface::new(queue, spec.device, classes, rng));
         }
         let mut wires = Vec::with_capacity(2 * scenario.wires.len());
         for w in &scenario.wires {
@@ -128,7 +142,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             if !plan.is_none() && plan.point != Point::Interface {
                 let name = &scenario.nodes[c.node.index()].name;
                 let rng = Stream::new(seed, &format!("classes/{name}"));
-                classes.push(ByteClasses::new(c.node, plan.point, flows.len(), rng));
+                let shares = c.shares.clone();
+                classes.push(ByteClasses::new(c.node, plan.point, flows.len(), shares, rng));
             }
         }
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);

@@ -1,6 +1,7 @@
 //! A scenario, run to its end.
 
 use fairmesh_control::Mechanism;
+use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 
@@ -60,6 +61,14 @@ pub fn run_told(
     Ok(RunRecord { control: mechanism.to_string(), ..record })
 }
 
+/// Whether some queue charges neighbours for what is received from them.
+fn charges_received(scenario: &Scenario) -> bool {
+    let queues = scenario.nodes.iter().filter_map(|n| n.queue.as_ref()).chain([&scenario.queue]);
+    let airtime =
+        |d: &DisciplineSpec| matches!(d, DisciplineSpec::Stations(s) if s.airtime.is_some());
+    queues.map(|q| &q.discipline).any(airtime)
+}
+
 /// Starts the controls, and runs the world that serves them.
 fn launch<'a, const WATCH: bool>(
     scenario: &'a Scenario,
@@ -72,7 +81,7 @@ fn launch<'a, const WATCH: bool>(
         return Err(EngineError::ZeroSample);
     }
     let controls = host::start(scenario, mechanism, &fair, options.seed)?;
-    if controls.iter().any(ControlAt::needs_listeners) {
+    if controls.iter().any(ControlAt::needs_listeners) || charges_received(scenario) {
         let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;
         let end = world.run();
         Ok(record(world, end))

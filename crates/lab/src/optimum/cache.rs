@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-use fairmesh_scenario::Scenario;
+use fairmesh_scenario::{Scenario, Subscribers};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
@@ -139,15 +139,20 @@ fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
 /// the program. What a scenario is called, who wrote what about it and its own control are no part.
 fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     let mut seen = scenario.clone();
+    // The groups say it.
+    seen.subscribers = Subscribers::default();
     seen.name.clear();
     seen.description.clear();
     seen.warnings.clear();
     if let Ok(none) = fairmesh_control::lookup("fifo") {
         seen.control = none;
     }
+    // What was kept before there were subscribers stays true.
+    let none = format!(", subscribers: {:?}", seen.subscribers);
+    let seen = format!("{seen:?}").replacen(&none, "", 1);
     let mut hash = Hash(XxHash3_128::new());
     // Writing into a hash cannot fail.
-    let _ = write!(hash, "{SEARCH} {GENERATOR} {seen:?} {groups:?} {settings:?}");
+    let _ = write!(hash, "{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}");
     format!("{:032x}", hash.0.finish_128())
 }
 

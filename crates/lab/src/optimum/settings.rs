@@ -1,7 +1,7 @@
 //! What a search is told, and what it says while it works.
 
 use fairmesh_engine::EngineError;
-use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_scenario::{NodeKind, Scenario, Subscriber};
 use fairmesh_units::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,19 @@ impl Group {
     /// Every subscriber of a scenario: the flows, of both directions, of one node other than the
     /// gateway, with the weight of the first of them, as the gateway's daemon takes it. Flows of
     /// which neither end is the gateway, or lies behind it on a wire, are each by themselves, as are
-    /// all where there is no gateway.
+    /// all where there is no gateway. Where the scenario says who its subscribers are: those, and all
+    /// other flows each by itself.
     pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
+        let subscribers = &scenario.subscribers.list;
+        if !subscribers.is_empty() {
+            let group = |s: &Subscriber| Group { flows: s.flows().collect(), weight: s.weight };
+            let mut groups: Vec<Group> = subscribers.iter().map(group).collect();
+            let mut alone = vec![true; scenario.flows.len()];
+            subscribers.iter().flat_map(Subscriber::flows).for_each(|f| alone[f] = false);
+            groups
+                .extend(Group::each(scenario).into_iter().zip(alone).filter(|g| g.1).map(|g| g.0));
+            return groups;
+        }
         let outside = |n: NodeId| {
             Some(n) == scenario.gateway || scenario.nodes[n.index()].kind != NodeKind::Wireless
         };
@@ -57,6 +68,11 @@ pub enum Per {
 }
 
 impl Per {
+    /// What a scenario asks for: its subscribers, or each flow where it has none.
+    pub fn usual(scenario: &Scenario) -> Self {
+        if scenario.subscribers.list.is_empty() { Per::Flow } else { Per::Subscriber }
+    }
+
     /// The groups of a scenario.
     pub fn groups(self, scenario: &Scenario) -> Vec<Group> {
         match self {

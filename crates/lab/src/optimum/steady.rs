@@ -2,7 +2,7 @@
 
 use fairmesh_control::Mechanism;
 use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
-use fairmesh_scenario::{Flow, Scenario, Transport};
+use fairmesh_scenario::{Flow, Scenario, Subscribers, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::Span;
 use rayon::prelude::*;
@@ -106,6 +106,8 @@ fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Ste
         }
     }
     now.flows = flows.iter().map(|f| lasting(&now.flows[f.index])).collect();
+    // Groups are the search's affair, and flows are numbered anew.
+    now.subscribers = Subscribers::default();
     Steady { scenario: now, flows, share }
 }
 
@@ -149,6 +151,7 @@ pub(super) fn asked(
     let alone = |&(i, seed): &(usize, u64)| -> Result<f64, EngineError> {
         let mut only = scenario.clone();
         only.flows = vec![scenario.flows[i].clone()];
+        only.subscribers = Subscribers::default();
         only.route_changes.retain(|c| c.flow == i);
         only.route_changes.iter_mut().for_each(|c| c.flow = 0);
         only.control = uncontrolled()?;

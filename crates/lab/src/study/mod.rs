@@ -2,4 +2,5 @@
 
 pub mod accuracy;
 pub mod boundary;
+pub mod families;
 pub mod section;

@@ -43,12 +43,25 @@ pub struct Cell {
     pub hops: Vec<u32>,
     /// Flow names.
     pub flows: Vec<String>,
+    /// Indices of the flows of each subscriber; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscribers: Vec<Vec<usize>>,
     /// Mean delay per flow, s; absent where nothing arrived.
     pub delay_s: Vec<Option<f64>>,
     /// PHY transmissions.
     pub transmissions: u64,
     /// Packets lost.
     pub drops: u64,
+}
+
+impl Cell {
+    /// Sums over each subscriber, and the values of flows that belong to none.
+    pub fn shared(&self, values: &[f64]) -> Vec<f64> {
+        let value = |i: usize| values.get(i).copied().unwrap_or(0.0);
+        let homes = self.subscribers.iter().map(|s| s.iter().map(|&i| value(i)).sum());
+        let member = |i: &usize| self.subscribers.iter().any(|s| s.contains(i));
+        homes.chain((0..values.len()).filter(|i| !member(i)).map(value)).collect()
+    }
 }
 
 /// An open journal.
@@ -169,6 +182,7 @@ mod tests {
             hops: vec![1],
             flows: vec!["a".into()],
             delay_s: vec![None],
+            subscribers: vec![],
             transmissions: 3,
             drops: 0,
         }

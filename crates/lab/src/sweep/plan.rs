@@ -235,6 +235,7 @@ fn cell(job: &Job<'_>, r: &RunRecord) -> Cell {
         fair_bps: r.flows.iter().map(|f| f.fair_bps).collect(),
         hops: r.flows.iter().map(|f| f.hops).collect(),
         flows: r.flows.iter().map(|f| f.name.clone()).collect(),
+        subscribers: r.subscribers.iter().map(|s| s.flows.clone()).collect(),
         delay_s: r
             .flows
             .iter()

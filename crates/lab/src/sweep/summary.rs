@@ -85,6 +85,9 @@ impl Row {
         let over = |measure: &dyn Fn(&Cell) -> f64| {
             Estimate::of(&cells.iter().map(measure).collect::<Vec<_>>())
         };
+        let shared = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
+            over(&|c| measure(&c.shared(&c.goodput_bps), &c.shared(&c.fair_bps)))
+        };
         let utilization = |c: &Cell| {
             let optimum = measures::utilization(&c.fair_bps, &c.hops);
             if optimum > 0.0 {
@@ -102,10 +105,10 @@ impl Row {
         Row {
             point: point.map(|(a, v)| (a.key.clone(), Value::from(v.as_str()))).collect(),
             control: first.control.clone(),
-            jain: over(&|c| measures::jain(&c.goodput_bps)),
-            jain_normalized: over(&|c| measures::jain_normalized(&c.goodput_bps, &c.fair_bps)),
-            min_over_fair: over(&|c| measures::min_over_fair(&c.goodput_bps, &c.fair_bps)),
-            max_over_fair: over(&|c| measures::max_over_fair(&c.goodput_bps, &c.fair_bps)),
+            jain: shared(&|g, _| measures::jain(g)),
+            jain_normalized: shared(&measures::jain_normalized),
+            min_over_fair: shared(&measures::min_over_fair),
+            max_over_fair: shared(&measures::max_over_fair),
             utilization_ratio: over(&utilization),
             sum_goodput_bps: over(&|c| c.goodput_bps.iter().sum()),
             flows: first.flows.iter().enumerate().map(flow).collect(),

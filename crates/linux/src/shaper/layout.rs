@@ -63,22 +63,25 @@ pub enum LeafKind {
     FqCodel,
     /// CAKE, without its own shaper.
     Cake,
-    /// Stochastic fairness queueing.
+    /// One FIFO per subscriber, measured in bytes.
+    Bfifo,
+    /// Stochastic fairness queueing. The kernel cannot change its length in place.
     Sfq,
-    /// One FIFO per subscriber.
+    /// One FIFO per subscriber, measured in packets.
     Pfifo,
 }
 
 impl LeafKind {
     /// All, best first.
-    pub const ALL: [LeafKind; 4] =
-        [LeafKind::FqCodel, LeafKind::Cake, LeafKind::Sfq, LeafKind::Pfifo];
+    pub const ALL: [LeafKind; 5] =
+        [LeafKind::FqCodel, LeafKind::Cake, LeafKind::Bfifo, LeafKind::Sfq, LeafKind::Pfifo];
 
     /// The kernel's name.
     pub const fn name(self) -> &'static str {
         match self {
             LeafKind::FqCodel => "fq_codel",
             LeafKind::Cake => "cake",
+            LeafKind::Bfifo => "bfifo",
             LeafKind::Sfq => "sfq",
             LeafKind::Pfifo => "pfifo",
         }
@@ -154,14 +157,14 @@ pub struct Layout {
     pub handle: u16,
     /// Queue in every class.
     pub leaf: LeafChoice,
-    /// Packets that a `pfifo` or `sfq` leaf holds.
+    /// Packets that a `pfifo` or `sfq` leaf holds, and full packets that a `bfifo` has bytes for.
     pub queue: u32,
     /// Frame bytes that a class may send back to back after a rest, at least: a limit of hundreds
     /// of Mbit/s gets what passes within a millisecond.
     #[serde(default = "one_frame")]
     pub burst: u32,
-    /// Milliseconds in which a `pfifo` leaf empties at its limit, at most: it holds fewer packets
-    /// where the limit is low. 0: as many as `queue` says at any limit.
+    /// Milliseconds in which a `bfifo` or `pfifo` leaf empties at its limit, at most: it holds
+    /// less where the limit is low. 0: as much as `queue` says at any limit.
     #[serde(default)]
     pub delay_ms: u32,
     /// Who shares.
@@ -192,15 +195,31 @@ impl Layout {
     /// The largest burst: some milliseconds of any interface.
     pub const LARGEST_BURST: u32 = 16 << 20;
 
-    /// Packets in a leaf however low its limit: with fewer a TCP waits for its timer at every loss.
-    pub const LEAST_QUEUE: u32 = 4;
+    /// Packets in a leaf however low its limit. At 300 kbit/s and 40 ms a TCP of Linux 6.12 has all of it with three, and 2 %
+    /// less with two; with four, packets wait a third longer and a few connections drop small ones.
+    pub const LEAST_QUEUE: u32 = 3;
 
-    /// Packets that a FIFO holds at a limit, be it its class's own or that of all who share.
-    pub fn queue_at(&self, limit: Option<BitRate>) -> u32 {
-        let Some(limit) = limit.filter(|_| self.delay_ms > 0) else { return self.queue };
+    /// Bytes in a leaf however low its limit: two full frames, and small ones beside them.
+    pub const LEAST_BYTES: u32 = 3750;
+
+    /// A full frame.
+    const FRAME: u32 = 1514;
+
+    /// What a leaf of some kind holds at a limit, be it its class's own or that of all who share: bytes for a
+    /// `bfifo`, packets for others. Kinds that know time by themselves take no notice, and `sfq`, which no message
+    /// makes longer or shorter, has one length at all limits.
+    pub fn queue_at(&self, kind: LeafKind, limit: Option<BitRate>) -> u32 {
+        let (frame, least) = match kind {
+            LeafKind::Bfifo => (1, Layout::LEAST_BYTES),
+            _ => (Layout::FRAME, Layout::LEAST_QUEUE),
+        };
+        let most = self.queue.saturating_mul(Layout::FRAME / frame);
+        let Some(limit) = limit.filter(|_| self.delay_ms > 0 && kind != LeafKind::Sfq) else {
+            return most;
+        };
         let bits = u128::from(limit.0) * u128::from(self.delay_ms) / 1000;
-        let packets = u32::try_from(bits / (8 * 1514)).unwrap_or(u32::MAX);
-        packets.max(Layout::LEAST_QUEUE).min(self.queue)
+        let held = u32::try_from(bits / (8 * u128::from(frame))).unwrap_or(u32::MAX);
+        held.max(least).min(most)
     }
 
     /// Nobody yet, everything else as by default.

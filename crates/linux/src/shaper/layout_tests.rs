@@ -27,13 +27,17 @@ fn refused(change: impl FnOnce(&mut Layout)) -> String {
 fn a_fifo_is_as_long_as_its_limit_allows() {
     let name = |n: &str| Interface::new(n).unwrap();
     let layout = Layout { delay_ms: 100, ..Layout::new(name("m"), name("w")) };
-    let at = |kbit: u64| layout.queue_at(Some(BitRate(kbit * 1000)));
-    assert_eq!([at(8), at(300), at(600), at(1_000), at(5_000)], [4, 4, 4, 8, 41]);
-    assert_eq!([at(100_000), layout.queue_at(None)], [100, 100], "never more than told");
-    let short = Layout { queue: 3, ..layout.clone() };
-    assert_eq!(short.queue_at(Some(BitRate(300_000))), 3);
+    let (packets, bytes) = (LeafKind::Pfifo, LeafKind::Bfifo);
+    let at = |kind, kbit: u64| layout.queue_at(kind, Some(BitRate(kbit * 1000)));
+    assert_eq!([8, 300, 600, 1_000, 5_000].map(|k| at(packets, k)), [3, 3, 4, 8, 41]);
+    assert_eq!([8, 300, 600, 1_000].map(|k| at(bytes, k)), [3750, 3750, 7500, 12_500]);
+    let most = [packets, bytes].map(|kind| (at(kind, 100_000), layout.queue_at(kind, None)));
+    assert_eq!(most, [(100, 100), (151_400, 151_400)], "never more than told");
+    let short = Layout { queue: 2, ..layout.clone() };
+    let low = Some(BitRate(300_000));
+    assert_eq!([packets, bytes].map(|kind| short.queue_at(kind, low)), [2, 3028]);
     let fixed = Layout { delay_ms: 0, ..layout };
-    assert_eq!(fixed.queue_at(Some(BitRate(300_000))), 100);
+    assert_eq!([packets, bytes].map(|kind| fixed.queue_at(kind, low)), [100, 151_400]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Queueing disciplines inside a class.
 
+use super::htb::word;
 use super::{nest, put, put_kind, put_u32, put_u64};
 use crate::shaper::LeafKind;
 
@@ -25,11 +26,12 @@ const INTERVAL_US: u32 = 120_000;
 /// Queues of one subscriber. The kernel's 1024 would be 1 GB for 10,000 subscribers.
 const FLOWS: u32 = 64;
 
-/// Appends kind and options of a leaf; `queue` packets where the kind has no queue management.
+/// Appends kind and options of a leaf; `queue` packets, or bytes for `bfifo`, where the kind has no
+/// queue management.
 pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
     put_kind(out, kind.name());
     match kind {
-        LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
+        LeafKind::Bfifo | LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
         LeafKind::Sfq => {
             // struct tc_sfq_qopt: quantum (0: one packet), perturbation in s, limit, divisor, flows
             let mut options = Vec::with_capacity(20);
@@ -38,15 +40,7 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
             }
             put(out, TCA_OPTIONS, &options);
         }
-        LeafKind::FqCodel => nest(out, TCA_OPTIONS, |out| {
-            put_u32(out, TCA_FQ_CODEL_LIMIT, 1024);
-            put_u32(out, TCA_FQ_CODEL_FLOWS, FLOWS);
-            put_u32(out, TCA_FQ_CODEL_QUANTUM, 1514);
-            put_u32(out, TCA_FQ_CODEL_INTERVAL, INTERVAL_US);
-            put_u32(out, TCA_FQ_CODEL_TARGET, TARGET_US);
-            put_u32(out, TCA_FQ_CODEL_ECN, 1);
-            put_u32(out, TCA_FQ_CODEL_MEMORY_LIMIT, 4 << 20);
-        }),
+        LeafKind::FqCodel => fq_codel(out, Some(FLOWS)),
         LeafKind::Cake => nest(out, TCA_OPTIONS, |out| {
             put_u64(out, TCA_CAKE_BASE_RATE64, 0);
             put_u32(out, TCA_CAKE_DIFFSERV_MODE, CAKE_DIFFSERV_BESTEFFORT);
@@ -55,4 +49,29 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
             put_u32(out, TCA_CAKE_TARGET, TARGET_US);
         }),
     }
+}
+
+/// The same for a `fq_codel` that is there already, whose number of queues the kernel does not let anybody name again.
+pub(crate) fn rewrite_fq_codel(out: &mut Vec<u8>) {
+    put_kind(out, LeafKind::FqCodel.name());
+    fq_codel(out, None);
+}
+
+fn fq_codel(out: &mut Vec<u8>, flows: Option<u32>) {
+    nest(out, TCA_OPTIONS, |out| {
+        put_u32(out, TCA_FQ_CODEL_LIMIT, 1024);
+        if let Some(flows) = flows {
+            put_u32(out, TCA_FQ_CODEL_FLOWS, flows);
+        }
+        put_u32(out, TCA_FQ_CODEL_QUANTUM, 1514);
+        put_u32(out, TCA_FQ_CODEL_INTERVAL, INTERVAL_US);
+        put_u32(out, TCA_FQ_CODEL_TARGET, TARGET_US);
+        put_u32(out, TCA_FQ_CODEL_ECN, 1);
+        put_u32(out, TCA_FQ_CODEL_MEMORY_LIMIT, 4 << 20);
+    });
+}
+
+/// Packets that a dumped `sfq` holds (the value of `TCA_OPTIONS`).
+pub(crate) fn sfq_limit(options: &[u8]) -> Option<u32> {
+    word(options, 8)
 }

@@ -103,7 +103,7 @@ fn rates_beyond_34_gbit() {
 
 /// `tc qdisc add … fq_codel limit 1024 flows 64 quantum 1514 target 20ms interval 120ms ecn
 /// memory_limit 4mb`, `cake unlimited besteffort rtt 120ms`, `sfq perturb 10 limit 100`,
-/// `pfifo limit 100`.
+/// `bfifo limit 3750`, `pfifo limit 100`.
 #[test]
 fn leaves_as_tc_makes_them() {
     let fq_codel = bytes(
@@ -118,6 +118,8 @@ fn leaves_as_tc_makes_them() {
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Cake, 100))), cake);
     let sfq = bytes("00000000 0a000000 64000000 00000000 00000000");
     assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Sfq, 100))), sfq);
+    let bfifo = bytes("0a00 0100 626669666f00 0000 0800 0200 a60e0000");
+    assert_eq!(written(|out| leaf::write(out, LeafKind::Bfifo, 3750)), bfifo);
     let pfifo = bytes("0a00 0100 706669666f00 0000 0800 0200 64000000");
     assert_eq!(written(|out| leaf::write(out, LeafKind::Pfifo, 100)), pfifo);
 }

@@ -107,7 +107,7 @@ impl Catalogue {
                 ids
             }
         };
-        ids.sort_by_key(|id| key(id));
+        ids.sort_by(|a, b| key(a).cmp(&key(b)));
         Ok(ids)
     }
 
@@ -228,11 +228,11 @@ impl Notes {
 }
 
 /// Sorts ids: papers, tables before figures, then by number.
-fn key(id: &str) -> (String, Vec<u32>) {
+fn key(id: &str) -> (String, Vec<u32>, &str) {
     let (kind, number) = id.rsplit_once('-').unwrap_or((id, ""));
     let numbers: Vec<u32> = number.split('.').filter_map(|n| n.parse().ok()).collect();
     // "table" before "figure".
-    (kind.replace("-table", "-a-table"), numbers)
+    (kind.replace("-table", "-a-table"), numbers, id)
 }
 
 /// The id that `name` means: the id itself, or the only one that ends with it at a dash.
@@ -287,10 +287,11 @@ mod tests {
 
     #[test]
     fn ids_are_in_the_order_of_the_paper() {
-        let mut ids =
-            ["a-figure-10.2", "a-figure-9.1", "b-table-1.1", "a-table-4.1"].map(String::from);
-        ids.sort_by_key(|id| key(id));
-        assert_eq!(ids, ["a-table-4.1", "a-figure-9.1", "a-figure-10.2", "b-table-1.1"]);
+        let mut ids = ["c-d", "a-figure-10.2", "a-figure-9.1", "c", "b-table-1.1", "a-table-4.1"]
+            .map(String::from);
+        ids.sort_by(|a, b| key(a).cmp(&key(b)));
+        let sorted = ["a-table-4.1", "a-figure-9.1", "a-figure-10.2", "b-table-1.1", "c", "c-d"];
+        assert_eq!(ids, sorted);
     }
 
     #[test]

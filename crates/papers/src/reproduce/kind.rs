@@ -8,6 +8,9 @@ use serde::Deserialize;
 pub enum Kind {
     /// Goodput of a flow.
     Goodput,
+    /// Standard deviation of the goodputs of those flows that count as one, by their subscriber or their
+    /// ends.
+    Spread,
     /// Goodput of a flow over its analytic fair rate.
     OverFair,
     /// Rate at which data packets enter the network at a flow's source, without headers.
@@ -71,6 +74,7 @@ impl Kind {
         matches!(
             self,
             Kind::Goodput
+                | Kind::Spread
                 | Kind::OverFair
                 | Kind::Sent
                 | Kind::Delay

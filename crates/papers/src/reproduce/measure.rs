@@ -13,7 +13,7 @@ use super::kind::Kind;
 /// What must be known of a scenario to read a run of it.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Ends of each flow, `from→to`; flows of the same ends count as one.
+    /// Subscriber of each flow, or its ends, `from→to`: flows of the same name here count as one.
     ends: Vec<String>,
     /// Bytes of a full segment, per flow; 0 for UDP.
     segment: Vec<f64>,
@@ -38,7 +38,11 @@ impl Reading {
     /// When it has no fair rates.
     pub fn of(scenario: &Scenario, phases: &[Phase]) -> Result<Self, LabError> {
         let name = |n: fairmesh_units::NodeId| &scenario.nodes[n.index()].name;
-        let ends = scenario.flows.iter().map(|f| format!("{}→{}", name(f.from), name(f.to)));
+        let mut ends: Vec<String> =
+            scenario.flows.iter().map(|f| format!("{}→{}", name(f.from), name(f.to))).collect();
+        for subscriber in &scenario.subscribers.list {
+            subscriber.flows().for_each(|f| ends[f].clone_from(&subscriber.name));
+        }
         let segment = scenario.flows.iter().map(|f| match &f.transport {
             Transport::Tcp(tcp) => f64::from(tcp.mss),
             Transport::Udp => 0.0,
@@ -52,7 +56,7 @@ impl Reading {
             })?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
         };
-        Ok(Reading { ends: ends.collect(), segment: segment.collect(), phases, model: None })
+        Ok(Reading { ends, segment: segment.collect(), phases, model: None })
     }
 
     /// Takes a capacity model's rates for the goodputs from now on.
@@ -184,6 +188,13 @@ impl Reading {
         };
         match kind {
             Kind::Goodput => Some(share.goodput / 1e3),
+            Kind::Spread => {
+                let rates: Vec<f64> =
+                    self.of_ends(ends).map(|i| run.flows[i].goodput_bps / 1e3).collect();
+                let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+                let squares = rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>();
+                (rates.len() > 1).then(|| (squares / (rates.len() - 1) as f64).sqrt())
+            }
             Kind::OverFair => (share.fair > 0.0).then(|| share.goodput / share.fair),
             Kind::Sent => {
                 let payload =

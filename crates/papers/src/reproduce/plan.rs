@@ -22,6 +22,8 @@ pub struct Extent {
     pub full: bool,
     /// Seeds instead of the declaration's.
     pub seeds: Option<u32>,
+    /// Generated networks instead of the declaration's, where an experiment generates some.
+    pub networks: Option<u32>,
 }
 
 impl Extent {
@@ -33,6 +35,11 @@ impl Extent {
     /// Number of seeds.
     pub fn seeds(&self, experiment: &Experiment) -> u32 {
         self.seeds.unwrap_or(self.effort(experiment).seeds)
+    }
+
+    /// Number of generated networks; `None`: all that the experiment knows.
+    pub fn networks(&self, experiment: &Experiment) -> Option<u32> {
+        self.networks.or(self.effort(experiment).networks)
     }
 }
 

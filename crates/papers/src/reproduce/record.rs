@@ -189,6 +189,9 @@ impl Record {
         if let Some(seeds) = plan.extent.seeds {
             command += &format!(" --seeds {seeds}");
         }
+        if let Some(networks) = plan.extent.networks {
+            command += &format!(" --networks {networks}");
+        }
         let missing = plan.missing.iter();
         let missing =
             missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });

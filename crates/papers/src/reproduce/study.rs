@@ -3,7 +3,9 @@
 use fairmesh_lab::Estimate;
 use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
+use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::study::accuracy::{self, Settings};
+use fairmesh_lab::study::families::{self, Family};
 use fairmesh_lab::study::section;
 use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
@@ -14,20 +16,45 @@ use super::plan::Plan;
 use super::record::Record;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 4] =
-    ["model-accuracy", "region-section", "neighbourhood-limits", "neighbourhood-sums"];
+pub const KNOWN: [&str; 5] = [
+    "model-accuracy",
+    "region-section",
+    "neighbourhood-limits",
+    "neighbourhood-sums",
+    "gateway-families",
+];
 
-/// Runs the study of a plan; `None` where it has none.
+/// What a study leaves behind.
+#[derive(Debug)]
+pub struct Found {
+    /// The table.
+    pub record: Record,
+    /// What is more than a table: names of files, and their text.
+    pub files: Vec<(String, String)>,
+}
+
+impl From<Record> for Found {
+    fn from(record: Record) -> Self {
+        Found { record, files: Vec::new() }
+    }
+}
+
+/// Runs the study of a plan; `None` where it has none. Optima are taken from `cache` and kept there.
 ///
 /// # Errors
 /// An unknown study or setting; what the study refuses.
-pub fn record(plan: &Plan, pool: &Pool<'_>) -> Result<Option<Record>, LabError> {
+pub fn record(
+    plan: &Plan,
+    cache: Option<&Cache>,
+    pool: &Pool<'_>,
+) -> Result<Option<Found>, LabError> {
     let Some(name) = &plan.entry.experiment.study else { return Ok(None) };
     match name.as_str() {
-        "model-accuracy" => model_accuracy(plan, pool).map(Some),
-        "region-section" => region_section(plan, pool).map(Some),
-        "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()))),
-        "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()))),
+        "model-accuracy" => model_accuracy(plan, pool).map(|r| Some(r.into())),
+        "region-section" => region_section(plan, pool).map(|r| Some(r.into())),
+        "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()).into())),
+        "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()).into())),
+        "gateway-families" => gateway_families(plan, cache, pool).map(Some),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
             Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
@@ -98,6 +125,62 @@ fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     Ok(Record::from_cells(plan, &cells, 0, format!("{hash:016x}")))
 }
 
+/// Controls of the gateway on families of networks: rows by family and control. `controls`: their names;
+/// `duration`, `warmup`: of each run, s.
+fn gateway_families(
+    plan: &Plan,
+    cache: Option<&Cache>,
+    pool: &Pool<'_>,
+) -> Result<Found, LabError> {
+    let experiment = &plan.entry.experiment;
+    let bad = |problem: String| LabError::run(&plan.entry.id, problem);
+    let names = experiment.set.get("controls").and_then(Setting::as_array);
+    let names = names.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect());
+    let controls: Vec<String> =
+        names.ok_or_else(|| bad("set.controls: expected a list of names".to_owned()))?;
+    let seconds = |key: &str| {
+        let given = experiment.set.get(key).and_then(Setting::as_integer);
+        given
+            .and_then(|s| u32::try_from(s).ok())
+            .ok_or_else(|| bad(format!("set.{key}: expected a number of seconds")))
+    };
+    let times = families::Times { duration_s: seconds("duration")?, warmup_s: seconds("warmup")? };
+    let networks = families::networks(plan.extent.networks(experiment), times)?;
+    let settings = families::Settings { controls, seeds: plan.seeds(), search: Default::default() };
+    let study = families::run(&networks, &settings, cache, pool)?;
+    let mut cells = Vec::new();
+    let all = Family::ALL.iter().map(|f| Some(*f)).chain([None]);
+    for (family, control) in all.flat_map(|f| (0..study.controls.len()).map(move |c| (f, c))) {
+        let Some(row) = study.row(&networks, family, control) else { continue };
+        let label = format!("{}, {}", family.map_or("all", Family::name), study.controls[control]);
+        let values = [
+            row.networks as f64,
+            row.worst.0,
+            row.worst.1,
+            row.sum,
+            row.jain.0,
+            row.jain.1,
+            row.starved as f64,
+        ];
+        if experiment.measures.len() != values.len() {
+            return Err(bad(format!("measure: expected {} of them", values.len())));
+        }
+        cells.extend(values.iter().enumerate().map(|(measure, value)| Cell {
+            row: label.clone(),
+            column: experiment.measures[measure].label.clone(),
+            arm: String::new(),
+            point: String::new(),
+            line: String::new(),
+            measure,
+            value: Estimate::exact(*value),
+        }));
+    }
+    let fingerprint = format!("{:016x}", study.fingerprint);
+    let mut files = vec![("networks.csv".to_owned(), study.csv(&networks))];
+    files.extend(networks.into_iter().map(|n| (format!("{}.toml", n.name), n.text)));
+    Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
+}
+
 /// Table 4.1 of Jamshaid 2010: rows by model and statistic, columns without and with RTS/CTS.
 fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     let experiment = &plan.entry.experiment;
@@ -117,7 +200,7 @@ fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
             return Err(bad(format!("set.reception: found \"{other}\"; expected ns2 or sinr")));
         }
     };
-    let topologies = plan.extent.effort(experiment).networks.unwrap_or(50);
+    let topologies = plan.extent.networks(experiment).unwrap_or(50);
     let study = accuracy::run(
         Settings { topologies, seeds: plan.seeds(), direction, reception, ..Settings::default() },
         pool,

@@ -192,6 +192,7 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
     let goodput: Vec<f64> = run.flows.iter().map(|f| f.goodput_bps).collect();
     let fair: Vec<f64> = run.flows.iter().map(|f| f.fair_bps).collect();
     let hops: Vec<u32> = run.flows.iter().map(|f| f.hops).collect();
+    let shared = run.sharers();
     let optimum = measures::utilization(&fair, &hops);
     let delays: Vec<f64> = run
         .flows
@@ -201,8 +202,8 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
         .collect();
     let signalling = &run.totals.signalling;
     Ok(Reading {
-        jain: measures::jain_normalized(&goodput, &fair),
-        least: measures::min_over_fair(&goodput, &fair),
+        jain: measures::jain_normalized(&shared.0, &shared.1),
+        least: measures::min_over_fair(&shared.0, &shared.1),
         utilization: if optimum > 0.0 {
             measures::utilization(&goodput, &hops) / optimum
         } else {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use fairmesh_units::{Stream, Time};
 
 use crate::spec::{SpecError, nonzero};
-use crate::{Backlog, Discipline, DisciplineSpec, DropTail, Item, Queue, Verdict};
+use crate::{Backlog, Discipline, DropTail, Item, Queue, Verdict};
 use class::{Class, Kind};
 use ring::NONE;
 use schedule::Schedule;
@@ -107,7 +107,7 @@ impl Htb {
         };
         let (level, kind) = match &spec.leaf {
             Some(queue) => {
-                if matches!(queue, DisciplineSpec::Htb(_)) {
+                if queue.holds_back() {
                     return Err(SpecError::LeafHoldsBack(spec.id));
                 }
                 nonzero(u64::from(spec.quantum.unwrap_or(1)), "quantum")?;
@@ -385,6 +385,7 @@ impl Queue for Htb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DisciplineSpec;
     use fairmesh_units::BitRate;
 
     /// Classes looked at per packet, with so many classes that all have packets.
@@ -404,7 +405,7 @@ mod tests {
         let mut tree = Htb::new(&spec).unwrap();
         let mut rng = Stream::new(1, "visits");
         let mut put = |tree: &mut Htb, now, flow| {
-            let item = Item { handle: 0, bytes: 1500, flow, ect: false };
+            let item = Item { handle: 0, bytes: 1500, flow, ect: false, station: 0 };
             assert_eq!(tree.enqueue(now, item, Backlog::NONE, &mut rng), Verdict::Queued);
         };
         // Not all at once, or all wake at once.

@@ -9,7 +9,7 @@ pub fn stream() -> Stream {
 }
 
 pub fn item(handle: u32, bytes: u32, flow: u32) -> Item {
-    Item { handle, bytes, flow, ect: false }
+    Item { handle, bytes, flow, ect: false, station: 0 }
 }
 
 pub fn at_ms(ms: u64) -> Time {

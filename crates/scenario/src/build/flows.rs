@@ -25,13 +25,22 @@ struct Entry {
     to_key: KeyPath,
 }
 
+/// Where a flow was written.
+pub(super) struct Written {
+    pub key: KeyPath,
+    /// The name it was given, which its connections share.
+    pub name: Option<String>,
+    /// Whether it was given a weight.
+    pub weight: bool,
+}
+
 pub(super) fn build(
     draft: &Draft,
     nodes: &Nodes,
     graph: &Graph,
     wires: &[Wire],
     duration: Span,
-) -> Result<Vec<Flow>> {
+) -> Result<(Vec<Flow>, Vec<Written>)> {
     let wired = wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]).collect();
     let mut entries = shorthand(draft, nodes)?;
     for (i, flow) in draft.flow.iter().enumerate() {
@@ -42,9 +51,20 @@ pub(super) fn build(
     if entries.is_empty() {
         return fail("flow".into(), Problem::Nothing { what: "flow" });
     }
-    if entries.len() > MAX_FLOWS {
+    let mut many = 0;
+    for e in &mut entries {
+        let count = e.draft.connections.or(draft.traffic.connections).unwrap_or(1);
+        if count == 0 {
+            let own = e.draft.connections.is_some();
+            let key = if own { e.key.clone() } else { KeyPath::from("traffic") };
+            return fail(key.key("connections"), Problem::range(count, "at least 1"));
+        }
+        e.draft.connections = Some(count);
+        many += u64::from(count);
+    }
+    if many > MAX_FLOWS as u64 {
         let expected = format!("at most {MAX_FLOWS}");
-        return fail("flow".into(), Problem::range(format!("{} flows", entries.len()), expected));
+        return fail("flow".into(), Problem::range(format!("{many} flows"), expected));
     }
     let names = names(&entries)?;
     let mut ends = Vec::with_capacity(entries.len());
@@ -60,8 +80,9 @@ pub(super) fn build(
         ends.push((from, to));
     }
     let mut router = Router::new(graph);
-    let mut flows = Vec::with_capacity(entries.len());
-    for ((entry, name), (from, to)) in entries.iter().zip(names).zip(ends) {
+    let mut flows = Vec::with_capacity(many as usize);
+    let mut written = Vec::with_capacity(many as usize);
+    for ((entry, names), (from, to)) in entries.iter().zip(names).zip(ends) {
         let path = match &entry.draft.path {
             Some(path) => explicit(path, (from, to), &entry.key, nodes, graph)?,
             None => {
@@ -76,9 +97,17 @@ pub(super) fn build(
                 }
             }
         };
-        flows.push(finish(entry, name, path, &wired, &draft.traffic, duration)?);
+        let flow = finish(entry, path, &wired, &draft.traffic, duration)?;
+        for name in names {
+            flows.push(Flow { name, ..flow.clone() });
+            written.push(Written {
+                key: entry.key.clone(),
+                name: entry.draft.name.clone(),
+                weight: entry.draft.weight.is_some(),
+            });
+        }
     }
-    Ok(flows)
+    Ok((flows, written))
 }
 
 /// The flows of `traffic.flows`.
@@ -139,8 +168,8 @@ fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Names given, and names made so that all are different.
-fn names(entries: &[Entry]) -> Result<Vec<String>> {
+/// Names given, and names made so that all are different: by entry, of each of its connections.
+fn names(entries: &[Entry]) -> Result<Vec<Vec<String>>> {
     let mut taken = BTreeSet::new();
     for e in entries {
         if let Some(name) = &e.draft.name
@@ -151,8 +180,7 @@ fn names(entries: &[Entry]) -> Result<Vec<String>> {
     }
     // How often each made name was wanted: many flows between two nodes stay linear.
     let mut wanted: BTreeMap<String, u32> = BTreeMap::new();
-    let mut make = |e: &Entry| {
-        let plain = format!("{}->{}", e.draft.from, e.draft.to);
+    let mut make = |plain: String| {
         let count = wanted.entry(plain.clone()).or_default();
         loop {
             *count += 1;
@@ -162,7 +190,15 @@ fn names(entries: &[Entry]) -> Result<Vec<String>> {
             }
         }
     };
-    Ok(entries.iter().map(|e| e.draft.name.clone().unwrap_or_else(|| make(e))).collect())
+    let of = |e: &Entry| {
+        let plain =
+            e.draft.name.clone().unwrap_or_else(|| format!("{}->{}", e.draft.from, e.draft.to));
+        let many = e.draft.connections.unwrap_or(1);
+        let first = e.draft.name.clone().unwrap_or_else(|| make(plain.clone()));
+        let more = (1..many).map(|_| make(plain.clone())).collect::<Vec<_>>();
+        [first].into_iter().chain(more).collect()
+    };
+    Ok(entries.iter().map(of).collect())
 }
 
 /// A path given node by node.
@@ -201,9 +237,9 @@ pub(super) fn explicit(
     Ok(path)
 }
 
+/// A flow without its name.
 fn finish(
     entry: &Entry,
-    name: String,
     path: Vec<NodeId>,
     wired: &BTreeSet<(NodeId, NodeId)>,
     defaults: &FlowsDraft,
@@ -269,7 +305,7 @@ fn finish(
     // Where two nodes share a wire and a link, the wire is used.
     let hops = path.windows(2).filter(|w| !wired.contains(&(w[0], w[1]))).count();
     Ok(Flow {
-        name,
+        name: String::new(),
         from: path[0],
         to: path[path.len() - 1],
         wireless_hops: hops as u32,

@@ -5,6 +5,7 @@ mod hearing;
 mod modern;
 mod nodes;
 mod radio;
+mod subscribers;
 mod wires;
 
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ impl Draft {
         let medium = Medium::build(self, &nodes, &radio, &mut warnings)?;
         let wires = wires::build(self, &nodes)?;
         let graph = graph(self.topology.routing, &nodes, &medium.links, &wires);
-        let flows = flows::build(self, &nodes, &graph, &wires, duration)?;
+        let (mut flows, written) = flows::build(self, &nodes, &graph, &wires, duration)?;
+        let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
@@ -63,6 +65,7 @@ impl Draft {
             links: medium.links,
             wires,
             flows,
+            subscribers,
             queue: radio.queue,
             interferers,
             rate_changes,

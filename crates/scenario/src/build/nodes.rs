@@ -122,7 +122,13 @@ impl Nodes {
         kind: NodeKind,
         radio: &Radio,
     ) -> Result<()> {
-        let mut node = Node { name: name.to_string(), position: generated, kind, queue: None };
+        let mut node = Node {
+            name: name.to_string(),
+            position: generated,
+            kind,
+            queue: None,
+            airtime_weight: 1.0,
+        };
         if let Some((i, draft)) = details {
             let key = KeyPath::from("node").index(i);
             if draft.kind != kind {
@@ -134,6 +140,14 @@ impl Nodes {
             }
             if let Some(position) = draft.position {
                 node.position = Some(place(position, key.clone().key("position"))?);
+            }
+            if let Some(weight) = draft.airtime_weight {
+                // hostapd's scale ends at 65535 of 256.
+                if !(1.0 / 256.0..=256.0).contains(&weight) {
+                    let problem = Problem::range(weight, "a weight of 1/256 to 256");
+                    return fail(key.key("airtime_weight"), problem);
+                }
+                node.airtime_weight = weight;
             }
             if let Some(queue) = &draft.queue {
                 if kind == NodeKind::Wired {

@@ -1,6 +1,5 @@
 //! `[radio]`: the MAC's settings, the queue, the frame errors.
 
-use fairmesh_queueing::DisciplineSpec;
 use fairmesh_units::{BitRate, Decibel, Span};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
@@ -10,11 +9,12 @@ use super::{Result, fail, modern};
 use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
 use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::scenario::InterfaceQueue;
 
 /// What `[radio]` says.
 pub(super) struct Radio {
     pub mac: MacConfig,
-    pub queue: DisciplineSpec,
+    pub queue: InterfaceQueue,
     pub errors: FrameErrors,
     /// Time to send a full-sized packet: what RED ages its average by.
     pub packet_time: Span,

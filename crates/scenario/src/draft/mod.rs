@@ -39,6 +39,7 @@ mod control;
 mod errors;
 mod queue;
 mod radio;
+mod subscribers;
 mod topology;
 mod traffic;
 mod transport;
@@ -54,6 +55,7 @@ pub use queue::{QueueDraft, QueueKind, QueueTable};
 pub use radio::{
     AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
 };
+pub use subscribers::{PerDraft, SubscriberDraft, SubscribersDraft};
 pub use topology::{
     CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,
     TopologyDraft, TreeLayout,
@@ -106,6 +108,12 @@ pub struct Draft {
     /// Flows one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FlowDraft>,
+    /// What holds for all subscribers of the gateway.
+    #[serde(default)]
+    pub subscribers: SubscribersDraft,
+    /// Subscribers one by one: whose flows have one share together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subscriber: Vec<SubscriberDraft>,
     /// Transmitters that are not part of the network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interferer: Vec<InterfererDraft>,

@@ -246,11 +246,21 @@ pub struct NodeDraft {
     /// Queue of its wireless interface; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
+    /// Airtime that its neighbours give it, to that of others, where their queue shares airtime out; 1 by
+    /// default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub airtime_weight: Option<f64>,
 }
 
 impl NodeDraft {
     /// A wireless node without further details.
     pub fn new(id: impl Into<Name>) -> Self {
-        NodeDraft { id: id.into(), position: None, kind: NodeKind::Wireless, queue: None }
+        NodeDraft {
+            id: id.into(),
+            position: None,
+            kind: NodeKind::Wireless,
+            queue: None,
+            airtime_weight: None,
+        }
     }
 }

@@ -24,6 +24,9 @@ pub struct FlowsDraft {
     /// The other end of those flows; the gateway by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Name>,
+    /// How many flows of each kind there are side by side; 1 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
     /// What the application does; `bulk` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficDraft>,
@@ -67,6 +70,9 @@ pub struct FlowDraft {
     pub from: Name,
     /// Destination of the data; for `http`, the client that asks.
     pub to: Name,
+    /// So many of them side by side; `traffic.connections` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
     /// What the application does; `traffic.traffic` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficDraft>,
@@ -108,6 +114,7 @@ impl FlowDraft {
             name: None,
             from: from.into(),
             to: to.into(),
+            connections: None,
             traffic: None,
             transport: None,
             start: None,

@@ -75,6 +75,8 @@ pub enum TcpPreset {
     Ns2,
     /// What the RFCs recommend to a host of today.
     Rfc,
+    /// Comparable with a Linux host of today.
+    Linux,
 }
 
 /// Congestion controller of a TCP.
@@ -86,6 +88,8 @@ pub enum CongestionDraft {
     NewReno,
     /// RFC 9438.
     Cubic,
+    /// BBR version 1.
+    Bbr,
 }
 
 /// A TCP and where it differs from its preset.
@@ -150,6 +154,15 @@ pub struct TcpDraft {
     /// Spread each window over a round trip instead of sending it in bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
+    /// Segments that leave at once where data is paced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// End the first slow start when round trips grow (HyStart++).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hystart: Option<bool>,
+    /// Find losses by time, and probe for a lost tail (RACK-TLP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<bool>,
 }
 
 /// `delayed_ack`: true, false, or a time.
@@ -268,6 +281,7 @@ impl TcpDraft {
             TcpPreset::Ns3 => TcpConfig::ns3(),
             TcpPreset::Ns2 => TcpConfig::ns2(),
             TcpPreset::Rfc => TcpConfig::rfc(),
+            TcpPreset::Linux => TcpConfig::linux(),
         };
         let mss = match self.mss {
             None => base.mss,
@@ -279,6 +293,7 @@ impl TcpDraft {
             congestion: match self.tcp {
                 CongestionDraft::NewReno => Congestion::NewReno,
                 CongestionDraft::Cubic => Congestion::Cubic,
+                CongestionDraft::Bbr => Congestion::Bbr,
             },
             mss,
             sack: self.sack.unwrap_or(base.sack),
@@ -297,6 +312,9 @@ impl TcpDraft {
             validate_window: self.validate_window.unwrap_or(base.validate_window),
             idle_restart: self.idle_restart.unwrap_or(base.idle_restart),
             pacing: self.pacing.unwrap_or(base.pacing),
+            burst: self.burst.unwrap_or(base.burst),
+            hystart: self.hystart.unwrap_or(base.hystart),
+            rack: self.rack.unwrap_or(base.rack),
             dialect: base.dialect,
         };
         config

@@ -7,8 +7,8 @@ use fairmesh_units::{BitRate, Span};
 use super::metric::Quality;
 use super::{ImportOptions, Result};
 use crate::draft::{
-    Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PhyName, Profile, RadioDraft, Routing,
-    TopologyDraft, WireDraft,
+    Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PerDraft, PhyName, Profile, RadioDraft,
+    Routing, SubscribersDraft, TopologyDraft, WireDraft,
 };
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
@@ -190,8 +190,13 @@ impl Map {
                 })
                 .collect(),
             wire: self.cables.iter().map(cable).collect(),
+            subscribers: SubscribersDraft {
+                per: options.subscribers.then_some(PerDraft::Node),
+                ..SubscribersDraft::default()
+            },
             traffic: FlowsDraft {
                 flows: Some(options.direction),
+                connections: options.connections,
                 nodes: Some(homes.into_iter().map(id).collect()),
                 ..FlowsDraft::default()
             },

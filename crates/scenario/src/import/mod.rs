@@ -38,6 +38,10 @@ pub struct ImportOptions {
     /// How many nodes get a flow: evenly spaced among the reachable ones, from near to far. All by
     /// default.
     pub flows: Option<usize>,
+    /// Connections of each of these nodes in each direction; 1 by default.
+    pub connections: Option<u32>,
+    /// Whether each node is a subscriber with all its flows.
+    pub subscribers: bool,
     /// PHY. Maps do not tell; 802.11g by default.
     pub phy: PhyName,
     /// Data rate; 24 Mbit/s by default, the highest mandatory rate of OFDM.
@@ -56,6 +60,8 @@ impl Default for ImportOptions {
             gateway: None,
             direction: Direction::Down,
             flows: None,
+            connections: None,
+            subscribers: false,
             phy: PhyName::G,
             rate: None,
             metric: None,

@@ -3,7 +3,9 @@
 //! A new one is one file that implements [`CongestionControl`], one variant of [`Controller`] and
 //! one of [`crate::Congestion`].
 
+use super::bbr::Bbr;
 use super::cubic::Cubic;
+use super::hystart::HyStart;
 use super::newreno::NewReno;
 use super::window::{CongestionControl, Progress, Window};
 use crate::config::{Congestion, Dialect, TcpConfig};
@@ -13,15 +15,38 @@ use crate::config::{Congestion, Dialect, TcpConfig};
 pub(super) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
+    /// Goes by a model of the path: loss and marks are not its signals.
+    Bbr(Box<Bbr>),
 }
 
 impl Controller {
+    /// The model, if it is one that goes by a model.
+    pub(super) fn as_model(&mut self) -> Option<&mut Bbr> {
+        match self {
+            Controller::Bbr(bbr) => Some(bbr),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn is_model(&self) -> bool {
+        matches!(self, Controller::Bbr(_))
+    }
+
+    /// HyStart++ for a controller that has a slow start.
+    pub(super) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
+        (cfg.hystart && cfg.congestion != Congestion::Bbr).then(|| HyStart::new(cfg.pacing))
+    }
+
     pub(super) fn new(cfg: &TcpConfig) -> Self {
         match cfg.congestion {
             Congestion::NewReno => {
                 Controller::NewReno(NewReno { spill: cfg.dialect == Dialect::Ns3 })
             }
             Congestion::Cubic => Controller::Cubic(Cubic::default()),
+            Congestion::Bbr => {
+                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
+                Controller::Bbr(Box::new(Bbr::new(initial)))
+            }
         }
     }
 }
@@ -31,6 +56,8 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
+            // It is told of every ACK, in recovery too: `Sender::model`.
+            Controller::Bbr(_) => {}
         }
     }
 
@@ -38,6 +65,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.reduce(window, flight),
             Controller::Cubic(c) => c.reduce(window, flight),
+            Controller::Bbr(_) => window.cwnd,
         }
     }
 
@@ -45,6 +73,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.on_timeout(),
             Controller::Cubic(c) => c.on_timeout(),
+            Controller::Bbr(_) => {}
         }
     }
 }

@@ -118,6 +118,10 @@ mod tests {
 
     const MSS: u64 = 1000;
 
+    fn progress(now: Time, srtt: Option<Span>, limited: bool) -> Progress {
+        Progress { now, acked: MSS, srtt, limited, ..Progress::default() }
+    }
+
     /// Runs congestion avoidance with one ACK per segment and a fixed round trip, and returns
     /// (seconds since the first ACK, window in segments) after each round.
     fn run(cubic: &mut Cubic, w: &mut Window, rtt_ms: u64, rounds: u64) -> Vec<(f64, f64)> {
@@ -127,7 +131,7 @@ mod tests {
             let acks = w.cwnd / MSS;
             for i in 0..acks {
                 let now = Time::ZERO + Span::from_nanos(rtt.as_nanos() * (acks * round + i) / acks);
-                cubic.on_ack(w, Progress { now, acked: MSS, srtt: Some(rtt), limited: true });
+                cubic.on_ack(w, progress(now, Some(rtt), true));
             }
             out.push(((round + 1) as f64 * rtt_ms as f64 / 1e3, w.cwnd as f64 / MSS as f64));
         }
@@ -202,11 +206,8 @@ mod tests {
         let mut w = Window { cwnd: 1000 * MSS, ssthresh: 0, mss: MSS };
         w.ssthresh = cubic.reduce(&w, w.cwnd);
         w.cwnd = w.ssthresh;
-        let ack = |s: u64, limited| Progress {
-            now: Time::ZERO + Span::from_secs(s),
-            acked: MSS,
-            srtt: Some(Span::from_millis(100)),
-            limited,
+        let ack = |s: u64, limited| {
+            progress(Time::ZERO + Span::from_secs(s), Some(Span::from_millis(100)), limited)
         };
         cubic.on_ack(&mut w, ack(0, true));
         cubic.on_ack(&mut w, ack(1000, false));

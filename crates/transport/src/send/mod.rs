@@ -4,10 +4,14 @@
 //! (RFC 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the
 //! window inflation of RFC 6582 §3.2.
 
+mod bbr;
 mod control;
 mod cubic;
+mod delivery;
+mod hystart;
 mod newreno;
 mod pacing;
+mod rack;
 mod recovery;
 mod rto;
 mod scoreboard;
@@ -18,11 +22,14 @@ mod window;
 use fairmesh_units::{Span, Time};
 
 use self::control::Controller;
+use self::delivery::Delivery;
+use self::hystart::HyStart;
 use self::pacing::Pacing;
+use self::rack::Rack;
 use self::rto::Rto;
 use self::scoreboard::{Scoreboard, Sent};
 use self::window::Window;
-use crate::config::{Dialect, TcpConfig};
+use crate::config::{Congestion, Dialect, TcpConfig};
 use crate::segment::Flags;
 
 /// Where loss recovery stands.
@@ -70,6 +77,11 @@ pub(crate) struct Sender {
     board: Scoreboard,
     window: Window,
     control: Controller,
+    /// Ends the first slow start.
+    hystart: Option<HyStart>,
+    /// Finds losses by time.
+    rack: Option<Box<Rack>>,
+    delivery: Option<Box<Delivery>>,
     phase: Phase,
     /// Where the running recovery ends, or the last one ended. RFC 6582 §3.2, RFC 6675 §2
     recover: u64,
@@ -87,6 +99,8 @@ pub(crate) struct Sender {
     rto: Rto,
     /// Round trip measured by the last acknowledgement, cumulative or selective.
     sampled: Option<Span>,
+    /// Rate of delivery that the acknowledgement in hand tells.
+    rate: Option<window::RateSample>,
     timer: Time,
     /// `una` at the last timeout.
     timed_out_at: Option<u64>,
@@ -120,16 +134,21 @@ const UNSCALED: u64 = 65_535;
 impl Sender {
     pub(crate) fn new(cfg: &TcpConfig) -> Self {
         let window = Window::new(cfg);
+        let rack = cfg.rack && cfg.sack;
+        let stamped = rack || cfg.congestion == Congestion::Bbr;
         Sender {
             una: 1,
             next: 1,
             end: 1,
             closing: false,
             fin_sent: false,
-            board: Scoreboard::default(),
+            board: Scoreboard::new(stamped),
             initial_cwnd: window.cwnd,
             window,
             control: Controller::new(cfg),
+            hystart: Controller::hystart(cfg),
+            rack: rack.then(|| Box::new(Rack::new())),
+            delivery: (cfg.congestion == Congestion::Bbr).then(Box::default),
             phase: Phase::Open,
             recover: 0,
             dup_acks: 0,
@@ -137,10 +156,11 @@ impl Sender {
             forced: false,
             first_partial: true,
             rescued: 0,
-            pacing: Pacing::new(cfg.pacing),
+            pacing: Pacing::new(cfg.pacing, u64::from(cfg.burst) * u64::from(cfg.mss)),
             clocked: false,
             rto: Rto::new(cfg),
             sampled: None,
+            rate: None,
             timer: Time::NEVER,
             timed_out_at: None,
             last_sent: Time::ZERO,
@@ -197,7 +217,8 @@ impl Sender {
         self.fin_sent && self.una == self.next
     }
     pub(crate) fn deadline(&self) -> Time {
-        self.timer.min(self.pacing.due())
+        let rack = self.rack.as_ref().map_or(Time::NEVER, |r| r.reorder_timer.min(r.probe_timer));
+        self.timer.min(self.pacing.due()).min(rack)
     }
     /// Sets the spacing of new data; `None` goes back to what the configuration says.
     pub(crate) fn pace(&mut self, interval: Option<Span>, window: bool) {
@@ -238,8 +259,11 @@ impl Sender {
 
     /// The next segment that may leave now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
-        if self.clocked && !self.pacing.may_send(now) {
+        if (self.clocked || self.control.is_model()) && !self.pacing.may_send(now) {
             return None;
+        }
+        if self.rack.as_ref().is_some_and(|r| r.probe_due) {
+            return self.send_probe(now);
         }
         if self.forced {
             self.forced = false;
@@ -280,9 +304,16 @@ impl Sender {
         if len > 0 && !self.pacing.may_send(now) {
             return None;
         }
-        let fin = self.closing && u64::from(len) == left;
+        Some(self.push_new(now, len))
+    }
+
+    /// New data of so many bytes leaves, or a lone FIN.
+    fn push_new(&mut self, now: Time, len: u32) -> Outgoing {
+        let fin = self.closing && u64::from(len) == self.unsent();
         let seq = self.next;
+        let idle = self.board.pipe() == 0;
         self.board.push(now, seq, len, fin);
+        self.stamp(now, self.board.len() - 1, idle);
         self.next += u64::from(len) + u64::from(fin);
         self.fin_sent |= fin;
         // RFC 3168 §6.1.2: CWR on the first new data after a reduction; §6.1.4: ECT on data
@@ -299,7 +330,8 @@ impl Sender {
             self.pacing.sent(now, len, self.window.cwnd, self.rto.srtt());
         }
         self.left(now);
-        Some(Outgoing { seq, len, flags })
+        self.arm_probe(now);
+        Outgoing { seq, len, flags }
     }
 
     /// Rules (3) and (4) of RFC 6675 §4, NextSeg: guesses when nothing surer can be sent.
@@ -320,14 +352,73 @@ impl Sender {
     }
 
     fn resend(&mut self, now: Time, i: usize) -> Outgoing {
+        let idle = self.board.pipe() == 0;
         let s: Sent = self.board.resend(i);
+        self.stamp(now, i, idle);
         self.counters.resent += 1;
-        if self.clocked {
+        if self.clocked || self.control.is_model() {
             self.pacing.sent(now, s.payload(), self.window.cwnd, self.rto.srtt());
         }
         self.left(now);
         // RFC 3168 §6.1.5: a retransmission is never ECT
         Outgoing { seq: s.seq, len: s.payload(), flags: Flags::NONE.with(Flags::FIN, s.fin()) }
+    }
+
+    /// Notes when a segment leaves, where somebody asks for it.
+    #[inline]
+    fn stamp(&mut self, now: Time, i: usize, idle: bool) {
+        if self.rack.is_some() || self.delivery.is_some() {
+            self.keep_stamp(now, i, idle);
+        }
+    }
+
+    #[cold]
+    fn keep_stamp(&mut self, now: Time, i: usize, idle: bool) {
+        let stamp = match &mut self.delivery {
+            Some(d) => d.stamp(now, idle),
+            None => Delivery::default().stamp(now, true),
+        };
+        self.board.stamp(i, stamp);
+    }
+
+    /// A probe for a lost tail: new data if there is any, else the last segment again. RFC 8985 §7.3
+    fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
+        let len = self.unsent().min(u64::from(self.mss)) as u32;
+        let room = self.outstanding() + u64::from(len) <= self.max_window;
+        let new = len > 0 && room && !self.held;
+        let last = self.board.last_unsacked();
+        if let Some(rack) = &mut self.rack {
+            rack.probe_due = false;
+        }
+        let out = match last {
+            _ if new => self.push_new(now, len),
+            Some(i) => self.resend(now, i),
+            None => return None,
+        };
+        if let Some(rack) = &mut self.rack {
+            rack.probed(self.next, !new);
+        }
+        self.timer = now + self.rto.get();
+        Some(out)
+    }
+
+    /// Sets the probe's timer where one may be wanted. RFC 8985 §7.2
+    #[inline]
+    fn arm_probe(&mut self, now: Time) {
+        if self.rack.is_some() {
+            self.set_probe(now);
+        }
+    }
+
+    #[cold]
+    fn set_probe(&mut self, now: Time) {
+        let Some(rack) = &mut self.rack else { return };
+        let quiet = self.phase == Phase::Open && !self.board.is_empty() && !self.board.any_sacked();
+        if quiet && !rack.probing() && !self.held {
+            rack.arm_probe(now, self.rto.srtt(), self.board.len(), self.timer);
+        } else {
+            rack.disarm_probe();
+        }
     }
 
     fn left(&mut self, now: Time) {
@@ -339,7 +430,8 @@ impl Sender {
     }
 
     fn restart_after_idle(&mut self, now: Time) {
-        if self.idle_restart && now - self.last_sent > self.rto.get() {
+        // A model starts again at the rate that it knows.
+        if self.idle_restart && !self.control.is_model() && now - self.last_sent > self.rto.get() {
             // RFC 5681 §4.1
             self.window.cwnd = self.window.cwnd.min(self.initial_cwnd);
         }

@@ -38,14 +38,12 @@ impl CongestionControl for NewReno {
 
 #[cfg(test)]
 mod tests {
-    use fairmesh_units::Time;
-
     use super::*;
 
     const RENO: NewReno = NewReno { spill: false };
 
     fn ack(acked: u64) -> Progress {
-        Progress { now: Time::ZERO, acked, srtt: None, limited: true }
+        Progress { acked, limited: true, ..Progress::default() }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Spacing of new data. Retransmissions are never held back, as in TCP-AP's released code.
+//! Spacing of new data. Retransmissions are never held back, as in TCP-AP's released code, unless a
+//! model of the path sets the rate.
 
 use fairmesh_units::{Span, Time};
 
@@ -13,19 +14,38 @@ pub(super) struct Pacing {
     from: Time,
     /// `from` while a segment waits for it, else never.
     due: Time,
+    /// Set by a model of the path, bytes per second; 0: not known yet.
+    rate: f64,
+    /// Bytes that leave at once (GSO), and how many of them have.
+    quantum: u64,
+    spent: u64,
 }
 
 impl Pacing {
-    pub(super) fn new(by_window: bool) -> Self {
-        Pacing { by_window, interval: None, from: Time::ZERO, due: Time::NEVER }
+    /// `burst`: bytes that leave at once.
+    pub(super) fn new(by_window: bool, burst: u64) -> Self {
+        Pacing {
+            by_window,
+            interval: None,
+            from: Time::ZERO,
+            due: Time::NEVER,
+            rate: 0.0,
+            quantum: burst,
+            spent: 0,
+        }
     }
 
     pub(super) fn set(&mut self, interval: Option<Span>) {
         self.interval = interval;
     }
 
-    pub(super) const fn is_on(&self) -> bool {
-        self.by_window || self.interval.is_some()
+    /// A model's rate in bytes per second, and what leaves at once.
+    pub(super) fn set_rate(&mut self, rate: f64, quantum: u64) {
+        (self.rate, self.quantum) = (rate, quantum);
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.by_window || self.interval.is_some() || self.rate > 0.0
     }
 
     /// When to ask again.
@@ -49,10 +69,23 @@ impl Pacing {
 
     /// A segment of `len` bytes of new data has left.
     pub(super) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
+        let bytes = if self.interval.is_some() {
+            u64::from(len)
+        } else {
+            self.spent += u64::from(len);
+            // What has left of a burst is waited for when the burst is over.
+            if self.spent < self.quantum {
+                return;
+            }
+            core::mem::take(&mut self.spent)
+        };
         let spacing = self.interval.or_else(|| {
+            if self.rate > 0.0 {
+                return Some(Span::from_secs_f64(bytes as f64 / self.rate));
+            }
             // Before the first sample there is nothing to spread over.
             let srtt = u128::from(srtt?.as_nanos());
-            Some(Span::from_nanos((srtt * u128::from(len) / u128::from(cwnd.max(1))) as u64))
+            Some(Span::from_nanos((srtt * u128::from(bytes) / u128::from(cwnd.max(1))) as u64))
         });
         self.from = now + spacing.unwrap_or(Span::ZERO);
     }

@@ -24,7 +24,7 @@ impl Sender {
             // hole is being repaired nothing else tells how long the way is.
             self.sampled = told.sent.map(|sent| now - sent);
         }
-        if news {
+        if news && self.rack.is_none() {
             self.board.find_lost(u64::from(self.mss));
         }
         let echo = self.ecn && seg.flags.has(Flags::ECE);
@@ -36,9 +36,11 @@ impl Sender {
             if echo {
                 self.on_echo(now, flight);
             }
+            self.on_arrivals(now, seg, duplicate);
             if duplicate {
                 self.on_duplicate();
             }
+            self.model(now, 0, limited);
             return 0;
         }
         let acked = seg.ack - self.una;
@@ -52,11 +54,79 @@ impl Sender {
         } else {
             self.marks_at_one = 0;
         }
+        self.on_arrivals(now, seg, false);
         self.on_progress(now, acked, limited);
-        if self.sack && news && self.phase == Phase::Open {
+        if self.sack
+            && (news || self.rack.is_some() && self.board.any_missing())
+            && self.phase == Phase::Open
+        {
             self.on_duplicate();
         }
+        self.model(now, acked, limited);
+        self.arm_probe(now);
         acked
+    }
+
+    /// What has arrived, for who goes by times: losses by RACK, rates for a model.
+    #[inline]
+    fn on_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
+        if self.rack.is_some() || self.delivery.is_some() {
+            self.take_arrivals(now, seg, duplicate);
+        }
+    }
+
+    #[cold]
+    fn take_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
+        let news = self.board.take_news();
+        self.rate = self.delivery.as_mut().and_then(|d| d.on_ack(now, &news));
+        let recovering = self.phase != Phase::Open;
+        let srtt = self.rto.srtt();
+        if let Some(rack) = &mut self.rack {
+            rack.update(now, &news);
+            rack.detect(now, &mut self.board, recovering, srtt);
+            let plain = duplicate || (seg.is_pure_ack() && seg.sack.is_empty() && news.is_empty());
+            if rack.repaired(seg.ack, plain) && !recovering {
+                // RFC 8985 §7.4.2: the probe hid a loss, which counts all the same.
+                self.respond();
+            }
+        }
+        self.board.give_back(news);
+    }
+
+    /// A loss that needs no repair.
+    fn respond(&mut self) {
+        let flight = self.outstanding();
+        if self.control.is_model() || self.una <= self.reduced_until {
+            return;
+        }
+        self.window.ssthresh = self.reduced(flight);
+        self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
+        self.reduced_until = self.next;
+        self.tell_reduced = true;
+    }
+
+    /// Tells the model of the path of an ACK.
+    #[inline]
+    fn model(&mut self, now: Time, acked: u64, limited: bool) {
+        if self.control.is_model() {
+            self.tell_model(now, acked, limited);
+        }
+    }
+
+    #[cold]
+    fn tell_model(&mut self, now: Time, acked: u64, limited: bool) {
+        let in_flight = self.in_flight();
+        let starved = self.unsent() == 0 && in_flight < self.window.cwnd;
+        let (srtt, una, next, rtt) = (self.rto.srtt(), self.una, self.next, self.sampled);
+        let (Some(sample), Some(model)) = (self.rate.take(), self.control.as_model()) else {
+            return;
+        };
+        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight };
+        model.on_ack(&mut self.window, &p, sample);
+        self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
+        if let (true, Some(d)) = (starved, &mut self.delivery) {
+            d.starved(in_flight);
+        }
     }
 
     /// Whether the window, not the application, limited the sender before this ACK.
@@ -91,6 +161,9 @@ impl Sender {
                 let mut counted = acked;
                 if self.phase == Phase::Loss && self.una >= self.recover {
                     self.phase = Phase::Open;
+                    if let Some(model) = self.control.as_model() {
+                        model.leave_recovery(&mut self.window);
+                    }
                     if self.dialect == Dialect::Ns3 {
                         // What was sent before the timeout opens no window here.
                         counted = self.una - self.recover;
@@ -113,8 +186,20 @@ impl Sender {
     fn grow(&mut self, now: Time, acked: u64, limited: bool) {
         // Not while the window that met a mark is still being acknowledged.
         if self.una > self.reduced_until {
-            let progress = Progress { now, acked, srtt: self.rto.srtt(), limited };
-            self.control.on_ack(&mut self.window, progress);
+            let progress = Progress {
+                now,
+                acked,
+                srtt: self.rto.srtt(),
+                limited,
+                rtt: self.sampled,
+                una: self.una,
+                next: self.next,
+                ..Progress::default()
+            };
+            match &mut self.hystart {
+                Some(h) if self.window.in_slow_start() => h.on_ack(&mut self.window, &progress),
+                _ => self.control.on_ack(&mut self.window, progress),
+            }
         }
     }
 
@@ -148,6 +233,10 @@ impl Sender {
         self.phase = Phase::Open;
         self.dup_acks = 0;
         self.inflation = 0;
+        if let Some(model) = self.control.as_model() {
+            model.leave_recovery(&mut self.window);
+            return;
+        }
         self.window.cwnd = match self.dialect {
             // RFC 6582 §3.2 step 3, full ACK, option 1: no burst
             Dialect::Rfc if !self.sack => {
@@ -174,8 +263,11 @@ impl Sender {
             }
             Phase::Open => {
                 self.dup_acks += 1;
-                let lost = self.sack && self.board.head_lost();
-                if (self.dup_acks == DUP_THRESH && self.may_recover()) || lost {
+                let (lost, counted) = match &self.rack {
+                    Some(_) => (self.board.any_missing(), false),
+                    None => (self.sack && self.board.head_lost(), self.dup_acks == DUP_THRESH),
+                };
+                if (counted && self.may_recover()) || lost {
                     self.enter_recovery();
                 } else if self.limited_transmit && !self.sack && self.dup_acks < DUP_THRESH {
                     self.inflation += self.window.mss; // RFC 3042
@@ -208,32 +300,51 @@ impl Sender {
                 self.cap_inflation();
             }
         }
-        self.board.lose_head();
+        if self.rack.is_none() {
+            self.board.lose_head();
+        }
         let flight = match self.dialect {
             // RFC 5681 §3.1 (4), RFC 6675 §5 (4.2)
             Dialect::Rfc => {
                 // RFC 5681 §3.2 step 2: less what limited transmit sent
                 let extra = u64::from(self.limited_transmit && !self.sack) * 2 * mss;
-                outstanding.saturating_sub(extra)
+                let flight = outstanding.saturating_sub(extra);
+                // RFC 9438 §4.6 allows the window instead. While lost repairs are repaired, far more is
+                // outstanding than that.
+                if self.rack.is_some() { flight.min(self.window.cwnd) } else { flight }
             }
             // What is in the pipe, the lost head included if there is no SACK.
             Dialect::Ns3 if self.sack => self.board.pipe(),
             Dialect::Ns3 => outstanding.saturating_sub(self.inflation),
         };
         // RFC 3168 §6.1.2: one reduction per window, be it for a mark or for a loss
-        if self.una > self.reduced_until {
+        let in_flight = self.board.pipe();
+        if let Some(model) = self.control.as_model() {
+            model.enter_recovery(&mut self.window, in_flight);
+        } else if self.una > self.reduced_until {
             self.window.ssthresh = self.reduced(flight);
             self.tell_reduced = true;
         } else {
             self.window.ssthresh = self.window.cwnd.max(2 * mss);
         }
-        self.window.cwnd = self.window.ssthresh;
+        if !self.control.is_model() {
+            self.window.cwnd = self.window.ssthresh;
+        }
+        self.end_of_slow_start();
         self.recover = self.next;
         self.phase = Phase::Recovery;
         self.first_partial = true;
         self.forced = true;
         self.rescued = 0;
         self.counters.fast_recoveries += 1;
+    }
+
+    /// HyStart++ is for the first slow start; a probe is not for recovery.
+    fn end_of_slow_start(&mut self) {
+        self.hystart = None;
+        if let Some(rack) = &mut self.rack {
+            rack.forget_probe();
+        }
     }
 
     /// The slow-start threshold after a loss. RFC 5681 §3.1 (4)
@@ -245,7 +356,9 @@ impl Sender {
     fn on_echo(&mut self, now: Time, flight: u64) {
         // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
         // window was reduced already
-        if self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
+        // BBR version 1 does not answer marks.
+        let model = self.control.is_model();
+        if model || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
             return;
         }
         match self.dialect {
@@ -286,9 +399,28 @@ impl Sender {
         self.timer = now + self.rto.get();
     }
 
+    /// A segment has become too late, or it is time to probe.
+    fn rack_deadline(&mut self, now: Time) {
+        let recovering = self.phase != Phase::Open;
+        let srtt = self.rto.srtt();
+        let Some(rack) = &mut self.rack else { return };
+        if now >= rack.probe_timer {
+            rack.probe_timer = Time::NEVER;
+            rack.probe_due = true;
+        }
+        if now >= rack.reorder_timer {
+            rack.reorder_timer = Time::NEVER;
+            let lost = rack.detect(now, &mut self.board, recovering, srtt);
+            if lost && !recovering {
+                self.enter_recovery();
+            }
+        }
+    }
+
     /// The retransmission timer expired, or paced data may leave.
     pub(crate) fn on_deadline(&mut self, now: Time) {
         self.pacing.on_deadline(now);
+        self.rack_deadline(now);
         if now < self.timer {
             return;
         }
@@ -307,7 +439,11 @@ impl Sender {
             self.control.on_timeout();
         }
         self.timed_out_at = Some(self.una);
-        self.window.cwnd = self.window.mss; // RFC 5681 §3.1: the loss window
+        self.end_of_slow_start();
+        match self.control.as_model() {
+            Some(model) => model.on_timeout(&mut self.window),
+            None => self.window.cwnd = self.window.mss, // RFC 5681 §3.1: the loss window
+        }
         self.board.lose_all(self.dialect == Dialect::Ns3);
         self.phase = Phase::Loss;
         self.recover = self.next; // RFC 6582 §3.2 step 4, RFC 6675 §5.1

@@ -60,6 +60,26 @@ impl Sent {
     }
 }
 
+/// When a segment left last, and what had been delivered then (draft-cheng-iccrg-delivery-rate-estimation-00
+/// §3.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    pub(super) sent: Time,
+    pub(super) delivered: u64,
+    pub(super) delivered_at: Time,
+    pub(super) first_sent: Time,
+    pub(super) app_limited: bool,
+}
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    pub(super) end: u64,
+    pub(super) len: u32,
+    pub(super) stamp: Stamp,
+    pub(super) resent: bool,
+}
+
 /// What selective acknowledgements told that was not known.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SackNews {
@@ -83,9 +103,111 @@ pub(super) struct Scoreboard {
     judged_below: u64,
     /// End of the highest range acknowledged selectively.
     sacked_to: u64,
+    /// Beside each segment, where somebody asks: RACK, or who measures rates.
+    stamps: Option<VecDeque<Stamp>>,
+    /// Segments that arrived since somebody took them, in the order in which they were told.
+    news: Vec<Delivered>,
 }
 
 impl Scoreboard {
+    /// A board that keeps the time of every transmission, or does not.
+    pub(super) fn new(stamps: bool) -> Self {
+        Scoreboard { stamps: stamps.then(VecDeque::new), ..Scoreboard::default() }
+    }
+
+    /// What has arrived since the last call, for [`Scoreboard::give_back`].
+    pub(super) fn take_news(&mut self) -> Vec<Delivered> {
+        core::mem::take(&mut self.news)
+    }
+
+    /// Keeps the room of what was taken.
+    pub(super) fn give_back(&mut self, mut news: Vec<Delivered>) {
+        news.clear();
+        self.news = news;
+    }
+
+    #[inline]
+    fn note_delivered(&mut self, i: usize) {
+        if self.stamps.is_some() {
+            self.keep_delivered(i);
+        }
+    }
+
+    #[cold]
+    fn keep_delivered(&mut self, i: usize) {
+        let s = self.ring[i];
+        if let Some(stamp) = self.stamps.as_ref().and_then(|all| all.get(i)) {
+            let (end, len, resent) = (s.end(), s.len, s.is(RESENT | UNTIMED));
+            self.news.push(Delivered { end, len, stamp: *stamp, resent });
+        }
+    }
+
+    /// Marks as lost what `lost` says of (time of the last transmission, end): RACK's judgement. What was sent
+    /// again can be lost again. Returns whether there was any, and the earliest that it asks for.
+    pub(super) fn lose_where(
+        &mut self,
+        mut lost: impl FnMut(Time, u64) -> Option<Time>,
+    ) -> (bool, Time) {
+        let (mut any, mut again) = (false, Time::NEVER);
+        for i in 0..self.ring.len() {
+            let s = self.ring[i];
+            if s.is(SACKED) || s.missing() {
+                continue;
+            }
+            let Some(stamp) = self.stamps.as_ref().and_then(|all| all.get(i)) else { continue };
+            match lost(stamp.sent, s.end()) {
+                Some(Time::ZERO) => {
+                    any = true;
+                    if s.is(LOST) {
+                        self.lose_again(i);
+                    } else {
+                        self.lose(i);
+                    }
+                }
+                Some(at) => again = again.min(at),
+                None => {}
+            }
+        }
+        (any, again)
+    }
+
+    /// A segment that was sent again is lost again.
+    fn lose_again(&mut self, i: usize) {
+        let s = &mut self.ring[i];
+        self.pipe -= s.pipe();
+        s.state &= !RESENT;
+        self.pipe += s.pipe();
+        self.missing += 1;
+        self.missing_from = self.missing_from.min(s.seq);
+    }
+
+    /// Index of the last segment that has not been acknowledged selectively.
+    pub(super) fn last_unsacked(&self) -> Option<usize> {
+        (0..self.ring.len()).rev().find(|&i| !self.ring[i].is(SACKED))
+    }
+
+    /// Whether anything was acknowledged selectively.
+    pub(super) fn any_sacked(&self) -> bool {
+        self.ring.front().is_some_and(|s| s.seq < self.sacked_to)
+    }
+
+    /// Segments acknowledged selectively.
+    pub(super) fn sacked(&self) -> usize {
+        self.ring.iter().filter(|s| s.is(SACKED)).count()
+    }
+
+    /// Segments outstanding.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// The stamp of the segment that left last, to be filled in by who measures.
+    pub(super) fn stamp(&mut self, i: usize, stamp: Stamp) {
+        if let Some(slot) = self.stamps.as_mut().and_then(|all| all.get_mut(i)) {
+            *slot = stamp;
+        }
+    }
+
     pub(super) const fn pipe(&self) -> u64 {
         self.pipe
     }
@@ -99,6 +221,16 @@ impl Scoreboard {
     /// A new segment left.
     pub(super) fn push(&mut self, now: Time, seq: u64, payload: u32, fin: bool) {
         let len = payload + u32::from(fin);
+        if let Some(stamps) = &mut self.stamps {
+            let zero = Time::ZERO;
+            stamps.push_back(Stamp {
+                sent: now,
+                delivered: 0,
+                delivered_at: zero,
+                first_sent: zero,
+                app_limited: false,
+            });
+        }
         self.ring.push_back(Sent { seq, time: now, len, state: if fin { FIN } else { 0 } });
         self.pipe += u64::from(len);
     }
@@ -118,9 +250,15 @@ impl Scoreboard {
                 found = true;
                 sample = (!s.is(UNTIMED)).then_some(s.time);
             }
+            if !s.is(SACKED) {
+                self.note_delivered(0);
+            }
             self.pipe -= s.pipe();
             self.missing -= u32::from(s.missing());
             self.ring.pop_front();
+            if let Some(stamps) = &mut self.stamps {
+                stamps.pop_front();
+            }
         }
         sample
     }
@@ -145,8 +283,10 @@ impl Scoreboard {
         for &(from, to) in blocks.as_slice() {
             let (from, to) = (ack + u64::from(from), ack + u64::from(to));
             let mut i = self.index(from);
-            while let Some(s) = self.ring.get_mut(i).filter(|s| s.end() <= to) {
-                if !s.is(SACKED) {
+            while self.ring.get(i).is_some_and(|s| s.end() <= to) {
+                if !self.ring[i].is(SACKED) {
+                    self.note_delivered(i);
+                    let s = &mut self.ring[i];
                     self.pipe -= s.pipe();
                     self.missing -= u32::from(s.missing());
                     s.state |= SACKED;

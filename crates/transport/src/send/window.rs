@@ -27,7 +27,7 @@ impl Window {
 }
 
 /// An ACK of new data outside loss recovery.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     pub(super) now: Time,
     /// Newly acknowledged bytes.
@@ -35,6 +35,31 @@ pub(super) struct Progress {
     pub(super) srtt: Option<Span>,
     /// Whether the window was what limited the sender.
     pub(super) limited: bool,
+    /// The round trip that this ACK measured.
+    pub(super) rtt: Option<Span>,
+    /// Oldest byte not acknowledged, this ACK taken in.
+    pub(super) una: u64,
+    /// Next byte never sent.
+    pub(super) next: u64,
+    /// Bytes in the network, this ACK taken in.
+    pub(super) in_flight: u64,
+}
+
+/// How fast data was delivered over about a round trip (draft-cheng-iccrg-delivery-rate-estimation-00).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RateSample {
+    /// Bytes per second; `None`: too short a time to tell.
+    pub(super) rate: Option<f64>,
+    /// Delivered in all when the segment left that was acknowledged.
+    pub(super) prior: u64,
+    /// Delivered in all.
+    pub(super) total: u64,
+    /// Delivered by this ACK.
+    pub(super) now: u64,
+    /// The application was the limit meanwhile.
+    pub(super) app_limited: bool,
+    /// The round trip of the latest segment that was acknowledged, if it was sent once.
+    pub(super) rtt: Option<Span>,
 }
 
 /// How a window grows and shrinks.

@@ -69,9 +69,11 @@ pub enum Leaf {
     FqCodel,
     /// `cake`.
     Cake,
+    /// `bfifo`: first in, first out within a subscriber, by bytes.
+    Bfifo,
     /// `sfq`.
     Sfq,
-    /// `pfifo`: first in, first out within a subscriber.
+    /// `pfifo`: the same by packets.
     Pfifo,
 }
 

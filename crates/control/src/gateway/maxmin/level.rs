@@ -1,24 +1,22 @@
 //! The common level, and what is known of how high it can be.
 
-/// Factor of a step while no edge is known.
-const FIRST: f64 = 1.25;
-/// The same, and the part of the edge to which it goes so, after an edge that was met in such steps.
-const AGAIN: f64 = 1.08;
-const NEAR: f64 = 0.8;
-/// Part of the first small step, how it grows from step to step, and the largest.
-const STRIDE: f64 = 0.025;
-const GROWTH: f64 = 1.2;
-const LONGEST: f64 = 0.15;
-/// Edges that differ by less are one.
-const SAME: f64 = 0.08;
-/// How long an edge is believed, s: at first, how that grows when it is met again, at most.
-const TRUST: f64 = 30.0;
-const LONGER: f64 = 1.5;
-const MOST: f64 = 240.0;
-/// Part of the edge that the level keeps when somebody can have more than it.
-const SPARE: f64 = 0.93;
 /// A level below this part of where the search began is none.
 const LEAST: f64 = 1e-4;
+/// Factor of a step while no edge is known.
+const FIRST: f64 = 1.25;
+/// Edges that are known so well are not looked for further.
+const CLOSE: f64 = 1.07;
+/// Factor of the first step above a known edge, and how it grows.
+const AGAIN: f64 = 1.04;
+const GROWTH: f64 = 1.5;
+/// How long an edge is believed, s: at first, how that grows when it is met again, at most.
+const TRUST: f64 = 60.0;
+const LONGER: f64 = 1.5;
+const MOST: f64 = 240.0;
+/// Part of what all could have that is left to them while some have more.
+const SPARE: f64 = 0.93;
+/// Edges that differ by less are one.
+const SAME: f64 = 0.08;
 
 /// Rate per weight, bit/s.
 #[derive(Clone, Debug)]
@@ -26,21 +24,25 @@ pub(super) struct Level {
     now: f64,
     begin: f64,
     upper: f64,
-    /// Part of the edge at which it rests.
+    /// Part of `carried` at which it rests.
     rest: f64,
-    /// Where somebody was short.
+    /// The highest at which nobody was short.
+    carried: f64,
+    /// The same while nobody had more than the level.
+    common: f64,
+    /// The lowest above it at which somebody was.
     edge: Option<f64>,
-    /// The edge was met in large steps.
-    coarse: bool,
+    /// Levels in a row that were carried.
+    row: u32,
+    /// Part of a step above the edge.
     stride: f64,
-    /// The edge while nobody had more than the level.
-    common: Option<f64>,
+    /// No edge was ever met.
+    young: bool,
     /// s since the edge was met, and how long it is believed.
     age: f64,
     trust: f64,
-    /// s since the level changed, and since it was raised.
+    /// s since limits changed.
     pub since: f64,
-    raised: f64,
 }
 
 impl Level {
@@ -50,14 +52,15 @@ impl Level {
             begin,
             upper,
             rest,
+            carried: begin,
+            common: begin,
             edge: None,
-            coarse: false,
-            stride: STRIDE,
-            common: None,
+            row: 0,
+            stride: FIRST - 1.0,
+            young: true,
             age: 0.0,
             trust: TRUST,
             since: 0.0,
-            raised: f64::INFINITY,
         }
     }
 
@@ -65,16 +68,21 @@ impl Level {
         self.now
     }
 
+    pub fn carried(&self) -> f64 {
+        self.carried
+    }
+
+    /// No edge was ever met.
+    pub fn young(&self) -> bool {
+        self.young
+    }
+
     pub fn pass(&mut self, elapsed: f64) {
         self.since += elapsed;
-        self.raised += elapsed;
         self.age += elapsed;
     }
 
     pub fn set(&mut self, level: f64) {
-        if level > self.now {
-            self.raised = 0.0;
-        }
         self.now = self.bounded(level);
         self.since = 0.0;
     }
@@ -87,77 +95,85 @@ impl Level {
     /// The same air for others: everything that is known of the level moves with it.
     pub fn scale(&mut self, factor: f64) {
         self.now = self.bounded(self.now * factor);
+        self.carried = self.bounded(self.carried * factor);
+        self.common = self.bounded(self.common * factor);
         self.edge = self.edge.map(|e| e * factor);
-        self.common = self.common.map(|e| e * factor);
     }
 
-    pub fn known(&self) -> bool {
-        self.edge.is_some()
+    /// An earlier run had found this.
+    pub fn recall(&mut self, level: f64) {
+        self.set(level);
+        self.carried = self.now;
     }
 
-    pub fn coarse(&self) -> bool {
-        self.coarse
+    /// Nobody is short at the present level; by what factor it is above what was known.
+    pub fn carries(&mut self) -> f64 {
+        let rise = (self.now / self.carried).max(1.0);
+        self.carried = self.carried.max(self.now);
+        self.row += 1;
+        if self.edge.is_none_or(|e| e <= self.carried) {
+            // What was the edge is none: the search goes on above it.
+            (self.edge, self.stride) = (None, (GROWTH * self.stride).min(FIRST - 1.0));
+        }
+        rise
     }
 
-    /// Whether what happens now may come from a step up: within so many paces, s each.
-    pub fn fresh(&self, paces: f64, pace: f64) -> bool {
-        self.raised <= paces * pace
-    }
-
-    /// Whether it is as low as it may be for the sake of those who have more than it.
-    pub fn spent(&self) -> bool {
-        self.common.is_none_or(|edge| self.now < SPARE * edge)
-    }
-
-    /// Somebody is short at this level; `above`: somebody else has more than it.
-    pub fn meet(&mut self, above: bool) {
-        self.common = match self.common {
-            Some(edge) if above => Some(edge.max(self.now)),
-            _ => Some(self.now),
-        };
+    /// Somebody is short at the present level.
+    pub fn meet(&mut self) {
         let same = self.edge.is_some_and(|e| (self.now / e - 1.0).abs() < SAME);
         self.trust = if same { (LONGER * self.trust).min(MOST) } else { TRUST };
-        self.coarse = self.edge.is_none();
-        (self.edge, self.age, self.stride) = (Some(self.now), 0.0, STRIDE);
+        (self.edge, self.age, self.row, self.stride) = (Some(self.now), 0.0, 0, AGAIN - 1.0);
+        self.carried = self.carried.min(self.now);
+        self.young = false;
     }
 
-    /// The edge was met in small steps, or slowly.
-    pub fn refine(&mut self) {
-        self.coarse = false;
+    /// Nobody has more than the level.
+    pub fn level(&mut self) {
+        self.common = self.carried;
     }
 
-    /// Who suffered could recover here: that says more than where it suffered.
-    pub fn recovered(&mut self) {
-        self.edge = self.edge.map(|e| (e * self.now).sqrt().min(e));
-        self.since = 0.0;
+    /// Whether a part of it may go for the sake of those who have more.
+    pub fn spares(&self, part: f64) -> bool {
+        part * self.carried >= SPARE * self.common
     }
 
-    /// Where it goes while nobody is short, and after how many paces; `None`: it rests. `calm`:
-    /// nobody is near to being short.
-    pub fn next(&mut self, calm: bool) -> Option<(f64, f64)> {
-        let Some(edge) = self.edge else { return Some((FIRST * self.now, 1.0)) };
-        let step = match () {
-            () if self.coarse && self.now < NEAR * edge => (AGAIN * self.now, 1.0),
-            () if self.coarse => self.small(),
-            () if self.now < 0.985 * self.rest * edge => (self.rest * edge, 1.0),
-            () if self.age > self.trust && calm => self.small(),
-            () => return None,
-        };
-        Some(step)
+    /// Goes down, below what was thought to be carried.
+    pub fn lower(&mut self, part: f64) {
+        self.set(self.now * part);
+        self.carried = self.carried.min(self.now);
     }
 
-    fn small(&self) -> (f64, f64) {
-        (self.now * (1.0 + (GROWTH * self.stride).min(LONGEST)), 1.5)
+    /// Returns to what is known to be carried.
+    pub fn back(&mut self) {
+        self.set(self.carried);
     }
 
-    /// Takes a step up.
-    pub fn rise(&mut self, to: f64) {
-        if self.edge.is_some() {
-            self.stride = (GROWTH * self.stride).min(LONGEST);
+    /// A little below what is carried; whether that is another level.
+    pub fn relax(&mut self) -> bool {
+        let to = if self.edge.is_some() { self.rest * self.carried } else { self.carried };
+        let moved = (to / self.now - 1.0).abs() > 0.002;
+        if moved {
+            self.set(to);
         }
-        if self.edge.is_some_and(|edge| to > edge) {
-            self.edge = Some(to);
+        moved
+    }
+
+    /// The edge is known well.
+    pub fn close(&self) -> bool {
+        self.edge.is_some_and(|edge| edge <= CLOSE * self.carried)
+    }
+
+    /// Which level to try next; `None`: the edge is known and believed.
+    pub fn next(&self) -> Option<f64> {
+        match self.edge {
+            None if self.carried >= self.upper => None,
+            None => Some(self.bounded(self.carried * (1.0 + self.stride))),
+            Some(edge) if edge > CLOSE * self.carried && self.row >= 2 => Some(edge),
+            Some(edge) if edge > CLOSE * self.carried => Some((edge * self.carried).sqrt()),
+            Some(edge) if self.age > self.trust => {
+                Some(self.bounded(edge.max(AGAIN * self.carried)))
+            }
+            Some(_) => None,
         }
-        self.set(to);
     }
 }

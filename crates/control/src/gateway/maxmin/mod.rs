@@ -5,18 +5,18 @@
 //! - a flow is judged while it sends ([`service`]): time of service that is missing is a debt, a pause is none, and who
 //!   falls silent in debt keeps its place for as long as TCP's timeouts take;
 //! - what is searched is the level, the rate per weight, and not the aggregate ([`level`]): it climbs until somebody is
-//!   short, rests a little below, and is tried again ever more seldom;
+//!   short ([`judge`]), is narrowed down, rests a little below, and is tried again ever more seldom;
 //! - who comes or goes moves the level at once, as if the aggregate were fixed;
-//! - who stays short whatever the others give up has a limit of its own, and the others get theirs back ([`recovery`]);
-//! - while the level rests each flow alone is given more, and keeps it if nobody misses it ([`apart`]).
+//! - who stays short whatever the others give up has a limit of its own, and the others get theirs back ([`search`]);
+//! - while the level rests, branches and single flows are given more, and keep it if nobody misses it ([`sets`]).
 //!
 //! docs/controls/maxmin.md derives it and says where it fails.
 
-mod apart;
+mod judge;
 mod level;
-mod recovery;
 mod search;
 mod service;
+mod sets;
 mod subscriber;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
@@ -28,6 +28,7 @@ use crate::Origin::Ours;
 use crate::contract::parameter::options;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
+use crate::gateway::promise::Promise;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
@@ -42,7 +43,7 @@ options! {
         debt: f64 = 2.5, 0.5..=60.0, "s", "missing service from which somebody suffers, beside packets";
         packets: f64 = 5.0, 0.5..=60.0, "packets", "the same in packets at the limit";
         short: f64 = 0.95, 0.5..=1.0, "", "part of its limit below which somebody is short";
-        rest: f64 = 0.97, 0.5..=1.0, "", "part of the edge at which the level rests";
+        rest: f64 = 0.96, 0.5..=1.0, "", "part of the edge at which the level rests";
         /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
@@ -157,30 +158,15 @@ impl MaxMin {
 
     /// Takes in a flow's weight and plan, or leaves them as they are.
     fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
-        let FlowHere { flow, weight, .. } = *here;
-        if !(weight > 0.0 && weight.is_finite()) {
-            return Err(Refusal::weight(flow, weight));
-        }
-        let guarantee = here.guarantee.unwrap_or(BitRate(0));
-        if let Some(ceiling) = here.ceiling.filter(|c| *c < guarantee) {
-            return Err(Refusal::new(
-                "maxmin.ceiling",
-                "flow {}: a guarantee of {} above its ceiling of {}",
-                &[Value::Flow(flow), Value::Rate(guarantee), Value::Rate(ceiling)],
-            ));
-        }
-        let others = self.promised - self.subscriber(flow).guarantee as u64;
-        let sum = others.saturating_add(guarantee.0);
-        if guarantee.0 > 0 && sum as f64 > self.bounds.lower {
-            let bound = BitRate(self.bounds.lower as u64);
-            return Err(Refusal::guarantees(BitRate(sum), bound));
-        }
-        self.promised = sum;
-        let subscriber = self.subscriber(flow);
-        subscriber.weight = weight;
-        subscriber.guarantee = guarantee.0 as f64;
-        subscriber.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
+        let others = self.promised - self.subscriber(here.flow).guarantee as u64;
+        let promise = Promise::of(here, others, &self.bounds, "maxmin.ceiling")?;
+        self.promised = promise.sum;
+        let subscriber = self.subscriber(here.flow);
+        subscriber.weight = promise.weight;
+        subscriber.guarantee = promise.guarantee;
+        subscriber.ceiling = promise.ceiling;
         subscriber.hops = here.hops;
+        subscriber.branch = here.branch;
         Ok(())
     }
 

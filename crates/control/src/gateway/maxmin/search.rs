@@ -1,20 +1,14 @@
-//! What is done next: the level climbs or rests, is lowered for somebody, or somebody alone is tried.
+//! What is done next: a level is tried, or more for some; what nobody misses stays.
 
-use super::apart::{self, Apart};
+use super::judge::{self, Mood};
 use super::level::Level;
-use super::recovery::{self, Recovery};
-use super::service::{PACKET, Standing, UNEASY};
-use super::subscriber::Subscriber;
+use super::service::{PACKET, Standing};
+use super::sets::{Set, Sets, Undone};
+use super::subscriber::{ROOM, Subscriber};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Actions, Reason, Value};
 
-/// Above what counts as short, by how much all must be before the level is raised.
-const CALM: f64 = 0.015;
-/// By how much those who have more than the level give way to it.
-const GIVE: f64 = 0.3;
-/// s for which they are not raised again.
-const GIVEN: f64 = 60.0;
 /// By how much a need grows that fills its room, and the part from which it does.
 const GROWS: f64 = 1.3;
 const FILLED: f64 = 0.93;
@@ -22,22 +16,82 @@ const FILLED: f64 = 0.93;
 const NOTICED: f64 = 0.03;
 /// A newcomer counts once it has sent for so long, s.
 const ARRIVED: f64 = 2.0;
+/// Paces for which all are watched after a step of the first climb, after most changes, and after
+/// the level has risen again; after so many times that a doubt is none.
+const GLANCE: f64 = 0.9;
+const WATCH: f64 = 2.0;
+const LONG: f64 = 3.0;
+const DOUBT: f64 = 2.5;
+/// Paces for which all may recover from a try that failed, and between cuts.
+const CALM: f64 = 12.0;
+const AGAIN: f64 = 2.5;
+/// What is left of the level after a cut for somebody who suffers, and for somebody who is short.
+const CUT: f64 = 0.9;
+const TRIM: f64 = 0.96;
+/// Cuts that help nobody grow by this factor.
+const DEEPER: f64 = 0.97;
+/// Part of the level at which nothing helps.
+const DEEPEST: f64 = 0.45;
+/// Part of the old level to which the others return if nothing helps.
+const RETURN: f64 = 0.96;
+/// By what those who were short first are raised alone, to see whether they can use more.
+const ALONE: f64 = 1.25;
+/// Part of that which they must use.
+const USES: f64 = 0.93;
+/// The part that is what it had before.
+const SAME: f64 = 0.776;
+/// Part of the level that all have while somebody is doubted, paces for that, and what whoever has
+/// starved gains at least.
+const DOUBTED: f64 = 0.6;
+const HEAR: f64 = 3.0;
+/// The same part at the beginning, when nobody knows how high the level may be.
+const DEEP: f64 = 0.2;
+/// Mean part of its limit below which somebody who was never seen to have all is doubted, and is
+/// doubted together with another.
+const HALF: f64 = 0.5;
+const SOON: f64 = 0.75;
+const GAINED: f64 = 1.3;
+/// Part of a lower limit that shows the same.
+const FILLS: f64 = 0.85;
+/// s until somebody is asked again.
+const ASKED: f64 = 300.0;
+/// What must have passed at the level before, of what was short, for it to be asked.
+const NEARLY: f64 = 0.9;
+/// Part of its limit above which somebody short may be short by chance.
+const FAR: f64 = 0.9;
 
 /// What is under way.
 #[derive(Clone, Debug)]
 enum Effort {
-    /// The level climbs or rests.
     Rest,
-    Recovery(Recovery),
-    Apart(Apart),
+    /// The level is tried.
+    Climb,
+    /// These are tried with more.
+    More(Set),
+    /// Whether these could use more.
+    Ask(Vec<usize>),
+    /// The level is lower, to see who of these gains from it; what they had, bit/s.
+    Doubt {
+        who: Vec<(usize, f64)>,
+        from: f64,
+    },
+    /// All wait until nobody is short; from which level, and after how many cuts.
+    Settle {
+        from: f64,
+        cuts: i32,
+        who: Vec<usize>,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     level: Level,
-    /// Part of its limit below which somebody is short.
+    /// Part of its limit below which somebody is short in the long run.
     short: f64,
     effort: Effort,
+    sets: Sets,
+    /// Who was short first when all went up.
+    first: Vec<usize>,
     /// Weights of those who are there, who only sometimes send by the part of the time that they do.
     present: f64,
 }
@@ -48,6 +102,8 @@ impl Search {
             level: Level::new(bounds.lowest, bounds.upper, rest),
             short,
             effort: Effort::Rest,
+            sets: Sets::default(),
+            first: Vec::new(),
             present: 0.0,
         }
     }
@@ -72,7 +128,7 @@ impl Search {
     pub fn recall(&mut self, learned: f64, all: &[Subscriber]) {
         let weights: f64 = all.iter().map(|s| s.weight).sum();
         if weights > 0.0 && learned.is_finite() {
-            self.level.set(learned / weights);
+            self.level.recall(learned / weights);
         }
     }
 
@@ -80,29 +136,44 @@ impl Search {
     fn pace(all: &[Subscriber]) -> f64 {
         let sending = all.iter().filter(|s| s.sends() && s.cap.is_none());
         let slowest = sending.map(|s| s.limit).fold(f64::INFINITY, f64::min);
-        (4.0 + 5.0 * PACKET / slowest).min(60.0)
+        (4.0 + 10.0 * PACKET / slowest).min(60.0)
     }
 
     pub fn step(&mut self, elapsed: f64, all: &mut [Subscriber], actions: &mut Actions) {
         self.level.pass(elapsed);
-        self.population(all, actions);
-        let pace = Self::pace(all);
-        match core::mem::replace(&mut self.effort, Effort::Rest) {
-            Effort::Rest => match all.iter().any(|s| s.service.want() >= 1.0) {
-                true => self.suffers(all, pace, actions),
-                false => self.rest(all, pace, actions),
-            },
-            Effort::Recovery(mut recovery) => {
-                if recovery.step(&mut self.level, all, pace, actions) == recovery::Step::On {
-                    self.effort = Effort::Recovery(recovery);
-                }
-            }
-            Effort::Apart(mut apart) => {
-                if apart.step(&mut self.level, self.short, all, pace, actions) == apart::Step::On {
-                    self.effort = Effort::Apart(apart);
-                }
-            }
+        self.sets.pass(elapsed);
+        if self.sets.none() {
+            self.level.level();
         }
+        self.population(all, actions);
+        Self::grow(all, self.level.now(), actions);
+        let most =
+            all.iter().filter(|s| s.service.backlogged()).map(|s| s.factor).fold(1.0, f64::max);
+        for s in all.iter_mut() {
+            s.room = if s.service.sometimes() { most } else { 1.0 };
+        }
+        let pace = Self::pace(all);
+        let watch = match (&self.effort, self.level.young()) {
+            (Effort::Climb, true) => GLANCE * pace,
+            (Effort::Climb, false) => LONG * pace,
+            _ => WATCH * pace,
+        };
+        let patient = self.level.since < DOUBT * watch;
+        let mood = judge::mood(all, watch, patient);
+        if mood == Mood::Quiet && !matches!(self.effort, Effort::Rest) {
+            // What was missing before was not for long.
+            all.iter_mut().for_each(|s| s.service.forgive(0.3));
+        }
+        self.effort = match core::mem::replace(&mut self.effort, Effort::Rest) {
+            Effort::Rest => self.rest(all, pace, actions),
+            Effort::Climb => self.climb(mood, all, pace, actions),
+            Effort::More(set) => self.more(set, mood, all, actions),
+            Effort::Ask(who) => self.ask(who, all, pace, actions),
+            Effort::Doubt { who, from } => self.doubt(who, from, all, pace, actions),
+            Effort::Settle { from, cuts, who } => {
+                self.settle(from, cuts, who, mood, all, pace, actions)
+            }
+        };
     }
 
     /// Who comes or goes takes or leaves its part at once.
@@ -128,8 +199,8 @@ impl Search {
         }
         self.present = present;
         self.level.scale(factor);
-        if let Effort::Recovery(recovery) = &mut self.effort {
-            recovery.scale(factor);
+        if let Effort::Settle { from, .. } = &mut self.effort {
+            *from *= factor;
         }
         actions.because(Reason::new(
             "maxmin.flows",
@@ -142,93 +213,381 @@ impl Search {
         Value::Rate(bucket(self.level.now()))
     }
 
-    /// Whoever has more than the level.
-    fn above(all: &[Subscriber]) -> bool {
-        all.iter().any(|s| s.factor > 1.0)
+    /// What passed before says nothing about the limits of now.
+    fn watch(all: &mut [Subscriber]) {
+        all.iter_mut().for_each(|s| s.service.begin_trial());
     }
 
-    /// They give some of it.
-    fn give(all: &mut [Subscriber], part: f64) {
-        for s in all.iter_mut().filter(|s| s.factor > 1.0) {
-            let left = (1.0 - part) * (s.factor - 1.0);
-            s.factor = if left > 0.05 { 1.0 + left } else { 1.0 };
-            s.pause(GIVEN);
+    /// All wait until nobody is short.
+    fn wait(&self, all: &mut [Subscriber]) -> Effort {
+        Self::watch(all);
+        Effort::Settle { from: self.level.now(), cuts: 0, who: Vec::new() }
+    }
+
+    /// Nothing is under way.
+    fn rest(&mut self, all: &mut [Subscriber], pace: f64, actions: &mut Actions) -> Effort {
+        let judged = |s: &&Subscriber| s.service.backlogged();
+        let suffers = all.iter().position(|s| {
+            judged(&s) && (s.service.want() >= 1.0 || s.service.standing() == Standing::Lost)
+        });
+        let worst = (0..all.len())
+            .filter(|&i| judged(&&all[i]) && all[i].service.part() < self.short)
+            .min_by(|&a, &b| all[a].service.part().total_cmp(&all[b].service.part()));
+        if let Some(place) = suffers.or(worst.filter(|_| self.level.since > WATCH * pace)) {
+            return self.miss(place, suffers.is_some(), all, actions);
         }
+        if all.iter().any(|s| s.doubtful(HALF)) && self.level.since > pace {
+            // Whoever would be doubted soon is doubted now.
+            let soon = (0..all.len()).filter(|&i| all[i].doubtful(SOON));
+            let doubtful: Vec<(usize, f64)> =
+                soon.map(|i| (i, all[i].service.mean() * all[i].limit)).collect();
+            let from = self.level.now();
+            self.level.set(DOUBTED * from);
+            Self::watch(all);
+            let values = [Value::Flow(all[doubtful[0].0].flow), self.each()];
+            actions.because(Reason::new(
+                "maxmin.doubt",
+                "does flow {} starve? {} each, to see",
+                &values,
+            ));
+            return Effort::Doubt { who: doubtful, from };
+        }
+        let uneasy = all.iter().any(|s| judged(&s) && s.service.want() > judge::UNEASY);
+        let unknown = all.iter().any(|s| s.service.unknown());
+        if uneasy || unknown || !all.iter().any(|s| s.service.full()) || self.level.since < pace {
+            return Effort::Rest;
+        }
+        let busy = self.sets.busy() && self.level.close();
+        if let Some(to) = self.level.next().filter(|_| !busy) {
+            self.level.set(to);
+            Self::watch(all);
+            actions.because(Reason::new(
+                "maxmin.rise",
+                "nobody is short: up to {} each",
+                &[self.each()],
+            ));
+            return Effort::Climb;
+        }
+        if let Some(set) = self.sets.next(all, &self.first) {
+            set.who.iter().for_each(|&i| all[i].factor *= set.raise);
+            self.level.back();
+            Self::watch(all);
+            let values = [
+                Value::Count(set.who.len() as u64),
+                Value::Flow(all[set.who[0]].flow),
+                Value::Rate(bucket(all[set.who[0]].share(self.level.now()))),
+            ];
+            actions.because(Reason::new("maxmin.try", "{} may have more: flow {} {}", &values));
+            return Effort::More(set);
+        }
+        if self.level.relax() {
+            Self::watch(all);
+        }
+        Effort::Rest
     }
 
-    /// Somebody has had too little for too long.
-    fn suffers(&mut self, all: &mut [Subscriber], pace: f64, actions: &mut Actions) {
-        let recovery = Recovery::new(&self.level, all);
-        let worst = all.iter().max_by(|a, b| a.service.want().total_cmp(&b.service.want()));
-        let flow = Value::Flow(worst.map_or(fairmesh_units::FlowId(0), |s| s.flow));
-        let above = Self::above(all);
-        if above && !self.level.fresh(5.0, pace) && self.level.spent() {
-            Self::give(all, 0.5);
-            self.level.since = 0.0;
-            let text = "flow {} suffers: who has more than {} gives half of that";
-            actions.because(Reason::new("maxmin.take", text, &[flow, self.each()]));
+    /// Somebody misses something though nothing was changed.
+    fn miss(
+        &mut self,
+        place: usize,
+        suffers: bool,
+        all: &mut [Subscriber],
+        actions: &mut Actions,
+    ) -> Effort {
+        let flow = Value::Flow(all[place].flow);
+        let part = all[place].service.part();
+        let from = self.level.now();
+        if all[place].factor > 1.0 && !suffers {
+            let s = &mut all[place];
+            s.factor = (s.factor * part).max(1.0);
+            s.put_off();
+            actions.because(Reason::new(
+                "maxmin.less",
+                "flow {} has {} of what it alone may",
+                &[flow, Value::Percent(part)],
+            ));
         } else {
-            self.level.meet(above);
-            recovery::cut(&mut self.level, 0);
-            let text = "flow {} suffers: down to {} each";
-            actions.because(Reason::new("maxmin.suffers", text, &[flow, self.each()]));
+            self.undo(flow, if suffers { CUT } else { TRIM }, true, all, actions);
         }
-        all.iter_mut().for_each(|s| s.service.forgive(recovery::BEGIN));
-        self.effort = Effort::Recovery(recovery);
+        all.iter_mut().for_each(|s| s.service.forgive(0.3));
+        Self::watch(all);
+        Effort::Settle { from, cuts: 1, who: vec![place] }
     }
 
-    /// Nobody suffers.
-    fn rest(&mut self, all: &mut [Subscriber], pace: f64, actions: &mut Actions) {
-        Self::grow(all, self.level.now(), actions);
-        let worst = all.iter().map(|s| s.service.part()).fold(1.0, f64::min);
-        if worst < self.short && self.level.since > 2.0 * pace && self.level.known() {
-            return self.shorten(worst, all, pace, actions);
-        }
-        let calm = !self.level.known() || worst > self.short + CALM;
-        let uneasy = !calm || all.iter().any(|s| s.service.want() > UNEASY);
-        let lost = all.iter().any(|s| s.service.standing() == Standing::Lost);
-        let used = all.iter().any(|s| s.service.full());
-        if uneasy || lost || !used || self.level.since < pace {
-            return;
-        }
-        match self.level.next(calm) {
-            Some((to, paces)) if self.level.since >= paces * pace => {
-                self.level.rise(to);
-                let text = "nobody is short: up to {} each";
-                actions.because(Reason::new("maxmin.rise", text, &[self.each()]));
+    /// Takes back what was raised last, or goes down to a part of the level.
+    fn undo(
+        &mut self,
+        flow: Value,
+        part: f64,
+        edge: bool,
+        all: &mut [Subscriber],
+        actions: &mut Actions,
+    ) {
+        let trim = edge
+            && !self.sets.level_last()
+            && !self.sets.none()
+            && part >= TRIM
+            && self.level.spares(TRIM);
+        let undone = if trim { None } else { self.sets.undo(all) };
+        match undone {
+            Some(Undone::One(who)) => {
+                self.level.since = 0.0;
+                let values = [flow, Value::Flow(all[who].flow)];
+                let text = "flow {} is short: flow {} gives back what it had last";
+                actions.because(Reason::new("maxmin.take", text, &values));
             }
-            Some(_) => {}
-            None => {
-                if let Some(apart) = Apart::begin(self.level.now(), all, actions) {
-                    self.level.since = 0.0;
-                    self.effort = Effort::Apart(apart);
+            undone => {
+                if edge {
+                    self.level.meet();
                 }
+                let part = match undone {
+                    Some(Undone::Level(factor)) => 1.0 / factor,
+                    _ => part,
+                };
+                self.level.lower(part);
+                let values = [flow, self.each()];
+                actions.because(Reason::new(
+                    "maxmin.short",
+                    "flow {} is short: down to {} each",
+                    &values,
+                ));
             }
         }
     }
 
-    /// Somebody has a little less than it may.
-    fn shorten(&mut self, worst: f64, all: &mut [Subscriber], pace: f64, actions: &mut Actions) {
-        let above = Self::above(all);
-        if above && !self.level.fresh(5.0, pace) && self.level.spent() {
-            Self::give(all, GIVE);
-            self.level.since = 0.0;
-            actions.because(Reason::new(
-                "maxmin.give",
-                "somebody has {} of what it may: who has more than {} gives some of that",
-                &[Value::Percent(worst), self.each()],
-            ));
-        } else {
-            self.level.meet(above);
-            self.level.refine();
-            self.level.set(self.level.now() * (worst / (self.short + 0.03)).clamp(0.85, 0.97));
-            actions.because(Reason::new(
-                "maxmin.short",
-                "somebody has {} of what it may: down to {} each",
-                &[Value::Percent(worst), self.each()],
-            ));
+    fn climb(
+        &mut self,
+        mood: Mood,
+        all: &mut [Subscriber],
+        pace: f64,
+        actions: &mut Actions,
+    ) -> Effort {
+        match mood {
+            Mood::Unsure => Effort::Climb,
+            Mood::Quiet if self.level.since < pace => Effort::Climb,
+            Mood::Quiet => {
+                let young = self.level.young();
+                let rise = self.level.carries();
+                if !young {
+                    self.sets.level(rise);
+                }
+                if self.level.next().is_none() {
+                    self.level.relax();
+                }
+                Effort::Rest
+            }
+            Mood::Short(place) => {
+                self.first = judge::short(all, WATCH);
+                let before = self.level.carried() / self.level.now();
+                // Who has lost nothing may have all that it wants.
+                let nearly = |&i: &usize| {
+                    let part = all[i].service.trial().1;
+                    all[i].asked <= 0.0 && part > NEARLY * before && part < FAR
+                };
+                let ask: Vec<usize> = self.first.iter().copied().filter(nearly).collect();
+                self.level.meet();
+                self.level.back();
+                let values = [Value::Flow(all[place].flow), self.each()];
+                actions.because(Reason::new(
+                    "maxmin.edge",
+                    "flow {} is short of it: back to {} each",
+                    &values,
+                ));
+                all.iter_mut().for_each(|s| s.service.forgive(0.3));
+                Self::watch(all);
+                if !ask.is_empty() && ask.len() == self.first.len() && ask.len() * 2 <= all.len() {
+                    for &i in &ask {
+                        all[i].factor *= ALONE;
+                        all[i].asked = ASKED;
+                    }
+                    return Effort::Ask(ask);
+                }
+                Effort::Settle { from: self.level.now(), cuts: 0, who: self.first.clone() }
+            }
         }
-        all.iter_mut().for_each(|s| s.service.forgive(1.0));
+    }
+
+    fn more(
+        &mut self,
+        set: Set,
+        mood: Mood,
+        all: &mut [Subscriber],
+        actions: &mut Actions,
+    ) -> Effort {
+        let flow = Value::Flow(all[set.who[0]].flow);
+        match mood {
+            Mood::Unsure => Effort::More(set),
+            Mood::Quiet if !set.who.iter().all(|&i| all[i].fills()) => {
+                set.who.iter().for_each(|&i| all[i].factor /= set.raise);
+                self.level.relax();
+                actions.because(Reason::new("maxmin.enough", "flow {} does not use more", &[flow]));
+                self.sets.refuse(set, all);
+                self.wait(all)
+            }
+            Mood::Quiet => {
+                self.level.relax();
+                Self::watch(all);
+                let values = [flow, Value::Rate(bucket(all[set.who[0]].share(self.level.now())))];
+                actions.because(Reason::new(
+                    "maxmin.free",
+                    "flow {} takes from nobody: {}",
+                    &values,
+                ));
+                self.sets.keep(set);
+                Effort::Rest
+            }
+            Mood::Short(place) => {
+                set.who.iter().for_each(|&i| all[i].factor /= set.raise);
+                self.level.relax();
+                let values = [flow, Value::Flow(all[place].flow)];
+                actions.because(Reason::new(
+                    "maxmin.bound",
+                    "what flow {} has more flow {} misses",
+                    &values,
+                ));
+                self.sets.refuse(set, all);
+                all.iter_mut().for_each(|s| s.service.forgive(0.3));
+                self.wait(all)
+            }
+        }
+    }
+
+    /// Whoever cannot use more alone needs no more.
+    fn ask(
+        &mut self,
+        who: Vec<usize>,
+        all: &mut [Subscriber],
+        pace: f64,
+        actions: &mut Actions,
+    ) -> Effort {
+        if self.level.since < WATCH * pace {
+            return Effort::Ask(who);
+        }
+        for &i in &who {
+            let s = &mut all[i];
+            let (seen, part) = s.service.trial();
+            let rate = part * s.limit;
+            s.factor = (s.factor / ALONE).max(1.0);
+            if seen > 0.0 && (SAME..USES).contains(&part) {
+                s.cap = Some((ROOM * rate).max(PACKET / 10.0));
+                s.service.forgive(0.0);
+                let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
+                actions.because(Reason::new(
+                    "maxmin.own",
+                    "flow {} needs no more than {}",
+                    &values,
+                ));
+            }
+        }
+        all.iter_mut().for_each(|s| s.service.forgive(0.3));
+        self.wait(all)
+    }
+
+    /// Fewer than a fifth of those who send are known to have much to send.
+    fn few(all: &[Subscriber]) -> bool {
+        let send = all.iter().filter(|s| s.sends() && !s.service.thin()).count();
+        5 * all.iter().filter(|s| s.service.backlogged()).count() < send
+    }
+
+    /// Whoever has much more when the others have less has starved.
+    fn doubt(
+        &mut self,
+        who: Vec<(usize, f64)>,
+        from: f64,
+        all: &mut [Subscriber],
+        pace: f64,
+        actions: &mut Actions,
+    ) -> Effort {
+        if self.level.since < HEAR * pace {
+            return Effort::Doubt { who, from };
+        }
+        let gained = |s: &Subscriber, before| s.sends() && s.service.rate() > GAINED * before;
+        let fills = |s: &Subscriber| s.sends() && s.service.rate() > FILLS * s.limit;
+        let starved = who.iter().find(|&&(i, before)| gained(&all[i], before)).map(|w| w.0);
+        // What is known of the level at the beginning is little: it may be far too high.
+        let young = self.level.young() && Self::few(all);
+        let low = starved.is_some() || who.iter().any(|&(i, _)| fills(&all[i]));
+        if !low && young && self.level.now() > DEEP * from {
+            self.level.set(DOUBTED * self.level.now());
+            Self::watch(all);
+            return Effort::Doubt { who, from };
+        }
+        for &(i, before) in &who {
+            let s = &mut all[i];
+            if gained(s, before) { s.service.believe() } else { s.trust() }
+        }
+        if let Some(place) = starved {
+            self.level.lower(1.0);
+            let values = [Value::Flow(all[place].flow), self.each()];
+            actions.because(Reason::new("maxmin.starved", "flow {} has starved: {} each", &values));
+        } else {
+            // From below it is found soon what all can have.
+            if self.level.young() {
+                self.level.lower(1.0)
+            } else {
+                self.level.back()
+            }
+            let text = "it wants no more: {} each";
+            actions.because(Reason::new("maxmin.little", text, &[self.each()]));
+        }
+        all.iter_mut().for_each(|s| s.service.forgive(0.3));
+        self.wait(all)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn settle(
+        &mut self,
+        from: f64,
+        cuts: i32,
+        mut who: Vec<usize>,
+        mood: Mood,
+        all: &mut [Subscriber],
+        pace: f64,
+        actions: &mut Actions,
+    ) -> Effort {
+        match mood {
+            Mood::Unsure => Effort::Settle { from, cuts, who },
+            Mood::Quiet => {
+                if cuts > 0 {
+                    actions.because(Reason::new(
+                        "maxmin.recovered",
+                        "nobody is short any more: {} each",
+                        &[self.each()],
+                    ));
+                }
+                Effort::Rest
+            }
+            Mood::Short(_) if self.level.since < if cuts == 0 { CALM } else { AGAIN } * pace => {
+                Effort::Settle { from, cuts, who }
+            }
+            Mood::Short(place) => {
+                who = judge::short(all, WATCH * pace);
+                // Who is silent shows nothing before TCP tries again.
+                if cuts > 0 && who.iter().all(|&i| all[i].service.silent() >= self.level.since) {
+                    return Effort::Settle { from, cuts, who };
+                }
+                if self.level.now() * CUT < DEEPEST * from {
+                    for &i in &who {
+                        let s = &mut all[i];
+                        let rate = s.service.rate();
+                        s.service.give_up();
+                        s.cap = Some((ROOM * rate).max(PACKET / 10.0));
+                        let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
+                        let text = "flow {} has {} whatever the others have: they get theirs back";
+                        actions.because(Reason::new("maxmin.own", text, &values));
+                    }
+                    self.level.set(RETURN * from);
+                    self.level.carries();
+                    self.sets.forget();
+                    return self.wait(all);
+                }
+                let part = CUT * DEEPER.powi(cuts.min(8));
+                self.undo(Value::Flow(all[place].flow), part, false, all, actions);
+                all.iter_mut().for_each(|s| s.service.forgive(0.3));
+                Self::watch(all);
+                Effort::Settle { from, cuts: cuts + 1, who }
+            }
+        }
     }
 
     /// Needs that fill their room grow, up to a share like everybody's.

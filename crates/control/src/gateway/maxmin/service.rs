@@ -7,8 +7,6 @@
 
 /// A full packet, bits of IP.
 pub(super) const PACKET: f64 = 12_000.0;
-/// Want from which nothing is raised.
-pub(super) const UNEASY: f64 = 0.4;
 
 /// What counts as service and as suffering.
 #[derive(Clone, Debug)]
@@ -29,12 +27,31 @@ const GAP_PACKETS: f64 = 4.0;
 /// The first seconds of a transfer are the transport's start.
 const START: f64 = 2.0;
 const START_PACKETS: f64 = 4.0;
+/// The same for somebody with much to send, s: TCP has tried three times by then.
+const LEAVE: f64 = 7.0;
 /// Transfers are made of packets larger than this, bits.
 const THIN: f64 = 400.0 * 8.0;
 /// Full packets in a burst below which it may be a TCP that tries again.
 const TRICKLE: f64 = 4.0;
-/// Transfer after which somebody is known to have much to send, s.
-const LONG: f64 = 20.0;
+/// Whose last slots, so many, were all full, or of more of which this part, is known to have much to send.
+const ROW: u32 = 12;
+const MUCH: f64 = 0.9;
+const SLOTS: f64 = 10.0;
+/// Part of what counts as suffering in which a silence is none by choice.
+const OWED: f64 = 0.3;
+/// s after which somebody new is known.
+const KNOWN: f64 = 20.0;
+/// s over which a mean part is taken, beside packets.
+const LATELY: f64 = 20.0;
+/// What a silence counts at most, s.
+const HUSH: f64 = 10.0;
+/// Who chooses to pause more often than this in a minute sends pages and the like; s.
+const OFTEN: f64 = 1.2;
+const MINUTE: f64 = 60.0;
+/// How long such a pause is at least, and what was sent before it, s.
+const PAUSE: f64 = 3.0;
+/// Slots after a change that say nothing about it yet.
+const SETTLE: u32 = 2;
 /// How long who fell silent in debt keeps its place, s: TCP's longest timeout.
 const PATIENCE: f64 = 64.0;
 /// Slots after a drop at its limit in which what is missing is its own choice.
@@ -44,7 +61,7 @@ const ENDED: f64 = 0.2;
 /// Time constant in which debt is forgotten, s.
 const FORGET: f64 = 40.0;
 /// What is believed of a share that has just changed.
-const AGAIN: f64 = 0.96;
+const AGAIN: f64 = 0.98;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
@@ -84,15 +101,33 @@ pub(super) struct Service {
     silent: f64,
     /// s since its limit last cost it a packet.
     bound: f64,
+    /// Part of its slots of late that were full.
+    steady: f64,
+    /// Pauses of late that it seems to have chosen.
+    pauses: f64,
+    /// Full slots in a row.
+    row: u32,
     /// s for which it is still known to have much to send.
     long: f64,
+    /// Since limits were changed: slots that still say nothing, s that were judged, and s of full service.
+    settle: u32,
+    seen: f64,
+    had: f64,
+    /// Mean part of its limit, silences and all, of late.
+    mean: f64,
     debt: f64,
     threshold: f64,
+    /// s that a full packet takes at its limit.
+    packet: f64,
+    /// s over which its mean part is taken.
+    memory: f64,
     part: f64,
     rate: f64,
     standing: Standing,
     /// s since it began to send.
     since: f64,
+    /// s since it was first heard.
+    age: f64,
     /// Part of the time that it has sent of late.
     presence: f64,
 }
@@ -113,13 +148,23 @@ impl Default for Service {
             pending: 0.0,
             silent: 0.0,
             bound: f64::INFINITY,
+            steady: 0.0,
+            pauses: 0.0,
+            row: 0,
             long: 0.0,
+            settle: 0,
+            seen: 0.0,
+            had: 0.0,
+            mean: 1.0,
             debt: 0.0,
             threshold: 1.0,
+            packet: 0.0,
+            memory: LATELY,
             part: 1.0,
             rate: 0.0,
             standing: Standing::Idle,
             since: 0.0,
+            age: 0.0,
             presence: 0.0,
         }
     }
@@ -140,7 +185,9 @@ impl Service {
             return;
         }
         let packet = PACKET / allowed;
+        self.packet = packet;
         self.threshold = rules.debt + rules.packets * packet;
+        self.memory = LATELY + 8.0 * rules.packets * packet;
         self.time += elapsed;
         self.bits += bits;
         self.packets += packets;
@@ -150,6 +197,10 @@ impl Service {
         let window = 4.0 + 8.0 * packet;
         self.rate += (1.0 - (-elapsed / window).exp()) * (bits / elapsed - self.rate);
         self.debt *= (-elapsed / FORGET).exp();
+        if self.standing != Standing::Idle {
+            self.mean +=
+                (1.0 - (-elapsed / FORGET).exp()) * (bits / (allowed * elapsed) - self.mean);
+        }
         if bits > 0.0 && self.standing == Standing::Idle {
             (self.standing, self.since) = (Standing::Sending, 0.0);
             (self.debt, self.part, self.rate) = (0.0, 1.0, bits / elapsed);
@@ -157,6 +208,7 @@ impl Service {
         if self.time + 0.5 * elapsed >= SLOT.max(SLOT_PACKETS * packet) {
             self.slot(rules, packet);
         }
+        self.age += if self.age > 0.0 || bits > 0.0 { elapsed } else { 0.0 };
         let here = if self.standing == Standing::Idle { 0.0 } else { 1.0 };
         self.presence += (1.0 - (-elapsed / 30.0).exp()) * (here - self.presence);
     }
@@ -172,13 +224,40 @@ impl Service {
             true if ratio >= rules.full - 0.05 => Slot::Full,
             true => Slot::Some,
         };
-        self.long -= time;
+        if self.standing == Standing::Idle {
+            self.long -= time;
+        }
+        // What is held from before is not of the limits of now.
+        let stale = self.settle > 0;
+        self.settle = self.settle.saturating_sub(1);
+        let filled = slot == Slot::Full;
+        self.steady += (f64::from(u8::from(filled)) - self.steady) / SLOTS;
+        self.row = if filled { self.row.saturating_add(1) } else { 0 };
+        self.pauses *= (-time / MINUTE).exp();
+        if self.pauses <= OFTEN && (self.row >= ROW || self.steady > MUCH) {
+            if self.long <= 0.0 {
+                (self.debt, self.part) = (0.0, 1.0);
+            }
+            self.long = PATIENCE;
+        }
         if slot == Slot::Nothing {
             self.nothing(time, packet, rules);
         } else {
             if self.last == Slot::Nothing {
+                // TCP would have tried before.
+                let chosen = self.silent >= PAUSE && self.peak && self.run >= PAUSE;
+                if chosen && self.debt < OWED * self.threshold && packets >= TRICKLE {
+                    self.pauses += 1.0;
+                    if self.pauses > OFTEN {
+                        self.long = 0.0;
+                    }
+                }
                 (self.run, self.run_bits, self.run_packets, self.held) = (0.0, 0.0, 0.0, 0.0);
                 self.peak = false;
+            }
+            if self.long > 0.0 && self.standing != Standing::Idle && self.silent > 0.0 {
+                // Who has much to send was silent by no choice.
+                self.had_of(0.0, self.silent.min(HUSH));
             }
             let first = self.run == 0.0;
             self.run += time;
@@ -187,24 +266,23 @@ impl Service {
             self.peak |= slot == Slot::Full || self.bound <= time;
             let transfer = !self.thin();
             if transfer {
-                if self.held > 0.0 {
+                if self.held > 0.0 && stale {
+                    self.owe(self.held);
+                } else if self.held > 0.0 {
                     self.charge(self.held, time, rules);
                 }
                 if !first && self.pending > 0.0 {
                     // A trickle after a silence: it was none by choice.
                     let owed = if slot == Slot::Some { self.pending } else { 0.0 };
-                    self.charge(owed, owed, rules);
+                    self.owe(owed);
                     self.pending = 0.0;
                 }
                 self.held = 0.0;
                 match slot {
-                    Slot::Some if self.bound <= BOUND * time => {}
+                    Slot::Some if self.bound <= BOUND * time => self.count(1.0, time),
                     Slot::Some if self.run > START + START_PACKETS * packet => self.held = missing,
                     Slot::Full => self.charge(missing, time, rules),
                     _ => {}
-                }
-                if self.run >= LONG {
-                    self.long = PATIENCE;
                 }
             }
             self.silent = 0.0;
@@ -218,7 +296,7 @@ impl Service {
 
     fn nothing(&mut self, time: f64, packet: f64, rules: &Rules) {
         let trickle = self.run_packets < TRICKLE && self.run_bits > 8000.0 * self.run_packets;
-        let owed = self.debt > 0.3 * self.threshold;
+        let owed = self.debt > OWED * self.threshold;
         let much = self.long > 0.0;
         let doubtful = !self.thin() && (owed && (much || !self.peak) || trickle && much);
         self.silent += time;
@@ -227,11 +305,11 @@ impl Service {
         }
         self.pending += rules.full * time;
         if doubtful {
-            self.charge(self.pending, self.pending, rules);
+            self.owe(self.pending);
             self.pending = 0.0;
         }
         let gap = GAP + GAP_PACKETS * packet;
-        let gap = if self.long > 0.0 { 1.5 * gap } else { gap };
+        let gap = if self.long > 0.0 { (1.5 * gap).max(LEAVE) } else { gap };
         match self.standing {
             Standing::Sending if self.silent > gap => {
                 self.standing = if doubtful { Standing::Lost } else { Standing::Idle };
@@ -258,13 +336,76 @@ impl Service {
         if time <= 0.0 {
             return;
         }
+        self.owe(missing);
+        let ratio = (rules.full - missing / time).clamp(0.0, 1.03 + self.packet / time);
+        self.had_of(ratio, time);
+    }
+
+    fn owe(&mut self, missing: f64) {
         self.debt = (self.debt + missing).clamp(0.0, 2.0 * self.threshold);
-        let ratio = (rules.full - missing / time).clamp(0.0, 1.2);
-        let slow = 1.0 - (-time / (20.0 + 8.0 * (self.threshold - rules.debt))).exp();
+    }
+
+    /// A part of the limit that was had for a time counts in the long run, and since the last change.
+    fn had_of(&mut self, ratio: f64, time: f64) {
+        self.count(ratio, time);
+        let slow = 1.0 - (-time / self.memory).exp();
         self.part += slow * (ratio - self.part);
     }
 
-    fn thin(&self) -> bool {
+    /// A part of the limit that was had for a time.
+    fn count(&mut self, ratio: f64, time: f64) {
+        if self.settle == 0 {
+            self.seen += time;
+            self.had += ratio * time;
+        }
+    }
+
+    /// Limits have changed: what follows shows what that does.
+    pub fn begin_trial(&mut self) {
+        (self.settle, self.seen, self.had) = (SETTLE + 1, 0.0, 0.0);
+    }
+
+    /// Since limits were changed: s that were judged, and the mean part of its limit in them.
+    pub fn trial(&self) -> (f64, f64) {
+        (self.seen, if self.seen > 0.0 { self.had / self.seen } else { 1.0 })
+    }
+
+    /// s since anything passed.
+    pub fn silent(&self) -> f64 {
+        if self.last == Slot::Nothing { self.silent } else { 0.0 }
+    }
+
+    /// Has much to send: its limit was full for most of some slots, and it has not ended since.
+    pub fn backlogged(&self) -> bool {
+        self.long > 0.0 && self.standing != Standing::Idle
+    }
+
+    /// Sends, has little, and was never seen to have all that it may.
+    pub fn doubtful(&self, part: f64) -> bool {
+        self.long <= 0.0
+            && self.standing != Standing::Idle
+            && self.age > KNOWN
+            && self.mean < part
+            && !self.thin()
+    }
+
+    /// It only sometimes sends, as far as is known.
+    pub fn sometimes(&self) -> bool {
+        self.age > KNOWN && self.long <= 0.0
+    }
+
+    /// It has gained from what others gave up: it has much to send.
+    pub fn believe(&mut self) {
+        (self.long, self.pauses) = (PATIENCE, 0.0);
+    }
+
+    /// It is too early to say whether it has much to send.
+    pub fn unknown(&self) -> bool {
+        self.standing == Standing::Sending && self.age < KNOWN && self.long <= 0.0 && !self.thin()
+    }
+
+    /// Its packets are small.
+    pub fn thin(&self) -> bool {
         self.run_bits < THIN * self.run_packets
     }
 
@@ -282,14 +423,14 @@ impl Service {
         if self.standing == Standing::Sending { self.since } else { 0.0 }
     }
 
+    /// Mean part of its limit of late, silences and all.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
     /// bit/s of late.
     pub fn rate(&self) -> f64 {
         self.rate
-    }
-
-    /// Its limit has cost it a packet of late.
-    pub fn bound(&self) -> bool {
-        self.bound < 10.0
     }
 
     /// Has had all that it may in the last slot.
@@ -307,9 +448,12 @@ impl Service {
         if self.standing == Standing::Idle { 1.0 } else { self.part }
     }
 
-    /// s since anything passed, of somebody who is known to have much to send.
-    pub fn paused(&self) -> f64 {
-        if self.standing == Standing::Sending && self.long > 0.0 { self.silent } else { 0.0 }
+    /// Nothing helps it: who fell silent has no place to keep.
+    pub fn give_up(&mut self) {
+        self.forgive(0.0);
+        if self.standing == Standing::Lost {
+            self.standing = Standing::Idle;
+        }
     }
 
     /// Begins to count anew, from half of what counts as suffering.

@@ -1,18 +1,20 @@
 //! What is known of one flow: its plan, its counters, its share.
 
-use fairmesh_units::FlowId;
+use fairmesh_units::{FlowId, NodeId};
 
 use super::service::{Rules, Service, Standing};
 
 /// Room above what somebody can use, so that a growing need shows.
 pub(super) const ROOM: f64 = 1.25;
 /// Part of what somebody can use that it must have.
-const OWED: f64 = 0.8;
+const OWED: f64 = 0.95;
 /// Part by which a limit changes before its class is changed: a system call each.
 const CHANGED: f64 = 0.004;
 /// First time between two tries of somebody alone, s, and the longest.
 const BACKOFF: f64 = 60.0;
 const LATEST: f64 = 960.0;
+/// First time between two doubts, s.
+const DOUBT: f64 = 240.0;
 
 /// One flow; at a gateway's daemon one direction of a subscriber.
 #[derive(Clone, Debug)]
@@ -24,10 +26,14 @@ pub(super) struct Subscriber {
     pub ceiling: f64,
     /// Hops between it and the gateway, if known.
     pub hops: Option<u32>,
+    /// The gateway's neighbour through which it is reached, if known.
+    pub branch: Option<NodeId>,
     /// Whether the host has a class for it.
     pub class: bool,
     /// Its level over the common one.
     pub factor: f64,
+    /// The same for who sends pages and the like: what somebody who always sends may have at most.
+    pub room: f64,
     /// What it can use whatever the others have, with room above; `None`: its share.
     pub cap: Option<f64>,
     /// What it may send.
@@ -43,6 +49,11 @@ pub(super) struct Subscriber {
     /// s until it may be tried alone, and how long it then waits for the next time.
     wait: f64,
     backoff: f64,
+    /// s until it may be asked again whether it could use more.
+    pub asked: f64,
+    /// s until it may be doubted again, and how long that then takes.
+    pub doubted: f64,
+    pub doubt: f64,
 }
 
 impl Subscriber {
@@ -53,8 +64,10 @@ impl Subscriber {
             guarantee: 0.0,
             ceiling: f64::INFINITY,
             hops: None,
+            branch: None,
             class: false,
             factor: 1.0,
+            room: 1.0,
             cap: None,
             limit: 0.0,
             service: Service::default(),
@@ -66,6 +79,9 @@ impl Subscriber {
             broken: false,
             wait: 0.0,
             backoff: BACKOFF,
+            asked: 0.0,
+            doubted: 0.0,
+            doubt: DOUBT,
         }
     }
 
@@ -95,6 +111,8 @@ impl Subscriber {
         let (bytes, packets, drops) = core::mem::take(&mut self.moved);
         let known = core::mem::take(&mut self.sampled) & !core::mem::take(&mut self.broken);
         self.wait -= elapsed;
+        self.asked -= elapsed;
+        self.doubted -= elapsed;
         let bits = bytes as f64 * 8.0;
         if known && elapsed > 0.0 && bits <= credible * elapsed {
             let due = self.cap.map_or(self.limit, |cap| self.limit.min(OWED * cap / ROOM));
@@ -110,7 +128,7 @@ impl Subscriber {
 
     /// Its share at a level, whatever it can use.
     pub fn share(&self, level: f64) -> f64 {
-        (level * self.weight * self.factor).min(self.ceiling).max(self.guarantee)
+        (level * self.weight * self.factor.max(self.room)).min(self.ceiling).max(self.guarantee)
     }
 
     /// Its limit at a level; whether it is a new one.
@@ -128,6 +146,11 @@ impl Subscriber {
         self.service.standing() == Standing::Sending
     }
 
+    /// Sends, was never seen to use what it may, and has less than a part of it: it may want little, or starve.
+    pub fn doubtful(&self, part: f64) -> bool {
+        self.doubted <= 0.0 && self.cap.is_none() && self.service.doubtful(part)
+    }
+
     /// Uses all that it may.
     pub fn fills(&self) -> bool {
         self.sends() && self.service.rate() >= 0.9 * self.limit
@@ -135,7 +158,7 @@ impl Subscriber {
 
     /// Whether it may be tried alone.
     pub fn ready(&self) -> bool {
-        self.fills() && self.cap.is_none() && self.wait <= 0.0
+        self.fills() && self.cap.is_none() && self.wait <= 0.0 && self.service.backlogged()
     }
 
     /// Is not tried alone for some time, the longer the more often this was said.
@@ -144,8 +167,9 @@ impl Subscriber {
         self.backoff = (2.0 * self.backoff).min(LATEST);
     }
 
-    /// Is not tried alone for so long, s.
-    pub fn pause(&mut self, wait: f64) {
-        self.wait = self.wait.max(wait);
+    /// It gained nothing from what the others gave up: it wants no more. The longer, the more often.
+    pub fn trust(&mut self) {
+        self.doubted = self.doubt;
+        self.doubt = (2.0 * self.doubt).min(8.0 * LATEST);
     }
 }

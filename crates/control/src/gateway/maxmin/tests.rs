@@ -2,6 +2,7 @@ use fairmesh_units::{FlowId, NodeId, Stream, Time};
 use proptest::prelude::*;
 
 use super::service::{Rules, Service, Standing};
+use super::sets::{Set, Sets};
 use super::*;
 use crate::{Action, Counters, FlowCounters, Neighbour, Place, Site, lookup};
 
@@ -36,17 +37,44 @@ fn pages_and_pauses_are_no_debt() {
 }
 
 #[test]
+fn pages_as_long_as_half_a_minute_are_not_much_to_send() {
+    // At a low limit a page fills it for long. Who pauses by choice again and again has no backlog.
+    let mut s = Service::default();
+    for _ in 0..6 {
+        seconds(&mut s, &[1.0; 15]);
+        seconds(&mut s, &[0.5, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+    assert!(!s.backlogged() && s.sometimes());
+}
+
+#[test]
+fn what_follows_a_change_is_judged_without_its_first_seconds() {
+    let mut s = Service::default();
+    seconds(&mut s, &[1.0; 20]);
+    s.begin_trial();
+    seconds(&mut s, &[0.2, 0.2, 1.0, 1.0, 1.0, 1.0, 0.8, 0.8, 0.8]);
+    let (seen, part) = s.trial();
+    assert!((4.0..=7.0).contains(&seen), "{seen}");
+    assert!((0.85..0.98).contains(&part), "{part}");
+    // A silence counts once something follows it.
+    s.begin_trial();
+    seconds(&mut s, &[1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]);
+    assert!(s.trial().1 < 0.8, "{:?}", s.trial());
+}
+
+#[test]
 fn half_of_its_limit_for_ten_seconds_is_suffering() {
     let mut s = Service::default();
-    seconds(&mut s, &[1.0; 5]);
+    seconds(&mut s, &[1.0; 15]);
     assert_eq!(s.want(), 0.0);
     seconds(&mut s, &[0.5; 10]);
-    assert!(s.want() >= 1.0, "{}", s.want());
+    assert!(s.want() >= 1.0 && s.backlogged(), "{}", s.want());
     assert!(s.part() < 0.9);
     // A little above: short in the long run, but nobody suffers.
     let mut mild = Service::default();
     seconds(&mut mild, &[0.9; 40]);
-    assert!(mild.want() < 0.5 && mild.part() < 0.92, "{} {}", mild.want(), mild.part());
+    assert!(mild.want() < 0.5 && mild.part() < 0.94, "{} {}", mild.want(), mild.part());
+    assert!(mild.backlogged());
 }
 
 #[test]
@@ -83,6 +111,26 @@ fn starved_is_not_ended() {
     seconds(&mut done, &[1.0; 30]);
     seconds(&mut done, &[0.0; 10]);
     assert_eq!(done.standing(), Standing::Idle);
+}
+
+#[test]
+fn a_set_that_failed_is_split_by_branch_and_then_by_hops() {
+    let mut all: Vec<Subscriber> = (0..4).map(|f| Subscriber::new(FlowId(f))).collect();
+    for (s, (branch, hops)) in all.iter_mut().zip([(7, 3), (7, 2), (5, 1), (7, 2)]) {
+        (s.branch, s.hops, s.limit) = (Some(NodeId(branch)), Some(hops), LIMIT);
+        seconds(&mut s.service, &[1.0; 30]);
+        assert!(s.ready());
+    }
+    let mut sets = Sets::default();
+    sets.refuse(Set { who: vec![0, 1, 2, 3], raise: 1.25 }, &mut all);
+    sets.pass(1000.0);
+    let near = sets.next(&all, &[]).unwrap();
+    assert_eq!(near.who, [2], "the nearest branch first");
+    let far = sets.next(&all, &[]).unwrap();
+    assert_eq!(far.who, [1, 3, 0]);
+    sets.refuse(far, &mut all);
+    sets.pass(1000.0);
+    assert_eq!(sets.next(&all, &[]).unwrap().who, [1, 3], "those at one distance");
 }
 
 fn start(flows: u32) -> (Box<dyn Control>, Plan) {

@@ -4,37 +4,22 @@ use fairmesh_units::{BitRate, FlowId};
 
 use super::flow::Share;
 use super::{Pfrc, REUSE_HOPS};
+use crate::gateway::promise::Promise;
 use crate::{Actions, Class, FlowHere, Reason, Refusal, Value};
 
 impl Pfrc {
     /// Takes in a flow's weight and plan, or leaves them as they are.
     pub(super) fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
-        let FlowHere { flow, weight, .. } = *here;
-        if !(weight > 0.0 && weight.is_finite()) {
-            return Err(Refusal::weight(flow, weight));
-        }
-        let guarantee = here.guarantee.unwrap_or(BitRate(0));
-        if let Some(ceiling) = here.ceiling.filter(|c| *c < guarantee) {
-            return Err(Refusal::new(
-                "pfrc.ceiling",
-                "flow {}: a guarantee of {} above its ceiling of {}",
-                &[Value::Flow(flow), Value::Rate(guarantee), Value::Rate(ceiling)],
-            ));
-        }
         let bursts = self.bursts;
-        let share = &mut self.flows.entry(flow, || Share::new(bursts)).1;
+        let share = &mut self.flows.entry(here.flow, || Share::new(bursts)).1;
         let others = self.promised - share.guarantee as u64;
-        let sum = others.saturating_add(guarantee.0);
-        if guarantee.0 > 0 && sum as f64 > self.bounds.lower {
-            let bound = BitRate(self.bounds.lower as u64);
-            return Err(Refusal::guarantees(BitRate(sum), bound));
-        }
+        let promise = Promise::of(here, others, &self.bounds, "pfrc.ceiling")?;
         let hops = if self.proportional { here.hops.unwrap_or(1).clamp(1, REUSE_HOPS) } else { 1 };
-        share.weight = weight / f64::from(hops);
-        share.guarantee = guarantee.0 as f64;
-        share.ceiling = here.ceiling.map_or(f64::INFINITY, |c| c.0 as f64);
-        self.promised = sum;
-        self.search.promise(sum as f64);
+        share.weight = promise.weight / f64::from(hops);
+        share.guarantee = promise.guarantee;
+        share.ceiling = promise.ceiling;
+        self.promised = promise.sum;
+        self.search.promise(promise.sum as f64);
         Ok(())
     }
 

@@ -119,6 +119,23 @@ fn flows_that_come_and_go() {
     assert!(b.limits[0] > low[0]);
 }
 
+/// §8.1.3: what a flow leaves behind is looked for at once; our variant that goes by a quicker notion of who is here does not.
+#[test]
+fn the_aggregate_is_searched_anew_when_a_flow_ends() {
+    for (name, anew) in [("pfrc", true), ("pfrc+fast", false)] {
+        let mut b = Bench::new(name, 3);
+        b.full();
+        let learned = |b: &Bench| b.instance.control.learned().unwrap();
+        let before = learned(&b);
+        actions(&mut b.instance, b.now, Event::FlowGone(FlowId(2)));
+        let why = b.look(&[150, 150, 0]);
+        assert!(why.contains("0 flows more, 1 fewer"), "{name}: {why}");
+        assert_eq!(learned(&b) != before, anew, "{name}: {why}");
+        // C_low = 300, C_est = (300 + 900) / 2.
+        assert!(!anew || learned(&b) == BitRate(600_000), "{why}");
+    }
+}
+
 #[test]
 fn a_flow_that_never_sends_counts_for_nothing() {
     let mut b = Bench::new("pfrc", 3);

@@ -509,6 +509,10 @@ fn impossible_settings_are_refused() {
     assert!(
         refused(setting(1, vec![promised], &[0]), &[]).contains("guarantees add up to 2 Mbit/s")
     );
+    // A node does not know the others, but what is left beside its own guarantee.
+    let lone = setting(1, vec![here(1, Place::Source, 1, 100_000)], &[0]);
+    let gamma = refused(lone, &[("guarantee", 600.0), ("gamma", 0.5)]);
+    assert!(gamma.contains("gamma must be at most 0.400"), "{gamma}");
     let mut parameters = lookup("gap").unwrap();
     assert!(
         parameters.set("gamma", f64::NAN).is_err() && parameters.set("saturation", 1.1).is_err()

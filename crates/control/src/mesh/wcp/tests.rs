@@ -311,6 +311,28 @@ fn every_flow_of_the_node_is_paced_once() {
 }
 
 /// However fast it is to begin: no more packets than its link carries, 4 Mbit/s here.
+/// The round trips of a flow of this node stand for the link that it leaves by, and for no other.
+#[test]
+fn a_source_counts_on_its_own_link() {
+    let mut two = setting();
+    let mut other = flow(7);
+    (other.place, other.next_hop) = (Place::Source, Some(NodeId(0)));
+    two.flows.push(other);
+    let mut i = start("wcp", two);
+    fields(&mut i, at(0));
+    let rtt = Span::from_millis(30);
+    let header = Header::default();
+    let fed = Feedback { flow: FlowId(0), rtt, acked: 1460, lost: 0, marked: false, header };
+    actions(&mut i, at(5), Event::Feedback(fed));
+    let mut written = fields(&mut i, at(20));
+    written.extend(fields(&mut i, at(40)));
+    let last = |class| {
+        let word = written.iter().rfind(|w| w.0 == class && w.1 == OWN);
+        word.map_or(0, |w| LinkState::decode(w.2).instant)
+    };
+    assert_eq!((last(LINK), last(Class::Link(NodeId(0)))), (30, 0), "{written:?}");
+}
+
 #[test]
 fn no_source_sends_more_than_its_link_carries() {
     let mut i = start_with("wcp", setting(), &[("start", 1e5)]).unwrap();

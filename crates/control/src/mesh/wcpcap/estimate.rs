@@ -255,6 +255,24 @@ mod tests {
         assert_eq!(passes_on(&ring), [None, Some(0), Some(1)], "nobody is first");
     }
 
+    /// 25 packets a second and one flow: what the flow has more is answered as it was so far, by two at most, and
+    /// one for one where none was counted.
+    #[test]
+    fn what_is_sent_more_is_answered_as_it_was_so_far() {
+        let data = report(1, 2, 1);
+        let stream = FrameStream { link: 0, after: None };
+        let answers = |acks, back| {
+            let way_back = LinkReport { acks, ..report(2, 1, 0) };
+            let carried = carried(&way_back, back, true, stream);
+            assert_eq!(carried.base, acks);
+            carried.step * 8.0 * 500.0
+        };
+        for (acks, each) in [(25.0, 1.0), (10.0, 0.4), (100.0, 2.0), (0.0, ANSWERS)] {
+            assert!((answers(acks, Some(&data)) - each).abs() < 1e-12, "{acks}");
+        }
+        assert_eq!(answers(10.0, None), 0.0, "nothing to answer");
+    }
+
     #[test]
     fn a_link_passes_on_what_brings_half_of_its_flows() {
         let brings = |flows| passes_on(&[report(1, 2, flows), report(2, 3, 4)])[1];

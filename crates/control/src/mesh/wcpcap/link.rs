@@ -373,3 +373,26 @@ impl Source {
         changes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_flow_is_told_from_alike_to_alone() {
+        let top = |bytes: &[u32]| {
+            let to = Link { from: NodeId(0), to: NodeId(1) };
+            let around = Topology::new(NodeId(0), [to].into_iter());
+            let neighbour = Neighbour::new(NodeId(1), BitRate(2_000_000), BitRate(1_000_000));
+            let mut link = OwnLink::new(&neighbour, &around);
+            for (flow, bytes) in bytes.iter().enumerate() {
+                link.sent(Time::ZERO, FlowId(flow as u32), false, *bytes);
+            }
+            link.top()
+        };
+        assert_eq!((top(&[]), top(&[700])), (0.0, 0.0), "nobody to be above");
+        assert_eq!((top(&[500, 500, 500]), top(&[0, 0])), (0.0, 0.0), "alike");
+        assert_eq!(top(&[300, 100]), 0.5);
+        assert_eq!(top(&[0, 900, 0, 0]), 1.0, "alone");
+    }
+}

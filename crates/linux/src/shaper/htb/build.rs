@@ -13,7 +13,7 @@ use crate::packet::{self, Carrier};
 use crate::shaper::*;
 use crate::tc::htb::{Class, Qdisc};
 use crate::tc::stats::Dumped;
-use crate::tc::{Handle, Head};
+use crate::tc::{Handle, Head, leaf};
 
 /// Frames that try out a classifier.
 const PROBES: u32 = 3;
@@ -151,7 +151,7 @@ fn build(
             None => layout.leaf,
             Some(kind) => LeafChoice::Only(kind),
         };
-        let kind = find_leaf(netlink, port, choice, layout.queue)?;
+        let kind = find_leaf(netlink, port, choice, layout)?;
         leaf = Some(kind);
         put_leaf(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
         let left =
@@ -167,9 +167,9 @@ fn build(
         }
     }
     let leaf = leaf.unwrap_or(LeafKind::Pfifo);
-    if leaf == LeafKind::Pfifo && layout.leaf == LeafChoice::Best {
+    if matches!(leaf, LeafKind::Bfifo | LeafKind::Pfifo) && layout.leaf == LeafChoice::Best {
         notes.push(
-            "this kernel has none of fq_codel, cake and sfq: every subscriber has one FIFO".into(),
+            "this kernel has neither fq_codel nor cake: every subscriber has one FIFO".into(),
         );
     }
     let available = classifiers(netlink, &ports[0]);
@@ -196,7 +196,8 @@ fn build(
         indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh = |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue; 2]));
+    let fresh =
+        |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue_at(leaf, None); 2]));
     let mut state = State {
         layout: layout.clone(),
         leaf,
@@ -234,6 +235,7 @@ fn subscribers(
     layout: &Layout,
     kind: LeafKind,
 ) -> Result<(), Error> {
+    let queue = layout.queue_at(kind, None);
     let mut batch = Batch::new();
     for s in &layout.subscribers {
         let class = class_of(None, false, s.weight, layout.burst);
@@ -243,13 +245,13 @@ fn subscribers(
     port.refused(refused, "adding a class")?;
     batch.clear();
     for s in &layout.subscribers {
-        port.leaf(&mut batch, s.class.0, kind, layout.queue);
+        port.leaf(&mut batch, s.class.0, kind, queue);
     }
     let refused = netlink.apply(&mut batch)?;
     // Of an earlier run with another kind of leaf.
     let other: Vec<u16> = refused.iter().map(|r| layout.subscribers[r.index].class.0).collect();
     for minor in other {
-        put_leaf(netlink, port, minor, kind, layout.queue)?;
+        put_leaf(netlink, port, minor, kind, queue)?;
     }
     Ok(())
 }
@@ -286,14 +288,15 @@ fn find_leaf(
     netlink: &mut Netlink,
     port: &Port,
     choice: LeafChoice,
-    queue: u32,
+    layout: &Layout,
 ) -> Result<LeafKind, Error> {
+    let unlimited = Layout { queue: layout.queue.max(1000), ..layout.clone() };
     let candidates = match choice {
         LeafChoice::Best => LeafKind::ALL.to_vec(),
         LeafChoice::Only(kind) => vec![kind],
     };
     for kind in candidates {
-        match put_leaf(netlink, port, ids::UNMAPPED, kind, queue.max(1000)) {
+        match put_leaf(netlink, port, ids::UNMAPPED, kind, unlimited.queue_at(kind, None)) {
             Ok(()) => return Ok(kind),
             Err(e) if e.errno() == Some(libc::ENOENT) => {}
             Err(e) => return Err(e),
@@ -323,12 +326,44 @@ fn put_leaf(
     port.leaf(&mut batch, minor, kind, queue);
     let mut refused = netlink.apply(&mut batch)?;
     if refused.iter().any(|r| r.source.raw_os_error() == Some(libc::EINVAL)) {
+        if stays(netlink, port, minor, kind, queue)? {
+            return Ok(());
+        }
         let mut drop = Batch::new();
         port.drop_leaf(&mut drop, minor);
         netlink.apply(&mut drop)?;
         refused = netlink.apply(&mut batch)?;
     }
     port.refused(refused, "adding a leaf queue")
+}
+
+/// Whether a class's queue is as wanted already, or could be made so, with what waits in it. Of these kinds the kernel
+/// refuses a message that would make a new one.
+fn stays(
+    netlink: &mut Netlink,
+    port: &Port,
+    minor: u16,
+    kind: LeafKind,
+    queue: u32,
+) -> Result<bool, Error> {
+    match kind {
+        LeafKind::FqCodel => {
+            let mut batch = Batch::new();
+            port.rewrite_fq_codel(&mut batch, minor);
+            Ok(netlink.apply(&mut batch)?.is_empty())
+        }
+        LeafKind::Sfq => {
+            let head = port.leaf_head(minor);
+            let read = |_, payload: &[u8]| {
+                let dumped = Dumped::read(payload)?;
+                Some(dumped.kind == "sfq" && leaf::sfq_limit(dumped.options) == Some(queue))
+            };
+            let there = netlink.get("a leaf", libc::RTM_GETQDISC, |out| head.write(out), read);
+            // Whatever else is there is not one of these.
+            Ok(matches!(there, Ok(Some(true))))
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Ways to classify that this kernel has, found out on our own tree.

@@ -52,7 +52,7 @@ struct Member {
     weight: u8,
     /// Its limits, by direction.
     limits: [Option<BitRate>; 2],
-    /// Packets that its queues hold, by direction.
+    /// What its queues hold, by direction: see [`Layout::queue_at`].
     queues: [u32; 2],
 }
 
@@ -62,7 +62,7 @@ impl Member {
         Member { weight, limits: [None; 2], queues }
     }
 
-    /// Lets its queue hold as many packets, unless it is of a kind that knows time by itself.
+    /// Lets its queue hold as much, unless it is of a kind that knows time by itself.
     fn hold(
         &mut self,
         port: &Port,
@@ -71,8 +71,8 @@ impl Member {
         kind: LeafKind,
         queue: u32,
     ) {
-        if matches!(kind, LeafKind::Pfifo | LeafKind::Sfq) && self.queues[d] != queue {
-            // In place: what waits there stays, but that SFQ drops what is too much.
+        if matches!(kind, LeafKind::Bfifo | LeafKind::Pfifo) && self.queues[d] != queue {
+            // In place: what waits there stays.
             self.queues[d] = queue;
             port.leaf(batch, minor, kind, queue);
         }
@@ -150,7 +150,7 @@ impl HtbPlane {
                 }
             }
             for (&minor, member) in &mut state.members {
-                let queue = state.layout.queue_at(lower(member.limits[d], limit));
+                let queue = state.layout.queue_at(state.leaf, lower(member.limits[d], limit));
                 member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
             }
         }
@@ -164,7 +164,7 @@ impl HtbPlane {
             member.limits[d] = change.rate;
             let class = class_of(change.rate, shared, member.weight, burst);
             port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
-            let queue = state.layout.queue_at(lower(change.rate, whole));
+            let queue = state.layout.queue_at(state.leaf, lower(change.rate, whole));
             member.hold(port, &mut self.batch, (change.slot.class.0, d), state.leaf, queue);
         }
         let refused = self.netlink.apply(&mut self.batch)?;
@@ -325,7 +325,7 @@ impl DataPlane for HtbPlane {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
-            let queue = layout.queue_at(state.aggregate[d]);
+            let queue = layout.queue_at(state.leaf, state.aggregate[d]);
             for part in come.chunks(PART) {
                 self.batch.clear();
                 for &minor in part {
@@ -376,7 +376,8 @@ impl DataPlane for HtbPlane {
             state.members.remove(minor);
         }
         for (&minor, s) in &new {
-            let fresh = Member::new(s.weight, state.aggregate.map(|a| layout.queue_at(a)));
+            let queues = state.aggregate.map(|a| layout.queue_at(state.leaf, a));
+            let fresh = Member::new(s.weight, queues);
             state.members.entry(minor).or_insert(fresh).weight = s.weight;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());

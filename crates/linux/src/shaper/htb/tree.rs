@@ -78,16 +78,30 @@ impl Port {
 
     /// A class's queue.
     pub fn leaf(&self, batch: &mut Batch, minor: u16, kind: LeafKind, queue: u32) {
-        let head = self.head(self.leaf_handle(minor), self.class(minor));
+        let head = self.leaf_head(minor);
         batch.push(libc::RTM_NEWQDISC, CREATE | REPLACE, |out| {
             head.write(out);
             leaf::write(out, kind, queue);
         });
     }
 
+    /// Changes a class's `fq_codel` in place.
+    pub fn rewrite_fq_codel(&self, batch: &mut Batch, minor: u16) {
+        let head = self.leaf_head(minor);
+        batch.push(libc::RTM_NEWQDISC, REPLACE, |out| {
+            head.write(out);
+            leaf::rewrite_fq_codel(out);
+        });
+    }
+
+    /// Names a class's queue.
+    pub fn leaf_head(&self, minor: u16) -> Head {
+        self.head(self.leaf_handle(minor), self.class(minor))
+    }
+
     /// Takes a class's queue away; HTB puts a FIFO of its own in its place.
     pub fn drop_leaf(&self, batch: &mut Batch, minor: u16) {
-        let head = self.head(self.leaf_handle(minor), self.class(minor));
+        let head = self.leaf_head(minor);
         batch.push(libc::RTM_DELQDISC, 0, |out| head.write(out));
     }
 

@@ -1,0 +1,164 @@
+//! Configurations that change, are wrong, and grow while it runs.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use crate::common::{Box, Path, config, root};
+use nix::sys::signal::Signal;
+
+#[test]
+fn a_hundred_reloads_under_load_lose_no_packet_and_no_connection() {
+    let Some(_one) = root("a_hundred_reloads") else { return };
+    let path = Path::new();
+    let ceilings = |down: u32| format!("down = \"{down} Mbit/s\"\nup = \"{down} Mbit/s\"");
+    let b = Box::new(&path, &config("apply", "fifo", &ceilings(6)));
+    let daemon = b.start();
+    b.wait_running();
+    // One connection that lives through all of it, and a stream below every limit.
+    let listener =
+        path.subs.spawn(|| std::net::TcpListener::bind("10.1.2.1:7000").unwrap()).join().unwrap();
+    let mut client =
+        path.wired.spawn(|| std::net::TcpStream::connect("10.1.2.1:7000").unwrap()).join().unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let stream = path.stream(1, 3.0);
+    std::thread::sleep(Duration::from_millis(500));
+    for i in 0..100_u32 {
+        // Rates, subscribers and mode change in turn.
+        let mode = if i % 10 == 9 { "observe" } else { "apply" };
+        let mut text = config(mode, "fifo", &ceilings(5 + i % 3));
+        if i % 2 == 0 {
+            text += "[[subscriber]]\nname = \"late\"\nprefixes = [\"10.1.77.0/24\"]\n";
+        }
+        b.write(&text);
+        let (code, _, err) = b.command(&["reload"]);
+        assert_eq!(code, 0, "{err}");
+        client.write_all(&[i as u8]).unwrap();
+        let mut byte = [0];
+        server.read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [i as u8]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // A restart, as for an upgrade, takes over what the last one left.
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    let daemon = b.start();
+    b.wait_running();
+    assert!(b.log().contains("taken over"), "{}", b.log());
+    let (sent, received) = stream.end();
+    println!("100 reloads: {sent} packets sent, {received} received");
+    assert!(sent > 300, "{sent}");
+    assert_eq!(received, sent, "lost {}\n{}", sent - received, b.log());
+    assert!(path.gateway.sh("tc class show dev mesh").contains("ceil"), "still installed");
+    daemon.end(Signal::SIGTERM);
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing() {
+    let Some(_one) = root("a_wrong_configuration") else { return };
+    let path = Path::new();
+    let good = config("apply", "fifo", "down = \"3 Mbit/s\"");
+    let b = Box::new(&path, &good.replace("capacity = \"8 Mbit/s\"", "capacity = \"8\""));
+    // It does not start, says why, and touches nothing.
+    assert_eq!(b.start().exit_code(), Some(2));
+    let log = b.log();
+    assert!(log.contains("gateway.toml:") && log.contains("has no unit; expected a rate"), "{log}");
+    assert_eq!(path.ours(), "");
+    let (code, _, err) = b.command(&["check"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("neighbour[0].capacity"), "{err}");
+
+    b.write(&good);
+    assert_eq!(b.command(&["check"]).0, 0);
+    assert_eq!(path.ours(), "", "check touches nothing");
+    let daemon = b.start();
+    b.wait_running();
+    let classes = || path.gateway.sh("tc class show dev mesh");
+    let before = classes();
+    b.write(&good.replace("down = \"3 Mbit/s\"", "down = \"fast\""));
+    let (code, _, err) = b.command(&["reload"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("plan.all.down: \"fast\" has no number; expected a rate"), "{err}");
+    daemon.signal(Signal::SIGHUP);
+    b.wait_event("config.refused");
+    assert_eq!(classes(), before);
+    // What only a restart can change is refused too.
+    b.write(&good.replace("\"wan\"", "\"lo\""));
+    let (code, _, err) = b.command(&["reload"]);
+    assert!(code == 2 && err.contains("wired.interface"), "{err}");
+    assert_eq!(classes(), before);
+    // The last configuration that worked is kept.
+    let kept = std::fs::read_to_string(b.file("state/gateway.last-good.toml")).unwrap();
+    assert!(kept.starts_with(&good));
+    // While it runs there is one, and nobody pulls the carpet.
+    assert_eq!(b.start().exit_code(), Some(2));
+    let (code, _, err) = b.command(&["reset"]);
+    assert!(code == 2 && err.contains("running"), "{err}");
+    assert_eq!(classes(), before);
+    daemon.end(Signal::SIGTERM);
+    let (code, _, err) = b.command(&["status"]);
+    assert!(code == 2 && err.contains("expected a running daemon"), "{err}");
+}
+
+#[test]
+fn overrides_survive_a_restart_and_end() {
+    let Some(_one) = root("overrides") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"3 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    let (code, out, err) =
+        b.command(&["override", "sub 2", "--rate", "500 kbit/s", "--for", "1h", "--down"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("limited by override"), "{out}");
+    daemon.end(Signal::SIGKILL);
+    let daemon = b.start();
+    b.wait_running();
+    let way = || b.json(&["why", "sub 2"]).unwrap()["ways"][0].clone();
+    let w = way();
+    assert_eq!(w["limit_bits_per_second"], 500_000);
+    assert!(w["override_seconds_left"].as_f64().unwrap() > 3000.0, "{w}");
+    assert_eq!(b.command(&["override", "sub 2", "--clear"]).0, 0);
+    b.wait("cleared", |s| s["subscribers"][1]["ways"][0]["limited_by"] == "plan");
+    let (code, _, err) = b.command(&["why", "nobody"]);
+    assert!(code == 2 && err.contains("there is no subscriber \"nobody\""), "{err}");
+    daemon.end(Signal::SIGTERM);
+}
+
+/// Thousands who come while it runs, on a configuration that is read again: it settles, and nobody takes
+/// it for dead meanwhile.
+#[test]
+fn ten_thousand_who_come_later_settle() {
+    let Some(_one) = root("ten_thousand_who_come_later") else { return };
+    let path = Path::new();
+    let few = config("apply", "fifo", "down = \"3 Mbit/s\"");
+    let b = Box::new(&path, &few);
+    let daemon = b.start();
+    b.wait_running();
+    let mut many = few.clone();
+    for i in 0..10_000 {
+        let (x, y) = (i / 250, i % 250);
+        many += &format!(
+            "[[subscriber]]\nname = \"n{i}\"\nplan = \"all\"\nprefixes = [\"10.2{}.{x}.{y}\"]\n",
+            i % 10
+        );
+    }
+    b.write(&many);
+    daemon.signal(Signal::SIGHUP);
+    let end = std::time::Instant::now() + Duration::from_secs(300);
+    let limited = || {
+        let classes = path.gateway.sh("tc class show dev mesh");
+        classes.lines().filter(|l| l.contains("ceil 3028Kbit")).count()
+    };
+    while limited() < 10_003 {
+        assert!(std::time::Instant::now() < end, "{} of them\n{}", limited(), b.log());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(path.flows());
+    let log = b.log();
+    for late in ["guard.late", "daemon.late", "guard.gone", "relayout.failed", "shaping.released"] {
+        assert!(!log.contains(late), "{log}");
+    }
+    println!("{}", log.lines().filter(|l| l.starts_with("shaping")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+}

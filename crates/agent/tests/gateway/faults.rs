@@ -1,0 +1,198 @@
+//! Interfaces, disks, rules and processes that do what they should not; what is somebody else's stays.
+
+use std::time::Duration;
+
+use crate::common::{Box, Path, config, root, sh};
+use nix::sys::signal::Signal;
+
+#[test]
+fn an_interface_that_goes_and_comes_back() {
+    let Some(_one) = root("an_interface_that_goes") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "pfrc", ""));
+    let daemon = b.start();
+    b.wait_running();
+    for _ in 0..3 {
+        path.lose_mesh();
+        b.wait("absent", |s| s["phase"] == "absent");
+        path.restore_mesh();
+        b.wait_running();
+        assert!(path.flows());
+    }
+    b.wait_event("interface.lost");
+    // Only switched off and on: classes stay.
+    path.gateway.sh("ip link set mesh down");
+    b.wait_event("interface.down");
+    path.gateway.sh("ip link set mesh up");
+    path.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
+    b.wait_running();
+    assert!(path.flows());
+    // Somebody deletes our queue: it comes back.
+    path.gateway.sh("tc qdisc del dev mesh root");
+    b.wait("absent or back", |s| {
+        s["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|e| e[0] == "interface.lost" && e[1].as_u64() > Some(3))
+    });
+    b.wait_running();
+    assert!(path.ours().contains("mesh"));
+    daemon.end(Signal::SIGTERM);
+}
+
+#[test]
+fn a_daemon_that_stands_still_is_overruled_and_comes_back() {
+    let Some(_one) = root("a_daemon_that_stands_still") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    daemon.signal(Signal::SIGSTOP);
+    b.wait_event("<3>guard.late");
+    let mut left = String::new();
+    for _ in 0..200 {
+        left = path.ours();
+        if left.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    assert_eq!(left, "");
+    assert!(path.flows());
+    daemon.signal(Signal::SIGCONT);
+    b.wait_event("daemon.late");
+    b.wait("running again", |s| s["phase"] == "running");
+    let mut back = false;
+    for _ in 0..400 {
+        back = path.ours().contains("mesh");
+        if back {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(back, "{}", b.log());
+    daemon.end(Signal::SIGTERM);
+}
+
+/// A disk that is full, and one that cannot be written: an event, and the daemon goes on.
+#[test]
+fn disks_that_do_not_write() {
+    let Some(_one) = root("disks_that_do_not_write") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, "");
+    let disk = b.file("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let at = disk.display();
+    for options in ["size=4k", "size=64k,ro"] {
+        sh(&format!("mount -t tmpfs -o {options} tmpfs {at}"));
+        if options == "size=4k" {
+            // The only page is taken.
+            std::fs::write(disk.join("full"), [1; 4096]).unwrap();
+        }
+        let _ = std::fs::remove_file(b.file("log"));
+        let socket = b.file("gateway.sock");
+        b.write(&format!(
+            "{}\n[paths]\nstate = \"{at}/state\"\nsocket = \"{}\"\n",
+            config("apply", "fifo", "down = \"3 Mbit/s\""),
+            socket.display()
+        ));
+        let daemon = b.start();
+        b.wait_running();
+        b.wait_event("state.unwritable");
+        assert_eq!(b.command(&["override", "sub 1", "--rate", "1 Mbit/s", "--for", "1h"]).0, 0);
+        assert!(path.flows());
+        assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+        sh(&format!("umount {at}"));
+    }
+}
+
+#[test]
+fn what_is_somebody_elses_stays() {
+    let Some(_one) = root("what_is_somebody_elses") else { return };
+    let path = Path::new();
+    path.gateway.sh("tc qdisc add dev wan root handle 7: tbf rate 50mbit burst 10k limit 30000");
+    path.gateway.sh("nft add table inet operator");
+    let b = Box::new(&path, &config("apply", "pfrc", ""));
+    let daemon = b.start();
+    b.wait_event("install.failed");
+    assert!(b.log().contains("not ours"), "{}", b.log());
+    assert!(path.gateway.sh("tc qdisc show dev wan").contains("tbf 7:"));
+    assert!(path.flows());
+    // The operator makes room.
+    path.gateway.sh("tc qdisc del dev wan root");
+    b.wait_running();
+    daemon.end(Signal::SIGTERM);
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+    assert!(path.gateway.sh("nft list tables").contains("operator"));
+}
+
+/// As a firewall does that is loaded anew.
+#[test]
+fn a_flushed_rule_set_is_put_back_and_said() {
+    let Some(_one) = root("a_flushed_rule_set") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    let rules = || path.gateway.sh("nft list table inet fairmesh");
+    for flush in ["nft flush ruleset", "nft flush table inet fairmesh"] {
+        let before = rules().lines().count();
+        let _ = std::fs::remove_file(b.file("log"));
+        path.gateway.sh(flush);
+        b.wait("put back", |s| {
+            let tables = path.gateway.sh("nft list tables");
+            s["phase"] == "running"
+                && tables.contains("fairmesh")
+                && rules().lines().count() == before
+        });
+        let events = b.json(&["status"]).unwrap()["events"].to_string();
+        assert!(events.contains("rules.gone"), "{flush}: {events}");
+        let limit = path.gateway.sh("tc class show dev mesh");
+        assert!(limit.contains("rate 1Mbit") || limit.contains("ceil 1009Kbit"), "{limit}");
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn two_daemons_do_not_share_an_interface() {
+    let Some(_one) = root("two_daemons") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", ""));
+    let daemon = b.start();
+    b.wait_running();
+    // Another socket and another state, the same interfaces.
+    let other = Box::new(&path, &config("apply", "fifo", ""));
+    assert_eq!(other.start().exit_code(), Some(2));
+    assert!(
+        other.log().contains("expected no other gateway daemon to have the interface mesh"),
+        "{}",
+        other.log()
+    );
+    // Nor does its `reset` pull the carpet.
+    let (code, _, err) = other.command(&["reset"]);
+    assert!(code == 2 && err.contains("the daemon is running"), "{err}");
+    assert!(path.ours().contains("mesh"));
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_renamed_interface_is_noticed() {
+    let Some(_one) = root("a_renamed_interface") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    path.gateway.sh("ip link set mesh down");
+    path.gateway.sh("ip link set mesh name mesh9");
+    path.gateway.sh("ip link set mesh9 up");
+    b.wait("absent", |s| s["phase"] == "absent");
+    assert!(b.log().contains("it is called `mesh9` now"), "{}", b.log());
+    assert!(!path.gateway.sh("tc qdisc show dev mesh9").contains("fa1:"), "nothing of ours on it");
+    path.gateway.sh("ip link set mesh9 down");
+    path.gateway.sh("ip link set mesh9 name mesh");
+    path.gateway.sh("ip link set mesh up");
+    b.wait_running();
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}

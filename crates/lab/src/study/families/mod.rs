@@ -1,0 +1,248 @@
+//! Controls of the gateway on families of networks, against what the simulator can carry.
+//!
+//! Every network's optimum is searched once ([`crate::optimum`]) and kept; every control runs with
+//! every seed. Subscribers are what counts: a home's flows of both directions together.
+
+mod networks;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairmesh_engine::measures;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::Scenario;
+use fairmesh_transport::traffic::TrafficSpec;
+
+pub use networks::{Family, Network, Times, network};
+
+use crate::changes::with_controls;
+use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};
+use crate::{LabError, Pool, batch};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Controls.
+    pub controls: Vec<String>,
+    /// Runs of each network under each control: seeds 1 to this.
+    pub seeds: u32,
+    /// How optima are searched.
+    pub search: Search,
+}
+
+/// A home is starved below this part of its optimum.
+pub const STARVED: f64 = 0.1;
+
+/// What one control gives the subscribers of one network, as parts of their optimum; goodputs are
+/// means over seeds, as the optimum is one.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Index of the control.
+    pub control: usize,
+    /// Index of the network.
+    pub network: usize,
+    /// The part of whom has least.
+    pub worst: f64,
+    /// Sum of all goodputs over that of all optima.
+    pub sum: f64,
+    /// Jain's index of the parts.
+    pub jain: f64,
+    /// Subscribers below [`STARVED`] that always have something to send.
+    pub starved: usize,
+}
+
+/// All outcomes.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Controls as they are called in results.
+    pub controls: Vec<String>,
+    /// By network and control.
+    pub outcomes: Vec<Outcome>,
+    /// Networks whose search ended at its bound of effort.
+    pub bounded: BTreeSet<usize>,
+    /// How many optima were searched; the others were kept.
+    pub searched: usize,
+    /// Number of runs, without those of searches.
+    pub runs: usize,
+    /// Hash of their fingerprints, in order.
+    pub fingerprint: u64,
+}
+
+/// A row of a table: what a control gives a family.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    /// Networks.
+    pub networks: usize,
+    /// Part of the worst home: mean and least over the networks.
+    pub worst: (f64, f64),
+    /// Sum over the optimum's: mean.
+    pub sum: f64,
+    /// Jain's index: mean and least.
+    pub jain: (f64, f64),
+    /// Starved homes in all networks.
+    pub starved: usize,
+}
+
+/// Runs every control on every network.
+///
+/// # Errors
+/// What the engine or the search refuses, and controls that do not exist.
+pub fn run(
+    networks: &[Network],
+    settings: &Settings,
+    cache: Option<&Cache>,
+    pool: &Pool<'_>,
+) -> Result<Study, LabError> {
+    let scenarios: Vec<Scenario> =
+        networks.iter().map(Network::scenario).collect::<Result<_, _>>()?;
+    let searched = AtomicUsize::new(0);
+    let optima = batch::all(pool, "searching optima", &scenarios, |scenario| {
+        let groups = Per::usual(scenario).groups(scenario);
+        let found = match cache {
+            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}),
+            None => find(scenario, &groups, &settings.search, &|_| {}).map(|o| (o, false)),
+        };
+        let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
+        searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
+        Ok(optimum)
+    })?;
+    let mut jobs = Vec::new();
+    for scenario in &scenarios {
+        for controlled in with_controls(scenario, &settings.controls)? {
+            for seed in 1..=u64::from(settings.seeds) {
+                jobs.push((controlled.clone(), seed));
+            }
+        }
+    }
+    let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
+        let mut record = batch::once(scenario, *seed, None)?;
+        record.decisions = Vec::new();
+        Ok(record)
+    })?;
+    let mut fingerprint = 0u64;
+    for r in &records {
+        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let seeds = settings.seeds as usize;
+    let controls = settings.controls.len();
+    let outcomes = records.chunks(seeds).enumerate().map(|(k, records)| {
+        let (network, control) = (k / controls, k % controls);
+        outcome(&scenarios[network], &optima[network], records, network, control)
+    });
+    let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
+    Ok(Study {
+        controls: jobs
+            .iter()
+            .step_by(seeds)
+            .take(controls)
+            .map(|j| j.0.control.to_string())
+            .collect(),
+        outcomes: outcomes.collect(),
+        bounded: (0..optima.len()).filter(|&n| bounded(&optima[n])).collect(),
+        searched: searched.into_inner(),
+        runs: records.len(),
+        fingerprint,
+    })
+}
+
+fn outcome(
+    scenario: &Scenario,
+    optimum: &Optimum,
+    records: &[RunRecord],
+    network: usize,
+    control: usize,
+) -> Outcome {
+    let mut goodput = vec![0.0; scenario.flows.len()];
+    for record in records {
+        for (sum, flow) in goodput.iter_mut().zip(&record.flows) {
+            *sum += flow.goodput_bps / records.len() as f64;
+        }
+    }
+    let best = optimum.rates_bps();
+    let mut parts = Vec::new();
+    let mut starved = 0;
+    for group in &optimum.groups {
+        let sum = |rates: &[f64]| group.flows.iter().map(|&f| rates[f]).sum::<f64>();
+        let (rate, best) = (sum(&goodput), sum(&best));
+        if best > 0.0 {
+            let part = rate / best;
+            parts.push(part);
+            starved += usize::from(part < STARVED && backlogged(scenario, &group.flows));
+        }
+    }
+    Outcome {
+        control,
+        network,
+        worst: parts.iter().copied().reduce(f64::min).unwrap_or(0.0),
+        sum: optimum.sum_over(&goodput),
+        jain: measures::jain(&parts),
+        starved,
+    }
+}
+
+/// Whether some of these flows always have something to send.
+fn backlogged(scenario: &Scenario, flows: &[usize]) -> bool {
+    flows.iter().any(|&f| matches!(scenario.flows[f].traffic, TrafficSpec::Bulk))
+}
+
+impl Study {
+    /// What a control gives the networks of a family, or all of them; `None` where there are none.
+    pub fn row(&self, networks: &[Network], family: Option<Family>, control: usize) -> Option<Row> {
+        let of = |o: &&Outcome| {
+            o.control == control && family.is_none_or(|f| networks[o.network].family == f)
+        };
+        let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
+        let mean = |of: &dyn Fn(&Outcome) -> f64| {
+            own.iter().map(|o| of(o)).sum::<f64>() / own.len() as f64
+        };
+        let least = |of: &dyn Fn(&Outcome) -> f64| own.iter().map(|o| of(o)).reduce(f64::min);
+        Some(Row {
+            networks: own.len(),
+            worst: (mean(&|o| o.worst), least(&|o| o.worst)?),
+            sum: mean(&|o| o.sum),
+            jain: (mean(&|o| o.jain), least(&|o| o.jain)?),
+            starved: own.iter().map(|o| o.starved).sum(),
+        })
+    }
+
+    /// One line per network and control, as comma-separated values.
+    pub fn csv(&self, networks: &[Network]) -> String {
+        let mut out =
+            "network,about,optimum,control,worst_of_optimum,sum_of_optimum,jain,starved\n"
+                .to_owned();
+        for o in &self.outcomes {
+            let n = &networks[o.network];
+            let bounded = if self.bounded.contains(&o.network) { "bounded" } else { "found" };
+            out += &format!(
+                "{},\"{}\",{bounded},{},{:.3},{:.3},{:.3},{}\n",
+                n.name, n.about, self.controls[o.control], o.worst, o.sum, o.jain, o.starved
+            );
+        }
+        out
+    }
+}
+
+/// The networks of every family, or about `most` of them, as evenly over the families as it goes.
+///
+/// # Errors
+/// None but a mistake in this module.
+pub fn networks(most: Option<u32>, times: Times) -> Result<Vec<Network>, LabError> {
+    let all: Vec<(Family, u32)> =
+        Family::ALL.iter().flat_map(|&f| (0..f.size()).map(move |n| (f, n))).collect();
+    let chosen: Vec<(Family, u32)> = match most {
+        Some(most) if (most as usize) < all.len() => {
+            // One of each family in turn.
+            let mut chosen: Vec<(Family, u32)> = (0..)
+                .flat_map(|n| {
+                    Family::ALL.iter().filter(move |f| n < f.size()).map(move |&f| (f, n))
+                })
+                .take(most as usize)
+                .collect();
+            chosen.sort_by_key(|c| all.iter().position(|a| a == c));
+            chosen
+        }
+        _ => all,
+    };
+    chosen.into_iter().map(|(family, number)| network(family, number, times)).collect()
+}

@@ -1,0 +1,328 @@
+//! Networks that nobody drew, as scenario files: what a control of the gateway is to be judged on.
+//!
+//! Every one follows from its family and number alone.
+
+use core::fmt::Write as _;
+
+use fairmesh_scenario::{Scenario, draft_from_toml};
+use fairmesh_units::Stream;
+
+use crate::LabError;
+
+/// A kind of network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// 12 to 40 nodes anywhere, bulk transfers of homes anywhere, up, down and both.
+    Random,
+    /// The same over links that lose up to 15 % of their frames.
+    Lossy,
+    /// Chains of 3 to 15 hops, the gateway at an end.
+    Chains,
+    /// The gateway in the middle of two to four branches of two or three hops.
+    Trees,
+    /// The grids of Jamshaid 2010 §7.6, 3×3 to 6×6, the gateway in a corner.
+    Grids,
+    /// Random networks of homes that read, pause, download, call and save copies.
+    Evenings,
+    /// Random networks in which one home sends datagrams, 0.2 to 5 Mbit/s, whatever becomes of them.
+    Floods,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Family; 7] = [
+        Family::Random,
+        Family::Lossy,
+        Family::Chains,
+        Family::Trees,
+        Family::Grids,
+        Family::Evenings,
+        Family::Floods,
+    ];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Random => "random",
+            Family::Lossy => "lossy",
+            Family::Chains => "chains",
+            Family::Trees => "trees",
+            Family::Grids => "grids",
+            Family::Evenings => "evenings",
+            Family::Floods => "floods",
+        }
+    }
+
+    /// How many networks it has.
+    pub fn size(self) -> u32 {
+        match self {
+            Family::Random => 40,
+            Family::Lossy => 15,
+            Family::Chains | Family::Floods => 8,
+            Family::Trees => 6,
+            Family::Grids => GRIDS.len() as u32,
+            Family::Evenings => 10,
+        }
+    }
+}
+
+/// One network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Network {
+    /// What it is one of.
+    pub family: Family,
+    /// Unique, such as `random-07`.
+    pub name: String,
+    /// Nodes, PHY and rates, and which way the transfers go, in a few words.
+    pub about: String,
+    /// The scenario file.
+    pub text: String,
+}
+
+impl Network {
+    /// The scenario.
+    ///
+    /// # Errors
+    /// None but a mistake in this module.
+    pub fn scenario(&self) -> Result<Scenario, LabError> {
+        Ok(draft_from_toml(&format!("{}.toml", self.name), &self.text)?.build()?)
+    }
+}
+
+/// Simulated time of each run, and from when on it is measured, s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Times {
+    /// End.
+    pub duration_s: u32,
+    /// Start of the measured interval.
+    pub warmup_s: u32,
+}
+
+/// PHY, rate of all links, and how links differ.
+struct Radio(&'static str, &'static str, Mixed);
+
+enum Mixed {
+    No,
+    /// 54, 36, 24, 12 or 6 Mbit/s, by the length of the link.
+    ByDistance,
+    /// 1, 2, 5.5 or 11 Mbit/s.
+    ByChance,
+}
+
+const RADIOS: [Radio; 7] = [
+    Radio("802.11b", "1 Mbit/s", Mixed::No),
+    Radio("802.11b", "11 Mbit/s", Mixed::No),
+    Radio("802.11g", "24 Mbit/s", Mixed::No),
+    Radio("802.11g", "12 Mbit/s", Mixed::ByDistance),
+    Radio("802.11b", "11 Mbit/s", Mixed::ByChance),
+    Radio("802.11g", "54 Mbit/s", Mixed::No),
+    Radio("802.11g", "6 Mbit/s", Mixed::No),
+];
+
+/// Nodes, and the side of the square that they are in, m: about six neighbours each.
+const SIZES: [(u32, u32); 7] =
+    [(12, 600), (16, 700), (20, 800), (24, 900), (30, 1000), (36, 1100), (40, 1200)];
+
+/// Side of a grid and the nodes that send: Jamshaid 2010 §7.6.
+const GRIDS: [(u32, &[u32]); 4] = [
+    (3, &[1, 4, 5, 7, 8]),
+    (4, &[1, 2, 3, 4, 5, 7, 9, 12]),
+    (5, &[2, 4, 6, 7, 9, 10, 12, 17, 18, 19, 20, 24]),
+    (6, &[3, 4, 6, 8, 10, 11, 12, 14, 15, 17, 19, 24, 25, 28, 29, 31, 32, 33]),
+];
+
+const WAYS: [&str; 3] = ["up", "down", "both"];
+/// Links that lose frames lose at most this part.
+const MOST_LOST: f64 = 0.15;
+
+/// A network of a family, by its number.
+///
+/// # Errors
+/// None but a mistake in this module.
+pub fn network(family: Family, number: u32, times: Times) -> Result<Network, LabError> {
+    let name = format!("{}-{number:02}", family.name());
+    let head = |radio: &Radio| {
+        format!(
+            "# One of the families on which controls of the gateway are compared.\n\
+             name = \"{name}\"\nduration = \"{} s\"\nwarmup = \"{} s\"\n\n\
+             [radio]\nphy = \"{}\"\nrate = \"{}\"\n\n\
+             [wired]\nhosts = [\"server\"]\n\n[subscribers]\nper = \"node\"\n",
+            times.duration_s, times.warmup_s, radio.0, radio.1
+        )
+    };
+    let way = WAYS[number as usize % 3];
+    let (about, text) = match family {
+        Family::Random | Family::Lossy | Family::Evenings | Family::Floods => {
+            scattered(family, number, head)?
+        }
+        Family::Chains => {
+            let hops = [3u32, 4, 5, 6, 8, 10, 12, 15][number as usize % 8];
+            let radio = &RADIOS[number as usize % 2];
+            // At most six homes, the last one among them.
+            let many = hops.min(6);
+            let homes: Vec<u32> = (1..=many).map(|k| (k * hops).div_ceil(many)).collect();
+            let layout = format!("chain = {{ hops = {hops} }}");
+            let about = format!("{hops} hops, {}, {way}", radio.1);
+            (about, simple(head(radio), &layout, "0", way, &format!("{homes:?}")))
+        }
+        Family::Trees => {
+            let (branches, depth) = (2 + number % 3, 2 + number / 3 % 2);
+            let radio = &RADIOS[[1, 6][number as usize % 2]];
+            let layout =
+                format!("tree = {{ branches = {branches}, depth = {depth} }}\nsense_hops = 2");
+            let about = format!("{branches} branches of {depth} hops, {}, {way}", radio.1);
+            let text = simple(head(radio), &layout, "gw", way, "");
+            (about, text)
+        }
+        Family::Grids => {
+            let (side, homes) = GRIDS[number as usize % GRIDS.len()];
+            let layout = format!("grid = {{ rows = {side}, columns = {side} }}");
+            let about = format!("{side}×{side}, 1 Mbit/s, {way}");
+            (about, simple(head(&RADIOS[0]), &layout, "0", way, &format!("{homes:?}")))
+        }
+    };
+    Ok(Network { family, name, about, text })
+}
+
+const TRANSPORT: &str =
+    "start_jitter = \"10 s\"\ntransport = { tcp = \"newreno\", preset = \"rfc\" }\n";
+
+/// Bulk transfers of some homes of a layout; of all where `homes` is empty.
+fn simple(mut text: String, layout: &str, gateway: &str, way: &str, homes: &str) -> String {
+    let _ = write!(
+        text,
+        "\n[topology]\n{layout}\ngateway = \"{gateway}\"\n\n[traffic]\nflows = \"{way}\"\n"
+    );
+    if !homes.is_empty() {
+        let _ = writeln!(text, "nodes = {homes}");
+    }
+    text + "host = \"server\"\n" + TRANSPORT
+}
+
+/// Networks of nodes anywhere.
+fn scattered(
+    family: Family,
+    number: u32,
+    head: impl Fn(&Radio) -> String,
+) -> Result<(String, String), LabError> {
+    let mut chance = Stream::new(u64::from(number), &format!("families/{}", family.name()));
+    let mut radio = &RADIOS[number as usize % RADIOS.len()];
+    let mut sizes = &SIZES[..];
+    if family == Family::Evenings {
+        // What households use today; an hour's pages do not fit into 1 Mbit/s.
+        radio = &RADIOS[[1, 2, 3, 5][number as usize % 4]];
+        sizes = &SIZES[1..5];
+    }
+    let (nodes, side) = sizes[chance.below(sizes.len() as u32) as usize];
+    let way = if number.is_multiple_of(9) { "both" } else { WAYS[number as usize % 3] };
+    let mut text = head(radio);
+    // Where nodes are and who decodes whom; the seed differs between families.
+    let seed = 1000 * (1 + family as u32) + number;
+    let layout = format!(
+        "[topology]\nrandom = {{ nodes = {nodes}, width = \"{side} m\", seed = {seed} }}\ngateway = 0\n"
+    );
+    let _ = write!(text, "\n{layout}");
+    let bare = format!("{text}\n[traffic]\nflows = \"down\"\n");
+    let bare = draft_from_toml("families.toml", &bare)?.build()?;
+    let lossy = family == Family::Lossy || (family == Family::Evenings && number % 3 == 2);
+    links(&mut text, &bare, &radio.2, lossy, &mut chance);
+
+    let many = match (family, way) {
+        // Every flow costs the search of the optimum.
+        (Family::Evenings, _) => 6,
+        (_, "both") => 4,
+        _ => [6, 8][chance.below(2) as usize],
+    };
+    let homes = some(nodes, many, &mut chance);
+    match family {
+        Family::Evenings => evening(&mut text, &homes, &mut chance),
+        Family::Floods => {
+            let rate = [200, 400, 700, 1000, 1500, 2500, 3500, 5000][number as usize % 8];
+            let (flood, others) = homes.split_first().expect("six homes and more");
+            let _ = write!(
+                text,
+                "\n[traffic]\nflows = \"{way}\"\nnodes = {others:?}\nhost = \"server\"\n{TRANSPORT}\n\
+                 [[flow]]\nname = \"flood\"\nfrom = {flood}\nto = \"server\"\n\
+                 traffic = {{ kind = \"cbr\", rate = \"{rate} kbit/s\" }}\n\
+                 [[flow]]\nname = \"beside the flood\"\nfrom = \"server\"\nto = {flood}\n"
+            );
+            let about = format!("{nodes} nodes, {}, {way}, {rate} kbit/s from {flood}", radio.1);
+            return Ok((about, text));
+        }
+        _ => {
+            let _ = write!(
+                text,
+                "\n[traffic]\nflows = \"{way}\"\nnodes = {homes:?}\nhost = \"server\"\n{TRANSPORT}"
+            );
+        }
+    }
+    let rate = match radio.2 {
+        Mixed::No => radio.1,
+        Mixed::ByDistance => "6 to 54 Mbit/s",
+        Mixed::ByChance => "1 to 11 Mbit/s",
+    };
+    let way = if family == Family::Evenings { "households" } else { way };
+    let lossy = if lossy { ", lossy" } else { "" };
+    Ok((format!("{nodes} nodes, {rate}{lossy}, {way}"), text))
+}
+
+/// Rates and losses of the links of a network, where they differ.
+fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance: &mut Stream) {
+    if matches!(mixed, Mixed::No) && !lossy {
+        return;
+    }
+    for link in bare.links.iter().filter(|l| l.from < l.to) {
+        let place = |n: fairmesh_units::NodeId| bare.nodes[n.index()].position.unwrap_or_default();
+        let (a, b) = (place(link.from), place(link.to));
+        let far = (a.0 - b.0).hypot(a.1 - b.1);
+        let _ = write!(text, "\n[[link]]\nfrom = {}\nto = {}\n", link.from.0, link.to.0);
+        let rate = match mixed {
+            Mixed::No => None,
+            Mixed::ByDistance => {
+                let steps = [80.0, 120.0, 160.0, 200.0].iter().filter(|l| far > **l).count();
+                Some(["54", "36", "24", "12", "6"][steps])
+            }
+            Mixed::ByChance => Some(["1", "2", "5.5", "11"][chance.below(4) as usize]),
+        };
+        if let Some(rate) = rate {
+            let _ = writeln!(text, "rate = \"{rate} Mbit/s\"");
+        }
+        if lossy {
+            let _ = writeln!(text, "delivery = {:.3}", 1.0 - chance.uniform(0.0, MOST_LOST));
+        }
+    }
+}
+
+/// So many nodes but the gateway, rising.
+fn some(nodes: u32, many: u32, chance: &mut Stream) -> Vec<u32> {
+    let mut left: Vec<u32> = (1..nodes).collect();
+    let many = (many as usize).min(left.len());
+    let mut out: Vec<u32> =
+        (0..many).map(|_| left.swap_remove(chance.below(left.len() as u32) as usize)).collect();
+    out.sort_unstable();
+    out
+}
+
+/// What households do: all read, some download with several connections, one saves a copy, two call.
+fn evening(text: &mut String, homes: &[u32], chance: &mut Stream) {
+    let _ = write!(text, "\n[traffic]\n{TRANSPORT}");
+    let web = "traffic = { kind = \"http\", size = \"60 kB\", pause = \"6 s\" }\n";
+    let call = "traffic = { kind = \"cbr\", rate = \"32 kbit/s\", packet = \"160 B\" }\n";
+    for (k, home) in homes.iter().enumerate() {
+        let down = format!("\n[[flow]]\nfrom = \"server\"\nto = {home}\n");
+        let up = format!("\n[[flow]]\nfrom = {home}\nto = \"server\"\n");
+        let _ = write!(text, "{down}{web}");
+        match k % 4 {
+            0 => {
+                let _ = writeln!(text, "{down}connections = {}", 2 + chance.below(3));
+            }
+            1 => {
+                let _ = write!(text, "{up}");
+            }
+            2 => {
+                let _ = write!(text, "{down}{call}{up}{call}");
+            }
+            _ => {}
+        }
+    }
+}

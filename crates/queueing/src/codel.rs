@@ -1,0 +1,321 @@
+//! CoDel (RFC 8289): drops by how long packets have waited, not by how many there are.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{Span, Stream, Time};
+
+use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
+
+/// The control law's settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodelSpec {
+    /// Waiting time that is no cause to drop (TARGET). RFC 8289 §4.3
+    pub target: Span,
+    /// How long packets must have waited longer than that (INTERVAL). RFC 8289 §4.2
+    pub interval: Span,
+    /// Mark packets of ECN-capable transports instead of dropping them.
+    pub ecn: bool,
+    /// Mark every ECN-capable packet that has waited longer than this, whatever the control law
+    /// says: the shallow threshold of L4S senders (Linux `ce_threshold`).
+    pub ce_threshold: Option<Span>,
+    /// Nothing is dropped while no more than this many bytes are left (the RFC's `maxpacket`).
+    pub mtu: u32,
+}
+
+impl Default for CodelSpec {
+    /// 5 ms and 100 ms (RFC 8289 §4.2, §4.3), packets of 1514 bytes, no marks.
+    fn default() -> Self {
+        CodelSpec {
+            target: Span::from_millis(5),
+            interval: Span::from_millis(100),
+            ecn: false,
+            ce_threshold: None,
+            mtu: 1514,
+        }
+    }
+}
+
+/// A packet with the instant at which it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub item: Item,
+    pub since: Time,
+}
+
+/// What CoDel takes packets from.
+pub(crate) trait Source {
+    /// The oldest packet.
+    fn take(&mut self) -> Option<Entry>;
+    /// Bytes that are left.
+    fn bytes(&self) -> u64;
+}
+
+/// State of the control law for one queue. RFC 8289 §5.3
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    /// When the waiting time will have been too long for an interval; zero: it is not.
+    first_above: Time,
+    /// When to drop next, while dropping.
+    drop_next: Time,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+/// When to drop after `t`, as the `count`-th in a row. RFC 8289 §5.1
+fn control_law(t: Time, interval: Span, count: u32) -> Time {
+    let step = interval.as_nanos() as f64 / libm::sqrt(f64::from(count.max(1)));
+    t + Span::from_nanos(step as u64)
+}
+
+impl Control {
+    /// Drops that did not come from the control law count as if they had (RFC 8290 §4.1.1 after
+    /// Linux: a flow that overflows is not let off).
+    pub fn count_drops(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
+    }
+
+    /// Whether this packet has waited too long, and for long enough. RFC 8289 §5.5
+    fn ok_to_drop(&mut self, now: Time, entry: Option<Entry>, left: u64, spec: &CodelSpec) -> bool {
+        let Some(entry) = entry else {
+            self.first_above = Time::ZERO;
+            return false;
+        };
+        if now.since(entry.since) < spec.target || left <= u64::from(spec.mtu) {
+            self.first_above = Time::ZERO;
+            return false;
+        }
+        if self.first_above == Time::ZERO {
+            self.first_above = now + spec.interval;
+            return false;
+        }
+        now >= self.first_above
+    }
+
+    /// The next packet; what it drops or marks on the way goes to `late`. RFC 8289 §5.6
+    pub fn dequeue(
+        &mut self,
+        now: Time,
+        spec: &CodelSpec,
+        queue: &mut impl Source,
+        late: &mut VecDeque<Late>,
+    ) -> Option<Item> {
+        let mut taken = queue.take();
+        let mut ok = self.ok_to_drop(now, taken, queue.bytes(), spec);
+        let mut marked = false;
+        if self.dropping {
+            if !ok {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                let Some(entry) = taken else { break };
+                self.count = self.count.saturating_add(1);
+                if spec.ecn && entry.item.ect {
+                    marked = true;
+                    self.drop_next = control_law(self.drop_next, spec.interval, self.count);
+                    break;
+                }
+                late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                taken = queue.take();
+                ok = self.ok_to_drop(now, taken, queue.bytes(), spec);
+                if ok {
+                    self.drop_next = control_law(self.drop_next, spec.interval, self.count);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if let (true, Some(entry)) = (ok, taken) {
+            if spec.ecn && entry.item.ect {
+                marked = true;
+            } else {
+                late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                taken = queue.take();
+                self.ok_to_drop(now, taken, queue.bytes(), spec);
+            }
+            self.dropping = true;
+            // A queue that was controlled a short while ago goes on where it was. RFC 8289 §5.6
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now.since(self.drop_next) < spec.interval.saturating_mul(16);
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = control_law(now, spec.interval, self.count);
+            self.last_count = self.count;
+        }
+        let entry = taken?;
+        let above = spec.ce_threshold.is_some_and(|most| now.since(entry.since) > most);
+        if entry.item.ect && (marked || above) {
+            late.push_back(Late::Marked(entry.item));
+        }
+        Some(entry.item)
+    }
+}
+
+/// A first-in-first-out queue under CoDel: Linux `codel`.
+#[derive(Clone, Debug)]
+pub struct Codel {
+    limit: Limit,
+    spec: CodelSpec,
+    fifo: Fifo,
+    control: Control,
+    late: VecDeque<Late>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fifo {
+    pub ring: VecDeque<Entry>,
+    pub bytes: u64,
+}
+
+impl Fifo {
+    pub fn backlog(&self) -> Backlog {
+        Backlog { packets: self.ring.len() as u32, bytes: self.bytes }
+    }
+}
+
+impl Source for Fifo {
+    fn take(&mut self) -> Option<Entry> {
+        let entry = self.ring.pop_front()?;
+        self.bytes -= u64::from(entry.item.bytes);
+        Some(entry)
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Codel {
+    pub(crate) fn new(limit: Limit, spec: CodelSpec) -> Self {
+        let late = VecDeque::new();
+        Codel { limit, spec, fifo: Fifo::default(), control: Control::default(), late }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Item> {
+        self.fifo.take().map(|e| e.item)
+    }
+}
+
+impl Queue for Codel {
+    fn enqueue(&mut self, now: Time, item: Item, held: Backlog, _rng: &mut Stream) -> Verdict {
+        if !self.limit.admits(self.backlog(), held, item) {
+            return Verdict::Dropped(DropCause::Full);
+        }
+        self.fifo.bytes += u64::from(item.bytes);
+        self.fifo.ring.push_back(Entry { item, since: now });
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<Item> {
+        self.control.dequeue(now, &self.spec, &mut self.fifo, &mut self.late)
+    }
+
+    fn next_ready(&self, now: Time) -> Time {
+        if self.fifo.ring.is_empty() { Time::NEVER } else { now }
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.fifo.ring.len() as u32, bytes: self.fifo.bytes }
+    }
+
+    fn late(&mut self) -> Option<Late> {
+        self.late.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Span::from_millis(n)
+    }
+
+    #[test]
+    fn the_control_law_in_numbers() {
+        // 100 ms / sqrt(1, 2, 3, 4): worked by hand.
+        let steps = [100_000_000, 70_710_678, 57_735_026, 50_000_000];
+        for (n, step) in (1..).zip(steps) {
+            let at = control_law(ms(7), Span::from_millis(100), n);
+            assert_eq!(at.since(ms(7)).as_nanos(), step);
+        }
+    }
+
+    /// One packet of 1000 bytes a millisecond in and one out, 50 waiting from the start: every one
+    /// waits 50 ms. The instants of the drops.
+    fn standing(spec: CodelSpec, ect: bool) -> (Vec<f64>, Vec<f64>) {
+        let mut q = Codel::new(Limit::Packets(2000), spec);
+        let mut rng = Stream::new(1, "codel");
+        let item = |n| Item { handle: n, bytes: 1000, flow: 0, ect, station: 0 };
+        for n in 0..50 {
+            q.enqueue(ms(0), item(n), Backlog::NONE, &mut rng);
+        }
+        let (mut drops, mut marks) = (Vec::new(), Vec::new());
+        for t in 1..600 {
+            q.enqueue(ms(t), item(50 + t as u32), Backlog::NONE, &mut rng);
+            let out = q.dequeue(ms(t)).unwrap();
+            while let Some(late) = q.late() {
+                match late {
+                    Late::Dropped(..) => {
+                        drops.push(t as f64);
+                        // So that the queue stands.
+                        q.enqueue(ms(t), item(0), Backlog::NONE, &mut rng);
+                    }
+                    Late::Marked(marked) => {
+                        assert_eq!(marked, out);
+                        marks.push(t as f64);
+                    }
+                }
+            }
+        }
+        (drops, marks)
+    }
+
+    #[test]
+    fn drops_come_closer_by_the_square_root() {
+        // Above the target from 5 ms on, so the first drop is at 105 ms; then after 100/√n each.
+        let expected = [105.0, 205.0, 275.7, 333.4, 383.4, 428.2, 469.0, 506.8, 542.1, 575.5];
+        let (drops, marks) = standing(CodelSpec::default(), false);
+        assert!(marks.is_empty());
+        assert_eq!(drops.len(), expected.len(), "{drops:?}");
+        for (drop, expected) in drops.iter().zip(expected) {
+            // Packets are asked for at whole milliseconds.
+            assert!(*drop >= expected && *drop < expected + 1.1, "{drop}: {expected}");
+        }
+        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, true);
+        assert!(drops.is_empty());
+        assert_eq!(marks.len(), expected.len());
+    }
+
+    #[test]
+    fn ecn_needs_a_capable_transport_and_the_threshold_marks_at_once() {
+        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, false);
+        assert!(!drops.is_empty() && marks.is_empty());
+        let shallow =
+            CodelSpec { ce_threshold: Some(Span::from_millis(1)), ..CodelSpec::default() };
+        let (drops, marks) = standing(CodelSpec { interval: Span::from_secs(9), ..shallow }, true);
+        assert!(drops.is_empty());
+        assert_eq!(marks.len(), 598, "all but the one that came just before");
+    }
+
+    #[test]
+    fn short_queues_and_short_waits_pass() {
+        let mut rng = Stream::new(1, "codel");
+        let item = |n| Item { handle: n, bytes: 1500, flow: 0, ect: false, station: 0 };
+        let mut q = Codel::new(Limit::Packets(100), CodelSpec::default());
+        // Two packets that wait for ages: what is left after the first is one packet, no more.
+        for t in 0..50 {
+            q.enqueue(ms(1000 * t), item(1), Backlog::NONE, &mut rng);
+            q.enqueue(ms(1000 * t), item(2), Backlog::NONE, &mut rng);
+            assert!(q.dequeue(ms(1000 * t + 500)).is_some());
+            assert!(q.dequeue(ms(1000 * t + 999)).is_some());
+            assert_eq!(q.late(), None);
+        }
+        // Many that wait 4 ms.
+        for t in 0..4 {
+            q.enqueue(ms(60_000 + t), item(3), Backlog::NONE, &mut rng);
+        }
+        for t in 60_004..61_000 {
+            q.enqueue(ms(t), item(3), Backlog::NONE, &mut rng);
+            assert!(q.dequeue(ms(t)).is_some());
+            assert_eq!(q.late(), None);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Queues per flow under deficit round robin with a list of new flows, CoDel in each (RFC 8290
+//! §4). What [`FqCodel`](crate::FqCodel) and [`Stations`](crate::Stations) are made of: the one has
+//! a single set of flows, the other one for each station (a *tin*, as mac80211 calls it).
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{Stream, Time};
+
+use crate::codel::{CodelSpec, Control, Entry, Fifo, Source};
+use crate::{Backlog, DropCause, Item, Late};
+
+const NIL: u32 = u32::MAX;
+
+/// One flow's packets.
+#[derive(Clone, Debug)]
+struct Flow {
+    packets: Fifo,
+    control: Control,
+    deficit: i64,
+    /// Whose list it is in; `NIL`: in none.
+    tin: u32,
+    /// Its place among the flows that have packets.
+    place: u32,
+}
+
+/// Flows that take turns with one another.
+#[derive(Clone, Debug)]
+struct Tin {
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    backlog: Backlog,
+    /// Takes the packets whose bucket is another tin's. Ending the Anomaly, Algorithm 1
+    overflow: u32,
+}
+
+/// All flows of a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowQueues {
+    flows: Vec<Flow>,
+    /// Which flow a bucket of the hash is; `NIL`: none yet.
+    buckets: Vec<u32>,
+    tins: Vec<Tin>,
+    /// Flows that have packets, in no order.
+    active: Vec<u32>,
+    /// Of the hash; drawn at the first packet.
+    salt: Option<u64>,
+    quantum: i64,
+    backlog: Backlog,
+}
+
+/// A bijective mixing of 64 bits (the finalizer of `SplitMix64`), so that flows are spread over buckets as
+/// by any good hash.
+pub(crate) fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl FlowQueues {
+    pub fn new(buckets: u32, quantum: u32) -> Self {
+        FlowQueues {
+            flows: Vec::new(),
+            buckets: vec![NIL; buckets as usize],
+            tins: Vec::new(),
+            active: Vec::new(),
+            salt: None,
+            quantum: i64::from(quantum),
+            backlog: Backlog::NONE,
+        }
+    }
+
+    /// One more set of flows; its number.
+    pub fn add_tin(&mut self) -> usize {
+        let (new, old) = (VecDeque::new(), VecDeque::new());
+        self.tins.push(Tin { new, old, backlog: Backlog::NONE, overflow: NIL });
+        self.tins.len() - 1
+    }
+
+    pub fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    pub fn tin_backlog(&self, tin: usize) -> Backlog {
+        self.tins[tin].backlog
+    }
+
+    fn add_flow(&mut self) -> u32 {
+        self.flows.push(Flow {
+            packets: Fifo::default(),
+            control: Control::default(),
+            deficit: 0,
+            tin: NIL,
+            place: NIL,
+        });
+        self.flows.len() as u32 - 1
+    }
+
+    /// The queue of a flow number within a tin.
+    fn flow_of(&mut self, tin: usize, number: u32, rng: &mut Stream) -> u32 {
+        // While the spare queue has packets of the flow, the rest waits behind them: the kernel lets it
+        // overtake.
+        let spare = self.tins[tin].overflow;
+        if let Some(flow) = self.flows.get(spare as usize)
+            && flow.packets.ring.iter().any(|e| e.item.flow == number)
+        {
+            return spare;
+        }
+        let salt = *self.salt.get_or_insert_with(|| rng.bits());
+        let bucket = (mix(salt ^ u64::from(number)) % self.buckets.len() as u64) as usize;
+        let mut flow = self.buckets[bucket];
+        if flow == NIL {
+            flow = self.add_flow();
+            self.buckets[bucket] = flow;
+        }
+        let owner = self.flows[flow as usize].tin;
+        if owner == NIL || owner as usize == tin {
+            return flow;
+        }
+        if self.tins[tin].overflow == NIL {
+            self.tins[tin].overflow = self.add_flow();
+        }
+        self.tins[tin].overflow
+    }
+
+    /// Appends a packet, whatever the limits; returns its flow.
+    pub fn enqueue(&mut self, now: Time, tin: usize, item: Item, rng: &mut Stream) -> u32 {
+        let f = self.flow_of(tin, item.flow, rng);
+        let flow = &mut self.flows[f as usize];
+        if flow.packets.ring.is_empty() {
+            flow.place = self.active.len() as u32;
+            self.active.push(f);
+        }
+        if flow.tin == NIL {
+            // RFC 8290 §4.1: a flow in no list is new, and has a full quantum.
+            flow.tin = tin as u32;
+            flow.deficit = self.quantum;
+            self.tins[tin].new.push_back(f);
+        }
+        flow.packets.bytes += u64::from(item.bytes);
+        flow.packets.ring.push_back(Entry { item, since: now });
+        self.tins[tin].backlog.add(item);
+        self.backlog.add(item);
+        f
+    }
+
+    /// The next packet of a tin. RFC 8290 §4.2
+    pub fn dequeue(
+        &mut self,
+        now: Time,
+        tin: usize,
+        codel: &CodelSpec,
+        late: &mut VecDeque<Late>,
+    ) -> Option<Item> {
+        loop {
+            let t = &mut self.tins[tin];
+            let (f, is_new) = match (t.new.front(), t.old.front()) {
+                (Some(&f), _) => (f, true),
+                (None, Some(&f)) => (f, false),
+                (None, None) => return None,
+            };
+            let flow = &mut self.flows[f as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum;
+                if is_new {
+                    t.new.pop_front()
+                } else {
+                    t.old.pop_front()
+                };
+                t.old.push_back(f);
+                continue;
+            }
+            let before = flow.packets.backlog();
+            let item = flow.control.dequeue(now, codel, &mut flow.packets, late);
+            let after = flow.packets.backlog();
+            let gone = Backlog {
+                packets: before.packets - after.packets,
+                bytes: before.bytes - after.bytes,
+            };
+            self.account(tin, f, gone);
+            let t = &mut self.tins[tin];
+            let Some(item) = item else {
+                // An emptied new flow passes through the old ones once, or it would stay new for ever.
+                if is_new {
+                    t.new.pop_front();
+                    t.old.push_back(f);
+                } else {
+                    t.old.pop_front();
+                    self.flows[f as usize].tin = NIL;
+                }
+                continue;
+            };
+            self.flows[f as usize].deficit -= i64::from(item.bytes);
+            return Some(item);
+        }
+    }
+
+    /// So much has left a flow.
+    fn account(&mut self, tin: usize, f: u32, gone: Backlog) {
+        for backlog in [&mut self.backlog, &mut self.tins[tin].backlog] {
+            backlog.packets -= gone.packets;
+            backlog.bytes -= gone.bytes;
+        }
+        let flow = &self.flows[f as usize];
+        if gone.packets > 0 && flow.packets.ring.is_empty() {
+            let place = flow.place as usize;
+            self.active.swap_remove(place);
+            if let Some(&moved) = self.active.get(place) {
+                self.flows[moved as usize].place = place as u32;
+            }
+        }
+    }
+
+    /// The oldest packet of a flow, without asking anybody.
+    fn take_first(&mut self, f: u32) -> Option<Item> {
+        let flow = &mut self.flows[f as usize];
+        let item = flow.packets.take()?.item;
+        let tin = flow.tin as usize;
+        self.account(tin, f, Backlog { packets: 1, bytes: u64::from(item.bytes) });
+        Some(item)
+    }
+
+    /// Drops from the head of the flow with most bytes, at most so many packets and half of what it has
+    /// (RFC 8290 §4.1).
+    pub fn drop_from_fattest(&mut self, most: u32, late: &mut VecDeque<Late>) {
+        let bytes = |f: &&u32| self.flows[**f as usize].packets.bytes;
+        // The first among equals.
+        let Some(&f) = self.active.iter().rev().max_by_key(bytes) else { return };
+        let half = self.flows[f as usize].packets.bytes / 2;
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < most && (packets == 0 || bytes < half) {
+            let Some(item) = self.take_first(f) else { break };
+            packets += 1;
+            bytes += u64::from(item.bytes);
+            late.push_back(Late::Dropped(item, DropCause::Full));
+        }
+        self.flows[f as usize].control.count_drops(packets);
+    }
+
+    /// Any flow's oldest packet.
+    pub fn pop(&mut self) -> Option<Item> {
+        let f = *self.active.first()?;
+        self.take_first(f)
+    }
+}

@@ -1,0 +1,89 @@
+//! Who shares at a gateway: subscribers, and which way their flows cross it.
+
+use fairmesh_units::{BitRate, NodeId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The subscribers of a scenario; none where every flow stands for itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Subscribers {
+    /// Each flow of the scenario is in one of them at most.
+    pub list: Vec<Subscriber>,
+    /// How packets of several flows wait in the class that they share.
+    pub leaf: SharedLeaf,
+}
+
+/// A home: flows that have one share in each direction, as the gateway's daemon has it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Subscriber {
+    /// Unique among subscribers.
+    pub name: String,
+    /// Share relative to other subscribers, in each direction.
+    pub weight: f64,
+    /// From the gateway into the mesh.
+    pub down: Share,
+    /// From the mesh to the gateway.
+    pub up: Share,
+}
+
+/// What a subscriber has in one direction.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Share {
+    /// Indices of the scenario's flows, rising.
+    pub flows: Vec<usize>,
+    /// The most that they may have together, in IP bytes; positive.
+    pub ceiling: Option<BitRate>,
+    /// The least that they are promised together, in IP bytes; at most the ceiling.
+    pub guarantee: Option<BitRate>,
+}
+
+/// How packets of several flows wait in the class that they share at a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SharedLeaf {
+    /// A buffer per flow of as many full packets as the control asks for, served in turn: the fair queueing
+    /// that the daemon's `shaping.leaf = "best"` has within each class.
+    #[default]
+    Fq,
+    /// One queue as the control asks for it: the daemon's `shaping.leaf = "control"`.
+    Control,
+}
+
+impl Subscriber {
+    /// Its flows of both directions, downstream first.
+    pub fn flows(&self) -> impl Iterator<Item = usize> + '_ {
+        self.down.flows.iter().chain(&self.up.flows).copied()
+    }
+
+    /// Both directions, downstream first.
+    pub fn shares(&self) -> [&Share; 2] {
+        [&self.down, &self.up]
+    }
+}
+
+/// How a path crosses a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Crossing {
+    /// The mesh node at its end in the mesh.
+    pub home: NodeId,
+    /// Whether data flows into the mesh.
+    pub down: bool,
+}
+
+/// How a path crosses a gateway; `None` where it does not, or is in the mesh on both sides of it.
+pub(crate) fn crossing(
+    path: &[NodeId],
+    gateway: NodeId,
+    wired: impl Fn(NodeId, NodeId) -> bool,
+) -> Option<Crossing> {
+    let at = path.iter().position(|&n| n == gateway)?;
+    let radio: Vec<usize> = (1..path.len()).filter(|&i| !wired(path[i - 1], path[i])).collect();
+    let (first, last) = (*radio.first()?, *radio.last()?);
+    if last <= at {
+        Some(Crossing { home: path[first - 1], down: false })
+    } else if first > at {
+        Some(Crossing { home: path[last], down: true })
+    } else {
+        None
+    }
+}

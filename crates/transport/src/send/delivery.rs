@@ -1,0 +1,123 @@
+//! How fast data is delivered (draft-cheng-iccrg-delivery-rate-estimation-00): what BBR goes by.
+
+use fairmesh_units::{Span, Time};
+
+use super::scoreboard::{Delivered, Stamp};
+use super::window::RateSample;
+
+/// Counts what has been delivered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivery {
+    delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    /// Until this much has been delivered, samples say what the application did.
+    app_limited: u64,
+}
+
+impl Delivery {
+    /// A segment leaves; `idle`: nothing was in the network.
+    pub(super) fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
+        if idle {
+            (self.first_sent, self.delivered_at) = (now, now);
+        }
+        Stamp {
+            sent: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            app_limited: self.app_limited > self.delivered,
+        }
+    }
+
+    /// The application has nothing more while there is room in the window.
+    pub(super) fn starved(&mut self, in_flight: u64) {
+        self.app_limited = (self.delivered + in_flight).max(1);
+    }
+
+    /// What an ACK has delivered; `None`: nothing.
+    pub(super) fn on_ack(&mut self, now: Time, news: &[Delivered]) -> Option<RateSample> {
+        let before = self.delivered;
+        let mut latest: Option<&Delivered> = None;
+        for d in news {
+            self.delivered += u64::from(d.len);
+            self.delivered_at = now;
+            // The segment that was sent last says most of now.
+            if latest.is_none_or(|l| (d.stamp.delivered, d.end) >= (l.stamp.delivered, l.end)) {
+                latest = Some(d);
+                self.first_sent = d.stamp.sent;
+            }
+        }
+        let Delivered { stamp, resent, .. } = latest?;
+        let sending = stamp.sent.since(stamp.first_sent);
+        let arriving = now.since(stamp.delivered_at);
+        let interval = sending.max(arriving);
+        let bytes = self.delivered - stamp.delivered;
+        let rtt = now.since(stamp.sent);
+        let rate = (interval > Span::ZERO).then(|| bytes as f64 / interval.as_secs_f64());
+        Some(RateSample {
+            rate,
+            prior: stamp.delivered,
+            total: self.delivered,
+            now: self.delivered - before,
+            app_limited: stamp.app_limited,
+            rtt: (!resent).then_some(rtt),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Span::from_millis(n)
+    }
+
+    #[test]
+    fn a_steady_stream_is_measured_and_a_burst_of_acks_is_not_believed() {
+        let mut d = Delivery::default();
+        // A segment of 1000 bytes each ms, 10 ms on its way: 1 MB/s.
+        let stamps: Vec<Stamp> = Vec::new();
+        let mut stamps = stamps;
+        for t in 0..30u64 {
+            if t >= 10 {
+                let stamp = stamps[(t - 10) as usize];
+                let end = 1000 * (t - 9);
+                let news = [Delivered { end, len: 1000, stamp, resent: false }];
+                let sample = d.on_ack(ms(t), &news).unwrap();
+                assert_eq!(sample.rtt, Some(Span::from_millis(10)));
+                if t >= 21 {
+                    let rate = sample.rate.unwrap();
+                    assert!((rate / 1e6 - 1.0).abs() < 0.01, "{t}: {rate}");
+                }
+            }
+            stamps.push(d.stamp(ms(t), t == 0));
+        }
+        // The next ten ACKs come at one instant, 10 ms late.
+        let news: Vec<Delivered> = (20..30)
+            .map(|t| Delivered {
+                end: 1000 * (t + 1),
+                len: 1000,
+                stamp: stamps[t as usize],
+                resent: false,
+            })
+            .collect();
+        let sample = d.on_ack(ms(40), &news).unwrap();
+        assert!(sample.rate.unwrap() <= 1.01e6, "{:?}", sample.rate);
+        assert_eq!(sample.now, 10_000);
+    }
+
+    #[test]
+    fn samples_know_when_the_application_was_the_limit() {
+        let mut d = Delivery::default();
+        d.starved(0);
+        let stamp = d.stamp(ms(0), true);
+        assert!(stamp.app_limited);
+        let news = [Delivered { end: 1000, len: 1000, stamp, resent: true }];
+        let sample = d.on_ack(ms(5), &news).unwrap();
+        assert!(sample.app_limited && sample.rtt.is_none());
+        assert!(!d.stamp(ms(6), true).app_limited);
+        assert_eq!(d.on_ack(ms(7), &[]), None);
+    }
+}

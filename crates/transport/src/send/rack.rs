@@ -1,0 +1,134 @@
+//! RACK-TLP (RFC 8985): losses by time instead of by counting, and a probe for a lost tail.
+
+use fairmesh_units::{Span, Time};
+
+use super::scoreboard::{DUP_THRESH, Delivered, Scoreboard};
+
+/// How long a receiver may delay an acknowledgement of a lone segment, at worst. RFC 8985 §7.2
+const WORST_DELAYED_ACK: Span = Span::from_millis(200);
+
+/// State of RACK and TLP.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rack {
+    /// The segment sent last of those that arrived: when, its end, and its round trip.
+    sent: Time,
+    end: u64,
+    rtt: Span,
+    min_rtt: Option<Span>,
+    /// Highest end that arrived.
+    highest: u64,
+    reordered: bool,
+    /// When to look again.
+    pub(super) reorder_timer: Time,
+    /// When to probe.
+    pub(super) probe_timer: Time,
+    pub(super) probe_due: bool,
+    /// What was sent as a probe ends here, and whether it was sent again.
+    probe: Option<(u64, bool)>,
+}
+
+impl Rack {
+    pub(super) fn new() -> Self {
+        Rack { reorder_timer: Time::NEVER, probe_timer: Time::NEVER, ..Rack::default() }
+    }
+
+    /// What has arrived. RFC 8985 §6.2, steps 1 to 3
+    pub(super) fn update(&mut self, now: Time, news: &[Delivered]) {
+        for d in news {
+            let rtt = now.since(d.stamp.sent);
+            if !d.resent {
+                self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            } else if self.min_rtt.is_some_and(|least| rtt < least) {
+                continue; // It was the first transmission that arrived.
+            }
+            if (d.stamp.sent, d.end) > (self.sent, self.end) {
+                (self.sent, self.end, self.rtt) = (d.stamp.sent, d.end, rtt);
+            }
+            if d.end < self.highest && !d.resent {
+                self.reordered = true;
+            }
+            self.highest = self.highest.max(d.end);
+        }
+    }
+
+    /// How late a segment may be. RFC 8985 §6.2, step 4; receivers here do not tell duplicates, so it does not
+    /// grow.
+    fn window(&self, recovering: bool, sacked: usize, srtt: Option<Span>) -> Span {
+        if !self.reordered && (recovering || sacked >= DUP_THRESH as usize) {
+            return Span::ZERO;
+        }
+        let quarter = Span::from_nanos(self.min_rtt.unwrap_or(Span::ZERO).as_nanos() / 4);
+        quarter.min(srtt.unwrap_or(quarter))
+    }
+
+    /// Marks what is lost, and says when to look again. RFC 8985 §6.2, step 5
+    pub(super) fn detect(
+        &mut self,
+        now: Time,
+        board: &mut Scoreboard,
+        recovering: bool,
+        srtt: Option<Span>,
+    ) -> bool {
+        let window = self.window(recovering, board.sacked(), srtt);
+        let (sent, end, wait) = (self.sent, self.end, self.rtt + window);
+        let (any, again) = board.lose_where(|at, segment_end| {
+            if (at, segment_end) >= (sent, end) {
+                return None;
+            }
+            let due = at + wait;
+            Some(if due <= now { Time::ZERO } else { due })
+        });
+        self.reorder_timer = again;
+        any
+    }
+
+    /// Sets the timer of the probe. RFC 8985 §7.2
+    pub(super) fn arm_probe(&mut self, now: Time, srtt: Option<Span>, segments: usize, rto: Time) {
+        let wait = match srtt {
+            Some(srtt) if segments == 1 => srtt + srtt + WORST_DELAYED_ACK,
+            Some(srtt) => srtt + srtt,
+            None => Span::from_secs(1),
+        };
+        self.probe_timer = (now + wait).min(rto);
+    }
+
+    pub(super) fn disarm_probe(&mut self) {
+        self.probe_timer = Time::NEVER;
+        self.probe_due = false;
+    }
+
+    /// A probe has left. RFC 8985 §7.3
+    pub(super) fn probed(&mut self, end: u64, again: bool) {
+        self.probe_due = false;
+        self.probe_timer = Time::NEVER;
+        self.probe = Some((end, again));
+    }
+
+    pub(super) fn probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    /// Forgets the probe: the retransmission timer has expired, or recovery began.
+    pub(super) fn forget_probe(&mut self) {
+        self.probe = None;
+        self.disarm_probe();
+    }
+
+    /// Whether this ACK says that the probe repaired a loss, which congestion control must hear of.
+    /// RFC 8985 §7.4.2
+    pub(super) fn repaired(&mut self, ack: u64, plain_duplicate: bool) -> bool {
+        let Some((end, again)) = self.probe else { return false };
+        if ack < end {
+            return false;
+        }
+        if !again || (ack == end && plain_duplicate) {
+            self.probe = None;
+            return false;
+        }
+        if ack > end {
+            self.probe = None;
+            return true;
+        }
+        false
+    }
+}
