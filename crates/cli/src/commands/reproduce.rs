@@ -9,7 +9,8 @@ use fairmesh_papers::reproduce::catalogue::{Catalogue, RECORDS};
 use fairmesh_papers::reproduce::cells::cells;
 use fairmesh_papers::reproduce::plan::{Extent, Plan, Runs};
 use fairmesh_papers::reproduce::record::Record;
-use fairmesh_papers::reproduce::{chart, csv, html, page, study, text};
+use fairmesh_papers::reproduce::tally::Tally;
+use fairmesh_papers::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_report::table;
 use serde::Serialize;
 
@@ -27,6 +28,7 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
     match args.ids[..] {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
+        [ref one] if one == "judge" => judge(&catalogue, out),
         [ref one] if one == fairmesh_papers::side_by_side::FOLDER => {
             Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
         }
@@ -48,9 +50,10 @@ fn reproduce(
         (true, Some(folder)) => Some(folder.join(RECORDS)),
         (false, _) => None,
     };
+    let cache = args.cache.open();
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
-        plans.push(Plan::of(catalogue.read(&id)?, extent)?);
+        plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref())?);
     }
     // Places are claimed before anything runs.
     let parent = match &args.out {
@@ -63,7 +66,6 @@ fn reproduce(
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
     let runs = with_bars(args.threads, |pool| Runs::of(&plans, pool))?;
-    let cache = args.cache.open();
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
         let found = with_bars(args.threads, |pool| study::record(plan, cache.as_ref(), pool))?;
@@ -123,7 +125,7 @@ fn overview<'a>(of: impl Iterator<Item = (&'a str, &'a str, Option<&'a Record>)>
     t.set_header(["experiment", "shows", "seeds", "outcome"]);
     for (id, title, record) in of {
         let seeds = record.map_or(String::new(), |r| r.seeds.to_string());
-        let outcome = record.map_or("no record".to_owned(), |r| r.tally().words());
+        let outcome = record.map_or("no record".to_owned(), |r| Tally::of(r).words());
         t.add_row([id.to_owned(), title.to_owned(), seeds, outcome]);
     }
     t.to_string()
@@ -149,6 +151,23 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     }
     let lines = all.iter().map(|l| (l.id.as_str(), l.title.as_str(), l.recorded.as_ref()));
     writeln!(out, "{}", overview(lines))?;
+    Ok(())
+}
+
+/// Judges the kept records again, by the declarations as they are: nothing is run.
+fn judge(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
+    let Some(folder) = catalogue.folder() else {
+        let problem = "there is no folder reproductions here; expected one with records";
+        return Err(CliError::option("judge", problem));
+    };
+    for id in catalogue.ids()? {
+        let Some(record) = page::kept(catalogue, &id)? else { continue };
+        let again = record.again(&catalogue.read(&id)?);
+        if again != record {
+            write_file(&folder.join(RECORDS).join(format!("{id}.json")), &pretty(&again)?)?;
+            writeln!(out, "{id}: {}", Tally::of(&again).words())?;
+        }
+    }
     Ok(())
 }
 

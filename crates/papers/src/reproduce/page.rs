@@ -49,7 +49,7 @@ pub fn page(catalogue: &Catalogue) -> Result<String, LabError> {
             r.id,
             r.title,
             r.seeds,
-            r.tally().words()
+            super::tally::Tally::of(r).words()
         );
     }
     for (r, entry) in &records {
@@ -63,11 +63,7 @@ pub fn page(catalogue: &Catalogue) -> Result<String, LabError> {
             let _ = write!(out, "\n- {}.", order_words(o));
         }
         for c in &r.claims {
-            let word = match c.holds {
-                Some(true) => "holds",
-                Some(false) => "**does not hold**",
-                None => "not run",
-            };
+            let word = c.outcome.words();
             let ours = c.ours.map_or(String::new(), |v| format!("; ours {}", round(v)));
             let _ = write!(out, "\n- {} ({}): {word} ({}{ours}).", c.says, c.source, c.asked);
         }
@@ -77,7 +73,7 @@ pub fn page(catalogue: &Catalogue) -> Result<String, LabError> {
         if !(r.orders.is_empty() && r.claims.is_empty() && r.missing.is_empty()) {
             out.push('\n');
         }
-        if r.differs() && !entry.notes.differs.is_empty() {
+        if super::tally::Tally::of(r).differs() && !entry.notes.differs.is_empty() {
             let _ = write!(out, "\n**Why ours differs.** {}\n", entry.notes.differs);
         }
         if !entry.notes.read.is_empty() {
