@@ -108,6 +108,9 @@ fn reproduce(
             "{}",
             overview(done.iter().map(|r| (r.id.as_str(), r.title.as_str(), Some(r))))
         )?;
+        if args.ids.iter().any(|id| id == "all") {
+            absent(catalogue, out)?;
+        }
     }
     Ok(())
 }
@@ -151,6 +154,16 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     }
     let lines = all.iter().map(|l| (l.id.as_str(), l.title.as_str(), l.recorded.as_ref()));
     writeln!(out, "{}", overview(lines))?;
+    absent(catalogue, out)
+}
+
+/// What has no experiment, with the reason.
+fn absent(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
+    for p in papers::papers(catalogue)? {
+        for a in &p.absent {
+            writeln!(out, "absent: {}, {}: {}", p.name, a.what, a.because)?;
+        }
+    }
     Ok(())
 }
 
@@ -176,23 +189,53 @@ fn make_page(
     catalogue: &Catalogue,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let made = page::page(catalogue)?;
     let path = args.out.as_deref().unwrap_or(Path::new("docs/reproductions.md"));
+    let name = path
+        .file_stem()
+        .and_then(|n| n.to_str())
+        .filter(|_| path.extension().is_some_and(|e| e == "md"));
+    let name = name
+        .ok_or_else(|| CliError::option("--out", "is no page; expected the name of a .md file"))?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let made = page::pages(catalogue, name)?;
     if !args.check {
-        write_file(path, made.as_bytes())?;
-        writeln!(out, "{}", path.display())?;
+        for m in &made {
+            write_file(&parent.join(&m.path), m.text.as_bytes())?;
+        }
+        writeln!(
+            out,
+            "{}, and {} files in {}",
+            path.display(),
+            made.len() - 1,
+            parent.join(name).display()
+        )?;
         return Ok(());
     }
-    let found = fs::read_to_string(path)
-        .map_err(|e| CliError::file(path, format!("cannot be read ({e}); expected the page")))?;
-    if found == made {
-        writeln!(out, "{} is what the records give", path.display())?;
-        return Ok(());
+    for m in &made {
+        let path = parent.join(&m.path);
+        let found = fs::read_to_string(&path).map_err(|e| {
+            CliError::file(&path, format!("cannot be read ({e}); expected the page"))
+        })?;
+        if found != m.text {
+            let same = found.lines().zip(m.text.lines()).take_while(|(a, b)| a == b).count();
+            return Err(CliError::Verdict(format!(
+                "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
+                path.display(),
+                same + 1
+            )));
+        }
     }
-    let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
-    Err(CliError::Verdict(format!(
-        "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
-        path.display(),
-        same + 1
-    )))
+    for folder in [parent.join(name), parent.join(name).join(page::FIGURES)] {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let found = entry.path();
+            if found.is_file() && !made.iter().any(|m| parent.join(&m.path) == found) {
+                return Err(CliError::Verdict(format!(
+                    "{}: is not what the records give; expected no such file",
+                    found.display()
+                )));
+            }
+        }
+    }
+    writeln!(out, "{} and {} files are what the records give", path.display(), made.len() - 1)?;
+    Ok(())
 }

@@ -255,7 +255,8 @@ impl Panel {
         for (k, entry) in names.iter().enumerate() {
             entry.draw(&rest, SERIES[k % SERIES.len()], &self.lines[k].label)?;
         }
-        let all = || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper).chain(&l.shown));
+        let all =
+            || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper).chain(&l.shown));
         let top = all().map(|p| p.1).fold(0.0, f64::max) * 1.08;
         let top = if top > 0.0 { top } else { 1.0 };
         let bars = !self.groups.is_empty();

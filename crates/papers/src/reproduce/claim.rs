@@ -169,15 +169,21 @@ mod tests {
             "says = \"{}: more\"\nquote = \"more\"\neach = [\"a\", \"b\"]\ncell = [\"x\", \"{}\"]\nabove = { cell = [\"y\", \"{}\"] }\n",
         );
         let each = c.each();
-        assert_eq!(each.iter().map(Claim::asked).collect::<Vec<_>>(), ["x, a > y, a", "x, b > y, b"]);
+        assert_eq!(
+            each.iter().map(Claim::asked).collect::<Vec<_>>(),
+            ["x, a > y, a", "x, b > y, b"]
+        );
         assert_eq!(each[1].says, "b: more");
     }
 
     #[test]
     fn no_constant_without_a_quotation() {
-        let with = |more: &str| claim(&format!("says = \"s\"\ncell = [\"x\", \"y\"]\n{more}")).check(true);
+        let with =
+            |more: &str| claim(&format!("says = \"s\"\ncell = [\"x\", \"y\"]\n{more}")).check(true);
         let of = |times: &str| {
-            with(&format!("quote = \"within 20%\"\nabove = {{ cell = [\"x\", \"z\"], times = {times} }}\n"))
+            with(&format!(
+                "quote = \"within 20%\"\nabove = {{ cell = [\"x\", \"z\"], times = {times} }}\n"
+            ))
         };
         assert!(of("0.8").is_ok() && of("1").is_ok());
         assert!(of("0.85").unwrap_err().contains("0.85"));

@@ -8,8 +8,8 @@ use fairmesh_report::html::{self, escape, fill, table};
 use super::catalogue::Entry;
 use super::chart::Panel;
 use super::record::{Record, Row};
-use super::text::{number, order_words, round, runs};
 use super::tally::Tally;
+use super::text::{number, order_words, round, runs};
 use super::verdict::{Outcome, Verdict};
 
 /// The page.

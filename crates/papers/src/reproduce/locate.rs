@@ -43,9 +43,7 @@ fn place(experiment: &Experiment, row: &str, column: &str) -> Place {
     if !take(experiment, &layout.rows, row, &mut place)
         || !take(experiment, &layout.columns, column, &mut place)
     {
-        let named = |label: &str| {
-            !label.is_empty() && (column == label || row.starts_with(label))
-        };
+        let named = |label: &str| !label.is_empty() && (column == label || row.starts_with(label));
         place.measure = experiment.measures.iter().position(|m| named(&m.label));
     }
     place

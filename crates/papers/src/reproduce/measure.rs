@@ -72,9 +72,7 @@ impl Reading {
     ) -> Result<(), LabError> {
         self.model = Some(match model {
             Model::Region => RegionReport::of(scenario, &[], Settings::default())?.max_min_bps,
-            Model::Optimum => {
-                optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.0.rates_bps()
-            }
+            Model::Optimum => optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.0.rates_bps(),
         });
         Ok(())
     }

@@ -20,6 +20,7 @@ pub mod papers;
 pub mod plan;
 pub mod quote;
 pub mod record;
+mod section;
 pub mod study;
 pub mod tally;
 pub mod text;

@@ -65,7 +65,13 @@ impl Paper {
         };
         if let Some(value) = of(&self.rows) {
             let (half, repeated) = (of(&self.intervals), self.repeats.contains_key(row));
-            return Some(Theirs { value, digits: self.digits(row, at), half, printed: true, repeated });
+            return Some(Theirs {
+                value,
+                digits: self.digits(row, at),
+                half,
+                printed: true,
+                repeated,
+            });
         }
         let value = of(&self.shown)?;
         Some(Theirs { value, digits: 0, half: None, printed: false, repeated: false })
@@ -96,7 +102,9 @@ impl Paper {
             }
         }
         if !quoted && !self.rows.is_empty() {
-            return Err("rows: the paper's words are not at hand; expected its numbers below shown".into());
+            return Err(
+                "rows: the paper's words are not at hand; expected its numbers below shown".into(),
+            );
         }
         for (row, values) in &self.rows {
             let Some(words) = self.quotes.get(row) else {
@@ -105,16 +113,22 @@ impl Paper {
             let long = words.chars().count();
             if long > quote::LONGEST {
                 let most = quote::LONGEST;
-                return Err(format!("quotes.\"{row}\": found {long} characters; expected at most {most}"));
+                return Err(format!(
+                    "quotes.\"{row}\": found {long} characters; expected at most {most}"
+                ));
             }
             let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
             if let Err(value) = quote::row(words, &values) {
-                return Err(format!("rows.\"{row}\": found {value}; expected what its quote prints"));
+                return Err(format!(
+                    "rows.\"{row}\": found {value}; expected what its quote prints"
+                ));
             }
         }
         for name in self.quotes.keys().chain(self.repeats.keys()).chain(self.intervals.keys()) {
             if !self.rows.contains_key(name) {
-                return Err(format!("rows.\"{name}\": is missing; expected the row that is spoken of"));
+                return Err(format!(
+                    "rows.\"{name}\": is missing; expected the row that is spoken of"
+                ));
             }
         }
         Ok(())

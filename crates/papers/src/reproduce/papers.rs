@@ -64,7 +64,10 @@ pub fn papers(catalogue: &Catalogue) -> Result<Vec<Known>, LabError> {
                 return wrong(format!("absent: there is no result \"{}\" of {}", a.what, p.name));
             }
             if a.because.trim().is_empty() {
-                return wrong(format!("absent \"{}\": because is empty; expected the reason", a.what));
+                return wrong(format!(
+                    "absent \"{}\": because is empty; expected the reason",
+                    a.what
+                ));
             }
         }
     }

@@ -49,7 +49,12 @@ pub fn numbers(quote: &str) -> Vec<Printed> {
             _ => String::new(),
         };
         if let Ok(below) = below.parse::<f64>() {
-            out.push(Printed { value: 100.0 * value / below, digits: 0, percent: true, mega: false });
+            out.push(Printed {
+                value: 100.0 * value / below,
+                digits: 0,
+                percent: true,
+                mega: false,
+            });
         }
         let rest: String = chars[i..].iter().collect();
         let unit = rest.trim_start();
@@ -135,12 +140,12 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_they_are_printed() {
-        let read = |q| numbers(q).iter().map(|p| (p.value, p.digits, p.percent)).collect::<Vec<_>>();
-        assert_eq!(read("f1 and 305 Kb/s, 2% of 1,000."), [
-            (305.0, 0, false),
-            (2.0, 0, true),
-            (1000.0, 0, false)
-        ]);
+        let read =
+            |q| numbers(q).iter().map(|p| (p.value, p.digits, p.percent)).collect::<Vec<_>>();
+        assert_eq!(
+            read("f1 and 305 Kb/s, 2% of 1,000."),
+            [(305.0, 0, false), (2.0, 0, true), (1000.0, 0, false)]
+        );
         assert_eq!(read("FIFO 0.10 15.2"), [(0.1, 2, false), (15.2, 1, false)]);
         assert!(numbers("2.2 Mbps")[0].mega);
     }
@@ -152,7 +157,10 @@ mod tests {
         assert_eq!(row("FQ 0.55 0.20 5.36", &[0.55, 0.21]), Err(0.21));
         assert_eq!(row("1.0", &[1.0, 1.0]), Err(1.0));
         assert_eq!(row("82 Kb/s each", &[82.0, 82.0]), Ok(vec![0, 0]));
-        assert_eq!(row("315 kbps for f4→6, and 335 kbps for f1→3", &[335.0, 315.0]), Ok(vec![0, 0]));
+        assert_eq!(
+            row("315 kbps for f4→6, and 335 kbps for f1→3", &[335.0, 315.0]),
+            Ok(vec![0, 0])
+        );
         assert_eq!(row("315 kbps for f4→6, and 335 kbps for f1→3", &[335.0, 314.0]), Err(314.0));
         assert_eq!(row("a limit of 1/12", &[100.0 / 12.0]), Ok(vec![0]));
     }
@@ -160,8 +168,12 @@ mod tests {
     #[test]
     fn constants_come_from_the_quotation() {
         assert!(bears_factor("nothing", 1.0) && !bears_factor("nothing", 0.97));
-        assert!(bears_factor("a drop of only 4%", 0.96) && !bears_factor("a drop of only 4%", 0.95));
-        assert!(bears_factor("an increase of 200%", 3.0) && bears_factor("roughly half as much", 0.5));
+        assert!(
+            bears_factor("a drop of only 4%", 0.96) && !bears_factor("a drop of only 4%", 0.95)
+        );
+        assert!(
+            bears_factor("an increase of 200%", 3.0) && bears_factor("roughly half as much", 0.5)
+        );
         assert!(bears_number("approach their fair rate", 1.0) && !bears_number("approach", 1.0));
         assert!(bears_number("in excess of 425 Kb/s", 425.0) && bears_number("0.6 Mbps", 600.0));
         assert!(bears_number("about 10% deviation", -0.1) && !bears_number("425", 420.0));

@@ -166,16 +166,18 @@ impl Record {
         Record::judge(&plan.entry, cells, head)
     }
 
+    /// Its numbers as they were when its runs were read.
+    pub fn cells(&self, entry: &Entry) -> Vec<Cell> {
+        let cell = |row, n| locate::cell(&entry.experiment, row, n);
+        self.rows.iter().flat_map(|row| row.cells.iter().map(move |n| cell(row, n))).collect()
+    }
+
     /// Its numbers judged by the declaration as it is now. What has been declared since, and so has
     /// no numbers, is told as not run.
     #[must_use]
     pub fn again(&self, entry: &Entry) -> Self {
         let experiment = &entry.experiment;
-        let cells: Vec<Cell> = self
-            .rows
-            .iter()
-            .flat_map(|row| row.cells.iter().map(move |n| locate::cell(experiment, row, n)))
-            .collect();
+        let cells = self.cells(entry);
         let mut missing: Vec<Missing> = Vec::new();
         for arm in experiment.arms.iter().filter(|_| experiment.study.is_none()) {
             let known = self.missing.iter().find(|m| m.arm == arm.label);
@@ -187,7 +189,8 @@ impl Record {
                 continue;
             }
             let points = experiment.points.iter().map(|p| &p.label);
-            for point in points.filter(|p| arm.points.as_ref().is_none_or(|only| only.contains(p))) {
+            for point in points.filter(|p| arm.points.as_ref().is_none_or(|only| only.contains(p)))
+            {
                 if !cells.iter().any(|c| c.arm == arm.label && c.point == *point) {
                     tell(format!("{}, {point}", arm.label), DECLARED);
                 }

@@ -74,19 +74,28 @@ impl Tally {
         let mut parts = Vec::new();
         let mut part = |all: usize, first: String, rest: &[(usize, &str)]| {
             if all > 0 {
-                let rest = rest.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}"));
+                let rest =
+                    rest.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}"));
                 parts.push(first + &rest.collect::<String>());
             }
         };
         part(
             self.judged(),
             format!("{} of {} numbers agree", self.agree, self.judged()),
-            &[(self.same_direction, "same direction"), (self.open, "not decided"), (self.differ, "differ")],
+            &[
+                (self.same_direction, "same direction"),
+                (self.open, "not decided"),
+                (self.differ, "differ"),
+            ],
         );
         part(
             self.statements(),
             format!("{} of {} statements hold", self.hold, self.statements()),
-            &[(self.claims_open, "not decided"), (self.fail, "fail"), (self.claims_not_run, "not run")],
+            &[
+                (self.claims_open, "not decided"),
+                (self.fail, "fail"),
+                (self.claims_not_run, "not run"),
+            ],
         );
         part(self.not_printed, format!("{} not printed by the paper", self.not_printed), &[]);
         part(self.not_run, format!("{} rows not run", self.not_run), &[]);
@@ -116,7 +125,14 @@ mod tests {
     #[test]
     fn words_name_what_there_is() {
         assert_eq!(Tally::default().words(), "nothing to compare with");
-        let t = Tally { agree: 3, differ: 1, hold: 1, claims_open: 2, not_printed: 4, ..Tally::default() };
+        let t = Tally {
+            agree: 3,
+            differ: 1,
+            hold: 1,
+            claims_open: 2,
+            not_printed: 4,
+            ..Tally::default()
+        };
         assert_eq!(
             t.words(),
             "3 of 4 numbers agree, 1 differ; 1 of 3 statements hold, 2 not decided; 4 not printed by the paper"

@@ -38,7 +38,8 @@ pub fn show(record: &Record, entry: &Entry) -> String {
     }
     let _ = writeln!(out, "{t}");
     if record.rows.iter().any(|r| r.cells.iter().any(|c| c.paper.is_some())) {
-        let _ = writeln!(out, "ours (theirs; ≈ where the paper prints no number). {}", record.source);
+        let _ =
+            writeln!(out, "ours (theirs; ≈ where the paper prints no number). {}", record.source);
     }
     for o in &record.orders {
         let _ = writeln!(out, "{}", order_words(o));

@@ -203,18 +203,16 @@ pub fn order(order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
 
 /// What became of a statement, and the number it is about; `None` where that is missing.
 pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
-    let find = |[row, column]: &[String; 2]| {
-        cells.iter().find(|c| c.row == *row && c.column == *column)
-    };
+    let find =
+        |[row, column]: &[String; 2]| cells.iter().find(|c| c.row == *row && c.column == *column);
     let Some(ours) = find(&claim.cell) else { return (Outcome::NotRun, None) };
     let over = |b: &Bound, part: f64| match b {
         Bound::Number(n) => Some(Margin(ours.value.mean - part * n, ours.value.ci95)),
         Bound::Cell { cell, times } => Some(minus(ours, part * times, find(cell)?)),
     };
     let above = |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, Margin::outcome);
-    let below = |b: &Bound, part| {
-        over(b, part).map_or(Outcome::NotRun, |m| Margin(-m.0, m.1).outcome())
-    };
+    let below =
+        |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, |m| Margin(-m.0, m.1).outcome());
     // Between minus a tenth and a tenth beyond, whatever the sign.
     let about = |b: &Bound| {
         let (low, high) = match b {
