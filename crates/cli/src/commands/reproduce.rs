@@ -106,7 +106,12 @@ fn reproduce(
         writeln!(
             out,
             "{}",
-            overview(done.iter().map(|r| (r.id.as_str(), r.title.as_str(), Some(r))))
+            overview(done.iter().map(|r| (
+                r.id.as_str(),
+                r.place.as_str(),
+                r.title.as_str(),
+                Some(r)
+            )))
         )?;
         if args.ids.iter().any(|id| id == "all") {
             absent(catalogue, out)?;
@@ -122,14 +127,16 @@ fn pretty(record: &Record) -> Result<Vec<u8>, CliError> {
 }
 
 /// One line per experiment.
-fn overview<'a>(of: impl Iterator<Item = (&'a str, &'a str, Option<&'a Record>)>) -> String {
+fn overview<'a>(
+    of: impl Iterator<Item = (&'a str, &'a str, &'a str, Option<&'a Record>)>,
+) -> String {
     let mut t = table::table(&[]);
     // Words read better from the left.
-    t.set_header(["experiment", "shows", "seeds", "outcome"]);
-    for (id, title, record) in of {
+    t.set_header(["experiment", "of", "shows", "seeds", "outcome"]);
+    for (id, place, title, record) in of {
         let seeds = record.map_or(String::new(), |r| r.seeds.to_string());
         let outcome = record.map_or("no record".to_owned(), |r| Tally::of(r).words());
-        t.add_row([id.to_owned(), title.to_owned(), seeds, outcome]);
+        t.add_row([id.to_owned(), place.to_owned(), title.to_owned(), seeds, outcome]);
     }
     t.to_string()
 }
@@ -152,7 +159,9 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     if json {
         return print_json(out, &all);
     }
-    let lines = all.iter().map(|l| (l.id.as_str(), l.title.as_str(), l.recorded.as_ref()));
+    let lines = all
+        .iter()
+        .map(|l| (l.id.as_str(), l.place.as_str(), l.title.as_str(), l.recorded.as_ref()));
     writeln!(out, "{}", overview(lines))?;
     absent(catalogue, out)
 }

@@ -188,10 +188,11 @@ fn head(name: &str, p: &Known, part: &[&Kept]) -> String {
         t.fail,
         t.claims_not_run
     );
-    let as_theirs = |t: &Tally| !t.differs() && t.not_run == 0;
+    let compared = |t: &Tally| t.judged() + t.statements() > 0;
+    let as_theirs = |t: &Tally| compared(t) && !t.differs() && t.not_run == 0;
     let _ = writeln!(out, "- Agrees throughout: {}.", names(&as_theirs));
     let _ = writeln!(out, "- Something differs or fails: {}.", names(&|t| bad(t) > 0));
-    let between = |t: &Tally| bad(t) == 0 && !as_theirs(t);
+    let between = |t: &Tally| compared(t) && bad(t) == 0 && !as_theirs(t);
     let _ =
         writeln!(out, "- Between: same direction, not decided or not run: {}.", names(&between));
     let few: Vec<String> = part

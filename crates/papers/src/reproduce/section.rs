@@ -52,29 +52,37 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
 
 /// What does not hold in full, what holds behind a fold.
 fn statements(out: &mut String, r: &Record) {
-    let line = |c: &ClaimResult| {
-        let ours = c.ours.map_or(String::new(), |v| format!("; ours {}", round(v)));
-        let quote = if c.quote.is_empty() { String::new() } else { format!(" “{}”", c.quote) };
-        let word = match c.outcome {
-            Outcome::Fails => "**fails**",
-            other => other.words(),
-        };
-        format!("\n- {word}: {} ({}{quote}): {}{ours}.", c.says, c.source, c.asked)
-    };
-    let open = r.claims.iter().filter(|c| c.outcome != Outcome::Holds);
-    let open: String = open.map(line).collect();
+    let (holding, open): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
+        r.claims.iter().partition(|c| c.outcome == Outcome::Holds);
     if !open.is_empty() {
-        let _ = writeln!(out, "{open}");
+        let _ = writeln!(out, "{}", listed(&open));
     }
-    let holding: Vec<&ClaimResult> =
-        r.claims.iter().filter(|c| c.outcome == Outcome::Holds).collect();
     if !holding.is_empty() {
         let n = holding.len();
         let plural = if n == 1 { "statement holds" } else { "statements hold" };
         let _ = write!(out, "\n<details><summary>{n} {plural}</summary>\n");
-        out.extend(holding.into_iter().map(line));
-        *out += "\n\n</details>\n";
+        let _ = write!(out, "{}\n\n</details>\n", listed(&holding));
     }
+}
+
+/// Statements below the words that they come from, these once.
+fn listed(claims: &[&ClaimResult]) -> String {
+    let mut out = String::new();
+    let mut last = None;
+    for c in claims {
+        if last.replace((&c.source, &c.quote)) != Some((&c.source, &c.quote)) {
+            let quote =
+                if c.quote.is_empty() { String::new() } else { format!(" “{}”", c.quote) };
+            let _ = write!(out, "\n- {}{quote}", c.source);
+        }
+        let ours = c.ours.map_or(String::new(), |v| format!("; ours {}", round(v)));
+        let word = match c.outcome {
+            Outcome::Fails => "**fails**",
+            other => other.words(),
+        };
+        let _ = write!(out, "\n  - {word}: {}: {}{ours}", c.says, c.asked);
+    }
+    out
 }
 
 fn table(r: &Record) -> String {
