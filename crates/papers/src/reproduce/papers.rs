@@ -58,7 +58,7 @@ pub fn papers(catalogue: &Catalogue) -> Result<Vec<Known>, LabError> {
     let Some(text) = catalogue.file(FILE)? else { return Ok(Vec::new()) };
     let papers: Papers = catalogue.toml(FILE, &text)?;
     for p in &papers.paper {
-        let wrong = |problem: String| Err(LabError::file(&catalogue.shown(FILE), problem));
+        let wrong = |problem: String| Err(LabError::file(catalogue.shown(FILE), problem));
         for a in &p.absent {
             if !p.results.contains(&a.what) {
                 return wrong(format!("absent: there is no result \"{}\" of {}", a.what, p.name));

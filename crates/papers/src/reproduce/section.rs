@@ -46,7 +46,7 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
     if full > r.seeds {
         let _ = write!(out, " (of {full} seeds that are declared)");
     }
-    let _ = write!(out, ", fingerprint `{}`.\n", r.fingerprint);
+    let _ = writeln!(out, ", fingerprint `{}`.", r.fingerprint);
     out
 }
 

@@ -126,7 +126,7 @@ pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) ->
             return Verdict::Agrees;
         }
         let others = known.iter().filter(|(other, _)| beside(cell, other)).filter_map(|(o, p)| {
-            let p = p.filter(|p| p.printed)?;
+            let p = p.filter(|p| p.printed && !p.twin)?;
             (!close(p.value, theirs.value) && !close(theirs.value, p.value)).then(|| {
                 let Margin(by, half) = minus(cell, 1.0, o);
                 Margin(if theirs.value > p.value { by } else { -by }, half).outcome()
