@@ -103,7 +103,7 @@ fn plain(text: &str) -> String {
     while let Some(at) = rest.find("\\frac{") {
         out += &rest[..at];
         let parts: Vec<&str> = rest[at + 6..].splitn(3, '}').collect();
-        out += &format!("{}/{}", &parts[0][..], parts[1].trim_start_matches('{'));
+        out += &format!("{}/{}", parts[0], parts[1].trim_start_matches('{'));
         rest = parts.get(2).copied().unwrap_or_default();
     }
     out += rest;
