@@ -90,8 +90,13 @@ fn no_row_is_judged_twice() {
     for (entry, _) in all() {
         for (row, at) in &entry.paper.repeats {
             let judged = catalogue().read(at).unwrap().paper;
-            let theirs = &entry.paper.rows[row];
-            assert!(judged.rows.values().any(|v| v == theirs), "{}: {row} in {at}", entry.id);
+            // What is missing in a line is no number, and equals nothing.
+            let finite = |line: &Vec<f64>| -> Vec<f64> {
+                line.iter().copied().filter(|v| v.is_finite()).collect()
+            };
+            let theirs = finite(&entry.paper.rows[row]);
+            let mut held = judged.rows.iter().filter(|(r, _)| !judged.repeats.contains_key(*r));
+            assert!(held.any(|(_, v)| finite(v) == theirs), "{}: {row} in {at}", entry.id);
         }
     }
 }
