@@ -40,14 +40,19 @@ fn a_quick_run_agrees_where_the_records_do() {
         let id = r["id"].as_str().unwrap();
         let rows = r["rows"].as_array().unwrap();
         let judged: Vec<&Value> = rows.iter().filter(|r| !r["verdict"].is_null()).collect();
-        assert!(!judged.is_empty() || id.ends_with("8.5"), "{id}");
+        let stated = !r["claims"].as_array().unwrap().is_empty();
+        assert!(!judged.is_empty() || stated, "{id}");
         for row in judged {
             assert_ne!(row["verdict"], "differs", "{id}: {row}");
         }
         let claims = r["claims"].as_array().unwrap();
-        let wrong: Vec<_> = claims.iter().filter(|c| c["holds"] != true).collect();
-        // f1 rises from 400 to 600 kbit/s, by less than the thesis says.
-        assert!(wrong.len() <= usize::from(id.ends_with("7.6")), "{id}: {wrong:?}");
+        let wrong: Vec<_> = claims.iter().filter(|c| c["outcome"] == "fails").collect();
+        // 7.6: f1 to f3 rise from 400 to 600 kbit/s by less than the thesis says. 8.5: under FIFO the nodes
+        // behind the first get little, and more than a tenth of what it gets.
+        assert!(
+            wrong.len() <= if ["7.6", "8.5"].iter().any(|n| id.ends_with(n)) { 3 } else { 0 },
+            "{id}: {wrong:?}"
+        );
     }
 }
 
@@ -136,8 +141,9 @@ fn a_kept_record_comes_out_again() {
     assert_eq!(json(&ok(dir.path(), &args)).remove(0), kept);
 }
 
+/// The whole set, byte for byte: overview, a page per paper, pictures.
 #[test]
-fn the_page_is_what_the_records_give() {
+fn the_pages_are_what_the_records_give() {
     let dir = folder();
     let from = reproductions();
     let page = workspace().join("docs/reproductions.md");
@@ -145,11 +151,21 @@ fn the_page_is_what_the_records_give() {
     ok(dir.path(), &["reproduce", "page", "--check", "--from", &from, "--out", &page]);
     let made = dir.path().join("page.md").to_string_lossy().into_owned();
     ok(dir.path(), &["reproduce", "page", "--from", &from, "--out", &made]);
-    let text = fs::read_to_string(&made).unwrap();
-    fs::write(&made, text.replacen("jamshaid", "jamshaad", 1)).unwrap();
-    let out = run(dir.path(), &["reproduce", "page", "--check", "--from", &from, "--out", &made]);
-    assert_eq!(out.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("not what the records give"));
+    let wrong = |file: &str, change: &dyn Fn(String) -> String| {
+        let path = dir.path().join(file);
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, change(before.clone())).unwrap();
+        let args = ["reproduce", "page", "--check", "--from", &from, "--out", &made];
+        let out = run(dir.path(), &args);
+        assert_eq!(out.status.code(), Some(1), "{file}");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(said.contains("not what the records give") && said.contains(file), "{said}");
+        if before.is_empty() { fs::remove_file(&path) } else { fs::write(&path, before) }.unwrap();
+    };
+    wrong("page.md", &|t| t.replacen("Jamshaid", "Jamshaad", 1));
+    wrong("page/jang-2010.md", &|t| t + " ");
+    wrong("page/figures/jamshaid-figure-3.4.svg", &|t| t.replacen("svg", "svp", 1));
+    wrong("page/stale.md", &|_| "left behind".to_owned());
 }
 
 #[test]
@@ -160,6 +176,8 @@ fn experiments_are_part_of_the_program() {
     let built_in = listed(&[]);
     assert_eq!(built_in, listed(&["--from", &reproductions()]));
     assert!(built_in.len() >= 29, "{}", built_in.len());
+    let text = ok(dir.path(), &["reproduce", "list", "--from", &reproductions()]);
+    assert!(text.contains("absent: Jamshaid 2010, Figure 6.8: "), "{text}");
     let out = run(dir.path(), &["reproduce", "jamshaid-figure-3.4", "--record"]);
     assert_eq!(out.status.code(), Some(2), "there is no folder to keep it in");
 }
@@ -180,14 +198,21 @@ fn records_are_kept_beside_the_experiments() {
         (&"mine".into(), &2.into(), &2.into())
     );
     ok(dir.path(), &["reproduce", "page", "--out", "page.md"]);
-    let page = fs::read_to_string(dir.path().join("page.md")).unwrap();
+    let page = fs::read_to_string(dir.path().join("page/others.md")).unwrap();
     assert!(page.contains("`fairmesh reproduce mine`: 2 seeds, 2 simulations"), "{page}");
+    // Judged again after the declaration has changed; nothing runs.
+    let changed = EXPERIMENT.replace("\"nobody\"", "\"somebody\"");
+    fs::write(mine.join("experiment.toml"), changed).unwrap();
+    let text = ok(dir.path(), &["reproduce", "judge"]);
+    assert!(text.contains("mine: 1 rows not run"), "{text}");
+    assert_eq!(ok(dir.path(), &["reproduce", "judge"]), "");
 }
 
 const EXPERIMENT: &str = r#"
 title = "Mine"
 paper = "nobody 2026"
 place = "nowhere"
+unquoted = "nobody wrote it"
 about = "Three uploads."
 scenario = "chain.toml"
 quick = { seeds = 2 }
@@ -231,7 +256,7 @@ fn mistakes_are_one_line() {
     check(
         &without("of = \"goodput\"", "of = \"goodness\""),
         &mine,
-        &["experiment.toml", "line 20", "goodness"],
+        &["experiment.toml", "line 21", "goodness"],
     );
     check(&without("chain.toml", "chin.toml"), &mine, &["chin.toml", "no such file"]);
     check(&without("seeds = 2", "seeds = 0"), &mine, &["seeds", "at least 1"]);
@@ -249,4 +274,12 @@ fn mistakes_are_one_line() {
         &["speed"],
     );
     check(&without("[\"flow\"]", "[\"flow\", \"phase\", \"colour\"]"), &mine, &["colour"]);
+    check(&without("unquoted = \"nobody wrote it\"\n", ""), &mine, &["experiment.toml", "quote"]);
+    let claim = "quote = \"about 40 Kb/s\"\n[[claim]]\nsays = \"s\"\nsource = \"§1\"\nquote = \"about 40 Kb/s\"\n\
+                 cell = [\"a\", \"b\"]\nabout = 41\n";
+    let claimed = without("unquoted = \"nobody wrote it\"\n", "");
+    let (head, rest) = claimed.split_at(claimed.find("scenario").unwrap());
+    let (quote, claim) = claim.split_once('\n').unwrap();
+    let claimed = format!("{head}{quote}\n{rest}{claim}");
+    check(&claimed, &mine, &["experiment.toml", "claim \"s\"", "found 41", "its quote prints"]);
 }

@@ -46,8 +46,9 @@ pub struct ValidateArgs {
                         fairmesh reproduce jamshaid-table-6.2\n  \
                         fairmesh reproduce fig-3.2 fig-5.1 --full\n  fairmesh reproduce all")]
 pub struct ReproduceArgs {
-    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; or page, which makes
-    /// docs/reproductions.md from the kept records
+    /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; page, which makes
+    /// docs/reproductions.md and the pages beside it from the kept records; or judge, which judges these again
+    /// by the declarations as they are
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
     /// As many seeds as the paper, and every topology

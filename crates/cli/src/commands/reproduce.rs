@@ -9,7 +9,8 @@ use fairmesh_papers::reproduce::catalogue::{Catalogue, RECORDS};
 use fairmesh_papers::reproduce::cells::cells;
 use fairmesh_papers::reproduce::plan::{Extent, Plan, Runs};
 use fairmesh_papers::reproduce::record::Record;
-use fairmesh_papers::reproduce::{chart, csv, html, page, study, text};
+use fairmesh_papers::reproduce::tally::Tally;
+use fairmesh_papers::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_report::table;
 use serde::Serialize;
 
@@ -27,6 +28,7 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
     match args.ids[..] {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
+        [ref one] if one == "judge" => judge(&catalogue, out),
         [ref one] if one == fairmesh_papers::side_by_side::FOLDER => {
             Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
         }
@@ -48,9 +50,10 @@ fn reproduce(
         (true, Some(folder)) => Some(folder.join(RECORDS)),
         (false, _) => None,
     };
+    let cache = args.cache.open();
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
-        plans.push(Plan::of(catalogue.read(&id)?, extent)?);
+        plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref())?);
     }
     // Places are claimed before anything runs.
     let parent = match &args.out {
@@ -63,7 +66,6 @@ fn reproduce(
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
     let runs = with_bars(args.threads, |pool| Runs::of(&plans, pool))?;
-    let cache = args.cache.open();
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
         let found = with_bars(args.threads, |pool| study::record(plan, cache.as_ref(), pool))?;
@@ -104,8 +106,16 @@ fn reproduce(
         writeln!(
             out,
             "{}",
-            overview(done.iter().map(|r| (r.id.as_str(), r.title.as_str(), Some(r))))
+            overview(done.iter().map(|r| (
+                r.id.as_str(),
+                r.place.as_str(),
+                r.title.as_str(),
+                Some(r)
+            )))
         )?;
+        if args.ids.iter().any(|id| id == "all") {
+            absent(catalogue, out)?;
+        }
     }
     Ok(())
 }
@@ -117,14 +127,16 @@ fn pretty(record: &Record) -> Result<Vec<u8>, CliError> {
 }
 
 /// One line per experiment.
-fn overview<'a>(of: impl Iterator<Item = (&'a str, &'a str, Option<&'a Record>)>) -> String {
+fn overview<'a>(
+    of: impl Iterator<Item = (&'a str, &'a str, &'a str, Option<&'a Record>)>,
+) -> String {
     let mut t = table::table(&[]);
     // Words read better from the left.
-    t.set_header(["experiment", "shows", "seeds", "outcome"]);
-    for (id, title, record) in of {
+    t.set_header(["experiment", "of", "shows", "seeds", "outcome"]);
+    for (id, place, title, record) in of {
         let seeds = record.map_or(String::new(), |r| r.seeds.to_string());
-        let outcome = record.map_or("no record".to_owned(), |r| r.tally().words());
-        t.add_row([id.to_owned(), title.to_owned(), seeds, outcome]);
+        let outcome = record.map_or("no record".to_owned(), |r| Tally::of(r).words());
+        t.add_row([id.to_owned(), place.to_owned(), title.to_owned(), seeds, outcome]);
     }
     t.to_string()
 }
@@ -147,8 +159,37 @@ fn list(catalogue: &Catalogue, json: bool, out: &mut dyn Write) -> Result<(), Cl
     if json {
         return print_json(out, &all);
     }
-    let lines = all.iter().map(|l| (l.id.as_str(), l.title.as_str(), l.recorded.as_ref()));
+    let lines = all
+        .iter()
+        .map(|l| (l.id.as_str(), l.place.as_str(), l.title.as_str(), l.recorded.as_ref()));
     writeln!(out, "{}", overview(lines))?;
+    absent(catalogue, out)
+}
+
+/// What has no experiment, with the reason.
+fn absent(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
+    for p in papers::papers(catalogue)? {
+        for a in &p.absent {
+            writeln!(out, "absent: {}, {}: {}", p.name, a.what, a.because)?;
+        }
+    }
+    Ok(())
+}
+
+/// Judges the kept records again, by the declarations as they are: nothing is run.
+fn judge(catalogue: &Catalogue, out: &mut dyn Write) -> Result<(), CliError> {
+    let Some(folder) = catalogue.folder() else {
+        let problem = "there is no folder reproductions here; expected one with records";
+        return Err(CliError::option("judge", problem));
+    };
+    for id in catalogue.ids()? {
+        let Some(record) = page::kept(catalogue, &id)? else { continue };
+        let again = record.again(&catalogue.read(&id)?);
+        if again != record {
+            write_file(&folder.join(RECORDS).join(format!("{id}.json")), &pretty(&again)?)?;
+            writeln!(out, "{id}: {}", Tally::of(&again).words())?;
+        }
+    }
     Ok(())
 }
 
@@ -157,23 +198,53 @@ fn make_page(
     catalogue: &Catalogue,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let made = page::page(catalogue)?;
     let path = args.out.as_deref().unwrap_or(Path::new("docs/reproductions.md"));
+    let name = path
+        .file_stem()
+        .and_then(|n| n.to_str())
+        .filter(|_| path.extension().is_some_and(|e| e == "md"));
+    let name = name
+        .ok_or_else(|| CliError::option("--out", "is no page; expected the name of a .md file"))?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let made = page::pages(catalogue, name)?;
     if !args.check {
-        write_file(path, made.as_bytes())?;
-        writeln!(out, "{}", path.display())?;
+        for m in &made {
+            write_file(&parent.join(&m.path), m.text.as_bytes())?;
+        }
+        writeln!(
+            out,
+            "{}, and {} files in {}",
+            path.display(),
+            made.len() - 1,
+            parent.join(name).display()
+        )?;
         return Ok(());
     }
-    let found = fs::read_to_string(path)
-        .map_err(|e| CliError::file(path, format!("cannot be read ({e}); expected the page")))?;
-    if found == made {
-        writeln!(out, "{} is what the records give", path.display())?;
-        return Ok(());
+    for m in &made {
+        let path = parent.join(&m.path);
+        let found = fs::read_to_string(&path).map_err(|e| {
+            CliError::file(&path, format!("cannot be read ({e}); expected the page"))
+        })?;
+        if found != m.text {
+            let same = found.lines().zip(m.text.lines()).take_while(|(a, b)| a == b).count();
+            return Err(CliError::Verdict(format!(
+                "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
+                path.display(),
+                same + 1
+            )));
+        }
     }
-    let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
-    Err(CliError::Verdict(format!(
-        "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
-        path.display(),
-        same + 1
-    )))
+    for folder in [parent.join(name), parent.join(name).join(page::FIGURES)] {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let found = entry.path();
+            if found.is_file() && !made.iter().any(|m| parent.join(&m.path) == found) {
+                return Err(CliError::Verdict(format!(
+                    "{}: is not what the records give; expected no such file",
+                    found.display()
+                )));
+            }
+        }
+    }
+    writeln!(out, "{} and {} files are what the records give", path.display(), made.len() - 1)?;
+    Ok(())
 }

@@ -174,7 +174,7 @@ impl Catalogue {
             Some(text) => self.toml(&name, &text)?,
             None => Paper::default(),
         };
-        paper.check().map_err(|e| LabError::file(self.shown(&name), e))?;
+        paper.check(experiment.is_quoted()).map_err(|e| LabError::file(self.shown(&name), e))?;
         let notes = Notes::of(&self.file(&format!("{id}/notes.md"))?.unwrap_or_default());
         Ok(Entry { id: id.to_owned(), experiment, paper, notes, from: self.clone() })
     }

@@ -5,6 +5,7 @@ use fairmesh_report::palette::{FAINT, INK, SERIES};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::catalogue::Entry;
 use super::cells::Cell;
 use super::declare::{ChartKind, flow_name};
 use super::plan::{Plan, Runs};
@@ -23,62 +24,85 @@ pub struct Panel {
     lines: Vec<Line>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Line {
     label: String,
     points: Vec<(f64, f64)>,
     /// Half of the 95 % interval of each point.
     around: Vec<Option<f64>>,
-    /// The paper's.
+    /// Printed by the paper.
     paper: Vec<(f64, f64)>,
+    /// Read out of its text.
+    shown: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn push(&mut self, x: f64, c: &Cell, entry: &Entry) {
+        self.points.push((x, c.value.mean));
+        self.around.push(c.value.ci95);
+        if let Some(p) = entry.paper.get(&c.row, &c.column) {
+            let marks = if p.printed { &mut self.paper } else { &mut self.shown };
+            marks.push((x, p.value));
+        }
+    }
 }
 
 /// The pictures of a plan; none where it declares none.
 pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
     let Some(chart) = &plan.entry.experiment.chart else { return Vec::new() };
     match chart.kind {
-        ChartKind::Bars => vec![bars(plan, cells)],
-        ChartKind::Lines => lines(plan, cells),
+        ChartKind::Bars | ChartKind::Lines => drawn(&plan.entry, cells),
         kind => curves(plan, index, runs, kind),
     }
 }
 
-fn wanted(plan: &Plan, c: &Cell) -> bool {
-    let experiment = &plan.entry.experiment;
-    let Some(chart) = &experiment.chart else { return false };
-    chart.measures.as_ref().is_none_or(|m| m.contains(&experiment.measures[c.measure].label))
+/// The pictures that numbers alone give, as a record has them; a picture over time becomes one of
+/// its means.
+pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
+    match entry.experiment.chart.as_ref().map(|c| c.kind) {
+        None => Vec::new(),
+        Some(ChartKind::Lines) => lines(entry, cells),
+        Some(_) => vec![bars(entry, cells)],
+    }
 }
 
-fn bars(plan: &Plan, cells: &[Cell]) -> Panel {
-    let (experiment, paper) = (&plan.entry.experiment, &plan.entry.paper);
+/// Measures that share an axis: those that the chart names, or all of the first one's kind.
+fn wanted(entry: &Entry, c: &Cell) -> bool {
+    let experiment = &entry.experiment;
+    let Some(chart) = &experiment.chart else { return false };
+    let Some(measure) = experiment.measures.get(c.measure) else { return false };
+    let over_time = !matches!(chart.kind, ChartKind::Bars | ChartKind::Lines);
+    match &chart.measures {
+        Some(m) => m.contains(&measure.label),
+        None => !over_time || measure.of == experiment.measures[0].of,
+    }
+}
+
+fn bars(entry: &Entry, cells: &[Cell]) -> Panel {
     let (mut groups, mut lines): (Vec<String>, Vec<Line>) = (Vec::new(), Vec::new());
-    for c in cells.iter().filter(|c| wanted(plan, c)) {
+    for c in cells.iter().filter(|c| wanted(entry, c)) {
         let group = groups.iter().position(|g| *g == c.row).unwrap_or_else(|| {
             groups.push(c.row.clone());
             groups.len() - 1
         });
-        let line = line(&mut lines, &c.column);
-        line.points.push((group as f64, c.value.mean));
-        line.around.push(c.value.ci95);
-        line.paper.extend(paper.get(&c.row, &c.column).map(|v| (group as f64, v)));
+        line(&mut lines, &c.column).push(group as f64, c, entry);
     }
-    let y = experiment.chart.as_ref().map_or(String::new(), |c| c.y.clone());
-    Panel { title: experiment.title.clone(), x: String::new(), y, groups, lines }
+    let y = entry.experiment.chart.as_ref().map_or(String::new(), |c| c.y.clone());
+    Panel { title: entry.experiment.title.clone(), x: String::new(), y, groups, lines }
 }
 
 fn line<'a>(lines: &'a mut Vec<Line>, label: &str) -> &'a mut Line {
     let at = lines.iter().position(|l| l.label == label).unwrap_or_else(|| {
-        let label = label.to_owned();
-        lines.push(Line { label, points: vec![], around: vec![], paper: vec![] });
+        lines.push(Line { label: label.to_owned(), ..Line::default() });
         lines.len() - 1
     });
     &mut lines[at]
 }
 
-fn lines(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
-    let (experiment, paper) = (&plan.entry.experiment, &plan.entry.paper);
+fn lines(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
+    let experiment = &entry.experiment;
     let mut panels: Vec<Panel> = Vec::new();
-    for c in cells.iter().filter(|c| wanted(plan, c)) {
+    for c in cells.iter().filter(|c| wanted(entry, c)) {
         let at = panels.iter().position(|p| p.title == c.arm).unwrap_or_else(|| {
             let chart = experiment.chart.as_ref();
             panels.push(Panel {
@@ -92,14 +116,18 @@ fn lines(plan: &Plan, cells: &[Cell]) -> Vec<Panel> {
         });
         let place = experiment.points.iter().position(|p| p.label == c.point).unwrap_or(0);
         let x = c.point.parse().unwrap_or(place as f64);
-        let line = line(&mut panels[at].lines, &c.line);
-        line.points.push((x, c.value.mean));
-        line.around.push(c.value.ci95);
-        line.paper.extend(paper.get(&c.row, &c.column).map(|v| (x, v)));
+        line(&mut panels[at].lines, &c.line).push(x, c, entry);
     }
     // A single point is no line; the table has it.
     panels.retain(|p| p.lines.iter().any(|l| l.points.len() > 1));
-    panels
+    if panels.len() < 2 || panels.iter().any(|p| p.lines.len() != 1) {
+        return panels;
+    }
+    // A curve per arm is one picture of several curves, as papers draw it.
+    let (x, y) = (panels[0].x.clone(), panels[0].y.clone());
+    let named = |p: Panel| p.lines.into_iter().map(move |l| Line { label: p.title.clone(), ..l });
+    let lines = panels.into_iter().flat_map(named).collect();
+    vec![Panel { title: experiment.title.clone(), x, y, groups: vec![], lines }]
 }
 
 /// Goodput, goodput and windows, or rates, of the first seed of every arm.
@@ -159,13 +187,13 @@ const NAME: (u32, f64, u32) = (20, 6.6, 18);
 
 /// Where the name of a line stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Entry {
+struct Place {
     x: u32,
     row: u32,
 }
 
 /// Places names in rows; a single line needs none.
-fn legend<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<Entry> {
+fn legend<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<Place> {
     if names.len() < 2 {
         return Vec::new();
     }
@@ -175,14 +203,14 @@ fn legend<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<Entry> {
         if x > NAMES.0 && x + width > NAMES.1 {
             (x, row) = (NAMES.0, row + 1);
         }
-        let entry = Entry { x, row };
+        let entry = Place { x, row };
         x += width;
         entry
     };
     names.map(place).collect()
 }
 
-impl Entry {
+impl Place {
     fn draw(
         &self,
         area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
@@ -227,7 +255,8 @@ impl Panel {
         for (k, entry) in names.iter().enumerate() {
             entry.draw(&rest, SERIES[k % SERIES.len()], &self.lines[k].label)?;
         }
-        let all = || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper));
+        let all =
+            || self.lines.iter().flat_map(|l| l.points.iter().chain(&l.paper).chain(&l.shown));
         let top = all().map(|p| p.1).fold(0.0, f64::max) * 1.08;
         let top = if top > 0.0 { top } else { 1.0 };
         let bars = !self.groups.is_empty();
@@ -290,16 +319,18 @@ impl Panel {
                 ))
             });
             chart.draw_series(whiskers)?;
-            if bars {
-                let tick = |&(x, y): &(f64, f64)| {
-                    let middle = shift(x);
-                    let ends = [(middle - 0.5 * width, y), (middle + 0.5 * width, y)];
-                    PathElement::new(ends, INK.stroke_width(3))
-                };
-                chart.draw_series(line.paper.iter().map(tick))?;
-            } else {
-                let mark = |&p: &(f64, f64)| Circle::new(p, 4, INK.stroke_width(2));
-                chart.draw_series(line.paper.iter().map(mark))?;
+            for (theirs, colour) in [(&line.paper, INK.mix(1.0)), (&line.shown, INK.mix(0.4))] {
+                if bars {
+                    let tick = |&(x, y): &(f64, f64)| {
+                        let middle = shift(x);
+                        let ends = [(middle - 0.5 * width, y), (middle + 0.5 * width, y)];
+                        PathElement::new(ends, colour.stroke_width(3))
+                    };
+                    chart.draw_series(theirs.iter().map(tick))?;
+                } else {
+                    let mark = |&p: &(f64, f64)| Circle::new(p, 4, colour.stroke_width(2));
+                    chart.draw_series(theirs.iter().map(mark))?;
+                }
             }
         }
         if bars {
@@ -369,7 +400,7 @@ mod tests {
             label: format!("node {k}, goodput"),
             points: (0..10).map(|x| (f64::from(x), 10.0 - 0.1 * k as f64)).collect(),
             around: vec![None; 10],
-            paper: vec![],
+            ..Line::default()
         };
         Panel {
             title: "t".into(),

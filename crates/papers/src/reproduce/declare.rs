@@ -4,7 +4,9 @@ use fairmesh_units::Span;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::claim::Claim;
 use super::kind::Kind;
+use super::quote::LONGEST;
 
 /// One experiment: what runs, what varies, what is read off, and how it is judged.
 #[derive(Clone, Debug, Deserialize)]
@@ -16,6 +18,16 @@ pub struct Experiment {
     pub paper: String,
     /// Where in the paper: the table or figure, and the section that describes it.
     pub place: String,
+    /// The paper's words at that place: of the caption, or of the sentence that speaks of it.
+    #[serde(default)]
+    pub quote: String,
+    /// Why there are no words of a paper: measurements of our own, or a text that is not at hand. Its
+    /// numbers are then shown, not judged, and its statements are ours.
+    #[serde(default)]
+    pub unquoted: Option<String>,
+    /// Tables and figures that it stands for; the first part of `place` by default.
+    #[serde(default)]
+    pub covers: Vec<String>,
     /// What is run and what for, in a few sentences.
     pub about: String,
     /// Scenario file, beside this one; arms may name another.
@@ -51,9 +63,6 @@ pub struct Experiment {
     pub measures: Vec<Measure>,
     /// Which way the numbers are laid out.
     pub layout: Layout,
-    /// When a number agrees.
-    #[serde(default)]
-    pub verdict: Tolerance,
     /// Orders that must come out.
     #[serde(default, rename = "order")]
     pub orders: Vec<Order>,
@@ -108,6 +117,8 @@ pub struct Arm {
 pub enum Model {
     /// Max-min rates by the achievable rate region (Rangwala 2008 §3.2).
     Region,
+    /// The highest max-min rates that the simulator itself carries (docs/models/optimum.md).
+    Optimum,
 }
 
 /// A point of an axis: a label and the settings it stands for.
@@ -165,19 +176,15 @@ pub struct Measure {
     /// Every value is multiplied by this.
     #[serde(default = "one")]
     pub scale: f64,
+    /// This much of every value, after `scale`, is something that the paper does not count.
+    #[serde(default)]
+    pub less: f64,
     /// Digits after the point.
     #[serde(default = "two")]
     pub digits: usize,
     /// Whether numbers of the paper are held against it.
     #[serde(default = "yes")]
     pub judged: bool,
-    /// Tolerance instead of the experiment's.
-    #[serde(default)]
-    pub within: Option<Tolerance>,
-    /// Column with the paper's standard deviation over its networks, which are not ours: a number
-    /// within that deviation agrees too.
-    #[serde(default)]
-    pub spread: Option<String>,
 }
 
 fn one() -> f64 {
@@ -263,31 +270,6 @@ pub enum Way {
     Row,
 }
 
-/// How far two numbers may be apart: the larger of both.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tolerance {
-    /// Share of the paper's number.
-    #[serde(default)]
-    pub relative: f64,
-    /// In the number's own unit.
-    #[serde(default)]
-    pub absolute: f64,
-}
-
-impl Default for Tolerance {
-    fn default() -> Self {
-        Tolerance { relative: 0.15, absolute: 0.0 }
-    }
-}
-
-impl Tolerance {
-    /// How far from `value` one may be.
-    pub fn of(&self, value: f64) -> f64 {
-        (self.relative * value.abs()).max(self.absolute)
-    }
-}
-
 /// The rows of the table, sorted by one column as the paper sorts them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -300,40 +282,6 @@ pub struct Order {
     /// Rows that the paper has closer than this are in no order.
     #[serde(default)]
     pub tie: f64,
-}
-
-/// A statement about a number: what the text says beyond the numbers.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// The statement.
-    pub says: String,
-    /// Where it comes from.
-    pub source: String,
-    /// Row and column of the number.
-    pub cell: [String; 2],
-    /// It must be above this,
-    #[serde(default)]
-    pub above: Option<Bound>,
-    /// and below this.
-    #[serde(default)]
-    pub below: Option<Bound>,
-}
-
-/// A number, or another number of the table, times a factor.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Bound {
-    /// A plain number.
-    Number(f64),
-    /// Another number of the table.
-    Cell {
-        /// Row and column.
-        cell: [String; 2],
-        /// Times this.
-        #[serde(default = "one")]
-        times: f64,
-    },
 }
 
 /// A picture.
@@ -387,12 +335,41 @@ impl Experiment {
         self.layout.rows.contains(&d) || self.layout.columns.contains(&d)
     }
 
+    /// Whether the words of a paper stand behind it.
+    pub fn is_quoted(&self) -> bool {
+        self.unquoted.is_none()
+    }
+
+    /// The tables and figures of the paper that it stands for.
+    pub fn covered(&self) -> Vec<&str> {
+        match self.covers[..] {
+            [] => self.place.split(',').take(1).collect(),
+            _ => self.covers.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Every single statement.
+    pub fn statements(&self) -> Vec<Claim> {
+        self.claims.iter().flat_map(Claim::each).collect()
+    }
+
+    fn check_words(&self) -> Result<(), String> {
+        let found = self.quote.chars().count();
+        if self.is_quoted() && !(1..=LONGEST).contains(&found) {
+            return Err(format!(
+                "quote: found {found} characters; expected 1 to {LONGEST} of the paper, or unquoted with the reason"
+            ));
+        }
+        self.statements().iter().try_for_each(|c| c.check(self.is_quoted()))
+    }
+
     /// The first thing that does not fit together.
     ///
     /// # Errors
     /// What, for the user.
     pub fn check(&self) -> Result<(), String> {
         self.sampling()?;
+        self.check_words()?;
         if self.study.is_some() {
             return Ok(());
         }

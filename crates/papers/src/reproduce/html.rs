@@ -8,8 +8,9 @@ use fairmesh_report::html::{self, escape, fill, table};
 use super::catalogue::Entry;
 use super::chart::Panel;
 use super::record::{Record, Row};
+use super::tally::Tally;
 use super::text::{number, order_words, round, runs};
-use super::verdict::Verdict;
+use super::verdict::{Outcome, Verdict};
 
 /// The page.
 ///
@@ -33,7 +34,7 @@ pub fn page(record: &Record, entry: &Entry, panels: &[Panel]) -> Result<String, 
              95 % intervals over seeds. Curves over time are those of the first seed.</p></section>"
         );
     }
-    let why = if record.differs() && !entry.notes.differs.is_empty() {
+    let why = if Tally::of(record).differs() && !entry.notes.differs.is_empty() {
         format!("<section><h2>Why ours differs</h2>{}</section>", paragraphs(&entry.notes.differs))
     } else {
         String::new()
@@ -70,26 +71,32 @@ fn verdicts(r: &Record) -> String {
     let mut item = |class: &str, text: &str| {
         let _ = write!(out, "<li class=\"{class}\">{}</li>", escape(text));
     };
-    let t = r.tally();
-    let class = if t.differ > 0 {
+    let t = Tally::of(r);
+    let class = if t.differ + t.fail > 0 {
         "bad"
-    } else if r.differs() {
+    } else if t.differs() {
         "middling"
     } else {
         "good"
     };
     item(class, &t.words());
     for o in &r.orders {
-        item(if o.wrong.is_empty() { "good" } else { "bad" }, &order_words(o));
+        let class = match (o.wrong.is_empty(), o.open.is_empty()) {
+            (true, true) => "good",
+            (true, false) => "middling",
+            (false, _) => "bad",
+        };
+        item(class, &order_words(o));
     }
     for c in &r.claims {
-        let ours = c.ours.map_or("not run".to_owned(), round);
-        let class = match c.holds {
-            Some(true) => "good",
-            Some(false) => "bad",
-            None => "middling",
+        let ours = c.ours.map_or(String::new(), |v| format!(": {}", round(v)));
+        let class = match c.outcome {
+            Outcome::Holds => "good",
+            Outcome::NotDecided | Outcome::NotRun => "middling",
+            Outcome::Fails => "bad",
         };
-        item(class, &format!("{} ({}; {}: {ours})", c.says, c.source, c.asked));
+        let word = c.outcome.words();
+        item(class, &format!("{word}: {} ({}; {}{ours})", c.says, c.source, c.asked));
     }
     for m in &r.missing {
         item("middling", &format!("not run: {}: {}", m.arm, m.because));
@@ -126,6 +133,7 @@ fn dot(v: Verdict) -> String {
     let band = match v {
         Verdict::Agrees => "b3",
         Verdict::SameDirection => "b2",
+        Verdict::NotDecided => "b1",
         Verdict::Differs => "b0",
     };
     format!("<span class=\"dot {band}\"></span>")

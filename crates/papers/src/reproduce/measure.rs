@@ -5,6 +5,7 @@ use fairmesh_engine::measures;
 use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
 use fairmesh_lab::LabError;
 use fairmesh_lab::analysis::region::RegionReport;
+use fairmesh_lab::optimum::{Cache, Per, optimum_of};
 use fairmesh_scenario::{Scenario, Transport};
 
 use super::declare::{Model, Phase};
@@ -59,14 +60,20 @@ impl Reading {
         Ok(Reading { ends, segment: segment.collect(), phases, model: None })
     }
 
-    /// Takes a capacity model's rates for the goodputs from now on.
+    /// Takes a capacity model's rates for the goodputs from now on. Optima are taken from `cache` and kept there.
     ///
     /// # Errors
     /// When the model refuses the scenario.
-    pub fn model(&mut self, scenario: &Scenario, model: Model) -> Result<(), LabError> {
-        let Model::Region = model;
-        let report = RegionReport::of(scenario, &[], Settings::default())?;
-        self.model = Some(report.max_min_bps);
+    pub fn model(
+        &mut self,
+        scenario: &Scenario,
+        model: Model,
+        cache: Option<&Cache>,
+    ) -> Result<(), LabError> {
+        self.model = Some(match model {
+            Model::Region => RegionReport::of(scenario, &[], Settings::default())?.max_min_bps,
+            Model::Optimum => optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.0.rates_bps(),
+        });
         Ok(())
     }
 

@@ -7,16 +7,22 @@
 pub mod catalogue;
 pub mod cells;
 pub mod chart;
+pub mod claim;
 pub mod declare;
 pub mod html;
 pub mod kind;
+mod locate;
 pub mod measure;
 mod neighbourhood;
 pub mod page;
 pub mod paper;
+pub mod papers;
 pub mod plan;
+pub mod quote;
 pub mod record;
+mod section;
 pub mod study;
+pub mod tally;
 pub mod text;
 pub mod verdict;
 
@@ -34,7 +40,7 @@ pub fn csv(record: &record::Record) -> String {
                 n.ours.to_string(),
                 or_empty(n.ci95),
                 or_empty(n.paper),
-                verdict.to_owned(),
+                (if n.paper.is_some() && !n.printed { "not printed" } else { verdict }).to_owned(),
             ];
             out += &fields.join(",");
             out.push('\n');

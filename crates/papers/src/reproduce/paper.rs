@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::quote;
+
 /// `paper.toml`: the numbers that ours are held against.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,31 +16,129 @@ pub struct Paper {
     /// Names of the columns, as in our table.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// One list of numbers per row; `nan` where the paper has none.
+    /// Numbers that the paper prints, one list per row; `nan` where it has none.
     #[serde(default)]
     pub rows: BTreeMap<String, Vec<f64>>,
+    /// The paper's line or words in which the numbers of a row stand, per row of `rows`.
+    #[serde(default)]
+    pub quotes: BTreeMap<String, String>,
+    /// Half-widths of the 95 % intervals that the paper prints, as `rows`.
+    #[serde(default)]
+    pub intervals: BTreeMap<String, Vec<f64>>,
+    /// Numbers that the paper does not print: read out of its sentences or worked out from them, as `rows`. They
+    /// are shown beside ours and not judged.
+    #[serde(default)]
+    pub shown: BTreeMap<String, Vec<f64>>,
+    /// Rows of `rows` that the paper prints a second time, and the experiment in which they are judged.
+    #[serde(default)]
+    pub repeats: BTreeMap<String, String>,
+}
+
+/// A number of the paper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Theirs {
+    /// The number.
+    pub value: f64,
+    /// Digits after its point, where it is printed.
+    pub digits: usize,
+    /// Half of its 95 % interval, where one is printed.
+    pub half: Option<f64>,
+    /// Whether the paper prints it.
+    pub printed: bool,
+    /// Whether it is judged elsewhere.
+    pub repeated: bool,
+    /// Whether that is another row of the same table, which has the same number of the paper beside it.
+    pub twin: bool,
+}
+
+impl Theirs {
+    /// Whether ours is held against it.
+    pub fn is_judged(&self) -> bool {
+        self.printed && !self.repeated
+    }
 }
 
 impl Paper {
     /// The paper's number in a row and column.
-    pub fn get(&self, row: &str, column: &str) -> Option<f64> {
+    pub fn get(&self, row: &str, column: &str) -> Option<Theirs> {
         let at = self.columns.iter().position(|c| c == column)?;
-        self.rows.get(row)?.get(at).copied().filter(|v| v.is_finite())
+        let of = |rows: &BTreeMap<String, Vec<f64>>| {
+            rows.get(row)?.get(at).copied().filter(|v| v.is_finite())
+        };
+        if let Some(value) = of(&self.rows) {
+            let (half, repeated) = (of(&self.intervals), self.repeats.contains_key(row));
+            let same = |other: &String| {
+                !self.repeats.contains_key(other) && self.quotes.get(other) == self.quotes.get(row)
+            };
+            let twin = repeated && self.rows.keys().any(same);
+            return Some(Theirs {
+                value,
+                digits: self.digits(row, at),
+                half,
+                printed: true,
+                repeated,
+                twin,
+            });
+        }
+        let value = of(&self.shown)?;
+        Some(Theirs { value, digits: 0, half: None, printed: false, repeated: false, twin: false })
     }
 
-    /// The first thing that does not fit together.
+    fn digits(&self, row: &str, at: usize) -> usize {
+        let values = self.rows.get(row).map_or(&[][..], Vec::as_slice);
+        let before = values[..at].iter().filter(|v| v.is_finite()).count();
+        let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        let quote = self.quotes.get(row).map_or("", String::as_str);
+        quote::row(quote, &finite).ok().and_then(|d| d.get(before).copied()).unwrap_or(0)
+    }
+
+    /// The first thing that does not fit together; `quoted`: the paper's words are at hand, and only what they print is
+    /// a row.
     ///
     /// # Errors
     /// What, for the user.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, quoted: bool) -> Result<(), String> {
         let n = self.columns.len();
-        match self.rows.iter().find(|(_, values)| values.len() != n) {
-            None => Ok(()),
-            Some((row, values)) => {
+        let tables = [("rows", &self.rows), ("shown", &self.shown), ("intervals", &self.intervals)];
+        for (name, table) in tables {
+            if let Some((row, values)) = table.iter().find(|(_, values)| values.len() != n) {
                 let found = values.len();
-                Err(format!("rows.\"{row}\": found {found} numbers; expected {n}, one per column"))
+                return Err(format!(
+                    "{name}.\"{row}\": found {found} numbers; expected {n}, one per column"
+                ));
             }
         }
+        if !quoted && !self.rows.is_empty() {
+            return Err(
+                "rows: the paper's words are not at hand; expected its numbers below shown".into(),
+            );
+        }
+        for (row, values) in &self.rows {
+            let Some(words) = self.quotes.get(row) else {
+                return Err(format!("quotes.\"{row}\": is missing; expected the paper's line"));
+            };
+            let long = words.chars().count();
+            if long > quote::LONGEST {
+                let most = quote::LONGEST;
+                return Err(format!(
+                    "quotes.\"{row}\": found {long} characters; expected at most {most}"
+                ));
+            }
+            let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+            if let Err(value) = quote::row(words, &values) {
+                return Err(format!(
+                    "rows.\"{row}\": found {value}; expected what its quote prints"
+                ));
+            }
+        }
+        for name in self.quotes.keys().chain(self.repeats.keys()).chain(self.intervals.keys()) {
+            if !self.rows.contains_key(name) {
+                return Err(format!(
+                    "rows.\"{name}\": is missing; expected the row that is spoken of"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -46,12 +146,47 @@ impl Paper {
 mod tests {
     use super::*;
 
+    fn paper(text: &str) -> Paper {
+        toml::from_str(text).unwrap()
+    }
+
     #[test]
     fn numbers_that_the_paper_has_not() {
-        let p: Paper = toml::from_str("columns = [\"a\", \"b\"]\n[rows]\nx = [1, nan]\n").unwrap();
-        assert_eq!((p.get("x", "a"), p.get("x", "b"), p.get("y", "a")), (Some(1.0), None, None));
-        p.check().unwrap();
-        let p: Paper = toml::from_str("columns = [\"a\"]\n[rows]\nx = [1, 2]\n").unwrap();
-        assert!(p.check().unwrap_err().contains("expected 1"));
+        let p = paper(
+            "columns = [\"a\", \"b\"]\n[rows]\nx = [1, nan]\n[quotes]\nx = \"x 1.00\"\n[shown]\ny = [3, 4]\n",
+        );
+        let value = |row, column| p.get(row, column).map(|t| (t.value, t.printed, t.digits));
+        assert_eq!((value("x", "a"), value("x", "b")), (Some((1.0, true, 2)), None));
+        assert_eq!((value("y", "a"), value("z", "a")), (Some((3.0, false, 0)), None));
+        p.check(true).unwrap();
+        let p = paper("columns = [\"a\"]\n[rows]\nx = [1, 2]\n");
+        assert!(p.check(true).unwrap_err().contains("expected 1"));
+    }
+
+    #[test]
+    fn every_number_stands_in_a_quotation() {
+        let of = |rows: &str, quotes: &str| {
+            paper(&format!("columns = [\"a\", \"b\"]\n[rows]\n{rows}\n[quotes]\n{quotes}\n"))
+        };
+        of("x = [0.41, 0.24]", "x = \"FIFO 0.41 0.24\"").check(true).unwrap();
+        let check = |rows, quotes| of(rows, quotes).check(true).unwrap_err();
+        assert!(check("x = [0.41, 0.25]", "x = \"FIFO 0.41 0.24\"").contains("found 0.25"));
+        assert!(check("x = [0.41, 0.24]", "").contains("is missing"));
+        assert!(check("x = [0.41, 0.24]", "y = \"0.41 0.24\"").contains("is missing"));
+        let none = of("x = [0.41, 0.24]", "x = \"0.41 0.24\"").check(false);
+        assert!(none.unwrap_err().contains("not at hand"));
+    }
+
+    #[test]
+    fn a_repeated_row_is_printed_and_not_judged() {
+        let p = paper(
+            "columns = [\"a\"]\n[rows]\nx = [1]\n[quotes]\nx = \"1\"\n[repeats]\nx = \"other\"\n[intervals]\nx = [0.5]\n",
+        );
+        let x = p.get("x", "a").unwrap();
+        assert!(x.printed && !x.is_judged() && !x.twin && x.half == Some(0.5));
+        let p = paper(
+            "columns = [\"a\"]\n[rows]\nx = [1]\ny = [1]\n[quotes]\nx = \"1\"\ny = \"1\"\n[repeats]\ny = \"this\"\n",
+        );
+        assert!(p.get("y", "a").unwrap().twin && !p.get("x", "a").unwrap().twin);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
 use fairmesh_lab::batch;
+use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::source::build;
 use fairmesh_lab::{Changes, Pool};
 use fairmesh_scenario::Scenario;
@@ -79,7 +80,7 @@ impl Plan {
     /// # Errors
     /// What is wrong with a scenario or a setting. A control that this program does not have is
     /// no error: its arm is left out.
-    pub fn of(entry: Entry, extent: Extent) -> Result<Self, LabError> {
+    pub fn of(entry: Entry, extent: Extent, cache: Option<&Cache>) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
         let bad = |e: String| LabError::Run { scenario: entry.id.clone(), problem: e };
         let sample = experiment.sampling().map_err(bad)?;
@@ -131,7 +132,7 @@ impl Plan {
                         .map_err(|e| bad(without_line(e).to_string()))?;
                     let mut reading = Reading::of(&scenario, &experiment.phases)?;
                     if let Some(model) = arm.model {
-                        reading.model(&scenario, model)?;
+                        reading.model(&scenario, model, cache)?;
                     }
                     let family = topology.family.clone();
                     cases.push(Case { arm: a, point: p, family, reading, text, scenario });

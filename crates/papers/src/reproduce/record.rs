@@ -1,12 +1,16 @@
 //! What is kept of a reproduction: the numbers, the verdicts, and how to get them again.
 
-use fairmesh_lab::comparison::{GENERATOR, SCHEMA};
+use fairmesh_lab::comparison::GENERATOR;
 use serde::{Deserialize, Serialize};
 
+use super::catalogue::Entry;
 use super::cells::{Cell, cells};
-use super::declare::{Bound, Claim};
+use super::locate;
 use super::plan::{Plan, Runs};
-use super::verdict::{self, Verdict};
+use super::verdict::{self, Outcome, Verdict};
+
+/// Version of a record's shape.
+pub const SCHEMA: u32 = 2;
 
 /// One reproduction, as `--json` prints it and `records/ID.json` keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,6 +80,9 @@ pub struct Number {
     pub ci95: Option<f64>,
     /// The paper's.
     pub paper: Option<f64>,
+    /// Whether the paper prints it; otherwise it was read out of its sentences or worked out from them.
+    #[serde(default)]
+    pub printed: bool,
     /// Digits after the point worth showing.
     pub digits: usize,
     /// The verdict.
@@ -91,40 +98,36 @@ pub struct OrderResult {
     pub pairs: usize,
     /// Pairs that are the other way round here: first the one that the paper has lower.
     pub wrong: Vec<[String; 2]>,
+    /// Pairs that the intervals leave open.
+    #[serde(default)]
+    pub open: Vec<[String; 2]>,
 }
 
-/// Whether a statement holds.
+/// What became of a statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
     /// The statement.
     pub says: String,
     /// Where it comes from.
     pub source: String,
+    /// The paper's words; empty where the statement is ours.
+    #[serde(default)]
+    pub quote: String,
     /// What was asked of which number.
     pub asked: String,
     /// The number; `None` where an arm is missing.
     pub ours: Option<f64>,
-    /// Whether it holds; `None` where an arm is missing.
-    pub holds: Option<bool>,
+    /// What became of it.
+    pub outcome: Outcome,
 }
 
-/// Rows by verdict, and everything else by whether it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Rows that agree.
-    pub agree: usize,
-    /// Rows of the same direction.
-    pub same_direction: usize,
-    /// Rows that differ.
-    pub differ: usize,
-    /// Orders that come out.
-    pub orders: usize,
-    /// Orders that do not.
-    pub orders_wrong: usize,
-    /// Statements that hold.
-    pub claims: usize,
-    /// Statements that do not.
-    pub claims_wrong: usize,
+/// What a record says beside its numbers and what they came from.
+struct Head {
+    command: String,
+    seeds: u32,
+    runs: usize,
+    fingerprint: String,
+    missing: Vec<Missing>,
 }
 
 impl Record {
@@ -145,7 +148,65 @@ impl Record {
 
     /// Of numbers, however they came about.
     pub fn from_cells(plan: &Plan, cells: &[Cell], runs: usize, fingerprint: String) -> Self {
-        let entry = &plan.entry;
+        let mut command = format!("fairmesh reproduce {}", plan.entry.id);
+        if plan.extent.full {
+            command += " --full";
+        }
+        if let Some(seeds) = plan.extent.seeds {
+            command += &format!(" --seeds {seeds}");
+        }
+        if let Some(networks) = plan.extent.networks {
+            command += &format!(" --networks {networks}");
+        }
+        let missing = plan.missing.iter();
+        let missing =
+            missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });
+        let missing = missing.collect();
+        let head = Head { command, seeds: plan.seeds(), runs, fingerprint, missing };
+        Record::judge(&plan.entry, cells, head)
+    }
+
+    /// Its numbers as they were when its runs were read.
+    pub fn cells(&self, entry: &Entry) -> Vec<Cell> {
+        let cell = |row, n| locate::cell(&entry.experiment, row, n);
+        self.rows.iter().flat_map(|row| row.cells.iter().map(move |n| cell(row, n))).collect()
+    }
+
+    /// Its numbers judged by the declaration as it is now. What has been declared since, and so has
+    /// no numbers, is told as not run.
+    #[must_use]
+    pub fn again(&self, entry: &Entry) -> Self {
+        let experiment = &entry.experiment;
+        let cells = self.cells(entry);
+        let mut missing: Vec<Missing> = Vec::new();
+        for arm in experiment.arms.iter().filter(|_| experiment.study.is_none()) {
+            let known = self.missing.iter().find(|m| m.arm == arm.label);
+            let mut tell = |arm: String, because: &str| {
+                missing.push(Missing { arm, because: because.to_owned() });
+            };
+            if !cells.iter().any(|c| c.arm == arm.label) {
+                tell(arm.label.clone(), known.map_or(DECLARED, |m| m.because.as_str()));
+                continue;
+            }
+            let points = experiment.points.iter().map(|p| &p.label);
+            for point in points.filter(|p| arm.points.as_ref().is_none_or(|only| only.contains(p)))
+            {
+                if !cells.iter().any(|c| c.arm == arm.label && c.point == *point) {
+                    tell(format!("{}, {point}", arm.label), DECLARED);
+                }
+            }
+        }
+        let head = Head {
+            command: self.command.clone(),
+            seeds: self.seeds,
+            runs: self.runs,
+            fingerprint: self.fingerprint.clone(),
+            missing,
+        };
+        Record::judge(entry, &cells, head)
+    }
+
+    fn judge(entry: &Entry, cells: &[Cell], head: Head) -> Self {
         let (experiment, paper) = (&entry.experiment, &entry.paper);
         let mut columns: Vec<String> = Vec::new();
         let mut rows: Vec<Row> = Vec::new();
@@ -163,38 +224,21 @@ impl Record {
                 column: c.column.clone(),
                 ours: c.value.mean,
                 ci95: c.value.ci95,
-                paper: judged.paper,
-                digits: experiment.measures[c.measure].digits,
+                paper: judged.paper.map(|p| p.value),
+                printed: judged.paper.is_some_and(|p| p.printed),
+                digits: experiment.measures.get(c.measure).map_or(2, |m| m.digits),
                 verdict: judged.verdict,
             });
         }
         let orders = experiment.orders.iter().map(|o| {
-            let (wrong, pairs) = verdict::order(o, paper, cells);
-            OrderResult { column: o.column.clone(), pairs, wrong }
+            let verdict::Pairs { all, wrong, open } = verdict::order(o, paper, cells);
+            OrderResult { column: o.column.clone(), pairs: all, wrong, open }
         });
-        let claims = experiment.claims.iter().map(|c| {
-            let outcome = verdict::claim(c, cells);
-            ClaimResult {
-                says: c.says.clone(),
-                source: c.source.clone(),
-                asked: asked(c),
-                ours: outcome.map(|o| o.1),
-                holds: outcome.map(|o| o.0),
-            }
+        let claims = experiment.statements().into_iter().map(|c| {
+            let (outcome, ours) = verdict::claim(&c, cells);
+            let asked = c.asked();
+            ClaimResult { says: c.says, source: c.source, quote: c.quote, asked, ours, outcome }
         });
-        let mut command = format!("fairmesh reproduce {}", entry.id);
-        if plan.extent.full {
-            command += " --full";
-        }
-        if let Some(seeds) = plan.extent.seeds {
-            command += &format!(" --seeds {seeds}");
-        }
-        if let Some(networks) = plan.extent.networks {
-            command += &format!(" --networks {networks}");
-        }
-        let missing = plan.missing.iter();
-        let missing =
-            missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });
         Record {
             schema: SCHEMA,
             generator: GENERATOR.to_owned(),
@@ -203,83 +247,18 @@ impl Record {
             paper: experiment.paper.clone(),
             place: experiment.place.clone(),
             source: paper.source.clone(),
-            command,
-            seeds: plan.seeds(),
-            runs,
-            fingerprint,
-            missing: missing.collect(),
+            command: head.command,
+            seeds: head.seeds,
+            runs: head.runs,
+            fingerprint: head.fingerprint,
+            missing: head.missing,
             columns,
             rows,
             orders: orders.collect(),
             claims: claims.collect(),
         }
     }
-
-    /// Counts verdicts.
-    pub fn tally(&self) -> Tally {
-        let rows = |v| self.rows.iter().filter(|r| r.verdict == Some(v)).count();
-        let claims = |holds| self.claims.iter().filter(|c| c.holds == Some(holds)).count();
-        Tally {
-            agree: rows(Verdict::Agrees),
-            same_direction: rows(Verdict::SameDirection),
-            differ: rows(Verdict::Differs),
-            orders: self.orders.iter().filter(|o| o.wrong.is_empty()).count(),
-            orders_wrong: self.orders.iter().filter(|o| !o.wrong.is_empty()).count(),
-            claims: claims(true),
-            claims_wrong: claims(false),
-        }
-    }
-
-    /// Whether something is not as in the paper.
-    pub fn differs(&self) -> bool {
-        let t = self.tally();
-        t.differ + t.same_direction + t.orders_wrong + t.claims_wrong > 0
-    }
 }
 
-impl Tally {
-    /// "3 rows agree, 1 same direction; order as in the paper; 2 of 3 statements hold".
-    pub fn words(&self) -> String {
-        let rows = self.agree + self.same_direction + self.differ;
-        let mut parts = Vec::new();
-        if rows > 0 {
-            let mut text = format!("{} of {rows} rows agree", self.agree);
-            if self.same_direction > 0 {
-                text += &format!(", {} same direction", self.same_direction);
-            }
-            if self.differ > 0 {
-                text += &format!(", {} differ", self.differ);
-            }
-            parts.push(text);
-        }
-        let orders = self.orders + self.orders_wrong;
-        if orders > 0 {
-            parts.push(format!("{} of {orders} orders as in the paper", self.orders));
-        }
-        let claims = self.claims + self.claims_wrong;
-        if claims > 0 {
-            parts.push(format!("{} of {claims} statements hold", self.claims));
-        }
-        if parts.is_empty() { "nothing to compare with".to_owned() } else { parts.join("; ") }
-    }
-}
-
-fn asked(c: &Claim) -> String {
-    let name = |cell: &[String; 2]| {
-        let parts: Vec<&str> = cell.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
-        parts.join(", ")
-    };
-    let bound = |b: &Bound| match b {
-        Bound::Number(n) => n.to_string(),
-        Bound::Cell { cell, times: 1.0 } => name(cell),
-        Bound::Cell { cell, times } => format!("{times} × {}", name(cell)),
-    };
-    let mut text = name(&c.cell);
-    if let Some(b) = &c.above {
-        text += &format!(" > {}", bound(b));
-    }
-    if let Some(b) = &c.below {
-        text += &format!(" < {}", bound(b));
-    }
-    text
-}
+/// Why what was declared after a record was made has no numbers in it.
+const DECLARED: &str = "declared, not run yet";

@@ -76,7 +76,8 @@ fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
                 point: String::new(),
                 line: String::new(),
                 measure: 0,
-                value: Estimate::exact(*value),
+                // Worked out, not measured: without any interval.
+                value: Estimate { mean: *value, ci95: Some(0.0) },
             }
         })
         .collect();
@@ -108,7 +109,7 @@ fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     }
     for (k, rate) in rates.iter().enumerate() {
         let simulated: Vec<f64> = all.iter().map(|s| s[k].simulated / 1e3).collect();
-        let model = Estimate::exact(all[0][k].model / 1e3);
+        let model = Estimate { mean: all[0][k].model / 1e3, ci95: Some(0.0) };
         for (column, value) in [("region", model), ("simulated", Estimate::of(&simulated))] {
             hash = (hash ^ value.mean.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             cells.push(Cell {

@@ -6,6 +6,7 @@ use fairmesh_report::table;
 
 use super::catalogue::Entry;
 use super::record::{Number, Record, Row};
+use super::tally::Tally;
 
 /// The table with ours and the paper's, then orders, statements and why.
 pub fn show(record: &Record, entry: &Entry) -> String {
@@ -37,27 +38,24 @@ pub fn show(record: &Record, entry: &Entry) -> String {
     }
     let _ = writeln!(out, "{t}");
     if record.rows.iter().any(|r| r.cells.iter().any(|c| c.paper.is_some())) {
-        let _ = writeln!(out, "ours (theirs). {}", record.source);
+        let _ =
+            writeln!(out, "ours (theirs; ≈ where the paper prints no number). {}", record.source);
     }
     for o in &record.orders {
         let _ = writeln!(out, "{}", order_words(o));
     }
     for c in &record.claims {
-        let word = match c.holds {
-            Some(true) => "holds",
-            Some(false) => "DOES NOT HOLD",
-            None => "not run",
-        };
         let ours = c.ours.map_or(String::new(), |v| format!(", {}", round(v)));
+        let word = c.outcome.words();
         let _ = writeln!(out, "{word}: {} ({}: {}{ours})", c.says, c.source, c.asked);
     }
     for m in &record.missing {
         let _ = writeln!(out, "not run: {}: {}", m.arm, m.because);
     }
-    if record.differs() && !entry.notes.differs.is_empty() {
+    if Tally::of(record).differs() && !entry.notes.differs.is_empty() {
         let _ = writeln!(out, "\n{}", entry.notes.differs);
     }
-    let _ = writeln!(out, "\n{}", record.tally().words());
+    let _ = writeln!(out, "\n{}", Tally::of(record).words());
     out
 }
 
@@ -66,32 +64,34 @@ pub fn cell(row: &Row, column: &str) -> String {
     row.cells.iter().find(|c| c.column == column).map_or(String::new(), number)
 }
 
-/// "0.98 ± 0.01 (0.99)".
+/// "0.98 ± 0.01 (0.99)", "(≈ 0.99)" where the paper prints no number. What is worked out has no ±.
 pub fn number(n: &Number) -> String {
     let d = n.digits;
     let mut text = format!("{:.d$}", n.ours);
-    if let Some(ci) = n.ci95 {
+    if let Some(ci) = n.ci95.filter(|ci| *ci > 0.0) {
         text += &format!(" ± {ci:.d$}");
     }
     if let Some(paper) = n.paper {
-        text += &format!(" ({paper:.d$})");
+        let about = if n.printed { "" } else { "≈ " };
+        text += &format!(" ({about}{paper:.d$})");
     }
     text
 }
 
 /// Whether the order of a column came out.
 pub fn order_words(o: &super::record::OrderResult) -> String {
-    if o.wrong.is_empty() {
-        return format!("order by {}: as in the paper ({} pairs)", o.column, o.pairs);
+    let pairs = |pairs: &[[String; 2]]| {
+        pairs.iter().map(|[a, b]| format!("{a} below {b}")).collect::<Vec<_>>().join("; ")
+    };
+    let right = o.pairs - o.wrong.len() - o.open.len();
+    let mut text = format!("order by {}: {right} of {} pairs as in the paper", o.column, o.pairs);
+    if !o.open.is_empty() {
+        text += &format!("; not decided: {}", pairs(&o.open));
     }
-    let pairs: Vec<String> = o.wrong.iter().map(|[a, b]| format!("{a} is not below {b}")).collect();
-    format!(
-        "order by {}: {} of {} pairs the other way round: {}",
-        o.column,
-        o.wrong.len(),
-        o.pairs,
-        pairs.join("; ")
-    )
+    if !o.wrong.is_empty() {
+        text += &format!("; the other way round: {}", pairs(&o.wrong));
+    }
+    text
 }
 
 /// ", 25 simulations"; nothing where a study does not count them.

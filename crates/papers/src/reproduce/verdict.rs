@@ -1,19 +1,27 @@
-//! When a number, a row, an order and a statement of the paper come out here too.
+//! The one rule: when a number, an order and a statement of a paper come out here too.
 //!
-//! - A number *agrees* within the tolerance of its measure, or within the standard deviation over
-//!   networks where the paper states one: its networks are not ours.
-//! - Else its *direction is the same* if it is ordered against every other number of its column
-//!   (or row) as the paper's are, those apart that the paper has within the tolerance of each
-//!   other.
-//! - Else it *differs*.
-//!
-//! A row is as good as the worst of its judged numbers.
+//! - A number that the paper prints *agrees* when ours is within [`SAME`] of it, or inside the joint
+//!   95 % interval of both means where the paper prints one. A deviation over other networks is no
+//!   tolerance.
+//! - Else its *direction is the same* if it lies to every other number of its column (or row) as
+//!   the paper's does, beyond both intervals; numbers that the paper has within [`SAME`] of each
+//!   other are in no order.
+//! - If an interval leaves that open it is *not decided*; if one lies the other way it *differs*.
+//! - A statement *holds* when the interval of its difference lies wholly on the side it names,
+//!   *fails* when wholly on the other, and else is *not decided*.
+//! - What the paper does not print is shown, and what another table judges is not judged again.
 
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cell;
-use super::declare::{Bound, Claim, Experiment, Order, Tolerance, Way};
-use super::paper::Paper;
+use super::claim::{Bound, Claim};
+use super::declare::{Experiment, Order, Way};
+use super::paper::{Paper, Theirs};
+
+/// Two numbers are the same within this part of the paper's.
+pub const SAME: f64 = 0.1;
+/// A flow starves below this part of another's rate.
+pub const STARVED: f64 = 0.1;
 
 /// The outcome of a comparison, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,6 +31,8 @@ pub enum Verdict {
     Agrees,
     /// Ordered as in the paper.
     SameDirection,
+    /// Ordered as in the paper, or not: the intervals leave it open.
+    NotDecided,
     /// Neither.
     Differs,
 }
@@ -33,7 +43,34 @@ impl Verdict {
         match self {
             Verdict::Agrees => "agrees",
             Verdict::SameDirection => "same direction",
+            Verdict::NotDecided => "not decided",
             Verdict::Differs => "differs",
+        }
+    }
+}
+
+/// What became of a statement, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It holds beyond its interval.
+    Holds,
+    /// Its interval reaches to both sides.
+    NotDecided,
+    /// A number is not there.
+    NotRun,
+    /// It does not hold, beyond its interval.
+    Fails,
+}
+
+impl Outcome {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Outcome::Holds => "holds",
+            Outcome::NotDecided => "not decided",
+            Outcome::NotRun => "not run",
+            Outcome::Fails => "fails",
         }
     }
 }
@@ -44,21 +81,36 @@ pub struct Judged<'a> {
     /// Ours.
     pub cell: &'a Cell,
     /// The paper's.
-    pub paper: Option<f64>,
-    /// `None` where the paper has no number or it is not judged.
+    pub paper: Option<Theirs>,
+    /// `None` where the paper prints no number or it is not judged.
     pub verdict: Option<Verdict>,
+}
+
+/// A difference of two means and half of its 95 % interval; `None` where that is not known.
+#[derive(Clone, Copy, Debug)]
+struct Margin(f64, Option<f64>);
+
+impl Margin {
+    /// On which side of nothing it lies.
+    fn outcome(self) -> Outcome {
+        match self.1 {
+            Some(half) if self.0 > half => Outcome::Holds,
+            Some(half) if self.0 < -half => Outcome::Fails,
+            _ => Outcome::NotDecided,
+        }
+    }
+}
+
+/// `cell − times × other`. Half-widths of independent means add as squares.
+fn minus(cell: &Cell, times: f64, other: &Cell) -> Margin {
+    let halves = cell.value.ci95.zip(other.value.ci95);
+    let half = halves.map(|(a, b)| a.hypot(times * b));
+    Margin(cell.value.mean - times * other.value.mean, half)
 }
 
 /// Holds every number against the paper's.
 pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) -> Vec<Judged<'a>> {
-    let tolerance = |c: &Cell| {
-        let measure = &experiment.measures[c.measure];
-        let mut t = measure.within.unwrap_or(experiment.verdict);
-        let spread = measure.spread.as_ref().and_then(|s| paper.get(&c.row, s));
-        t.absolute = t.absolute.max(spread.unwrap_or(0.0));
-        t
-    };
-    let known: Vec<(&Cell, Option<f64>)> =
+    let known: Vec<(&Cell, Option<Theirs>)> =
         cells.iter().map(|c| (c, paper.get(&c.row, &c.column))).collect();
     let judged = |c: &Cell| experiment.measures[c.measure].judged;
     let way = experiment.layout.direction.unwrap_or({
@@ -69,181 +121,115 @@ pub fn numbers<'a>(experiment: &Experiment, paper: &Paper, cells: &'a [Cell]) ->
         Way::Column => a.column == b.column && a.row != b.row,
         Way::Row => a.row == b.row && a.column != b.column && a.measure == b.measure,
     };
+    let verdict = |cell: &Cell, theirs: Theirs| {
+        if agrees(cell, theirs) {
+            return Verdict::Agrees;
+        }
+        let others = known.iter().filter(|(other, _)| beside(cell, other)).filter_map(|(o, p)| {
+            let p = p.filter(|p| p.printed && !p.twin)?;
+            (!close(p.value, theirs.value) && !close(theirs.value, p.value)).then(|| {
+                let Margin(by, half) = minus(cell, 1.0, o);
+                Margin(if theirs.value > p.value { by } else { -by }, half).outcome()
+            })
+        });
+        match others.max() {
+            Some(Outcome::Holds) => Verdict::SameDirection,
+            Some(Outcome::NotDecided | Outcome::NotRun) => Verdict::NotDecided,
+            Some(Outcome::Fails) | None => Verdict::Differs,
+        }
+    };
     known
         .iter()
         .map(|&(cell, theirs)| {
-            let verdict = theirs.filter(|_| judged(cell)).map(|theirs| {
-                let t = tolerance(cell);
-                if close(cell.value.mean, theirs, t) {
-                    return Verdict::Agrees;
-                }
-                let others: Vec<(f64, f64)> = known
-                    .iter()
-                    .filter(|(other, _)| beside(cell, other))
-                    .filter_map(|(other, p)| Some((other.value.mean, (*p)?)))
-                    .filter(|&(_, p)| !close(p, theirs, t) && !close(theirs, p, t))
-                    .collect();
-                let ordered = |&(ours, p): &(f64, f64)| {
-                    (cell.value.mean - ours).total_cmp(&0.0) == (theirs - p).total_cmp(&0.0)
-                };
-                if !others.is_empty() && others.iter().all(ordered) {
-                    Verdict::SameDirection
-                } else {
-                    Verdict::Differs
-                }
-            });
+            let verdict =
+                theirs.filter(|t| t.is_judged() && judged(cell)).map(|t| verdict(cell, t));
             Judged { cell, paper: theirs, verdict }
         })
         .collect()
 }
 
-fn close(ours: f64, theirs: f64, t: Tolerance) -> bool {
-    // A number that is written 0.85 is not exactly that in binary.
-    (ours - theirs).abs() <= t.of(theirs) * (1.0 + 1e-9)
+fn agrees(cell: &Cell, theirs: Theirs) -> bool {
+    let (ours, value) = (cell.value.mean, theirs.value);
+    // Nothing is within a tenth of nothing: then ours shows as nothing with the paper's digits.
+    let nothing = value == 0.0 && ours.abs() < 0.5 * 10f64.powi(-(theirs.digits as i32));
+    let interval = cell.value.ci95.zip(theirs.half);
+    let joint = interval.is_some_and(|(a, b)| (ours - value).abs() <= a.hypot(b));
+    nothing || joint || close(ours, value)
 }
 
-/// Pairs of rows that the paper orders and that come out the other way round, `better < worse`
-/// in the paper's terms, and how many pairs there are.
-pub fn order(order: &Order, paper: &Paper, cells: &[Cell]) -> (Vec<[String; 2]>, usize) {
+fn close(ours: f64, theirs: f64) -> bool {
+    // A number that is written 0.85 is not exactly that in binary.
+    (ours - theirs).abs() <= SAME * theirs.abs() * (1.0 + 1e-9)
+}
+
+/// What became of the pairs of rows that the paper orders: how many there are, and the pairs that
+/// come out the other way round and those left open, `[lower, higher]` in the paper's terms.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    /// Pairs that the paper orders.
+    pub all: usize,
+    /// The other way round.
+    pub wrong: Vec<[String; 2]>,
+    /// Left open.
+    pub open: Vec<[String; 2]>,
+}
+
+/// Sorts pairs of rows by what became of them.
+pub fn order(order: &Order, paper: &Paper, cells: &[Cell]) -> Pairs {
     let chosen = |c: &&Cell| {
         c.column == order.column && order.rows.as_ref().is_none_or(|r| r.contains(&c.row))
     };
-    let rows: Vec<(&Cell, f64)> = cells
-        .iter()
-        .filter(chosen)
-        .filter_map(|c| Some((c, paper.get(&c.row, &c.column)?)))
-        .collect();
-    let (mut wrong, mut pairs) = (Vec::new(), 0);
+    let printed = |c: &Cell| paper.get(&c.row, &c.column).filter(|p| p.printed);
+    let rows: Vec<(&Cell, f64)> =
+        cells.iter().filter(chosen).filter_map(|c| Some((c, printed(c)?.value))).collect();
+    let mut pairs = Pairs::default();
     for (i, (a, pa)) in rows.iter().enumerate() {
         for (b, pb) in &rows[i + 1..] {
             if (pa - pb).abs() <= order.tie + 1e-9 {
                 continue;
             }
-            pairs += 1;
+            pairs.all += 1;
             let (low, high) = if pa < pb { (a, b) } else { (b, a) };
-            if low.value.mean >= high.value.mean {
-                wrong.push([low.row.clone(), high.row.clone()]);
+            let pair = [low.row.clone(), high.row.clone()];
+            match minus(high, 1.0, low).outcome() {
+                Outcome::Holds => {}
+                Outcome::Fails => pairs.wrong.push(pair),
+                Outcome::NotDecided | Outcome::NotRun => pairs.open.push(pair),
             }
         }
     }
-    (wrong, pairs)
+    pairs
 }
 
-/// Whether a statement holds, and the number it is about; `None` where a number is missing.
-pub fn claim(claim: &Claim, cells: &[Cell]) -> Option<(bool, f64)> {
-    let find = |[row, column]: &[String; 2]| {
-        cells.iter().find(|c| c.row == *row && c.column == *column).map(|c| c.value.mean)
+/// What became of a statement, and the number it is about; `None` where that is missing.
+pub fn claim(claim: &Claim, cells: &[Cell]) -> (Outcome, Option<f64>) {
+    let find =
+        |[row, column]: &[String; 2]| cells.iter().find(|c| c.row == *row && c.column == *column);
+    let Some(ours) = find(&claim.cell) else { return (Outcome::NotRun, None) };
+    let over = |b: &Bound, part: f64| match b {
+        Bound::Number(n) => Some(Margin(ours.value.mean - part * n, ours.value.ci95)),
+        Bound::Cell { cell, times } => Some(minus(ours, part * times, find(cell)?)),
     };
-    let bound = |b: &Bound| match b {
-        Bound::Number(n) => Some(*n),
-        Bound::Cell { cell, times } => find(cell).map(|v| v * times),
+    let above = |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, Margin::outcome);
+    let below =
+        |b: &Bound, part| over(b, part).map_or(Outcome::NotRun, |m| Margin(-m.0, m.1).outcome());
+    // Between minus a tenth and a tenth beyond, whatever the sign.
+    let about = |b: &Bound| {
+        let (low, high) = match b {
+            Bound::Number(n) if *n < 0.0 => (1.0 + SAME, 1.0 - SAME),
+            _ => (1.0 - SAME, 1.0 + SAME),
+        };
+        above(b, low).max(below(b, high))
     };
-    let ours = find(&claim.cell)?;
-    let mut holds = true;
-    if let Some(b) = &claim.above {
-        holds &= ours > bound(b)?;
-    }
-    if let Some(b) = &claim.below {
-        holds &= ours < bound(b)?;
-    }
-    Some((holds, ours))
+    let outcome = [
+        claim.above.as_ref().map(|b| above(b, 1.0)),
+        claim.below.as_ref().map(|b| below(b, 1.0)),
+        claim.about.as_ref().map(about),
+        claim.starves.as_ref().map(|b| below(b, STARVED)),
+    ];
+    (outcome.into_iter().flatten().max().unwrap_or(Outcome::NotRun), Some(ours.value.mean))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fairmesh_lab::Estimate;
-
-    fn experiment() -> Experiment {
-        toml::from_str(
-            "title = \"t\"\npaper = \"p\"\nplace = \"\"\nabout = \"\"\nquick = { seeds = 1 }\n\
-             full = { seeds = 1 }\nlayout = { rows = [\"arm\"], columns = [\"measure\"] }\n\
-             verdict = { relative = 0.1, absolute = 0.05 }\n\
-             measure = [{ label = \"a\", of = \"jain\" }, { label = \"b\", of = \"jain\", judged = false }]\n",
-        )
-        .unwrap()
-    }
-
-    fn cell(row: &str, column: &str, value: f64) -> Cell {
-        Cell {
-            row: row.into(),
-            column: column.into(),
-            arm: row.into(),
-            point: String::new(),
-            line: column.into(),
-            measure: usize::from(column == "b"),
-            value: Estimate::exact(value),
-        }
-    }
-
-    fn paper(rows: &[(&str, f64)]) -> Paper {
-        Paper {
-            columns: vec!["a".into()],
-            rows: rows.iter().map(|(r, v)| ((*r).to_owned(), vec![*v])).collect(),
-            ..Paper::default()
-        }
-    }
-
-    #[test]
-    fn three_verdicts() {
-        let p = paper(&[("x", 0.4), ("y", 0.8), ("z", 0.82)]);
-        let verdicts = |x, y, z| {
-            let cells = [cell("x", "a", x), cell("y", "a", y), cell("z", "a", z)];
-            numbers(&experiment(), &p, &cells)
-                .iter()
-                .map(|j| j.verdict.unwrap())
-                .collect::<Vec<_>>()
-        };
-        use Verdict::{Agrees, Differs, SameDirection};
-        assert_eq!(verdicts(0.44, 0.73, 0.89), [Agrees; 3]);
-        assert_eq!(verdicts(0.1, 0.8, 0.82), [SameDirection, Agrees, Agrees]);
-        assert_eq!(verdicts(0.7, 0.6, 0.82)[0], Differs, "above y");
-        assert_eq!(verdicts(0.4, 1.0, 0.82)[1], SameDirection, "y and z are a tie in the paper");
-    }
-
-    #[test]
-    fn a_published_deviation_widens_the_tolerance() {
-        let mut e = experiment();
-        e.measures[0].spread = Some("sd".into());
-        let mut p = paper(&[("x", 0.4)]);
-        p.columns.push("sd".into());
-        p.rows.insert("x".into(), vec![0.4, 0.24]);
-        let verdict = |value| numbers(&e, &p, &[cell("x", "a", value)])[0].verdict.unwrap();
-        assert_eq!(verdict(0.63), Verdict::Agrees);
-        assert_eq!(verdict(0.65), Verdict::Differs);
-    }
-
-    #[test]
-    fn what_the_paper_has_not_is_not_judged() {
-        let cells = [cell("x", "a", 0.4), cell("w", "a", 9.0), cell("x", "b", 3.0)];
-        let p = paper(&[("x", 0.4)]);
-        let e = experiment();
-        let judged = numbers(&e, &p, &cells);
-        assert!(judged[0].verdict.is_some() && judged[1].verdict.is_none());
-        assert!(judged[2].verdict.is_none());
-    }
-
-    #[test]
-    fn orders_name_the_pairs_that_are_wrong() {
-        let p = paper(&[("x", 0.4), ("y", 0.8), ("z", 0.81)]);
-        let o = Order { column: "a".into(), rows: None, tie: 0.02 };
-        let cells = [cell("x", "a", 0.9), cell("y", "a", 0.8), cell("z", "a", 0.95)];
-        assert_eq!(order(&o, &p, &cells), (vec![["x".into(), "y".into()]], 2));
-        let cells = [cell("x", "a", 0.1), cell("y", "a", 0.3), cell("z", "a", 0.2)];
-        assert_eq!(order(&o, &p, &cells), (vec![], 2));
-    }
-
-    #[test]
-    fn statements_compare_numbers_with_numbers() {
-        let c: Claim = toml::from_str(
-            "says = \"\"\nsource = \"\"\ncell = [\"x\", \"a\"]\nabove = 2\n\
-             below = { cell = [\"y\", \"a\"], times = 0.5 }\n",
-        )
-        .unwrap();
-        let check = |x, y| claim(&c, &[cell("x", "a", x), cell("y", "a", y)]);
-        assert_eq!(check(3.0, 7.0), Some((true, 3.0)));
-        assert_eq!(check(3.0, 6.0), Some((false, 3.0)));
-        assert_eq!(check(1.0, 6.0), Some((false, 1.0)));
-        assert_eq!(claim(&c, &[cell("x", "a", 3.0)]), None);
-    }
-}
+#[path = "verdict_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! Statements: what a paper's text says beyond its numbers, as a declaration has them.
+
+use serde::Deserialize;
+
+use super::quote::{LONGEST, bears_factor, bears_number};
+
+/// A statement about a number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement.
+    pub says: String,
+    /// The section or figure it comes from.
+    pub source: String,
+    /// A few words of the paper that say so. Every constant below stands in them.
+    #[serde(default)]
+    pub quote: String,
+    /// Row and column of the number.
+    pub cell: [String; 2],
+    /// It is above this.
+    #[serde(default)]
+    pub above: Option<Bound>,
+    /// It is below this.
+    #[serde(default)]
+    pub below: Option<Bound>,
+    /// It is this, within [`SAME`](super::verdict::SAME).
+    #[serde(default)]
+    pub about: Option<Bound>,
+    /// It is below [`STARVED`](super::verdict::STARVED) of this.
+    #[serde(default)]
+    pub starves: Option<Bound>,
+    /// One statement for each of these, which stands for every `{}` above.
+    #[serde(default)]
+    pub each: Vec<String>,
+}
+
+/// A number, or another number of the table, times a factor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Bound {
+    /// A plain number.
+    Number(f64),
+    /// Another number of the table.
+    Cell {
+        /// Row and column.
+        cell: [String; 2],
+        /// Times this.
+        #[serde(default = "one")]
+        times: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Claim {
+    /// The single statements that it stands for.
+    pub fn each(&self) -> Vec<Claim> {
+        if self.each.is_empty() {
+            return vec![self.clone()];
+        }
+        self.each.iter().map(|with| self.filled(with)).collect()
+    }
+
+    fn filled(&self, with: &str) -> Claim {
+        let text = |t: &String| t.replace("{}", with);
+        let cell = |c: &[String; 2]| [text(&c[0]), text(&c[1])];
+        let bound = |b: &Option<Bound>| {
+            b.as_ref().map(|b| match b {
+                Bound::Number(n) => Bound::Number(*n),
+                Bound::Cell { cell: c, times } => Bound::Cell { cell: cell(c), times: *times },
+            })
+        };
+        Claim {
+            says: text(&self.says),
+            source: self.source.clone(),
+            quote: self.quote.clone(),
+            cell: cell(&self.cell),
+            above: bound(&self.above),
+            below: bound(&self.below),
+            about: bound(&self.about),
+            starves: bound(&self.starves),
+            each: Vec::new(),
+        }
+    }
+
+    /// Its bounds.
+    pub fn bounds(&self) -> impl Iterator<Item = &Bound> {
+        [&self.above, &self.below, &self.about, &self.starves].into_iter().flatten()
+    }
+
+    /// The first thing that does not fit together; `quoted`: the words of a paper must stand behind it.
+    ///
+    /// # Errors
+    /// What, for the user.
+    pub fn check(&self, quoted: bool) -> Result<(), String> {
+        let at = |problem: String| Err(format!("claim \"{}\": {problem}", self.says));
+        if self.bounds().next().is_none() {
+            return at("says nothing; expected above, below, about or starves".to_owned());
+        }
+        if !quoted {
+            return Ok(());
+        }
+        if self.quote.is_empty() || self.quote.chars().count() > LONGEST {
+            return at(format!(
+                "quote: found {} characters; expected 1 to {LONGEST} of the paper",
+                self.quote.chars().count()
+            ));
+        }
+        for bound in self.bounds() {
+            let (constant, borne) = match bound {
+                // The point of the axis at which it is read, such as an offered load, is no choice.
+                Bound::Number(n) => {
+                    (n, bears_number(&self.quote, *n) || self.is_at(*n) || self.is_at(n / 1e3))
+                }
+                Bound::Cell { times, .. } => (times, bears_factor(&self.quote, *times)),
+            };
+            if !borne {
+                return at(format!("found {constant}; expected a constant that its quote prints"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the row of its number is named after `value`.
+    fn is_at(&self, value: f64) -> bool {
+        let words = self.cell[0].split([' ', ',']);
+        words.filter_map(|w| w.parse::<f64>().ok()).any(|w| w == value)
+    }
+
+    /// What is asked, in symbols: "TCP, 4→6 < a tenth of TCP, 1→3".
+    pub fn asked(&self) -> String {
+        let name = |cell: &[String; 2]| {
+            let parts = cell.iter().map(String::as_str).filter(|p| !p.is_empty());
+            parts.collect::<Vec<_>>().join(", ")
+        };
+        let bound = |b: &Bound| match b {
+            Bound::Number(n) => n.to_string(),
+            Bound::Cell { cell, times: 1.0 } => name(cell),
+            Bound::Cell { cell, times } => format!("{times} × {}", name(cell)),
+        };
+        let mut text = name(&self.cell);
+        for (sign, b) in [
+            (" > ", &self.above),
+            (" < ", &self.below),
+            (" ≈ ", &self.about),
+            (" < a tenth of ", &self.starves),
+        ] {
+            if let Some(b) = b {
+                text += &format!("{sign}{}", bound(b));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(text: &str) -> Claim {
+        toml::from_str(&format!("source = \"§1\"\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn a_statement_for_each_of_several() {
+        let c = claim(
+            "says = \"{}: more\"\nquote = \"more\"\neach = [\"a\", \"b\"]\ncell = [\"x\", \"{}\"]\nabove = { cell = [\"y\", \"{}\"] }\n",
+        );
+        let each = c.each();
+        assert_eq!(
+            each.iter().map(Claim::asked).collect::<Vec<_>>(),
+            ["x, a > y, a", "x, b > y, b"]
+        );
+        assert_eq!(each[1].says, "b: more");
+    }
+
+    #[test]
+    fn no_constant_without_a_quotation() {
+        let with =
+            |more: &str| claim(&format!("says = \"s\"\ncell = [\"x\", \"y\"]\n{more}")).check(true);
+        let of = |times: &str| {
+            with(&format!(
+                "quote = \"within 20%\"\nabove = {{ cell = [\"x\", \"z\"], times = {times} }}\n"
+            ))
+        };
+        assert!(of("0.8").is_ok() && of("1").is_ok());
+        assert!(of("0.85").unwrap_err().contains("0.85"));
+        assert!(with("above = 3\n").unwrap_err().contains("quote"));
+        assert!(with("quote = \"q\"\n").unwrap_err().contains("says nothing"));
+        assert!(with("quote = \"over 425\"\nabove = 425\n").is_ok());
+        assert!(with("quote = \"over 425\"\nabove = 424\n").is_err());
+        let load = |about: f64| {
+            claim(&format!(
+                "says = \"s\"\nquote = \"its demands\"\ncell = [\"TCP, 2560\", \"y\"]\nabout = {about}\n"
+            ))
+            .check(true)
+        };
+        assert!(load(2560.0).is_ok() && load(2559.0).is_err());
+    }
+}
