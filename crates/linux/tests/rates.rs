@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use common::traffic::{drained, pace, receive};
 use common::*;
 use fairmesh_linux::*;
+use nix::sys::socket::{setsockopt, sockopt};
 
 fn host() -> SocketAddr {
     HOST.parse().unwrap()
@@ -93,6 +94,46 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
         (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
     assert_eq!(longest, [16, 3]);
     flood.stop();
+}
+
+/// Packets of several frames, as TCP and offloads make them, are taken apart where they wait: none is refused for its size, and
+/// the queue holds as many bytes as its limit asks, to the frame.
+#[test]
+fn a_queue_of_bytes_takes_large_packets_apart() {
+    if !root("a_queue_of_bytes_takes_large_packets_apart") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), (1..=2).map(subscriber).collect(), |l| {
+        l.leaf = LeafChoice::Only(LeafKind::Bfifo);
+        l.delay_ms = 100;
+    });
+    g.set(vec![change(1, Direction::Down, Some(300_000))]);
+    // UDP's segmentation (udp(7), UDP_SEGMENT): one packet of ten frames, more than the 3750 bytes that fit.
+    let source = g.path.wired.udp(host());
+    setsockopt(&source, sockopt::UdpGsoSegment, &1400).unwrap();
+    source.send_to(&[0; 14_000], v4(1, 9)).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut it = of(&g.sample(), 1, Direction::Down);
+    while it.packets < 2 {
+        assert!(Instant::now() < end, "{it:?}");
+        it = of(&g.sample(), 1, Direction::Down);
+    }
+    // As many as there is room for, each with headers of its own.
+    let frame = 1400 + 28 + 14;
+    assert_eq!((it.packets, it.bytes, it.backlog_bytes), (2, 2 * frame, 0), "{it:?}");
+    // Larger frames than there were: it is noticed, and they pass after the next installation.
+    g.path.gateway.sh("ip link set mesh0 mtu 9000");
+    g.path.mesh.sh("ip link set up0 mtu 9000");
+    let error = g.call(|p| p.renew().unwrap_err());
+    assert!(error.is_interface_lost() && error.to_string().contains("its MTU is 9000"), "{error}");
+    let layout = g.layout.clone();
+    assert!(g.call(move |p| p.install(&layout).unwrap()).adopted);
+    g.call(|p| p.renew().unwrap());
+    let from = g.path.gateway.udp("10.1.0.1:0".parse().unwrap());
+    let sink = g.path.mesh.udp(v4(2, 7000));
+    sink.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    from.send_to(&[0; 8000], v4(2, 7000)).unwrap();
+    assert_eq!(sink.recv(&mut [0; 9000]).unwrap(), 8000);
 }
 
 /// Where all share one limit it sizes the queues below it, those of newcomers, too.

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use fairmesh_agent::daemon::socket::{Request, ask};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -229,16 +230,19 @@ impl Path {
     pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
         let to = format!("10.1.{subscriber}.1:500{subscriber}");
         let sink = self.subs.udp(&to);
+        // Whatever is lost is not lost for want of a receiver that had its turn.
+        setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let source = self.wired.udp("10.99.0.2:0");
         let stop = Arc::new(AtomicBool::new(false));
         let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let (halt, count) = (stop.clone(), sent.clone());
         let sender = thread::spawn(move || {
-            let payload = [0; 1372];
+            let mut payload = [0; 1372];
             let gap = Duration::from_secs_f64(1400.0 * 8.0 / (mbps * 1e6));
             let mut next = Instant::now();
             while !halt.load(Ordering::Relaxed) {
+                payload[..8].copy_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
                 if source.send_to(&payload, &to).is_ok() {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
@@ -248,7 +252,10 @@ impl Path {
             }
         });
         let (halt, b, n) = (stop.clone(), bytes.clone(), received.clone());
+        let gaps = Arc::new(AtomicU64::new(0));
+        let g = gaps.clone();
         let receiver = thread::spawn(move || {
+            let mut next = 0;
             let mut buffer = [0; 2000];
             let mut quiet = 0;
             while quiet < 5 {
@@ -256,6 +263,9 @@ impl Path {
                     Ok(length) => {
                         b.fetch_add(length as u64, Ordering::Relaxed);
                         n.fetch_add(1, Ordering::Relaxed);
+                        let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
+                        g.fetch_add(u64::from(number != next), Ordering::Relaxed);
+                        next = number + 1;
                         quiet = 0;
                     }
                     Err(_) if halt.load(Ordering::Relaxed) => quiet += 1,
@@ -263,7 +273,7 @@ impl Path {
                 }
             }
         });
-        Stream { stop, sent, bytes, received, threads: vec![sender, receiver] }
+        Stream { stop, sent, bytes, received, gaps, threads: vec![sender, receiver] }
     }
 }
 
@@ -272,6 +282,8 @@ pub struct Stream {
     pub sent: Arc<AtomicU64>,
     pub bytes: Arc<AtomicU64>,
     pub received: Arc<AtomicU64>,
+    /// How often a datagram came that was not the next one.
+    pub gaps: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
