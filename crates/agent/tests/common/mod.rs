@@ -4,6 +4,7 @@
 
 pub mod meter;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
@@ -252,10 +253,9 @@ impl Path {
             }
         });
         let (halt, b, n) = (stop.clone(), bytes.clone(), received.clone());
-        let gaps = Arc::new(AtomicU64::new(0));
-        let g = gaps.clone();
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let numbers = seen.clone();
         let receiver = thread::spawn(move || {
-            let mut next = 0;
             let mut buffer = [0; 2000];
             let mut quiet = 0;
             while quiet < 5 {
@@ -264,8 +264,7 @@ impl Path {
                         b.fetch_add(length as u64, Ordering::Relaxed);
                         n.fetch_add(1, Ordering::Relaxed);
                         let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
-                        g.fetch_add(u64::from(number != next), Ordering::Relaxed);
-                        next = number + 1;
+                        numbers.lock().unwrap().insert(number);
                         quiet = 0;
                     }
                     Err(_) if halt.load(Ordering::Relaxed) => quiet += 1,
@@ -273,7 +272,7 @@ impl Path {
                 }
             }
         });
-        Stream { stop, sent, bytes, received, gaps, threads: vec![sender, receiver] }
+        Stream { stop, sent, bytes, received, seen, threads: vec![sender, receiver] }
     }
 }
 
@@ -282,19 +281,29 @@ pub struct Stream {
     pub sent: Arc<AtomicU64>,
     pub bytes: Arc<AtomicU64>,
     pub received: Arc<AtomicU64>,
-    /// How often a datagram came that was not the next one.
-    pub gaps: Arc<AtomicU64>,
+    seen: Arc<Mutex<BTreeSet<u64>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Stream {
     /// Ends it when everything has arrived that will: packets sent and received.
     pub fn end(self) -> (u64, u64) {
+        let (sent, received, _) = self.end_with_gaps();
+        (sent, received)
+    }
+
+    /// The same, and in how many places packets are missing, one or several in a row.
+    pub fn end_with_gaps(self) -> (u64, u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().unwrap();
         }
-        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
+        let sent = self.sent.load(Ordering::Relaxed);
+        let seen = self.seen.lock().unwrap();
+        // A gap begins where one is missing whose predecessor is not.
+        let begins = |n: &u64| !seen.contains(n) && (*n == 0 || seen.contains(&(n - 1)));
+        let gaps = (0..sent).filter(begins).count() as u64;
+        (sent, self.received.load(Ordering::Relaxed), gaps)
     }
 }
 
