@@ -15,6 +15,8 @@ use crate::tc::{Handle, Head, leaf};
 
 /// The loopback interface has this number in every namespace.
 const LOOPBACK: u32 = 1;
+/// Large enough for any frame there.
+const FRAME: u32 = 1 << 17;
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
 
 /// Finds out what there is. Without CAP_SYS_ADMIN there is no namespace to try in, and what had to
@@ -95,7 +97,7 @@ fn tried() -> Result<Tried, Error> {
         })?;
         let there = works(libc::RTM_NEWQDISC, &|out| {
             Head::new(LOOPBACK, Handle::new(16 + at as u16, 0), class).write(out);
-            leaf::write(out, kind, 100);
+            leaf::write(out, kind, 100, FRAME);
         })?;
         if there {
             tried.leaves.push(kind);

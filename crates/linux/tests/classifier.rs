@@ -100,6 +100,36 @@ fn a_bridge_keeps_the_class() {
     assert_eq!(exchange(&mut g, 20), (20, 20));
 }
 
+/// A VLAN that writes priorities of its own into its tags, by a map of ours that knows nothing of classes.
+#[test]
+fn a_vlan_with_a_map_of_priorities_gets_marks() {
+    if std::env::var_os("FAIRMESH_VM").is_none() {
+        return; // not every kernel has VLANs
+    }
+    if !root("a_vlan_with_a_map_of_priorities_gets_marks") {
+        return;
+    }
+    let path = Path::new();
+    path.gateway.sh("ip addr flush dev mesh0");
+    let address = path.mesh.sh("ip -o -4 addr show dev up0");
+    let address = address.split_whitespace().nth(3).unwrap().to_owned();
+    path.mesh.sh("ip addr flush dev up0");
+    for (ns, link, address) in
+        [(&path.gateway, "mesh0", "10.1.0.1/24"), (&path.mesh, "up0", address.as_str())]
+    {
+        ns.sh(&format!("ip link add link {link} name v7 type vlan id 7 egress-qos-map 5:5"));
+        ns.sh(&format!("ip addr add {address} dev v7"));
+        ns.sh("ip link set v7 up");
+    }
+    path.gateway.sh("ip route add 10.2.0.0/16 via 10.1.0.2");
+    path.mesh.sh("ip route replace default via 10.1.0.1");
+    let subscribers = (1..=4).map(subscriber).collect();
+    let mut g = Bench::on(path, subscribers, |l| l.mesh = Interface::new("v7").unwrap());
+    assert_eq!(g.installed.classifier, [Classifier::MarkBpf, Classifier::Priority]);
+    assert!(g.installed.notes.iter().any(|n| n.contains("egress-qos-map")));
+    assert_eq!(exchange(&mut g, 20), (20, 20));
+}
+
 /// Each way to classify that this kernel has, `fw` among them where there is one, with the packets of
 /// both directions.
 #[test]

@@ -152,7 +152,7 @@ impl Case {
         for class in self.leaves() {
             batch.push(RTM_NEWQDISC, create, |out| {
                 Head::new(index, Handle::new(class, 0), Handle::new(1, class)).write(out);
-                leaf::write(out, LeafKind::Pfifo, QUEUE);
+                leaf::write(out, LeafKind::Pfifo, QUEUE, 0);
             });
         }
         assert!(netlink.apply(&mut batch).unwrap().is_empty(), "{}: tree refused", self.name);

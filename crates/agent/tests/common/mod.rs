@@ -4,6 +4,7 @@
 
 pub mod meter;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use fairmesh_agent::daemon::socket::{Request, ask};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -229,16 +231,19 @@ impl Path {
     pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
         let to = format!("10.1.{subscriber}.1:500{subscriber}");
         let sink = self.subs.udp(&to);
+        // Whatever is lost is not lost for want of a receiver that had its turn.
+        setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let source = self.wired.udp("10.99.0.2:0");
         let stop = Arc::new(AtomicBool::new(false));
         let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let (halt, count) = (stop.clone(), sent.clone());
         let sender = thread::spawn(move || {
-            let payload = [0; 1372];
+            let mut payload = [0; 1372];
             let gap = Duration::from_secs_f64(1400.0 * 8.0 / (mbps * 1e6));
             let mut next = Instant::now();
             while !halt.load(Ordering::Relaxed) {
+                payload[..8].copy_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
                 if source.send_to(&payload, &to).is_ok() {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
@@ -248,6 +253,8 @@ impl Path {
             }
         });
         let (halt, b, n) = (stop.clone(), bytes.clone(), received.clone());
+        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let numbers = seen.clone();
         let receiver = thread::spawn(move || {
             let mut buffer = [0; 2000];
             let mut quiet = 0;
@@ -256,6 +263,8 @@ impl Path {
                     Ok(length) => {
                         b.fetch_add(length as u64, Ordering::Relaxed);
                         n.fetch_add(1, Ordering::Relaxed);
+                        let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
+                        numbers.lock().unwrap().insert(number);
                         quiet = 0;
                     }
                     Err(_) if halt.load(Ordering::Relaxed) => quiet += 1,
@@ -263,7 +272,7 @@ impl Path {
                 }
             }
         });
-        Stream { stop, sent, bytes, received, threads: vec![sender, receiver] }
+        Stream { stop, sent, bytes, received, seen, threads: vec![sender, receiver] }
     }
 }
 
@@ -272,17 +281,29 @@ pub struct Stream {
     pub sent: Arc<AtomicU64>,
     pub bytes: Arc<AtomicU64>,
     pub received: Arc<AtomicU64>,
+    seen: Arc<Mutex<BTreeSet<u64>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Stream {
     /// Ends it when everything has arrived that will: packets sent and received.
     pub fn end(self) -> (u64, u64) {
+        let (sent, received, _) = self.end_with_gaps();
+        (sent, received)
+    }
+
+    /// The same, and in how many places packets are missing, one or several in a row.
+    pub fn end_with_gaps(self) -> (u64, u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().unwrap();
         }
-        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
+        let sent = self.sent.load(Ordering::Relaxed);
+        let seen = self.seen.lock().unwrap();
+        // A gap begins where one is missing whose predecessor is not.
+        let begins = |n: &u64| !seen.contains(n) && (*n == 0 || seen.contains(&(n - 1)));
+        let gaps = (0..sent).filter(begins).count() as u64;
+        (sent, self.received.load(Ordering::Relaxed), gaps)
     }
 }
 

@@ -192,7 +192,7 @@ fn ticks(ns: u64) -> u32 {
 }
 
 /// `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate.
-fn spec(out: &mut [u8], rate: u64) {
+pub(super) fn spec(out: &mut [u8], rate: u64) {
     out[1] = LINKLAYER_ETHERNET;
     let short = u32::try_from(rate).unwrap_or(u32::MAX);
     out[8..12].copy_from_slice(&short.to_ne_bytes());

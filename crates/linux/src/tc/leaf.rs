@@ -1,6 +1,6 @@
 //! Queueing disciplines inside a class.
 
-use super::htb::word;
+use super::htb::{spec, word};
 use super::{nest, put, put_kind, put_u32, put_u64};
 use crate::shaper::LeafKind;
 
@@ -12,6 +12,9 @@ const TCA_FQ_CODEL_ECN: u16 = 4;
 const TCA_FQ_CODEL_FLOWS: u16 = 5;
 const TCA_FQ_CODEL_QUANTUM: u16 = 6;
 const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
 const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
 const TCA_CAKE_RTT: u16 = 7;
@@ -26,12 +29,25 @@ const INTERVAL_US: u32 = 120_000;
 /// Queues of one subscriber. The kernel's 1024 would be 1 GB for 10,000 subscribers.
 const FLOWS: u32 = 64;
 
+/// A rate in bytes per second at which no packet takes a nanosecond: a `tbf` with it never waits.
+const AT_ONCE: u64 = 1_000_000_000_000_000;
+
 /// Appends kind and options of a leaf; `queue` packets, or bytes for `bfifo`, where the kind has no
-/// queue management.
-pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
-    put_kind(out, kind.name());
+/// queue management. `frame`: bytes of the interface's largest frame.
+pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32, frame: u32) {
+    put_kind(out, module(kind));
     match kind {
-        LeafKind::Bfifo | LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
+        // A `tbf` has a FIFO of bytes in it, and takes packets of several frames apart, as offloads and TCPs put
+        // them together (GRO, TSO): such a packet is sent whole, and all behind it would wait for all of it.
+        LeafKind::Bfifo => nest(out, TCA_OPTIONS, |out| {
+            let mut parms = [0; 36]; // struct tc_tbf_qopt: rate, peak rate, limit, buffer, mtu
+            spec(&mut parms[..12], AT_ONCE);
+            parms[24..28].copy_from_slice(&queue.to_ne_bytes());
+            put(out, TCA_TBF_PARMS, &parms);
+            put_u32(out, TCA_TBF_BURST, frame);
+            put_u64(out, TCA_TBF_RATE64, AT_ONCE);
+        }),
+        LeafKind::Pfifo => put_u32(out, TCA_OPTIONS, queue), // struct tc_fifo_qopt
         LeafKind::Sfq => {
             // struct tc_sfq_qopt: quantum (0: one packet), perturbation in s, limit, divisor, flows
             let mut options = Vec::with_capacity(20);
@@ -48,6 +64,14 @@ pub fn write(out: &mut Vec<u8>, kind: LeafKind, queue: u32) {
             // It lengthens its 5 ms for slow links, but knows no rate here: the class has it.
             put_u32(out, TCA_CAKE_TARGET, TARGET_US);
         }),
+    }
+}
+
+/// The kernel's name for it: that of its module, which `tc` shows.
+pub const fn module(kind: LeafKind) -> &'static str {
+    match kind {
+        LeafKind::Bfifo => "tbf",
+        other => other.name(),
     }
 }
 

@@ -103,7 +103,7 @@ fn rates_beyond_34_gbit() {
 
 /// `tc qdisc add … fq_codel limit 1024 flows 64 quantum 1514 target 20ms interval 120ms ecn
 /// memory_limit 4mb`, `cake unlimited besteffort rtt 120ms`, `sfq perturb 10 limit 100`,
-/// `bfifo limit 3750`, `pfifo limit 100`.
+/// `tbf rate 8000tbit burst 1564 limit 3750`, `pfifo limit 100`.
 #[test]
 fn leaves_as_tc_makes_them() {
     let fq_codel = bytes(
@@ -111,17 +111,23 @@ fn leaves_as_tc_makes_them() {
          3c00 0200 0800 0200 00040000 0800 0500 40000000 0800 0600 ea050000 0800 0300 c0d40100
          0800 0100 204e0000 0800 0400 01000000 0800 0900 00004000",
     );
-    assert_eq!(written(|out| leaf::write(out, LeafKind::FqCodel, 100)), fq_codel);
+    assert_eq!(written(|out| leaf::write(out, LeafKind::FqCodel, 100, 0)), fq_codel);
     let mut cake = bytes("0c00 0200 0000000000000000 0800 0300 03000000 0800 0700 c0d40100");
     // The target in µs, for which tc has no word.
     cake.extend(bytes("0800 0800 204e0000"));
-    assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Cake, 100))), cake);
+    assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Cake, 100, 0))), cake);
     let sfq = bytes("00000000 0a000000 64000000 00000000 00000000");
-    assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Sfq, 100))), sfq);
-    let bfifo = bytes("0a00 0100 626669666f00 0000 0800 0200 a60e0000");
-    assert_eq!(written(|out| leaf::write(out, LeafKind::Bfifo, 3750)), bfifo);
+    assert_eq!(options(&written(|out| leaf::write(out, LeafKind::Sfq, 100, 0))), sfq);
+    // tc also sends how it would look up the time that a frame takes (cells of 8 bytes, less one), and a table of it (cut here):
+    // the kernel reads that only where no layer of the link is named.
+    let tbf = bytes(
+        "0800 0100 74626600
+         4000 0200 2800 0100 00 01 0000 0000 0000 ffffffff 000000000000000000000000 a60e0000 00000000 00000000
+         0800 0600 1c060000 0c00 0400 0080c6a47e8d0300",
+    );
+    assert_eq!(written(|out| leaf::write(out, LeafKind::Bfifo, 3750, 1564)), tbf);
     let pfifo = bytes("0a00 0100 706669666f00 0000 0800 0200 64000000");
-    assert_eq!(written(|out| leaf::write(out, LeafKind::Pfifo, 100)), pfifo);
+    assert_eq!(written(|out| leaf::write(out, LeafKind::Pfifo, 100, 0)), pfifo);
 }
 
 /// `tc filter add … protocol arp prio 1 u32 match u32 0 0 flowid fa1:fff1`,

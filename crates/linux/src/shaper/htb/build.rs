@@ -126,6 +126,7 @@ fn build(
         name: links[side].name.clone(),
         index: links[side].index,
         root: Handle::new(layout.handle, 0),
+        mtu: links[side].mtu,
     });
     for (side, port) in ports.iter().enumerate() {
         if let Root::Default(kind) = &roots[side] {
@@ -309,7 +310,7 @@ fn find_leaf(
         });
     };
     Err(Error::Missing {
-        what: format!("the leaf qdisc {kind} (kernel module sch_{kind})"),
+        what: format!("the leaf qdisc {kind} (kernel module sch_{})", leaf::module(kind)),
         hint: "choose another, or `best` for what there is".into(),
     })
 }
@@ -527,7 +528,8 @@ pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, 
             let Ok(link) = link::find(netlink, interface.name()) else { continue };
             if matches!(root(netlink, &link, layout.handle), Ok(Root::Ours)) {
                 let root = Handle::new(layout.handle, 0);
-                drain(netlink, &Port { name: link.name, index: link.index, root });
+                let Link { name, index, mtu, .. } = link;
+                drain(netlink, &Port { name, index, root, mtu });
             }
         }
     };

@@ -240,8 +240,9 @@ impl HtbPlane {
         Ok(())
     }
 
-    /// Whether an interface still has its name; ours is taken from one that has another.
-    fn check_names(&mut self) -> Result<(), Error> {
+    /// Whether an interface still has its name; ours is taken from one that has another. Queues that let through no
+    /// frame larger than there were are made anew where there may be larger ones.
+    fn check_links(&mut self) -> Result<(), Error> {
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         for port in &state.ports {
             let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
@@ -250,6 +251,9 @@ impl HtbPlane {
                 let what = || format!("removing HTB from {}", link.name);
                 self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
                 return Err(port.gone(&format!("it is called `{}` now", link.name)));
+            }
+            if link.mtu > port.mtu && state.leaf == LeafKind::Bfifo {
+                return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
             }
         }
         Ok(())
@@ -537,7 +541,7 @@ impl DataPlane for HtbPlane {
     }
 
     fn renew(&mut self) -> Result<(), Error> {
-        self.check_names()?;
+        self.check_links()?;
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
         let table = &state.layout.table;

@@ -25,7 +25,12 @@ pub(super) struct Port {
     pub name: String,
     pub index: u32,
     pub root: Handle,
+    /// Bytes of its largest packet, without the link's header.
+    pub mtu: u32,
 }
+
+/// Bytes that a link's headers may add to a packet: Ethernet's, tags, and what a driver puts before them.
+const HEADERS: u32 = 64;
 
 /// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
 pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: u32) -> Class {
@@ -81,7 +86,7 @@ impl Port {
         let head = self.leaf_head(minor);
         batch.push(libc::RTM_NEWQDISC, CREATE | REPLACE, |out| {
             head.write(out);
-            leaf::write(out, kind, queue);
+            leaf::write(out, kind, queue, self.mtu + HEADERS);
         });
     }
 

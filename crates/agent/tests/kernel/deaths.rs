@@ -1,0 +1,63 @@
+//! Daemon, guard and rules that go.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::common::{Box, Path, config, rates, root, sh};
+use crate::within;
+
+/// Seconds that may be counted, since they are the machine's: how long limits outlive whoever set
+/// them, and how long a gateway goes without them unknowingly.
+#[test]
+#[ignore = "in scripts/kernel's machine"]
+fn deaths_and_floods_in_counted_seconds() {
+    let _one = machine!("deaths_and_floods");
+    let path = Path::new();
+    path.gateway.sh("tc qdisc add dev mesh clsact");
+    path.gateway.sh("tc filter add dev mesh egress prio 7 matchall action ok");
+    let foreign = || path.gateway.sh("tc filter show dev mesh egress");
+    let before = foreign();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let streams = vec![path.stream(1, 4.0)];
+    let free = || rates(&streams, Duration::from_secs(1))[0] > 2.5e6;
+    let guard = b.file("gateway.guard.lock");
+    for (who, daemon_too, guard_too) in
+        [("the daemon", true, false), ("the guard", false, true), ("both", true, true)]
+    {
+        let daemon = b.start();
+        b.wait_running();
+        within(10, "limits", || !free());
+        if guard_too {
+            sh(&format!("pkill -KILL -f {}", guard.display()));
+        }
+        if daemon_too {
+            assert_eq!(daemon.end(Signal::SIGKILL), None);
+            // A look at the rate takes a second itself.
+            let took = within(11, "free traffic", free);
+            println!("{who} killed: no limit after {took:.1} s");
+        } else {
+            // It goes on, with another guard.
+            b.wait_event("guard.gone");
+            assert!(!free());
+            daemon.end(Signal::SIGTERM);
+        }
+    }
+    let daemon = b.start();
+    b.wait_running();
+    for harm in ["nft flush ruleset", "tc qdisc del dev mesh root", "tc qdisc del dev wan root"] {
+        let events = || b.json(&["status"]).unwrap()["events"].to_string();
+        let said = events();
+        path.gateway.sh(harm);
+        let took = within(3, harm, || events() != said);
+        println!("{harm}: said after {took:.1} s");
+        within(30, "limits again", || {
+            b.json(&["status"]).is_some_and(|s| s["phase"] == "running") && !free()
+        });
+    }
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+    assert_eq!(foreign(), before, "somebody else's filter stays");
+    drop(streams);
+}
