@@ -20,11 +20,9 @@ const LOW: f64 = 4.0;
 const MODEST: f64 = 100e3;
 /// s at the beginning in which at least such a part of all is taken to be there.
 const BEGINNING: f64 = 20.0;
-const MISSING: f64 = 1.0 / 3.0;
-/// What who only sometimes sends may have, in shares.
+const MISSING: f64 = 1.0 / 6.0;
+/// What who only sometimes sends may have at least, in shares.
 const PAGES: f64 = 1.5;
-/// Part of the time in which it then sends at most.
-const OFTEN: f64 = 0.75;
 /// A newcomer counts once it has sent for so long, s.
 const ARRIVED: f64 = 2.0;
 /// Paces for which all are watched after a step of the first climb, after most changes, and after
@@ -167,11 +165,7 @@ impl Search {
         let most =
             all.iter().filter(|s| s.service.backlogged()).map(|s| s.factor).fold(1.0, f64::max);
         for s in all.iter_mut() {
-            s.room = match s.service.sometimes() {
-                true if s.service.presence() < OFTEN => most.max(PAGES),
-                true => most,
-                false => 1.0,
-            };
+            s.room = if s.service.sometimes() { most.max(PAGES) } else { 1.0 };
         }
         let pace = Self::pace(all);
         let watch = match (&self.effort, self.level.young()) {
