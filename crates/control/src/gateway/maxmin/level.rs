@@ -2,8 +2,11 @@
 
 /// A level below this part of where the search began is none.
 const LEAST: f64 = 1e-4;
-/// Factor of a step while no edge is known.
+/// Factor of a step while no edge is known, and below where one is likely.
 const FIRST: f64 = 1.25;
+const FAST: f64 = 1.5;
+/// Edges after which the next is believed at once.
+const ENOUGH: u32 = 3;
 /// Edges that are known so well are not looked for further.
 const CLOSE: f64 = 1.07;
 /// Factor of the first step above a known edge, and how it grows.
@@ -38,6 +41,10 @@ pub(super) struct Level {
     stride: f64,
     /// No edge was ever met.
     young: bool,
+    firm: bool,
+    /// Below this it climbs faster.
+    pub early: f64,
+    met: u32,
     /// s since the edge was met, and how long it is believed.
     age: f64,
     trust: f64,
@@ -58,10 +65,19 @@ impl Level {
             row: 0,
             stride: FIRST - 1.0,
             young: true,
+            firm: false,
+            early: 0.0,
+            met: 0,
             age: 0.0,
             trust: TRUST,
             since: 0.0,
         }
+    }
+
+    /// The search begins at a part of where it would, and climbs fast up to another.
+    pub fn begin(&mut self, part: f64, early: f64) {
+        self.scale(part);
+        self.early = early;
     }
 
     pub fn now(&self) -> f64 {
@@ -97,6 +113,7 @@ impl Level {
         self.now = self.bounded(self.now * factor);
         self.carried = self.bounded(self.carried * factor);
         self.common = self.bounded(self.common * factor);
+        self.early *= factor;
         self.edge = self.edge.map(|e| e * factor);
     }
 
@@ -114,6 +131,9 @@ impl Level {
         if self.edge.is_none_or(|e| e <= self.carried) {
             // What was the edge is none: the search goes on above it.
             (self.edge, self.stride) = (None, (GROWTH * self.stride).min(FIRST - 1.0));
+            if !self.firm {
+                (self.young, self.stride) = (true, FIRST - 1.0);
+            }
         }
         rise
     }
@@ -121,6 +141,8 @@ impl Level {
     /// Somebody is short at the present level.
     pub fn meet(&mut self) {
         let same = self.edge.is_some_and(|e| (self.now / e - 1.0).abs() < SAME);
+        self.firm |= same || !self.young && self.met >= ENOUGH;
+        self.met += 1;
         self.trust = if same { (LONGER * self.trust).min(MOST) } else { TRUST };
         (self.edge, self.age, self.row, self.stride) = (Some(self.now), 0.0, 0, AGAIN - 1.0);
         self.carried = self.carried.min(self.now);
@@ -167,6 +189,9 @@ impl Level {
     pub fn next(&self) -> Option<f64> {
         match self.edge {
             None if self.carried >= self.upper => None,
+            None if self.young && self.carried < 0.99 * self.early => {
+                Some(self.bounded((self.carried * FAST).min(self.early)))
+            }
             None => Some(self.bounded(self.carried * (1.0 + self.stride))),
             Some(edge) if edge > CLOSE * self.carried && self.row >= 2 => Some(edge),
             Some(edge) if edge > CLOSE * self.carried => Some((edge * self.carried).sqrt()),

@@ -43,11 +43,11 @@ options! {
         debt: f64 = 2.5, 0.5..=60.0, "s", "missing service from which somebody suffers, beside packets";
         packets: f64 = 5.0, 0.5..=60.0, "packets", "the same in packets at the limit";
         short: f64 = 0.95, 0.5..=1.0, "", "part of its limit below which somebody is short";
-        rest: f64 = 0.96, 0.5..=1.0, "", "part of the edge at which the level rests";
+        rest: f64 = 0.97, 0.5..=1.0, "", "part of the edge at which the level rests";
         /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
-        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow";
     }
 }
 

@@ -14,6 +14,15 @@ const GROWS: f64 = 1.3;
 const FILLED: f64 = 0.93;
 /// Change of the set of flows that moves the level, part.
 const NOTICED: f64 = 0.03;
+/// The search begins at this part of what one bottleneck of the whole mesh would carry, but not below
+/// so much for each, bit/s: pages at lower limits look like long transfers.
+const LOW: f64 = 4.0;
+const MODEST: f64 = 100e3;
+/// s at the beginning in which at least such a part of all is taken to be there.
+const BEGINNING: f64 = 20.0;
+const MISSING: f64 = 1.0 / 6.0;
+/// What who only sometimes sends may have at least, in shares.
+const PAGES: f64 = 1.5;
 /// A newcomer counts once it has sent for so long, s.
 const ARRIVED: f64 = 2.0;
 /// Paces for which all are watched after a step of the first climb, after most changes, and after
@@ -94,6 +103,8 @@ pub(super) struct Search {
     first: Vec<usize>,
     /// Weights of those who are there, who only sometimes send by the part of the time that they do.
     present: f64,
+    /// s since the beginning.
+    age: f64,
 }
 
 impl Search {
@@ -105,6 +116,7 @@ impl Search {
             sets: Sets::default(),
             first: Vec::new(),
             present: 0.0,
+            age: 0.0,
         }
     }
 
@@ -116,7 +128,9 @@ impl Search {
     pub fn begin(&mut self, all: &[Subscriber]) {
         self.present = all.iter().map(|s| s.weight).sum();
         if self.present > 0.0 {
-            self.level.scale(1.0 / self.present);
+            let full = self.level.now();
+            let total = (full / LOW).max(full.min(MODEST * self.present));
+            self.level.begin(total / full / self.present, full / self.present);
         }
     }
 
@@ -141,6 +155,7 @@ impl Search {
 
     pub fn step(&mut self, elapsed: f64, all: &mut [Subscriber], actions: &mut Actions) {
         self.level.pass(elapsed);
+        self.age += elapsed;
         self.sets.pass(elapsed);
         if self.sets.none() {
             self.level.level();
@@ -150,7 +165,7 @@ impl Search {
         let most =
             all.iter().filter(|s| s.service.backlogged()).map(|s| s.factor).fold(1.0, f64::max);
         for s in all.iter_mut() {
-            s.room = if s.service.sometimes() { most } else { 1.0 };
+            s.room = if s.service.sometimes() { most.max(PAGES) } else { 1.0 };
         }
         let pace = Self::pace(all);
         let watch = match (&self.effort, self.level.young()) {
@@ -192,7 +207,12 @@ impl Search {
             return;
         }
         // The first one alone may not have all that there is: others come in the same second.
-        let present = present.max(0.5 * lightest);
+        let mut least = 0.5 * lightest;
+        if self.age < BEGINNING {
+            // Who has not sent yet may do so any moment.
+            least = least.max(MISSING * all.iter().map(|s| s.weight).sum::<f64>());
+        }
+        let present = present.max(least);
         let factor = self.present / present;
         if (factor - 1.0).abs() <= NOTICED {
             return;
@@ -268,7 +288,7 @@ impl Search {
             ));
             return Effort::Climb;
         }
-        if let Some(set) = self.sets.next(all, &self.first) {
+        if let Some(set) = self.sets.next(all) {
             set.who.iter().for_each(|&i| all[i].factor *= set.raise);
             self.level.back();
             Self::watch(all);
@@ -323,11 +343,8 @@ impl Search {
         all: &mut [Subscriber],
         actions: &mut Actions,
     ) {
-        let trim = edge
-            && !self.sets.level_last()
-            && !self.sets.none()
-            && part >= TRIM
-            && self.level.spares(TRIM);
+        let trim = !self.sets.level_last() && !self.sets.none() && self.level.spares(TRIM);
+        let part = if trim { part.max(TRIM) } else { part };
         let undone = if trim { None } else { self.sets.undo(all) };
         match undone {
             Some(Undone::One(who)) => {

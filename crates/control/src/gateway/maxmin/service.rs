@@ -27,8 +27,10 @@ const GAP_PACKETS: f64 = 4.0;
 /// The first seconds of a transfer are the transport's start.
 const START: f64 = 2.0;
 const START_PACKETS: f64 = 4.0;
-/// The same for somebody with much to send, s: TCP has tried three times by then.
+/// The same for somebody with much to send, s and packets: TCP has tried three times by then. Its
+/// round trip is a full class.
 const LEAVE: f64 = 7.0;
+const LEAVE_PACKETS: f64 = 24.0;
 /// Transfers are made of packets larger than this, bits.
 const THIN: f64 = 400.0 * 8.0;
 /// Full packets in a burst below which it may be a TCP that tries again.
@@ -309,7 +311,8 @@ impl Service {
             self.pending = 0.0;
         }
         let gap = GAP + GAP_PACKETS * packet;
-        let gap = if self.long > 0.0 { (1.5 * gap).max(LEAVE) } else { gap };
+        let gap =
+            if self.long > 0.0 { (1.5 * gap + LEAVE_PACKETS * packet).max(LEAVE) } else { gap };
         match self.standing {
             Standing::Sending if self.silent > gap => {
                 self.standing = if doubtful { Standing::Lost } else { Standing::Idle };
@@ -391,7 +394,8 @@ impl Service {
 
     /// It only sometimes sends, as far as is known.
     pub fn sometimes(&self) -> bool {
-        self.age > KNOWN && self.long <= 0.0
+        let seen = f64::from(2 * ROW) * SLOT.max(SLOT_PACKETS * self.packet);
+        self.age > KNOWN.max(seen) && self.long <= 0.0
     }
 
     /// It has gained from what others gave up: it has much to send.

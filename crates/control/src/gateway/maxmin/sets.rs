@@ -43,6 +43,8 @@ pub(super) enum Undone {
 pub(super) struct Sets {
     /// To be tried, the last first.
     waiting: Vec<Set>,
+    /// What nobody missed just now, with a larger raise: cheap goes on at once.
+    again: Option<Set>,
     /// What was raised, the last last.
     raised: Vec<Raise>,
     /// Tries that failed, less those that did not.
@@ -62,10 +64,16 @@ impl Sets {
             || self.since >= (WAIT * LONGER.powi(self.failed.min(20) as i32)).min(LONGEST)
     }
 
-    /// Whom to try now; `short`: who was short first when all went up.
-    pub fn next(&mut self, all: &[Subscriber], short: &[usize]) -> Option<Set> {
+    /// Whom to try now.
+    pub fn next(&mut self, all: &[Subscriber]) -> Option<Set> {
         if !self.due() {
             return None;
+        }
+        if let Some(mut set) = self.again.take() {
+            set.who.retain(|&i| all[i].ready());
+            if !set.who.is_empty() {
+                return Some(set);
+            }
         }
         for set in &mut self.waiting {
             set.who.retain(|&i| all[i].ready());
@@ -77,8 +85,7 @@ impl Sets {
         let ready: Vec<usize> = (0..all.len()).filter(|&i| all[i].ready()).collect();
         let rest: Vec<usize> = ready.iter().copied().filter(|&i| !waits(i)).collect();
         let least = rest.iter().map(|&i| all[i].factor).fold(f64::INFINITY, f64::min);
-        let mut who: Vec<usize> =
-            rest.into_iter().filter(|&i| all[i].factor <= LIKE * least).collect();
+        let who: Vec<usize> = rest.into_iter().filter(|&i| all[i].factor <= LIKE * least).collect();
         // The last of those with equally little.
         let mut next = None;
         for (at, set) in self.waiting.iter().enumerate() {
@@ -92,27 +99,20 @@ impl Sets {
         {
             return Some(self.waiting.remove(at));
         }
-        let others = all.iter().filter(|s| s.sends()).count() > who.len();
-        if !others {
-            // All at once is what the level is for.
-            let free: Vec<usize> = who.iter().copied().filter(|i| !short.contains(i)).collect();
-            if free.is_empty() || free.len() == who.len() {
-                if who.is_empty() {
-                    return None;
-                }
-                self.split(Set { who, raise: RAISE }, all);
-                return self.waiting.pop();
-            }
-            who = free;
+        if who.len() > 1 {
+            self.split(Set { who, raise: RAISE }, all);
+            return self.waiting.pop();
         }
-        (!who.is_empty()).then_some(Set { who, raise: RAISE })
+        // All at once is what the level is for.
+        let others = all.iter().filter(|s| s.sends()).count() > who.len();
+        (others && !who.is_empty()).then_some(Set { who, raise: RAISE })
     }
 
     /// Nobody missed what these have more.
     pub fn keep(&mut self, set: Set) {
         (self.failed, self.since) = (self.failed / 2, 0.0);
         let raise = (1.0 + GROWTH * (set.raise - 1.0)).min(MOST);
-        self.waiting.insert(0, Set { who: set.who.clone(), raise });
+        self.again = Some(Set { who: set.who.clone(), raise });
         self.raised.push(Raise::Set(set));
     }
 
@@ -131,20 +131,16 @@ impl Sets {
         }
     }
 
-    /// A branch together, the nearest first, because its packets take least air; of one branch, those
-    /// at one distance; of one distance, halves.
+    /// Those at one distance together, the nearest first, because their packets take least air; of one
+    /// distance, those of one branch; of one branch, halves.
     fn split(&mut self, set: Set, all: &[Subscriber]) {
         let hops = |i: usize| all[i].hops.unwrap_or(1);
         let branch = |i: usize| all[i].branch;
-        let near = |i: usize| {
-            let there = set.who.iter().filter(|&&j| branch(j) == branch(i));
-            there.map(|&j| hops(j)).min().unwrap_or(1)
-        };
-        let mut who = set.who.clone();
-        who.sort_by_key(|&i| (near(i), branch(i), hops(i)));
+        let mut who = set.who;
+        who.sort_by_key(|&i| (hops(i), branch(i)));
         let first = who[0];
         let alike = |same: &dyn Fn(usize) -> bool| who.iter().take_while(|&&i| same(i)).count();
-        let at = [alike(&|i| branch(i) == branch(first)), alike(&|i| hops(i) == hops(first))];
+        let at = [alike(&|i| hops(i) == hops(first)), alike(&|i| branch(i) == branch(first))];
         let at = at.into_iter().find(|&at| at < who.len()).unwrap_or(who.len().div_ceil(2));
         let far = who.split_off(at);
         for who in [far, who] {
@@ -166,7 +162,7 @@ impl Sets {
 
     /// Some are to be tried.
     pub fn busy(&self) -> bool {
-        !self.waiting.is_empty() && self.due()
+        (!self.waiting.is_empty() || self.again.is_some()) && self.due()
     }
 
     /// The level was raised by a factor, and nobody missed it.
@@ -179,6 +175,7 @@ impl Sets {
     /// The last raise is undone, the level's by the caller.
     pub fn undo(&mut self, all: &mut [Subscriber]) -> Option<Undone> {
         self.waiting.clear();
+        self.again = None;
         match self.raised.pop()? {
             Raise::Level(factor) => Some(Undone::Level(factor)),
             Raise::Set(set) => {

@@ -1,6 +1,7 @@
 use fairmesh_units::{FlowId, NodeId, Stream, Time};
 use proptest::prelude::*;
 
+use super::level::Level;
 use super::service::{Rules, Service, Standing};
 use super::sets::{Set, Sets};
 use super::*;
@@ -114,9 +115,9 @@ fn starved_is_not_ended() {
 }
 
 #[test]
-fn a_set_that_failed_is_split_by_branch_and_then_by_hops() {
+fn a_set_that_failed_is_split_by_hops_and_then_by_branch() {
     let mut all: Vec<Subscriber> = (0..4).map(|f| Subscriber::new(FlowId(f))).collect();
-    for (s, (branch, hops)) in all.iter_mut().zip([(7, 3), (7, 2), (5, 1), (7, 2)]) {
+    for (s, (branch, hops)) in all.iter_mut().zip([(7, 3), (7, 2), (5, 1), (6, 2)]) {
         (s.branch, s.hops, s.limit) = (Some(NodeId(branch)), Some(hops), LIMIT);
         seconds(&mut s.service, &[1.0; 30]);
         assert!(s.ready());
@@ -124,30 +125,81 @@ fn a_set_that_failed_is_split_by_branch_and_then_by_hops() {
     let mut sets = Sets::default();
     sets.refuse(Set { who: vec![0, 1, 2, 3], raise: 1.25 }, &mut all);
     sets.pass(1000.0);
-    let near = sets.next(&all, &[]).unwrap();
-    assert_eq!(near.who, [2], "the nearest branch first");
-    let far = sets.next(&all, &[]).unwrap();
-    assert_eq!(far.who, [1, 3, 0]);
+    let near = sets.next(&all).unwrap();
+    assert_eq!(near.who, [2], "the nearest first");
+    let far = sets.next(&all).unwrap();
+    assert_eq!(far.who, [3, 1, 0]);
     sets.refuse(far, &mut all);
     sets.pass(1000.0);
-    assert_eq!(sets.next(&all, &[]).unwrap().who, [1, 3], "those at one distance");
+    let alike = sets.next(&all).unwrap();
+    assert_eq!(alike.who, [3, 1], "those at one distance");
+    sets.refuse(alike, &mut all);
+    sets.pass(1000.0);
+    assert_eq!(sets.next(&all).unwrap().who, [3], "one branch");
+}
+
+#[test]
+fn what_nobody_missed_is_raised_further_at_once() {
+    let mut all: Vec<Subscriber> = (0..3).map(|f| Subscriber::new(FlowId(f))).collect();
+    for s in &mut all {
+        (s.hops, s.limit) = (Some(s.flow.0 + 1), LIMIT);
+        seconds(&mut s.service, &[1.0; 30]);
+    }
+    let mut sets = Sets::default();
+    let first = sets.next(&all).unwrap();
+    assert_eq!((first.who.as_slice(), first.raise), ([0].as_slice(), 1.25));
+    sets.keep(first);
+    let again = sets.next(&all).unwrap();
+    assert_eq!((again.who.as_slice(), again.raise), ([0].as_slice(), 1.4));
 }
 
 fn start(flows: u32) -> (Box<dyn Control>, Plan) {
+    begin(flows, 900_000)
+}
+
+fn begin(flows: u32, link: u64) -> (Box<dyn Control>, Plan) {
     let here = |f| FlowHere::new(FlowId(f), Place::Forwarder, 1460, 1500);
     let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
         .with_flows((0..flows).map(here))
-        .with_neighbours([Neighbour::new(NodeId(1), BitRate(900_000), BitRate(900_000))]);
+        .with_neighbours([Neighbour::new(NodeId(1), BitRate(link), BitRate(link))]);
     let offers = crate::Offers::everything("a test");
     let i = lookup("maxmin").unwrap().start(setting, &offers).unwrap().unwrap();
     (i.control, i.plan)
 }
 
 #[test]
-fn it_begins_with_a_sixth_of_a_link_for_all() {
-    let (_, plan) = start(3);
-    let limits: Vec<Limit> = plan.classes.iter().map(|c| c.limit).collect();
-    assert_eq!(limits, vec![Limit::Rate(BitRate(50_000)); 3]);
+fn it_begins_low_but_where_pages_still_look_like_pages() {
+    let limits = |link| {
+        let (_, plan) = begin(3, link);
+        plan.classes.iter().map(|c| c.limit).collect::<Vec<Limit>>()
+    };
+    assert_eq!(limits(900_000), vec![Limit::Rate(BitRate(50_000)); 3], "a sixth for all");
+    assert_eq!(limits(3_600_000), vec![Limit::Rate(BitRate(100_000)); 3], "enough for a page");
+    assert_eq!(limits(18_000_000), vec![Limit::Rate(BitRate(250_000)); 3], "a quarter of a sixth");
+}
+
+#[test]
+fn an_edge_that_was_an_accident_does_not_make_it_slow() {
+    let mut level = Level::new(100.0, 1e6, 0.97);
+    level.set(level.next().unwrap());
+    level.meet();
+    level.back();
+    assert!(!level.young());
+    while level.now() <= 120.0 {
+        level.pass(1000.0);
+        level.set(level.next().unwrap());
+        level.carries();
+    }
+    assert!(level.young(), "{level:?}");
+    assert_eq!(level.next(), Some(1.25 * level.now()));
+    // Where it is met twice it is believed.
+    for _ in 0..2 {
+        level.set(500.0);
+        level.meet();
+    }
+    level.set(600.0);
+    level.carries();
+    assert!(!level.young());
 }
 
 #[test]

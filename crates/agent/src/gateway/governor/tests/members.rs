@@ -40,6 +40,35 @@ fn a_number_stays_with_who_comes_back() {
 }
 
 #[test]
+fn a_reload_takes_who_is_no_longer_named_and_leaves_who_was_found() {
+    let mut g = governor(&config(2, "fifo", DISCOVER));
+    g.discovered(at(1), vec![found("a", &["172.16.0.1/32"], &[])]);
+    g.reload(&config(1, "fifo", DISCOVER), at(2)).unwrap();
+    assert!(g.member("s0").is_ok() && g.member("a").is_ok());
+    assert!(g.member("s1").is_err(), "no source has found it");
+    // Nobody is found any more.
+    g.reload(&config(1, "fifo", ""), at(3)).unwrap();
+    assert!(g.member("s0").is_ok() && g.member("a").is_err());
+}
+
+#[test]
+fn the_control_hears_of_who_comes_and_of_its_fair_rates() {
+    let with = |rate: &str, n| {
+        let rates = format!("fair_down = \"{rate}\"\nfair_up = \"{rate}\"\n");
+        let text = text(n, "static-flow", "")
+            .replace("[[subscriber]]\n", &format!("[[subscriber]]\n{rates}"));
+        Config::parse("test.toml", &text).unwrap()
+    };
+    let mut g = governor(&with("500 kbit/s", 1));
+    g.reload(&with("400 kbit/s", 2), at(1)).unwrap();
+    // Limits are told with the bytes of headers.
+    let meant = |g: &Governor| g.meant(g.member("s1").unwrap(), 0).0.unwrap().0;
+    assert!((400_000..430_000).contains(&meant(&g)), "one that comes: {}", meant(&g));
+    g.reload(&with("300 kbit/s", 2), at(2)).unwrap();
+    assert!((300_000..325_000).contains(&meant(&g)), "one whose rates change: {}", meant(&g));
+}
+
+#[test]
 fn prefixes_and_ethernet_addresses_have_one_owner() {
     let mut g = governor(&config(1, "fifo", DISCOVER));
     let addresses = |g: &Governor, name: &str| {
