@@ -14,6 +14,8 @@ pub(crate) struct Aggregates {
     pub longest: u32,
     /// How long a station may keep the medium; zero: one frame.
     pub txop: Span,
+    /// Frames are lost by signal-to-noise ratio, not by the capture margin.
+    pub noise_decides: bool,
     /// Places in the window of a block acknowledgement.
     pub window: usize,
     /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
@@ -38,6 +40,8 @@ pub(crate) struct Disturbed {
     pub since: Option<u64>,
     /// From and until, ns.
     pub past: Vec<(u64, u64)>,
+    /// Where noise decides: all energy at the station from each of these instants on, ns and aW.
+    pub levels: Vec<(u64, u64)>,
 }
 
 impl Disturbed {
@@ -47,11 +51,18 @@ impl Disturbed {
 }
 
 impl Aggregates {
-    pub fn new(phy: &Phy, txop: Span, stations: usize, links: usize) -> Option<Self> {
+    pub fn new(
+        phy: &Phy,
+        txop: Span,
+        stations: usize,
+        links: usize,
+        noise_decides: bool,
+    ) -> Option<Self> {
         let modern = phy.as_modern()?;
         Some(Aggregates {
             longest: modern.ampdu,
             txop,
+            noise_decides,
             window: modern.window as usize,
             lone_delimiter: modern.generation != crate::mcs::Generation::Ht,
             numbers: vec![0; links],
@@ -75,18 +86,27 @@ impl Aggregates {
         self.numbers[link]
     }
 
-    /// A station locks on a frame, disturbed already or not.
+    /// A station locks on a frame that has this limit beside this energy.
     #[inline]
-    pub fn locked(&mut self, station: usize, at: u64, disturbed: bool) {
+    pub fn locked(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
         d.past.clear();
-        d.since = disturbed.then_some(at);
+        d.since = (energy > limit).then_some(at);
+        if self.noise_decides {
+            d.levels.clear();
+            d.levels.push((at, energy));
+        }
     }
 
     /// The energy around a locked frame has changed.
     #[inline]
-    pub fn energy(&mut self, station: usize, at: u64, disturbed: bool) {
+    pub fn energy(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
+        if self.noise_decides {
+            d.levels.push((at, energy));
+            return;
+        }
+        let disturbed = energy > limit;
         match (d.since, disturbed) {
             (None, true) => d.since = Some(at),
             (Some(since), false) => {

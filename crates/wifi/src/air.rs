@@ -120,6 +120,7 @@ impl Air {
             Adaptation::Fixed => Adapter::Fixed(rate),
             Adaptation::Arf => Adapter::arf(&phy),
             Adaptation::SampleRate => Adapter::sample(&phy),
+            Adaptation::MinstrelHt => Adapter::minstrel_ht(&phy),
         };
         let mut adapters = vec![adapter(mac.rate); links];
         for &(from, to, rate) in rates {
@@ -143,6 +144,8 @@ impl Air {
                 }
             }
         }
+
+        let noise_decides = processes.iter().any(|p| matches!(p, FrameErrors::Snr(_)));
 
         let timing = phy.timing();
         let t = Intervals {
@@ -186,7 +189,7 @@ impl Air {
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
             gone: Vec::new(),
-            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links),
+            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links, noise_decides),
             told: Vec::new(),
             stations: all,
             wakes,
@@ -261,17 +264,17 @@ impl Air {
                     if U::TODAY
                         && let Some(a) = &mut self.aggregates
                     {
-                        a.locked(r, arrival, !s.noticed);
+                        a.locked(r, arrival, s.energy, n.limit);
                     }
                     if s.phase == Phase::Contending {
                         self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
                     }
-                } else if s.energy > s.lock_limit {
-                    s.doomed = true;
+                } else {
+                    s.doomed |= s.energy > s.lock_limit;
                     if U::TODAY
                         && let Some(a) = &mut self.aggregates
                     {
-                        a.energy(r, arrival, true);
+                        a.energy(r, arrival, s.energy, s.lock_limit);
                     }
                 }
                 continue;
@@ -292,7 +295,7 @@ impl Air {
                 if U::TODAY
                     && let Some(a) = &mut self.aggregates
                 {
-                    a.locked(r, arrival, !s.noticed);
+                    a.locked(r, arrival, s.energy, n.limit);
                 }
             }
             if s.phase == Phase::Contending {

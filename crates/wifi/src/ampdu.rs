@@ -10,6 +10,7 @@ use crate::air::{Air, Transmission};
 use crate::airtime::{DELIMITER, QOS_OVERHEAD};
 use crate::batch::{Batch, grown};
 use crate::frame::{BlockAck, FrameKind};
+use crate::loss::FrameErrors;
 use crate::mpdu::Mpdu;
 use crate::packet::LinkId;
 use crate::phy::{Modulation, Rate};
@@ -147,6 +148,9 @@ impl Air {
         f: &Transmission,
     ) -> bool {
         let Some(a) = &mut self.aggregates else { return false };
+        if a.noise_decides && matches!(self.errors.get(link), Some(FrameErrors::Snr(_))) {
+            return self.survives(from, to, link, now, f);
+        }
         let d = &mut a.disturbed[to as usize];
         if let Some(since) = d.since.take() {
             d.past.push((since, now));

@@ -388,8 +388,13 @@ impl Air {
             s.short_retries += 1;
             s.short_retries >= short
         };
-        if awaited_ack && let Some(link) = v.link {
-            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: false, last: give_up };
+        if awaited_ack
+            && let Some(link) = v.link
+            && self.adapters[link.0 as usize].learns()
+        {
+            let mpdus = v.aggregate as u32;
+            let (rate, bytes) = (v.rate, v.psdu);
+            let a = Attempt { rate, bytes, mpdus, acked: 0, ok: false, last: give_up };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
@@ -405,9 +410,13 @@ impl Air {
 
     /// The packet in service has been delivered.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        let v = &self.service[station as usize];
-        if let Some(link) = v.link {
-            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: true, last: true };
+        let v = &mut self.service[station as usize];
+        if let Some(link) = v.link
+            && self.adapters[link.0 as usize].learns()
+        {
+            let (rate, bytes, mpdus) = (v.rate, v.psdu, v.aggregate as u32);
+            let acked = v.in_hand().iter().filter(|m| m.accepted).count() as u32;
+            let a = Attempt { rate, bytes, mpdus, acked, ok: true, last: true };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         self.release(station, now, true, upper);

@@ -27,6 +27,7 @@ pub mod propagation;
 mod reorder;
 mod station;
 mod steps;
+mod survival;
 mod upper;
 mod waveform;
 

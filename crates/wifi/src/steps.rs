@@ -91,7 +91,7 @@ impl Air {
                 && s.lock_from != NOBODY
                 && s.lock_from != from
             {
-                a.energy(n.to as usize, now + n.delay(), s.energy > s.lock_limit);
+                a.energy(n.to as usize, now + n.delay(), s.energy, s.lock_limit);
             }
             if s.lock_from == from {
                 self.complete(from, k, &n, now + n.delay(), &f, upper);
