@@ -506,9 +506,10 @@ fn power_falls_with_a_power_of_the_distance() {
     let rooftops = common::read(&text("exponent = 2\npower = 10\nerrors = { snr = {} }"));
     assert!((dbm(&rooftops, 0, 3) - (10.0 - 46.73 - 20.0 * 140f64.log10())).abs() < 0.01);
     let far = rooftops.link(NodeId(0), NodeId(3)).unwrap();
-    let near = rooftops.link(NodeId(2), NodeId(3)).unwrap();
+    let near = rooftops.link(NodeId(0), NodeId(1)).unwrap();
     let delivery = |l| rooftops.errors_of(l).delivery(1500, rooftops.mac.rate);
-    assert!(delivery(far) < 0.01 && delivery(near) < 1.0 && delivery(far) < delivery(near));
+    // 14 and 37 dB above the noise; MCS 7 needs 24.
+    assert!(delivery(far) < 0.01 && delivery(near) > 0.999);
 }
 
 /// What a link says of its signal goes before everything else, in both directions.
