@@ -5,9 +5,10 @@ use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, run, run_observed};
 use fairmesh_scenario::{
-    AdaptationDraft, ControlDraft, Draft, ErrorsDraft, Flow, FlowDraft, InterfererDraft, LinkDraft,
-    LinkEntry, NodeDraft, NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, ReceptionDraft,
-    RtsDraft, Scenario, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
+    AdaptationDraft, ControlDraft, Draft, ErrorsDraft, FadingDraft, Flow, FlowDraft,
+    InterfererDraft, LinkDraft, LinkEntry, NodeDraft, NodeKind, PhyName, QueueDraft, QueueKind,
+    QueueTable, ReceptionDraft, RtsDraft, Scenario, SnrDraft, TcpDraft, TrafficDraft, TrafficKind,
+    Transport, TransportDraft, WiredDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
@@ -105,7 +106,17 @@ impl Today {
         let r = &mut d.radio;
         r.phy = [PhyName::N, PhyName::Ac, PhyName::Ax][self.phy as usize];
         r.rate = None;
-        r.adaptation = AdaptationDraft::Fixed;
+        let adapts = self.mpdus.is_multiple_of(3);
+        r.adaptation = if adapts { AdaptationDraft::MinstrelHt } else { AdaptationDraft::Fixed };
+        if self.mpdus.is_multiple_of(2) {
+            let snr = SnrDraft { fading: FadingDraft::Rayleigh, ..SnrDraft::default() };
+            r.errors = Some(ErrorsDraft { snr: Some(snr), ..ErrorsDraft::default() });
+            for (i, link) in d.topology.links.iter_mut().flatten().enumerate() {
+                if let LinkEntry::Table(link) = link {
+                    link.signal = Some(-55.0 - 6.0 * i as f64);
+                }
+            }
+        }
         r.mcs = Some(self.mcs);
         r.streams = Some(self.streams);
         r.width = Some(Frequency(self.width));
@@ -302,7 +313,7 @@ fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
         }
         let rate = match mac.adaptation {
             Adaptation::Fixed => mac.rate,
-            Adaptation::Arf | Adaptation::SampleRate => mac.phy.highest(),
+            Adaptation::Arf | Adaptation::SampleRate | Adaptation::MinstrelHt => mac.phy.highest(),
         };
         if mac.phy.as_modern().is_some() {
             // Aggregates come near what their MCS carries.

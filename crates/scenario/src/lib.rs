@@ -41,12 +41,12 @@ mod toml_file;
 pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
-    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FlowDraft, FlowsDraft, GridLayout,
-    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName, Profile,
-    QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
-    RouteChangeDraft, Routing, RtsDraft, Rules, SubscriberDraft, SubscribersDraft, TcpDraft,
-    TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft, TreeLayout,
-    WireDraft, WiredDraft,
+    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft,
+    GridLayout, InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName,
+    Profile, QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft,
+    ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft,
+    SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
+    TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{

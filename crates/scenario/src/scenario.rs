@@ -210,9 +210,19 @@ impl Scenario {
     /// The frame errors of one link: its own delivery where below 1, else the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {
-            Ok(FrameErrors::None) | Err(_) => self.errors.clone(),
+            Ok(FrameErrors::None) | Err(_) => match &self.errors {
+                FrameErrors::Snr(snr) => FrameErrors::Snr(snr.heard_at(self.signal_of(link))),
+                other => other.clone(),
+            },
             Ok(own) => own,
         }
+    }
+
+    /// The mean power of one link at its receiver; zero where it is not heard.
+    pub fn signal_of(&self, link: &Link) -> Power {
+        let key = (link.from.0, link.to.0);
+        let at = self.hearing.binary_search_by_key(&key, |h| (h.from, h.to));
+        at.map_or(Power::ZERO, |at| self.hearing[at].power)
     }
 
     /// The link between two nodes, if the second decodes the first.

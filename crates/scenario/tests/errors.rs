@@ -121,7 +121,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate = \"11 Mbit/s\"",
         "phy = \"802.11n\"\nadaptation = \"arf\"",
-        "test.toml:5: radio.adaptation: rates of 802.11n do not adapt yet; expected \"fixed\"",
+        "test.toml:5: radio.adaptation: 802.11n adapts by MCS; expected \"fixed\" or \"minstrel-ht\"",
     ),
     (
         "[radio]",
@@ -179,6 +179,47 @@ const CASES: &[(&str, &str, &str)] = &[
         "[radio]",
         "[radio]\nerrors = { frame = 2 }",
         "test.toml:4: radio.errors: 2 is not a probability",
+    ),
+    // Noise.
+    (
+        "[radio]",
+        "[radio]\nerrors = { snr = {} }",
+        "test.toml:4: radio.errors: there is no error table for DSSS rates; expected `radio.phy` of OFDM",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nerrors = { snr = {}, frame = 0.1 }",
+        "test.toml:5: radio.errors: several error models; expected one of `frame`, `bit`, `bursts`, `chain`, `snr`",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nerrors = { snr = { noise_figure = \"-1 dB\" } }",
+        "test.toml:5: radio.errors: -1 dB is out of range; expected 0 dB to 40 dB",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nerrors = { snr = { fading = \"rician\" } }",
+        "test.toml:5: radio.errors.snr.fading: ",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nerrors = { snr = {} }",
+        "test.toml:5: radio.errors.snr: nothing says how strong 1 is at 2; expected `signal` of each link",
+    ),
+    (
+        "to = 3\n",
+        "to = 3\n[[link]]\nfrom = 1\nto = 2\nsignal = -200\n",
+        "test.toml:13: link[0].signal: -200 is out of range; expected -120 to 30 dBm",
+    ),
+    (
+        "[radio]",
+        "[radio]\nexponent = 2",
+        "test.toml:4: radio.exponent: only path loss by distance has this; expected `profile = \"log-distance\"`",
+    ),
+    (
+        "[radio]",
+        "[radio]\nprofile = \"log-distance\"",
+        "test.toml:4: radio.profile: explicit links have no distances",
     ),
     ("[1, 2],", "[1, 2, 3],", "test.toml:6: topology.links[0]: found 3 elements; expected"),
     ("[1, 2],", "[1],", "test.toml:6: topology.links[0]: found 1 elements; expected"),

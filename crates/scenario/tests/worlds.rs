@@ -4,7 +4,9 @@ mod common;
 
 use common::{paths, read};
 use fairmesh_queueing::DisciplineSpec;
-use fairmesh_scenario::{ChainLayout, Draft, InterfaceQueue, NodeKind, TopologyDraft, Transport};
+use fairmesh_scenario::{
+    ChainLayout, Draft, InterfaceQueue, NodeKind, Scenario, TopologyDraft, Transport,
+};
 use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
 use fairmesh_units::{BitRate, Bytes, Decibel, NodeId, Span};
 use fairmesh_wifi::loss::FrameErrors;
@@ -481,4 +483,47 @@ fn drafts_need_no_text_and_survive_it() {
         error.to_string(),
         "duration: 0 s is out of range; expected a time above 0 s and below a century"
     );
+}
+
+/// Log-distance path loss: 46.7 dB over the first metre at 5.18 GHz, then 30 dB per decade; links end where
+/// frames fall to -82 dBm.
+#[test]
+fn power_falls_with_a_power_of_the_distance() {
+    let text = |more: &str| {
+        format!(
+            "duration = \"1 s\"\n[radio]\nphy = \"802.11n\"\nprofile = \"log-distance\"\n{more}\n\
+             [topology]\npositions = [[0, 0], [10, 0], [69, 0], [140, 0]]\n[[flow]]\nfrom = 1\nto = 0\n"
+        )
+    };
+    let dbm =
+        |s: &Scenario, a: u32, b: u32| s.signal_of(s.link(NodeId(a), NodeId(b)).unwrap()).as_dbm();
+    let usual = common::read(&text(""));
+    assert!((dbm(&usual, 0, 1) - (20.0 - 46.73 - 30.0)).abs() < 0.01);
+    assert!(
+        usual.link(NodeId(0), NodeId(2)).is_some() && usual.link(NodeId(0), NodeId(3)).is_none()
+    );
+    assert!(usual.link(NodeId(2), NodeId(3)).is_none(), "71 m");
+    let rooftops = common::read(&text("exponent = 2\npower = 10\nerrors = { snr = {} }"));
+    assert!((dbm(&rooftops, 0, 3) - (10.0 - 46.73 - 20.0 * 140f64.log10())).abs() < 0.01);
+    let far = rooftops.link(NodeId(0), NodeId(3)).unwrap();
+    let near = rooftops.link(NodeId(0), NodeId(1)).unwrap();
+    let delivery = |l| rooftops.errors_of(l).delivery(1500, rooftops.mac.rate);
+    // 14 and 37 dB above the noise; MCS 7 needs 24.
+    assert!(delivery(far) < 0.01 && delivery(near) > 0.999);
+}
+
+/// What a link says of its signal goes before everything else, in both directions.
+#[test]
+fn links_tell_their_signals() {
+    let s = common::read(
+        "duration = \"1 s\"\n[radio]\nphy = \"802.11ac\"\nerrors = { snr = { fading = \"rayleigh\" } }\n\
+         [topology]\nlinks = [{ from = 1, to = 2, signal = -61, signal_back = -64.5 }, { from = 2, to = 3, signal = -70 }]\n\
+         sense_hops = 2\n[[link]]\nfrom = 2\nto = 3\nsignal = -71\n[[flow]]\nfrom = 1\nto = 3\n",
+    );
+    let power = |a: u32, b: u32| {
+        let heard = s.hearing.iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
+        (heard.power.as_dbm() * 100.0).round() / 100.0
+    };
+    assert_eq!([power(0, 1), power(1, 0), power(1, 2), power(2, 1)], [-61.0, -64.5, -71.0, -71.0]);
+    assert_eq!(power(0, 2), -82.0, "sensed only");
 }

@@ -12,10 +12,11 @@ const WIDTH: usize = 16;
 /// deadlines come due in slot order, which makes the order of events total.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
-    /// `levels[0]` holds the deadlines, each level above the minima of 16 below; the last has at
-    /// most 16.
+    /// The deadlines, padded to whole blocks.
+    slots: Vec<u64>,
+    /// Above them, each with the minima of 16 below; the last has at most 16.
     levels: Vec<Vec<u64>>,
-    /// Per level above the first: blocks whose minimum must be looked up again.
+    /// Per level of minima: blocks below whose minimum must be looked up again.
     stale: Vec<Vec<u64>>,
     /// The last answer, while it holds: most events move a few deadlines, few the earliest.
     first: Option<(u64, usize)>,
@@ -25,14 +26,16 @@ pub struct Deadlines {
 impl Deadlines {
     /// `len` slots, none with a deadline.
     pub fn new(len: usize) -> Self {
-        let mut levels = vec![vec![u64::MAX; len.max(1).next_multiple_of(WIDTH)]];
-        let mut stale = Vec::new();
-        while levels[levels.len() - 1].len() > WIDTH {
-            let blocks = levels[levels.len() - 1].len() / WIDTH;
-            levels.push(vec![u64::MAX; blocks.next_multiple_of(WIDTH)]);
+        let slots = vec![u64::MAX; len.max(1).next_multiple_of(WIDTH)];
+        let (mut levels, mut stale) = (Vec::new(), Vec::new());
+        let mut below = slots.len();
+        while below > WIDTH {
+            let blocks = below / WIDTH;
+            below = blocks.next_multiple_of(WIDTH);
+            levels.push(vec![u64::MAX; below]);
             stale.push(vec![0; blocks.div_ceil(64)]);
         }
-        Deadlines { levels, stale, first: None, len }
+        Deadlines { slots, levels, stale, first: None, len }
     }
 
     /// Number of slots.
@@ -48,27 +51,37 @@ impl Deadlines {
     /// The deadline of a slot.
     #[inline]
     pub fn get(&self, slot: usize) -> Time {
-        Time::from_nanos(self.levels[0][slot])
+        Time::from_nanos(self.slots[slot])
     }
 
     /// Sets or (with [`Time::NEVER`]) clears the deadline of a slot.
     #[inline]
     pub fn set(&mut self, slot: usize, at: Time) {
         let at = at.as_nanos();
-        let old = core::mem::replace(&mut self.levels[0][slot], at);
-        if let Some((first, holder)) = self.first
-            && (slot == holder || at <= first)
-        {
-            self.first = None;
+        let old = core::mem::replace(&mut self.slots[slot], at);
+        if let Some((first, holder)) = self.first {
+            if at < first || (at == first && slot < holder) {
+                self.first = Some((at, slot));
+            } else if slot == holder && at > first {
+                self.first = None;
+            }
         }
+        if !self.stale.is_empty() {
+            self.raise(slot, old, at);
+        }
+    }
+
+    /// Keeps the minima above a slot that moved.
+    #[inline]
+    fn raise(&mut self, slot: usize, old: u64, at: u64) {
         let mut block = slot / WIDTH;
-        for level in 0..self.stale.len() {
-            let min = &mut self.levels[level + 1][block];
+        for (minima, stale) in self.levels.iter_mut().zip(&mut self.stale) {
+            let min = &mut minima[block];
             if at < *min {
                 *min = at;
             } else {
                 if old == *min && at > old {
-                    self.stale[level][block / 64] |= 1 << (block % 64);
+                    stale[block / 64] |= 1 << (block % 64);
                 }
                 return;
             }
@@ -87,18 +100,20 @@ impl Deadlines {
     }
 
     fn search(&mut self) -> (u64, usize) {
+        if self.levels.is_empty() {
+            let first = first_of(&self.slots, self.len);
+            self.first = Some(first);
+            return first;
+        }
         self.refresh();
         let mut slot = 0;
-        let mut at = u64::MAX;
         for level in self.levels.iter().rev() {
-            let base = slot * WIDTH;
-            let block: &[u64; WIDTH] =
-                level[base..base + WIDTH].try_into().expect("levels are padded to whole blocks");
-            at = min_of(block);
-            slot = base + place_of(block, at);
+            slot = slot * WIDTH + first_of(&level[slot * WIDTH..], WIDTH).1;
         }
-        self.first = Some((at, slot));
-        (at, slot)
+        let (at, place) = first_of(&self.slots[slot * WIDTH..], WIDTH);
+        let first = (at, slot * WIDTH + place);
+        self.first = Some(first);
+        first
     }
 
     /// Looks up the minima of the blocks whose earliest deadline moved back.
@@ -110,12 +125,12 @@ impl Deadlines {
                 while bits != 0 {
                     let block = word * 64 + bits.trailing_zeros() as usize;
                     bits &= bits - 1;
-                    let base = block * WIDTH;
-                    let below: &[u64; WIDTH] = self.levels[level][base..base + WIDTH]
-                        .try_into()
-                        .expect("levels are padded to whole blocks");
-                    let min = min_of(below);
-                    let old = core::mem::replace(&mut self.levels[level + 1][block], min);
+                    let below = match level {
+                        0 => &self.slots,
+                        _ => &self.levels[level - 1],
+                    };
+                    let min = min_of(block_at(&below[block * WIDTH..]));
+                    let old = core::mem::replace(&mut self.levels[level][block], min);
                     if let Some(up) = self.stale.get_mut(level + 1)
                         && min != old
                     {
@@ -126,6 +141,27 @@ impl Deadlines {
             }
         }
     }
+}
+
+/// The block that `padded` begins with.
+#[inline]
+fn block_at(padded: &[u64]) -> &[u64; WIDTH] {
+    padded.first_chunk().expect("levels are padded to whole blocks")
+}
+
+/// Smallest of the first `len` values of a block, and its first place; looks at groups of four.
+#[inline]
+fn first_of(padded: &[u64], len: usize) -> (u64, usize) {
+    let groups = block_at(padded).as_chunks::<4>().0;
+    let (mut least, mut at) = (u64::MAX, 0);
+    for (i, group) in groups.iter().enumerate().take(len.div_ceil(4)) {
+        let min = group[0].min(group[1]).min(group[2].min(group[3]));
+        if min < least {
+            (least, at) = (min, i);
+        }
+    }
+    let place = groups[at].iter().position(|&v| v == least);
+    (least, 4 * at + place.unwrap_or(0))
 }
 
 /// Smallest value.
@@ -139,16 +175,6 @@ fn min_of(block: &[u64; WIDTH]) -> u64 {
         }
     }
     best[0].min(best[1]).min(best[2].min(best[3]))
-}
-
-/// First place where `value`, which is there, stands.
-#[inline]
-fn place_of(block: &[u64; WIDTH], value: u64) -> usize {
-    let mut found = 0u32;
-    for (i, v) in block.iter().enumerate() {
-        found |= u32::from(*v == value) << i;
-    }
-    found.trailing_zeros() as usize
 }
 
 #[cfg(test)]

@@ -1,108 +1,68 @@
-//! Aggregation: which MPDUs a frame carries, which of them arrive, what a block acknowledgement does.
-//!
-//! Retransmissions go before what is new, all for one receiver: what a partly received frame leaves
-//! behind is older than anything in the queue. The window is therefore held by the sender's list
-//! (IEEE 802.11-2020 §10.25.6), and a bitmap is which of its MPDUs the receiver has.
+//! What a network of 802.11n, ac or ax remembers beside the medium: numbers, windows, disturbances.
 
-use fairmesh_units::{NodeId, Span, Time};
+use fairmesh_units::Span;
 
-use crate::air::{Air, Transmission};
-use crate::airtime::{DELIMITER, QOS_OVERHEAD};
-use crate::exchange::report;
-use crate::mpdu::Mpdu;
-use crate::phy::{Modulation, Phy, Rate};
+use crate::airtime::QOS_OVERHEAD;
+use crate::packet::Outgoing;
+use crate::phy::Phy;
 use crate::reorder::{NUMBERS, Reorder};
-use crate::station::NEVER;
-use crate::upper::{BlockAck, FrameKind, LinkId, Outgoing, Upper};
-
-/// The part of a preamble in which a disturbance that is over does no harm: the receiver looks for
-/// the frame until then.
-const SEARCH: u64 = 4_000;
 
 /// What a network of 802.11n, ac or ax adds to the medium.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregates {
     /// Longest A-MPDU, bytes.
-    longest: u32,
+    pub longest: u32,
     /// How long a station may keep the medium; zero: one frame.
-    txop: Span,
+    pub txop: Span,
+    /// Frames are lost by signal-to-noise ratio, not by the capture margin.
+    pub noise_decides: bool,
     /// Places in the window of a block acknowledgement.
-    window: usize,
+    pub window: usize,
     /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
-    lone_delimiter: bool,
+    pub lone_delimiter: bool,
     /// Per link: the last sequence number given.
-    numbers: Vec<u16>,
+    pub numbers: Vec<u16>,
     /// Per link, at its receiver.
-    reorder: Vec<Reorder>,
+    pub reorder: Vec<Reorder>,
     /// Per station: what disturbed the frame that it is locked on.
-    disturbed: Vec<Disturbed>,
-    offered: Vec<Outgoing>,
-    up: Vec<u32>,
+    pub disturbed: Vec<Disturbed>,
+    pub offered: Vec<Outgoing>,
+    pub up: Vec<u32>,
     /// Which MPDUs of the frame under examination are good; says nothing where all are.
-    good: Vec<bool>,
-    all_good: bool,
+    pub good: Vec<bool>,
+    pub all_good: bool,
 }
 
 /// When a locked frame was within reach of others.
 #[derive(Clone, Debug, Default)]
-struct Disturbed {
+pub(crate) struct Disturbed {
     /// Since then; `None`: not now.
-    since: Option<u64>,
-    past: Vec<(u64, u64)>,
+    pub since: Option<u64>,
+    /// From and until, ns.
+    pub past: Vec<(u64, u64)>,
+    /// Where noise decides: all energy at the station from each of these instants on, ns and aW.
+    pub levels: Vec<(u64, u64)>,
 }
 
 impl Disturbed {
-    fn overlaps(&self, from: u64, to: u64) -> bool {
+    pub fn overlaps(&self, from: u64, to: u64) -> bool {
         self.past.iter().any(|&(start, end)| start < to && from < end)
     }
 }
 
-/// Packets for one frame, as the layer above offers them.
-#[derive(Debug)]
-pub struct Batch<'a> {
-    taken: &'a mut Vec<Outgoing>,
-    /// Bytes that each MPDU has beside its packet.
-    overhead: u32,
-    /// Length of the A-MPDU so far, without padding at its end.
-    bytes: u32,
-    most_bytes: u32,
-    most: usize,
-}
-
-impl Batch<'_> {
-    /// Whether a packet of this many bytes still fits.
-    #[inline]
-    pub fn fits(&self, bytes: u32) -> bool {
-        self.taken.len() < self.most && self.with(bytes + self.overhead) <= self.most_bytes
-    }
-
-    /// Takes a packet that fits.
-    #[inline]
-    pub fn take(&mut self, packet: Outgoing) {
-        debug_assert!(self.fits(packet.bytes));
-        self.bytes = self.with(packet.bytes + self.overhead);
-        self.taken.push(packet);
-    }
-
-    #[inline]
-    fn with(&self, mpdu: u32) -> u32 {
-        grown(self.bytes, mpdu)
-    }
-}
-
-/// The length of an A-MPDU of `bytes` bytes with one more MPDU. Every subframe but the last is padded to
-/// a multiple of four (IEEE 802.11-2020 §9.7.1).
-#[inline]
-fn grown(bytes: u32, mpdu: u32) -> u32 {
-    bytes.next_multiple_of(4) + DELIMITER + mpdu
-}
-
 impl Aggregates {
-    pub fn new(phy: &Phy, txop: Span, stations: usize, links: usize) -> Option<Self> {
+    pub fn new(
+        phy: &Phy,
+        txop: Span,
+        stations: usize,
+        links: usize,
+        noise_decides: bool,
+    ) -> Option<Self> {
         let modern = phy.as_modern()?;
         Some(Aggregates {
             longest: modern.ampdu,
             txop,
+            noise_decides,
             window: modern.window as usize,
             lone_delimiter: modern.generation != crate::mcs::Generation::Ht,
             numbers: vec![0; links],
@@ -126,18 +86,27 @@ impl Aggregates {
         self.numbers[link]
     }
 
-    /// A station locks on a frame, disturbed already or not.
+    /// A station locks on a frame that has this limit beside this energy.
     #[inline]
-    pub fn locked(&mut self, station: usize, at: u64, disturbed: bool) {
+    pub fn locked(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
         d.past.clear();
-        d.since = disturbed.then_some(at);
+        d.since = (energy > limit).then_some(at);
+        if self.noise_decides {
+            d.levels.clear();
+            d.levels.push((at, energy));
+        }
     }
 
     /// The energy around a locked frame has changed.
     #[inline]
-    pub fn energy(&mut self, station: usize, at: u64, disturbed: bool) {
+    pub fn energy(&mut self, station: usize, at: u64, energy: u64, limit: u64) {
         let d = &mut self.disturbed[station];
+        if self.noise_decides {
+            d.levels.push((at, energy));
+            return;
+        }
+        let disturbed = energy > limit;
         match (d.since, disturbed) {
             (None, true) => d.since = Some(at),
             (Some(since), false) => {
@@ -147,334 +116,4 @@ impl Aggregates {
             _ => {}
         }
     }
-}
-
-impl Air {
-    /// Whether MPDUs are put together at the rate of a station's service.
-    fn aggregates_at(&self, station: usize) -> bool {
-        let info = self.phy.info(self.service[station].rate);
-        matches!(info.modulation, Modulation::Mcs(_))
-    }
-
-    /// A station has won the medium: its frame is put together.
-    pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        let Some(a) = &self.aggregates else { return };
-        let txop = a.txop.as_nanos();
-        self.stations[station as usize].txop_end = if txop > 0 { now + txop } else { NEVER };
-        self.gather(station, now, upper);
-    }
-
-    /// After an exchange that succeeded: whether what is next fits into the time that the station has
-    /// won, and follows after SIFS (IEEE 802.11-2020 §10.23.2.8).
-    pub(crate) fn keeps_the_medium<U: Upper>(
-        &mut self,
-        station: u32,
-        now: u64,
-        upper: &mut U,
-    ) -> bool {
-        let i = station as usize;
-        let end = self.stations[i].txop_end;
-        let (Some(link), true) = (self.service[i].link, end != NEVER) else { return false };
-        let start = now + self.t.sifs;
-        let v = &mut self.service[i];
-        let rng = &mut self.backoff_rng[i];
-        v.rate = self.adapters[link.0 as usize].rate_for(Time::from_nanos(now), v.psdu, 0, rng);
-        self.gather(station, start, upper);
-        let v = &self.service[i];
-        let data = self.phy.airtime(v.rate, v.psdu).as_nanos();
-        start + data + self.t.sifs + self.answer(v.rate, v.aggregate).as_nanos() <= end
-    }
-
-    /// How long a frame of so many MPDUs is answered.
-    pub(crate) fn answer(&self, rate: Rate, mpdus: usize) -> Span {
-        let response = self.phy.response(rate);
-        if mpdus > 1 { response.block_ack } else { response.ack }
-    }
-
-    /// The longest PSDU whose exchange, begun at `now`, ends with the time that the station has won.
-    fn longest(&self, i: usize, now: u64) -> u32 {
-        let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
-        let r = self.phy.response(rate);
-        if end == NEVER {
-            return r.longest_psdu;
-        }
-        let reserve = if self.rts_threshold == u32::MAX { Span::ZERO } else { r.rts + r.cts };
-        let gaps = if reserve == Span::ZERO { self.t.sifs } else { 3 * self.t.sifs };
-        let left = end.saturating_sub(now + gaps + reserve.as_nanos() + r.block_ack.as_nanos());
-        let waveform = self.phy.info(rate).waveform;
-        waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
-    }
-
-    /// Puts the frame in hand together: what waits for an answer, then what the queue has for the
-    /// same receiver.
-    fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        let i = station as usize;
-        let mcs = self.aggregates_at(i);
-        let longest = if mcs { self.longest(i, now) } else { 0 };
-        let Some(a) = &mut self.aggregates else { return };
-        let v = &mut self.service[i];
-        let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
-        if !mcs || a.longest == 0 {
-            (v.aggregate, v.psdu) = (1, first.bytes);
-            if mcs && a.lone_delimiter {
-                v.psdu += DELIMITER;
-            }
-            return;
-        }
-        let most_bytes = a.longest.min(longest);
-        let most = a.window;
-        let opening = first.sequence;
-        (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
-        for m in &v.mpdus[1..] {
-            let bytes = grown(v.psdu, m.bytes);
-            if bytes > most_bytes || v.aggregate >= most {
-                break;
-            }
-            (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
-        }
-        // New numbers stay within the window that the oldest unacknowledged one opens.
-        let next = (a.numbers[link.0 as usize] + 1) & NUMBERS;
-        let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
-        let room = a.window.saturating_sub(distance).min(most - v.aggregate);
-        if v.aggregate == v.mpdus.len() && room > 0 {
-            a.offered.clear();
-            let overhead = self.llc_bytes + QOS_OVERHEAD;
-            let mut batch =
-                Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, most: room };
-            upper.pull_more(Time::from_nanos(now), NodeId(station), link, &mut batch);
-            v.psdu = batch.bytes;
-            for k in 0..a.offered.len() {
-                let packet = a.offered[k];
-                v.mpdus.push(Mpdu {
-                    packet,
-                    since: now,
-                    airtime: 0,
-                    bytes: packet.bytes + overhead,
-                    data_attempts: 0,
-                    rts_attempts: 0,
-                    sequence: a.number(link.0 as usize),
-                    accepted: false,
-                });
-            }
-            v.aggregate = v.mpdus.len();
-        }
-        if v.aggregate == 1 && !a.lone_delimiter {
-            v.psdu = v.mpdus[0].bytes;
-        }
-        v.rts = v.psdu >= self.rts_threshold;
-    }
-
-    /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
-    /// MPDUs count as one.
-    pub(crate) fn examine(
-        &mut self,
-        from: u32,
-        to: u32,
-        link: usize,
-        now: u64,
-        f: &Transmission,
-    ) -> bool {
-        let Some(a) = &mut self.aggregates else { return false };
-        let d = &mut a.disturbed[to as usize];
-        if let Some(since) = d.since.take() {
-            d.past.push((since, now));
-        }
-        let counters = &mut self.counters[to as usize];
-        let clean = d.past.is_empty();
-        a.all_good = false;
-        if self.stations[to as usize].too_weak {
-            return false;
-        }
-        let process = !self.errors.is_empty();
-        if clean && !process {
-            a.all_good = true;
-            return true;
-        }
-        let start = now - f.air;
-        let waveform = self.phy.info(f.rate).waveform;
-        if !clean && d.overlaps(start + SEARCH, start + waveform.header().as_nanos()) {
-            counters.collided += 1;
-            return false;
-        }
-        a.good.clear();
-        let mut errored = |bytes: u32| {
-            let (at, air) = (Time::from_nanos(start), Span::from_nanos(f.air));
-            process && self.errors[link].lost(at, air, bytes, f.rate, &mut self.error_rng[link])
-        };
-        let payload = start + waveform.rx_start_delay().as_nanos();
-        let v = &mut self.service[from as usize];
-        if f.kind != FrameKind::Data || v.aggregate <= 1 {
-            let hit = !clean && d.overlaps(payload, now);
-            let lost = !hit && errored(f.bytes);
-            counters.collided += u64::from(hit);
-            counters.errored += u64::from(lost);
-            a.good.push(!hit && !lost);
-            return !hit && !lost;
-        }
-        let (mut any, mut hits) = (false, false);
-        let (mut bytes, mut from) = (0, payload);
-        let last = v.aggregate - 1;
-        for (k, m) in v.in_hand().iter().enumerate() {
-            bytes = (bytes + DELIMITER + m.bytes).next_multiple_of(4);
-            let until = if k == last { now } else { start + waveform.reached(bytes).as_nanos() };
-            let hit = !clean && d.overlaps(from, until);
-            let lost = !hit && errored(m.bytes);
-            counters.errored += u64::from(lost);
-            hits |= hit;
-            let good = !hit && !lost;
-            any |= good;
-            counters.mpdus_missed += u64::from(!good);
-            a.good.push(good);
-            from = until;
-        }
-        counters.collided += u64::from(hits && !any);
-        any
-    }
-
-    /// The good MPDUs of a data frame for this station: kept, and passed up in order.
-    pub(crate) fn take_in<U: Upper>(
-        &mut self,
-        from: u32,
-        to: u32,
-        link: usize,
-        now: u64,
-        upper: &mut U,
-    ) {
-        let Some(a) = &mut self.aggregates else { return };
-        let v = &mut self.service[from as usize];
-        let counters = &mut self.counters[to as usize];
-        let mut up = core::mem::take(&mut a.up);
-        let count = v.aggregate;
-        for (k, m) in v.in_hand().iter_mut().enumerate() {
-            if !a.all_good && a.good.get(k) != Some(&true) {
-                continue;
-            }
-            if m.accepted {
-                counters.duplicates += 1;
-                continue;
-            }
-            m.accepted = true;
-            counters.received += 1;
-            a.reorder[link].accept(m.sequence, m.packet.packet, &mut up);
-        }
-        self.pass_up(from, to, now, &mut up, upper);
-        // The MPDUs of an aggregate have come one by one while the medium was busy with it; one
-        // alone comes at the frame's very end.
-        self.take_next(to, now, count > 1, upper);
-    }
-
-    /// Done with some of several MPDUs: those of an unanswered frame, or those that a block
-    /// acknowledgement tells of. What it leaves out stays, before what is new.
-    pub(crate) fn release_many<U: Upper>(
-        &mut self,
-        station: u32,
-        now: u64,
-        answered: bool,
-        upper: &mut U,
-    ) {
-        let v = &mut self.service[station as usize];
-        v.charge();
-        let (link, rate) = (v.link, v.rate);
-        let mut done = core::mem::take(&mut self.done);
-        let all_arrived = v.in_hand().iter().all(|m| m.accepted);
-        if all_arrived || !answered {
-            done.extend(v.mpdus.drain(..v.aggregate));
-        } else {
-            let (held, mut place) = (v.aggregate, 0);
-            v.mpdus.retain(|m| {
-                place += 1;
-                let stays = place > held || !m.accepted;
-                if !stays {
-                    done.push(*m);
-                }
-                stays
-            });
-        }
-        for m in &done {
-            upper.sent(Time::from_nanos(now), NodeId(station), &report(m, answered, rate, now));
-        }
-        if !answered {
-            self.gone.clear();
-            self.gone.extend(done.iter().filter(|m| !m.accepted).map(|m| m.sequence));
-            self.skip(station, link, now, upper);
-        }
-        done.clear();
-        self.done = done;
-    }
-
-    /// Numbers that a sender has given up hold nothing up any longer at its receiver, which learns of
-    /// it at once and without a frame.
-    pub(crate) fn skip<U: Upper>(
-        &mut self,
-        from: u32,
-        link: Option<LinkId>,
-        now: u64,
-        upper: &mut U,
-    ) {
-        let (Some(a), Some(link)) = (&mut self.aggregates, link) else { return };
-        let link = link.0 as usize;
-        let mut up = core::mem::take(&mut a.up);
-        for &sequence in &self.gone {
-            a.reorder[link].skip(sequence, &mut up);
-        }
-        let to = self.neighbours.entry(link).to;
-        let any = !up.is_empty();
-        self.pass_up(from, to, now, &mut up, upper);
-        if any {
-            self.take_next(to, now, false, upper);
-        }
-    }
-
-    fn pass_up<U: Upper>(
-        &mut self,
-        from: u32,
-        to: u32,
-        now: u64,
-        up: &mut Vec<u32>,
-        upper: &mut U,
-    ) {
-        for &packet in up.iter() {
-            upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
-        }
-        up.clear();
-        if let Some(a) = &mut self.aggregates {
-            a.up = core::mem::take(up);
-        }
-    }
-
-    /// What is acknowledged to a sender: the MPDUs of its list that have arrived.
-    pub(crate) fn block_ack_for(&self, sender: u32) -> BlockAck {
-        let mpdus = &self.service[sender as usize].mpdus;
-        let first = mpdus.first().map_or(0, |m| m.sequence);
-        let mut bitmap = [0; 4];
-        for m in mpdus.iter().filter(|m| m.accepted) {
-            let at = usize::from(m.sequence.wrapping_sub(first) & NUMBERS);
-            if let Some(word) = bitmap.get_mut(at / 64) {
-                *word |= 1 << (at % 64);
-            }
-        }
-        BlockAck { first, bitmap }
-    }
-
-    /// Tells who overheard the good MPDUs of a frame.
-    pub(crate) fn overhear<U: Upper>(&mut self, from: u32, to: u32, now: u64, upper: &mut U) {
-        let count = self.service[from as usize].aggregate;
-        for k in 0..count {
-            let good = self
-                .aggregates
-                .as_ref()
-                .is_some_and(|a| a.all_good || a.good.get(k) == Some(&true));
-            if good {
-                let packet = self.service[from as usize].mpdus[k].packet.packet;
-                upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
-            }
-        }
-        self.take_next(to, now, count > 1, upper);
-    }
-}
-
-/// When a frame that finds the medium idle may go: at the next boundary of the slots that began with
-/// the medium's idleness (IEEE 802.11-2020 §10.23.2.4).
-pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
-    if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
 }

@@ -9,12 +9,14 @@ use crate::adapt::Adapter;
 use crate::aggregate::Aggregates;
 use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
+use crate::frame::{FrameKind, OnAir, OnAirMpdu};
 use crate::loss::FrameErrors;
 use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
+use crate::packet::LinkId;
 use crate::phy::{Phy, Rate};
-use crate::station::{Intervals, NEVER, NOBODY, Phase, Station};
-use crate::upper::{FrameKind, LinkId, OnAir, OnAirMpdu, Today, Upper};
+use crate::station::{Intervals, NOBODY, Phase, Station};
+use crate::upper::Upper;
 
 /// How long a station that is not receiving takes to note a frame's energy, and how long after a
 /// frame's first energy a stronger one may still replace it (IEEE 802.11-2020 Table 16-4 allows
@@ -88,7 +90,7 @@ pub struct Air {
     pub(crate) tx_total: Vec<u64>,
     pub(crate) rx_total: Vec<u64>,
     transmissions: u64,
-    steps: u64,
+    pub(crate) steps: u64,
     fingerprint: u64,
 }
 
@@ -118,6 +120,7 @@ impl Air {
             Adaptation::Fixed => Adapter::Fixed(rate),
             Adaptation::Arf => Adapter::arf(&phy),
             Adaptation::SampleRate => Adapter::sample(&phy),
+            Adaptation::MinstrelHt => Adapter::minstrel_ht(&phy),
         };
         let mut adapters = vec![adapter(mac.rate); links];
         for &(from, to, rate) in rates {
@@ -141,6 +144,8 @@ impl Air {
                 }
             }
         }
+
+        let noise_decides = processes.iter().any(|p| matches!(p, FrameErrors::Snr(_)));
 
         let timing = phy.timing();
         let t = Intervals {
@@ -184,7 +189,7 @@ impl Air {
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
             gone: Vec::new(),
-            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links),
+            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links, noise_decides),
             told: Vec::new(),
             stations: all,
             wakes,
@@ -213,65 +218,6 @@ impl Air {
     /// Changes the data rate of a link from the next attempt on. Rate adaptation begins anew.
     pub fn set_rate(&mut self, link: LinkId, rate: Rate) {
         self.adapters[link.0 as usize] = Adapter::Fixed(rate);
-    }
-
-    /// When something happens next; [`Time::NEVER`] if nothing will.
-    #[inline]
-    pub fn next_deadline(&mut self) -> Time {
-        self.wakes.earliest().0
-    }
-
-    /// Lets the next thing happen, and returns when it did.
-    #[inline]
-    pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
-        if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
-    }
-
-    /// Apart, so that what other networks do is compiled as if there were no other.
-    #[inline(never)]
-    fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
-        self.act(&mut Today(upper))
-    }
-
-    #[inline]
-    fn act<U: Upper>(&mut self, upper: &mut U) -> Time {
-        let (at, i) = self.wakes.earliest();
-        let now = at.as_nanos();
-        if now == NEVER {
-            return at;
-        }
-        self.steps += 1;
-        if self.on_air[i].on_air {
-            self.finish(i as u32, now, upper);
-            return at;
-        }
-        let s = &self.stations[i];
-        if s.answer_at <= now {
-            self.send_answer(i as u32, now, upper);
-            return at;
-        }
-        match s.phase {
-            Phase::Contending => self.send_own(i as u32, now, upper),
-            Phase::ClearToSend => self.send_data(i as u32, now, upper),
-            Phase::AwaitAck | Phase::AwaitCts => self.time_out(i as u32, now, upper),
-            Phase::Noise => self.make_noise(i as u32, now, upper),
-            Phase::Idle | Phase::Broadcasting => self.wakes.set(i, Time::NEVER),
-        }
-        at
-    }
-
-    /// The upper layer has put a packet where [`Upper::pull`] finds it.
-    pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        if self.aggregates.is_some() {
-            self.kick_today(at, node, upper);
-        } else {
-            self.take_next(node.0, at.as_nanos(), false, upper);
-        }
-    }
-
-    #[inline(never)]
-    fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
     }
 
     /// Puts a frame on the air. `f.end` lies after `now`.
@@ -318,17 +264,17 @@ impl Air {
                     if U::TODAY
                         && let Some(a) = &mut self.aggregates
                     {
-                        a.locked(r, arrival, !s.noticed);
+                        a.locked(r, arrival, s.energy, n.limit);
                     }
                     if s.phase == Phase::Contending {
                         self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
                     }
-                } else if s.energy > s.lock_limit {
-                    s.doomed = true;
+                } else {
+                    s.doomed |= s.energy > s.lock_limit;
                     if U::TODAY
                         && let Some(a) = &mut self.aggregates
                     {
-                        a.energy(r, arrival, true);
+                        a.energy(r, arrival, s.energy, s.lock_limit);
                     }
                 }
                 continue;
@@ -349,49 +295,12 @@ impl Air {
                 if U::TODAY
                     && let Some(a) = &mut self.aggregates
                 {
-                    a.locked(r, arrival, !s.noticed);
+                    a.locked(r, arrival, s.energy, n.limit);
                 }
             }
             if s.phase == Phase::Contending {
                 self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
             }
-        }
-    }
-
-    /// A frame leaves the air.
-    fn finish<U: Upper>(&mut self, from: u32, now: u64, upper: &mut U) {
-        let i = from as usize;
-        let f = self.on_air[i];
-        self.on_air[i].on_air = false;
-        match self.stations[i].phase {
-            Phase::AwaitAck if f.kind == FrameKind::Data => {
-                self.stations[i].wait_at = now + self.phy.response(f.rate).ack_timeout.as_nanos();
-            }
-            Phase::AwaitCts if f.kind == FrameKind::Rts => {
-                self.stations[i].wait_at = now + self.phy.response(f.rate).cts_timeout.as_nanos();
-            }
-            _ => {}
-        }
-        self.rearm(from);
-        for k in self.neighbours.of(from) {
-            let n = *self.neighbours.entry(k);
-            let s = &mut self.stations[n.to as usize];
-            s.energy -= n.power;
-            if U::TODAY
-                && let Some(a) = &mut self.aggregates
-                && s.lock_from != NOBODY
-                && s.lock_from != from
-            {
-                a.energy(n.to as usize, now + n.delay(), s.energy > s.lock_limit);
-            }
-            if s.lock_from == from {
-                self.complete(from, k, &n, now + n.delay(), &f, upper);
-            }
-        }
-        match self.stations[i].phase {
-            Phase::Broadcasting => self.succeed(from, now, upper),
-            Phase::Noise => self.rest_noise(from, now),
-            _ => {}
         }
     }
 

@@ -49,6 +49,8 @@ pub enum Adaptation {
     Arf,
     /// SampleRate-like.
     SampleRate,
+    /// Minstrel-HT, with 802.11n, ac and ax.
+    MinstrelHt,
 }
 
 /// One ordered pair of nodes of which the second senses the first.

@@ -4,14 +4,14 @@
 use fairmesh_units::{NodeId, Span, Stream, Time};
 
 use crate::adapt::Attempt;
-use crate::aggregate::next_slot;
 use crate::air::{Air, Transmission};
 use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
+use crate::frame::FrameKind;
 use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::phy::Rate;
-use crate::station::{Answer, NEVER, NOBODY, Phase};
-use crate::upper::{FrameKind, Outcome, SendReport, Upper};
+use crate::station::{Answer, NEVER, NOBODY, Phase, next_slot};
+use crate::upper::Upper;
 
 /// After a reception that a waiting station had to sit out, its timeout follows this much later.
 const AFTER_RECEPTION: u64 = 400;
@@ -388,8 +388,13 @@ impl Air {
             s.short_retries += 1;
             s.short_retries >= short
         };
-        if awaited_ack && let Some(link) = v.link {
-            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: false, last: give_up };
+        if awaited_ack
+            && let Some(link) = v.link
+            && self.adapters[link.0 as usize].learns()
+        {
+            let mpdus = v.aggregate as u32;
+            let (rate, bytes) = (v.rate, v.psdu);
+            let a = Attempt { rate, bytes, mpdus, acked: 0, ok: false, last: give_up };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
@@ -405,9 +410,13 @@ impl Air {
 
     /// The packet in service has been delivered.
     pub(crate) fn succeed<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
-        let v = &self.service[station as usize];
-        if let Some(link) = v.link {
-            let a = Attempt { rate: v.rate, bytes: v.psdu, ok: true, last: true };
+        let v = &mut self.service[station as usize];
+        if let Some(link) = v.link
+            && self.adapters[link.0 as usize].learns()
+        {
+            let (rate, bytes, mpdus) = (v.rate, v.psdu, v.aggregate as u32);
+            let acked = v.in_hand().iter().filter(|m| m.accepted).count() as u32;
+            let a = Attempt { rate, bytes, mpdus, acked, ok: true, last: true };
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         self.release(station, now, true, upper);
@@ -420,7 +429,7 @@ impl Air {
         match &mut v.mpdus[..] {
             [m] => {
                 m.airtime += core::mem::take(&mut v.spent);
-                let told = report(m, answered, v.rate, now);
+                let told = m.report(answered, v.rate, now);
                 let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
                 let link = v.link;
                 v.mpdus.clear();
@@ -450,24 +459,6 @@ impl Air {
             }
         }
         self.rearm(station);
-    }
-}
-
-/// What became of an MPDU that the MAC is done with.
-pub(crate) fn report(m: &Mpdu, answered: bool, rate: Rate, now: u64) -> SendReport {
-    let outcome = match (answered, m.accepted) {
-        (true, _) => Outcome::Sent,
-        (false, true) => Outcome::Unconfirmed,
-        (false, false) => Outcome::Lost,
-    };
-    SendReport {
-        packet: m.packet,
-        outcome,
-        data_attempts: m.data_attempts,
-        rts_attempts: m.rts_attempts,
-        rate,
-        airtime: Span::from_nanos(m.airtime),
-        service: Span::from_nanos(now - m.since),
     }
 }
 

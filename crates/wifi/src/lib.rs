@@ -10,25 +10,31 @@ pub mod adapt;
 mod aggregate;
 mod air;
 pub mod airtime;
+mod ampdu;
+mod batch;
 mod config;
 mod counters;
 mod exchange;
+mod frame;
 pub mod loss;
 pub mod mcs;
 mod mpdu;
 mod neighbours;
 mod noise;
+mod packet;
 pub mod phy;
 pub mod propagation;
 mod reorder;
 mod station;
+mod steps;
+mod survival;
 mod upper;
 mod waveform;
 
-pub use aggregate::Batch;
 pub use air::{Air, Setup};
+pub use batch::Batch;
 pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 pub use counters::{ChannelTime, MacCounters};
-pub use upper::{
-    BlockAck, FrameKind, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
-};
+pub use frame::{BlockAck, FrameKind, OnAir, OnAirMpdu};
+pub use packet::{LinkId, Outcome, Outgoing, SendReport};
+pub use upper::Upper;

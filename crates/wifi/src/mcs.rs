@@ -235,6 +235,12 @@ impl Mode {
         self.guard_ns
     }
 
+    /// Coded bits per subcarrier and stream, and the code rate as a fraction.
+    pub const fn scheme(self) -> (u32, (u64, u64)) {
+        let (bits, code, _) = SCHEMES[self.mcs as usize];
+        (bits as u32, code)
+    }
+
     /// The rate of the non-HT table with the same modulation and code rate, by which control
     /// responses are chosen (IEEE 802.11-2020 Table 10-10).
     pub const fn reference_rate(self) -> BitRate {

@@ -1,8 +1,10 @@
 //! MPDUs: what a frame on the air is made of, each with its packet, number and fate.
 
+use fairmesh_units::Span;
+
+use crate::packet::{LinkId, Outcome, Outgoing, SendReport};
 use crate::phy::Rate;
 use crate::station::NOBODY;
-use crate::upper::{LinkId, Outgoing};
 
 /// One MPDU that a station's MAC holds until it is acknowledged or given up.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,26 @@ pub(crate) struct Mpdu {
     pub sequence: u16,
     /// The receiver has it.
     pub accepted: bool,
+}
+
+impl Mpdu {
+    /// What became of an MPDU that the MAC is done with at `now`, ns.
+    pub fn report(&self, answered: bool, rate: Rate, now: u64) -> SendReport {
+        let outcome = match (answered, self.accepted) {
+            (true, _) => Outcome::Sent,
+            (false, true) => Outcome::Unconfirmed,
+            (false, false) => Outcome::Lost,
+        };
+        SendReport {
+            packet: self.packet,
+            outcome,
+            data_attempts: self.data_attempts,
+            rts_attempts: self.rts_attempts,
+            rate,
+            airtime: Span::from_nanos(self.airtime),
+            service: Span::from_nanos(now - self.since),
+        }
+    }
 }
 
 /// What a station's MAC works on: MPDUs for one receiver in the order of their numbers.

@@ -3,8 +3,9 @@
 use fairmesh_units::{Span, Time};
 
 use crate::air::{Air, Transmission};
+use crate::frame::FrameKind;
 use crate::station::NOBODY;
-use crate::upper::{FrameKind, Upper};
+use crate::upper::Upper;
 
 impl Air {
     pub(crate) fn make_noise<U: Upper>(&mut self, source: u32, now: u64, upper: &mut U) {

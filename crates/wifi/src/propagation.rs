@@ -28,13 +28,49 @@ pub const FLAT_DECODE_DBM: f64 = -60.0;
 /// 10 dB capture margin below [`FLAT_DECODE_DBM`], so any overlap destroys a frame.
 pub const FLAT_SENSE_DBM: f64 = -65.0;
 
+/// Frames at least this strong are noticed: sensitivity at the lowest rate, and the level at which
+/// carrier sense must find a frame, of 20 MHz (IEEE 802.11-2020 §17.3.10.2, §17.3.10.6), dBm.
+pub const SENSITIVITY_DBM: f64 = -82.0;
+
 /// How received power falls with distance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Law {
     /// Free space up to the crossover distance (86 m), fourth power beyond.
     TwoRayGround,
     /// [`FLAT_DECODE_DBM`] within decode range, [`FLAT_SENSE_DBM`] within sense range.
     Flat,
+    /// A power of the distance.
+    LogDistance(LogDistance),
+}
+
+/// Log-distance path loss (Rappaport §4.9.1): free space for the first metre.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LogDistance {
+    /// Transmit power with antenna gains, dBm.
+    pub power_dbm: f64,
+    /// Path loss exponent: 2 in free space, 3 to 4 among houses.
+    pub exponent: f64,
+    /// Carrier frequency, Hz.
+    pub carrier: f64,
+}
+
+impl LogDistance {
+    /// Power received at a distance, dBm.
+    pub fn dbm(&self, distance: Distance) -> f64 {
+        let d = distance.0.max(NEAREST);
+        self.power_dbm - self.first_metre() - 10.0 * self.exponent * libm::log10(d)
+    }
+
+    /// How far away power has fallen to `dbm`; at least a metre.
+    pub fn reach(&self, dbm: f64) -> Distance {
+        let loss = self.power_dbm - self.first_metre() - dbm;
+        Distance(libm::pow(10.0, (loss / (10.0 * self.exponent)).max(0.0)))
+    }
+
+    /// Free-space loss over a metre, dB.
+    fn first_metre(&self) -> f64 {
+        20.0 * libm::log10(4.0 * core::f64::consts::PI * self.carrier / LIGHT)
+    }
 }
 
 /// A propagation model: a law and two ranges.
@@ -63,6 +99,7 @@ impl Propagation {
         let power = match self.law {
             Law::TwoRayGround => two_ray_ground(distance),
             Law::Flat => flat(decodes),
+            Law::LogDistance(law) => Power::from_dbm(law.dbm(distance)),
         };
         Some((power, decodes))
     }

@@ -259,6 +259,12 @@ impl Station {
     }
 }
 
+/// When a frame that finds the medium idle may go: at the next boundary of the slots that began with
+/// the medium's idleness (IEEE 802.11-2020 §10.23.2.4).
+pub(crate) fn next_slot(start: u64, slot: u64, now: u64) -> u64 {
+    if now > start && start < NEVER { start + ((now - start) / slot + 1) * slot } else { start }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

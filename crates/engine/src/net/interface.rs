@@ -62,10 +62,12 @@ impl Interface {
     #[inline]
     pub fn count(&mut self, now: Time) {
         let at = now.as_nanos();
-        let length = self.length();
-        // Propagation delays let callbacks run a little ahead of the clock.
-        self.area += u128::from(length) * u128::from(at.saturating_sub(self.counted));
-        self.counted = self.counted.max(at);
+        // Many packets of one frame change it at one instant, and propagation delays let callbacks run a little ahead
+        // of the clock.
+        if at > self.counted {
+            self.area += u128::from(self.length()) * u128::from(at - self.counted);
+            self.counted = at;
+        }
     }
 
     /// The class of a packet to a neighbour, of data of `flow`; `None`: it waits in the queue.

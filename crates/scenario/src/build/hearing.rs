@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use fairmesh_units::{Distance, NodeId, Probability, Span};
+use fairmesh_units::{Distance, NodeId, Power, Probability, Span};
 use fairmesh_wifi::Hearing;
+use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::Rate;
-use fairmesh_wifi::propagation::{self, Law, Propagation};
+use fairmesh_wifi::propagation::{self, Law, LogDistance, Propagation};
 
 use super::modern;
 use super::nodes::{self, Nodes, USUAL_DECODE};
@@ -38,10 +39,16 @@ impl Medium {
     ) -> Result<Self> {
         let profile = nodes::profile(draft, nodes)?;
         let mut medium = match &nodes.links {
-            Some(links) => from_links(draft, nodes, radio, links)?,
+            Some(links) => {
+                path_loss(draft, profile)?;
+                from_links(draft, nodes, radio, links)?
+            }
             None => from_positions(draft, nodes, profile)?,
         };
-        details(draft, nodes, radio, &mut medium.links)?;
+        details(draft, nodes, radio, &mut medium)?;
+        if matches!(radio.errors, FrameErrors::Snr(_)) && nodes.links.is_some() {
+            check_signals(&medium, nodes)?;
+        }
         limit_delays(&mut medium.hearing, radio.mac.phy.slot(), nodes, warnings);
         Ok(medium)
     }
@@ -83,11 +90,15 @@ fn from_positions(draft: &Draft, nodes: &Nodes, profile: Profile) -> Result<Medi
 /// The propagation model that `[radio]` asks for.
 fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
     let r = &draft.radio;
-    let decode = r.decode.unwrap_or(USUAL_DECODE);
+    let path_loss = path_loss(draft, profile)?;
+    let reach = path_loss.map(|law| law.reach(propagation::SENSITIVITY_DBM));
+    let decode = r.decode.or(reach).unwrap_or(USUAL_DECODE);
     let (law, usual_sense) = match (profile, r.reception) {
         // Two flat levels, so that no frame is ever captured.
         (Profile::Ns2, ReceptionDraft::NoCap) => (Law::Flat, USUAL_SENSE),
         (Profile::Ns2, _) => (Law::TwoRayGround, USUAL_SENSE),
+        (Profile::LogDistance, ReceptionDraft::NoCap) => (Law::Flat, decode),
+        (Profile::LogDistance, _) => (path_loss.map_or(Law::Flat, Law::LogDistance), decode),
         (Profile::Graph, _) => (Law::Flat, decode),
     };
     let sense = r.sense.unwrap_or(Distance(usual_sense.0.max(decode.0)));
@@ -98,12 +109,38 @@ fn law(draft: &Draft, profile: Profile) -> Result<Propagation> {
         let problem = Problem::range(sense, format!("at least the decode range, {decode}"));
         return fail("radio.sense".into(), problem);
     }
-    if law == Law::TwoRayGround && sense > FARTHEST_TWO_RAY {
+    if !matches!(law, Law::Flat) && sense > FARTHEST_TWO_RAY {
         let key = if r.sense.is_some() { "radio.sense" } else { "radio.decode" };
         let problem = Problem::range(sense, "at most 10 km, or `profile = \"graph\"`");
         return fail(key.into(), problem);
     }
     Ok(Propagation { law, decode, sense })
+}
+
+/// `power` and `exponent`, at the channel's frequency.
+fn path_loss(draft: &Draft, profile: Profile) -> Result<Option<LogDistance>> {
+    let r = &draft.radio;
+    if profile != Profile::LogDistance {
+        let given = [(r.power.is_some(), "power"), (r.exponent.is_some(), "exponent")];
+        return match given.into_iter().find(|g| g.0) {
+            None => Ok(None),
+            Some((_, key)) => {
+                let problem = Problem::refused(
+                    "only path loss by distance has this",
+                    "`profile = \"log-distance\"`",
+                );
+                fail(KeyPath::from("radio").key(key), problem)
+            }
+        };
+    }
+    let (power_dbm, exponent) = (r.power.unwrap_or(20.0), r.exponent.unwrap_or(3.0));
+    if !(-20.0..=50.0).contains(&power_dbm) {
+        return fail("radio.power".into(), Problem::range(power_dbm, "-20 to 50 dBm"));
+    }
+    if !(1.5..=6.0).contains(&exponent) {
+        return fail("radio.exponent".into(), Problem::range(exponent, "1.5 to 6"));
+    }
+    Ok(Some(LogDistance { power_dbm, exponent, carrier: modern::carrier(r) }))
 }
 
 fn check_density(pairs: usize, key: &str) -> Result<()> {
@@ -119,6 +156,8 @@ struct Pair {
     rate: Option<Rate>,
     /// `None`: sensed only.
     delivery: Option<Probability>,
+    /// Where it is told.
+    signal: Option<Power>,
 }
 
 type Pairs = BTreeMap<(NodeId, NodeId), Pair>;
@@ -155,10 +194,16 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
         let at = |n: NodeId| nodes.list[n.index()].position;
         at(a).zip(at(b)).map_or(Span::ZERO, |(a, b)| propagation::delay(neighbours::distance(a, b)))
     };
+    // Where noise decides, a flat level would stand for a link that nobody has measured.
+    let flat = |decodes| match (&radio.errors, decodes) {
+        (FrameErrors::Snr(_), true) => Power::ZERO,
+        (FrameErrors::Snr(_), false) => Power::from_dbm(propagation::SENSITIVITY_DBM),
+        _ => propagation::flat(decodes),
+    };
     let hear = |(&(from, to), pair): (&(NodeId, NodeId), &Pair)| Hearing {
         from: from.0,
         to: to.0,
-        power: propagation::flat(pair.delivery.is_some()),
+        power: pair.signal.unwrap_or_else(|| flat(pair.delivery.is_some())),
         decodes: pair.delivery.is_some(),
         delay: delay(from, to),
     };
@@ -197,12 +242,27 @@ fn values(
         return fail(key.clone().key("delivery_back"), problem);
     }
     let back = link.delivery_back.map_or(Ok(forward), |p| probability(p, "delivery_back"))?;
-    Ok((Pair { rate, delivery: Some(forward) }, Pair { rate, delivery: Some(back) }))
+    let power = |dbm: Option<f64>, name: &str| match dbm {
+        Some(dbm) if !(-120.0..=30.0).contains(&dbm) => {
+            fail(key.clone().key(name), Problem::range(dbm, "-120 to 30 dBm"))
+        }
+        dbm => Ok(dbm.map(Power::from_dbm)),
+    };
+    if link.directed && link.signal_back.is_some() {
+        let problem = Problem::refused("a directed link has no way back", "`directed = false`");
+        return fail(key.clone().key("signal_back"), problem);
+    }
+    let signal = power(link.signal, "signal")?;
+    let signal_back = power(link.signal_back, "signal_back")?.or(signal);
+    Ok((
+        Pair { rate, delivery: Some(forward), signal },
+        Pair { rate, delivery: Some(back), signal: signal_back },
+    ))
 }
 
 /// Pairs that sense each other without decoding.
 fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
-    const SENSED: Pair = Pair { rate: None, delivery: None };
+    const SENSED: Pair = Pair { rate: None, delivery: None, signal: None };
     let t = &draft.topology;
     // The way back of a directed link is heard, if not understood.
     let reverse: Vec<_> = pairs.keys().map(|&(a, b)| (b, a)).collect();
@@ -244,8 +304,22 @@ fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
     Ok(())
 }
 
+/// Every link must say how strong it is.
+fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
+    match medium.hearing.iter().find(|h| h.decodes && h.power == Power::ZERO) {
+        None => Ok(()),
+        Some(h) => {
+            let (a, b) = (nodes.name(NodeId(h.from)), nodes.name(NodeId(h.to)));
+            let what = format!("nothing says how strong {a} is at {b}");
+            let expected = "`signal` of each link, in dBm, or positions instead of links";
+            fail("radio.errors.snr".into(), Problem::refused(what, expected))
+        }
+    }
+}
+
 /// `[[link]]`: details of links that exist.
-fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, links: &mut [Link]) -> Result<()> {
+fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, medium: &mut Medium) -> Result<()> {
+    let Medium { hearing, links, .. } = medium;
     for (i, detail) in draft.link.iter().enumerate() {
         let key = KeyPath::from("link").index(i);
         let from = nodes.wireless(&detail.from, key.clone().key("from"))?;
@@ -258,6 +332,10 @@ fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, links: &mut [Link]) -> R
                 return fail(key.clone(), Problem::NoSuchLink(a, b));
             };
             links[at].rate = pair.rate.or(links[at].rate);
+            let heard = hearing.binary_search_by_key(&(from.0, to.0), |h| (h.from, h.to));
+            if let (Ok(heard), Some(power)) = (heard, pair.signal) {
+                hearing[heard].power = power;
+            }
             if detail.delivery.is_some() || detail.delivery_back.is_some() {
                 links[at].delivery = pair.delivery.unwrap_or(links[at].delivery);
             }

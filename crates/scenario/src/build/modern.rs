@@ -108,6 +108,7 @@ pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
             (r.txop.is_some(), "txop"),
             (r.channel.is_some(), "channel"),
             (r.rules != Rules::Standard, "rules"),
+            (r.adaptation == AdaptationDraft::MinstrelHt, "adaptation"),
         ];
         given.into_iter().find(|g| g.0).map(|g| g.1)
     });
@@ -148,13 +149,18 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
         let what = format!("{rate} says too little of {}", g.name());
         return fail(radio.key("rate"), Problem::refused(what, "`mcs` and, if not 1, `streams`"));
     }
-    if r.adaptation != AdaptationDraft::Fixed {
-        let what = format!("rates of {} do not adapt yet", g.name());
-        return fail(radio.key("adaptation"), Problem::refused(what, "\"fixed\""));
+    let adapts = r.adaptation == AdaptationDraft::MinstrelHt;
+    if r.adaptation != AdaptationDraft::Fixed && !adapts {
+        let what = format!("{} adapts by MCS", g.name());
+        let problem = Problem::refused(what, "\"fixed\" or \"minstrel-ht\"");
+        return fail(radio.key("adaptation"), problem);
     }
     let own = Asked::of_radio(r);
     let usual = own.mode(g, &radio)?;
     let mut modes = vec![usual];
+    if adapts {
+        add_family(&mut modes, g, usual);
+    }
     for (key, link) in links(draft) {
         if let Some(mode) = mode_of(link, r, g, &key)?
             && !modes.contains(&mode)
@@ -180,6 +186,16 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
     }
     let (ampdu, ns3) = (ampdu as u32, r.rules == Rules::Ns3);
     Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, window, ns3 }), usual))
+}
+
+/// All MCS of a mode's width and guard interval, with up to as many streams.
+fn add_family(modes: &mut Vec<Mode>, g: Generation, of: Mode) {
+    for streams in 1..=of.streams() {
+        for mcs in 0..=g.highest_mcs() {
+            let mode = Mode::new(g, mcs, streams, of.width_mhz(), of.guard_ns());
+            modes.extend(mode.ok().filter(|m| !modes.contains(m)));
+        }
+    }
 }
 
 /// How long a station may keep the medium.
@@ -222,6 +238,16 @@ pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Resu
         (_, None) => Ok(None),
         (Some(g), Some(_)) => mode_of(link, r, g, key),
         (None, Some(name)) => fail(key.clone().key(name), only_today()),
+    }
+}
+
+/// The middle of the channel, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2); 802.11a and b of no channel
+/// are on 36 and 6.
+pub(super) fn carrier(r: &RadioDraft) -> f64 {
+    let at_5_ghz = matches!(r.phy, PhyName::A | PhyName::N | PhyName::Ac | PhyName::Ax);
+    match r.channel.unwrap_or(if at_5_ghz { 36 } else { 6 }) {
+        channel @ 1..=13 => 2.407e9 + 5e6 * f64::from(channel),
+        channel => 5e9 + 5e6 * f64::from(channel),
     }
 }
 

@@ -385,7 +385,7 @@ pub(super) fn profile(draft: &Draft, nodes: &Nodes) -> Result<Profile> {
     match draft.radio.profile {
         None if graph => Ok(Profile::Graph),
         None => Ok(Profile::Ns2),
-        Some(Profile::Ns2) if graph => fail(
+        Some(Profile::Ns2 | Profile::LogDistance) if graph => fail(
             "radio.profile".into(),
             Problem::refused("explicit links have no distances", "`profile = \"graph\"`"),
         ),

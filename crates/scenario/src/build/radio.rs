@@ -70,6 +70,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
             AdaptationDraft::Fixed => Adaptation::Fixed,
             AdaptationDraft::Arf => Adaptation::Arf,
             AdaptationDraft::SampleRate => Adaptation::SampleRate,
+            AdaptationDraft::MinstrelHt => Adaptation::MinstrelHt,
         },
         txop,
         phy,
@@ -78,7 +79,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
         mac.phy.difs() + mac.phy.airtime(rate, 1536) + mac.phy.sifs() + mac.phy.response(rate).ack;
     let queue = draft.queue.as_ref().unwrap_or(&QueueDraft::Packets(USUAL_PACKETS));
     let queue = queue.build(packet_time).map_err(|p| ScenarioError::at("radio.queue".into(), p))?;
-    let errors = draft.errors.as_ref().map_or(Ok(FrameErrors::None), |e| e.build());
+    let errors = draft.errors.as_ref().map_or(Ok(FrameErrors::None), |e| e.build(&mac.phy));
     let errors = errors.map_err(|p| ScenarioError::at("radio.errors".into(), p))?;
     Ok(Radio { mac, queue, errors, packet_time })
 }

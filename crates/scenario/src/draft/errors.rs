@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use fairmesh_units::Span;
-use fairmesh_wifi::loss::{FrameErrors, ThreeState, ThreeStateModel};
+use fairmesh_units::{Decibel, Power, Span};
+use fairmesh_wifi::loss::{Fading, FrameErrors, SnrErrors, SnrTable, ThreeState, ThreeStateModel};
+use fairmesh_wifi::phy::Phy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Problem;
 use crate::text;
 
-/// Exactly one of `frame`, `bit`, `bursts` and `chain`.
+/// Exactly one of `frame`, `bit`, `bursts`, `chain` and `snr`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ErrorsDraft {
@@ -27,6 +28,56 @@ pub struct ErrorsDraft {
     /// A three-state chain of one's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainDraft>,
+    /// By signal-to-noise ratio, with OFDM: `{}` for the defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snr: Option<SnrDraft>,
+}
+
+/// Errors by signal-to-noise ratio.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnrDraft {
+    /// How much noise receivers add to that of 290 K; 7 dB by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Decibel>")]
+    pub noise_figure: Option<Decibel>,
+    /// How frames differ in power; `none` by default.
+    #[serde(skip_serializing_if = "FadingDraft::is_default")]
+    pub fading: FadingDraft,
+}
+
+/// How frames of one link differ in power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FadingDraft {
+    /// Not at all.
+    #[default]
+    None,
+    /// Each by an exponential factor of mean one.
+    Rayleigh,
+}
+
+impl FadingDraft {
+    fn is_default(&self) -> bool {
+        *self == FadingDraft::None
+    }
+}
+
+impl SnrDraft {
+    fn build(&self, phy: &Phy) -> Result<FrameErrors, Problem> {
+        let figure = self.noise_figure.unwrap_or(Decibel(7.0));
+        if !(0.0..=40.0).contains(&figure.0) {
+            return Err(Problem::range(format!("{} dB", figure.0), "0 dB to 40 dB"));
+        }
+        let fading = match self.fading {
+            FadingDraft::None => Fading::None,
+            FadingDraft::Rayleigh => Fading::Rayleigh,
+        };
+        let table = SnrTable::new(phy, figure).map_err(|e| {
+            Problem::refused(e.to_string(), "`radio.phy` of OFDM alone, such as \"802.11n\"")
+        })?;
+        Ok(FrameErrors::Snr(SnrErrors::new(Arc::new(table), Power::ZERO, fading)))
+    }
 }
 
 /// A three-state chain.
@@ -45,10 +96,16 @@ pub struct ChainDraft {
 
 impl ErrorsDraft {
     /// The error process that every link starts from.
-    pub(crate) fn build(&self) -> Result<FrameErrors, Problem> {
+    pub(crate) fn build(&self, phy: &Phy) -> Result<FrameErrors, Problem> {
+        let others =
+            (self.frame.is_some(), self.bit.is_some(), self.bursts.is_some(), self.chain.is_some());
+        if let (Some(snr), (false, false, false, false)) = (&self.snr, others) {
+            return snr.build(phy);
+        }
         let chain = |m: ThreeStateModel| FrameErrors::ThreeState(ThreeState::new(Arc::new(m)));
         let built = match (self.frame, &self.bit, self.bursts, &self.chain) {
             (None, None, None, None) => Ok(FrameErrors::None),
+            _ if self.snr.is_some() => return Err(several()),
             (Some(p), None, None, None) => FrameErrors::per_frame(p),
             (None, Some(ratios), None, None) => FrameErrors::per_bit(ratios),
             (None, None, Some(p), None) => ThreeStateModel::triantafyllidou(p).map(chain),
@@ -56,13 +113,12 @@ impl ErrorsDraft {
                 let step = c.step.unwrap_or(Span::from_micros(20));
                 ThreeStateModel::new(c.transitions, c.errors, step).map(chain)
             }
-            _ => {
-                return Err(Problem::refused(
-                    "several error models",
-                    "one of `frame`, `bit`, `bursts`, `chain`",
-                ));
-            }
+            _ => return Err(several()),
         };
         built.map_err(|e| Problem::refused(e.to_string(), "probabilities between 0 and 1"))
     }
+}
+
+fn several() -> Problem {
+    Problem::refused("several error models", "one of `frame`, `bit`, `bursts`, `chain`, `snr`")
 }

@@ -49,7 +49,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use control::ControlDraft;
-pub use errors::{ChainDraft, ErrorsDraft};
+pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;
 pub use queue::{QueueDraft, QueueKind, QueueTable};
 pub use radio::{

@@ -91,6 +91,12 @@ pub struct RadioDraft {
     /// Propagation. By default `graph` where the topology has links, else `ns2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
+    /// With `profile = "log-distance"`: transmit power with antenna gains, dBm; 20 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
+    /// With `profile = "log-distance"`: power falls with this power of the distance; 3 by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exponent: Option<f64>,
     /// Nodes this close decode each other; 250 m by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Distance>")]
@@ -181,6 +187,9 @@ pub enum AdaptationDraft {
     Arf,
     /// The rate with the best expected transmission time.
     SampleRate,
+    /// With 802.11n, ac or ax: the MCS with the most expected throughput, as Linux chooses.
+    #[serde(rename = "minstrel-ht")]
+    MinstrelHt,
 }
 
 /// How received power follows from the topology.
@@ -191,6 +200,9 @@ pub enum Profile {
     Ns2,
     /// Equal power on every link, a lower one where a node is sensed only.
     Graph,
+    /// From positions: free space for a metre, then a power of the distance.
+    #[serde(rename = "log-distance")]
+    LogDistance,
 }
 
 /// `rts`: true, false, or a size.

@@ -208,6 +208,12 @@ pub struct LinkDraft {
     /// The same in the other direction; as `delivery` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_back: Option<f64>,
+    /// Mean received power, dBm: what `radio.errors.snr` and the capture margin go by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<f64>,
+    /// The same in the other direction; as `signal` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_back: Option<f64>,
     /// Only `from` to `to`.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub directed: bool,
@@ -226,6 +232,8 @@ impl LinkDraft {
             guard: None,
             delivery: None,
             delivery_back: None,
+            signal: None,
+            signal_back: None,
             directed: false,
         }
     }

@@ -3,9 +3,11 @@
 //! One [`Adapter`] per node and neighbour, told of every data attempt (docs/models/rate-adaptation.md).
 
 mod arf;
+mod minstrel_ht;
 mod sample;
 
 pub use arf::Arf;
+pub use minstrel_ht::MinstrelHt;
 pub use sample::SampleRate;
 
 use fairmesh_units::{Stream, Time};
@@ -19,7 +21,11 @@ pub struct Attempt {
     pub rate: Rate,
     /// Its PSDU in bytes.
     pub bytes: u32,
-    /// Whether the ACK came.
+    /// MPDUs that it carried.
+    pub mpdus: u32,
+    /// How many of them were acknowledged.
+    pub acked: u32,
+    /// Whether an answer came.
     pub ok: bool,
     /// Whether the frame is done with: acknowledged, or given up.
     pub last: bool,
@@ -34,6 +40,8 @@ pub enum Adapter {
     Arf(Arf),
     /// Least mean transmission time, with samples.
     Sample(Box<SampleRate>),
+    /// Most expected throughput, as Linux chooses.
+    Minstrel(Box<MinstrelHt>),
 }
 
 impl Adapter {
@@ -47,6 +55,17 @@ impl Adapter {
         Adapter::Sample(Box::new(SampleRate::new(phy)))
     }
 
+    /// Minstrel-HT over all MCS of `phy`.
+    pub fn minstrel_ht(phy: &Phy) -> Self {
+        Adapter::Minstrel(Box::new(MinstrelHt::new(phy)))
+    }
+
+    /// Whether it goes by how attempts end.
+    #[inline]
+    pub fn learns(&self) -> bool {
+        !matches!(self, Adapter::Fixed(_))
+    }
+
     /// The rate of attempt number `attempt` (0 is the first) of a frame whose PSDU has `bytes`
     /// bytes. Called once before each attempt.
     pub fn rate_for(&mut self, now: Time, bytes: u32, attempt: u32, rng: &mut Stream) -> Rate {
@@ -54,6 +73,7 @@ impl Adapter {
             Adapter::Fixed(rate) => *rate,
             Adapter::Arf(a) => a.rate(),
             Adapter::Sample(s) => s.rate_for(now, bytes, attempt, rng),
+            Adapter::Minstrel(m) => m.rate_for(now, rng),
         }
     }
 
@@ -63,6 +83,7 @@ impl Adapter {
             Adapter::Fixed(_) => {}
             Adapter::Arf(a) => a.on_result(attempt.rate, attempt.ok),
             Adapter::Sample(s) => s.on_result(now, attempt),
+            Adapter::Minstrel(m) => m.on_result(attempt),
         }
     }
 }

@@ -239,7 +239,10 @@ mod tests {
                 tried.push(rate.0);
                 let ok = self.channel.chance(delivery[rate.index()]);
                 let last = ok || attempt == 6;
-                self.adapter.on_result(self.now, &Attempt { rate, bytes, ok, last });
+                self.adapter.on_result(
+                    self.now,
+                    &Attempt { rate, bytes, mpdus: 1, acked: u32::from(ok), ok, last },
+                );
                 if ok {
                     break;
                 }

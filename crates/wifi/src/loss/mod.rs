@@ -1,7 +1,9 @@
-//! Frame errors that are not collisions: independent ones, and the three-state burst chain.
+//! Frame errors that are not collisions: independent ones, the three-state burst chain, and noise.
 //!
 //! A [`FrameErrors`] belongs to one directed link and decides the fate of each frame that would
 //! otherwise be received (docs/models/frame-errors.md).
+
+mod snr;
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,6 +11,9 @@ use std::sync::Arc;
 use fairmesh_units::{Span, Stream, Time};
 
 use crate::phy::Rate;
+
+pub use snr::{Fading, SnrErrors, SnrTable};
+pub(crate) use snr::{Fate, Survival};
 
 /// The error process of one directed link.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +25,8 @@ pub enum FrameErrors {
     Independent(Independent),
     /// Bursts: the chain of Triantafyllidou 2005 §4.5.1.
     ThreeState(ThreeState),
+    /// By signal-to-noise ratio, and with 802.11n, ac and ax by what other frames add to the noise.
+    Snr(SnrErrors),
 }
 
 /// Errors without memory.
@@ -46,6 +53,8 @@ pub enum LossError {
     NotErgodic,
     /// The chain's time step is zero.
     ZeroStep,
+    /// There is no error table for DSSS rates.
+    NoTable,
 }
 
 impl fmt::Display for LossError {
@@ -57,6 +66,7 @@ impl fmt::Display for LossError {
             LossError::NotErgodic => {
                 f.write_str("the transition matrix has no unique limiting distribution")
             }
+            LossError::NoTable => f.write_str("there is no error table for DSSS rates"),
             LossError::ZeroStep => f.write_str("the time step of the chain is zero"),
         }
     }
@@ -114,6 +124,7 @@ impl FrameErrors {
                 let state = chain.advance(now, rng);
                 rng.chance(chain.model.error[state as usize])
             }
+            FrameErrors::Snr(snr) => snr.lost(bytes, rate, rng),
         }
     }
 
@@ -124,6 +135,7 @@ impl FrameErrors {
             FrameErrors::None => 1.0,
             FrameErrors::Independent(i) => i.delivery(bytes, rate),
             FrameErrors::ThreeState(chain) => 1.0 - chain.model.mean_error(),
+            FrameErrors::Snr(snr) => snr.delivery(bytes, rate),
         }
     }
 }

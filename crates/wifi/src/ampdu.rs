@@ -1,0 +1,350 @@
+//! Aggregation: which MPDUs a frame carries, which of them arrive, what a block acknowledgement does.
+//!
+//! Retransmissions go before what is new, all for one receiver: what a partly received frame leaves
+//! behind is older than anything in the queue. The window is therefore held by the sender's list
+//! (IEEE 802.11-2020 §10.25.6), and a bitmap is which of its MPDUs the receiver has.
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use crate::air::{Air, Transmission};
+use crate::airtime::{DELIMITER, QOS_OVERHEAD};
+use crate::batch::{Batch, grown};
+use crate::frame::{BlockAck, FrameKind};
+use crate::loss::FrameErrors;
+use crate::mpdu::Mpdu;
+use crate::packet::LinkId;
+use crate::phy::{Modulation, Rate};
+use crate::reorder::NUMBERS;
+use crate::station::NEVER;
+use crate::upper::Upper;
+
+/// The part of a preamble in which a disturbance that is over does no harm: the receiver looks for
+/// the frame until then.
+const SEARCH: u64 = 4_000;
+
+impl Air {
+    /// Whether MPDUs are put together at the rate of a station's service.
+    fn aggregates_at(&self, station: usize) -> bool {
+        let info = self.phy.info(self.service[station].rate);
+        matches!(info.modulation, Modulation::Mcs(_))
+    }
+
+    /// A station has won the medium: its frame is put together.
+    pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let Some(a) = &self.aggregates else { return };
+        let txop = a.txop.as_nanos();
+        self.stations[station as usize].txop_end = if txop > 0 { now + txop } else { NEVER };
+        self.gather(station, now, upper);
+    }
+
+    /// After an exchange that succeeded: whether what is next fits into the time that the station has
+    /// won, and follows after SIFS (IEEE 802.11-2020 §10.23.2.8).
+    pub(crate) fn keeps_the_medium<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        upper: &mut U,
+    ) -> bool {
+        let i = station as usize;
+        let end = self.stations[i].txop_end;
+        let (Some(link), true) = (self.service[i].link, end != NEVER) else { return false };
+        let start = now + self.t.sifs;
+        let v = &mut self.service[i];
+        let rng = &mut self.backoff_rng[i];
+        v.rate = self.adapters[link.0 as usize].rate_for(Time::from_nanos(now), v.psdu, 0, rng);
+        self.gather(station, start, upper);
+        let v = &self.service[i];
+        let data = self.phy.airtime(v.rate, v.psdu).as_nanos();
+        start + data + self.t.sifs + self.answer(v.rate, v.aggregate).as_nanos() <= end
+    }
+
+    /// How long a frame of so many MPDUs is answered.
+    pub(crate) fn answer(&self, rate: Rate, mpdus: usize) -> Span {
+        let response = self.phy.response(rate);
+        if mpdus > 1 { response.block_ack } else { response.ack }
+    }
+
+    /// The longest PSDU whose exchange, begun at `now`, ends with the time that the station has won.
+    fn longest(&self, i: usize, now: u64) -> u32 {
+        let (rate, end) = (self.service[i].rate, self.stations[i].txop_end);
+        let r = self.phy.response(rate);
+        if end == NEVER {
+            return r.longest_psdu;
+        }
+        let reserve = if self.rts_threshold == u32::MAX { Span::ZERO } else { r.rts + r.cts };
+        let gaps = if reserve == Span::ZERO { self.t.sifs } else { 3 * self.t.sifs };
+        let left = end.saturating_sub(now + gaps + reserve.as_nanos() + r.block_ack.as_nanos());
+        let waveform = self.phy.info(rate).waveform;
+        waveform.longest_within(Span::from_nanos(left)).min(r.longest_psdu)
+    }
+
+    /// Puts the frame in hand together: what waits for an answer, then what the queue has for the
+    /// same receiver.
+    fn gather<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        let mcs = self.aggregates_at(i);
+        let longest = if mcs { self.longest(i, now) } else { 0 };
+        let Some(a) = &mut self.aggregates else { return };
+        let v = &mut self.service[i];
+        let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
+        if !mcs || a.longest == 0 {
+            (v.aggregate, v.psdu) = (1, first.bytes);
+            if mcs && a.lone_delimiter {
+                v.psdu += DELIMITER;
+            }
+            return;
+        }
+        let most_bytes = a.longest.min(longest);
+        let most = a.window;
+        let opening = first.sequence;
+        (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
+        for m in &v.mpdus[1..] {
+            let bytes = grown(v.psdu, m.bytes);
+            if bytes > most_bytes || v.aggregate >= most {
+                break;
+            }
+            (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
+        }
+        // New numbers stay within the window that the oldest unacknowledged one opens.
+        let next = (a.numbers[link.0 as usize] + 1) & NUMBERS;
+        let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
+        let room = a.window.saturating_sub(distance).min(most - v.aggregate);
+        if v.aggregate == v.mpdus.len() && room > 0 {
+            a.offered.clear();
+            let overhead = self.llc_bytes + QOS_OVERHEAD;
+            let mut batch =
+                Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, most: room };
+            upper.pull_more(Time::from_nanos(now), NodeId(station), link, &mut batch);
+            v.psdu = batch.bytes;
+            for k in 0..a.offered.len() {
+                let packet = a.offered[k];
+                v.mpdus.push(Mpdu {
+                    packet,
+                    since: now,
+                    airtime: 0,
+                    bytes: packet.bytes + overhead,
+                    data_attempts: 0,
+                    rts_attempts: 0,
+                    sequence: a.number(link.0 as usize),
+                    accepted: false,
+                });
+            }
+            v.aggregate = v.mpdus.len();
+        }
+        if v.aggregate == 1 && !a.lone_delimiter {
+            v.psdu = v.mpdus[0].bytes;
+        }
+        v.rts = v.psdu >= self.rts_threshold;
+    }
+
+    /// Which MPDUs of a locked frame that ends now are good; returns whether any is. Frames without
+    /// MPDUs count as one.
+    pub(crate) fn examine(
+        &mut self,
+        from: u32,
+        to: u32,
+        link: usize,
+        now: u64,
+        f: &Transmission,
+    ) -> bool {
+        let Some(a) = &mut self.aggregates else { return false };
+        if a.noise_decides && matches!(self.errors.get(link), Some(FrameErrors::Snr(_))) {
+            return self.survives(from, to, link, now, f);
+        }
+        let d = &mut a.disturbed[to as usize];
+        if let Some(since) = d.since.take() {
+            d.past.push((since, now));
+        }
+        let counters = &mut self.counters[to as usize];
+        let clean = d.past.is_empty();
+        a.all_good = false;
+        if self.stations[to as usize].too_weak {
+            return false;
+        }
+        let process = !self.errors.is_empty();
+        if clean && !process {
+            a.all_good = true;
+            return true;
+        }
+        let start = now - f.air;
+        let waveform = self.phy.info(f.rate).waveform;
+        if !clean && d.overlaps(start + SEARCH, start + waveform.header().as_nanos()) {
+            counters.collided += 1;
+            return false;
+        }
+        a.good.clear();
+        let mut errored = |bytes: u32| {
+            let (at, air) = (Time::from_nanos(start), Span::from_nanos(f.air));
+            process && self.errors[link].lost(at, air, bytes, f.rate, &mut self.error_rng[link])
+        };
+        let payload = start + waveform.rx_start_delay().as_nanos();
+        let v = &mut self.service[from as usize];
+        if f.kind != FrameKind::Data || v.aggregate <= 1 {
+            let hit = !clean && d.overlaps(payload, now);
+            let lost = !hit && errored(f.bytes);
+            counters.collided += u64::from(hit);
+            counters.errored += u64::from(lost);
+            a.good.push(!hit && !lost);
+            return !hit && !lost;
+        }
+        let (mut any, mut hits) = (false, false);
+        let (mut bytes, mut from) = (0, payload);
+        let last = v.aggregate - 1;
+        for (k, m) in v.in_hand().iter().enumerate() {
+            bytes = (bytes + DELIMITER + m.bytes).next_multiple_of(4);
+            let until = if k == last { now } else { start + waveform.reached(bytes).as_nanos() };
+            let hit = !clean && d.overlaps(from, until);
+            let lost = !hit && errored(m.bytes);
+            counters.errored += u64::from(lost);
+            hits |= hit;
+            let good = !hit && !lost;
+            any |= good;
+            counters.mpdus_missed += u64::from(!good);
+            a.good.push(good);
+            from = until;
+        }
+        counters.collided += u64::from(hits && !any);
+        any
+    }
+
+    /// The good MPDUs of a data frame for this station: kept, and passed up in order.
+    pub(crate) fn take_in<U: Upper>(
+        &mut self,
+        from: u32,
+        to: u32,
+        link: usize,
+        now: u64,
+        upper: &mut U,
+    ) {
+        let Some(a) = &mut self.aggregates else { return };
+        let v = &mut self.service[from as usize];
+        let counters = &mut self.counters[to as usize];
+        let mut up = core::mem::take(&mut a.up);
+        let count = v.aggregate;
+        for (k, m) in v.in_hand().iter_mut().enumerate() {
+            if !a.all_good && a.good.get(k) != Some(&true) {
+                continue;
+            }
+            if m.accepted {
+                counters.duplicates += 1;
+                continue;
+            }
+            m.accepted = true;
+            counters.received += 1;
+            a.reorder[link].accept(m.sequence, m.packet.packet, &mut up);
+        }
+        self.pass_up(from, to, now, &mut up, upper);
+        // The MPDUs of an aggregate have come one by one while the medium was busy with it; one
+        // alone comes at the frame's very end.
+        self.take_next(to, now, count > 1, upper);
+    }
+
+    /// Done with some of several MPDUs: those of an unanswered frame, or those that a block
+    /// acknowledgement tells of. What it leaves out stays, before what is new.
+    pub(crate) fn release_many<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        answered: bool,
+        upper: &mut U,
+    ) {
+        let v = &mut self.service[station as usize];
+        v.charge();
+        let (link, rate) = (v.link, v.rate);
+        let mut done = core::mem::take(&mut self.done);
+        let all_arrived = v.in_hand().iter().all(|m| m.accepted);
+        if all_arrived || !answered {
+            done.extend(v.mpdus.drain(..v.aggregate));
+        } else {
+            let (held, mut place) = (v.aggregate, 0);
+            v.mpdus.retain(|m| {
+                place += 1;
+                let stays = place > held || !m.accepted;
+                if !stays {
+                    done.push(*m);
+                }
+                stays
+            });
+        }
+        for m in &done {
+            upper.sent(Time::from_nanos(now), NodeId(station), &m.report(answered, rate, now));
+        }
+        if !answered {
+            self.gone.clear();
+            self.gone.extend(done.iter().filter(|m| !m.accepted).map(|m| m.sequence));
+            self.skip(station, link, now, upper);
+        }
+        done.clear();
+        self.done = done;
+    }
+
+    /// Numbers that a sender has given up hold nothing up any longer at its receiver, which learns of
+    /// it at once and without a frame.
+    pub(crate) fn skip<U: Upper>(
+        &mut self,
+        from: u32,
+        link: Option<LinkId>,
+        now: u64,
+        upper: &mut U,
+    ) {
+        let (Some(a), Some(link)) = (&mut self.aggregates, link) else { return };
+        let link = link.0 as usize;
+        let mut up = core::mem::take(&mut a.up);
+        for &sequence in &self.gone {
+            a.reorder[link].skip(sequence, &mut up);
+        }
+        let to = self.neighbours.entry(link).to;
+        let any = !up.is_empty();
+        self.pass_up(from, to, now, &mut up, upper);
+        if any {
+            self.take_next(to, now, false, upper);
+        }
+    }
+
+    fn pass_up<U: Upper>(
+        &mut self,
+        from: u32,
+        to: u32,
+        now: u64,
+        up: &mut Vec<u32>,
+        upper: &mut U,
+    ) {
+        for &packet in up.iter() {
+            upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, false);
+        }
+        up.clear();
+        if let Some(a) = &mut self.aggregates {
+            a.up = core::mem::take(up);
+        }
+    }
+
+    /// What is acknowledged to a sender: the MPDUs of its list that have arrived.
+    pub(crate) fn block_ack_for(&self, sender: u32) -> BlockAck {
+        let mpdus = &self.service[sender as usize].mpdus;
+        let first = mpdus.first().map_or(0, |m| m.sequence);
+        let mut bitmap = [0; 4];
+        for m in mpdus.iter().filter(|m| m.accepted) {
+            let at = usize::from(m.sequence.wrapping_sub(first) & NUMBERS);
+            if let Some(word) = bitmap.get_mut(at / 64) {
+                *word |= 1 << (at % 64);
+            }
+        }
+        BlockAck { first, bitmap }
+    }
+
+    /// Tells who overheard the good MPDUs of a frame.
+    pub(crate) fn overhear<U: Upper>(&mut self, from: u32, to: u32, now: u64, upper: &mut U) {
+        let count = self.service[from as usize].aggregate;
+        for k in 0..count {
+            let good = self
+                .aggregates
+                .as_ref()
+                .is_some_and(|a| a.all_good || a.good.get(k) == Some(&true));
+            if good {
+                let packet = self.service[from as usize].mpdus[k].packet.packet;
+                upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
+            }
+        }
+        self.take_next(to, now, count > 1, upper);
+    }
+}

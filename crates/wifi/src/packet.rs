@@ -1,0 +1,51 @@
+//! Packets as the MAC takes them, and what it tells of each when it is done.
+
+use fairmesh_units::Span;
+
+use crate::phy::Rate;
+
+/// A link of the medium: an index handed out by [`Air::link`](crate::Air::link).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkId(pub u32);
+
+/// A packet on its way into the MAC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// The upper layer's handle.
+    pub packet: u32,
+    /// Where to; `None` broadcasts at the lowest basic rate, once and unacknowledged.
+    pub link: Option<LinkId>,
+    /// Length of the IP datagram.
+    pub bytes: u32,
+}
+
+/// How the MAC got rid of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The receiver acknowledged it, or it was a broadcast.
+    Sent,
+    /// The retry limit was reached, and the receiver never had it.
+    Lost,
+    /// The retry limit was reached because acknowledgements were lost: the receiver has it.
+    Unconfirmed,
+}
+
+/// What a driver's transmit status tells: one per packet, when the MAC is done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendReport {
+    /// The packet.
+    pub packet: Outgoing,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Data frames put on the air that carried it.
+    pub data_attempts: u32,
+    /// RTS frames put on the air for it.
+    pub rts_attempts: u32,
+    /// Rate of the last data frame.
+    pub rate: Rate,
+    /// Medium time of all its frames (RTS, data) and of the answers they got (CTS, ACK); its part by
+    /// length of those that it shared.
+    pub airtime: Span,
+    /// From the moment the MAC took it.
+    pub service: Span,
+}

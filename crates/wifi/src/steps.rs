@@ -1,0 +1,106 @@
+//! What happens at a station's deadline.
+
+use fairmesh_units::{NodeId, Time};
+
+use crate::air::Air;
+use crate::frame::FrameKind;
+use crate::station::{NEVER, NOBODY, Phase};
+use crate::upper::{Today, Upper};
+
+impl Air {
+    /// When something happens next; [`Time::NEVER`] if nothing will.
+    #[inline]
+    pub fn next_deadline(&mut self) -> Time {
+        self.wakes.earliest().0
+    }
+
+    /// Lets the next thing happen, and returns when it did.
+    #[inline]
+    pub fn step<U: Upper>(&mut self, upper: &mut U) -> Time {
+        if self.aggregates.is_some() { self.act_today(upper) } else { self.act(upper) }
+    }
+
+    /// Apart, so that what other networks do is compiled as if there were no other.
+    #[inline(never)]
+    fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
+        self.act(&mut Today(upper))
+    }
+
+    #[inline]
+    fn act<U: Upper>(&mut self, upper: &mut U) -> Time {
+        let (at, i) = self.wakes.earliest();
+        let now = at.as_nanos();
+        if now == NEVER {
+            return at;
+        }
+        self.steps += 1;
+        if self.on_air[i].on_air {
+            self.finish(i as u32, now, upper);
+            return at;
+        }
+        let s = &self.stations[i];
+        if s.answer_at <= now {
+            self.send_answer(i as u32, now, upper);
+            return at;
+        }
+        match s.phase {
+            Phase::Contending => self.send_own(i as u32, now, upper),
+            Phase::ClearToSend => self.send_data(i as u32, now, upper),
+            Phase::AwaitAck | Phase::AwaitCts => self.time_out(i as u32, now, upper),
+            Phase::Noise => self.make_noise(i as u32, now, upper),
+            Phase::Idle | Phase::Broadcasting => self.wakes.set(i, Time::NEVER),
+        }
+        at
+    }
+
+    /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        if self.aggregates.is_some() {
+            self.kick_today(at, node, upper);
+        } else {
+            self.take_next(node.0, at.as_nanos(), false, upper);
+        }
+    }
+
+    #[inline(never)]
+    fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
+    }
+
+    /// A frame leaves the air.
+    fn finish<U: Upper>(&mut self, from: u32, now: u64, upper: &mut U) {
+        let i = from as usize;
+        let f = self.on_air[i];
+        self.on_air[i].on_air = false;
+        match self.stations[i].phase {
+            Phase::AwaitAck if f.kind == FrameKind::Data => {
+                self.stations[i].wait_at = now + self.phy.response(f.rate).ack_timeout.as_nanos();
+            }
+            Phase::AwaitCts if f.kind == FrameKind::Rts => {
+                self.stations[i].wait_at = now + self.phy.response(f.rate).cts_timeout.as_nanos();
+            }
+            _ => {}
+        }
+        self.rearm(from);
+        for k in self.neighbours.of(from) {
+            let n = *self.neighbours.entry(k);
+            let s = &mut self.stations[n.to as usize];
+            s.energy -= n.power;
+            if U::TODAY
+                && let Some(a) = &mut self.aggregates
+                && s.lock_from != NOBODY
+                && s.lock_from != from
+            {
+                a.energy(n.to as usize, now + n.delay(), s.energy, s.lock_limit);
+            }
+            if s.lock_from == from {
+                self.complete(from, k, &n, now + n.delay(), &f, upper);
+            }
+        }
+        match self.stations[i].phase {
+            Phase::Broadcasting => self.succeed(from, now, upper),
+            Phase::Noise => self.rest_noise(from, now),
+            _ => {}
+        }
+    }
+}
