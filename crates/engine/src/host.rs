@@ -60,10 +60,12 @@ pub(crate) struct ControlAt {
     pub shares: Shares,
 }
 
-/// Hops of every wireless node to the gateway over links and wires.
+/// Hops of every wireless node to the nearest gateway over links and wires.
 fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     let mut hops = vec![None; scenario.nodes.len()];
-    let Some(gateway) = scenario.gateway else { return hops };
+    if scenario.gateways.is_empty() {
+        return hops;
+    }
     let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes.len()];
     for l in &scenario.links {
         into[l.to.index()].push(l.from);
@@ -72,11 +74,15 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         into[w.a.index()].push(w.b);
         into[w.b.index()].push(w.a);
     }
-    let mut wave = vec![gateway];
-    hops[gateway.index()] = Some(0);
+    let mut wave = scenario.gateways.list().to_vec();
+    wave.iter().for_each(|gateway| hops[gateway.index()] = Some(0));
     for distance in 1.. {
         let mut next = Vec::new();
         for node in wave {
+            // Hosts behind several gateways are no way from one part of the mesh to another.
+            if scenario.gateways.are_several() && scenario.nodes[node.index()].kind == NodeKind::Wired {
+                continue;
+            }
             for &n in &into[node.index()] {
                 if hops[n.index()].is_none() {
                     hops[n.index()] = Some(distance);
@@ -155,7 +161,7 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let hops = hops_to_gateway(scenario);
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
         let id = NodeId(i as u32);
-        let gateway = scenario.gateway == Some(id);
+        let gateway = scenario.gateways.has(id);
         Site::new()
             .with_gateway(gateway)
             .with_access_point(gateway && node.kind == NodeKind::Wireless)
@@ -198,11 +204,15 @@ pub(crate) fn start(
             model.get_or_insert_with(new).clone()
         });
         let stream = Stream::new(seed, &format!("control/{}", node.name));
-        let shares = match by_subscriber(&site, &needs) {
+        let mut shares = match by_subscriber(&site, &needs) {
             true => Shares::of(scenario),
             false => Shares::default(),
         };
+        if site.gateway && needs.abilities.has(Ability::LimitTransit) {
+            shares = shares.at_gateway(scenario, id);
+        }
         let setting = Setting::new(id, site, stream)
+            .with_gateways(scenario.gateways.list().len() as u32)
             .with_flows(flows_at(scenario, fair.at_start(), id, &shares))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())

@@ -28,6 +28,7 @@
 mod build;
 mod draft;
 mod error;
+mod gateways;
 mod generate;
 mod import;
 mod name;
@@ -54,7 +55,7 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    Flow, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
+    Flow, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
     Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
 pub use text::Quantity;

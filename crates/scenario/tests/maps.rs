@@ -96,10 +96,10 @@ fn import_options() {
     let up = import(OLSR, &options(&|o| o.direction = Direction::Up));
     assert_eq!(paths(&up)[0], [1, 0]);
     for gateway in ["10.1.0.2", " 10.1.0.102 "] {
-        let s = import(OLSR, &options(&|o| o.gateway = Some(gateway.to_owned())));
+        let s = import(OLSR, &options(&|o| o.gateways = vec![gateway.to_owned()]));
         assert_eq!(s.gateway, Some(NodeId(1)), "{gateway}");
     }
-    let s = import(OLSR, &options(&|o| o.gateway = Some("tower".to_owned())));
+    let s = import(OLSR, &options(&|o| o.gateways = vec!["tower".to_owned()]));
     assert_eq!(s.gateway, Some(NodeId(0)));
     // The nearest and the farthest.
     let two = import(OLSR, &options(&|o| o.flows = Some(2)));
@@ -125,7 +125,7 @@ fn import_options() {
     let wrong =
         |f: &dyn Fn(&mut ImportOptions)| parse("t", OLSR, &options(f)).unwrap_err().to_string();
     assert!(
-        wrong(&|o| o.gateway = Some("x".into())).starts_with("t: gateway: there is no node \"x\"")
+        wrong(&|o| o.gateways = vec!["x".into()]).starts_with("t: gateway: there is no node \"x\"")
     );
     assert!(
         wrong(&|o| o.rate = Some(BitRate(7))).starts_with("t: radio.rate: the PHY has no rate")
@@ -153,7 +153,7 @@ fn meshviewer_world() {
         assert!(warnings.contains(expected), "{warnings}");
     }
     let by_hostname =
-        ImportOptions { gateway: Some("harbour".to_owned()), ..ImportOptions::default() };
+        ImportOptions { gateways: vec!["harbour".to_owned()], ..ImportOptions::default() };
     assert_eq!(import(MESHVIEWER, &by_hostname).gateway, Some(NodeId(2)));
 }
 

@@ -232,6 +232,8 @@ pub struct Setting {
     pub node: NodeId,
     /// Its part in the mesh.
     pub site: Site,
+    /// How many gateways the mesh has, as far as is known.
+    pub gateways: u32,
     /// The flows that cross it, each once.
     pub flows: Vec<FlowHere>,
     /// Its neighbours, each once.
@@ -250,12 +252,19 @@ impl Setting {
         Setting {
             node,
             site,
+            gateways: 1,
             flows: Vec::new(),
             neighbours: Vec::new(),
             links: Vec::new(),
             model: None,
             stream,
         }
+    }
+
+    /// With [`Setting::gateways`].
+    #[must_use]
+    pub fn with_gateways(self, gateways: u32) -> Self {
+        Setting { gateways, ..self }
     }
 
     /// With [`Setting::flows`].

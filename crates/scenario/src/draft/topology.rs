@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::QueueDraft;
+use crate::error::KeyPath;
 use crate::name::Name;
 use crate::scenario::NodeKind;
 use crate::text;
@@ -46,8 +47,21 @@ pub struct TopologyDraft {
     /// The node that joins the mesh to the wired world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
+    /// In place of `gateway`: several, all of them joined to the same wired world. Every node goes through the
+    /// nearest as `routing` counts, of equals the first of this list, unless its `[[node]]` names one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<Name>,
     /// What a route minimises.
     pub routing: Routing,
+}
+
+impl TopologyDraft {
+    /// The gateways as they are written, each with its key.
+    pub(crate) fn all_gateways(&self) -> impl Iterator<Item = (&Name, KeyPath)> {
+        let one = self.gateway.iter().map(|name| (name, KeyPath::from("topology.gateway")));
+        let key = |i| KeyPath::from("topology.gateways").index(i);
+        one.chain(self.gateways.iter().enumerate().map(move |(i, name)| (name, key(i))))
+    }
 }
 
 /// What a route minimises.
@@ -243,6 +257,9 @@ pub struct NodeDraft {
     /// `wireless` by default; a `wired` host has wires only.
     #[serde(default)]
     pub kind: NodeKind,
+    /// The one of `topology.gateways` that its traffic goes through; the nearest by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Name>,
     /// Queue of its wireless interface; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
@@ -259,6 +276,7 @@ impl NodeDraft {
             id: id.into(),
             position: None,
             kind: NodeKind::Wireless,
+            gateway: None,
             queue: None,
             airtime_weight: None,
         }
