@@ -234,6 +234,8 @@ pub struct Setting {
     pub site: Site,
     /// How many gateways the mesh has, as far as is known.
     pub gateways: u32,
+    /// Larger at every start of one and the same node.
+    pub run: u64,
     /// The flows that cross it, each once.
     pub flows: Vec<FlowHere>,
     /// Its neighbours, each once.
@@ -253,6 +255,7 @@ impl Setting {
             node,
             site,
             gateways: 1,
+            run: 0,
             flows: Vec::new(),
             neighbours: Vec::new(),
             links: Vec::new(),
@@ -265,6 +268,12 @@ impl Setting {
     #[must_use]
     pub fn with_gateways(self, gateways: u32) -> Self {
         Setting { gateways, ..self }
+    }
+
+    /// With [`Setting::run`].
+    #[must_use]
+    pub fn with_run(self, run: u64) -> Self {
+        Setting { run, ..self }
     }
 
     /// With [`Setting::flows`].
