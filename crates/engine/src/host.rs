@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
+    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
     Needs, Neighbour, Offers, Place, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
@@ -58,6 +58,18 @@ pub(crate) struct ControlAt {
     pub driver: Driver,
     /// Which flows are one to it.
     pub shares: Shares,
+    /// Where it is one box at several gateways: by flow, which of them it crosses.
+    pub crosses: Vec<NodeId>,
+}
+
+impl ControlAt {
+    /// The nodes at which it counts and limits: its own, or several gateways.
+    pub fn stands_at(&self) -> Vec<NodeId> {
+        let mut all = self.crosses.clone();
+        all.sort_unstable();
+        all.dedup();
+        if all.is_empty() { vec![self.node] } else { all }
+    }
 }
 
 /// Hops of every wireless node to the nearest gateway over links and wires.
@@ -106,14 +118,25 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
 /// Whether a control knows a subscriber's flows of one direction as one: at a gateway, if it goes by
 /// counters and limits what crosses it. What marks, paces or speaks knows each flow.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
+    let peers = match needs.abilities.has(Ability::Peers) {
+        true => EventSet::of(&[EventKind::Messages]),
+        false => EventSet::NONE,
+    };
     site.gateway
         && needs.abilities.has(Ability::LimitTransit)
-        && needs.events.without(PLAIN_EVENTS).is_empty()
+        && needs.events.without(PLAIN_EVENTS).without(peers).is_empty()
 }
 
 /// The flows that cross a node, as its control knows them.
-fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) -> Vec<FlowHere> {
-    let here = |id| {
+fn flows_at(
+    scenario: &Scenario,
+    fair: &[f64],
+    node: NodeId,
+    shares: &Shares,
+    crosses: &[NodeId],
+) -> Vec<FlowHere> {
+    let here = |id: FlowId| {
+        let node = crosses.get(id.index()).copied().unwrap_or(node);
         let fair = shares.sum(id, |f| fair.get(f).copied());
         let first = flow_at(scenario, fair, id, node)?;
         Some(match shares.share(id) {
@@ -190,10 +213,20 @@ pub(crate) fn start(
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
+    let gateways = &scenario.gateways;
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
         let Some(needs) = mechanism.needs(&site) else { continue };
-        let own = scenario.links.iter().filter(|l| l.from == id);
+        let one_box = gateways.one_box
+            && site.gateway
+            && by_subscriber(&site, &needs)
+            && needs.abilities.has(Ability::FlowClasses);
+        if one_box && gateways.first() != Some(id) {
+            continue;
+        }
+        let stands = |n: NodeId| if one_box { gateways.has(n) } else { n == id };
+        let mut known = std::collections::BTreeSet::new();
+        let own = scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
         let neighbours = own.map(|l| {
             let capacity = BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64);
@@ -208,18 +241,26 @@ pub(crate) fn start(
             true => Shares::of(scenario),
             false => Shares::default(),
         };
-        if site.gateway && needs.abilities.has(Ability::LimitTransit) {
+        let crosses: Vec<NodeId> = match one_box {
+            true => scenario.flows.iter().map(|f| scenario.gateway_of(f).unwrap_or(id)).collect(),
+            false => Vec::new(),
+        };
+        if !one_box && site.gateway && needs.abilities.has(Ability::LimitTransit) {
             shares = shares.at_gateway(scenario, id);
         }
         let setting = Setting::new(id, site, stream)
             .with_gateways(scenario.gateways.list().len() as u32)
-            .with_flows(flows_at(scenario, fair.at_start(), id, &shares))
+            .with_flows(flows_at(scenario, fair.at_start(), id, &shares, &crosses))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())
             .with_model(model);
         let started = Driver::start(mechanism, setting, &OFFERS);
         if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
-            controls.push(ControlAt { node: id, driver, shares });
+            if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
+                let problem = "one box at several gateways has a class for each flow only";
+                return Err(EngineError::Control(format!("{mechanism}: {problem}")));
+            }
+            controls.push(ControlAt { node: id, driver, shares, crosses });
         }
     }
     Ok(controls)

@@ -15,8 +15,9 @@ const ELSEWHERE: u32 = 1 << 31;
 const MOST: usize = 1 << 17;
 /// Looks for which old limits are a reason to wait for newer reports.
 const STALE: u32 = 3;
-/// A time between two reports that says something about what was sent in it, ms.
-const CREDIBLE: core::ops::RangeInclusive<u64> = 100..=8000;
+/// Looks between two reports, from one that is too short to say something to one that is too long, parts
+/// and times.
+const CREDIBLE: (u64, u64) = (10, 8);
 /// How long a flow that is not reported any more is kept.
 const KEPT: Span = Span::from_secs(180);
 
@@ -209,7 +210,8 @@ impl Leader {
             let old = self.peers.get(&gateway).is_some_and(|p| (1..=STALE).contains(&p.stale));
             let backwards = told.bytes < bytes || told.packets < packets || remote.at < at;
             let time = remote.at.saturating_sub(at);
-            if !(old || backwards) && CREDIBLE.contains(&time) {
+            let credible = time > elapsed / CREDIBLE.0 && time <= elapsed * CREDIBLE.1;
+            if !(old || backwards) && credible {
                 // Its gateway's seconds are not this one's.
                 let part = (elapsed as f64 / time as f64).min(1.5);
                 remote.bytes += ((told.bytes - bytes) as f64 * part) as u64;
