@@ -30,7 +30,10 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let node = at.node;
         let set = net.classes.iter().position(|s| s.node == node);
         let ControlAt { driver, shares, crosses, .. } = at;
-        (driver, NodeOf { node, set, shares, crosses, scenario, air, net, decisions, refused: None })
+        (
+            driver,
+            NodeOf { node, set, shares, crosses, scenario, air, net, decisions, refused: None },
+        )
     }
 
     /// Builds a control's plan, and waits for its first deadline.
@@ -156,7 +159,8 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                     let at = self.crosses.get(f.index()).copied().unwrap_or(node);
                     all[at.index()][f.index()]
                 };
-                let all = (0..all[node.index()].len() as u32).map(FlowId);
+                let many = all[node.index()].len().max(self.crosses.len());
+                let all = (0..many as u32).map(FlowId);
                 for flow in all.filter(|f| self.shares.names(*f)) {
                     let own = self.shares.members(flow).map(left);
                     let (bytes, packets) =

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
-    Needs, Neighbour, Offers, Place, Point, Setting, Site,
+    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel,
+    Mechanism, Needs, Neighbour, Offers, Place, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -92,7 +92,9 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         let mut next = Vec::new();
         for node in wave {
             // Hosts behind several gateways are no way from one part of the mesh to another.
-            if scenario.gateways.are_several() && scenario.nodes[node.index()].kind == NodeKind::Wired {
+            if scenario.gateways.are_several()
+                && scenario.nodes[node.index()].kind == NodeKind::Wired
+            {
                 continue;
             }
             for &n in &into[node.index()] {
@@ -226,7 +228,8 @@ pub(crate) fn start(
         }
         let stands = |n: NodeId| if one_box { gateways.has(n) } else { n == id };
         let mut known = std::collections::BTreeSet::new();
-        let own = scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
+        let own =
+            scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
         let neighbours = own.map(|l| {
             let capacity = BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64);

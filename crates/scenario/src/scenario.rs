@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::gateways::Gateways;
-pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 use crate::subscriber::crossing;
+pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
 /// Everything a run needs, checked: ids are in range, every flow has a path, every number is
 /// finite.

@@ -73,7 +73,8 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
     let fair = fair_rates(s).map_err(refused)?;
     let name = |n: &fairmesh_units::NodeId| s.nodes[n.index()].name.as_str();
     let list = s.gateways.list();
-    let several: Vec<&str> = if list.len() > 1 { list.iter().map(name).collect() } else { Vec::new() };
+    let several: Vec<&str> =
+        if list.len() > 1 { list.iter().map(name).collect() } else { Vec::new() };
     let gateways = match list {
         [] => String::new(),
         [one] => format!("; gateway {}", name(one)),

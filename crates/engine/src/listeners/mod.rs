@@ -24,8 +24,8 @@ use chance::Chance;
 use flows::Timed;
 use messages::Waiting;
 
-pub(crate) use flows::SWEEP;
 pub(crate) use backhaul::Backhaul;
+pub(crate) use flows::SWEEP;
 pub(crate) use messages::{MESSAGE_HEADERS, Signalling};
 
 /// Something to tell a control.

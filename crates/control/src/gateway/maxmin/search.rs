@@ -193,7 +193,8 @@ impl Search {
         }
         // The first one alone may not have all that there is: others come in the same second.
         let present = present.max(0.5 * lightest);
-        let factor = self.present / present;
+        // Where nobody was expected the first ones share what the search begins with.
+        let factor = if self.present > 0.0 { self.present } else { 1.0 } / present;
         if (factor - 1.0).abs() <= NOTICED {
             return;
         }

@@ -175,9 +175,9 @@ impl Leader {
     pub fn forget(&mut self, gateway: NodeId) -> Vec<FlowId> {
         self.peers.remove(&gateway);
         let names = &self.names;
-        let gone = self.remotes.extract_if(.., |number, _| {
-            names[(number - ELSEWHERE) as usize].0 == gateway
-        });
+        let gone = self
+            .remotes
+            .extract_if(.., |number, _| names[(number - ELSEWHERE) as usize].0 == gateway);
         gone.map(|(number, _)| FlowId(number)).collect()
     }
 

@@ -156,7 +156,16 @@ impl FlowReport {
             return None;
         }
         let report = FlowReport {
-            flow, bytes, packets, drops, weight, hops, branch, guarantee, ceiling, packet,
+            flow,
+            bytes,
+            packets,
+            drops,
+            weight,
+            hops,
+            branch,
+            guarantee,
+            ceiling,
+            packet,
         };
         Some(report)
     }

@@ -400,3 +400,5 @@ impl Control for Peers {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -45,8 +45,8 @@ use crate::contract::parameter::options;
 use crate::gateway::aggregate_search::{AggregateSearch, Rule};
 use crate::gateway::arc::{PATIENCE, bucket};
 use crate::gateway::bounds::Bounds;
-use crate::gateway::peers;
 use crate::gateway::flows::Flows;
+use crate::gateway::peers;
 use crate::water_filling::level;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,

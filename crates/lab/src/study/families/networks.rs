@@ -3,9 +3,10 @@
 //! Every one follows from its family and number alone.
 
 use core::fmt::Write as _;
+use std::collections::BTreeSet;
 
-use fairmesh_scenario::{Scenario, draft_from_toml};
-use fairmesh_units::Stream;
+use fairmesh_scenario::{Gateways, Scenario, draft_from_toml};
+use fairmesh_units::{NodeId, Stream};
 
 use crate::LabError;
 
@@ -156,11 +157,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
     };
     let way = WAYS[number as usize % 3];
     let (about, text) = match family {
-        Family::Random
-        | Family::Lossy
-        | Family::Evenings
-        | Family::Floods
-        | Family::Gateways => {
+        Family::Random | Family::Lossy | Family::Evenings | Family::Floods | Family::Gateways => {
             scattered(family, number, head)?
         }
         Family::Chains => {
@@ -235,10 +232,24 @@ fn scattered(
     let bare = format!("{text}\n{layout}gateway = 0\n\n[traffic]\nflows = \"down\"\n");
     let bare = draft_from_toml("families.toml", &bare)?.build()?;
     let gateways = match family {
-        Family::Gateways => apart(&bare, 2 + number / 2 % 2, number.is_multiple_of(2), &mut chance),
+        Family::Gateways => {
+            let many = 2 + number / 2 % 2;
+            let mut gateways = apart(&bare, many, number.is_multiple_of(2), &mut chance);
+            for _ in 0..100 {
+                if all_used(&text, &layout, &gateways, nodes)? {
+                    break;
+                }
+                gateways = apart(&bare, many, false, &mut chance);
+            }
+            gateways
+        }
         _ => vec![0],
     };
-    let key = if gateways.len() == 1 { "gateway = 0".to_owned() } else { format!("gateways = {gateways:?}") };
+    let key = if gateways.len() == 1 {
+        "gateway = 0".to_owned()
+    } else {
+        format!("gateways = {gateways:?}")
+    };
     let _ = write!(text, "\n{layout}{key}\n");
     let lossy = family == Family::Lossy || (family == Family::Evenings && number % 3 == 2);
     links(&mut text, &bare, &radio.2, lossy, &mut chance);
@@ -249,7 +260,21 @@ fn scattered(
         (_, "both") => 4,
         _ => [6, 8][chance.below(2) as usize],
     };
-    let homes = some(nodes, many, &gateways, &mut chance);
+    let mut homes = some(nodes, many, &gateways, &mut chance);
+    if family == Family::Gateways {
+        let of = gateways_of(&text)?;
+        // Where all homes go through one gateway there are no several: others are drawn, a hundred times.
+        let several = |homes: &[u32]| {
+            let through = |n: &u32| of.of(NodeId(*n));
+            homes.iter().map(through).collect::<BTreeSet<_>>().len() > 1
+        };
+        for _ in 0..100 {
+            if several(&homes) {
+                break;
+            }
+            homes = some(nodes, many, &gateways, &mut chance);
+        }
+    }
     match family {
         Family::Evenings => evening(&mut text, &homes, &mut chance),
         Family::Floods => {
@@ -292,7 +317,7 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
         return;
     }
     for link in bare.links.iter().filter(|l| l.from < l.to) {
-        let place = |n: fairmesh_units::NodeId| bare.nodes[n.index()].position.unwrap_or_default();
+        let place = |n: NodeId| bare.nodes[n.index()].position.unwrap_or_default();
         let (a, b) = (place(link.from), place(link.to));
         let far = (a.0 - b.0).hypot(a.1 - b.1);
         let _ = write!(text, "\n[[link]]\nfrom = {}\nto = {}\n", link.from.0, link.to.0);
@@ -330,6 +355,19 @@ fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32>
         chosen.push(if far { farthest.unwrap_or(anywhere) } else { anywhere });
     }
     chosen
+}
+
+/// Who goes through which gateway in a network whose traffic is not written yet.
+fn gateways_of(text: &str) -> Result<Gateways, LabError> {
+    let text = format!("{text}\n[traffic]\nflows = \"down\"\n");
+    Ok(draft_from_toml("families.toml", &text)?.build()?.gateways)
+}
+
+/// Whether two nodes at least go through each gateway, beside itself.
+fn all_used(text: &str, layout: &str, gateways: &[u32], nodes: u32) -> Result<bool, LabError> {
+    let of = gateways_of(&format!("{text}\n{layout}gateways = {gateways:?}\n"))?;
+    let through = |g: u32| (0..nodes).filter(|n| of.of(NodeId(*n)) == Some(NodeId(g))).count();
+    Ok(gateways.iter().all(|g| through(*g) > 2))
 }
 
 /// So many nodes but the gateways, rising.
