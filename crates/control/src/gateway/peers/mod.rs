@@ -210,6 +210,8 @@ impl Peers {
             sampled: sampled.as_nanos() / 1_000_000,
             version,
         };
+        let text = "tells the other gateways what it knows";
+        actions.because(Reason::new("peers.says", text, &[]));
         self.sequence =
             PeerMessage::pack(heading, said, |body| actions.tell(Reach::Gateways, body));
     }
@@ -320,6 +322,8 @@ impl Peers {
         let now = self.now;
         self.settle(actions);
         match &mut self.role {
+            // Not yet: its own look, or the others' to be told.
+            Role::Lead(leader) if leader.due() > now => {}
             Role::Lead(leader) => {
                 let alone = self.roster.alive() == 0;
                 let decided = if leader.is_due(now) { Some(leader.look(now)) } else { None };
