@@ -154,7 +154,7 @@ fn meshviewer_world() {
     }
     let by_hostname =
         ImportOptions { gateways: vec!["harbour".to_owned()], ..ImportOptions::default() };
-    assert_eq!(import(MESHVIEWER, &by_hostname).gateway, Some(NodeId(2)));
+    assert_eq!(import(MESHVIEWER, &by_hostname).gateways.first(), Some(NodeId(2)));
 }
 
 /// As yanic writes it: a server that is called a gateway, and routers some of which have tunnels.

@@ -84,7 +84,9 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
     let plain = *options;
-    peers::start(setting, options.look, bounds, move |setting| build(&plain, setting))
+    peers::start(peers::codes!("maxmin"), setting, options.look, bounds, move |setting| {
+        build(&plain, setting)
+    })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {

@@ -15,6 +15,7 @@
 //!
 //! docs/controls/peers.md derives it.
 
+mod codes;
 mod follow;
 mod lead;
 mod message;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
+pub(crate) use self::codes::{Codes, codes};
 use self::follow::Follower;
 use self::lead::Leader;
 use self::message::{Heading, PeerMessage, Said};
@@ -79,6 +81,7 @@ enum Role {
 /// A mechanism of the gateway, of which several are one.
 #[derive(Debug)]
 struct Peers {
+    codes: &'static Codes,
     setting: Setting,
     build: Builder,
     look: Span,
@@ -103,6 +106,7 @@ pub(crate) fn needs(plain: Needs) -> Needs {
 /// Starts a mechanism that `build` makes, at a gateway that listens to others. `lowest` bounds what they
 /// may take; `look`: how often it looks at its counters.
 pub(crate) fn start(
+    codes: &'static Codes,
     setting: Setting,
     look: Span,
     bounds: Bounds,
@@ -121,6 +125,7 @@ pub(crate) fn start(
         }
     }
     let peers = Peers {
+        codes,
         roster: Roster::new(setting.node, look),
         role: Role::Lead(Leader::new(Some(control))),
         build: Builder(Box::new(build)),
@@ -211,7 +216,7 @@ impl Peers {
             version,
         };
         let text = "tells the other gateways what it knows";
-        actions.because(Reason::new("peers.says", text, &[]));
+        actions.because(Reason::new(self.codes.says, text, &[]));
         self.sequence =
             PeerMessage::pack(heading, said, |body| actions.tell(Reach::Gateways, body));
     }
@@ -228,7 +233,11 @@ impl Peers {
                 let new = leader.report(now, &heading, &reports);
                 if new.joined {
                     let values = [Value::Node(from)];
-                    actions.because(Reason::new("peers.joined", "governs gateway {} too", &values));
+                    actions.because(Reason::new(
+                        self.codes.joined,
+                        "governs gateway {} too",
+                        &values,
+                    ));
                 }
                 for here in new.flows {
                     self.give(&Event::FlowSeen(here), actions);
@@ -259,7 +268,7 @@ impl Peers {
             if !core::mem::replace(&mut said, true) {
                 let values = [Value::Node(leader), Value::Flow(flow), Value::Rate(wanted)];
                 let text = "gateway {} governs: flow {} {}";
-                actions.because(Reason::new("peers.told", text, &values));
+                actions.because(Reason::new(self.codes.told, text, &values));
             }
             self.limit(flow, rate, actions);
         }
@@ -270,7 +279,7 @@ impl Peers {
         for gone in self.roster.age(self.now) {
             let values = [Value::Node(gone)];
             let text = "gateway {} is silent and counts no more";
-            actions.because(Reason::new("peers.silent", text, &values));
+            actions.because(Reason::new(self.codes.silent, text, &values));
             let Role::Lead(leader) = &mut self.role else { continue };
             for flow in leader.forget(gone) {
                 self.give(&Event::FlowGone(flow), actions);
@@ -282,18 +291,18 @@ impl Peers {
             Role::Lead(_) if leader != own => {
                 self.role = Role::Follow(Follower::new(leader, self.now));
                 let values = [Value::Node(leader)];
-                actions.because(Reason::new("peers.follows", "gateway {} governs now", &values));
+                actions.because(Reason::new(self.codes.follows, "gateway {} governs now", &values));
             }
             Role::Follow(follower) if leader == own => {
                 let values = [Value::Node(follower.leader)];
                 let text = "gateway {} governs no more: begins with what its own had";
-                actions.because(Reason::new("peers.leads", text, &values));
+                actions.because(Reason::new(self.codes.leads, text, &values));
                 self.begin_anew(actions);
             }
             Role::Follow(follower) if follower.leader != leader => {
                 self.role = Role::Follow(Follower::new(leader, self.now));
                 let values = [Value::Node(leader)];
-                actions.because(Reason::new("peers.follows", "gateway {} governs now", &values));
+                actions.because(Reason::new(self.codes.follows, "gateway {} governs now", &values));
             }
             _ => {}
         }
@@ -312,7 +321,7 @@ impl Peers {
         }
         if let Err(refusal) = &control {
             // Everybody keeps the limit that it had.
-            actions.because(refusal.reason("peers.refused"));
+            actions.because(refusal.reason(self.codes.refused));
         }
         self.role = Role::Lead(Leader::new(control.ok()));
         self.pass_on(&decided, actions);

@@ -122,7 +122,9 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.deepest)?;
     let plain = *options;
-    peers::start(setting, SHORTEST, bounds, move |setting| build(&plain, setting))
+    peers::start(peers::codes!("pfrc"), setting, SHORTEST, bounds, move |setting| {
+        build(&plain, setting)
+    })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
