@@ -175,10 +175,12 @@ impl Leader {
     pub fn forget(&mut self, gateway: NodeId) -> Vec<FlowId> {
         self.peers.remove(&gateway);
         let names = &self.names;
-        let gone = self
-            .remotes
-            .extract_if(.., |number, _| names[(number - ELSEWHERE) as usize].0 == gateway);
-        gone.map(|(number, _)| FlowId(number)).collect()
+        let theirs = |number: &&u32| names[(**number - ELSEWHERE) as usize].0 == gateway;
+        let gone: Vec<u32> = self.remotes.keys().filter(theirs).copied().collect();
+        for number in &gone {
+            self.remotes.remove(number);
+        }
+        gone.into_iter().map(FlowId).collect()
     }
 
     /// The mechanism's deadline, after what is known of the others' flows. Its own were sampled just now.
