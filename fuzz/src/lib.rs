@@ -9,6 +9,10 @@ use fairmesh_agent::daemon::state::Kept;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
 use fairmesh_agent::gateway::sources::{self, Form};
+use fairmesh_control::{
+    Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
+    Setting, Site, lookup,
+};
 use fairmesh_linux::link::Link;
 use fairmesh_linux::nft::{counters, run};
 use fairmesh_linux::tc::htb;
@@ -18,7 +22,7 @@ use fairmesh_scenario::{
     Draft, Format, ImportOptions, Metric, Scenario, ScenarioError, draft_from_toml, format_of,
     parse,
 };
-use fairmesh_units::Time;
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 /// Any bytes as a scenario file: TOML unless they look like JSON.
 pub fn toml(bytes: &[u8]) {
@@ -57,6 +61,7 @@ pub fn gateway(bytes: &[u8]) {
             let _ = (counters::read(bytes, "fairmesh"), netlink::count(bytes));
             return;
         }
+        b'p' => return peer(bytes),
         b's' => return state(&text),
         b'q' => return request(&text),
         b'h' => {
@@ -96,6 +101,41 @@ fn state(text: &str) {
         for (_, value) in kept.overrides.iter().filter_map(|o| o.read(now, wall)) {
             assert!(value.until.since(now) <= Override::LONGEST);
             assert!(value.rate.is_none_or(|r| Override::RATES.contains(&r.0)));
+        }
+    }
+}
+
+/// What another gateway says. The first byte is its number, and with 64 more it speaks to the gateway 0, which
+/// leads, else to 1. The message comes twice, with looks after it: only own flows are limited, and none to nothing.
+fn peer(bytes: &[u8]) {
+    let Some((&from, body)) = bytes.split_first() else { return };
+    let site = Site::new().with_gateway(true).with_hops(Some(0));
+    let flow = |f| FlowHere::new(FlowId(f), Place::Forwarder, 1460, 1500);
+    let link = Neighbour::new(NodeId(9), BitRate(1_000_000), BitRate(900_000));
+    let (own, from) = (u32::from(from & 64 == 0), u32::from(from & 63));
+    let setting = Setting::new(NodeId(own), site, Stream::new(1, "fuzz"))
+        .with_flows([0, 1].map(flow))
+        .with_neighbours([link]);
+    let mechanism = lookup("maxmin+peers").expect("it is registered");
+    let started = mechanism.start(setting, &Offers::everything("fuzz"));
+    let mut control = started.expect("a right setting").expect("it runs at gateways").control;
+    let mut actions = Actions::new();
+    for second in 0..8 {
+        let now = Time::ZERO + Span::from_secs(second);
+        if second % 4 == 1 {
+            let message = Message { from: NodeId(from), body };
+            control.on(now, &Event::Message(message), &mut actions);
+        }
+        for flow in [0, 1].map(FlowId) {
+            let counters = FlowCounters { flow, bytes: second * 9000, packets: second * 6 };
+            control.on(now, &Event::FlowCounters(counters), &mut actions);
+        }
+        control.on(now, &Event::Deadline, &mut actions);
+    }
+    for action in actions.iter() {
+        if let Action::SetRate { class, rate } = action {
+            assert!(matches!(class, Class::Flow(FlowId(0 | 1))), "{class}");
+            assert!(rate.is_none_or(|r| r.0 > 0));
         }
     }
 }

@@ -155,9 +155,7 @@ impl Daemon {
         let config = Config::parse("the daemon's configuration", &text).map_err(|e| no(&e))?;
         Governor::trial(&config).map_err(|e| no(&e))?;
         std::fs::write(&file, &text).map_err(|e| CliError::file(&file, e))?;
-        let Some(gateway) = scenario.gateway else {
-            return Err(refused("no gateway".into()));
-        };
+        let gateway = the_gateway(scenario).map_err(refused)?;
         Ok(Daemon {
             gateway,
             name: scenario.nodes[gateway.index()].name.clone(),
@@ -441,15 +439,25 @@ fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, String> {
     Ok(homes)
 }
 
+/// The gateway whose daemon runs.
+pub fn the_gateway(scenario: &Scenario) -> Result<NodeId, String> {
+    match scenario.gateways.list() {
+        [] => Err("the scenario names no gateway, where the daemon runs".into()),
+        [one] => Ok(*one),
+        several => Err(format!(
+            "the scenario has {} gateways; expected one: an emulation runs one daemon",
+            several.len()
+        )),
+    }
+}
+
 /// What the daemon is told about a scenario: interfaces, subscribers with the weights, plans and
 /// guarantees of their flows, its own links' rates, the control with its settings.
 ///
 /// # Errors
 /// In words, what the scenario lacks.
 pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, String> {
-    let Some(gateway) = scenario.gateway else {
-        return Err("the scenario names no gateway, where the daemon runs".into());
-    };
+    let gateway = the_gateway(scenario)?;
     let uplinks = scenario.wires.iter().filter(|w| w.a == gateway || w.b == gateway).count();
     if uplinks != 1 {
         return Err(format!(

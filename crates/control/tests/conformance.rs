@@ -273,8 +273,10 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 prop_assert!(can(Ability::Pace) && interval != Some(Span::ZERO));
                 None
             }
-            Action::Tell { len, .. } => {
-                prop_assert!(can(Ability::IdealExchange));
+            Action::Tell { reach, len, .. } => {
+                let over_the_wire = reach == Reach::Gateways;
+                let ability = [Ability::IdealExchange, Ability::Peers][usize::from(over_the_wire)];
+                prop_assert!(can(ability));
                 prop_assert_eq!(actions.body(action).len(), len as usize);
                 None
             }

@@ -3,13 +3,14 @@
 use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
     Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
-    QueueLength, Reason,
+    QueueLength, Reach, Reason,
 };
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 use fairmesh_wifi::Air;
 
+use crate::classes::ByteClasses;
 use crate::error::EngineError;
 use crate::host::{self, ControlAt};
 use crate::listeners::Note;
@@ -28,8 +29,11 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let at = &mut controls[c];
         let node = at.node;
         let set = net.classes.iter().position(|s| s.node == node);
-        let ControlAt { driver, shares, .. } = at;
-        (driver, NodeOf { node, set, shares, scenario, air, net, decisions, refused: None })
+        let ControlAt { driver, shares, crosses, .. } = at;
+        (
+            driver,
+            NodeOf { node, set, shares, crosses, scenario, air, net, decisions, refused: None },
+        )
     }
 
     /// Builds a control's plan, and waits for its first deadline.
@@ -120,6 +124,8 @@ struct NodeOf<'w, 'a, const WATCH: bool, const HOST: bool> {
     /// Its classes where packets are forwarded, if it has any.
     set: Option<usize>,
     shares: &'w Shares,
+    /// By flow, at which node of one box of several: empty elsewhere.
+    crosses: &'w [NodeId],
     scenario: &'a Scenario,
     air: &'w mut Air,
     net: &'w mut Net<'a, WATCH, HOST>,
@@ -134,7 +140,10 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
         let interface = self.net.interfaces.get(node.index());
         match kind {
             EventKind::Counters => {
-                let set = self.set.into_iter().flat_map(|set| self.net.classes[set].counters());
+                let sets = &self.net.classes;
+                let several = |s: &&ByteClasses| self.crosses.contains(&s.node) && s.node != node;
+                let others = sets.iter().filter(several).flat_map(|s| s.counters());
+                let set = self.set.into_iter().flat_map(|set| sets[set].counters()).chain(others);
                 let radio = interface.and_then(|i| i.classes.as_ref());
                 let radio = radio.into_iter().flat_map(|c| c.counters());
                 set.chain(radio).for_each(|c| samples.give(Event::Counters(c)));
@@ -145,10 +154,15 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                 }
             }
             EventKind::FlowCounters => {
-                let left = &self.net.left[node.index()];
-                let all = (0..left.len() as u32).map(FlowId);
+                let all = &self.net.left;
+                let left = |f: FlowId| {
+                    let at = self.crosses.get(f.index()).copied().unwrap_or(node);
+                    all[at.index()][f.index()]
+                };
+                let many = all[node.index()].len().max(self.crosses.len());
+                let all = (0..many as u32).map(FlowId);
                 for flow in all.filter(|f| self.shares.names(*f)) {
-                    let own = self.shares.members(flow).map(|f| left[f.index()]);
+                    let own = self.shares.members(flow).map(left);
                     let (bytes, packets) =
                         own.fold((0, 0), |(b, p), left| (b + left.bytes, p + left.packets));
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
@@ -184,7 +198,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                     self.refused = Some(e);
                 }
             }
-            Effect::SetRate { class, rate } => match self.set {
+            Effect::SetRate { class, rate } => match self.set_of(class) {
                 Some(set) => self.net.classes[set].set_rate(now, class, rate),
                 None => self.limit(now, class, rate.map_or(Limit::None, Limit::Rate)),
             },
@@ -205,6 +219,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                 }
             }
             Effect::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
+            Effect::Tell { reach: Reach::Gateways, body } => self.net.send_behind(now, node, body),
             Effect::Tell { reach, body } => self.net.listeners.hand_over(node, reach, body),
             Effect::Send { to: None, body } => self.net.send_message(now, node, None, body),
             Effect::Send { to: Some(to), body } => {
@@ -231,14 +246,26 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
         if let Some(set) = self.set {
             self.net.drain(now, set);
         }
+        for other in 0..if self.crosses.is_empty() { 0 } else { self.net.classes.len() } {
+            self.net.drain(now, other);
+        }
     }
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, '_, WATCH, HOST> {
+    /// Where the classes of a kind stand.
+    fn set_of(&self, class: Class) -> Option<usize> {
+        let Class::Flow(flow) = class else { return self.set };
+        match self.crosses.get(flow.index()) {
+            Some(at) => self.net.classes.iter().position(|s| s.node == *at),
+            None => self.set,
+        }
+    }
+
     /// Builds a class, or the queue that takes the place of a radio's own. Where there is no radio
     /// nothing is sent by one.
     fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
-        if let Some(set) = self.set {
+        if let Some(set) = self.set_of(plan.class) {
             return self.net.classes[set].build(plan);
         }
         let Some(interface) = self.net.interfaces.get_mut(self.node.index()) else { return Ok(()) };
@@ -260,9 +287,10 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, '_, WATCH, HOST> {
 
     /// Takes a class away; what waits there goes on.
     fn remove(&mut self, now: Time, class: Class) {
-        if let Some(set) = self.set {
+        if let Some(set) = self.set_of(class) {
+            let at = self.net.classes[set].node;
             for item in self.net.classes[set].remove(class) {
-                self.net.pass(now, self.node.0, item.handle);
+                self.net.pass(now, at.0, item.handle);
             }
         } else if self.net.interfaces.get(self.node.index()).is_some_and(|i| i.classes.is_some()) {
             self.net.unclass(now, self.node, class);

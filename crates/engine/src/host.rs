@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel, Mechanism,
-    Needs, Neighbour, Offers, Place, Point, Setting, Site,
+    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel,
+    Mechanism, Needs, Neighbour, Offers, Place, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -58,12 +58,26 @@ pub(crate) struct ControlAt {
     pub driver: Driver,
     /// Which flows are one to it.
     pub shares: Shares,
+    /// Where it is one box at several gateways: by flow, which of them it crosses.
+    pub crosses: Vec<NodeId>,
 }
 
-/// Hops of every wireless node to the gateway over links and wires.
+impl ControlAt {
+    /// The nodes at which it counts and limits: its own, or several gateways.
+    pub fn stands_at(&self) -> Vec<NodeId> {
+        let mut all = self.crosses.clone();
+        all.sort_unstable();
+        all.dedup();
+        if all.is_empty() { vec![self.node] } else { all }
+    }
+}
+
+/// Hops of every wireless node to the nearest gateway over links and wires.
 fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
     let mut hops = vec![None; scenario.nodes.len()];
-    let Some(gateway) = scenario.gateway else { return hops };
+    if scenario.gateways.is_empty() {
+        return hops;
+    }
     let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes.len()];
     for l in &scenario.links {
         into[l.to.index()].push(l.from);
@@ -72,11 +86,17 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         into[w.a.index()].push(w.b);
         into[w.b.index()].push(w.a);
     }
-    let mut wave = vec![gateway];
-    hops[gateway.index()] = Some(0);
+    let mut wave = scenario.gateways.list().to_vec();
+    wave.iter().for_each(|gateway| hops[gateway.index()] = Some(0));
     for distance in 1.. {
         let mut next = Vec::new();
         for node in wave {
+            // Hosts behind several gateways are no way from one part of the mesh to another.
+            if scenario.gateways.are_several()
+                && scenario.nodes[node.index()].kind == NodeKind::Wired
+            {
+                continue;
+            }
             for &n in &into[node.index()] {
                 if hops[n.index()].is_none() {
                     hops[n.index()] = Some(distance);
@@ -100,14 +120,25 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
 /// Whether a control knows a subscriber's flows of one direction as one: at a gateway, if it goes by
 /// counters and limits what crosses it. What marks, paces or speaks knows each flow.
 fn by_subscriber(site: &Site, needs: &Needs) -> bool {
+    let peers = match needs.abilities.has(Ability::Peers) {
+        true => EventSet::of(&[EventKind::Messages]),
+        false => EventSet::NONE,
+    };
     site.gateway
         && needs.abilities.has(Ability::LimitTransit)
-        && needs.events.without(PLAIN_EVENTS).is_empty()
+        && needs.events.without(PLAIN_EVENTS).without(peers).is_empty()
 }
 
 /// The flows that cross a node, as its control knows them.
-fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) -> Vec<FlowHere> {
-    let here = |id| {
+fn flows_at(
+    scenario: &Scenario,
+    fair: &[f64],
+    node: NodeId,
+    shares: &Shares,
+    crosses: &[NodeId],
+) -> Vec<FlowHere> {
+    let here = |id: FlowId| {
+        let node = crosses.get(id.index()).copied().unwrap_or(node);
         let fair = shares.sum(id, |f| fair.get(f).copied());
         let first = flow_at(scenario, fair, id, node)?;
         Some(match shares.share(id) {
@@ -155,7 +186,7 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let hops = hops_to_gateway(scenario);
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
         let id = NodeId(i as u32);
-        let gateway = scenario.gateway == Some(id);
+        let gateway = scenario.gateways.has(id);
         Site::new()
             .with_gateway(gateway)
             .with_access_point(gateway && node.kind == NodeKind::Wireless)
@@ -184,10 +215,21 @@ pub(crate) fn start(
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
+    let gateways = &scenario.gateways;
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
         let Some(needs) = mechanism.needs(&site) else { continue };
-        let own = scenario.links.iter().filter(|l| l.from == id);
+        let one_box = gateways.one_box
+            && site.gateway
+            && by_subscriber(&site, &needs)
+            && needs.abilities.has(Ability::FlowClasses);
+        if one_box && gateways.first() != Some(id) {
+            continue;
+        }
+        let stands = |n: NodeId| if one_box { gateways.has(n) } else { n == id };
+        let mut known = std::collections::BTreeSet::new();
+        let own =
+            scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
         let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
         let neighbours = own.map(|l| {
             let capacity = BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64);
@@ -198,18 +240,30 @@ pub(crate) fn start(
             model.get_or_insert_with(new).clone()
         });
         let stream = Stream::new(seed, &format!("control/{}", node.name));
-        let shares = match by_subscriber(&site, &needs) {
+        let mut shares = match by_subscriber(&site, &needs) {
             true => Shares::of(scenario),
             false => Shares::default(),
         };
+        let crosses: Vec<NodeId> = match one_box {
+            true => scenario.flows.iter().map(|f| scenario.gateway_of(f).unwrap_or(id)).collect(),
+            false => Vec::new(),
+        };
+        if !one_box && site.gateway && needs.abilities.has(Ability::LimitTransit) {
+            shares = shares.at_gateway(scenario, id);
+        }
         let setting = Setting::new(id, site, stream)
-            .with_flows(flows_at(scenario, fair.at_start(), id, &shares))
+            .with_gateways(scenario.gateways.list().len() as u32)
+            .with_flows(flows_at(scenario, fair.at_start(), id, &shares, &crosses))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())
             .with_model(model);
         let started = Driver::start(mechanism, setting, &OFFERS);
         if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
-            controls.push(ControlAt { node: id, driver, shares });
+            if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
+                let problem = "one box at several gateways has a class for each flow only";
+                return Err(EngineError::Control(format!("{mechanism}: {problem}")));
+            }
+            controls.push(ControlAt { node: id, driver, shares, crosses });
         }
     }
     Ok(controls)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fairmesh_control::Leaf;
 use fairmesh_queueing::{DisciplineSpec, FairSpec, Limit};
 use fairmesh_scenario::{Scenario, Share, SharedLeaf};
-use fairmesh_units::FlowId;
+use fairmesh_units::{FlowId, NodeId};
 
 /// Bytes of a full-sized IP packet.
 const FULL_PACKET: u64 = 1500;
@@ -16,6 +16,8 @@ const FULL_PACKET: u64 = 1500;
 pub(crate) struct Shares {
     /// By flow, the first flow of its share; empty where every flow stands for itself.
     first: Vec<u32>,
+    /// By flow, whether it crosses another gateway than the control's; empty where there is one.
+    elsewhere: Vec<bool>,
     /// By first flow.
     shares: BTreeMap<u32, Share>,
     leaf: SharedLeaf,
@@ -36,7 +38,21 @@ impl Shares {
                 shares.insert(name as u32, share.clone());
             }
         }
-        Shares { first, shares, leaf: subscribers.leaf }
+        Shares { first, elsewhere: Vec::new(), shares, leaf: subscribers.leaf }
+    }
+
+    /// Without what crosses another gateway, and at this one is in the air only.
+    pub fn at_gateway(self, scenario: &Scenario, gateway: NodeId) -> Self {
+        if !scenario.gateways.are_several() {
+            return self;
+        }
+        let other = |f| scenario.gateway_of(f).is_some_and(|g| g != gateway);
+        Shares { elsewhere: scenario.flows.iter().map(other).collect(), ..self }
+    }
+
+    /// Whether a flow crosses another gateway.
+    pub fn is_elsewhere(&self, flow: FlowId) -> bool {
+        self.elsewhere.get(flow.index()).copied().unwrap_or(false)
     }
 
     /// Whether every flow stands for itself.
@@ -53,7 +69,7 @@ impl Shares {
     /// Whether a flow gives its number to its share.
     #[inline]
     pub fn names(&self, flow: FlowId) -> bool {
-        self.of_flow(flow) == flow
+        self.of_flow(flow) == flow && !self.is_elsewhere(flow)
     }
 
     /// A subscriber's share; `None` for a flow that stands for itself.

@@ -16,8 +16,8 @@ pub struct Changes {
     pub duration: Option<Span>,
     /// Start of the measured interval instead of the scenario's.
     pub warmup: Option<Span>,
-    /// Gateway, for maps: the name of a node.
-    pub gateway: Option<String>,
+    /// Gateways, for maps: names of nodes.
+    pub gateways: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round.
     pub flows: Option<Direction>,
     /// Number of flows, for maps; one per node by default.
@@ -39,7 +39,7 @@ impl Changes {
         };
         add("duration", self.duration.map(|d| d.to_string()));
         add("warmup", self.warmup.map(|d| d.to_string()));
-        add("gateway", self.gateway.clone());
+        self.gateways.iter().for_each(|g| add("gateway", Some(g.clone())));
         add("flows", self.flows.map(|w| format!("{w:?}").to_lowercase()));
         add("flow count", self.flow_count.map(|n| n.to_string()));
         add("connections", self.connections.map(|n| n.to_string()));

@@ -10,9 +10,9 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
         !s.control.is_none() && fairmesh_engine::controlled_nodes(s) == 0
     };
     let note = |s: &Scenario| {
-        let why = match s.gateway {
-            None => "; the scenario names no gateway (topology.gateway)",
-            Some(_) => "",
+        let why = match s.gateways.is_empty() {
+            true => "; the scenario names no gateway (topology.gateway)",
+            false => "",
         };
         format!("{} runs at no node here, so its results are those of fifo{why}", s.control)
     };

@@ -50,7 +50,7 @@ pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, L
 fn import_options(changes: &Changes) -> ImportOptions {
     let usual = ImportOptions::default();
     ImportOptions {
-        gateway: changes.gateway.clone(),
+        gateways: changes.gateways.clone(),
         direction: changes.flows.unwrap_or(usual.direction),
         flows: changes.flow_count.map(|n| n as usize),
         connections: changes.connections,
@@ -69,7 +69,7 @@ fn check_map_options(
 ) -> Result<(), LabError> {
     if matches!(format, Format::Toml) {
         let given = [
-            ("gateway", changes.gateway.is_some()),
+            ("gateway", !changes.gateways.is_empty()),
             ("flows", changes.flows.is_some()),
             ("flow count", changes.flow_count.is_some()),
             ("connections", changes.connections.is_some()),
@@ -85,7 +85,7 @@ fn check_map_options(
             }
         };
     }
-    if changes.gateway.is_some() {
+    if !changes.gateways.is_empty() {
         return Ok(());
     }
     // What is wrong with the map comes first.
@@ -99,7 +99,7 @@ fn check_map_options(
 
 /// A few node names of a map.
 fn some_names(path: &Path, bytes: &[u8], changes: &Changes) -> Result<String, LabError> {
-    let options = ImportOptions { gateway: None, ..import_options(changes) };
+    let options = ImportOptions { gateways: Vec::new(), ..import_options(changes) };
     let scenario = parse(&path.to_string_lossy(), bytes, &options)?;
     let names: Vec<&str> = scenario.nodes.iter().take(4).map(|n| n.name.as_str()).collect();
     Ok(names.join(", "))
@@ -107,8 +107,8 @@ fn some_names(path: &Path, bytes: &[u8], changes: &Changes) -> Result<String, La
 
 /// Says what a gateway could have been, where that is what is wrong.
 fn with_names(e: ScenarioError, path: &Path, bytes: &[u8], changes: &Changes) -> LabError {
-    match (&changes.gateway, &e.problem) {
-        (Some(gateway), Problem::UnknownNode(unknown)) if unknown == gateway => {
+    match &e.problem {
+        Problem::UnknownNode(gateway) if changes.gateways.iter().any(|g| g.trim() == gateway) => {
             match some_names(path, bytes, changes) {
                 Ok(names) => {
                     let file = path.display();

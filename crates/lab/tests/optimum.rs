@@ -452,7 +452,7 @@ fn subscribers_have_one_share() {
     let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
     let of = [group(&[0, 1], 2.0), group(&[2], 1.0), group(&[3], 1.0)];
     assert_eq!(Group::per_subscriber(&homes), of, "both ways of 1; between homes each by itself");
-    homes.gateway = None;
+    homes.gateways = fairmesh_scenario::Gateways::default();
     assert_eq!(Group::per_subscriber(&homes), Group::each(&homes));
 }
 

@@ -30,7 +30,7 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
         ("interface queue", format!("{:?}", s.queue)),
         ("frame errors", format!("{:?}", s.errors)),
         ("external interferers", s.interferers.len().to_string()),
-        ("gateway", s.gateway.map_or("none".into(), |g| s.nodes[g.index()].name.clone())),
+        ("gateway", gateways(s)),
     ];
     // Flows of one kind share a line.
     let mut kinds: Vec<(String, usize)> = Vec::new();
@@ -65,4 +65,13 @@ fn words(v: &impl std::fmt::Debug) -> String {
         out.extend(c.to_lowercase());
     }
     out
+}
+
+/// The names of the gateways.
+fn gateways(s: &Scenario) -> String {
+    let names = s.gateways.list().iter().map(|g| s.nodes[g.index()].name.as_str());
+    match s.gateways.is_empty() {
+        true => "none".to_owned(),
+        false => names.collect::<Vec<_>>().join(", "),
+    }
 }

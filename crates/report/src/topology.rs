@@ -1,4 +1,4 @@
-//! The network as SVG: links, the gateway, and each flow's path in the colour of its share.
+//! The network as SVG: links, gateways, and each flow's path in the colour of its share.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,8 +25,8 @@ pub struct Drawing {
     pub links: Vec<(usize, usize)>,
     /// Wired links.
     pub wires: Vec<(usize, usize)>,
-    /// The gateway.
-    pub gateway: Option<usize>,
+    /// The gateways.
+    pub gateways: Vec<usize>,
     /// Each flow's path.
     pub paths: Vec<Vec<usize>>,
 }
@@ -54,7 +54,7 @@ impl From<&Scenario> for Drawing {
             wired: s.nodes.iter().map(|n| n.kind == NodeKind::Wired).collect(),
             links,
             wires,
-            gateway: s.gateway.map(|g| g.index()),
+            gateways: s.gateways.list().iter().map(|g| g.index()).collect(),
             paths: s.flows.iter().map(|f| f.path.iter().map(|n| n.index()).collect()).collect(),
         }
     }
@@ -177,12 +177,12 @@ fn ends(hop: &[usize]) -> (usize, usize) {
 }
 
 /// The worst share among the flows that belong to a node: those whose end away from the gateway it
-/// is, or whose source where no end is the gateway.
+/// is, or whose source where no end is a gateway.
 fn node_shares(d: &Drawing, flows: &[FlowSummary]) -> Vec<Option<f64>> {
     let mut shares = vec![None; d.names.len()];
     for (path, f) in d.paths.iter().zip(flows) {
         let (Some(&from), Some(&to)) = (path.first(), path.last()) else { continue };
-        let behind_gateway = |i: usize| Some(i) == d.gateway || d.wired[i];
+        let behind_gateway = |i: usize| d.gateways.contains(&i) || d.wired[i];
         let home = if behind_gateway(from) { to } else { from };
         let worst: &mut Option<f64> = &mut shares[home];
         *worst = Some(worst.map_or(f.over_fair, |w| w.min(f.over_fair)));
@@ -199,7 +199,7 @@ fn node(
     share: Option<f64>,
 ) {
     let class = share.map_or("", band);
-    let gateway = d.gateway == Some(i);
+    let gateway = d.gateways.contains(&i);
     if gateway || d.wired[i] {
         let (r, kind) = (radius * 1.05, if gateway { "gateway" } else { "host" });
         let _ = write!(
@@ -252,7 +252,7 @@ mod tests {
             wired: vec![false; 3],
             links: vec![(0, 1), (1, 2)],
             wires: vec![],
-            gateway: Some(0),
+            gateways: vec![0],
             paths: vec![vec![1, 0], vec![2, 1, 0]],
         }
     }

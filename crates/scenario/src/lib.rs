@@ -28,6 +28,7 @@
 mod build;
 mod draft;
 mod error;
+mod gateways;
 mod generate;
 mod import;
 mod name;
@@ -54,8 +55,8 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    Flow, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange, Scenario,
-    Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
+    Flow, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange,
+    Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;

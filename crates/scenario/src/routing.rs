@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use fairmesh_units::NodeId;
 
 /// Not reachable.
-const FAR: u64 = u64::MAX;
+pub(crate) const FAR: u64 = u64::MAX;
 
 /// Cost of a perfect link, or of a wire. Integer costs add up the same in every order.
 pub(crate) const UNIT_COST: u64 = 1 << 20;
@@ -43,7 +43,8 @@ impl Graph {
         self.neighbours(a.0).binary_search_by_key(&b.0, |e| e.0).is_ok()
     }
 
-    fn distances(&self, from: u32) -> Vec<u64> {
+    /// Of every node from one; [`FAR`] where there is no way.
+    pub fn distances(&self, from: u32) -> Vec<u64> {
         let mut distance = vec![FAR; self.start.len() - 1];
         distance[from as usize] = 0;
         let mut todo = BinaryHeap::from([Reverse((0u64, from))]);

@@ -11,6 +11,8 @@ use fairmesh_wifi::{Hearing, MacConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::gateways::Gateways;
+use crate::subscriber::crossing;
 pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
 /// Everything a run needs, checked: ids are in range, every flow has a path, every number is
@@ -37,7 +39,7 @@ pub struct Scenario {
     pub wires: Vec<Wire>,
     /// Flows.
     pub flows: Vec<Flow>,
-    /// Whose flows have one share together at the gateway.
+    /// Whose flows have one share together at their gateway.
     pub subscribers: Subscribers,
     /// Queue of every wireless interface whose node names none.
     pub queue: InterfaceQueue,
@@ -49,8 +51,8 @@ pub struct Scenario {
     pub rate_changes: Vec<RateChange>,
     /// Flows that take another path while the run lasts, by time.
     pub route_changes: Vec<RouteChange>,
-    /// The node that joins the mesh to the wired world.
-    pub gateway: Option<NodeId>,
+    /// The nodes that join the mesh to the wired world.
+    pub gateways: Gateways,
     /// The fairness mechanism.
     pub control: Mechanism,
     /// What was changed or left out while reading, one line each.
@@ -238,6 +240,14 @@ impl Scenario {
         let joins = |w: &Wire| (w.a, w.b) == (from, to) || (w.b, w.a) == (from, to);
         let at = self.wires.iter().position(joins)?;
         Some((at, self.wires[at].a != from))
+    }
+
+    /// The gateway at which a flow passes between the mesh and what is behind it; `None` where it does so at
+    /// none. A flow between two gateways is the first one's.
+    pub fn gateway_of(&self, flow: &Flow) -> Option<NodeId> {
+        let wired = |a, b| self.wire(a, b).is_some();
+        let here = |g: &NodeId| self.gateways.has(*g) && crossing(&flow.path, *g, wired).is_some();
+        flow.path.iter().copied().find(here)
     }
 
     /// The node of this name.

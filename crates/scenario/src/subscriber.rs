@@ -64,6 +64,8 @@ impl Subscriber {
 /// How a path crosses a gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Crossing {
+    /// The gateway.
+    pub gateway: NodeId,
     /// The mesh node at its end in the mesh.
     pub home: NodeId,
     /// Whether data flows into the mesh.
@@ -80,9 +82,9 @@ pub(crate) fn crossing(
     let radio: Vec<usize> = (1..path.len()).filter(|&i| !wired(path[i - 1], path[i])).collect();
     let (first, last) = (*radio.first()?, *radio.last()?);
     if last <= at {
-        Some(Crossing { home: path[first - 1], down: false })
+        Some(Crossing { gateway, home: path[first - 1], down: false })
     } else if first > at {
-        Some(Crossing { home: path[last], down: true })
+        Some(Crossing { gateway, home: path[last], down: true })
     } else {
         None
     }

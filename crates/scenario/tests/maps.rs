@@ -42,7 +42,7 @@ fn formats_are_told_by_content() {
 fn netjson_links_become_delivery_probabilities() {
     let s = import(OLSR, &ImportOptions::default());
     assert_eq!((s.name.as_str(), s.description.as_str()), ("town", "Seven routers and a cable"));
-    assert_eq!(s.gateway, Some(NodeId(0)));
+    assert_eq!(s.gateways.first(), Some(NodeId(0)));
     assert_eq!(delivery(&s, 0, 1), 1.0);
     // One cost: both directions 1/sqrt(4).
     assert_eq!((delivery(&s, 1, 2), delivery(&s, 2, 1)), (0.5, 0.5));
@@ -96,11 +96,11 @@ fn import_options() {
     let up = import(OLSR, &options(&|o| o.direction = Direction::Up));
     assert_eq!(paths(&up)[0], [1, 0]);
     for gateway in ["10.1.0.2", " 10.1.0.102 "] {
-        let s = import(OLSR, &options(&|o| o.gateway = Some(gateway.to_owned())));
-        assert_eq!(s.gateway, Some(NodeId(1)), "{gateway}");
+        let s = import(OLSR, &options(&|o| o.gateways = vec![gateway.to_owned()]));
+        assert_eq!(s.gateways.first(), Some(NodeId(1)), "{gateway}");
     }
-    let s = import(OLSR, &options(&|o| o.gateway = Some("tower".to_owned())));
-    assert_eq!(s.gateway, Some(NodeId(0)));
+    let s = import(OLSR, &options(&|o| o.gateways = vec!["tower".to_owned()]));
+    assert_eq!(s.gateways.first(), Some(NodeId(0)));
     // The nearest and the farthest.
     let two = import(OLSR, &options(&|o| o.flows = Some(2)));
     assert_eq!(two.flows.iter().map(|f| f.to.0).collect::<Vec<_>>(), [1, 4]);
@@ -125,7 +125,7 @@ fn import_options() {
     let wrong =
         |f: &dyn Fn(&mut ImportOptions)| parse("t", OLSR, &options(f)).unwrap_err().to_string();
     assert!(
-        wrong(&|o| o.gateway = Some("x".into())).starts_with("t: gateway: there is no node \"x\"")
+        wrong(&|o| o.gateways = vec!["x".into()]).starts_with("t: gateway: there is no node \"x\"")
     );
     assert!(
         wrong(&|o| o.rate = Some(BitRate(7))).starts_with("t: radio.rate: the PHY has no rate")
@@ -137,7 +137,7 @@ fn import_options() {
 fn meshviewer_world() {
     let s = import(MESHVIEWER, &ImportOptions::default());
     // The node with the tunnel is the gateway, not the server at its other end.
-    assert_eq!(s.gateway, Some(NodeId(0)));
+    assert_eq!(s.gateways.first(), Some(NodeId(0)));
     assert_eq!((delivery(&s, 0, 1), delivery(&s, 1, 0)), (0.9, 0.6));
     // Parallel links: the best of each direction.
     assert_eq!((delivery(&s, 1, 2), delivery(&s, 2, 1)), (0.5, 0.8));
@@ -153,8 +153,8 @@ fn meshviewer_world() {
         assert!(warnings.contains(expected), "{warnings}");
     }
     let by_hostname =
-        ImportOptions { gateway: Some("harbour".to_owned()), ..ImportOptions::default() };
-    assert_eq!(import(MESHVIEWER, &by_hostname).gateway, Some(NodeId(2)));
+        ImportOptions { gateways: vec!["harbour".to_owned()], ..ImportOptions::default() };
+    assert_eq!(import(MESHVIEWER, &by_hostname).gateways.first(), Some(NodeId(2)));
 }
 
 /// As yanic writes it: a server that is called a gateway, and routers some of which have tunnels.
@@ -190,7 +190,7 @@ fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
 
 #[test]
 fn what_a_map_calls_a_gateway_is_taken() {
-    let name = |s: &Scenario| s.nodes[s.gateway.unwrap().index()].name.clone();
+    let name = |s: &Scenario| s.nodes[s.gateways.first().unwrap().index()].name.clone();
     let mesh = [("a1", "a2", "wifi"), ("a2", "a3", "wifi"), ("b1", "b2", "wifi")];
     // A router that is marked goes before better connected ones with tunnels, without a word.
     let s = routers(&["a3"], &[&mesh[..], &[("a2", "gw1", "vpn")]].concat());
@@ -233,7 +233,7 @@ fn a_map_without_gateway_takes_the_best_connected_node() {
                         {"source": "b", "target": "c"}] }"#,
         &ImportOptions::default(),
     );
-    assert_eq!(s.gateway, Some(NodeId(1)));
+    assert_eq!(s.gateways.first(), Some(NodeId(1)));
     assert!(s.warnings[0].contains("names no gateway: \"b\""), "{:?}", s.warnings);
     // One value above 1 makes the file's scale 255; no value at all is a perfect link.
     assert_eq!(delivery(&s, 0, 1), (200.0_f64 / 255.0 * 1e6).round() / 1e6);

@@ -90,7 +90,7 @@ fn maps_have_subscribers_and_connections() {
         "nodes":[{"id":"g"},{"id":"a"},{"id":"b"}],
         "links":[{"source":"g","target":"a","cost":1.1},{"source":"a","target":"b","cost":1.3}]}"#;
     let options = ImportOptions {
-        gateway: Some("g".to_owned()),
+        gateways: vec!["g".to_owned()],
         direction: fairmesh_scenario::Direction::Both,
         connections: Some(4),
         subscribers: true,

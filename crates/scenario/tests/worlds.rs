@@ -19,7 +19,7 @@ fn defaults_are_those_of_the_reference_runs() {
     let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
     assert_eq!((s.duration, s.warmup), (Span::from_secs(60), Span::from_secs(6)));
     assert_eq!(s.name, "test");
-    assert_eq!(s.gateway, Some(NodeId(0)));
+    assert_eq!(s.gateways.first(), Some(NodeId(0)));
     let mac = &s.mac;
     assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(11_000_000));
     assert_eq!((mac.rts_threshold, mac.llc_bytes), (None, 8));

@@ -13,9 +13,9 @@ use super::shared::{CacheArgs, ThreadArgs, Way};
 pub struct ValidateArgs {
     /// Scenario file to check; without one, the simulator is checked against ns-3
     pub scenario: Option<PathBuf>,
-    /// Gateway, for maps: the name of a node
+    /// Gateway, for maps: the name of a node; once for each of several
     #[arg(long, value_name = "ID", requires = "scenario")]
-    pub gateway: Option<String>,
+    pub gateway: Vec<String>,
     /// Flows, for maps
     #[arg(long, value_name = "WAY", requires = "scenario")]
     pub flows: Option<Way>,

@@ -19,9 +19,9 @@ pub struct CapacityArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
     #[arg(required_unless_present_any = ["accuracy", "boundary"], conflicts_with_all = ["accuracy", "boundary"])]
     pub scenario: Option<PathBuf>,
-    /// Gateway, for maps: the name of a node
+    /// Gateway, for maps: the name of a node; once for each of several
     #[arg(long, value_name = "ID", requires = "scenario")]
-    pub gateway: Option<String>,
+    pub gateway: Vec<String>,
     /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
     #[arg(long, value_name = "WAY")]
     pub flows: Option<Way>,

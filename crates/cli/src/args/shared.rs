@@ -28,9 +28,9 @@ pub struct ChangeArgs {
     /// Start of the measured interval instead of the scenario's
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Span>,
-    /// Gateway, for maps: the name of a node
+    /// Gateway, for maps: the name of a node; once for each of several
     #[arg(long, value_name = "ID")]
-    pub gateway: Option<String>,
+    pub gateway: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round
     #[arg(long, value_name = "WAY")]
     pub flows: Option<Way>,
@@ -54,7 +54,7 @@ impl ChangeArgs {
         Changes {
             duration: self.duration,
             warmup: self.warmup,
-            gateway: self.gateway.clone(),
+            gateways: self.gateway.clone(),
             flows: self.flows.map(Way::direction),
             flow_count: self.flow_count,
             connections: self.connections,

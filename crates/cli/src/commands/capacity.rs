@@ -34,7 +34,7 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         return boundary(args, meshes, out);
     }
     let changes = Changes {
-        gateway: args.gateway.clone(),
+        gateways: args.gateway.clone(),
         flows: args.flows.map(Way::direction),
         flow_count: args.flow_count,
         rate: args.rate,

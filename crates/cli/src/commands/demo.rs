@@ -18,7 +18,7 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use crate::args::DemoArgs;
 use crate::commands::emulate::{judged, refused, summary};
-use crate::daemon::Work;
+use crate::daemon::{Work, the_gateway};
 use crate::error::CliError;
 use crate::interrupt;
 
@@ -59,9 +59,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
             format!("found {on}; expected less than the duration of {}", scenario.duration);
         return Err(CliError::option("--after", problem));
     }
-    let gateway = scenario.gateway.ok_or_else(|| {
-        CliError::option("demo", "the scenario names no gateway, where the daemon runs")
-    })?;
+    let gateway = the_gateway(&scenario).map_err(|e| CliError::option("demo", e))?;
     let daemon = args.daemon.as_ref().map(|line| hook(&scenario, gateway, on, line));
     let name = scenario.nodes[gateway.index()].name.clone();
     let mut own = None;
@@ -266,7 +264,7 @@ mod tests {
     #[test]
     fn the_daemon_is_told_who_its_subscribers_are() {
         let s = scenario();
-        let line = hook(&s, s.gateway.unwrap(), Span::from_secs(30), "exec daemon");
+        let line = hook(&s, s.gateways.first().unwrap(), Span::from_secs(30), "exec daemon");
         assert_eq!(
             line,
             "export FAIRMESH_MESH=mesh0 FAIRMESH_WIRED=wire0 \

@@ -26,7 +26,7 @@ pub fn run(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
         Some(path) => check(
             path,
             &Changes {
-                gateway: args.gateway.clone(),
+                gateways: args.gateway.clone(),
                 flows: args.flows.map(Way::direction),
                 ..Changes::default()
             },
@@ -48,7 +48,11 @@ struct Summary<'a> {
     flows: Vec<FlowSummary<'a>>,
     duration_s: f64,
     warmup_s: f64,
+    /// The gateway, if there is one.
     gateway: Option<&'a str>,
+    /// Where there are several, these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<&'a str>,
     control: String,
     notes: &'a [String],
 }
@@ -68,6 +72,14 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         |e: fairmesh_engine::EngineError| CliError::run(loaded.path.display().to_string(), e);
     let fair = fair_rates(s).map_err(refused)?;
     let name = |n: &fairmesh_units::NodeId| s.nodes[n.index()].name.as_str();
+    let list = s.gateways.list();
+    let several: Vec<&str> =
+        if list.len() > 1 { list.iter().map(name).collect() } else { Vec::new() };
+    let gateways = match list {
+        [] => String::new(),
+        [one] => format!("; gateway {}", name(one)),
+        _ => format!("; gateways {}", several.join(", ")),
+    };
     let flows = s.flows.iter().zip(&fair.rates_bps).map(|(f, &fair_bps)| FlowSummary {
         name: &f.name,
         path: f.path.iter().map(name).collect(),
@@ -83,7 +95,8 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         flows: flows.collect(),
         duration_s: s.duration.as_secs_f64(),
         warmup_s: s.warmup.as_secs_f64(),
-        gateway: s.gateway.as_ref().map(name),
+        gateway: if several.is_empty() { s.gateways.first().as_ref().map(name) } else { None },
+        gateways: several,
         control: s.control.to_string(),
         notes: &s.warnings,
     };
@@ -103,7 +116,7 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         s.duration,
         s.warmup,
         summary.control,
-        summary.gateway.map_or(String::new(), |g| format!("; gateway {g}")),
+        gateways,
     )?;
     let mut t = table::table(&["flow", "hops", "fair kbit/s", "path"]);
     for f in &summary.flows {

@@ -62,6 +62,8 @@ pub enum Reach {
     Node(NodeId),
     /// All nodes within so many hops of the sender, over links in either direction.
     Within(u32),
+    /// All other gateways, over the wires behind them: not at once, and not for sure.
+    Gateways,
 }
 
 /// How marks fall on packets.
@@ -136,9 +138,9 @@ pub enum Action {
         /// Number of its bytes.
         len: u32,
     },
-    /// Hand a message over outside the air: it arrives at once, without airtime and without loss,
-    /// as an [`crate::Event::Message`] of this node. An ideal that no router has: the "central
-    /// repository" of Rangwala 2008 §4.1.
+    /// Hand a message over outside the air, as an [`crate::Event::Message`] of this node. To other gateways
+    /// it travels over the wire, as a datagram. To others it arrives at once, without airtime and without
+    /// loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
     Tell {
         /// For whom; the sender itself hears nothing.
         reach: Reach,
@@ -295,6 +297,14 @@ impl Actions {
     pub fn tell(&mut self, reach: Reach, body: &[u8]) {
         let (start, len) = self.keep(body);
         self.list.push(Action::Tell { reach, start, len });
+    }
+
+    /// An action as another buffer has it; its bytes, if it has any, are not taken over.
+    pub(crate) fn push(&mut self, action: Action) {
+        match action {
+            Action::Because(reason) => self.because(reason),
+            other => self.list.push(other),
+        }
     }
 
     fn keep(&mut self, body: &[u8]) -> (u32, u32) {

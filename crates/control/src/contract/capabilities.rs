@@ -141,6 +141,8 @@ kinds! {
         Send = "send control messages",
         /// Messages outside the air ([`crate::Action::Tell`]).
         IdealExchange = "exchange outside the air",
+        /// Messages to other gateways over the wire ([`crate::Reach::Gateways`]).
+        Peers = "exchange messages with other gateways over the wire",
         /// Spare bits of MAC acknowledgements ([`crate::Action::AckBits`]).
         AckBits = "carry bits in MAC acknowledgements",
         /// Spacing of local TCP senders' new data ([`crate::Action::Pace`]).

@@ -13,6 +13,8 @@ pub enum Value {
     Rate(BitRate),
     /// A flow.
     Flow(FlowId),
+    /// A flow of another gateway, as that one numbers it.
+    Elsewhere(NodeId, FlowId),
     /// A node.
     Node(NodeId),
     /// A class.
@@ -38,6 +40,7 @@ impl fmt::Display for Value {
         match self {
             Value::Rate(r) => r.fmt(f),
             Value::Flow(flow) => write!(f, "{}", flow.0),
+            Value::Elsewhere(node, flow) => write!(f, "{} of gateway {}", flow.0, node.0),
             Value::Node(node) => write!(f, "{}", node.0),
             Value::Class(class) => class.fmt(f),
             Value::Ratio(x) => write!(f, "{x:.3}"),

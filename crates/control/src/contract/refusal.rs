@@ -19,7 +19,7 @@ impl Refusal {
     }
 
     /// Its stable code. Those of several mechanisms: `any.weight` (flow, weight), `any.guarantees`
-    /// (sum, bound), `any.dead-link` (node), `any.no-neighbour`, `any.thresholds` (lower, upper).
+    /// (sum, bound), `any.dead-link` (node), `any.no-neighbour`, `any.thresholds` (lower, upper), `any.gateways` (number).
     pub fn code(&self) -> &'static str {
         self.0.code
     }
@@ -49,6 +49,12 @@ impl Refusal {
     /// No neighbour: there is no mesh behind this gateway.
     pub(crate) fn no_neighbour() -> Self {
         Refusal::new("any.no-neighbour", "the gateway has no neighbour", &[])
+    }
+
+    /// Several gateways, of which a mechanism knows one.
+    pub(crate) fn gateways(number: u32) -> Self {
+        let sentence = "it knows one gateway; the mesh has {}";
+        Refusal::new("any.gateways", sentence, &[Value::Count(u64::from(number))])
     }
 
     /// Guarantees that not even the worst mesh with these links is sure to carry: their sum, and

@@ -232,6 +232,10 @@ pub struct Setting {
     pub node: NodeId,
     /// Its part in the mesh.
     pub site: Site,
+    /// How many gateways the mesh has, as far as is known.
+    pub gateways: u32,
+    /// Larger at every start of one and the same node.
+    pub run: u64,
     /// The flows that cross it, each once.
     pub flows: Vec<FlowHere>,
     /// Its neighbours, each once.
@@ -250,12 +254,26 @@ impl Setting {
         Setting {
             node,
             site,
+            gateways: 1,
+            run: 0,
             flows: Vec::new(),
             neighbours: Vec::new(),
             links: Vec::new(),
             model: None,
             stream,
         }
+    }
+
+    /// With [`Setting::gateways`].
+    #[must_use]
+    pub fn with_gateways(self, gateways: u32) -> Self {
+        Setting { gateways, ..self }
+    }
+
+    /// With [`Setting::run`].
+    #[must_use]
+    pub fn with_run(self, run: u64) -> Self {
+        Setting { run, ..self }
     }
 
     /// With [`Setting::flows`].

@@ -7,6 +7,7 @@ mod flows;
 pub(crate) mod gateway_queue;
 mod lower_bound;
 pub(crate) mod maxmin;
+mod peers;
 pub(crate) mod pfrc;
 mod promise;
 pub(crate) mod static_aggregate;

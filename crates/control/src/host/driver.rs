@@ -6,7 +6,7 @@ use super::effect::Effect;
 use super::standing::Standing;
 use crate::{
     Ability, AbilitySet, Action, Actions, Class, ClassPlan, Control, Event, EventKind, Instance,
-    Mechanism, Needs, Offers, PlacementSet, Plan, Reason, Setting, StartError, Value,
+    Mechanism, Needs, Offers, PlacementSet, Plan, Reach, Reason, Setting, StartError, Value,
 };
 
 /// A node as its host has it: what can be read there, and what can be done.
@@ -307,7 +307,10 @@ impl Driver {
                 Effect::Send { to, body: actions.body(action) }
             }
             Action::Tell { reach, .. } => {
-                self.able(Ability::IdealExchange)?;
+                self.able(match reach {
+                    Reach::Gateways => Ability::Peers,
+                    Reach::Node(_) | Reach::Within(_) => Ability::IdealExchange,
+                })?;
                 Effect::Tell { reach, body: actions.body(action) }
             }
             Action::AckBits { bits } => {

@@ -48,11 +48,13 @@ impl ByteClasses {
     /// A node's classes at one point, none yet.
     pub fn new(node: NodeId, point: Point, flows: usize, shares: Shares, rng: Stream) -> Self {
         let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };
+        let mut directory = Directory::new(flows);
+        directory.pass(|flow| shares.is_elsewhere(flow));
         ByteClasses {
             node,
             point,
             classes: Vec::new(),
-            directory: Directory::new(flows),
+            directory,
             shares,
             tree: Htb::new(&spec).expect("a tree without classes"),
             made: 0,

@@ -48,6 +48,8 @@ pub(crate) fn replacement(plan: &Plan) -> Option<DisciplineSpec> {
 
 /// Not there.
 const NONE: u32 = u32::MAX;
+/// In no class, whatever classes there are.
+const PASSES: u32 = u32::MAX - 1;
 
 /// Which class of a set takes which packets: its flow's, else its link's, else the common one.
 #[derive(Debug)]
@@ -61,6 +63,15 @@ struct Directory {
 impl Directory {
     fn new(flows: usize) -> Self {
         Directory { of_flow: vec![NONE; flows], of_link: Vec::new(), all: NONE }
+    }
+
+    /// Flows that no class of this node takes.
+    fn pass(&mut self, elsewhere: impl Fn(FlowId) -> bool) {
+        for (flow, slot) in (0..).map(FlowId).zip(&mut self.of_flow) {
+            if elsewhere(flow) {
+                *slot = PASSES;
+            }
+        }
     }
 
     /// `shares`: whose class takes others' data, too.
@@ -91,7 +102,7 @@ impl Directory {
             Class::Flow(f) => *self.of_flow.get(f.index())?,
             Class::Link(n) => *self.of_link.get(n.index())?,
         };
-        (i != NONE).then_some(i as usize)
+        (i < PASSES).then_some(i as usize)
     }
 
     /// The class of a packet: of data of `flow`, to the neighbour that `next` gives.
@@ -111,13 +122,13 @@ impl Directory {
             return Some(link as usize);
         }
         let i = if own == NONE { self.all } else { own };
-        (i != NONE).then_some(i as usize)
+        (i < PASSES).then_some(i as usize)
     }
 
     /// Gives every class its new index; `None`: it is gone.
     fn renumber(&mut self, to: impl Fn(usize) -> Option<usize>) {
         let slots = self.of_flow.iter_mut().chain(&mut self.of_link).chain([&mut self.all]);
-        for slot in slots.filter(|i| **i != NONE) {
+        for slot in slots.filter(|i| **i < PASSES) {
             *slot = to(*slot as usize).map_or(NONE, |i| i as u32);
         }
     }

@@ -12,7 +12,8 @@ impl Listeners {
         self.signalling.outside_bytes += body.len() as u64;
         let reached = match reach {
             Reach::Node(node) if node != from => vec![node],
-            Reach::Node(_) => Vec::new(),
+            // These have a way of their own.
+            Reach::Node(_) | Reach::Gateways => Vec::new(),
             Reach::Within(hops) => self.within(from, hops),
         };
         let start = self.bodies.len();

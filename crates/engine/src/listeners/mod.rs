@@ -4,6 +4,7 @@
 //! over, at the same instant. What a frame carries is kept as it was when its transmitter handed it
 //! to the MAC, since the packet may have moved on before the exchange is over.
 
+mod backhaul;
 mod chance;
 mod flows;
 mod ideal_exchange;
@@ -23,6 +24,7 @@ use chance::Chance;
 use flows::Timed;
 use messages::Waiting;
 
+pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP;
 pub(crate) use messages::{MESSAGE_HEADERS, Signalling};
 
@@ -131,6 +133,7 @@ pub(crate) struct Listeners {
     ack_bits: Vec<u8>,
     header_bytes: u32,
     sweeps: bool,
+    pub backhaul: Backhaul,
     /// Per node: nodes with a link from or to it.
     adjacent: Vec<Vec<NodeId>>,
     pub cost: Cost,
@@ -200,6 +203,7 @@ impl Listeners {
             ack_bits: vec![0; nodes],
             header_bytes,
             sweeps,
+            backhaul: Backhaul::default(),
             adjacent: Vec::new(),
             cost,
             signalling: Signalling::default(),

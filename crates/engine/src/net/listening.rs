@@ -43,7 +43,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             }
         }
         if p.forward && p.is_data() && self.listeners.crosses(now, n, FlowId(p.flow)) {
-            let slot = self.timers.len() - 1;
+            let slot = self.control_slot(self.controls);
             if self.timers.get(slot) == Time::NEVER {
                 self.timers.set(slot, now + SWEEP);
             }

@@ -90,6 +90,8 @@ enum Timer {
     Control(usize),
     /// Time to look for flows that have fallen silent.
     Sweep,
+    /// Something arrives behind the gateways.
+    Backhaul,
 }
 
 impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
@@ -104,6 +106,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
     ) -> Self {
         let Shaping { nodes, classes, counting, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
+        let slots = slots + usize::from(HOST);
         let mut timers = Deadlines::new(slots);
         let mut classes_at = vec![None; nodes];
         for (i, set) in classes.iter().enumerate() {
@@ -154,7 +157,8 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             match c {
                 c if c < sets => Timer::Classes(c),
                 c if c < sets + self.controls => Timer::Control(c - sets),
-                _ => Timer::Sweep,
+                c if c == sets + self.controls => Timer::Sweep,
+                _ => Timer::Backhaul,
             }
         }
     }
@@ -171,6 +175,15 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
     /// The timer slot of a control.
     pub fn control_slot(&self, control: usize) -> usize {
         self.classes_slot(self.classes.len()) + control
+    }
+
+    /// A gateway's message to the others.
+    pub fn send_behind(&mut self, now: Time, from: NodeId, body: &[u8]) {
+        let slot = self.control_slot(self.controls + 1);
+        let due = self.listeners.send_behind(now, from, body);
+        if HOST {
+            self.timers.set(slot, due);
+        }
     }
 
     /// A timer has come due. If it is a control's, its number is returned and the rest is the
@@ -197,6 +210,10 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             Timer::Sweep => {
                 let again = self.listeners.sweep(now);
                 self.timers.set(slot, if again { now + SWEEP } else { Time::NEVER });
+            }
+            Timer::Backhaul => {
+                let next = self.listeners.arrive_behind(now);
+                self.timers.set(slot, next);
             }
         }
         None

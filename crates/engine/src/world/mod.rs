@@ -15,7 +15,7 @@ use crate::classes::{ByteClasses, Cost, RadioClasses};
 use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::host::ControlAt;
-use crate::listeners::{Listeners, Subscription};
+use crate::listeners::{Backhaul, Listeners, Subscription};
 use crate::net::{FlowState, Hop, Interface, Net, Shaping, WireDirection};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
@@ -140,17 +140,22 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         for c in &controls {
             let plan = c.driver.plan();
             if !plan.is_none() && plan.point != Point::Interface {
-                let name = &scenario.nodes[c.node.index()].name;
-                let rng = Stream::new(seed, &format!("classes/{name}"));
-                let shares = c.shares.clone();
-                classes.push(ByteClasses::new(c.node, plan.point, flows.len(), shares, rng));
+                for node in c.stands_at() {
+                    let name = &scenario.nodes[node.index()].name;
+                    let rng = Stream::new(seed, &format!("classes/{name}"));
+                    let shares = match c.crosses.is_empty() {
+                        true => c.shares.clone(),
+                        false => c.shares.clone().at_gateway(scenario, node),
+                    };
+                    classes.push(ByteClasses::new(node, plan.point, flows.len(), shares, rng));
+                }
             }
         }
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
         let shaping = Shaping {
             nodes: scenario.nodes.len(),
             classes,
-            counting: controls.iter().filter(counts).map(|c| c.node).collect(),
+            counting: controls.iter().filter(counts).flat_map(ControlAt::stands_at).collect(),
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };
@@ -334,6 +339,9 @@ fn build_listeners(
         Listeners::new(nodes, radios, flows, Cost::new(&scenario.mac), subscriptions);
     if controls.iter().any(|c| c.driver.needs().abilities.has(Ability::IdealExchange)) {
         listeners.connect(scenario.links.iter().map(|l| (l.from, l.to)));
+    }
+    if controls.iter().any(|c| c.driver.needs().abilities.has(Ability::Peers)) {
+        listeners.backhaul = Backhaul::new(scenario);
     }
     listeners
 }

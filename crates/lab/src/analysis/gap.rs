@@ -75,8 +75,11 @@ impl GapReport {
             scenario: scenario.name.clone(),
             problem: problem.to_owned(),
         };
-        if scenario.gateway.is_none() {
+        if scenario.gateways.is_empty() {
             return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
+        }
+        if scenario.gateways.are_several() {
+            return Err(bad("has several gateways; GAP's model knows one"));
         }
         let fair = fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
         let wireless = |f: &Flow| scenario.nodes[f.from.index()].kind == NodeKind::Wireless;

@@ -246,12 +246,17 @@ impl Capacity {
             nodes: scenario.wireless().count(),
             rts: model.access == Access::RtsCts,
             weighted: flows.iter().any(|f| f.weight != flows[0].weight),
-            bounds: scenario.gateway.and_then(|g| bounds::of(&name(&g), &flows)),
+            bounds: one_gateway(scenario).and_then(|g| bounds::of(&name(&g), &flows)),
             flows,
             models,
             generator: GENERATOR,
         })
     }
+}
+
+/// The gateway, where there is one: what bounds say of one's links they do not say of several's together.
+fn one_gateway(scenario: &Scenario) -> Option<NodeId> {
+    scenario.gateways.first().filter(|_| !scenario.gateways.are_several())
 }
 
 fn summary(

@@ -39,7 +39,7 @@ impl Group {
             return groups;
         }
         let outside = |n: NodeId| {
-            Some(n) == scenario.gateway || scenario.nodes[n.index()].kind != NodeKind::Wireless
+            scenario.gateways.has(n) || scenario.nodes[n.index()].kind != NodeKind::Wireless
         };
         let mut groups: Vec<(Option<NodeId>, Group)> = Vec::new();
         for (i, flow) in scenario.flows.iter().enumerate() {

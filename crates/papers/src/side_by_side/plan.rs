@@ -297,7 +297,7 @@ fn map(
     let args = Changes {
         duration,
         warmup,
-        gateway: Some(m.gateway.clone()),
+        gateways: vec![m.gateway.clone()],
         flows: Some(m.flows.into()),
         ..Default::default()
     };

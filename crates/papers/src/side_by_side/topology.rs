@@ -21,7 +21,7 @@ impl Group {
 
     /// Of a scenario of a paper.
     pub fn of(scenario: &Scenario) -> Self {
-        if scenario.gateway.is_some() { Group::Gateway } else { Group::NoGateway }
+        if scenario.gateways.is_empty() { Group::NoGateway } else { Group::Gateway }
     }
 
     /// As headings call it.

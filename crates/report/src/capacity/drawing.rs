@@ -61,7 +61,7 @@ pub fn bottleneck(c: &Capacity, m: &Model, index: usize, d: &Drawing) -> String 
     // The end of a flow that is not the gateway stands for its home.
     let home = |f: &fairmesh_lab::analysis::FlowInfo| {
         let ends = [f.path.first(), f.path.last()].map(|n| number.get(n?.as_str()).copied());
-        ends.into_iter().flatten().find(|&n| Some(n) != d.gateway)
+        ends.into_iter().flatten().find(|n| !d.gateways.contains(n))
     };
     let homes: Vec<usize> = c
         .flows
@@ -73,7 +73,7 @@ pub fn bottleneck(c: &Capacity, m: &Model, index: usize, d: &Drawing) -> String 
     let radius = (90.0 / (at.len() as f64).sqrt()).clamp(2.5, 13.0);
     for (i, &(x, y)) in at.iter().enumerate() {
         let class = if homes.contains(&i) { colour(index) } else { String::new() };
-        let gateway = if d.gateway == Some(i) { " gateway" } else { "" };
+        let gateway = if d.gateways.contains(&i) { " gateway" } else { "" };
         let _ = write!(
             out,
             "<circle class=\"node{gateway} {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\">\

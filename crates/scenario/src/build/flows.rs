@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_units::{NodeId, Span};
 
+use super::gateways::Routes;
 use super::nodes::Nodes;
 use super::{MAX_FLOWS, Result, fail};
 use crate::draft::{
@@ -11,8 +12,8 @@ use crate::draft::{
 };
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
-use crate::routing::{Graph, Router};
-use crate::scenario::{Flow, NodeKind, Transport, Wire};
+use crate::routing::Graph;
+use crate::scenario::{Flow, Gateways, NodeKind, Transport, Wire};
 
 /// As in the ns-3 reference runs: flows start one by one within the first second.
 const USUAL_JITTER: Span = Span::from_secs(1);
@@ -37,12 +38,12 @@ pub(super) struct Written {
 pub(super) fn build(
     draft: &Draft,
     nodes: &Nodes,
-    graph: &Graph,
+    routes: &Routes,
     wires: &[Wire],
     duration: Span,
 ) -> Result<(Vec<Flow>, Vec<Written>)> {
     let wired = wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]).collect();
-    let mut entries = shorthand(draft, nodes)?;
+    let mut entries = shorthand(draft, nodes, &routes.gateways)?;
     for (i, flow) in draft.flow.iter().enumerate() {
         let key = KeyPath::from("flow").index(i);
         let (from_key, to_key) = (key.clone().key("from"), key.clone().key("to"));
@@ -79,12 +80,12 @@ pub(super) fn build(
         *uses.entry(to).or_default() += 1;
         ends.push((from, to));
     }
-    let mut router = Router::new(graph);
+    let mut router = routes.finder();
     let mut flows = Vec::with_capacity(many as usize);
     let mut written = Vec::with_capacity(many as usize);
     for ((entry, names), (from, to)) in entries.iter().zip(names).zip(ends) {
         let path = match &entry.draft.path {
-            Some(path) => explicit(path, (from, to), &entry.key, nodes, graph)?,
+            Some(path) => explicit(path, (from, to), &entry.key, nodes, &routes.all)?,
             None => {
                 // Distances from a shared end are computed once.
                 let hub = if uses[&from] > uses[&to] { from } else { to };
@@ -111,7 +112,7 @@ pub(super) fn build(
 }
 
 /// The flows of `traffic.flows`.
-fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
+fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<Entry>> {
     let t = &draft.traffic;
     let Some(direction) = t.flows else {
         let idle = if t.nodes.is_some() {
@@ -125,29 +126,42 @@ fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
             Problem::refused("it serves `traffic.flows` only", "`flows = \"up\"`, for one");
         return fail(idle.into(), problem);
     };
-    let Some(host) = t.host.as_ref().or(draft.topology.gateway.as_ref()) else {
+    if t.host.is_none() && gateways.is_empty() {
         let problem =
             Problem::refused("the flows have no other end", "`host`, or `topology.gateway`");
         return fail("traffic.flows".into(), problem);
-    };
+    }
     let host_key = if t.host.is_some() { "traffic.host" } else { "topology.gateway" };
-    nodes.find(host, host_key.into())?;
+    if let Some(host) = &t.host {
+        nodes.find(host, host_key.into())?;
+    }
+    let other_end = |home: &Name, key: &KeyPath| -> Result<Name> {
+        if let Some(host) = &t.host {
+            return Ok(host.clone());
+        }
+        // A node that reaches no gateway fails where its route is looked for.
+        let own = gateways.of(nodes.find(home, key.clone())?).or(gateways.first());
+        Ok(own.map_or_else(|| home.clone(), |g| Name::from(nodes.name(g))))
+    };
     let homes: Vec<(Name, KeyPath)> = match &t.nodes {
         Some(names) => {
             let key = |i| KeyPath::from("traffic.nodes").index(i);
             names.iter().enumerate().map(|(i, n)| (n.clone(), key(i))).collect()
         }
         None => {
-            let skip = [Some(host), draft.topology.gateway.as_ref()];
             let wireless = nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless);
             let names = wireless.map(|n| Name::from(n.name.as_str()));
-            let homes = names.filter(|n| !skip.contains(&Some(n)));
+            let ends = |n: &Name| {
+                let gateway = |&g: &NodeId| Name::from(nodes.name(g)) == *n;
+                t.host.as_ref() == Some(n) || gateways.list().iter().any(gateway)
+            };
+            let homes = names.filter(|n| !ends(n));
             homes.map(|n| (n, KeyPath::from("traffic.flows"))).collect()
         }
     };
     let mut entries = Vec::new();
     for (home, key) in homes {
-        let host_key: KeyPath = host_key.into();
+        let (host, host_key) = (other_end(&home, &key)?, KeyPath::from(host_key));
         if direction != Direction::Down {
             entries.push(Entry {
                 draft: FlowDraft::new(home.clone(), host.clone()),
@@ -158,7 +172,7 @@ fn shorthand(draft: &Draft, nodes: &Nodes) -> Result<Vec<Entry>> {
         }
         if direction != Direction::Up {
             entries.push(Entry {
-                draft: FlowDraft::new(host.clone(), home),
+                draft: FlowDraft::new(host, home),
                 key: key.clone(),
                 from_key: host_key,
                 to_key: key,

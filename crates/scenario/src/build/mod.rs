@@ -1,6 +1,7 @@
 //! From a [`Draft`] to a [`Scenario`].
 
 mod flows;
+mod gateways;
 mod hearing;
 mod modern;
 mod nodes;
@@ -18,6 +19,7 @@ use crate::draft::{Draft, InterfererDraft, Routing};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::routing::{Graph, UNIT_COST};
 use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
+use gateways::Routes;
 use hearing::Medium;
 use nodes::Nodes;
 
@@ -46,20 +48,21 @@ impl Draft {
         let mut warnings = Vec::new();
         let medium = Medium::build(self, &nodes, &radio, &mut warnings)?;
         let wires = wires::build(self, &nodes)?;
-        let graph = graph(self.topology.routing, &nodes, &medium.links, &wires);
-        let (mut flows, written) = flows::build(self, &nodes, &graph, &wires, duration)?;
+        let edges = edges(self.topology.routing, &nodes, &medium.links, &wires);
+        let routes = Routes::build(self, &nodes, &wires, &edges)?;
+        let (mut flows, written) = flows::build(self, &nodes, &routes, &wires, duration)?;
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
-        let route_changes = self.route_changes(&nodes, &graph, &flows)?;
+        let route_changes = self.route_changes(&nodes, &routes.all, &flows)?;
         Ok(Scenario {
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),
             duration,
             warmup,
             mac: radio.mac,
-            gateway: nodes.gateway,
+            gateways: routes.gateways,
             nodes: nodes.list,
             hearing: medium.hearing,
             links: medium.links,
@@ -243,8 +246,13 @@ fn heard_by(
     Ok(heard)
 }
 
-/// The graph that routes run on: pairs that decode both ways, and wires.
-fn graph(routing: Routing, nodes: &Nodes, links: &[Link], wires: &[Wire]) -> Graph {
+/// What routes run on, with costs: pairs that decode both ways, and wires.
+fn edges(
+    routing: Routing,
+    nodes: &Nodes,
+    links: &[Link],
+    wires: &[Wire],
+) -> Vec<(NodeId, NodeId, u64)> {
     let mut edges = Vec::with_capacity(links.len() / 2 + wires.len());
     for link in links.iter().filter(|l| l.from < l.to) {
         // Acknowledgements need the way back.
@@ -263,5 +271,5 @@ fn graph(routing: Routing, nodes: &Nodes, links: &[Link], wires: &[Wire]) -> Gra
     }
     edges.extend(wires.iter().map(|w| (w.a, w.b, UNIT_COST)));
     debug_assert!(nodes.list[..nodes.wireless].iter().all(|n| n.kind == NodeKind::Wireless));
-    Graph::new(nodes.list.len(), &edges)
+    edges
 }

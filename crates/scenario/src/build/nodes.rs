@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairmesh_units::{Distance, NodeId};
 
 use super::radio::Radio;
-use super::{MAX_NODES, Result, fail};
+use super::{MAX_NODES, Result, fail, gateways};
 use crate::draft::{Draft, LinkDraft, LinkEntry, NodeDraft, Profile, TopologyDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::generate;
@@ -18,7 +18,8 @@ pub(super) struct Nodes {
     pub list: Vec<Node>,
     /// How many are wireless.
     pub wireless: usize,
-    pub gateway: Option<NodeId>,
+    /// As named, each once.
+    pub gateways: Vec<NodeId>,
     /// Links given or generated, where the topology is a graph; otherwise positions make them.
     pub links: Option<Vec<LinkDraft>>,
     index: BTreeMap<Name, NodeId>,
@@ -83,7 +84,7 @@ impl Nodes {
         let mut nodes = Nodes {
             list: Vec::new(),
             wireless: 0,
-            gateway: None,
+            gateways: Vec::new(),
             links: layout.links,
             index: BTreeMap::new(),
         };
@@ -108,9 +109,7 @@ impl Nodes {
         if nodes.wireless == 0 {
             return fail("topology".into(), Problem::Nothing { what: "wireless node" });
         }
-        if let Some(gateway) = &draft.topology.gateway {
-            nodes.gateway = Some(nodes.wireless(gateway, "topology.gateway".into())?);
-        }
+        nodes.gateways = gateways::list(draft, &nodes)?;
         Ok(nodes)
     }
 
@@ -317,7 +316,7 @@ impl Layout {
             self.names = order.iter().map(|&i| self.names[i].clone()).collect();
             self.places = order.iter().map(|&i| self.places[i]).collect();
         }
-        if draft.topology.gateway.is_some() && self.names.is_empty() {
+        if draft.topology.all_gateways().next().is_some() && self.names.is_empty() {
             return fail("topology".into(), Problem::Nothing { what: "wireless node" });
         }
         Ok(())

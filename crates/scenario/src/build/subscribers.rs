@@ -29,18 +29,22 @@ pub(super) fn build(
         }
         return Ok(Subscribers::default());
     }
-    let Some(gateway) = nodes.gateway else {
+    if nodes.gateways.is_empty() {
         let key = if per_node { "subscribers.per" } else { "subscriber" };
         let problem = Problem::refused(
             "subscribers share at a gateway, and there is none",
             "`topology.gateway`",
         );
         return fail(key.into(), problem);
-    };
+    }
     let wired: BTreeSet<(NodeId, NodeId)> =
         wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]).collect();
-    let ways: Vec<Option<Crossing>> =
-        flows.iter().map(|f| crossing(&f.path, gateway, |a, b| wired.contains(&(a, b)))).collect();
+    let wired = |a, b| wired.contains(&(a, b));
+    let way = |f: &Flow| {
+        let own = f.path.iter().filter(|n| nodes.gateways.contains(n));
+        own.copied().find_map(|g| crossing(&f.path, g, wired))
+    };
+    let ways: Vec<Option<Crossing>> = flows.iter().map(way).collect();
 
     let mut owner: Vec<Option<usize>> = vec![None; flows.len()];
     let mut list: Vec<Subscriber> = Vec::new();
@@ -62,6 +66,7 @@ pub(super) fn build(
                 _ => {}
             }
         }
+        one_gateway(&members, &ways, &name, nodes)?;
         let mut own: Vec<usize> = members.into_iter().map(|m| m.0).collect();
         own.sort_unstable();
         own.dedup();
@@ -80,6 +85,26 @@ pub(super) fn build(
         apply(subscriber, flows, written)?;
     }
     Ok(Subscribers { list, leaf: draft.subscribers.leaf.unwrap_or(SharedLeaf::Fq) })
+}
+
+/// A subscriber's limits stand at one gateway.
+fn one_gateway(
+    members: &[(usize, KeyPath)],
+    ways: &[Option<Crossing>],
+    name: &str,
+    nodes: &Nodes,
+) -> Result<()> {
+    let mut first = None;
+    for (flow, key) in members {
+        let Some(gateway) = ways[*flow].map(|w| w.gateway) else { continue };
+        let first = *first.get_or_insert(gateway);
+        if gateway != first {
+            let (a, b) = (nodes.name(first), nodes.name(gateway));
+            let what = format!("\"{name}\" goes through the gateways \"{a}\" and \"{b}\"");
+            return fail(key.clone(), Problem::refused(what, "nodes and flows of one gateway"));
+        }
+    }
+    Ok(())
 }
 
 /// Those of `flows` that go one way.
@@ -217,6 +242,8 @@ fn others(
                 format!("a [[subscriber]] has the name of node \"{name}\", but not its flows");
             return fail(key, Problem::refused(what, "`nodes` with that node, or another name"));
         }
+        let members: Vec<_> = own.iter().map(|&f| (f, written[f].key.clone())).collect();
+        one_gateway(&members, ways, &name, nodes)?;
         let weight = weight(&SubscriberDraft::default(), &key, &name, &own, flows, written)?;
         let share = |down| Share { flows: part(&own, ways, down), ..Share::default() };
         list.push(Subscriber { name, weight, down: share(true), up: share(false) });

@@ -32,15 +32,21 @@ pub(super) fn build(draft: &Draft, nodes: &Nodes) -> Result<Vec<Wire>> {
     let mut wires = Wires::default();
     if let Some(wired) = &draft.wired {
         let key = KeyPath::from("wired");
-        let at = wired.at.as_ref().or(draft.topology.gateway.as_ref());
-        let Some(at) = at else {
+        let gateways = draft.topology.all_gateways().map(|g| g.0);
+        let at: Vec<&Name> = match &wired.at {
+            Some(at) => vec![at],
+            None => gateways.collect(),
+        };
+        if at.is_empty() {
             let problem =
                 Problem::refused("the hosts are joined to nothing", "`at`, or `topology.gateway`");
             return fail(key, problem);
-        };
+        }
         let details = Details { rate: wired.rate, delay: wired.delay, queue: wired.queue };
         for host in &wired.hosts {
-            push(&mut wires, nodes, (at, host), &details, &key, "at", "hosts")?;
+            for at in &at {
+                push(&mut wires, nodes, (at, host), &details, &key, "at", "hosts")?;
+            }
         }
     }
     for (i, wire) in draft.wire.iter().enumerate() {

@@ -163,13 +163,14 @@ pub struct RateChangeDraft {
     pub directed: bool,
 }
 
-/// `[wired]`: hosts joined to one node, each by a wire of its own.
+/// `[wired]`: hosts joined to one node, each by a wire of its own; where there are several gateways, to each of
+/// them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WiredDraft {
     /// Names of the hosts.
     pub hosts: Vec<Name>,
-    /// The node they are joined to; the gateway by default.
+    /// The node they are joined to; by default the gateway, of several every one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Name>,
     /// Rate of each wire; 100 Mbit/s by default.

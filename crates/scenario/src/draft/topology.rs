@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::QueueDraft;
+use crate::error::KeyPath;
 use crate::name::Name;
 use crate::scenario::NodeKind;
 use crate::text;
@@ -46,8 +47,25 @@ pub struct TopologyDraft {
     /// The node that joins the mesh to the wired world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
+    /// In place of `gateway`: several, all of them joined to the same wired world. Every node goes through the
+    /// nearest as `routing` counts, of equals the first of this list, unless its `[[node]]` names one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<Name>,
+    /// Controls of the gateway see and limit all gateways' traffic as one box that stood at all of them would:
+    /// what gateways that tell each other are measured by. False by default.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub one_box: bool,
     /// What a route minimises.
     pub routing: Routing,
+}
+
+impl TopologyDraft {
+    /// The gateways as they are written, each with its key.
+    pub(crate) fn all_gateways(&self) -> impl Iterator<Item = (&Name, KeyPath)> {
+        let one = self.gateway.iter().map(|name| (name, KeyPath::from("topology.gateway")));
+        let key = |i| KeyPath::from("topology.gateways").index(i);
+        one.chain(self.gateways.iter().enumerate().map(move |(i, name)| (name, key(i))))
+    }
 }
 
 /// What a route minimises.
@@ -251,6 +269,9 @@ pub struct NodeDraft {
     /// `wireless` by default; a `wired` host has wires only.
     #[serde(default)]
     pub kind: NodeKind,
+    /// The one of `topology.gateways` that its traffic goes through; the nearest by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Name>,
     /// Queue of its wireless interface; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
@@ -267,6 +288,7 @@ impl NodeDraft {
             id: id.into(),
             position: None,
             kind: NodeKind::Wireless,
+            gateway: None,
             queue: None,
             airtime_weight: None,
         }

@@ -18,10 +18,10 @@ pub struct FlowsDraft {
     /// Makes one flow for every node of `nodes`, beside those of `[[flow]]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<Direction>,
-    /// The nodes that get a flow; by default every wireless node but the gateway.
+    /// The nodes that get a flow; by default every wireless node but the gateways.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<Name>>,
-    /// The other end of those flows; the gateway by default.
+    /// The other end of those flows; by default the gateway, of several each node's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Name>,
     /// How many flows of each kind there are side by side; 1 by default.

@@ -135,9 +135,9 @@ impl Map {
     /// The scenario as it would be written.
     pub fn draft(mut self, options: &ImportOptions, name: String) -> Result<(Draft, Vec<String>)> {
         let around = self.around();
-        let gateway = self.gateway(options, &around)?;
-        let hops = hops(&around, gateway);
-        let homes = self.homes(options, gateway, &hops)?;
+        let gateways = self.chosen(options, &around)?;
+        let hops = hops(&around, &gateways);
+        let homes = self.homes(options, &gateways, &hops)?;
         if self.parallel > 0 {
             let text = format!("{} parallel links were merged, the best counts", self.parallel);
             self.warnings.push(text);
@@ -179,7 +179,11 @@ impl Map {
             topology: TopologyDraft {
                 links: Some(self.radio.iter().map(link).collect()),
                 sense_hops: Some(options.sense_hops),
-                gateway: Some(id(gateway)),
+                gateway: (gateways.len() == 1).then(|| id(gateways[0])),
+                gateways: match gateways.len() {
+                    1 => Vec::new(),
+                    _ => gateways.iter().map(|&g| id(g)).collect(),
+                },
                 routing: Routing::Etx,
                 ..TopologyDraft::default()
             },
@@ -215,17 +219,31 @@ impl Map {
         around
     }
 
-    fn gateway(&mut self, options: &ImportOptions, around: &[Vec<usize>]) -> Result<usize> {
-        if let Some(wanted) = &options.gateway {
+    /// The gateways that are asked for, each once; by default the map's own.
+    fn chosen(&mut self, options: &ImportOptions, around: &[Vec<usize>]) -> Result<Vec<usize>> {
+        let mut chosen = Vec::new();
+        for wanted in &options.gateways {
             let wanted = wanted.trim();
             let named = self.index.get(&Name::from(wanted)).copied();
             let known_as = |n: &MapNode| n.aliases.iter().any(|a| a.trim() == wanted);
             let found = named.or_else(|| self.nodes.iter().position(known_as));
-            return found.ok_or_else(|| {
-                let problem = Problem::UnknownNode(wanted.to_owned());
-                ScenarioError::at("gateway".into(), problem)
-            });
+            let refuse = |problem| Err(ScenarioError::at("gateway".into(), problem));
+            match found {
+                None => return refuse(Problem::UnknownNode(wanted.to_owned())),
+                Some(g) if chosen.contains(&g) => {
+                    let what = format!("\"{wanted}\" is named twice");
+                    return refuse(Problem::refused(what, "each gateway once"));
+                }
+                Some(g) => chosen.push(g),
+            }
         }
+        if chosen.is_empty() {
+            chosen.push(self.gateway(around)?);
+        }
+        Ok(chosen)
+    }
+
+    fn gateway(&mut self, around: &[Vec<usize>]) -> Result<usize> {
         let sizes = component_sizes(around);
         let best = |candidates: &mut dyn Iterator<Item = usize>| {
             candidates
@@ -287,11 +305,11 @@ impl Map {
     fn homes(
         &mut self,
         options: &ImportOptions,
-        gateway: usize,
+        gateways: &[usize],
         hops: &[Option<u32>],
     ) -> Result<Vec<usize>> {
         let mut reachable: Vec<usize> =
-            (0..self.nodes.len()).filter(|&i| i != gateway && hops[i].is_some()).collect();
+            (0..self.nodes.len()).filter(|&i| hops[i].is_some_and(|h| h > 0)).collect();
         let lost: Vec<&str> = (0..self.nodes.len())
             .filter(|&i| hops[i].is_none())
             .map(|i| self.nodes[i].id.as_str())
@@ -306,9 +324,10 @@ impl Map {
             ));
         }
         if reachable.is_empty() {
-            let name = self.nodes[gateway].id.to_string();
+            let names: Vec<&str> = gateways.iter().map(|&g| self.nodes[g].id.as_str()).collect();
+            let names = names.join("\", \"");
             let problem = Problem::refused(
-                format!("no node can be reached from the gateway \"{name}\""),
+                format!("no node can be reached from the gateway \"{names}\""),
                 "a gateway with links to other nodes",
             );
             return Err(ScenarioError::at("gateway".into(), problem));
@@ -354,11 +373,11 @@ impl Map {
     }
 }
 
-/// Hops from a node; `None` where there is no way.
-fn hops(around: &[Vec<usize>], from: usize) -> Vec<Option<u32>> {
+/// Hops from the nearest of these nodes; `None` where there is no way.
+fn hops(around: &[Vec<usize>], from: &[usize]) -> Vec<Option<u32>> {
     let mut hops = vec![None; around.len()];
-    hops[from] = Some(0);
-    let mut todo = VecDeque::from([(from, 0)]);
+    from.iter().for_each(|&i| hops[i] = Some(0));
+    let mut todo: VecDeque<(usize, u32)> = from.iter().map(|&i| (i, 0)).collect();
     while let Some((u, h)) = todo.pop_front() {
         for &v in &around[u] {
             if hops[v].is_none() {

@@ -29,10 +29,10 @@ pub const MAX_TOML_BYTES: usize = 8 << 20;
 /// What to make of a map. TOML scenarios say all this themselves and ignore the options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ImportOptions {
-    /// The gateway, by id, label or address. By default the map's own: what it calls a gateway, else a
+    /// The gateways, each by id, label or address. By default one, the map's own: what it calls a gateway, else a
     /// node with a tunnel (meshviewer), or the one that wrote the file (`router_id`); of several, and
     /// where there is none, the node with most links in the largest connected part.
-    pub gateway: Option<String>,
+    pub gateways: Vec<String>,
     /// Which way the flows go.
     pub direction: Direction,
     /// How many nodes get a flow: evenly spaced among the reachable ones, from near to far. All by
@@ -57,7 +57,7 @@ pub struct ImportOptions {
 impl Default for ImportOptions {
     fn default() -> Self {
         ImportOptions {
-            gateway: None,
+            gateways: Vec::new(),
             direction: Direction::Down,
             flows: None,
             connections: None,

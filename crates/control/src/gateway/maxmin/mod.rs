@@ -28,6 +28,7 @@ use crate::Origin::Ours;
 use crate::contract::parameter::options;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
+use crate::gateway::peers;
 use crate::gateway::promise::Promise;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
@@ -36,7 +37,9 @@ use crate::{
 };
 
 options! {
-    variants {}
+    variants {
+        peers: Ours { after: "" }, "gateways that share air tell each other what theirs send, and are governed as one";
+    }
     parameters {
         look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
         full: f64 = 0.93, 0.5..=1.0, "", "part of its limit that counts as full service";
@@ -57,21 +60,33 @@ pub(crate) static ENTRY: Entry = Entry {
     origin: Ours { after: "Jamshaid 2010 §8.1" },
     variants: Options::VARIANTS,
     parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| start(&Options::of(c), s) },
 };
 
 /// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
 /// that was set.
 const MISSED: f64 = 8.0;
 
-fn needs() -> Vec<Needs> {
-    vec![Needs {
+fn needs(options: &Options) -> Vec<Needs> {
+    let plain = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
-    }]
+    };
+    vec![if options.peers { peers::needs(plain) } else { plain }]
+}
+
+fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if !options.peers {
+        return build(options, setting);
+    }
+    let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
+    let plain = *options;
+    peers::start(peers::codes!("maxmin"), setting, options.look, bounds, move |setting| {
+        build(&plain, setting)
+    })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {

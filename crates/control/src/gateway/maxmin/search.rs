@@ -213,7 +213,8 @@ impl Search {
             least = least.max(MISSING * all.iter().map(|s| s.weight).sum::<f64>());
         }
         let present = present.max(least);
-        let factor = self.present / present;
+        // Where nobody was expected the first ones share what the search begins with.
+        let factor = if self.present > 0.0 { self.present } else { 1.0 } / present;
         if (factor - 1.0).abs() <= NOTICED {
             return;
         }

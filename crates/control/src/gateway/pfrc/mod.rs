@@ -46,6 +46,7 @@ use crate::gateway::aggregate_search::{AggregateSearch, Rule};
 use crate::gateway::arc::{PATIENCE, bucket};
 use crate::gateway::bounds::Bounds;
 use crate::gateway::flows::Flows;
+use crate::gateway::peers;
 use crate::water_filling::level;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
@@ -60,6 +61,7 @@ options! {
         bursts: Ours { after: "Jamshaid 2010 §8.1" }, "flows that only sometimes send are judged while they do";
         fast: Ours { after: "Jamshaid 2010 §8.1" }, "rates follow arrivals and ends within an epoch";
         proportional: Ours { after: "Jamshaid 2010 §8.1" }, "proportional fairness, from hop counts";
+        peers: Ours { after: "Jamshaid 2010 §8.1" }, "gateways that share air tell each other what theirs send, and are governed as one";
     }
     parameters {
         /// An epoch shorter than a second is shorter than a round trip through slow links.
@@ -82,7 +84,7 @@ pub(crate) static ENTRY: Entry = Entry {
     origin: Published("Jamshaid 2010 §8.1"),
     variants: Options::VARIANTS,
     parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| start(&Options::of(c), s) },
 };
 
 /// Looks at the flows per epoch, with `+fast`.
@@ -104,13 +106,25 @@ fn needs(options: &Options) -> Vec<Needs> {
         true => KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::Hops]),
         false => KnowledgeSet::of(&[Knowledge::LinkRates]),
     };
-    vec![Needs {
+    let plain = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge,
         header_bytes: 0,
-    }]
+    };
+    vec![if options.peers { peers::needs(plain) } else { plain }]
+}
+
+fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if !options.peers {
+        return build(options, setting);
+    }
+    let bounds = Bounds::of(&setting.neighbours, options.reuse, options.deepest)?;
+    let plain = *options;
+    peers::start(peers::codes!("pfrc"), setting, SHORTEST, bounds, move |setting| {
+        build(&plain, setting)
+    })
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {

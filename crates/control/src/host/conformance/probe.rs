@@ -208,6 +208,7 @@ fn packets(offers: &Offers, neighbour: Option<NodeId>, own: Option<FlowId>, turn
                 turns.extend([Turn::Tell(Reach::Within(1)), Turn::Tell(Reach::Within(9))]);
                 turns.extend(neighbour.map(|n| Turn::Tell(Reach::Node(n))));
             }
+            Ability::Peers => turns.push(Turn::Tell(Reach::Gateways)),
             Ability::AckBits => turns.push(Turn::AckBits),
             Ability::Pace => turns
                 .extend(own.into_iter().flat_map(|f| {

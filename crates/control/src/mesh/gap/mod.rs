@@ -134,6 +134,9 @@ fn needs(options: &Options) -> Vec<Needs> {
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if setting.gateways > 1 {
+        return Err(Refusal::gateways(setting.gateways));
+    }
     check(options, &setting.neighbours)?;
     if setting.site.gateway {
         gateway::build(options, setting)

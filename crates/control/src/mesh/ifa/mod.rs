@@ -64,6 +64,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if let Some(bad) = setting.flows.iter().find(|f| !(f.weight.is_finite() && f.weight > 0.0)) {
         return Err(Refusal::weight(bad.flow, bad.weight));
     }
+    if setting.gateways > 1 {
+        return Err(Refusal::gateways(setting.gateways));
+    }
     let mut stream = setting.stream;
     let period = options.period;
     let leaf = Leaf::DropTail { packets: options.queue };

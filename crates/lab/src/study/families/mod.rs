@@ -4,6 +4,7 @@
 //! every seed. Subscribers are what counts: a home's flows of both directions together.
 
 mod networks;
+mod several;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +15,7 @@ use fairmesh_scenario::Scenario;
 use fairmesh_transport::traffic::TrafficSpec;
 
 pub use networks::{Family, Network, Times, network};
+pub use several::{Beside, beside_one_box};
 
 use crate::changes::with_controls;
 use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};

@@ -3,9 +3,10 @@
 //! Every one follows from its family and number alone.
 
 use core::fmt::Write as _;
+use std::collections::BTreeSet;
 
-use fairmesh_scenario::{Scenario, draft_from_toml};
-use fairmesh_units::Stream;
+use fairmesh_scenario::{Gateways, Scenario, draft_from_toml};
+use fairmesh_units::{NodeId, Stream};
 
 use crate::LabError;
 
@@ -26,10 +27,12 @@ pub enum Family {
     Evenings,
     /// Random networks in which one home sends datagrams, 0.2 to 5 Mbit/s, whatever becomes of them.
     Floods,
+    /// 12 to 30 nodes anywhere, two or three of them gateways to the same host.
+    Gateways,
 }
 
 impl Family {
-    /// All of them.
+    /// Those of one gateway.
     pub const ALL: [Family; 7] = [
         Family::Random,
         Family::Lossy,
@@ -50,6 +53,7 @@ impl Family {
             Family::Grids => "grids",
             Family::Evenings => "evenings",
             Family::Floods => "floods",
+            Family::Gateways => "gateways",
         }
     }
 
@@ -62,6 +66,7 @@ impl Family {
             Family::Trees => 6,
             Family::Grids => GRIDS.len() as u32,
             Family::Evenings => 10,
+            Family::Gateways => 24,
         }
     }
 }
@@ -152,7 +157,7 @@ pub fn network(family: Family, number: u32, times: Times) -> Result<Network, Lab
     };
     let way = WAYS[number as usize % 3];
     let (about, text) = match family {
-        Family::Random | Family::Lossy | Family::Evenings | Family::Floods => {
+        Family::Random | Family::Lossy | Family::Evenings | Family::Floods | Family::Gateways => {
             scattered(family, number, head)?
         }
         Family::Chains => {
@@ -213,17 +218,39 @@ fn scattered(
         radio = &RADIOS[[1, 2, 3, 5][number as usize % 4]];
         sizes = &SIZES[1..5];
     }
+    if family == Family::Gateways {
+        sizes = &SIZES[..5];
+    }
     let (nodes, side) = sizes[chance.below(sizes.len() as u32) as usize];
     let way = if number.is_multiple_of(9) { "both" } else { WAYS[number as usize % 3] };
     let mut text = head(radio);
     // Where nodes are and who decodes whom; the seed differs between families.
     let seed = 1000 * (1 + family as u32) + number;
     let layout = format!(
-        "[topology]\nrandom = {{ nodes = {nodes}, width = \"{side} m\", seed = {seed} }}\ngateway = 0\n"
+        "[topology]\nrandom = {{ nodes = {nodes}, width = \"{side} m\", seed = {seed} }}\n"
     );
-    let _ = write!(text, "\n{layout}");
-    let bare = format!("{text}\n[traffic]\nflows = \"down\"\n");
+    let bare = format!("{text}\n{layout}gateway = 0\n\n[traffic]\nflows = \"down\"\n");
     let bare = draft_from_toml("families.toml", &bare)?.build()?;
+    let gateways = match family {
+        Family::Gateways => {
+            let many = 2 + number / 2 % 2;
+            let mut gateways = apart(&bare, many, number.is_multiple_of(2), &mut chance);
+            for _ in 0..100 {
+                if all_used(&text, &layout, &gateways, nodes)? {
+                    break;
+                }
+                gateways = apart(&bare, many, false, &mut chance);
+            }
+            gateways
+        }
+        _ => vec![0],
+    };
+    let key = if gateways.len() == 1 {
+        "gateway = 0".to_owned()
+    } else {
+        format!("gateways = {gateways:?}")
+    };
+    let _ = write!(text, "\n{layout}{key}\n");
     let lossy = family == Family::Lossy || (family == Family::Evenings && number % 3 == 2);
     links(&mut text, &bare, &radio.2, lossy, &mut chance);
 
@@ -233,7 +260,21 @@ fn scattered(
         (_, "both") => 4,
         _ => [6, 8][chance.below(2) as usize],
     };
-    let homes = some(nodes, many, &mut chance);
+    let mut homes = some(nodes, many, &gateways, &mut chance);
+    if family == Family::Gateways {
+        let of = gateways_of(&text)?;
+        // Where all homes go through one gateway there are no several: others are drawn, a hundred times.
+        let several = |homes: &[u32]| {
+            let through = |n: &u32| of.of(NodeId(*n));
+            homes.iter().map(through).collect::<BTreeSet<_>>().len() > 1
+        };
+        for _ in 0..100 {
+            if several(&homes) {
+                break;
+            }
+            homes = some(nodes, many, &gateways, &mut chance);
+        }
+    }
     match family {
         Family::Evenings => evening(&mut text, &homes, &mut chance),
         Family::Floods => {
@@ -256,6 +297,10 @@ fn scattered(
             );
         }
     }
+    if family == Family::Gateways {
+        let many = gateways.len();
+        return Ok((format!("{nodes} nodes, {many} gateways, {}, {way}", radio.1), text));
+    }
     let rate = match radio.2 {
         Mixed::No => radio.1,
         Mixed::ByDistance => "6 to 54 Mbit/s",
@@ -272,7 +317,7 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
         return;
     }
     for link in bare.links.iter().filter(|l| l.from < l.to) {
-        let place = |n: fairmesh_units::NodeId| bare.nodes[n.index()].position.unwrap_or_default();
+        let place = |n: NodeId| bare.nodes[n.index()].position.unwrap_or_default();
         let (a, b) = (place(link.from), place(link.to));
         let far = (a.0 - b.0).hypot(a.1 - b.1);
         let _ = write!(text, "\n[[link]]\nfrom = {}\nto = {}\n", link.from.0, link.to.0);
@@ -293,9 +338,41 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
     }
 }
 
-/// So many nodes but the gateway, rising.
-fn some(nodes: u32, many: u32, chance: &mut Stream) -> Vec<u32> {
-    let mut left: Vec<u32> = (1..nodes).collect();
+/// So many gateways: as far from each other as it goes, one after the other, or anywhere.
+fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32> {
+    let place = |n: u32| bare.nodes[n as usize].position.unwrap_or_default();
+    let distance = |a: u32, b: u32| {
+        let (a, b) = (place(a), place(b));
+        (a.0 - b.0).hypot(a.1 - b.1)
+    };
+    let nodes = bare.wireless().count() as u32;
+    let mut chosen = vec![0];
+    while chosen.len() < many as usize {
+        let left: Vec<u32> = (0..nodes).filter(|n| !chosen.contains(n)).collect();
+        let room = |n: u32| chosen.iter().map(|&g| distance(n, g)).fold(f64::INFINITY, f64::min);
+        let farthest = left.iter().copied().max_by(|&a, &b| room(a).total_cmp(&room(b)));
+        let anywhere = left[chance.below(left.len() as u32) as usize];
+        chosen.push(if far { farthest.unwrap_or(anywhere) } else { anywhere });
+    }
+    chosen
+}
+
+/// Who goes through which gateway in a network whose traffic is not written yet.
+fn gateways_of(text: &str) -> Result<Gateways, LabError> {
+    let text = format!("{text}\n[traffic]\nflows = \"down\"\n");
+    Ok(draft_from_toml("families.toml", &text)?.build()?.gateways)
+}
+
+/// Whether two nodes at least go through each gateway, beside itself.
+fn all_used(text: &str, layout: &str, gateways: &[u32], nodes: u32) -> Result<bool, LabError> {
+    let of = gateways_of(&format!("{text}\n{layout}gateways = {gateways:?}\n"))?;
+    let through = |g: u32| (0..nodes).filter(|n| of.of(NodeId(*n)) == Some(NodeId(g))).count();
+    Ok(gateways.iter().all(|g| through(*g) > 2))
+}
+
+/// So many nodes but the gateways, rising.
+fn some(nodes: u32, many: u32, gateways: &[u32], chance: &mut Stream) -> Vec<u32> {
+    let mut left: Vec<u32> = (0..nodes).filter(|n| !gateways.contains(n)).collect();
     let many = (many as usize).min(left.len());
     let mut out: Vec<u32> =
         (0..many).map(|_| left.swap_remove(chance.below(left.len() as u32) as usize)).collect();

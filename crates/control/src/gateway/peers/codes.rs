@@ -1,0 +1,30 @@
+//! Codes of what gateways decide about each other, under the name of the mechanism that they run.
+
+/// Stable codes of reasons.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Codes {
+    pub says: &'static str,
+    pub joined: &'static str,
+    pub silent: &'static str,
+    pub told: &'static str,
+    pub follows: &'static str,
+    pub leads: &'static str,
+    pub refused: &'static str,
+}
+
+/// The codes of a mechanism.
+macro_rules! codes {
+    ($mechanism:literal) => {
+        &$crate::gateway::peers::Codes {
+            says: concat!($mechanism, ".peer-says"),
+            joined: concat!($mechanism, ".peer-joined"),
+            silent: concat!($mechanism, ".peer-silent"),
+            told: concat!($mechanism, ".peer-told"),
+            follows: concat!($mechanism, ".peer-follows"),
+            leads: concat!($mechanism, ".peer-leads"),
+            refused: concat!($mechanism, ".peer-refused"),
+        }
+    };
+}
+
+pub(crate) use codes;

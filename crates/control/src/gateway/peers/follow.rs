@@ -1,0 +1,47 @@
+//! A gateway whose flows another one governs.
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use super::Own;
+use super::message::FlowReport;
+
+/// Part of a look after the leader's word at which the report for its next look is sent: the rest is
+/// for the way.
+const LATE: (u64, u64) = (7, 8);
+
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub leader: NodeId,
+    /// When it reports next.
+    pub due: Time,
+    /// The last limits that it was told.
+    pub version: u64,
+}
+
+impl Follower {
+    pub fn new(leader: NodeId, now: Time) -> Self {
+        Follower { leader, due: now, version: 0 }
+    }
+
+    /// The leader has looked.
+    pub fn told(&mut self, now: Time, version: u64, look: Span) {
+        self.version = version;
+        self.due = now + Span::from_nanos(look.as_nanos() / LATE.1 * LATE.0);
+    }
+}
+
+/// What the leader is told of a flow.
+pub(super) fn report(own: &Own) -> FlowReport {
+    FlowReport {
+        flow: own.here.flow,
+        bytes: own.bytes,
+        packets: own.packets,
+        drops: own.drops,
+        weight: own.here.weight as f32,
+        hops: own.here.hops,
+        branch: own.here.branch,
+        guarantee: own.here.guarantee,
+        ceiling: own.here.ceiling,
+        packet: own.here.packet,
+    }
+}

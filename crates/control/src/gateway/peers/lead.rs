@@ -1,0 +1,283 @@
+//! The gateway that governs its own flows and those of others.
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+use super::message::{FlowLimit, FlowReport, Heading};
+use crate::{
+    Actions, Class, Control, Counters, Event, FlowCounters, FlowHere, Place, Reason, Value,
+};
+
+/// Numbers of other gateways' flows begin here; hosts count from 0.
+const ELSEWHERE: u32 = 1 << 31;
+/// Flows of other gateways that are governed, silent ones included; more are left as they are.
+const MOST: usize = 1 << 17;
+/// Looks for which old limits are a reason to wait for newer reports.
+const STALE: u32 = 3;
+/// Looks between two reports, from one that is too short to say something to one that is too long, parts
+/// and times.
+const CREDIBLE: (u64, u64) = (10, 8);
+/// How long a flow that is not reported any more is kept.
+const KEPT: Span = Span::from_secs(180);
+
+/// Whether a flow is one of another gateway.
+pub(super) fn is_elsewhere(flow: FlowId) -> bool {
+    flow.0 >= ELSEWHERE
+}
+
+/// A flow of another gateway.
+#[derive(Clone, Debug)]
+struct Remote {
+    told: FlowReport,
+    /// Clock of its gateway at the last report, and at the last that was taken into account.
+    at: u64,
+    fed: Option<(u64, u64, u64)>,
+    /// Counters as the mechanism sees them.
+    bytes: u64,
+    packets: u64,
+    limit: Option<BitRate>,
+    mentioned: Time,
+}
+
+/// Another gateway.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    /// The last limits that it has.
+    version: u64,
+    /// Looks for which it had older ones.
+    stale: u32,
+}
+
+/// What a report has brought.
+pub(super) struct News {
+    pub joined: bool,
+    /// Flows that were unknown.
+    pub flows: Vec<FlowHere>,
+}
+
+#[derive(Debug)]
+pub(super) struct Leader {
+    /// `None`: it was refused, and nobody decides anything.
+    control: Option<Box<dyn Control>>,
+    peers: BTreeMap<NodeId, Peer>,
+    remotes: BTreeMap<u32, Remote>,
+    /// By number less [`ELSEWHERE`], whose flow it is, and the way back.
+    names: Vec<(NodeId, FlowId)>,
+    numbers: BTreeMap<(NodeId, FlowId), u32>,
+    version: u64,
+    changed: bool,
+    looked: Option<Time>,
+    beat: Time,
+}
+
+impl Leader {
+    pub fn new(control: Option<Box<dyn Control>>) -> Self {
+        Leader {
+            control,
+            peers: BTreeMap::new(),
+            remotes: BTreeMap::new(),
+            names: Vec::new(),
+            numbers: BTreeMap::new(),
+            version: 0,
+            changed: false,
+            looked: None,
+            beat: Time::ZERO,
+        }
+    }
+
+    pub fn hear(&mut self, now: Time, event: &Event<'_>) -> Actions {
+        let mut decided = Actions::new();
+        if let Some(control) = &mut self.control {
+            control.on(now, event, &mut decided);
+        }
+        decided
+    }
+
+    pub fn learned(&self) -> Option<BitRate> {
+        self.control.as_ref()?.learned()
+    }
+
+    pub fn recall(&mut self, learned: BitRate) -> Actions {
+        let mut decided = Actions::new();
+        if let Some(control) = &mut self.control {
+            control.recall(learned, &mut decided);
+        }
+        decided
+    }
+
+    /// When the mechanism wants to look.
+    fn wanted(&self) -> Time {
+        self.control.as_ref().and_then(|c| c.next_deadline()).unwrap_or(Time::NEVER)
+    }
+
+    pub fn is_due(&self, now: Time) -> bool {
+        self.wanted() <= now
+    }
+
+    pub fn due(&self) -> Time {
+        self.wanted().min(self.beat)
+    }
+
+    /// The others were told.
+    pub fn beaten(&mut self, now: Time, look: Span) {
+        self.beat = now + look;
+    }
+
+    fn number(&mut self, gateway: NodeId, flow: FlowId) -> Option<u32> {
+        if let Some(&number) = self.numbers.get(&(gateway, flow)) {
+            return Some(number);
+        }
+        if self.names.len() >= MOST {
+            return None;
+        }
+        let number = ELSEWHERE + self.names.len() as u32;
+        self.names.push((gateway, flow));
+        self.numbers.insert((gateway, flow), number);
+        Some(number)
+    }
+
+    /// Takes in what another gateway says of its flows.
+    pub fn report(&mut self, now: Time, heading: &Heading, reports: &[FlowReport]) -> News {
+        let joined = !self.peers.contains_key(&heading.from);
+        self.peers.entry(heading.from).or_default().version = heading.version;
+        let mut flows = Vec::new();
+        for told in reports {
+            let Some(number) = self.number(heading.from, told.flow) else { continue };
+            let at = heading.sampled;
+            if let Some(remote) = self.remotes.get_mut(&number) {
+                (remote.told, remote.at, remote.mentioned) = (*told, at, now);
+                continue;
+            }
+            let remote = Remote {
+                told: *told,
+                at,
+                fed: None,
+                bytes: 0,
+                packets: 0,
+                limit: None,
+                mentioned: now,
+            };
+            self.remotes.insert(number, remote);
+            let here = FlowHere::new(FlowId(number), Place::Forwarder, told.packet, told.packet);
+            flows.push(
+                here.with_weight(f64::from(told.weight))
+                    .with_hops(told.hops)
+                    .with_branch(told.branch)
+                    .with_guarantee(told.guarantee)
+                    .with_ceiling(told.ceiling),
+            );
+        }
+        News { joined, flows }
+    }
+
+    /// A gateway has left: the numbers of its flows.
+    pub fn forget(&mut self, gateway: NodeId) -> Vec<FlowId> {
+        self.peers.remove(&gateway);
+        let names = &self.names;
+        let theirs = |number: &&u32| names[(**number - ELSEWHERE) as usize].0 == gateway;
+        let gone: Vec<u32> = self.remotes.keys().filter(theirs).copied().collect();
+        for number in &gone {
+            self.remotes.remove(number);
+        }
+        gone.into_iter().map(FlowId).collect()
+    }
+
+    /// The mechanism's deadline, after what is known of the others' flows. Its own were sampled just now.
+    pub fn look(&mut self, now: Time) -> Actions {
+        let mut decided = Actions::new();
+        let elapsed = self.looked.map_or(0, |at| now.since(at).as_nanos() / 1_000_000);
+        self.looked = Some(now);
+        let Some(control) = &mut self.control else { return decided };
+        for peer in self.peers.values_mut() {
+            let old = peer.version < self.version;
+            peer.stale = if old { peer.stale + 1 } else { 0 };
+        }
+        let mut silent = Vec::new();
+        for (&number, remote) in &mut self.remotes {
+            let flow = FlowId(number);
+            let gateway = self.names[(number - ELSEWHERE) as usize].0;
+            if now.since(remote.mentioned) > KEPT {
+                silent.push(number);
+                continue;
+            }
+            let told = remote.told;
+            let reported = (told.bytes, told.packets, remote.at);
+            let (bytes, packets, at) = *remote.fed.get_or_insert(reported);
+            if remote.at == at && remote.bytes > 0 {
+                // Nothing new has come: that says nothing.
+                continue;
+            }
+            remote.fed = Some(reported);
+            let old = self.peers.get(&gateway).is_some_and(|p| (1..=STALE).contains(&p.stale));
+            let backwards = told.bytes < bytes || told.packets < packets || remote.at < at;
+            let time = remote.at.saturating_sub(at);
+            let credible = time > elapsed / CREDIBLE.0 && time <= elapsed * CREDIBLE.1;
+            if !(old || backwards) && credible {
+                // Its gateway's seconds are not this one's.
+                let part = (elapsed as f64 / time as f64).min(1.5);
+                remote.bytes += ((told.bytes - bytes) as f64 * part) as u64;
+                remote.packets += ((told.packets - packets) as f64 * part) as u64;
+            } else if remote.bytes > 0 {
+                continue;
+            }
+            let (bytes, packets) = (remote.bytes, remote.packets);
+            let counters = FlowCounters { flow, bytes, packets };
+            if let Some(drops) = told.drops {
+                let class = Counters {
+                    class: Class::Flow(flow),
+                    bytes,
+                    packets,
+                    drops,
+                    overlimits: 0,
+                    queued_packets: 0,
+                    queued_bytes: 0,
+                };
+                control.on(now, &Event::Counters(class), &mut decided);
+            }
+            control.on(now, &Event::FlowCounters(counters), &mut decided);
+        }
+        for number in silent {
+            self.remotes.remove(&number);
+            control.on(now, &Event::FlowGone(FlowId(number)), &mut decided);
+        }
+        control.on(now, &Event::Deadline, &mut decided);
+        decided
+    }
+
+    /// What the mechanism has decided of another gateway's flow.
+    pub fn decide(&mut self, flow: FlowId, rate: Option<BitRate>) {
+        if let Some(remote) = self.remotes.get_mut(&flow.0) {
+            self.changed |= remote.limit != rate;
+            remote.limit = rate;
+        }
+    }
+
+    /// What the others' flows may send.
+    pub fn limits(&mut self) -> Vec<FlowLimit> {
+        self.version += u64::from(core::mem::take(&mut self.changed));
+        let names = &self.names;
+        let limit = |(number, remote): (&u32, &Remote)| {
+            let (gateway, flow) = names[(number - ELSEWHERE) as usize];
+            Some(FlowLimit { gateway, flow, rate: remote.limit? })
+        };
+        self.remotes.iter().filter_map(limit).collect()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A reason that names flows as their own gateways do.
+    pub fn in_words(&self, mut reason: Reason) -> Reason {
+        for value in &mut reason.values {
+            if let Value::Flow(flow) | Value::Class(Class::Flow(flow)) = *value
+                && let Some(number) = flow.0.checked_sub(ELSEWHERE)
+                && let Some(&(gateway, flow)) = self.names.get(number as usize)
+            {
+                *value = Value::Elsewhere(gateway, flow);
+            }
+        }
+        reason
+    }
+}

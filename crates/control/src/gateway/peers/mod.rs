@@ -1,0 +1,417 @@
+//! `+peers`: gateways whose subscribers share air are governed as if one box saw them all.
+//!
+//! Who starves behind one gateway may be starved by whoever is behind another, and no gateway's own counters say
+//! so. Gateways that share air share one bottleneck, so there is to be one search for it: of the gateways that hear each other
+//! over the wire the one with the smallest number leads ([`roster`]). The others report what each of their flows has
+//! sent, once per look; the leader runs the mechanism over all flows, its own and theirs, and tells them what theirs may send
+//! ([`message`]). The mechanism itself knows nothing of this: to it a flow behind another gateway is a flow.
+//!
+//! - A follower reports just before the leader looks, so that what the leader sees was sent under the limits that it had told.
+//!   What was sent under older ones says nothing, nor does a look from which no report has come.
+//! - Reports and limits are states, not changes: one that is lost is made up for by the next.
+//! - A leader that is silent for eight looks is none: everybody else begins anew with what its own flows had. A follower
+//!   that is silent leaves, and its flows' part goes to the others.
+//! - Nobody's word lowers a flow below [`TRUST`] of what it would have where its gateway begins alone.
+//!
+//! docs/controls/peers.md derives it.
+
+mod codes;
+mod follow;
+mod lead;
+mod message;
+mod roster;
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+pub(crate) use self::codes::{Codes, codes};
+use self::follow::Follower;
+use self::lead::Leader;
+use self::message::{Heading, PeerMessage, Said};
+use self::roster::Roster;
+use crate::gateway::bounds::Bounds;
+use crate::{
+    Ability, AbilitySet, Action, Actions, Class, Control, Event, EventKind, EventSet, FlowHere,
+    Instance, Needs, Place, Reach, Reason, Refusal, Setting, Value,
+};
+
+/// Part of what a flow has where its gateway begins alone: no peer's word takes that.
+const TRUST: f64 = 0.1;
+/// How long a flow that has fallen silent is reported: longer than any mechanism keeps its place.
+const ACTIVE: Span = Span::from_secs(120);
+
+/// Makes the mechanism anew, for a setting of now.
+struct Builder(Box<dyn Fn(Setting) -> Result<Instance, Refusal> + Send>);
+
+impl core::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Builder")
+    }
+}
+
+/// A flow of this gateway.
+#[derive(Clone, Debug)]
+struct Own {
+    here: FlowHere,
+    bytes: u64,
+    packets: u64,
+    drops: Option<u64>,
+    /// When it last sent something.
+    moved: Option<Time>,
+    limit: Option<BitRate>,
+}
+
+impl Own {
+    fn new(here: FlowHere) -> Self {
+        Own { here, bytes: 0, packets: 0, drops: None, moved: None, limit: None }
+    }
+
+    fn active(&self, now: Time) -> bool {
+        self.moved.is_some_and(|at| now.since(at) < ACTIVE)
+    }
+}
+
+#[derive(Debug)]
+enum Role {
+    Lead(Leader),
+    Follow(Follower),
+}
+
+/// A mechanism of the gateway, of which several are one.
+#[derive(Debug)]
+struct Peers {
+    codes: &'static Codes,
+    setting: Setting,
+    build: Builder,
+    look: Span,
+    /// What all flows of a gateway that begins alone have, bit/s.
+    lowest: f64,
+    own: BTreeMap<FlowId, Own>,
+    roster: Roster,
+    role: Role,
+    sequence: u64,
+    now: Time,
+}
+
+/// What a mechanism needs that tells other gateways.
+pub(crate) fn needs(plain: Needs) -> Needs {
+    Needs {
+        events: plain.events.or(EventSet::of(&[EventKind::Messages])),
+        abilities: plain.abilities.or(AbilitySet::of(&[Ability::Peers])),
+        ..plain
+    }
+}
+
+/// Starts a mechanism that `build` makes, at a gateway that listens to others. `lowest` bounds what they
+/// may take; `look`: how often it looks at its counters.
+pub(crate) fn start(
+    codes: &'static Codes,
+    setting: Setting,
+    look: Span,
+    bounds: Bounds,
+    build: impl Fn(Setting) -> Result<Instance, Refusal> + Send + 'static,
+) -> Result<Instance, Refusal> {
+    let Instance { control, plan } = build(setting.clone())?;
+    let mut own = BTreeMap::new();
+    for here in &setting.flows {
+        own.insert(here.flow, Own::new(*here));
+    }
+    for class in &plan.classes {
+        if let (Class::Flow(flow), crate::Limit::Rate(rate)) = (class.class, class.limit)
+            && let Some(own) = own.get_mut(&flow)
+        {
+            own.limit = Some(rate);
+        }
+    }
+    let peers = Peers {
+        codes,
+        roster: Roster::new(setting.node, look),
+        role: Role::Lead(Leader::new(Some(control))),
+        build: Builder(Box::new(build)),
+        lowest: bounds.lowest,
+        sequence: 0,
+        now: Time::ZERO,
+        setting,
+        look,
+        own,
+    };
+    Ok(Instance { control: Box::new(peers), plan })
+}
+
+impl Peers {
+    fn own(&mut self, flow: FlowId) -> &mut Own {
+        let unknown = || Own::new(FlowHere::new(flow, Place::Forwarder, 1448, 1500));
+        self.own.entry(flow).or_insert_with(unknown)
+    }
+
+    /// What no peer takes from a flow, bit/s: of this gateway's weights its part.
+    fn floor(&self, flow: FlowId) -> BitRate {
+        let weight = |own: &Own| own.here.weight;
+        let all: f64 = self.own.values().map(weight).sum();
+        let part = self.own.get(&flow).map_or(0.0, weight) / all.max(f64::MIN_POSITIVE);
+        BitRate(((TRUST * self.lowest * part) as u64).max(1))
+    }
+
+    /// What the flows that send may have together: for whoever governs them next.
+    fn had(&self) -> BitRate {
+        let active = self.own.values().filter(|o| o.active(self.now));
+        BitRate(active.filter_map(|o| o.limit).map(|r| r.0).sum())
+    }
+
+    /// A flow's limit, as it was decided here or told.
+    fn limit(&mut self, flow: FlowId, rate: BitRate, actions: &mut Actions) {
+        let rate = match self.roster.alive() {
+            0 => rate,
+            _ => rate.max(self.floor(flow)),
+        };
+        self.own(flow).limit = Some(rate);
+        actions.set_rate(Class::Flow(flow), rate);
+    }
+
+    /// Passes on what the mechanism has decided, and keeps what it decided of other gateways' flows.
+    fn pass_on(&mut self, decided: &Actions, actions: &mut Actions) {
+        let Role::Lead(leader) = &mut self.role else { return };
+        let mut own = Vec::new();
+        for action in decided.iter() {
+            match *action {
+                Action::Because(reason) => own.push(Action::Because(leader.in_words(reason))),
+                Action::SetRate { class: Class::Flow(flow), rate } if lead::is_elsewhere(flow) => {
+                    leader.decide(flow, rate);
+                }
+                Action::Remove { class: Class::Flow(flow) } if lead::is_elsewhere(flow) => {
+                    leader.decide(flow, None);
+                }
+                other => own.push(other),
+            }
+        }
+        for action in own {
+            match action {
+                Action::SetRate { class: Class::Flow(flow), rate: Some(rate) } => {
+                    self.limit(flow, rate, actions);
+                }
+                other => actions.push(other),
+            }
+        }
+    }
+
+    /// Gives the mechanism an event, if it runs here.
+    fn give(&mut self, event: &Event<'_>, actions: &mut Actions) {
+        let Role::Lead(leader) = &mut self.role else { return };
+        let decided = leader.hear(self.now, event);
+        self.pass_on(&decided, actions);
+    }
+
+    fn say(&mut self, said: &Said, sampled: Time, version: u64, actions: &mut Actions) {
+        let leader = match &self.role {
+            Role::Lead(_) => self.setting.node,
+            Role::Follow(follower) => follower.leader,
+        };
+        let heading = Heading {
+            from: self.setting.node,
+            leader,
+            run: self.setting.run,
+            sequence: self.sequence,
+            sampled: sampled.as_nanos() / 1_000_000,
+            version,
+        };
+        let text = "tells the other gateways what it knows";
+        actions.because(Reason::new(self.codes.says, text, &[]));
+        self.sequence =
+            PeerMessage::pack(heading, said, |body| actions.tell(Reach::Gateways, body));
+    }
+
+    fn hear(&mut self, from: NodeId, body: &[u8], actions: &mut Actions) {
+        let Some(PeerMessage { heading, said }) = PeerMessage::decode(body) else { return };
+        if heading.from != from || !self.roster.accept(self.now, &heading) {
+            return;
+        }
+        self.settle(actions);
+        let now = self.now;
+        match (&mut self.role, said) {
+            (Role::Lead(leader), Said::Report(reports)) if heading.leader == self.setting.node => {
+                let new = leader.report(now, &heading, &reports);
+                if new.joined {
+                    let values = [Value::Node(from)];
+                    actions.because(Reason::new(
+                        self.codes.joined,
+                        "governs gateway {} too",
+                        &values,
+                    ));
+                }
+                for here in new.flows {
+                    self.give(&Event::FlowSeen(here), actions);
+                }
+            }
+            (Role::Follow(follower), Said::Limits(limits)) if from == follower.leader => {
+                follower.told(now, heading.version, self.look);
+                let own: Vec<(FlowId, BitRate)> = limits
+                    .iter()
+                    .filter(|l| l.gateway == self.setting.node)
+                    .map(|l| (l.flow, l.rate))
+                    .collect();
+                self.obey(from, &own, actions);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the leader's limits.
+    fn obey(&mut self, leader: NodeId, limits: &[(FlowId, BitRate)], actions: &mut Actions) {
+        let mut said = false;
+        for &(flow, rate) in limits {
+            let Some(own) = self.own.get(&flow) else { continue };
+            let wanted = rate.max(self.floor(flow));
+            if own.limit == Some(wanted) {
+                continue;
+            }
+            if !core::mem::replace(&mut said, true) {
+                let values = [Value::Node(leader), Value::Flow(flow), Value::Rate(wanted)];
+                let text = "gateway {} governs: flow {} {}";
+                actions.because(Reason::new(self.codes.told, text, &values));
+            }
+            self.limit(flow, rate, actions);
+        }
+    }
+
+    /// Leads or follows, as it should now.
+    fn settle(&mut self, actions: &mut Actions) {
+        for gone in self.roster.age(self.now) {
+            let values = [Value::Node(gone)];
+            let text = "gateway {} is silent and counts no more";
+            actions.because(Reason::new(self.codes.silent, text, &values));
+            let Role::Lead(leader) = &mut self.role else { continue };
+            for flow in leader.forget(gone) {
+                self.give(&Event::FlowGone(flow), actions);
+            }
+        }
+        let leader = self.roster.leader();
+        let own = self.setting.node;
+        match &self.role {
+            Role::Lead(_) if leader != own => {
+                self.role = Role::Follow(Follower::new(leader, self.now));
+                let values = [Value::Node(leader)];
+                actions.because(Reason::new(self.codes.follows, "gateway {} governs now", &values));
+            }
+            Role::Follow(follower) if leader == own => {
+                let values = [Value::Node(follower.leader)];
+                let text = "gateway {} governs no more: begins with what its own had";
+                actions.because(Reason::new(self.codes.leads, text, &values));
+                self.begin_anew(actions);
+            }
+            Role::Follow(follower) if follower.leader != leader => {
+                self.role = Role::Follow(Follower::new(leader, self.now));
+                let values = [Value::Node(leader)];
+                actions.because(Reason::new(self.codes.follows, "gateway {} governs now", &values));
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_anew(&mut self, actions: &mut Actions) {
+        let flows: Vec<FlowHere> = self.own.values().map(|o| o.here).collect();
+        let had = self.had();
+        let built = (self.build.0)(self.setting.clone().with_flows(flows));
+        let mut control = built.map(|i| i.control);
+        let mut decided = Actions::new();
+        if let Ok(control) = &mut control
+            && had.0 > 0
+        {
+            control.recall(had, &mut decided);
+        }
+        if let Err(refusal) = &control {
+            // Everybody keeps the limit that it had.
+            actions.because(refusal.reason(self.codes.refused));
+        }
+        self.role = Role::Lead(Leader::new(control.ok()));
+        self.pass_on(&decided, actions);
+    }
+
+    fn deadline(&mut self, actions: &mut Actions) {
+        let now = self.now;
+        self.settle(actions);
+        match &mut self.role {
+            // Not yet: its own look, or the others' to be told.
+            Role::Lead(leader) if leader.due() > now => {}
+            Role::Lead(leader) => {
+                let alone = self.roster.alive() == 0;
+                let decided = if leader.is_due(now) { Some(leader.look(now)) } else { None };
+                let mut own = Actions::new();
+                if let Some(decided) = decided {
+                    self.pass_on(&decided, &mut own);
+                }
+                let Role::Lead(leader) = &mut self.role else { return };
+                let limits = leader.limits();
+                let version = leader.version();
+                leader.beaten(now, self.look);
+                // A reason before a message would be the message's.
+                let said = Said::Limits(if alone { Vec::new() } else { limits });
+                self.say(&said, now, version, actions);
+                own.iter().for_each(|action| actions.push(*action));
+            }
+            Role::Follow(follower) if follower.due <= now => {
+                follower.due = now + self.look;
+                let version = follower.version;
+                let reports = self.own.values().filter(|o| o.active(now)).map(follow::report);
+                let said = Said::Report(reports.collect());
+                self.say(&said, now, version, actions);
+            }
+            Role::Follow(_) => {}
+        }
+    }
+}
+
+impl Control for Peers {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        self.now = self.now.max(now);
+        match event {
+            Event::FlowCounters(c) => {
+                let own = self.own(c.flow);
+                if c.bytes != own.bytes {
+                    own.moved = Some(now);
+                }
+                (own.bytes, own.packets) = (c.bytes, c.packets);
+            }
+            Event::Counters(c) => {
+                if let Class::Flow(flow) = c.class {
+                    self.own(flow).drops = Some(c.drops);
+                }
+            }
+            Event::FlowSeen(here) => self.own(here.flow).here = *here,
+            Event::FlowGone(flow) => {
+                self.own.remove(flow);
+                if matches!(self.role, Role::Follow(_)) {
+                    actions.remove(Class::Flow(*flow));
+                }
+            }
+            Event::Message(m) => return self.hear(m.from, m.body, actions),
+            Event::Deadline => return self.deadline(actions),
+            _ => {}
+        }
+        self.give(event, actions);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let due = match &self.role {
+            Role::Lead(leader) => leader.due(),
+            Role::Follow(follower) => follower.due,
+        };
+        Some(due.max(self.now))
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        match &self.role {
+            Role::Lead(leader) if self.roster.alive() == 0 => leader.learned(),
+            _ => Some(self.had()).filter(|had| had.0 > 0),
+        }
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        let Role::Lead(leader) = &mut self.role else { return };
+        let decided = leader.recall(learned);
+        self.pass_on(&decided, actions);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Which gateways are heard, and who of them leads.
+
+use std::collections::BTreeMap;
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use super::message::Heading;
+
+/// Looks without a word after which a gateway is taken for dead.
+const SILENT: u32 = 8;
+/// Gateways that are listened to; more are ignored.
+const MOST: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: Time,
+    leader: NodeId,
+    /// Run and sequence of its last message.
+    last: (u64, u64),
+    alive: bool,
+}
+
+/// The other gateways.
+#[derive(Clone, Debug)]
+pub(super) struct Roster {
+    own: NodeId,
+    patience: Span,
+    heard: BTreeMap<NodeId, Heard>,
+}
+
+impl Roster {
+    pub fn new(own: NodeId, look: Span) -> Self {
+        Roster { own, patience: look.saturating_mul(u64::from(SILENT)), heard: BTreeMap::new() }
+    }
+
+    /// A message has come; whether it is newer than all before it of its sender. What is repeated, or
+    /// overtaken by a later one, is none.
+    pub fn accept(&mut self, now: Time, heading: &Heading) -> bool {
+        let last = (heading.run, heading.sequence);
+        let known = self.heard.contains_key(&heading.from);
+        if heading.from == self.own || (!known && self.heard.len() >= MOST) {
+            return false;
+        }
+        let new = Heard { at: now, leader: heading.leader, last, alive: true };
+        match self.heard.get_mut(&heading.from) {
+            Some(heard) if last <= heard.last => return false,
+            Some(heard) => *heard = new,
+            None => {
+                self.heard.insert(heading.from, new);
+            }
+        }
+        true
+    }
+
+    /// Gateways that have fallen silent since the last time. What they said last is kept, so that it
+    /// cannot be said again.
+    pub fn age(&mut self, now: Time) -> Vec<NodeId> {
+        let patience = self.patience;
+        let dead = |h: &Heard| h.alive && now.since(h.at) > patience;
+        let mut gone = Vec::new();
+        for (&who, heard) in self.heard.iter_mut().filter(|h| dead(h.1)) {
+            heard.alive = false;
+            gone.push(who);
+        }
+        gone
+    }
+
+    /// Who leads: of those that say they do, and itself, the one with the smallest number.
+    pub fn leader(&self) -> NodeId {
+        let claims = self.heard.iter().filter(|(who, h)| h.alive && h.leader == **who);
+        claims.map(|(who, _)| *who).fold(self.own, NodeId::min)
+    }
+
+    /// How many are heard.
+    pub fn alive(&self) -> usize {
+        self.heard.values().filter(|h| h.alive).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(from: u32, leader: u32, run: u64, sequence: u64) -> Heading {
+        let (from, leader) = (NodeId(from), NodeId(leader));
+        Heading { from, leader, run, sequence, sampled: 0, version: 0 }
+    }
+
+    #[test]
+    fn the_smallest_that_says_so_leads_until_it_falls_silent() {
+        let at = |s| Time::ZERO + Span::from_secs(s);
+        let mut r = Roster::new(NodeId(5), Span::from_secs(1));
+        assert_eq!((r.leader(), r.alive()), (NodeId(5), 0));
+        assert!(r.accept(at(1), &says(7, 7, 0, 1)));
+        assert_eq!(r.leader(), NodeId(5), "a larger one does not");
+        assert!(r.accept(at(1), &says(3, 1, 0, 1)));
+        assert_eq!(r.leader(), NodeId(5), "3 follows one that is not heard here");
+        assert!(r.accept(at(2), &says(3, 3, 0, 2)));
+        assert_eq!((r.leader(), r.alive()), (NodeId(3), 2));
+        assert_eq!(r.age(at(9)), []);
+        assert_eq!(r.age(at(10)), [NodeId(7)]);
+        assert_eq!(r.age(at(11)), [NodeId(3)]);
+        assert_eq!((r.leader(), r.alive()), (NodeId(5), 0));
+        assert!(!r.accept(at(11), &says(3, 3, 0, 2)), "said again by somebody else");
+        assert!(r.accept(at(11), &says(3, 3, 1, 0)), "started again");
+        assert_eq!(r.leader(), NodeId(3));
+    }
+
+    #[test]
+    fn what_is_repeated_or_overtaken_or_ones_own_is_not_heard() {
+        let mut r = Roster::new(NodeId(0), Span::from_secs(1));
+        let mut heard = |run, sequence| r.accept(Time::ZERO, &says(4, 4, run, sequence));
+        assert_eq!(
+            [heard(2, 7), heard(2, 7), heard(2, 6), heard(1, 9)],
+            [true, false, false, false]
+        );
+        assert_eq!([heard(2, 8), heard(3, 0), heard(2, 9)], [true, true, false]);
+        assert!(!r.accept(Time::ZERO, &says(0, 0, 9, 9)), "one's own come back");
+        let many = (1..=200).filter(|&n| r.accept(Time::ZERO, &says(n, n, 9, 9))).count();
+        assert_eq!(many, MOST, "4 among them");
+    }
+}

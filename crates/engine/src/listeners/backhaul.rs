@@ -1,0 +1,138 @@
+//! Messages between gateways, over the wires behind them.
+//!
+//! A message takes the delay of the wires on the quickest way, as the smallest of datagrams would: their rates and queues, which a
+//! hundred bytes a second do not fill, are left out.
+
+use std::collections::BTreeMap;
+
+use fairmesh_control::EventKind;
+use fairmesh_scenario::{NodeKind, Scenario};
+use fairmesh_units::{NodeId, Span, Time};
+
+use super::{Listeners, Note};
+
+/// Where the scenario has no wires between two gateways, which lead to one Internet all the same.
+const USUAL: Span = Span::from_millis(10);
+
+/// The gateways, and what is on its way between them.
+#[derive(Debug, Default)]
+pub(crate) struct Backhaul {
+    delays: BTreeMap<(NodeId, NodeId), Span>,
+    /// By arrival, then in the order in which they were sent.
+    under_way: BTreeMap<(Time, u64), Letter>,
+    sent: u64,
+}
+
+#[derive(Debug)]
+struct Letter {
+    from: NodeId,
+    to: NodeId,
+    body: Vec<u8>,
+}
+
+impl Backhaul {
+    /// The wires behind the gateways of a scenario.
+    pub fn new(scenario: &Scenario) -> Self {
+        let mut delays = BTreeMap::new();
+        for &from in scenario.gateways.list() {
+            let times = quickest(scenario, from);
+            for &to in scenario.gateways.list().iter().filter(|to| **to != from) {
+                delays.insert((from, to), times[to.index()].unwrap_or(USUAL));
+            }
+        }
+        Backhaul { delays, ..Backhaul::default() }
+    }
+
+    fn send(&mut self, now: Time, from: NodeId, body: &[u8]) {
+        for (&(_, to), &delay) in self.delays.range((from, NodeId(0))..=(from, NodeId(u32::MAX))) {
+            let letter = Letter { from, to, body: body.to_vec() };
+            self.under_way.insert((now + delay, self.sent), letter);
+            self.sent += 1;
+        }
+    }
+
+    /// When the next one arrives.
+    pub fn due(&self) -> Time {
+        self.under_way.first_key_value().map_or(Time::NEVER, |(at, _)| at.0)
+    }
+}
+
+/// The time over wires from one node to every other, past hosts without a radio only.
+fn quickest(scenario: &Scenario, from: NodeId) -> Vec<Option<Span>> {
+    let mut times: Vec<Option<Span>> = vec![None; scenario.nodes.len()];
+    times[from.index()] = Some(Span::ZERO);
+    // As often as there are wires, at most: each round settles one of them.
+    for _ in 0..scenario.wires.len() {
+        let mut better = false;
+        for w in &scenario.wires {
+            for (a, b) in [(w.a, w.b), (w.b, w.a)] {
+                let passes = a == from || scenario.nodes[a.index()].kind == NodeKind::Wired;
+                let Some(at) = times[a.index()].filter(|_| passes) else { continue };
+                let through = at + w.delay;
+                if times[b.index()].is_none_or(|known| through < known) {
+                    times[b.index()] = Some(through);
+                    better = true;
+                }
+            }
+        }
+        if !better {
+            break;
+        }
+    }
+    times
+}
+
+impl Listeners {
+    /// Sends a message to all other gateways; gives when the next of all arrives.
+    pub fn send_behind(&mut self, now: Time, from: NodeId, body: &[u8]) -> Time {
+        self.signalling.outside += 1;
+        self.signalling.outside_bytes += body.len() as u64;
+        self.backhaul.send(now, from, body);
+        self.backhaul.due()
+    }
+
+    /// Hands over what has arrived; gives when the next arrives.
+    pub fn arrive_behind(&mut self, now: Time) -> Time {
+        while let Some(first) = self.backhaul.under_way.first_entry()
+            && first.key().0 <= now
+        {
+            let Letter { from, to, body } = first.remove();
+            let start = self.bodies.len();
+            self.bodies.extend_from_slice(&body);
+            let note = Note::Message { from, start, len: body.len() };
+            self.note(to.index(), EventKind::Messages, note);
+        }
+        self.backhaul.due()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_scenario::draft_from_toml;
+
+    use super::*;
+
+    #[test]
+    fn messages_take_the_quickest_way_past_hosts() {
+        let text = r#"
+            duration = "1 s"
+            topology = { chain = { hops = 3 }, gateways = [0, 1, 3] }
+            flow = [{ from = 2, to = 3 }]
+            wire = [
+              { from = 0, to = "isp", delay = "7 ms" }, { from = 3, to = "isp", delay = "5 ms" },
+              { from = 0, to = "far", delay = "1 ms" }, { from = 3, to = "far", delay = "40 ms" },
+              { from = 2, to = 3, delay = "1 us" },
+            ]
+            node = [{ id = "isp", kind = "wired" }, { id = "far", kind = "wired" }]
+        "#;
+        let scenario = draft_from_toml("t.toml", text).unwrap().build().unwrap();
+        let mut b = Backhaul::new(&scenario);
+        let delay = |a, c| b.delays[&(NodeId(a), NodeId(c))];
+        assert_eq!(delay(0, 3), Span::from_millis(12));
+        assert_eq!(delay(3, 0), Span::from_millis(12));
+        assert_eq!(delay(1, 0), USUAL, "no wire leads there");
+        assert_eq!(b.due(), Time::NEVER);
+        b.send(Time::ZERO, NodeId(3), b"x");
+        assert_eq!((b.under_way.len(), b.due()), (2, Time::ZERO + USUAL));
+    }
+}

@@ -1,0 +1,129 @@
+//! Several gateways: each control its own, told of each other's, and one box that sees all.
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run};
+use fairmesh_scenario::{Scenario, draft_from_toml};
+
+/// A line of eight nodes with a gateway at each end; homes next to one of them and far from the other.
+fn line(control: &str, homes: &str, more: &str) -> Scenario {
+    let text = format!(
+        r#"
+        duration = "300 s"
+        warmup = "120 s"
+        [radio]
+        phy = "802.11b"
+        rate = "11 Mbit/s"
+        [topology]
+        chain = {{ hops = 7 }}
+        gateways = [0, 7]
+        [wired]
+        hosts = ["server"]
+        [traffic]
+        flows = "up"
+        nodes = {homes}
+        host = "server"
+        transport = {{ tcp = "newreno", preset = "rfc" }}
+        [subscribers]
+        per = "node"
+        [control]
+        use = "{control}"
+        {more}
+        "#
+    );
+    draft_from_toml("line.toml", &text).unwrap().build().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn record(scenario: &Scenario) -> RunRecord {
+    run(scenario, &RunOptions { seed: 1, sample: None }).unwrap()
+}
+
+fn kbit(r: &RunRecord) -> Vec<f64> {
+    r.subscribers.iter().map(|s| s.goodput_bps / 1e3).collect()
+}
+
+fn least(r: &RunRecord) -> f64 {
+    kbit(r).into_iter().fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn every_gateway_limits_its_own_subscribers_only() {
+    let mut s = line("static-flow", "[1, 2, 5, 6]", "");
+    assert_eq!(fairmesh_engine::controlled_nodes(&s), 2);
+    let r = record(&s);
+    let nodes: std::collections::BTreeSet<&str> =
+        r.decisions.iter().map(|d| d.node.as_str()).collect();
+    assert!(nodes.iter().all(|n| ["0", "7"].contains(n)), "{nodes:?}");
+    // A ceiling at 0 holds there, and whoever goes through 7 never sees it.
+    let ceiling = "[[subscriber]]\nnodes = [1]\nup = \"50 kbit/s\"";
+    s = line("pfrc", "[1, 2, 5, 6]", ceiling);
+    let homes = kbit(&record(&s));
+    assert!(homes[0] < 52.0 && homes[0] > 40.0, "{homes:.0?}");
+    assert!(homes[1..].iter().all(|h| *h > 60.0), "{homes:.0?}");
+}
+
+#[test]
+fn what_passes_a_gateway_in_the_air_is_not_its_own() {
+    // Home 1 goes past gateway 0 in the air, to 7: a line 1 - 0 - 2 - ... would; here 0 is in the middle.
+    let text = r#"
+        duration = "60 s"
+        [radio]
+        rate = "11 Mbit/s"
+        [topology]
+        links = [[1, 0], [0, 2], [2, 3]]
+        gateways = [0, 3]
+        [[node]]
+        id = 1
+        gateway = 3
+        [wired]
+        hosts = ["server"]
+        [[flow]]
+        from = 1
+        to = "server"
+        [[flow]]
+        from = 2
+        to = "server"
+        [control]
+        use = "CONTROL"
+        limit = 200_000
+        "#;
+    let run = |control: &str| {
+        let text = text.replace("CONTROL", control);
+        let s = draft_from_toml("past.toml", &text).unwrap().build().unwrap();
+        assert_eq!(s.flows[0].path.len(), 5, "over 0 and 2 to 3");
+        record(&s)
+    };
+    // The limit of all traffic at 0 holds for 2 alone, that at 3 for 1.
+    let r = run("static");
+    let kbit: Vec<f64> = r.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
+    assert!(kbit.iter().all(|k| (170.0..200.0).contains(k)), "{kbit:.0?}");
+}
+
+#[test]
+fn gateways_that_tell_each_other_give_what_one_box_gives() {
+    let text = include_str!("../../../scenarios/two-gateways.toml");
+    let world = |control: &str, one_box: bool| {
+        let mut s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
+        s.control = fairmesh_control::lookup(control).unwrap();
+        s.gateways.one_box = one_box;
+        record(&s)
+    };
+    let (apart, told) = (world("maxmin", false), world("maxmin+peers", false));
+    let one = world("maxmin", true);
+    assert!(least(&told) > 0.9 * least(&one), "{:.0?} {:.0?}", kbit(&told), kbit(&one));
+    assert!(least(&told) > 1.5 * least(&apart), "{:.0?} {:.0?}", kbit(&told), kbit(&apart));
+    // The messages are counted, and took no air.
+    let said = &told.totals.signalling;
+    let each = said.outside_bytes / said.outside_messages.max(1);
+    assert!(said.outside_messages > 500 && each < 200, "{said:?}");
+    assert_eq!(said.message_frames, 0);
+    assert!(one.decisions.iter().all(|d| d.node == "0"));
+}
+
+#[test]
+fn mechanisms_that_know_one_gateway_say_so() {
+    for control in ["gap", "ifa"] {
+        let refused = run(&line(control, "[1, 6]", ""), &RunOptions::default()).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains("knows one gateway; the mesh has 2"), "{text}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The nodes that join the mesh to the wired world, and who goes through which of them.
+
+use fairmesh_units::NodeId;
+
+/// The gateways of a scenario: none, one, or several that lead to the same wired world.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Gateways {
+    /// In the order of the file.
+    list: Vec<NodeId>,
+    /// By node, whose gateway it goes through; empty where there is one for all, or none.
+    of: Vec<Option<NodeId>>,
+    /// Whether one box governs them all, of several.
+    pub one_box: bool,
+}
+
+impl Gateways {
+    /// One for all.
+    pub fn one(gateway: NodeId) -> Self {
+        Gateways { list: vec![gateway], of: Vec::new(), one_box: false }
+    }
+
+    /// Several: `of` has, by node, the one through which it reaches the wired world; `None` where it reaches
+    /// none. Every one of them is in `list`.
+    pub(crate) fn several(list: Vec<NodeId>, of: Vec<Option<NodeId>>) -> Self {
+        Gateways { list, of, one_box: false }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether there is more than one.
+    pub fn are_several(&self) -> bool {
+        self.list.len() > 1
+    }
+
+    /// All, in the order of the file.
+    pub fn list(&self) -> &[NodeId] {
+        &self.list
+    }
+
+    /// The first of them; where there is one, that one.
+    pub fn first(&self) -> Option<NodeId> {
+        self.list.first().copied()
+    }
+
+    /// Whether a node is one.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.list.contains(&node)
+    }
+
+    /// The one that a node goes through, itself where it is one; `None` where it reaches none.
+    pub fn of(&self, node: NodeId) -> Option<NodeId> {
+        match self.of.get(node.index()) {
+            Some(of) => *of,
+            None => self.first(),
+        }
+    }
+}
