@@ -12,6 +12,7 @@
 //!
 //! docs/controls/maxmin.md derives it and says where it fails.
 
+mod agents;
 mod judge;
 mod level;
 mod search;
@@ -21,6 +22,7 @@ mod subscriber;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
+use self::agents::Agents;
 use self::search::Search;
 use self::service::Rules;
 use self::subscriber::Subscriber;
@@ -29,6 +31,7 @@ use crate::contract::parameter::options;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::promise::Promise;
+use crate::sources::agent;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
@@ -36,7 +39,9 @@ use crate::{
 };
 
 options! {
-    variants {}
+    variants {
+        agents: Ours { after: "Jamshaid 2010 §9.2" }, "homes whose router runs our agent limit a flood at its source";
+    }
     parameters {
         look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
         full: f64 = 0.93, 0.5..=1.0, "", "part of its limit that counts as full service";
@@ -48,6 +53,7 @@ options! {
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
         queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
     }
 }
 
@@ -57,24 +63,38 @@ pub(crate) static ENTRY: Entry = Entry {
     origin: Ours { after: "Jamshaid 2010 §8.1" },
     variants: Options::VARIANTS,
     parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
 };
 
 /// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
 /// that was set.
 const MISSED: f64 = 8.0;
 
-fn needs() -> Vec<Needs> {
-    vec![Needs {
+fn needs(options: &Options) -> Vec<Needs> {
+    let mut gateway = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
-    }]
+    };
+    if !options.agents {
+        return vec![gateway];
+    }
+    gateway.abilities = gateway.abilities.or(AbilitySet::of(&[Ability::Route]));
+    let agent = Needs {
+        at: PlacementSet::of(&[Placement::Agents]),
+        events: EventSet::of(&[EventKind::Messages]),
+        abilities: AbilitySet::of(&[Ability::LimitLocal]),
+        ..Needs::default()
+    };
+    vec![gateway, agent]
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if options.agents && setting.site.agent {
+        return Ok(agent::build());
+    }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
     let rules = Rules { full: options.full, debt: options.debt, packets: options.packets };
     let mut control = MaxMin {
@@ -86,6 +106,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         cursor: 0,
         promised: 0,
         search: Search::new(bounds, options.rest, options.short),
+        agents: Agents::new(options.agents, options.keep),
+        waits: false,
         looked: None,
         due: Time::ZERO,
     };
@@ -132,6 +154,9 @@ struct MaxMin {
     /// Sum of all guarantees, bit/s.
     promised: u64,
     search: Search,
+    agents: Agents,
+    /// The search waits: somebody is on trial, or a flood will soon be limited at its source.
+    waits: bool,
     looked: Option<Time>,
     due: Time,
 }
@@ -167,6 +192,8 @@ impl MaxMin {
         subscriber.ceiling = promise.ceiling;
         subscriber.hops = here.hops;
         subscriber.branch = here.branch;
+        subscriber.home = here.home;
+        subscriber.upstream = here.upstream;
         Ok(())
     }
 
@@ -201,24 +228,41 @@ impl MaxMin {
         self.looked = Some(now);
         self.cursor = 0;
         let credible = elapsed <= MISSED * self.look.as_secs_f64();
+        let level = self.search.highest(self.bounds.upper);
         for subscriber in &mut self.subscribers {
             subscriber.look(
                 if credible { elapsed } else { 0.0 },
-                2.0 * self.bounds.upper,
+                (2.0 * self.bounds.upper, level),
+                self.agents.present(),
                 &self.rules,
             );
         }
         if elapsed <= 0.0 || !credible {
             return;
         }
+        let waited = self.waits;
+        self.waits = self.agents.look(elapsed, &mut self.subscribers, actions);
+        if waited && !self.waits {
+            self.search.resume(&mut self.subscribers);
+        }
         let before = actions.iter().count();
-        self.search.step(elapsed, &mut self.subscribers, actions);
+        if !self.waits {
+            self.search.step(elapsed, &mut self.subscribers, actions);
+        }
         let mut said = actions.iter().count() > before;
         let level = self.search.level();
         for subscriber in self.subscribers.iter_mut().filter(|s| s.class || s.sends()) {
             let flow = subscriber.flow;
             let changed = subscriber.allow(level);
             let limit = bucket(subscriber.limit);
+            if let Some(reason) = agents::reason(subscriber, limit)
+                && (changed || subscriber.news.is_some())
+            {
+                actions.because(reason);
+                actions.set_rate(Class::Flow(flow), limit);
+                (subscriber.class, said) = (true, false);
+                continue;
+            }
             if !core::mem::replace(&mut subscriber.class, true) {
                 actions.because(newcomer(flow, limit));
                 said = false;
@@ -231,6 +275,7 @@ impl MaxMin {
             }
             actions.set_rate(Class::Flow(flow), limit);
         }
+        self.agents.tell(elapsed, &self.subscribers, actions);
     }
 }
 
@@ -247,7 +292,7 @@ impl Control for MaxMin {
                 if let Class::Flow(flow) = c.class
                     && let Ok(at) = self.place(flow)
                 {
-                    self.subscribers[self.order[at].1].dropped(c.drops);
+                    self.subscribers[self.order[at].1].counted(c);
                 }
             }
             Event::FlowSeen(here) => self.seen(here, actions),
@@ -267,6 +312,10 @@ impl Control for MaxMin {
 
     fn learned(&self) -> Option<BitRate> {
         Some(bucket(self.search.learned().round()))
+    }
+
+    fn floods(&self, flow: FlowId) -> bool {
+        self.place(flow).is_ok_and(|at| self.subscribers[self.order[at].1].watch.is_flood())
     }
 
     fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
