@@ -219,7 +219,8 @@ impl Watch {
         }
         let rate = self.bits / self.time.max(f64::MIN_POSITIVE);
         let stays = rate >= before * (1.0 - FOLLOWS * (1.0 - part));
-        if !stays && !(self.bits >= TIMES * granted && rate >= STILL * before) {
+        let many = self.bits >= TIMES * granted && rate >= STILL * before;
+        if !(stays || many) {
             self.begin(State::Watched { over: 0.0 });
             self.wait = self.backoff;
             self.backoff = (2.0 * self.backoff).min(LATEST);
