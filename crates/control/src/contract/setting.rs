@@ -135,8 +135,8 @@ pub struct FlowHere {
     pub hops: Option<u32>,
     /// This node's neighbour in the air through which its home is reached, as routing reports it.
     pub branch: Option<NodeId>,
-    /// The node whose home it belongs to, or any number that all flows of one home have.
-    pub home: Option<NodeId>,
+    /// See [`FlowHere::home`], plus 1; 0 is none. Events stay small.
+    pub(crate) home: u16,
     /// Whether it goes from the home to the gateway.
     pub upstream: Option<bool>,
 }
@@ -157,7 +157,7 @@ impl FlowHere {
             ceiling: None,
             hops: None,
             branch: None,
-            home: None,
+            home: 0,
             upstream: None,
         }
     }
@@ -204,10 +204,19 @@ impl FlowHere {
         FlowHere { branch, ..self }
     }
 
-    /// With [`FlowHere::home`].
+    /// With [`FlowHere::home`]; a number from 65,535 on is none.
     #[must_use]
     pub const fn with_home(self, home: Option<NodeId>) -> Self {
+        let home = match home {
+            Some(NodeId(n)) if n < u16::MAX as u32 => n as u16 + 1,
+            _ => 0,
+        };
         FlowHere { home, ..self }
+    }
+
+    /// The node whose home it belongs to, or any number that all flows of one home have.
+    pub fn home(&self) -> Option<NodeId> {
+        self.home.checked_sub(1).map(|n| NodeId(n.into()))
     }
 
     /// With [`FlowHere::upstream`].

@@ -192,7 +192,7 @@ impl MaxMin {
         subscriber.ceiling = promise.ceiling;
         subscriber.hops = here.hops;
         subscriber.branch = here.branch;
-        subscriber.home = here.home;
+        subscriber.home = here.home();
         subscriber.upstream = here.upstream;
         Ok(())
     }

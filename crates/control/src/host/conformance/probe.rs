@@ -120,7 +120,7 @@ fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
             let source = |p: &Place| *p == Place::Source;
             let own = setting.flows.iter().find(|h| source(&h.place)).map(|h| h.flow);
             // The farthest end of a flow: several hops away, if any is.
-            let far = setting.flows.iter().filter_map(|h| h.home).max();
+            let far = setting.flows.iter().filter_map(|h| h.home()).max();
             packets(&offers, (neighbour, far), own, &mut turns);
         }
         Trial::Classes(point, offer, leaf, limit) => {
