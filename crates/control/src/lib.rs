@@ -38,7 +38,7 @@ pub use contract::{
 };
 pub use mesh::{cna, gap};
 
-use fairmesh_units::{BitRate, Time};
+use fairmesh_units::{BitRate, FlowId, Time};
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
 pub trait Control: core::fmt::Debug + Send {
@@ -58,6 +58,11 @@ pub trait Control: core::fmt::Debug + Send {
     /// everybody together.
     fn learned(&self) -> Option<BitRate> {
         None
+    }
+
+    /// Whether it has found that a flow does not answer to its limit and takes from others.
+    fn floods(&self, _flow: FlowId) -> bool {
+        false
     }
 
     /// Begins from what an earlier run had learned; before any event. It is checked against all

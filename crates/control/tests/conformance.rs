@@ -280,6 +280,11 @@ fn check_actions(name: &str, needs: &Needs, actions: &Actions) -> Result<(), Tes
                 prop_assert_eq!(actions.body(action).len(), len as usize);
                 None
             }
+            Action::Route { len, .. } => {
+                prop_assert!(can(Ability::Route));
+                prop_assert_eq!(actions.body(action).len(), len as usize);
+                None
+            }
             Action::Send { len, .. } => {
                 prop_assert!(can(Ability::Send));
                 prop_assert_eq!(actions.body(action).len(), len as usize);

@@ -221,6 +221,15 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
             Effect::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
             Effect::Tell { reach: Reach::Gateways, body } => self.net.send_behind(now, node, body),
             Effect::Tell { reach, body } => self.net.listeners.hand_over(node, reach, body),
+            Effect::Route { to, body } => {
+                let nodes = self.net.way(&self.scenario.links, node, to);
+                let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
+                let links = hops.map_while(|(a, &b)| Some((b, self.air.link(a, b)?)));
+                let way: Vec<_> = links.collect();
+                // A way with a gap is none.
+                let way = if way.len() == nodes.len() { way } else { Vec::new() };
+                self.net.route_message(now, node, &way, body);
+            }
             Effect::Send { to: None, body } => self.net.send_message(now, node, None, body),
             Effect::Send { to: Some(to), body } => {
                 // A neighbour that is none hears nothing.

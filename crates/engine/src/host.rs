@@ -170,6 +170,9 @@ pub(crate) fn flow_at(
     let next = flow.path.get(at + 1).copied();
     let last = at.checked_sub(1).and_then(|i| flow.path.get(i).copied());
     let branch = next.filter(on_air).or(last.filter(on_air));
+    let outside = |n: NodeId| scenario.gateways.has(n) || !on_air(&n);
+    let upstream = !outside(flow.from);
+    let home = if upstream { flow.from } else { flow.to };
     let here = FlowHere::new(id, place, payload, packet)
         .with_weight(flow.weight)
         .with_next_hop(next)
@@ -177,7 +180,9 @@ pub(crate) fn flow_at(
         .with_guarantee(flow.guarantee)
         .with_ceiling(flow.plan)
         .with_hops(Some(flow.wireless_hops.max(1)))
-        .with_branch(branch);
+        .with_branch(branch)
+        .with_home(Some(home))
+        .with_upstream(Some(upstream));
     Some(here)
 }
 
@@ -187,10 +192,13 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
         let id = NodeId(i as u32);
         let gateway = scenario.gateways.has(id);
+        let sources = scenario.flows.iter().any(|f| f.from == id);
+        let agent = scenario.agents.as_ref().is_none_or(|a| a.contains(&id));
         Site::new()
             .with_gateway(gateway)
             .with_access_point(gateway && node.kind == NodeKind::Wireless)
-            .with_sources(scenario.flows.iter().any(|f| f.from == id))
+            .with_sources(sources)
+            .with_agent(sources && agent && !gateway && node.kind == NodeKind::Wireless)
             .with_hops(hops[i])
     };
     scenario.nodes.iter().enumerate().map(site).collect()

@@ -55,6 +55,8 @@ pub struct Scenario {
     pub gateways: Gateways,
     /// The fairness mechanism.
     pub control: Mechanism,
+    /// Wireless nodes that run this project's agent; `None`: all but the gateway.
+    pub agents: Option<Vec<NodeId>>,
     /// What was changed or left out while reading, one line each.
     pub warnings: Vec<String>,
 }

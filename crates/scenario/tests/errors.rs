@@ -517,6 +517,21 @@ const CASES: &[(&str, &str, &str)] = &[
         "[control]\nuse = \"fifo\"\nepoch = \"x\"\n[[flow]]",
         "test.toml:9: control.epoch: found string \"x\"; expected a number without a unit",
     ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\nagents = [1, 9]\n[[flow]]",
+        "test.toml:9: control.agents[1]: there is no node \"9\"",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\nagents = [1, 1]\n[[flow]]",
+        "test.toml:9: control.agents[1]: 1 twice; expected every node once",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\nagents = 5\n[[flow]]",
+        "test.toml:9: control.agents: found integer `5`",
+    ),
     // Queues.
     ("[radio]", "[radio]\nqueue = 0", "test.toml:4: radio.queue: buffer must not be zero"),
     (

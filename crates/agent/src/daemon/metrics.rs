@@ -65,6 +65,11 @@ pub fn page<P: DataPlane>(
         let n = governor.members().iter().filter(|m| m.seen.is_some() == discovered).count();
         p.value("subscribers", &format!("discovered=\"{discovered}\""), n as f64);
     }
+    p.family("floods", "gauge", "Subscribers whose traffic the control has named a flood.");
+    for d in 0..2 {
+        let n = governor.members().iter().filter(|m| governor.floods(m, d)).count();
+        p.value("floods", &format!("direction=\"{}\"", direction_name(d)), n as f64);
+    }
     p.family("events_total", "counter", "Named events and decisions of the control.");
     for (code, level, n) in governor.journal.totals() {
         let level = format!("{level:?}").to_lowercase();

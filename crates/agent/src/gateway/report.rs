@@ -59,6 +59,9 @@ pub struct DirectionReport {
     pub drops: u64,
     /// Bytes waiting.
     pub backlog_bytes: u64,
+    /// Whether the control has named it a flood: it brings more than its share whatever is dropped.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub floods: bool,
     /// The last change of what is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_change: Option<ChangeReport>,
@@ -165,6 +168,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
             bytes: state.meter.bytes,
             drops: state.meter.drops,
             backlog_bytes: state.meter.backlog,
+            floods: governor.floods(member, d),
             last_change: match (&state.change, limiter) {
                 (_, Limiter::Aggregate) => governor.aggregate().change.as_ref(),
                 (own, _) => own.as_ref(),
@@ -345,6 +349,11 @@ pub fn why_text(s: &SubscriberReport) -> String {
             let meant = limit(w.meant_bits_per_second);
             let _ = writeln!(out, "     not in force ({why}): would be {meant}");
         }
+        if w.floods {
+            let text =
+                "a flood: it does not answer to its limit, and takes air from others before it";
+            let _ = writeln!(out, "     {text}");
+        }
         if let Some(left) = w.override_seconds_left {
             let _ = writeln!(out, "     the override ends in {}", age(left));
         }
@@ -380,6 +389,7 @@ mod tests {
             bytes: 0,
             drops: 0,
             backlog_bytes: 0,
+            floods: by == "control",
             last_change: None,
         }
     }

@@ -138,6 +138,16 @@ pub enum Action {
         /// Number of its bytes.
         len: u32,
     },
+    /// Send a control message to a node that may be several hops away: it travels as other packets
+    /// do, by the routes of the mesh, and may be lost; [`Actions::body`] has its bytes.
+    Route {
+        /// The node.
+        to: NodeId,
+        /// Where its bytes start.
+        start: u32,
+        /// Number of its bytes.
+        len: u32,
+    },
     /// Hand a message over outside the air, as an [`crate::Event::Message`] of this node. To other gateways
     /// it travels over the wire, as a datagram. To others it arrives at once, without airtime and without
     /// loss: an ideal that no router has, the "central repository" of Rangwala 2008 §4.1.
@@ -205,10 +215,13 @@ impl Actions {
         self.bodies.clear();
     }
 
-    /// The bytes of a [`Action::Send`] or [`Action::Tell`] in this buffer; empty for anything else.
+    /// The bytes of a [`Action::Send`], [`Action::Route`] or [`Action::Tell`] in this buffer; empty for
+    /// anything else.
     pub fn body(&self, action: &Action) -> &[u8] {
         match *action {
-            Action::Send { start, len, .. } | Action::Tell { start, len, .. } => {
+            Action::Send { start, len, .. }
+            | Action::Route { start, len, .. }
+            | Action::Tell { start, len, .. } => {
                 let start = start as usize;
                 self.bodies.get(start..start + len as usize).unwrap_or(&[])
             }
@@ -291,6 +304,12 @@ impl Actions {
     pub fn send(&mut self, to: Option<NodeId>, body: &[u8]) {
         let (start, len) = self.keep(body);
         self.list.push(Action::Send { to, start, len });
+    }
+
+    /// [`Action::Route`] with these bytes.
+    pub fn route(&mut self, to: NodeId, body: &[u8]) {
+        let (start, len) = self.keep(body);
+        self.list.push(Action::Route { to, start, len });
     }
 
     /// [`Action::Tell`] with these bytes.

@@ -139,6 +139,8 @@ kinds! {
         Annotate = "write header fields into data packets",
         /// Control messages ([`crate::Action::Send`]).
         Send = "send control messages",
+        /// Control messages over several hops ([`crate::Action::Route`]).
+        Route = "send control messages over several hops",
         /// Messages outside the air ([`crate::Action::Tell`]).
         IdealExchange = "exchange outside the air",
         /// Messages to other gateways over the wire ([`crate::Reach::Gateways`]).
@@ -181,6 +183,8 @@ kinds! {
         Sources = "sources",
         /// Access points.
         AccessPoints = "access points",
+        /// Nodes that may source flows and run this project's agent; gateways are none of them.
+        Agents = "sources with an agent",
         /// All nodes.
         EveryNode = "every node",
     }

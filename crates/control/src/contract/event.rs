@@ -25,7 +25,8 @@ pub enum Event<'a> {
     Received(Heard),
     /// A data packet for another node was overheard.
     Overheard(Heard),
-    /// Another node's [`crate::Action::Send`] or [`crate::Action::Tell`] has arrived.
+    /// Another node's [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`] has
+    /// arrived.
     Message(Message<'a>),
     /// An acknowledgement came back to the source of a local flow.
     Feedback(Feedback),
@@ -187,7 +188,7 @@ pub struct Heard {
 /// A control message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// The neighbour that sent it; with an ideal exchange, any node.
+    /// Who sent it: a neighbour, or, of a message that was routed or told outside the air, any node.
     pub from: NodeId,
     /// What it said: the mechanism's own encoding, not to be trusted.
     pub body: &'a [u8],

@@ -29,6 +29,7 @@ impl Needs {
             Placement::GatewayNeighbours => site.hops == Some(1),
             Placement::Sources => site.sources,
             Placement::AccessPoints => site.access_point,
+            Placement::Agents => site.agent,
         })
     }
 

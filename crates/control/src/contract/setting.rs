@@ -29,12 +29,14 @@ pub struct Site {
     pub sources: bool,
     /// Hops to the nearest gateway, 0 at the gateway; `None` if there is none.
     pub hops: Option<u32>,
+    /// It may source flows, is no gateway, and runs this project's agent.
+    pub agent: bool,
 }
 
 impl Site {
     /// A node that only passes packets on, in a mesh without a gateway.
     pub const fn new() -> Self {
-        Site { gateway: false, access_point: false, sources: false, hops: None }
+        Site { gateway: false, access_point: false, sources: false, hops: None, agent: false }
     }
 
     /// With [`Site::gateway`].
@@ -53,6 +55,12 @@ impl Site {
     #[must_use]
     pub const fn with_sources(self, sources: bool) -> Self {
         Site { sources, ..self }
+    }
+
+    /// With [`Site::agent`].
+    #[must_use]
+    pub const fn with_agent(self, agent: bool) -> Self {
+        Site { agent, ..self }
     }
 
     /// With [`Site::hops`].
@@ -127,6 +135,10 @@ pub struct FlowHere {
     pub hops: Option<u32>,
     /// This node's neighbour in the air through which its home is reached, as routing reports it.
     pub branch: Option<NodeId>,
+    /// See [`FlowHere::home`], plus 1; 0 is none. Events stay small.
+    pub(crate) home: u16,
+    /// Whether it goes from the home to the gateway.
+    pub upstream: Option<bool>,
 }
 
 impl FlowHere {
@@ -145,6 +157,8 @@ impl FlowHere {
             ceiling: None,
             hops: None,
             branch: None,
+            home: 0,
+            upstream: None,
         }
     }
 
@@ -188,6 +202,27 @@ impl FlowHere {
     #[must_use]
     pub const fn with_branch(self, branch: Option<NodeId>) -> Self {
         FlowHere { branch, ..self }
+    }
+
+    /// With [`FlowHere::home`]; a number from 65,535 on is none.
+    #[must_use]
+    pub const fn with_home(self, home: Option<NodeId>) -> Self {
+        let home = match home {
+            Some(NodeId(n)) if n < u16::MAX as u32 => n as u16 + 1,
+            _ => 0,
+        };
+        FlowHere { home, ..self }
+    }
+
+    /// The node whose home it belongs to, or any number that all flows of one home have.
+    pub fn home(&self) -> Option<NodeId> {
+        self.home.checked_sub(1).map(|n| NodeId(n.into()))
+    }
+
+    /// With [`FlowHere::upstream`].
+    #[must_use]
+    pub const fn with_upstream(self, upstream: Option<bool>) -> Self {
+        FlowHere { upstream, ..self }
     }
 
     /// The rate of IP bytes that carries `goodput` of application data in full packets, rounded

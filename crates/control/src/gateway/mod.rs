@@ -3,6 +3,7 @@
 mod aggregate_search;
 pub(crate) mod arc;
 mod bounds;
+mod floods;
 mod flows;
 pub(crate) mod gateway_queue;
 mod lower_bound;

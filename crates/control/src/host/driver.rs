@@ -1,6 +1,6 @@
 //! One mechanism at one node, driven by its host.
 
-use fairmesh_units::{BitRate, Span, Time};
+use fairmesh_units::{BitRate, FlowId, Span, Time};
 
 use super::effect::Effect;
 use super::standing::Standing;
@@ -155,6 +155,11 @@ impl Driver {
         self.control.learned()
     }
 
+    /// Whether a flow does not answer to its limit, as far as the mechanism has found.
+    pub fn floods(&self, flow: FlowId) -> bool {
+        self.control.floods(flow)
+    }
+
     /// Has the plan built. Before anything else, once.
     pub fn begin(&mut self, now: Time, node: &mut impl Node) {
         self.now = self.now.max(now);
@@ -242,7 +247,10 @@ impl Driver {
                     why = Some(reason);
                     continue;
                 }
-                Action::Annotate { .. } | Action::Send { .. } | Action::Tell { .. } => open = None,
+                Action::Annotate { .. }
+                | Action::Send { .. }
+                | Action::Route { .. }
+                | Action::Tell { .. } => open = None,
                 _ => {
                     if let Some(reason) = open.take() {
                         decided(now, reason, node);
@@ -305,6 +313,10 @@ impl Driver {
             Action::Send { to, .. } => {
                 self.able(Ability::Send)?;
                 Effect::Send { to, body: actions.body(action) }
+            }
+            Action::Route { to, .. } => {
+                self.able(Ability::Route)?;
+                Effect::Route { to, body: actions.body(action) }
             }
             Action::Tell { reach, .. } => {
                 self.able(match reach {

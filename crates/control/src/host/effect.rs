@@ -64,6 +64,13 @@ pub enum Effect<'a> {
         /// What it says.
         body: &'a [u8],
     },
+    /// See [`crate::Action::Route`].
+    Route {
+        /// The node, however far.
+        to: NodeId,
+        /// What it says.
+        body: &'a [u8],
+    },
     /// See [`crate::Action::Tell`].
     Tell {
         /// For whom.
@@ -128,6 +135,8 @@ effect_kinds! {
     Annotate = "write a header field",
     /// [`Effect::Send`].
     Send = "send a message",
+    /// [`Effect::Route`].
+    Route = "send a message over several hops",
     /// [`Effect::Tell`].
     Tell = "hand a message over outside the air",
     /// [`Effect::AckBits`].

@@ -20,6 +20,15 @@ pub(super) struct Waiting {
     bytes: u32,
 }
 
+/// What a message says, to whoever it is on its way to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub origin: NodeId,
+    pub body: Vec<u8>,
+    /// The last first.
+    pub way: Vec<(NodeId, LinkId)>,
+}
+
 /// What signalling has cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signalling {
@@ -40,16 +49,25 @@ pub(crate) struct Signalling {
 }
 
 impl Listeners {
-    /// Keeps a message's bytes; gives its number.
-    pub fn keep(&mut self, body: &[u8]) -> u32 {
+    /// Keeps a message's bytes, and the nodes that it is still to pass, the last first; gives its
+    /// number.
+    pub fn keep(&mut self, origin: NodeId, body: &[u8], way: &[(NodeId, LinkId)]) -> u32 {
         let i = self.free.pop().unwrap_or_else(|| {
-            self.messages.push(Vec::new());
+            self.messages.push(Kept::default());
             self.messages.len() as u32 - 1
         });
         let kept = &mut self.messages[i as usize];
-        kept.clear();
-        kept.extend_from_slice(body);
+        kept.origin = origin;
+        kept.body.clear();
+        kept.body.extend_from_slice(body);
+        kept.way.clear();
+        kept.way.extend(way.iter().rev());
         i
+    }
+
+    /// The node after this one on the way of a message, which is now behind it; `None` at its end.
+    pub fn advance(&mut self, message: u32) -> Option<(NodeId, LinkId)> {
+        self.messages[message as usize].way.pop()
     }
 
     pub fn forget(&mut self, message: u32) {
@@ -65,7 +83,6 @@ impl Listeners {
         to: Option<(NodeId, LinkId)>,
         bytes: u32,
     ) -> bool {
-        self.signalling.messages += 1;
         let Some(queue) = self.waiting.get_mut(node).filter(|q| q.len() < MESSAGES) else {
             self.signalling.refused += 1;
             return false;

@@ -22,7 +22,7 @@ use fairmesh_wifi::{Outcome, SendReport};
 use crate::classes::Cost;
 use chance::Chance;
 use flows::Timed;
-use messages::Waiting;
+use messages::{Kept, Waiting};
 
 pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP;
@@ -127,7 +127,7 @@ pub(crate) struct Listeners {
     behind: Vec<Vec<(u32, InService)>>,
     waiting: Vec<VecDeque<Waiting>>,
     /// Bytes of messages by number; free numbers.
-    messages: Vec<Vec<u8>>,
+    messages: Vec<Kept>,
     free: Vec<u32>,
     /// Per node: bits that its MAC acknowledgements carry; 0: none.
     ack_bits: Vec<u8>,
@@ -407,12 +407,14 @@ impl Listeners {
             s.rx_bytes += u64::from(frame.bytes);
         }
         match message {
+            // A message that only passes here is nobody's here.
+            Some(body) if !self.messages[body as usize].way.is_empty() => {}
             Some(body) => {
                 if let Some(control) = self.control_for(n, EventKind::Messages) {
                     let start = self.bodies.len();
-                    let body = &self.messages[body as usize];
+                    let Kept { origin, body, .. } = &self.messages[body as usize];
                     self.bodies.extend_from_slice(body);
-                    let len = body.len();
+                    let (from, len) = (*origin, body.len());
                     self.notes.push((control, Note::Message { from, start, len }));
                 }
             }

@@ -172,6 +172,11 @@ impl FlowState {
         self.ends_at = [first, first + nodes - 1];
     }
 
+    /// The nodes of the path that new packets take, origin first.
+    pub fn way(&self) -> &[u32] {
+        &self.path[self.ends_at[0]..=self.ends_at[1]]
+    }
+
     /// Where packets of an end begin: 0 at the origin, 1 at the destination.
     #[inline]
     pub fn place_of(&self, end: usize) -> usize {

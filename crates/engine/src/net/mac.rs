@@ -100,7 +100,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
     #[inline(always)]
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
-        if HOST && self.note_received(node, from, packet, broadcast) {
+        if HOST && self.note_received(now, node, from, packet, broadcast) {
             return;
         }
         if broadcast {

@@ -1,7 +1,9 @@
 //! Messages of controls: they wait before data and end at the neighbour.
 
+use fairmesh_scenario::Link;
 use fairmesh_units::{NodeId, Time};
-use fairmesh_wifi::{Outcome, Outgoing, SendReport};
+
+use fairmesh_wifi::{LinkId, Outcome, Outgoing, SendReport};
 
 use super::Net;
 use super::packet::{NO_FLOW, Packet, Payload};
@@ -20,6 +22,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// A frame came in; returns whether it was a message, which goes no further.
     pub(super) fn note_received(
         &mut self,
+        now: Time,
         node: NodeId,
         from: NodeId,
         packet: u32,
@@ -30,7 +33,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             return false;
         };
         self.listeners.received(node, from, packet, Some(body));
-        if !broadcast {
+        if let Some(next) = self.listeners.advance(body) {
+            self.pass_message(now, node, next, packet, body);
+        } else if !broadcast {
             self.drop_message(packet, body);
             self.arrived += 1;
         }
@@ -61,12 +66,89 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         self.listeners.forget(body);
     }
 
+    /// The nodes from one to another, without the first: as the packets of a flow between them go, or
+    /// over the fewest links; empty where there is no way through the air.
+    pub fn way(&self, links: &[Link], from: NodeId, to: NodeId) -> Vec<NodeId> {
+        let joins = |path: &[u32]| {
+            let a = path.iter().position(|&n| n == from.0)?;
+            let b = path.iter().position(|&n| n == to.0)?;
+            let range = &path[a.min(b)..=a.max(b)];
+            let way: Vec<NodeId> = range.iter().map(|&n| NodeId(n)).collect();
+            Some(if a < b { way } else { way.into_iter().rev().collect() })
+        };
+        if from == to {
+            return Vec::new();
+        }
+        let mut way = self.flows.iter().find_map(|f| joins(f.way())).unwrap_or_else(|| {
+            let mut before = vec![None; self.interfaces.len()];
+            let mut reached = vec![to];
+            let mut at = 0;
+            // From the end, so that every node knows the next one.
+            while let Some(&n) = reached.get(at) {
+                at += 1;
+                for l in links.iter().filter(|l| l.to == n && l.from != to) {
+                    if before[l.from.index()].is_none() {
+                        before[l.from.index()] = Some(n);
+                        reached.push(l.from);
+                    }
+                }
+            }
+            let next = |n: &NodeId| before.get(n.index()).copied().flatten();
+            core::iter::successors(Some(from), next).collect()
+        });
+        if way.last() != Some(&to) || way.iter().any(|n| n.index() >= self.interfaces.len()) {
+            return Vec::new();
+        }
+        way.remove(0);
+        way
+    }
+
+    /// A control sends a message along a way.
+    pub fn route_message(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        way: &[(NodeId, LinkId)],
+        body: &[u8],
+    ) {
+        self.listeners.signalling.messages += 1;
+        let Some((&next, rest)) = way.split_first() else {
+            self.listeners.signalling.refused += 1;
+            return;
+        };
+        let bytes = MESSAGE_HEADERS + body.len() as u32;
+        let number = self.listeners.keep(node, body, rest);
+        let message = Packet::single(Payload::Message(number), now, NO_FLOW, bytes);
+        let handle = self.packets.insert(message);
+        self.listeners.packet(handle, None);
+        self.pass_message(now, node, next, handle, number);
+    }
+
+    /// A message goes from a node to the next one on its way.
+    fn pass_message(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        next: (NodeId, LinkId),
+        handle: u32,
+        number: u32,
+    ) {
+        let n = node.index();
+        let bytes = self.packets.get(handle).bytes;
+        self.interfaces[n].count(now);
+        if self.listeners.post(n, handle, Some(next), bytes) {
+            self.kicks.push(node);
+        } else {
+            self.drop_message(handle, number);
+        }
+    }
+
     /// A control sends a message, to a neighbour or to all.
     pub fn send_message(
         &mut self,
         now: Time,
         node: NodeId,
-        to: Option<(NodeId, fairmesh_wifi::LinkId)>,
+        to: Option<(NodeId, LinkId)>,
         body: &[u8],
     ) {
         let n = node.index();
@@ -74,7 +156,8 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             return;
         }
         let bytes = MESSAGE_HEADERS + body.len() as u32;
-        let number = self.listeners.keep(body);
+        self.listeners.signalling.messages += 1;
+        let number = self.listeners.keep(node, body, &[]);
         let message = Packet::single(Payload::Message(number), now, NO_FLOW, bytes);
         let handle = self.packets.insert(message);
         self.listeners.packet(handle, None);

@@ -3,4 +3,5 @@
 pub mod accuracy;
 pub mod boundary;
 pub mod families;
+pub mod floods;
 pub mod section;

@@ -6,6 +6,7 @@ use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::study::accuracy::{self, Settings};
 use fairmesh_lab::study::families::{self, Family};
+use fairmesh_lab::study::floods::{self, Flood};
 use fairmesh_lab::study::section;
 use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
@@ -16,12 +17,13 @@ use super::plan::Plan;
 use super::record::Record;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 5] = [
+pub const KNOWN: [&str; 6] = [
     "model-accuracy",
     "region-section",
     "neighbourhood-limits",
     "neighbourhood-sums",
     "gateway-families",
+    "gateway-floods",
 ];
 
 /// What a study leaves behind.
@@ -55,6 +57,7 @@ pub fn record(
         "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()).into())),
         "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()).into())),
         "gateway-families" => gateway_families(plan, cache, pool).map(Some),
+        "gateway-floods" => gateway_floods(plan, cache, pool).map(Some),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
             Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
@@ -179,6 +182,79 @@ fn gateway_families(
     let fingerprint = format!("{:016x}", study.fingerprint);
     let mut files = vec![("networks.csv".to_owned(), study.csv(&networks))];
     files.extend(networks.into_iter().map(|n| (format!("{}.toml", n.name), n.text)));
+    Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
+}
+
+/// What floods cost the others under controls of the gateway: rows by flood and control. `controls`;
+/// `networks`: names in the families; `floods`: `tcp`, kbit/s, or times the share; `start` and `end` of
+/// the flood, s. A number of networks (`--networks`) takes the first of them.
+fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<Found, LabError> {
+    let experiment = &plan.entry.experiment;
+    let bad = |problem: String| LabError::run(&plan.entry.id, problem);
+    let words = |key: &str| -> Result<Vec<String>, LabError> {
+        let list = experiment.set.get(key).and_then(Setting::as_array);
+        list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect())
+            .ok_or_else(|| bad(format!("set.{key}: expected a list of words")))
+    };
+    let seconds = |key: &str| {
+        let given = experiment.set.get(key).and_then(Setting::as_integer);
+        given
+            .and_then(|s| u32::try_from(s).ok())
+            .ok_or_else(|| bad(format!("set.{key}: expected a number of seconds")))
+    };
+    let network = |name: &String| {
+        let text = format!("set.networks: \"{name}\" is none; expected such as \"chains-0\"");
+        floods::named_network(name).ok_or_else(|| bad(text))
+    };
+    let flood = |text: &String| {
+        let problem =
+            format!("set.floods: found \"{text}\"; expected \"tcp\", kbit/s or such as \"10x\"");
+        Flood::parse(text).ok_or_else(|| bad(problem))
+    };
+    let mut networks: Vec<_> = words("networks")?.iter().map(network).collect::<Result<_, _>>()?;
+    if let Some(most) = plan.extent.networks(experiment) {
+        networks.truncate(most as usize);
+    }
+    let settings = floods::Settings {
+        controls: words("controls")?,
+        networks,
+        floods: words("floods")?.iter().map(flood).collect::<Result<_, _>>()?,
+        start: seconds("start")?,
+        end: seconds("end")?,
+        seeds: plan.seeds(),
+        search: Default::default(),
+    };
+    let study = floods::run(&settings, cache, pool)?;
+    let mut cells = Vec::new();
+    let pairs =
+        (0..settings.floods.len()).flat_map(|f| (0..settings.controls.len()).map(move |c| (f, c)));
+    for (f, c) in pairs {
+        let row = study.row(f, c, settings.seeds);
+        let label = format!("{}, {}", settings.floods[f], study.controls[c]);
+        let values = [
+            row.sum.0,
+            row.sum.1,
+            row.worst,
+            row.starved as f64,
+            row.named.0,
+            row.named.1,
+            f64::from(row.wrong),
+        ];
+        if experiment.measures.len() != values.len() {
+            return Err(bad(format!("measure: expected {} of them", values.len())));
+        }
+        cells.extend(values.iter().enumerate().map(|(measure, value)| Cell {
+            row: label.clone(),
+            column: experiment.measures[measure].label.clone(),
+            arm: String::new(),
+            point: String::new(),
+            line: String::new(),
+            measure,
+            value: Estimate::exact(*value),
+        }));
+    }
+    let fingerprint = format!("{:016x}", study.fingerprint);
+    let files = vec![("networks.csv".to_owned(), study.csv(&settings.floods))];
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }
 

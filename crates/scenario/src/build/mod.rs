@@ -54,6 +54,7 @@ impl Draft {
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
+        let agents = self.agents(&nodes)?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
         let route_changes = self.route_changes(&nodes, &routes.all, &flows)?;
         Ok(Scenario {
@@ -75,6 +76,7 @@ impl Draft {
             route_changes,
             errors: radio.errors,
             control,
+            agents,
             warnings,
         })
     }
@@ -98,6 +100,21 @@ impl Draft {
     fn control(&self) -> Result<Mechanism> {
         let found = self.control.mechanism();
         found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
+    }
+
+    fn agents(&self, nodes: &Nodes) -> Result<Option<Vec<NodeId>>> {
+        let Some(names) = &self.control.agents else { return Ok(None) };
+        let mut agents = Vec::new();
+        for (i, name) in names.iter().enumerate() {
+            let key = KeyPath::from("control").key("agents").index(i);
+            let node = nodes.wireless(name, key.clone())?;
+            if agents.contains(&node) {
+                let problem = Problem::refused(format!("{name} twice"), "every node once");
+                return fail(key, problem);
+            }
+            agents.push(node);
+        }
+        Ok(Some(agents))
     }
 
     fn rate_changes(

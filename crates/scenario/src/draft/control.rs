@@ -10,19 +10,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, json};
 
 use crate::error::Problem;
+use crate::name::Name;
 
-/// `[control]`: `use` names the mechanism, every other key is a setting of it.
+/// `[control]`: `use` names the mechanism, `agents` the nodes with an agent, every other key is a setting
+/// of the mechanism.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlDraft {
     /// Name of the mechanism, with its variants: `pfrc`, `wcp+in-network`.
     pub name: String,
     /// Settings: the mechanism's parameters, in the units that its listing gives.
     pub settings: BTreeMap<String, f64>,
+    /// Nodes that run this project's agent, for mechanisms that speak to them; without it all
+    /// wireless nodes but the gateway do.
+    pub agents: Option<Vec<Name>>,
 }
 
 impl Default for ControlDraft {
     fn default() -> Self {
-        ControlDraft { name: "fifo".to_owned(), settings: BTreeMap::new() }
+        ControlDraft { name: "fifo".to_owned(), settings: BTreeMap::new(), agents: None }
     }
 }
 
@@ -38,7 +43,7 @@ impl ControlDraft {
                     Some(p) => Problem::range(value, p.range().to_string()),
                     None => {
                         let names = e.mechanism.parameters.iter().map(|p| p.name);
-                        let known = std::iter::once("use").chain(names);
+                        let known = ["use", "agents"].into_iter().chain(names);
                         Problem::UnknownKey { known: known.map(str::to_owned).collect() }
                     }
                 };
@@ -51,8 +56,12 @@ impl ControlDraft {
 
 impl Serialize for ControlDraft {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(Some(1 + self.settings.len()))?;
+        let agents = usize::from(self.agents.is_some());
+        let mut map = s.serialize_map(Some(1 + agents + self.settings.len()))?;
         map.serialize_entry("use", &self.name)?;
+        if let Some(agents) = &self.agents {
+            map.serialize_entry("agents", agents)?;
+        }
         for (key, value) in &self.settings {
             map.serialize_entry(key, value)?;
         }
@@ -77,6 +86,8 @@ impl<'de> Deserialize<'de> for ControlDraft {
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {
                         draft.name = map.next_value()?;
+                    } else if key == "agents" {
+                        draft.agents = Some(map.next_value()?);
                     } else {
                         draft.settings.insert(key, map.next_value()?);
                     }
@@ -92,9 +103,12 @@ impl JsonSchema for ControlDraft {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Control".into()
     }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         // One branch for each mechanism: its parameters and nothing else.
-        let branches: Vec<Value> = fairmesh_control::all().map(branch).collect();
+        let mut agents = generator.subschema_for::<Vec<Name>>().to_value();
+        agents["description"] = json!("Nodes that run this project's agent; without it all do.");
+        let branches: Vec<Value> =
+            fairmesh_control::all().map(|entry| branch(entry, &agents)).collect();
         json_schema!({
             "type": "object",
             "description": "`use` names the mechanism, every other key is a parameter of it.",
@@ -105,14 +119,17 @@ impl JsonSchema for ControlDraft {
 }
 
 /// What a table may hold that uses this mechanism, with any of its variants.
-fn branch(entry: &Entry) -> Value {
+fn branch(entry: &Entry, agents: &Value) -> Value {
     let variants: Vec<&str> = entry.variants.iter().map(|v| v.name).collect();
     let pattern = match variants.is_empty() {
         true => format!("^{}$", entry.name),
         false => format!("^{}(\\+({}))*$", entry.name, variants.join("|")),
     };
     let name = json!({ "type": "string", "pattern": pattern, "description": entry.about });
-    let mut properties = serde_json::Map::from_iter([("use".to_owned(), name)]);
+    let mut properties = serde_json::Map::from_iter([
+        ("use".to_owned(), name),
+        ("agents".to_owned(), agents.clone()),
+    ]);
     for p in entry.parameters {
         let unit = if p.unit.is_empty() { String::new() } else { format!(", {}", p.unit) };
         let described = json!({

@@ -92,6 +92,12 @@ impl Governor {
         self.driver.as_ref()?.learned()
     }
 
+    /// Whether the control has named what a subscriber sends in a direction a flood.
+    pub fn floods(&self, member: &Member, d: usize) -> bool {
+        let slot = Slot { class: member.class, direction: Direction::BOTH[d] };
+        self.driver.as_ref().is_some_and(|driver| driver.floods(flow(slot)))
+    }
+
     /// Has the control begin from what an earlier run had found out.
     pub fn recall(&mut self, now: Time, learned: BitRate) {
         self.drive(&Why::Start, |driver, node| driver.recall(now, learned, node));
@@ -304,6 +310,7 @@ impl Node for Gateway<'_> {
             | Effect::Drop { .. }
             | Effect::Annotate { .. }
             | Effect::Send { .. }
+            | Effect::Route { .. }
             | Effect::Tell { .. }
             | Effect::AckBits { .. }
             | Effect::Pace { .. } => {}
@@ -318,9 +325,9 @@ impl Node for Gateway<'_> {
 }
 
 fn note(journal: &mut Journal, members: &[Member], now: Time, reason: &Reason) {
-    // The driver's own: the control broke the contract.
-    let broken = reason.code.starts_with("contract.");
-    let level = if broken { Level::Warning } else { Level::Info };
+    // The driver's own: the control broke the contract. And what only the subscriber can end.
+    let wrong = reason.code.starts_with("contract.") || reason.code.ends_with(".flood");
+    let level = if wrong { Level::Warning } else { Level::Info };
     journal.note(now, level, reason.code, || sentence(members, reason));
 }
 

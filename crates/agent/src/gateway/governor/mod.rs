@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use fairmesh_control::host::Driver;
 use fairmesh_control::{FlowHere, Mechanism, Place, StartError};
 use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, SentCounters, Slot};
-use fairmesh_units::{BitRate, FlowId, Span, Time};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use crate::gateway::config::{Config, Discover, Mode, Neighbour, Plan, Rates, Subscriber};
 use crate::gateway::journal::{Journal, Level};
@@ -387,6 +387,9 @@ impl Governor {
             .with_guarantee(rates.guarantee)
             .with_ceiling(rates.ceiling)
             .with_hops(member.subscriber.hops)
+            // A number for both directions.
+            .with_home(Some(NodeId(member.class.0.into())))
+            .with_upstream(Some(slot.direction == Direction::Up))
     }
 }
 

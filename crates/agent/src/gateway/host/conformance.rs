@@ -137,7 +137,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     };
     assert_eq!(plain(&summary.ran), ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin"]);
     assert_eq!(summary.nothing, ["fifo"]);
-    // One queue for all, another queue for the radio, and whatever runs at other nodes.
+    // One queue for all, another queue for the radio, and whatever runs or speaks at other nodes.
     for refused in [
         "static",
         "arc",
@@ -151,6 +151,7 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
         "wcp",
         "maxmin+peers",
         "pfrc+peers",
+        "maxmin+agents",
     ] {
         assert!(summary.refused.iter().any(|n| n == refused), "{refused}");
     }

@@ -12,6 +12,7 @@
 //!
 //! docs/controls/maxmin.md derives it and says where it fails.
 
+mod agents;
 mod judge;
 mod level;
 mod search;
@@ -21,6 +22,7 @@ mod subscriber;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
+use self::agents::Agents;
 use self::search::Search;
 use self::service::Rules;
 use self::subscriber::Subscriber;
@@ -30,6 +32,7 @@ use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::peers;
 use crate::gateway::promise::Promise;
+use crate::sources::agent;
 use crate::{
     Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
     FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
@@ -39,6 +42,7 @@ use crate::{
 options! {
     variants {
         peers: Ours { after: "" }, "gateways that share air tell each other what theirs send, and are governed as one";
+        agents: Ours { after: "Jamshaid 2010 §9.2" }, "homes whose router runs our agent limit a flood at its source";
     }
     parameters {
         look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
@@ -51,6 +55,7 @@ options! {
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
         queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
     }
 }
 
@@ -68,18 +73,31 @@ pub(crate) static ENTRY: Entry = Entry {
 const MISSED: f64 = 8.0;
 
 fn needs(options: &Options) -> Vec<Needs> {
-    let plain = Needs {
+    let mut gateway = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
     };
-    vec![if options.peers { peers::needs(plain) } else { plain }]
+    if options.peers {
+        gateway = peers::needs(gateway);
+    }
+    if !options.agents {
+        return vec![gateway];
+    }
+    gateway.abilities = gateway.abilities.or(AbilitySet::of(&[Ability::Route]));
+    let agent = Needs {
+        at: PlacementSet::of(&[Placement::Agents]),
+        events: EventSet::of(&[EventKind::Messages]),
+        abilities: AbilitySet::of(&[Ability::LimitLocal]),
+        ..Needs::default()
+    };
+    vec![gateway, agent]
 }
 
 fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
-    if !options.peers {
+    if !options.peers || options.agents && setting.site.agent {
         return build(options, setting);
     }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
@@ -90,6 +108,9 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if options.agents && setting.site.agent {
+        return Ok(agent::build());
+    }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;
     let rules = Rules { full: options.full, debt: options.debt, packets: options.packets };
     let mut control = MaxMin {
@@ -101,6 +122,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         cursor: 0,
         promised: 0,
         search: Search::new(bounds, options.rest, options.short),
+        agents: Agents::new(options.agents, options.keep),
+        waits: false,
         looked: None,
         due: Time::ZERO,
     };
@@ -147,6 +170,9 @@ struct MaxMin {
     /// Sum of all guarantees, bit/s.
     promised: u64,
     search: Search,
+    agents: Agents,
+    /// The search waits: somebody is on trial, or a flood will soon be limited at its source.
+    waits: bool,
     looked: Option<Time>,
     due: Time,
 }
@@ -182,6 +208,8 @@ impl MaxMin {
         subscriber.ceiling = promise.ceiling;
         subscriber.hops = here.hops;
         subscriber.branch = here.branch;
+        subscriber.home = here.home();
+        subscriber.upstream = here.upstream;
         Ok(())
     }
 
@@ -216,24 +244,41 @@ impl MaxMin {
         self.looked = Some(now);
         self.cursor = 0;
         let credible = elapsed <= MISSED * self.look.as_secs_f64();
+        let level = self.search.highest(self.bounds.upper);
         for subscriber in &mut self.subscribers {
             subscriber.look(
                 if credible { elapsed } else { 0.0 },
-                2.0 * self.bounds.upper,
+                (2.0 * self.bounds.upper, level),
+                self.agents.present(),
                 &self.rules,
             );
         }
         if elapsed <= 0.0 || !credible {
             return;
         }
+        let waited = self.waits;
+        self.waits = self.agents.look(elapsed, &mut self.subscribers, actions);
+        if waited && !self.waits {
+            self.search.resume(&mut self.subscribers);
+        }
         let before = actions.iter().count();
-        self.search.step(elapsed, &mut self.subscribers, actions);
+        if !self.waits {
+            self.search.step(elapsed, &mut self.subscribers, actions);
+        }
         let mut said = actions.iter().count() > before;
         let level = self.search.level();
         for subscriber in self.subscribers.iter_mut().filter(|s| s.class || s.sends()) {
             let flow = subscriber.flow;
             let changed = subscriber.allow(level);
             let limit = bucket(subscriber.limit);
+            if let Some(reason) = agents::reason(subscriber, limit)
+                && (changed || subscriber.news.is_some())
+            {
+                actions.because(reason);
+                actions.set_rate(Class::Flow(flow), limit);
+                (subscriber.class, said) = (true, false);
+                continue;
+            }
             if !core::mem::replace(&mut subscriber.class, true) {
                 actions.because(newcomer(flow, limit));
                 said = false;
@@ -246,6 +291,7 @@ impl MaxMin {
             }
             actions.set_rate(Class::Flow(flow), limit);
         }
+        self.agents.tell(elapsed, &self.subscribers, actions);
     }
 }
 
@@ -262,7 +308,7 @@ impl Control for MaxMin {
                 if let Class::Flow(flow) = c.class
                     && let Ok(at) = self.place(flow)
                 {
-                    self.subscribers[self.order[at].1].dropped(c.drops);
+                    self.subscribers[self.order[at].1].counted(c);
                 }
             }
             Event::FlowSeen(here) => self.seen(here, actions),
@@ -282,6 +328,10 @@ impl Control for MaxMin {
 
     fn learned(&self) -> Option<BitRate> {
         Some(bucket(self.search.learned().round()))
+    }
+
+    fn floods(&self, flow: FlowId) -> bool {
+        self.place(flow).is_ok_and(|at| self.subscribers[self.order[at].1].watch.is_flood())
     }
 
     fn recall(&mut self, learned: BitRate, actions: &mut Actions) {

@@ -69,6 +69,11 @@ const NEARLY: f64 = 0.9;
 /// Part of its limit above which somebody short may be short by chance.
 const FAR: f64 = 0.9;
 
+/// Part of what each would have of all that there is that is nobody's loss while no edge is known, and
+/// how long a level is remembered, s.
+const YOUNG: f64 = 0.7;
+const REMEMBERED: f64 = 40.0;
+
 /// What is under way.
 #[derive(Clone, Debug)]
 enum Effort {
@@ -105,6 +110,8 @@ pub(super) struct Search {
     present: f64,
     /// s since the beginning.
     age: f64,
+    /// The highest level of late that was carried.
+    high: f64,
 }
 
 impl Search {
@@ -117,11 +124,27 @@ impl Search {
             first: Vec::new(),
             present: 0.0,
             age: 0.0,
+            high: 0.0,
         }
     }
 
     pub fn level(&self) -> f64 {
         self.level.now()
+    }
+
+    /// The level at which nobody takes anything from others, as far as is known: the highest of late that
+    /// was carried, and
+    /// while no edge was met most of what `upper` is for each.
+    pub fn highest(&self, upper: f64) -> f64 {
+        let each = YOUNG * upper / self.present.max(f64::MIN_POSITIVE);
+        if self.level.young() { self.high.max(each) } else { self.high }
+    }
+
+    /// Goes on after a time in which what anybody missed was somebody's flood.
+    pub fn resume(&mut self, all: &mut [Subscriber]) {
+        all.iter_mut().for_each(|s| s.service.forgive(0.0));
+        Self::watch(all);
+        self.level.since = 0.0;
     }
 
     /// All are expected, until counters say more.
@@ -156,6 +179,7 @@ impl Search {
     pub fn step(&mut self, elapsed: f64, all: &mut [Subscriber], actions: &mut Actions) {
         self.level.pass(elapsed);
         self.age += elapsed;
+        self.high = self.level.carried().max(self.high * (-elapsed / REMEMBERED).exp());
         self.sets.pass(elapsed);
         if self.sets.none() {
             self.level.level();
@@ -194,6 +218,10 @@ impl Search {
     /// Who comes or goes takes or leaves its part at once.
     fn population(&mut self, all: &[Subscriber], actions: &mut Actions) {
         let count = |s: &Subscriber| {
+            if s.watch.is_flood() {
+                // It takes its part of the air, whatever it is due.
+                return s.weight;
+            }
             let standing = s.service.standing();
             let arrives = standing == Standing::Sending && s.service.sent_for() < ARRIVED;
             match standing == Standing::Idle || arrives {

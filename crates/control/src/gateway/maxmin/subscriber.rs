@@ -2,6 +2,9 @@
 
 use fairmesh_units::{FlowId, NodeId};
 
+use crate::Counters;
+use crate::gateway::floods::{News, Seen, Watch};
+
 use super::service::{Rules, Service, Standing};
 
 /// Room above what somebody can use, so that a growing need shows.
@@ -16,6 +19,9 @@ const LATEST: f64 = 960.0;
 /// First time between two doubts, s.
 const DOUBT: f64 = 240.0;
 
+/// Part of its share that the other traffic of a home has whose flood nothing else limits.
+const BESIDE: f64 = 0.25;
+
 /// One flow; at a gateway's daemon one direction of a subscriber.
 #[derive(Clone, Debug)]
 pub(super) struct Subscriber {
@@ -28,6 +34,9 @@ pub(super) struct Subscriber {
     pub hops: Option<u32>,
     /// The gateway's neighbour through which it is reached, if known.
     pub branch: Option<NodeId>,
+    /// Whose it is, and whether it goes to the gateway, if known.
+    pub home: Option<NodeId>,
+    pub upstream: Option<bool>,
     /// Whether the host has a class for it.
     pub class: bool,
     /// Its level over the common one.
@@ -39,11 +48,17 @@ pub(super) struct Subscriber {
     /// What it may send.
     pub limit: f64,
     pub service: Service,
+    /// Whether it answers to its limit, and what is new of that.
+    pub watch: Watch,
+    pub news: Option<News>,
+    /// Its home floods, and nothing but this is to be limited of it.
+    pub beside: bool,
     /// Counters as they were last sampled, and what has passed since the last look.
     bytes: Option<u64>,
     packets: u64,
     drops: Option<u64>,
     moved: (u64, u64, u64),
+    waiting: u64,
     sampled: bool,
     broken: bool,
     /// s until it may be tried alone, and how long it then waits for the next time.
@@ -65,16 +80,22 @@ impl Subscriber {
             ceiling: f64::INFINITY,
             hops: None,
             branch: None,
+            home: None,
+            upstream: None,
             class: false,
             factor: 1.0,
             room: 1.0,
             cap: None,
             limit: 0.0,
             service: Service::default(),
+            watch: Watch::default(),
+            news: None,
+            beside: false,
             bytes: None,
             packets: 0,
             drops: None,
             moved: (0, 0, 0),
+            waiting: 0,
             sampled: false,
             broken: false,
             wait: 0.0,
@@ -99,15 +120,23 @@ impl Subscriber {
         (self.bytes, self.packets) = (Some(bytes), packets);
     }
 
-    /// What its class has dropped since some moment.
-    pub fn dropped(&mut self, drops: u64) {
-        self.moved.2 += self.drops.map_or(0, |last| drops.saturating_sub(last));
-        self.drops = Some(drops);
+    /// What its class has dropped since some moment, and what waits there.
+    pub fn counted(&mut self, c: &Counters) {
+        self.moved.2 += self.drops.map_or(0, |last| c.drops.saturating_sub(last));
+        (self.drops, self.waiting) = (Some(c.drops), c.queued_bytes);
     }
 
     /// Ends an interval. Counters that ran backwards, were not sampled or report more than any link
-    /// carries say nothing.
-    pub fn look(&mut self, elapsed: f64, credible: f64, rules: &Rules) {
+    /// carries say nothing. `level`: the highest of late, at which it takes nothing from others; `agents`:
+    /// its source may have been told to keep its limit.
+    pub fn look(
+        &mut self,
+        elapsed: f64,
+        (credible, level): (f64, f64),
+        agents: bool,
+        rules: &Rules,
+    ) {
+        self.news = None;
         let (bytes, packets, drops) = core::mem::take(&mut self.moved);
         let known = core::mem::take(&mut self.sampled) & !core::mem::take(&mut self.broken);
         self.wait -= elapsed;
@@ -115,6 +144,28 @@ impl Subscriber {
         self.doubted -= elapsed;
         let bits = bytes as f64 * 8.0;
         if known && elapsed > 0.0 && bits <= credible * elapsed {
+            // What comes from outside is limited before it takes air.
+            if self.upstream != Some(false) {
+                let seen = Seen {
+                    elapsed,
+                    bits,
+                    packets: packets as f64,
+                    drops: drops as f64,
+                    waiting: self.waiting as f64 * 8.0,
+                    granted: self.limit,
+                    share: self.share(level),
+                    promised: self.guarantee / self.limit,
+                    agents,
+                };
+                self.news = self.watch.look(&seen);
+            }
+            if self.watch.is_flood() {
+                // What it would like to have is nobody's measure.
+                if self.news.is_some() {
+                    self.leave();
+                }
+                return;
+            }
             let due = self.cap.map_or(self.limit, |cap| self.limit.min(OWED * cap / ROOM));
             self.service.look(elapsed, bits, packets as f64, drops > 0, due, rules);
         }
@@ -134,7 +185,9 @@ impl Subscriber {
     /// Its limit at a level; whether it is a new one.
     pub fn allow(&mut self, level: f64) -> bool {
         let share = self.share(level);
-        let new = self.cap.map_or(share, |cap| share.min(cap.max(self.guarantee))).max(1.0);
+        let new = self.cap.map_or(share, |cap| share.min(cap.max(self.guarantee)));
+        let part = self.watch.part() * if self.beside { BESIDE } else { 1.0 };
+        let new = (part * new).max(self.guarantee).max(1.0);
         let changed = (new - self.limit).abs() > CHANGED * self.limit;
         if changed {
             self.limit = new;

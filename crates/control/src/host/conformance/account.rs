@@ -125,7 +125,10 @@ impl Account {
         match action {
             Action::Because(reason) => self.decide(Some(reason.code)),
             // Reasons for what mechanisms tell each other are not kept.
-            Action::Annotate { .. } | Action::Send { .. } | Action::Tell { .. } => self.open = None,
+            Action::Annotate { .. }
+            | Action::Send { .. }
+            | Action::Route { .. }
+            | Action::Tell { .. } => self.open = None,
             _ => self.decide(None),
         }
         match *action {
@@ -304,7 +307,7 @@ impl Accounts {
     fn did(&mut self, node: NodeId, action: &Action, body: Vec<u8>) {
         let now = self.at(node).now;
         match *action {
-            Action::Send { .. } => self.sent += 1,
+            Action::Send { .. } | Action::Route { .. } => self.sent += 1,
             Action::Tell { .. } => self.told += 1,
             Action::Pace { flow, interval, window } => {
                 self.paces.insert(flow, (interval, window));
@@ -315,7 +318,7 @@ impl Accounts {
             // The suite's meshes have one gateway: nobody hears these.
             Action::Tell { reach: Reach::Gateways, .. } => None,
             Action::Tell { reach, .. } => Some(Some((reach, now))),
-            Action::Send { .. } => Some(None),
+            Action::Send { .. } | Action::Route { .. } => Some(None),
             _ => None,
         };
         if let Some(told) = told

@@ -119,7 +119,9 @@ fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
         Trial::Packets => {
             let source = |p: &Place| *p == Place::Source;
             let own = setting.flows.iter().find(|h| source(&h.place)).map(|h| h.flow);
-            packets(&offers, neighbour, own, &mut turns);
+            // The farthest end of a flow: several hops away, if any is.
+            let far = setting.flows.iter().filter_map(|h| h.home()).max();
+            packets(&offers, (neighbour, far), own, &mut turns);
         }
         Trial::Classes(point, offer, leaf, limit) => {
             let named = classes(point, offer.kind, &setting);
@@ -194,7 +196,12 @@ fn limits(offer: &ClassOffer, class: Class, template: bool, turns: &mut Vec<Turn
 }
 
 /// What is done to packets and without them.
-fn packets(offers: &Offers, neighbour: Option<NodeId>, own: Option<FlowId>, turns: &mut Vec<Turn>) {
+fn packets(
+    offers: &Offers,
+    (neighbour, far): (Option<NodeId>, Option<NodeId>),
+    own: Option<FlowId>,
+    turns: &mut Vec<Turn>,
+) {
     for ability in offers.abilities.iter() {
         match ability {
             Ability::Mark => turns.extend([Turn::Mark(0.5), Turn::Mark(0.0)]),
@@ -204,6 +211,7 @@ fn packets(offers: &Offers, neighbour: Option<NodeId>, own: Option<FlowId>, turn
                 turns.extend([Turn::Annotate(Class::All), Turn::Annotate(link)]);
             }
             Ability::Send => turns.extend([Turn::Send(None), Turn::Send(neighbour)]),
+            Ability::Route => turns.extend(far.map(Turn::Route)),
             Ability::IdealExchange => {
                 turns.extend([Turn::Tell(Reach::Within(1)), Turn::Tell(Reach::Within(9))]);
                 turns.extend(neighbour.map(|n| Turn::Tell(Reach::Node(n))));
@@ -234,6 +242,7 @@ enum Turn {
     Drop(f64),
     Annotate(Class),
     Send(Option<NodeId>),
+    Route(NodeId),
     Tell(Reach),
     AckBits,
     Pace(FlowId, Option<Span>),
@@ -267,6 +276,7 @@ impl Control for Probe {
             Turn::Drop(p) => actions.drop(Class::All, p),
             Turn::Annotate(class) => actions.annotate(class, FIELD.0, Merge::Set, FIELD.1),
             Turn::Send(to) => actions.send(to, &[b'p', left]),
+            Turn::Route(to) => actions.route(to, &[b'r', left]),
             Turn::Tell(reach) => actions.tell(reach, &[b't', left]),
             Turn::AckBits => actions.ack_bits(BITS),
             Turn::Pace(flow, Some(interval)) => actions.pace(flow, interval),

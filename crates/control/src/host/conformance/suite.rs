@@ -126,6 +126,7 @@ fn offered(kind: EffectKind, offers: &crate::Offers) -> bool {
         EffectKind::Drop => Ability::Drop,
         EffectKind::Annotate => Ability::Annotate,
         EffectKind::Send => Ability::Send,
+        EffectKind::Route => Ability::Route,
         EffectKind::Tell => Ability::IdealExchange,
         EffectKind::AckBits => Ability::AckBits,
         EffectKind::Pace => Ability::Pace,

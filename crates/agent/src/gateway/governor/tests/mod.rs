@@ -604,6 +604,47 @@ fn the_control_judges_by_samples_and_says_so_by_name() {
     assert!(g.learned().is_some());
 }
 
+/// What comes upstream whatever is dropped is named, counted as a warning and told by name; its home's
+/// other direction is limited for it.
+#[test]
+fn a_flood_is_named() {
+    let mut g = governor(&config(3, "maxmin", ""));
+    let mut total = [[0_u64; 3]; 6];
+    for second in 0..40_u64 {
+        let mut all = Vec::new();
+        for (k, total) in total.iter_mut().enumerate() {
+            let slot = if k % 2 == 0 { down(k as u16 / 2 + 1) } else { up(k as u16 / 2 + 1) };
+            let limit = g.meant(g.member(&format!("s{}", k / 2)).unwrap(), k % 2).0;
+            let granted = limit.map_or(0, |l| l.0 / 12_112);
+            // The first subscriber sends 400 packets a second from second 20 on, the others what they may.
+            let brings = match k {
+                1 if second >= 20 => 400,
+                1 => 0,
+                _ => granted,
+            };
+            let passed = brings.min(granted);
+            *total = [total[0] + 1514 * passed, total[1] + passed, total[2] + brings - passed];
+            all.push(ClassCounters { drops: total[2], ..counted(slot, total[0], total[1]) });
+        }
+        let sum = |d| all.iter().filter(|c| c.slot.direction == d).map(|c| c.bytes).sum();
+        let interfaces = Direction::BOTH.map(|d| sent(sum(d), 0, 0));
+        assert_eq!(g.sample(at(second), &all, interfaces), Sanity::Sane);
+        told(&mut g);
+        let named = g.floods(g.member("s0").unwrap(), 1);
+        assert!(second >= 20 || !named, "{second}");
+        assert!(second < 30 || named, "{second}");
+    }
+    assert_eq!((g.journal.total("maxmin.flood"), g.journal.total("maxmin.answers")), (1, 0));
+    let floods = |s: &str, d| g.floods(g.member(s).unwrap(), d);
+    assert!(!floods("s0", 0) && !floods("s1", 0) && !floods("s1", 1));
+    let told = g.journal.totals().find(|t| t.0 == "maxmin.flood").unwrap();
+    assert_eq!(told.1, Level::Warning);
+    let limit = |s: &str, d| g.meant(g.member(s).unwrap(), d).0.unwrap().0;
+    assert!(3 * limit("s0", 0) < limit("s1", 0), "{} {}", limit("s0", 0), limit("s1", 0));
+    let change = g.member("s0").unwrap().directions[1].change.clone().unwrap();
+    assert!(change.why.code().starts_with("maxmin.flood"), "{change:?}");
+}
+
 /// A fault's samples never reach the control, nor does what passes without limits.
 #[test]
 fn while_limits_are_lifted_the_control_learns_nothing() {

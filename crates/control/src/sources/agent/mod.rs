@@ -1,0 +1,150 @@
+//! The agent at a home: it keeps the limit that the gateway has told it, at the source.
+//!
+//! The hybrid of Jamshaid 2010 §9.2. Traffic that answers to drops is limited at the gateway; what does
+//! not has to be limited before it takes air. All data that starts at the node shares one token
+//! bucket, fairly by flow, so that a home's other transfers are not starved by its flood. It fails
+//! safe: a limit that is not renewed in time is forgotten.
+
+pub(crate) mod codec;
+
+use fairmesh_units::{BitRate, Bytes, Time};
+
+use crate::{
+    Actions, Class, ClassPlan, Control, Event, Instance, Leaf, Limit, Plan, Point, Reason, Value,
+};
+use codec::Order;
+
+/// Buffer of each flow, packets: about a second at 500 kbit/s.
+const QUEUE: u32 = 20;
+
+/// An agent that no message has reached yet.
+pub(crate) fn build() -> Instance {
+    let class = ClassPlan {
+        class: Class::All,
+        limit: Limit::None,
+        burst: Bytes(3000),
+        leaf: Leaf::Fair { packets: QUEUE },
+    };
+    let plan = Plan { point: Point::Local, classes: Vec::new(), template: Some(class) };
+    Instance { control: Box::new(Agent::default()), plan }
+}
+
+#[derive(Default, Debug)]
+struct Agent {
+    /// The latest message that was heard.
+    number: Option<u32>,
+    /// The limit in force, and until when.
+    limit: Option<(BitRate, Time)>,
+}
+
+impl Agent {
+    fn hear(&mut self, now: Time, order: Order, actions: &mut Actions) {
+        // Counting around.
+        let newer = |last: u32| order.number.wrapping_sub(last) as i32 > 0;
+        if !self.number.is_none_or(newer) {
+            return;
+        }
+        self.number = Some(order.number);
+        let Some((rate, keep)) = order.limit else {
+            return self.forget("agent.lifted", "the gateway lifts the limit", actions);
+        };
+        let same = self.limit.is_some_and(|(old, _)| old == rate);
+        self.limit = Some((rate, now + keep));
+        if !same {
+            let values = [Value::Rate(rate), Value::Span(keep)];
+            let text = "the gateway limits what starts here to {} for {}";
+            actions.because(Reason::new("agent.limit", text, &values));
+            actions.set_rate(Class::All, rate);
+        }
+    }
+
+    fn forget(&mut self, code: &'static str, text: &'static str, actions: &mut Actions) {
+        if self.limit.take().is_some() {
+            actions.because(Reason::new(code, text, &[]));
+            actions.remove(Class::All);
+        }
+    }
+}
+
+impl Control for Agent {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Message(m) => {
+                if let Some(order) = Order::decode(m.body) {
+                    self.hear(now, order, actions);
+                }
+            }
+            Event::Deadline if self.limit.is_some_and(|(_, until)| now >= until) => {
+                // A gateway that began anew counts anew.
+                self.number = None;
+                let text = "nothing more was heard of the limit: it is lifted";
+                self.forget("agent.forgotten", text, actions);
+            }
+            _ => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.limit.map(|(_, until)| until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, Message};
+    use fairmesh_units::{NodeId, Span};
+
+    fn s(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    /// What the agent does when it hears this.
+    fn hear(agent: &mut dyn Control, now: Time, body: &[u8]) -> Vec<Action> {
+        let mut actions = Actions::silent();
+        let from = NodeId(0);
+        agent.on(now, &Event::Message(Message { from, body }), &mut actions);
+        actions.iter().copied().collect()
+    }
+
+    fn order(number: u32, rate: u64) -> [u8; 18] {
+        let limit = (rate > 0).then(|| (BitRate(rate), Span::from_secs(15)));
+        Order { number, limit }.encode()
+    }
+
+    fn limit(rate: u64) -> Vec<Action> {
+        vec![Action::SetRate { class: Class::All, rate: Some(BitRate(rate)) }]
+    }
+
+    const LIFTED: [Action; 1] = [Action::Remove { class: Class::All }];
+
+    #[test]
+    fn a_limit_holds_as_long_as_it_is_renewed() {
+        let mut agent = build().control;
+        assert_eq!(agent.next_deadline(), None);
+        assert_eq!(hear(&mut *agent, s(1), &order(1, 50_000)), limit(50_000));
+        assert_eq!(hear(&mut *agent, s(9), &order(2, 50_000)), []);
+        assert_eq!(agent.next_deadline(), Some(s(24)));
+        let mut actions = Actions::silent();
+        agent.on(s(23), &Event::Deadline, &mut actions);
+        assert!(actions.is_empty());
+        agent.on(s(24), &Event::Deadline, &mut actions);
+        assert_eq!(actions.iter().copied().collect::<Vec<_>>(), LIFTED);
+        assert_eq!(agent.next_deadline(), None);
+        // A gateway that was restarted begins at 1 again.
+        assert_eq!(hear(&mut *agent, s(30), &order(1, 40_000)), limit(40_000));
+    }
+
+    #[test]
+    fn old_and_foreign_messages_change_nothing() {
+        let mut agent = build().control;
+        assert_eq!(hear(&mut *agent, s(1), &order(u32::MAX, 50_000)), limit(50_000));
+        assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX - 1, 9000)), []);
+        assert_eq!(hear(&mut *agent, s(2), &order(u32::MAX, 9000)), []);
+        assert_eq!(hear(&mut *agent, s(2), b"fm"), []);
+        // The number has gone around.
+        assert_eq!(hear(&mut *agent, s(3), &order(0, 60_000)), limit(60_000));
+        assert_eq!(hear(&mut *agent, s(4), &order(1, 0)), LIFTED);
+        assert_eq!(hear(&mut *agent, s(5), &order(2, 0)), []);
+    }
+}

@@ -1,0 +1,326 @@
+//! What a flood of datagrams costs the homes around it, under controls of the gateway.
+//!
+//! The networks are those of [`super::families`], with their own transfers. From some time on one home
+//! more sends upstream, whatever becomes of it. The others are measured against the max-min rates that
+//! the simulator carries where that home sends a TCP in place of the flood, and so takes its share.
+
+use core::fmt::Write as _;
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::{Scenario, draft_from_toml};
+
+use super::families::{Family, Times, network};
+use crate::changes::with_controls;
+use crate::optimum::{Cache, Per, Settings as Search, find};
+use crate::{LabError, Pool, batch};
+
+/// s after its start from which on what a flood does is measured: it has been recognised by then.
+const SETTLED: u32 = 20;
+/// Below this part of its optimum a home starves.
+const STARVED: f64 = 0.1;
+
+/// What one home sends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Flood {
+    /// A TCP with much to send: no flood.
+    Tcp,
+    /// Datagrams at a constant rate, kbit/s.
+    Rate(u32),
+    /// Datagrams at so many times its share.
+    Times(u32),
+}
+
+impl core::fmt::Display for Flood {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Flood::Tcp => f.write_str("a TCP"),
+            Flood::Rate(kbps) => write!(f, "{} Mbit/s", f64::from(*kbps) / 1e3),
+            Flood::Times(times) => write!(f, "{times} times its share"),
+        }
+    }
+}
+
+impl Flood {
+    /// From `tcp`, a rate in kbit/s such as `400`, or times the share such as `10x`; `None` for
+    /// anything else.
+    pub fn parse(text: &str) -> Option<Flood> {
+        match text.strip_suffix('x') {
+            _ if text == "tcp" => Some(Flood::Tcp),
+            Some(times) => times.parse().ok().filter(|t| *t > 0).map(Flood::Times),
+            None => text.parse().ok().filter(|r| *r > 0).map(Flood::Rate),
+        }
+    }
+}
+
+/// A network of the families by its name, such as `chains-0`; `None` where there is none.
+pub fn named_network(name: &str) -> Option<(Family, u32)> {
+    let (family, number) = name.rsplit_once('-')?;
+    let family = *Family::ALL.iter().find(|f| f.name() == family)?;
+    number.parse().ok().filter(|n| *n < family.size()).map(|n| (family, n))
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Controls.
+    pub controls: Vec<String>,
+    /// Networks: family and number.
+    pub networks: Vec<(Family, u32)>,
+    /// What is sent.
+    pub floods: Vec<Flood>,
+    /// When it starts, s; runs end at `end`.
+    pub start: u32,
+    /// s.
+    pub end: u32,
+    /// Runs of each: seeds 1 to this.
+    pub seeds: u32,
+    /// How optima are searched.
+    pub search: Search,
+}
+
+/// What one control leaves the others in one network; goodputs are means over seeds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Index of the control, the network and the flood.
+    pub control: usize,
+    /// Index of the network.
+    pub network: usize,
+    /// Index of the flood.
+    pub flood: usize,
+    /// Least part of its optimum that one of the others has.
+    pub worst: f64,
+    /// Sum of what they have over that of their optima.
+    pub sum: f64,
+    /// How many of them have less than a tenth.
+    pub starved: usize,
+    /// Runs in which the flood was named, and the longest time that took, s.
+    pub named: (u32, f64),
+    /// Flows of others that were named, over all seeds.
+    pub wrong: u32,
+}
+
+/// All outcomes.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Controls as they are called in results.
+    pub controls: Vec<String>,
+    /// Names of the networks.
+    pub networks: Vec<String>,
+    /// By network, flood and control.
+    pub outcomes: Vec<Outcome>,
+    /// Number of runs.
+    pub runs: usize,
+    /// Hash of their fingerprints, in order.
+    pub fingerprint: u64,
+}
+
+/// A line of a table: what a control leaves the others of one kind of flood.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    /// Networks.
+    pub networks: usize,
+    /// Part of the worst of the others: mean over the networks.
+    pub worst: f64,
+    /// Their sum over that of their optima: mean and least.
+    pub sum: (f64, f64),
+    /// How many of them are starved, in all networks.
+    pub starved: usize,
+    /// Part of the runs in which the flood was named; the longest time that took, s.
+    pub named: (f64, f64),
+    /// Flows of others that were named.
+    pub wrong: u32,
+}
+
+/// One network with what one of its homes sends.
+fn text(settings: &Settings, (family, number): (Family, u32)) -> Result<(String, u32), LabError> {
+    let times = Times { duration_s: settings.end, warmup_s: settings.start + SETTLED };
+    let network = network(family, number, times)?;
+    let scenario = network.scenario()?;
+    // The home in the middle: behind some, before others.
+    let mut homes: Vec<(u32, u32)> = scenario
+        .subscribers
+        .list
+        .iter()
+        .filter_map(|s| s.flows().next())
+        .map(|f| {
+            let flow = &scenario.flows[f];
+            let wireless = |n: fairmesh_units::NodeId| n.index() < scenario.wireless().count();
+            let home = if wireless(flow.from) { flow.from } else { flow.to };
+            (flow.wireless_hops, home.0)
+        })
+        .collect();
+    homes.sort_unstable();
+    Ok((network.text, homes[homes.len() / 2].1))
+}
+
+/// A network with a flood.
+fn with(
+    settings: &Settings,
+    text: &str,
+    home: u32,
+    kbps: Option<u32>,
+) -> Result<Scenario, LabError> {
+    let mut text = text.to_owned();
+    let _ = write!(text, "\n[[flow]]\nname = \"flood\"\nfrom = {home}\nto = \"server\"\n");
+    if let Some(kbps) = kbps {
+        let start = settings.start;
+        let _ = write!(
+            text,
+            "start = \"{start} s\"\ntraffic = {{ kind = \"cbr\", rate = \"{kbps} kbit/s\" }}\n"
+        );
+    }
+    Ok(draft_from_toml("floods.toml", &text)?.build()?)
+}
+
+/// Runs every control on every network with every flood.
+///
+/// # Errors
+/// What the engine or the search refuses, and controls that do not exist.
+pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<Study, LabError> {
+    let texts: Vec<(String, u32)> =
+        settings.networks.iter().map(|&n| text(settings, n)).collect::<Result<_, _>>()?;
+    let shared: Vec<Scenario> = texts
+        .iter()
+        .map(|(text, home)| with(settings, text, *home, None))
+        .collect::<Result<_, _>>()?;
+    let optima = batch::all(pool, "searching optima", &shared, |scenario| {
+        let groups = Per::usual(scenario).groups(scenario);
+        let found = match cache {
+            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}).map(|o| o.0),
+            None => find(scenario, &groups, &settings.search, &|_| {}),
+        };
+        found.map(|o| o.rates_bps()).map_err(|e| LabError::run(&scenario.name, e))
+    })?;
+    let mut jobs = Vec::new();
+    for (n, (text, home)) in texts.iter().enumerate() {
+        for flood in &settings.floods {
+            let share = optima[n].last().copied().unwrap_or(0.0);
+            let scenario = match *flood {
+                Flood::Tcp => shared[n].clone(),
+                Flood::Rate(kbps) => with(settings, text, *home, Some(kbps))?,
+                Flood::Times(times) => {
+                    let kbps = (f64::from(times) * share / 1e3).ceil() as u32;
+                    with(settings, text, *home, Some(kbps.max(1)))?
+                }
+            };
+            for controlled in with_controls(&scenario, &settings.controls)? {
+                for seed in 1..=u64::from(settings.seeds) {
+                    jobs.push((controlled.clone(), seed));
+                }
+            }
+        }
+    }
+    let records =
+        batch::all(pool, "flooding", &jobs, |(scenario, seed)| batch::once(scenario, *seed, None))?;
+    let mut fingerprint = 0u64;
+    for r in &records {
+        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let (controls, floods) = (settings.controls.len(), settings.floods.len());
+    let seeds = settings.seeds as usize;
+    let outcomes = records.chunks(seeds).enumerate().map(|(k, records)| {
+        let (control, flood, network) =
+            (k % controls, k / controls % floods, k / controls / floods);
+        let (worst, sum, starved) = others(&shared[network], &optima[network], records);
+        let (named, wrong) = named(&shared[network], records, settings.start);
+        Outcome { control, network, flood, worst, sum, starved, named, wrong }
+    });
+    Ok(Study {
+        outcomes: outcomes.collect(),
+        controls: jobs
+            .iter()
+            .step_by(seeds)
+            .take(controls)
+            .map(|j| j.0.control.to_string())
+            .collect(),
+        networks: shared.iter().map(|s| s.name.clone()).collect(),
+        runs: records.len(),
+        fingerprint,
+    })
+}
+
+/// What the homes other than the flood's have: the least part, the sum, how many have less than a tenth.
+fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (f64, f64, usize) {
+    let flood = scenario.flows.len() - 1;
+    let goodput = |f: usize| {
+        records.iter().map(|r| r.flows[f].goodput_bps).sum::<f64>() / records.len() as f64
+    };
+    let (mut parts, mut had, mut could) = (Vec::new(), 0.0, 0.0);
+    for s in scenario.subscribers.list.iter().filter(|s| !s.flows().any(|f| f == flood)) {
+        let rate: f64 = s.flows().map(goodput).sum();
+        let best: f64 = s.flows().map(|f| best[f]).sum();
+        (had, could) = (had + rate, could + best);
+        parts.extend((best > 0.0).then_some(rate / best));
+    }
+    let worst = parts.iter().copied().reduce(f64::min).unwrap_or(0.0);
+    (worst, had / could, parts.iter().filter(|p| **p < STARVED).count())
+}
+
+/// In how many runs the flood was named, and after what time at most; how many flows of others were.
+fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64), u32) {
+    let flood = scenario.flows.len() - 1;
+    let own = scenario.subscribers.list.iter().find(|s| s.flows().any(|f| f == flood));
+    let own: Vec<usize> = own.map(|s| s.flows().collect()).unwrap_or_default();
+    let (mut runs, mut longest, mut wrong) = (0, 0.0_f64, 0);
+    for record in records {
+        let words = record.decisions.iter().filter(|d| d.code == "maxmin.flood");
+        let names = words.filter_map(|d| {
+            let flow: usize = d.reason.split(' ').nth(1)?.parse().ok()?;
+            Some((flow, d.time_s - f64::from(start)))
+        });
+        let (right, others): (Vec<_>, Vec<_>) = names.partition(|(flow, _)| own.contains(flow));
+        wrong += others.len() as u32;
+        if let Some((_, after)) = right.first() {
+            runs += 1;
+            longest = longest.max(*after);
+        }
+    }
+    ((runs, longest), wrong)
+}
+
+impl Study {
+    /// What a control leaves the others of a kind of flood.
+    pub fn row(&self, flood: usize, control: usize, seeds: u32) -> Row {
+        let of = |o: &&Outcome| o.control == control && o.flood == flood;
+        let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
+        let networks = own.len();
+        let mean =
+            |of: &dyn Fn(&Outcome) -> f64| own.iter().map(|o| of(o)).sum::<f64>() / networks as f64;
+        let least = own.iter().map(|o| o.sum).fold(f64::INFINITY, f64::min);
+        Row {
+            networks,
+            worst: mean(&|o| o.worst),
+            sum: (mean(&|o| o.sum), least),
+            starved: own.iter().map(|o| o.starved).sum(),
+            named: (
+                mean(&|o| f64::from(o.named.0)) / f64::from(seeds),
+                own.iter().map(|o| o.named.1).fold(0.0, f64::max),
+            ),
+            wrong: own.iter().map(|o| o.wrong).sum(),
+        }
+    }
+
+    /// One line per network, flood and control, as comma-separated values.
+    pub fn csv(&self, floods: &[Flood]) -> String {
+        let mut out = "network,flood,control,worst_of_optimum,sum_of_optimum,starved,named,\
+                       named_after_s,named_wrongly\n"
+            .to_owned();
+        for o in &self.outcomes {
+            let _ = writeln!(
+                out,
+                "{},{},{},{:.3},{:.3},{},{},{:.1},{}",
+                self.networks[o.network],
+                floods[o.flood],
+                self.controls[o.control],
+                o.worst,
+                o.sum,
+                o.starved,
+                o.named.0,
+                o.named.1,
+                o.wrong
+            );
+        }
+        out
+    }
+}

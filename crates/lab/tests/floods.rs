@@ -1,0 +1,56 @@
+//! The study of floods on two small networks, from end to end.
+
+use fairmesh_lab::Pool;
+use fairmesh_lab::optimum::Settings as Search;
+use fairmesh_lab::study::families::Family;
+use fairmesh_lab::study::floods::{Flood, Settings, named_network, run};
+
+#[test]
+fn names_of_networks_and_floods_are_read() {
+    assert_eq!(named_network("chains-02"), Some((Family::Chains, 2)));
+    for none in ["chains", "chains-8", "hills-1", "chains-x"] {
+        assert_eq!(named_network(none), None, "{none}");
+    }
+    let read = ["tcp", "400", "10x", "0", "x", "-5", "4.5"].map(Flood::parse);
+    let flood = [Some(Flood::Tcp), Some(Flood::Rate(400)), Some(Flood::Times(10))];
+    assert_eq!(read[..3], flood);
+    assert_eq!(read[3..], [None; 4]);
+}
+
+#[test]
+fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
+    let settings = Settings {
+        controls: ["maxmin", "maxmin+agents"].map(String::from).to_vec(),
+        networks: vec![(Family::Chains, 0), (Family::Grids, 0)],
+        floods: vec![Flood::Tcp, Flood::Rate(400), Flood::Times(10)],
+        start: 100,
+        end: 240,
+        seeds: 1,
+        search: Search {
+            search: vec![1001, 1002],
+            check: vec![2001],
+            times_s: (8.0, 16.0),
+            most_events: 4_000_000,
+            ..Search::default()
+        },
+    };
+    let study = run(&settings, None, &Pool::default()).unwrap();
+    assert_eq!((study.runs, study.outcomes.len()), (12, 12));
+    let row = |flood, control| study.row(flood, control, 1);
+    let spared = row(0, 1);
+    assert_eq!((spared.networks, spared.wrong, spared.starved), (2, 0, 0));
+    assert_eq!((row(0, 0).named.0, spared.named.0), (0.0, 0.0), "a TCP is none");
+    for flood in [1, 2] {
+        let (gateway, agent) = (row(flood, 0), row(flood, 1));
+        assert_eq!((gateway.named.0, agent.named.0), (1.0, 1.0), "{gateway:?} {agent:?}");
+        assert!(agent.named.1 < 20.0, "{agent:?}");
+        assert_eq!((gateway.wrong, agent.wrong), (0, 0));
+        // A home behind it starves, or none does.
+        assert!(gateway.worst < 0.2 && gateway.starved > 0, "{gateway:?}");
+        assert_eq!(agent.starved, 0);
+        assert!(agent.sum.0 > 0.9 * spared.sum.0, "{agent:?} {spared:?}");
+    }
+    let csv = study.csv(&settings.floods);
+    assert_eq!(csv.lines().count(), 13);
+    assert!(csv.contains("grids-00,10 times its share,maxmin+agents,"), "{csv}");
+}
