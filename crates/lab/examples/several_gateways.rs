@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for n in first..first + count {
         let one = network(Family::Gateways, n, times)?;
         let all = beside_one_box(
-            &[one.clone()],
+            std::slice::from_ref(&one),
             &controls,
             &reference,
             seeds,

@@ -321,7 +321,7 @@ mod tests {
             wired: vec![false; 3],
             links: vec![(0, 1), (1, 2)],
             wires: vec![],
-            gateway: Some(0),
+            gateways: vec![0],
             paths: vec![vec![1, 0], vec![2, 1, 0]],
         };
         let comparison = Comparison::of(&records);

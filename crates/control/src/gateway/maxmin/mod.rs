@@ -97,7 +97,12 @@ fn needs(options: &Options) -> Vec<Needs> {
 }
 
 fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
-    if !options.peers || options.agents && setting.site.agent {
+    if options.peers && options.agents {
+        // Who governs cannot speak to the sources of another gateway's homes.
+        let text = "`maxmin+agents+peers`: a gateway reaches the agents of its own homes only";
+        return Err(Refusal::new("maxmin.agents-of-peers", text, &[]));
+    }
+    if !options.peers {
         return build(options, setting);
     }
     let bounds = Bounds::of(&setting.neighbours, options.reuse, options.begin)?;

@@ -218,6 +218,15 @@ fn guarantees_and_ceilings_are_checked() {
     assert_eq!(refused(here.with_weight(f64::NAN)), "any.weight");
 }
 
+#[test]
+fn agents_of_other_gateways_homes_are_refused() {
+    let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
+        .with_neighbours([Neighbour::new(NodeId(1), BitRate(900_000), BitRate(900_000))]);
+    let offers = crate::Offers::everything("a test");
+    let refused = lookup("maxmin+agents+peers").unwrap().start(setting, &offers).unwrap_err();
+    assert!(refused.to_string().contains("agents"), "{refused}");
+}
+
 proptest! {
     /// Counters that stick, run backwards, leap or are missing, and clocks that jump: limits stay
     /// within what the links carry.
