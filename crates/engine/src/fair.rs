@@ -50,7 +50,8 @@ type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 
 fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, EngineError> {
     let scenario = model.scenario;
-    let there: Vec<usize> = (0..scenario.flows.len()).filter(|&i| active(i)).collect();
+    let there: Vec<usize> =
+        (0..scenario.flows.len()).filter(|&i| active(i) && !model.dead(i)).collect();
     let mut flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
     let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
     let (phy, hears) = (&scenario.mac.phy, &model.decodes);

@@ -13,6 +13,8 @@ use fairmesh_wifi::phy::Rate;
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
 const FULL_PACKET: u32 = 1500;
+/// A link that delivers less of its frames carries nothing: none of a packet's retries arrives.
+const DEAD: f64 = 1e-6;
 
 /// The part of a scenario that analytic models need.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ struct Way {
     wires: Vec<WireUse>,
     /// Whether any hop is radio.
     on_air: bool,
+    /// Whether it crosses a link on which nothing arrives.
+    dead: bool,
 }
 
 impl Way {
@@ -95,11 +99,19 @@ impl<'a> CapacityModel<'a> {
             let rate = link.rate.unwrap_or(scenario.mac.rate);
             let errors = scenario.errors_of(link);
             let size = FULL_PACKET + scenario.mac.llc_bytes + DATA_OVERHEAD;
-            let delivery = errors.delivery(size, rate);
+            let delivery = errors.delivery(size, rate).max(DEAD);
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
         let access = access(&scenario.mac);
-        let ways = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
+        let dead = |path: &[NodeId]| {
+            let crosses =
+                |from, to| links.iter().any(|l| (l.from, l.to) == (from, to) && l.delivery <= DEAD);
+            path.windows(2).any(|hop| crosses(hop[0], hop[1]))
+        };
+        let mut ways: Vec<Way> = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
+        if links.iter().any(|l| l.delivery <= DEAD) {
+            ways.iter_mut().for_each(|way| way.dead = way.on_air && dead(&way.path));
+        }
         let mut weights: Vec<f64> = scenario.flows.iter().map(|f| f.weight).collect();
         for subscriber in &scenario.subscribers.list {
             let many = subscriber.flows().count() as f64;
@@ -111,6 +123,11 @@ impl<'a> CapacityModel<'a> {
     /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.
     pub fn on_air(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
         (0..self.ways.len()).filter(|&i| wanted(i) && self.ways[i].on_air).collect()
+    }
+
+    /// Whether nothing that a flow sends arrives: it takes part in no division of the air.
+    pub fn dead(&self, i: usize) -> bool {
+        self.ways[i].dead
     }
 
     /// What the models need to know of a flow.

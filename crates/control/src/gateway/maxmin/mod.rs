@@ -24,7 +24,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::agents::Agents;
 use self::search::Search;
-use self::service::Rules;
+use self::service::{PACKET, Rules};
 use self::subscriber::Subscriber;
 use crate::Origin::Ours;
 use crate::contract::parameter::options;
@@ -54,7 +54,7 @@ options! {
         /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
-        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 3 s at its first limit if that is less, but never below 5";
         keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
     }
 }
@@ -68,6 +68,9 @@ pub(crate) static ENTRY: Entry = Entry {
     runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| start(&Options::of(c), s) },
 };
 
+/// What a class may hold: s at its first limit, and packets at least.
+const PATIENT: f64 = 3.0;
+const SHORTEST: u32 = 5;
 /// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
 /// that was set.
 const MISSED: f64 = 8.0;
@@ -112,6 +115,12 @@ fn start(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     })
 }
 
+/// Full packets that a class may hold, if this is what it may send at first, bit/s: with more a TCP
+/// takes half a minute to start, with fewer it loses every thirtieth packet at its limit.
+fn longest(limit: f64) -> u32 {
+    ((PATIENT * limit / PACKET) as u32).max(SHORTEST)
+}
+
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if options.agents && setting.site.agent {
         return Ok(agent::build());
@@ -140,7 +149,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         class: Class::Flow(FlowId(0)),
         limit: Limit::None,
         burst: Bytes(1500),
-        leaf: Leaf::DropTail { packets: options.queue },
+        leaf: Leaf::DropTail { packets: longest(control.search.level()).min(options.queue) },
     };
     let mut classes = Vec::with_capacity(setting.flows.len());
     for here in &setting.flows {

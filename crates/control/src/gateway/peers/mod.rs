@@ -156,7 +156,7 @@ impl Peers {
     /// What the flows that send may have together: for whoever governs them next.
     fn had(&self) -> BitRate {
         let active = self.own.values().filter(|o| o.active(self.now));
-        BitRate(active.filter_map(|o| o.limit).map(|r| r.0).sum())
+        BitRate(active.filter_map(|o| o.limit).fold(0, |sum, r| sum.saturating_add(r.0)))
     }
 
     /// A flow's limit, as it was decided here or told.
