@@ -56,9 +56,11 @@ fn a_flood_is_named_within_ten_seconds_and_held_where_it_starts() {
                 .all(|d| { d.code != "maxmin.flood" || d.reason.starts_with("flow 1 is a flood") })
         );
         let now = others(&held);
-        for (now, spared) in now.iter().zip(spared) {
-            assert!(*now > 0.9 * spared, "{seed}: {now:.1} of {spared:.1}");
-        }
+        // Home 1 may have been given more than the share that all have, by a search that went otherwise.
+        let share = spared.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(now.iter().all(|now| *now > 0.9 * share), "{seed}: {now:.1?} of {spared:.1?}");
+        let sum = |homes: &[f64]| homes.iter().sum::<f64>();
+        assert!(sum(&now) > 0.9 * sum(&spared), "{seed}: {now:.1?} of {spared:.1?}");
         // Its own share is its own to waste, and it has no more.
         let own = held.subscribers.iter().find(|s| s.name == "2").unwrap().goodput_bps / 1e3;
         assert!(own < 1.2 * now[2], "{seed}: {own:.1} beside {now:.1?}");
