@@ -432,3 +432,28 @@ fn unknown_controls_make_no_scenario() {
     let error = draft.build().unwrap_err().to_string();
     assert!(error.contains("control.use: there is no control \"none such\""), "{error}");
 }
+
+/// A link so weak that nothing of its MCS arrives, as maps have them: its flow has no fair rate, the
+/// others' is what they can have, and the run says what happened.
+#[test]
+fn a_dead_link_takes_no_part_in_fair_shares() {
+    let text = r#"
+        duration = "4 s"
+        [radio]
+        phy = "802.11n"
+        mcs = 7
+        errors = { snr = {} }
+        [topology]
+        links = [{ from = 1, to = 0, signal = -55 }, { from = 2, to = 0, signal = -91 }]
+        gateway = 0
+        [traffic]
+        flows = "up"
+        traffic = { kind = "cbr", rate = "1 Mbit/s" }
+        transport = "udp"
+    "#;
+    let scenario = fairmesh_scenario::draft_from_toml("weak.toml", text).unwrap().build().unwrap();
+    let record = run(&scenario, &RunOptions { seed: 1, sample: None }).unwrap();
+    let [strong, weak] = &record.flows[..] else { panic!("{} flows", record.flows.len()) };
+    assert!(strong.fair_bps > 0.9e6 && strong.goodput_bps > 0.9e6, "{strong:?}");
+    assert_eq!((weak.fair_bps, weak.packets_delivered), (0.0, 0), "{weak:?}");
+}
