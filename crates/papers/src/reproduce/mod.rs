@@ -10,6 +10,7 @@ pub mod chart;
 pub mod claim;
 pub mod declare;
 pub mod html;
+mod judge;
 pub mod kind;
 mod locate;
 pub mod measure;
