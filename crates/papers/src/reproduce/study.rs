@@ -129,6 +129,41 @@ fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     Ok(Record::from_cells(plan, &cells, 0, format!("{hash:016x}")))
 }
 
+/// `set.KEY` of the study's declaration: words.
+fn words(plan: &Plan, key: &str) -> Result<Vec<String>, LabError> {
+    let list = plan.entry.experiment.set.get(key).and_then(Setting::as_array);
+    list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect()).ok_or_else(|| {
+        LabError::run(&plan.entry.id, format!("set.{key}: expected a list of words"))
+    })
+}
+
+/// `set.KEY` of the study's declaration: whole seconds.
+fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
+    let given = plan.entry.experiment.set.get(key).and_then(Setting::as_integer);
+    given.and_then(|s| u32::try_from(s).ok()).ok_or_else(|| {
+        LabError::run(&plan.entry.id, format!("set.{key}: expected a number of seconds"))
+    })
+}
+
+/// One row: a value for each measure that the declaration names, in its order.
+fn row_of(plan: &Plan, label: &str, values: &[f64]) -> Result<Vec<Cell>, LabError> {
+    let measures = &plan.entry.experiment.measures;
+    if measures.len() != values.len() {
+        let problem = format!("measure: expected {} of them", values.len());
+        return Err(LabError::run(&plan.entry.id, problem));
+    }
+    let cell = |(measure, value): (usize, &f64)| Cell {
+        row: label.to_owned(),
+        column: measures[measure].label.clone(),
+        arm: String::new(),
+        point: String::new(),
+        line: String::new(),
+        measure,
+        value: Estimate::exact(*value),
+    };
+    Ok(values.iter().enumerate().map(cell).collect())
+}
+
 /// Controls of the gateway on families of networks: rows by family and control. `controls`: their names;
 /// `duration`, `warmup`: of each run, s.
 fn gateway_families(
@@ -136,21 +171,16 @@ fn gateway_families(
     cache: Option<&Cache>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
-    let experiment = &plan.entry.experiment;
-    let bad = |problem: String| LabError::run(&plan.entry.id, problem);
-    let names = experiment.set.get("controls").and_then(Setting::as_array);
-    let names = names.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect());
-    let controls: Vec<String> =
-        names.ok_or_else(|| bad("set.controls: expected a list of names".to_owned()))?;
-    let seconds = |key: &str| {
-        let given = experiment.set.get(key).and_then(Setting::as_integer);
-        given
-            .and_then(|s| u32::try_from(s).ok())
-            .ok_or_else(|| bad(format!("set.{key}: expected a number of seconds")))
+    let times = families::Times {
+        duration_s: seconds(plan, "duration")?,
+        warmup_s: seconds(plan, "warmup")?,
     };
-    let times = families::Times { duration_s: seconds("duration")?, warmup_s: seconds("warmup")? };
-    let networks = families::networks(plan.extent.networks(experiment), times)?;
-    let settings = families::Settings { controls, seeds: plan.seeds(), search: Default::default() };
+    let networks = families::networks(plan.extent.networks(&plan.entry.experiment), times)?;
+    let settings = families::Settings {
+        controls: words(plan, "controls")?,
+        seeds: plan.seeds(),
+        search: Default::default(),
+    };
     let study = families::run(&networks, &settings, cache, pool)?;
     let mut cells = Vec::new();
     let all = Family::ALL.iter().map(|f| Some(*f)).chain([None]);
@@ -166,18 +196,7 @@ fn gateway_families(
             row.jain.1,
             row.starved as f64,
         ];
-        if experiment.measures.len() != values.len() {
-            return Err(bad(format!("measure: expected {} of them", values.len())));
-        }
-        cells.extend(values.iter().enumerate().map(|(measure, value)| Cell {
-            row: label.clone(),
-            column: experiment.measures[measure].label.clone(),
-            arm: String::new(),
-            point: String::new(),
-            line: String::new(),
-            measure,
-            value: Estimate::exact(*value),
-        }));
+        cells.extend(row_of(plan, &label, &values)?);
     }
     let fingerprint = format!("{:016x}", study.fingerprint);
     let mut files = vec![("networks.csv".to_owned(), study.csv(&networks))];
@@ -191,17 +210,6 @@ fn gateway_families(
 fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<Found, LabError> {
     let experiment = &plan.entry.experiment;
     let bad = |problem: String| LabError::run(&plan.entry.id, problem);
-    let words = |key: &str| -> Result<Vec<String>, LabError> {
-        let list = experiment.set.get(key).and_then(Setting::as_array);
-        list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect())
-            .ok_or_else(|| bad(format!("set.{key}: expected a list of words")))
-    };
-    let seconds = |key: &str| {
-        let given = experiment.set.get(key).and_then(Setting::as_integer);
-        given
-            .and_then(|s| u32::try_from(s).ok())
-            .ok_or_else(|| bad(format!("set.{key}: expected a number of seconds")))
-    };
     let network = |name: &String| {
         let text = format!("set.networks: \"{name}\" is none; expected such as \"chains-0\"");
         floods::named_network(name).ok_or_else(|| bad(text))
@@ -211,16 +219,17 @@ fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result
             format!("set.floods: found \"{text}\"; expected \"tcp\", kbit/s or such as \"10x\"");
         Flood::parse(text).ok_or_else(|| bad(problem))
     };
-    let mut networks: Vec<_> = words("networks")?.iter().map(network).collect::<Result<_, _>>()?;
+    let mut networks: Vec<_> =
+        words(plan, "networks")?.iter().map(network).collect::<Result<_, _>>()?;
     if let Some(most) = plan.extent.networks(experiment) {
         networks.truncate(most as usize);
     }
     let settings = floods::Settings {
-        controls: words("controls")?,
+        controls: words(plan, "controls")?,
         networks,
-        floods: words("floods")?.iter().map(flood).collect::<Result<_, _>>()?,
-        start: seconds("start")?,
-        end: seconds("end")?,
+        floods: words(plan, "floods")?.iter().map(flood).collect::<Result<_, _>>()?,
+        start: seconds(plan, "start")?,
+        end: seconds(plan, "end")?,
         seeds: plan.seeds(),
         search: Default::default(),
     };
@@ -240,18 +249,7 @@ fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result
             row.named.1,
             f64::from(row.wrong),
         ];
-        if experiment.measures.len() != values.len() {
-            return Err(bad(format!("measure: expected {} of them", values.len())));
-        }
-        cells.extend(values.iter().enumerate().map(|(measure, value)| Cell {
-            row: label.clone(),
-            column: experiment.measures[measure].label.clone(),
-            arm: String::new(),
-            point: String::new(),
-            line: String::new(),
-            measure,
-            value: Estimate::exact(*value),
-        }));
+        cells.extend(row_of(plan, &label, &values)?);
     }
     let fingerprint = format!("{:016x}", study.fingerprint);
     let files = vec![("networks.csv".to_owned(), study.csv(&settings.floods))];
