@@ -112,6 +112,7 @@ impl Done {
                 fair_bps: fair.get(i).copied().unwrap_or(0.0),
                 weight: flow.weight,
                 delay_s: o.as_ref().map_or_else(Default::default, |o| o.delay.summary()),
+                acknowledged_delay_s: None,
                 packets_sent: sent,
                 packets_delivered: delivered,
                 drops: Drops::default(),

@@ -47,7 +47,7 @@ fn emulated(scenario: &Scenario, options: &EmulateOptions) -> Outcome {
 }
 
 fn simulated(scenario: &Scenario, seed: u64) -> RunRecord {
-    run(scenario, &RunOptions { seed, sample: None }).unwrap()
+    run(scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap()
 }
 
 /// Goodputs in kbit/s, mean over records.

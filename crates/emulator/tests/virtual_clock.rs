@@ -113,7 +113,8 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
 fn same(text: &str) {
     let scenario = scenario(text);
     for seed in 1..=3 {
-        let simulated = run(&scenario, &RunOptions { seed, sample: None }).unwrap().fingerprint;
+        let simulated =
+            run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap().fingerprint;
         let (emulated, air, again) = virtually(&scenario, seed);
         assert_eq!(emulated, simulated, "seed {seed}: not the simulator's fingerprint");
         assert_eq!(air, again, "seed {seed}: recorded input gave other transmissions");

@@ -79,7 +79,7 @@ impl<'a> ExternalWorld<'a> {
             bottleneck: Vec::new(),
             changes: Vec::new(),
         };
-        let options = RunOptions { seed, sample: None };
+        let options = RunOptions { seed, ..RunOptions::default() };
         let parts = Parts { fair, air, controls: Vec::new(), flows };
         let mut world = World::assemble(scenario, &options, None, parts)?;
         // Ports count the whole run.

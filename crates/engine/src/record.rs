@@ -146,6 +146,10 @@ pub struct FlowRecord {
     pub weight: f64,
     /// One-way network delay of delivered data packets, from the source's queue to the destination.
     pub delay_s: DelayRecord,
+    /// Delay of its data from the queue of the first radio on the path to the return there of the
+    /// acknowledgement that the receiver sends on it; only where a run measures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged_delay_s: Option<DelayRecord>,
     /// Data packets handed to the network.
     pub packets_sent: u64,
     /// Data packets that reached the destination.

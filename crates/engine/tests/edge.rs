@@ -35,7 +35,7 @@ fn shipped(name: &str, control: &str, changes: &[(&str, &str)]) -> Scenario {
 fn runs(scenario: &Scenario, seeds: u64) -> Vec<RunRecord> {
     let one = |seed| {
         let sample = Some(fairmesh_units::Span::from_secs(1));
-        run(scenario, &RunOptions { seed, sample }).unwrap()
+        run(scenario, &RunOptions { seed, sample, ..RunOptions::default() }).unwrap()
     };
     (1..=seeds).map(one).collect()
 }
@@ -341,4 +341,19 @@ fn marks_by_collision_domain_help_flows_over_two_hops() {
         let random = case(name, "\"lbm+multihop+random\"\nrho0 = 0.1");
         assert!(random.0 > unfair + 0.05 && random.1 < even.1, "{name}: {random:?} {even:?}");
     }
+}
+
+#[test]
+fn delays_to_the_acknowledgement_begin_at_the_first_radio_and_end_there() {
+    // The wire of 25 ms before the access point is in the delay to the station, and in none of this; the way of
+    // the acknowledgement is in this only.
+    let scenario = shipped("triantafyllidou-infrastructure", "\"fifo\"", &[]);
+    let options = RunOptions { acknowledged: true, ..RunOptions::default() };
+    let record = run(&scenario, &options).unwrap();
+    let plain = run(&scenario, &RunOptions::default()).unwrap();
+    assert_eq!(record.fingerprint, plain.fingerprint, "measuring changes nothing");
+    let flow = &record.flows[0];
+    assert!(plain.flows[0].acknowledged_delay_s.is_none() && flow.packets_delivered > 1000);
+    let (there, back) = (flow.delay_s.mean - 0.025, flow.acknowledged_delay_s.unwrap().mean);
+    assert!(back > there + 0.0005 && back < there + 0.010, "{back} s and {there} s");
 }

@@ -15,7 +15,7 @@ fn shipped(name: &str) -> Draft {
 fn record(draft: &Draft, control: &str, seed: u64) -> RunRecord {
     let mut draft = draft.clone();
     draft.control.name = control.to_owned();
-    run(&draft.build().unwrap(), &RunOptions { seed, sample: None }).unwrap()
+    run(&draft.build().unwrap(), &RunOptions { seed, ..RunOptions::default() }).unwrap()
 }
 
 /// Times at which the control decided this, s.

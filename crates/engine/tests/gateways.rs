@@ -34,7 +34,7 @@ fn line(control: &str, homes: &str, more: &str) -> Scenario {
 }
 
 fn record(scenario: &Scenario) -> RunRecord {
-    run(scenario, &RunOptions { seed: 1, sample: None }).unwrap()
+    run(scenario, &RunOptions::default()).unwrap()
 }
 
 fn kbit(r: &RunRecord) -> Vec<f64> {

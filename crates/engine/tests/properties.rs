@@ -347,7 +347,7 @@ proptest! {
         prop_assert_eq!(&plain, &essence(&observed));
         let mac = &observed.totals.mac;
         prop_assert_eq!(frames.0, mac.data + mac.rts + mac.cts + mac.ack + mac.broadcast);
-        let sampling = RunOptions { seed, sample: Some(Span::from_millis(70)) };
+        let sampling = RunOptions { seed, sample: Some(Span::from_millis(70)), ..RunOptions::default() };
         let sampled = run(&scenario, &sampling).unwrap();
         prop_assert_eq!(&plain, &essence(&sampled));
         // The samples add up to the whole.
@@ -452,7 +452,7 @@ fn a_dead_link_takes_no_part_in_fair_shares() {
         transport = "udp"
     "#;
     let scenario = fairmesh_scenario::draft_from_toml("weak.toml", text).unwrap().build().unwrap();
-    let record = run(&scenario, &RunOptions { seed: 1, sample: None }).unwrap();
+    let record = run(&scenario, &RunOptions::default()).unwrap();
     let [strong, weak] = &record.flows[..] else { panic!("{} flows", record.flows.len()) };
     assert!(strong.fair_bps > 0.9e6 && strong.goodput_bps > 0.9e6, "{strong:?}");
     assert_eq!((weak.fair_bps, weak.packets_delivered), (0.0, 0), "{weak:?}");

@@ -34,7 +34,7 @@ const EIGHT: &str = "[[flow]]\nfrom = \"server\"\nto = 1\nconnections = 8\n\
     [[flow]]\nfrom = \"server\"\nto = 2\n[[flow]]\nfrom = \"server\"\nto = 3\n";
 
 fn record(scenario: &Scenario) -> RunRecord {
-    run(scenario, &RunOptions { seed: 1, sample: None }).unwrap()
+    run(scenario, &RunOptions::default()).unwrap()
 }
 
 fn kbit(r: &RunRecord) -> Vec<f64> {

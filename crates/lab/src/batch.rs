@@ -129,7 +129,15 @@ pub fn all<J: Sync, T: Send>(
 /// # Errors
 /// What the engine refuses.
 pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunRecord, LabError> {
-    run(scenario, &RunOptions { seed, sample }).map_err(|e| refused(scenario, &e))
+    measured(scenario, &RunOptions { seed, sample, ..RunOptions::default() })
+}
+
+/// Runs a scenario once, and measures what is asked for.
+///
+/// # Errors
+/// What the engine refuses.
+pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, LabError> {
+    run(scenario, options).map_err(|e| refused(scenario, &e))
 }
 
 /// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
@@ -147,8 +155,9 @@ pub fn captured(
     let unwritable = |e: std::io::Error| LabError::file(file, format!("cannot be written: {e}"));
     let out = std::io::BufWriter::with_capacity(1 << 16, out);
     let mut capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
-    let record = run_observed(scenario, &RunOptions { seed, sample }, &mut capture)
-        .map_err(|e| refused(scenario, &e))?;
+    let record =
+        run_observed(scenario, &RunOptions { seed, sample, ..RunOptions::default() }, &mut capture)
+            .map_err(|e| refused(scenario, &e))?;
     capture.finish().map_err(unwritable)?;
     pending.finish()?;
     Ok(record)

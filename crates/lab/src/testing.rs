@@ -24,6 +24,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
         fair_bps,
         weight: 1.0,
         delay_s: DelayRecord { mean: 0.05, std: 0.01, p50: 0.04, p95: 0.09, p99: 0.12 },
+        acknowledged_delay_s: None,
         packets_sent: 1000,
         packets_delivered: 900,
         drops: Drops { queue: 60, wire: 0, retry_limit: 40, limiter: 0 },

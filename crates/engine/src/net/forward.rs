@@ -97,6 +97,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
 
     /// Puts a packet into the queue of a radio.
     fn enqueue(&mut self, now: Time, n: usize, handle: u32) {
+        self.note_queued(now, n, handle);
         let p = self.packets.get(handle);
         let mut item = p.item(handle);
         if self.interfaces[n].tells_stations() {
@@ -159,6 +160,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             p.place += 1;
         } else {
             p.place -= 1;
+            self.note_answered(now, node, handle);
         }
         self.transit(now, node, handle, false);
     }

@@ -1,5 +1,6 @@
 //! Everything above the MAC: queues, forwarding, transports, applications.
 
+mod acknowledged;
 mod arrival;
 mod endpoints;
 mod flow;
@@ -18,6 +19,7 @@ use crate::listeners::{Listeners, SWEEP};
 use crate::observe::{AirPacket, Observer};
 use packet::Packets;
 
+pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
 pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
@@ -55,6 +57,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     snapshots: Vec<Vec<(u32, AirPacket)>>,
     /// Whether unicast data has a QoS Control field.
     pub qos: bool,
+    /// Where a run measures how long acknowledgements take.
+    pub answers: Option<Answers>,
     /// Aggregates observed.
     aggregates: u32,
     pub rates: Vec<fairmesh_units::BitRate>,
@@ -125,6 +129,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             stale: 0,
             snapshots: vec![Vec::new(); interfaces.len()],
             qos: false,
+            answers: None,
             aggregates: 0,
             interfaces,
             flows,

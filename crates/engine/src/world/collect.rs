@@ -38,6 +38,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             fair_bps: world.fair.rates_bps[i],
             weight: spec.weight,
             delay_s: m.delay.summary(),
+            acknowledged_delay_s: world.net.answers.as_ref().map(|a| a.flows[i].delays.summary()),
             packets_sent: m.packets_sent,
             packets_delivered: m.packets_delivered,
             drops: m.drops,

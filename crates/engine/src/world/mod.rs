@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::host::ControlAt;
 use crate::listeners::{Backhaul, Listeners, Subscription};
-use crate::net::{FlowState, Hop, Interface, Net, Shaping, WireDirection};
+use crate::net::{Answers, FlowState, Hop, Interface, Net, Shaping, WireDirection};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
@@ -29,11 +29,13 @@ pub struct RunOptions {
     pub seed: u64,
     /// Interval of the curves; `None`: no curves.
     pub sample: Option<Span>,
+    /// Whether to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
+    pub acknowledged: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { seed: 1, sample: None }
+        RunOptions { seed: 1, sample: None, acknowledged: false }
     }
 }
 
@@ -164,6 +166,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let sampled = vec![0; flows.len()];
         let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
         net.qos = scenario.mac.phy.as_modern().is_some();
+        if options.acknowledged {
+            net.answers = Some(Answers::of(&net.flows));
+        }
         let mut series = Series::default();
         if options.sample.is_some() {
             series.goodput_bps = vec![Vec::new(); net.flows.len()];

@@ -16,7 +16,8 @@ fn shipped(name: &str, control: &str, seed: u64) -> RunRecord {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
     scenario.control = fairmesh_control::lookup(control).unwrap();
-    run(&scenario, &RunOptions { seed, sample: Some(Span::from_secs(10)) }).unwrap()
+    run(&scenario, &RunOptions { seed, sample: Some(Span::from_secs(10)), ..RunOptions::default() })
+        .unwrap()
 }
 
 fn goodputs(r: &RunRecord) -> Vec<f64> {

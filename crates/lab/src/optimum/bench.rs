@@ -151,7 +151,7 @@ fn limited(
     scenario.control = uncontrolled()?;
     let flows = scenario.flows.iter_mut().zip(limits);
     let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
-    Ok((run(&scenario, &RunOptions { seed, sample: None })?, parts))
+    Ok((run(&scenario, &RunOptions { seed, ..RunOptions::default() })?, parts))
 }
 
 /// Limits a flow to about `at`, bit/s. Returns the part of `at` that it was limited to.

@@ -138,7 +138,7 @@ fn read(
         };
         values = vec![folded];
     }
-    values.into_iter().map(|v| v.map(|v| v * measure.scale - measure.less)).collect()
+    values.into_iter().map(|v| v.map(|v| v * measure.scale)).collect()
 }
 
 /// Over seeds where there is one topology; over the topologies' means where there are several, so

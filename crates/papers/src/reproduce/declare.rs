@@ -176,9 +176,6 @@ pub struct Measure {
     /// Every value is multiplied by this.
     #[serde(default = "one")]
     pub scale: f64,
-    /// This much of every value, after `scale`, is something that the paper does not count.
-    #[serde(default)]
-    pub less: f64,
     /// Digits after the point.
     #[serde(default = "two")]
     pub digits: usize,

@@ -23,6 +23,15 @@ pub enum Kind {
     PacketDelay,
     /// Standard deviation of [`PacketDelay`](Kind::PacketDelay).
     PacketDelayDeviation,
+    /// Mean time that a flow's data takes from the queue of the first radio on its path to its
+    /// acknowledgement's return there (Triantafyllidou 2005 §3.3.3).
+    AcknowledgedDelay,
+    /// Standard deviation of [`AcknowledgedDelay`](Kind::AcknowledgedDelay).
+    AcknowledgedDelayDeviation,
+    /// Mean [`AcknowledgedDelay`](Kind::AcknowledgedDelay) of all data packets together.
+    AcknowledgedPacketDelay,
+    /// Standard deviation of [`AcknowledgedPacketDelay`](Kind::AcknowledgedPacketDelay).
+    AcknowledgedPacketDelayDeviation,
     /// Mean congestion window of a flow.
     Window,
     /// Largest congestion window of a flow.
@@ -69,6 +78,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether runs must measure [`acknowledged_delay_s`](fairmesh_engine::record::FlowRecord::acknowledged_delay_s).
+    pub fn is_acknowledged(self) -> bool {
+        matches!(
+            self,
+            Kind::AcknowledgedDelay
+                | Kind::AcknowledgedDelayDeviation
+                | Kind::AcknowledgedPacketDelay
+                | Kind::AcknowledgedPacketDelayDeviation
+        )
+    }
+
     /// Whether there is one per flow.
     pub fn is_per_flow(self) -> bool {
         matches!(
@@ -79,6 +99,8 @@ impl Kind {
                 | Kind::Sent
                 | Kind::Delay
                 | Kind::DelayDeviation
+                | Kind::AcknowledgedDelay
+                | Kind::AcknowledgedDelayDeviation
                 | Kind::Window
                 | Kind::LargestWindow
                 | Kind::Completed

@@ -2,7 +2,7 @@
 
 use fairmesh_capacity::region::Settings;
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{FlowRecord, NodeRecord, RunRecord};
+use fairmesh_engine::record::{DelayRecord, FlowRecord, NodeRecord, RunRecord};
 use fairmesh_lab::LabError;
 use fairmesh_lab::analysis::region::RegionReport;
 use fairmesh_lab::optimum::{Cache, Per, optimum_of};
@@ -157,8 +157,10 @@ impl Reading {
                 50.0 * (error(true) + error(false))
             }
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
-            Kind::PacketDelay => pooled_delay(run).0,
-            Kind::PacketDelayDeviation => pooled_delay(run).1,
+            Kind::PacketDelay => pooled(run, |f| Some(f.delay_s)).0,
+            Kind::PacketDelayDeviation => pooled(run, |f| Some(f.delay_s)).1,
+            Kind::AcknowledgedPacketDelay => pooled(run, |f| f.acknowledged_delay_s).0,
+            Kind::AcknowledgedPacketDelayDeviation => pooled(run, |f| f.acknowledged_delay_s).1,
             Kind::SignallingBytes if self.model.is_none() => run.totals.signalling.bytes_per_s,
             Kind::SignallingAirtime if self.model.is_none() => {
                 1e3 * run.totals.signalling.airtime_share
@@ -214,6 +216,8 @@ impl Reading {
             }
             Kind::DelayDeviation => (f.packets_delivered > 0).then_some(f.delay_s.std * 1e3),
             Kind::Delay => (f.packets_delivered > 0).then_some(f.delay_s.mean * 1e3),
+            Kind::AcknowledgedDelay => acknowledged(f).map(|d| d.mean * 1e3),
+            Kind::AcknowledgedDelayDeviation => acknowledged(f).map(|d| d.std * 1e3),
             Kind::Window => {
                 let w = windows();
                 (!w.is_empty()).then(|| w.iter().sum::<f64>() / w.len() as f64)
@@ -254,14 +258,23 @@ fn sum_of(shares: &[Share], what: impl Fn(&Share) -> f64, near: bool) -> f64 {
     shares.iter().filter(|s| (s.hops == 1) == near).map(what).sum()
 }
 
-/// Mean and standard deviation of the delays of all packets, ms; no numbers without a packet.
-fn pooled_delay(run: &RunRecord) -> (f64, f64) {
-    let sum = |of: fn(&FlowRecord) -> f64| -> f64 {
-        run.flows.iter().map(|f| of(f) * f.packets_delivered as f64).sum()
-    };
-    let packets = sum(|_| 1.0);
-    let mean = sum(|f| f.delay_s.mean) / packets;
-    let square = sum(|f| f.delay_s.mean * f.delay_s.mean + f.delay_s.std * f.delay_s.std) / packets;
+/// What was measured of a flow, if anything arrived.
+fn acknowledged(f: &FlowRecord) -> Option<DelayRecord> {
+    f.acknowledged_delay_s.filter(|_| f.packets_delivered > 0)
+}
+
+/// Mean and standard deviation of a delay over all delivered packets, ms; no numbers without a packet, or
+/// where a flow's was not measured.
+fn pooled(run: &RunRecord, delay: impl Fn(&FlowRecord) -> Option<DelayRecord>) -> (f64, f64) {
+    let (mut packets, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for f in &run.flows {
+        let Some(d) = delay(f) else { return (f64::NAN, f64::NAN) };
+        let of = f.packets_delivered as f64;
+        packets += of;
+        sum += of * d.mean;
+        squares += of * (d.mean * d.mean + d.std * d.std);
+    }
+    let (mean, square) = (sum / packets, squares / packets);
     (1e3 * mean, 1e3 * (square - mean * mean).max(0.0).sqrt())
 }
 

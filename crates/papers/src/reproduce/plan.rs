@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
 use fairmesh_lab::batch;
@@ -71,7 +72,15 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// Arms that cannot run, with the reason.
     pub missing: Vec<(String, String)>,
+    asks: Asks,
+}
+
+/// What a run has to measure besides what all do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Asks {
+    /// Interval of the curves.
     sample: Option<Span>,
+    acknowledged: bool,
 }
 
 impl Plan {
@@ -83,7 +92,10 @@ impl Plan {
     pub fn of(entry: Entry, extent: Extent, cache: Option<&Cache>) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
         let bad = |e: String| LabError::Run { scenario: entry.id.clone(), problem: e };
-        let sample = experiment.sampling().map_err(bad)?;
+        let asks = Asks {
+            sample: experiment.sampling().map_err(bad)?,
+            acknowledged: experiment.measures.iter().any(|m| m.of.is_acknowledged()),
+        };
         let (mut cases, mut missing) = (Vec::new(), Vec::new());
         let mut points = experiment.points.clone();
         if points.is_empty() {
@@ -139,7 +151,7 @@ impl Plan {
                 }
             }
         }
-        Ok(Plan { extent, cases, missing, sample, entry })
+        Ok(Plan { extent, cases, missing, asks, entry })
     }
 
     /// Number of seeds of every case.
@@ -176,18 +188,18 @@ impl Runs {
     pub fn of(plans: &[Plan], pool: &Pool<'_>) -> Result<Self, LabError> {
         struct Unique<'a> {
             scenario: &'a Scenario,
-            sample: Option<Span>,
+            asks: Asks,
             seeds: u64,
         }
-        let mut known: HashMap<(&str, Option<Span>), usize> = HashMap::new();
+        let mut known: HashMap<(&str, Asks), usize> = HashMap::new();
         let mut unique: Vec<Unique<'_>> = Vec::new();
         let mut which = Vec::new();
         for plan in plans {
             let seeds = u64::from(plan.seeds());
             let mut of_plan = Vec::with_capacity(plan.cases.len());
             for case in &plan.cases {
-                let at = *known.entry((&case.text, plan.sample)).or_insert_with(|| {
-                    unique.push(Unique { scenario: &case.scenario, sample: plan.sample, seeds });
+                let at = *known.entry((&case.text, plan.asks)).or_insert_with(|| {
+                    unique.push(Unique { scenario: &case.scenario, asks: plan.asks, seeds });
                     unique.len() - 1
                 });
                 unique[at].seeds = unique[at].seeds.max(seeds);
@@ -202,7 +214,9 @@ impl Runs {
             .flat_map(|(i, u)| (1..=u.seeds).map(move |seed| (i, seed)))
             .collect();
         let mut done = batch::all(pool, "reproducing", &jobs, |&(i, seed)| {
-            let mut record = batch::once(unique[i].scenario, seed, unique[i].sample)?;
+            let Asks { sample, acknowledged } = unique[i].asks;
+            let options = RunOptions { seed, sample, acknowledged };
+            let mut record = batch::measured(unique[i].scenario, &options)?;
             record.decisions = Vec::new();
             Ok(record)
         })?

@@ -187,7 +187,7 @@ fn is(written: &str, name: &str) -> bool {
 
 fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
     use fairmesh_engine::{RunOptions, measures};
-    let run = fairmesh_engine::run(scenario, &RunOptions { seed, sample: None })
+    let run = fairmesh_engine::run(scenario, &RunOptions { seed, ..RunOptions::default() })
         .map_err(|e| e.to_string())?;
     let goodput: Vec<f64> = run.flows.iter().map(|f| f.goodput_bps).collect();
     let fair: Vec<f64> = run.flows.iter().map(|f| f.fair_bps).collect();

@@ -207,8 +207,12 @@ fn lost_late_and_repeated_messages_do_not_matter() {
 fn a_gateway_that_falls_silent_is_forgotten_and_comes_back() {
     let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
     w.run(120);
+    let all = |w: &World| w.boxes[1].limits.values().sum::<u64>();
+    let had = all(&w);
     w.cut = true;
     w.run(12);
+    // It goes on from what its homes had, far above where a search begins.
+    assert!(5 * all(&w) > 4 * had, "{} of {had} bit/s", all(&w));
     let said = |b: &Box, text: &str| b.reasons.iter().any(|r| r.contains(text));
     assert!(said(&w.boxes[0], "gateway 1 is silent and counts no more"));
     assert!(said(&w.boxes[1], "gateway 0 governs no more"));

@@ -1,0 +1,89 @@
+//! How long a packet takes from the queue of its first radio to the return there of the acknowledgement that its
+//! receiver sends on it: the delay of Triantafyllidou 2005 §3.3.3 and §4.5.2.
+
+use fairmesh_units::Time;
+
+use super::Net;
+use super::flow::{FlowState, Hop};
+use crate::measures::Delays;
+
+/// One flow's.
+#[derive(Clone, Debug)]
+pub(crate) struct Acknowledged {
+    /// The node whose radio is the first on the path; `None` where there is none.
+    node: Option<u32>,
+    /// When the first packet was queued that the receiver has not answered.
+    unanswered: Option<Time>,
+    /// Of acknowledgements that came back in the measured interval.
+    pub delays: Delays,
+}
+
+impl Acknowledged {
+    pub fn of(flow: &FlowState) -> Self {
+        let first = flow.forward.iter().position(|hop| !matches!(hop, Hop::Wire { .. }));
+        let node = first.map(|place| flow.path[place]);
+        Acknowledged { node, unanswered: None, delays: Delays::new() }
+    }
+}
+
+/// Of all flows, where a run measures it.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers {
+    pub flows: Vec<Acknowledged>,
+    /// By handle of a packet: when it, or what it answers, was queued.
+    queued: Vec<Option<Time>>,
+}
+
+impl Answers {
+    pub fn of(flows: &[FlowState]) -> Self {
+        Answers { flows: flows.iter().map(Acknowledged::of).collect(), queued: Vec::new() }
+    }
+
+    fn at(&mut self, handle: u32) -> &mut Option<Time> {
+        let i = handle as usize;
+        if i >= self.queued.len() {
+            self.queued.resize(i + 1, None);
+        }
+        &mut self.queued[i]
+    }
+}
+
+impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+    /// A packet is put into a radio's queue.
+    pub(super) fn note_queued(&mut self, now: Time, node: usize, handle: u32) {
+        let Some(answers) = &mut self.answers else { return };
+        let p = self.packets.get(handle);
+        if p.forward
+            && p.is_data()
+            && answers.flows.get(p.flow as usize).is_some_and(|f| f.node == Some(node as u32))
+        {
+            *answers.at(handle) = Some(now);
+        }
+    }
+
+    /// Data has reached its end; `handle` is not free for another packet yet.
+    pub(super) fn note_landed(&mut self, flow: usize, handle: u32) {
+        let Some(answers) = &mut self.answers else { return };
+        let queued = answers.at(handle).take();
+        let unanswered = &mut answers.flows[flow].unanswered;
+        *unanswered = unanswered.or(queued);
+    }
+
+    /// A receiver sends a packet: new, of no earlier one's handle.
+    pub(super) fn note_answer(&mut self, flow: usize, handle: u32) {
+        let Some(answers) = &mut self.answers else { return };
+        *answers.at(handle) = answers.flows[flow].unanswered.take();
+    }
+
+    /// A receiver's packet has come to a node.
+    pub(super) fn note_answered(&mut self, now: Time, node: u32, handle: u32) {
+        let Some(answers) = &mut self.answers else { return };
+        let flow = self.packets.get(handle).flow as usize;
+        if answers.flows.get(flow).is_some_and(|f| f.node == Some(node))
+            && let Some(at) = answers.at(handle).take()
+            && now >= self.measure_from
+        {
+            answers.flows[flow].delays.record((now - at).as_nanos());
+        }
+    }
+}
