@@ -25,6 +25,7 @@ pub(crate) struct Draft {
     pub plan: BTreeMap<String, Plan>,
     pub subscriber: Vec<Subscriber>,
     pub discover: Option<Discover>,
+    pub peers: Option<Peers>,
     pub metrics: Metrics,
     pub paths: Paths,
 }
@@ -223,6 +224,15 @@ pub(crate) struct Discover {
     pub linger: Option<Span>,
     #[serde(default)]
     pub most: Option<i64>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Peers {
+    pub number: Option<i64>,
+    pub listen: Option<SocketAddr>,
+    pub peer: Vec<SocketAddr>,
+    pub key: Option<PathBuf>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]
