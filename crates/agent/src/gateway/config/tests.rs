@@ -194,7 +194,7 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("use = \"pfrc+fast+peers\"", "use = \"pfrc+fast\"", "control.use", "maxmin+peers"),
         ("number = 2", "number = 0", "peers.number", "1 to 65535"),
         ("number = 2", "number = \"2\"", "peers.number", "number"),
-        ("number = 2", "key = \"/a\"", "peers.key", "duplicate"),
+        ("number = 2", "", "peers", "number = "),
         ("listen = \"[::]:5247\"", "listen = \"[::]\"", "peers.listen", "socket address"),
         ("listen = \"[::]:5247\"", "listen = \"[::]:0\"", "peers.listen", "with a port"),
         ("listen = \"[::]:5247\"", "listen = \"192.0.2.9:1\"", "peers.peer[1]", "[::]:1"),

@@ -60,6 +60,11 @@ impl Key {
         Some(Key(key))
     }
 
+    /// The tag of these octets.
+    pub fn tag(&self, bytes: &[u8]) -> [u8; TAG] {
+        self.mac(bytes).finalize().into_bytes().into()
+    }
+
     fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(bytes);
@@ -115,7 +120,7 @@ impl<'a> Frame<'a> {
             out.extend_from_slice(&value.to_be_bytes());
         }
         out.extend_from_slice(body);
-        let tag = key.mac(&out).finalize().into_bytes();
+        let tag = key.tag(&out);
         out.extend_from_slice(&tag);
         out
     }
@@ -192,7 +197,7 @@ mod tests {
         let tag = |key: &[u8], text: &[u8]| {
             let mut padded = [0; 32];
             padded[..key.len()].copy_from_slice(key);
-            let tag = Key::new(padded).mac(text).finalize().into_bytes();
+            let tag = Key::new(padded).tag(text);
             tag.iter().map(|b| format!("{b:02x}")).collect::<String>()
         };
         assert_eq!(
