@@ -16,11 +16,14 @@ const FIRST: &str = "192.0.2.1:5247";
 const SECOND: &str = "192.0.2.2:5247";
 const MIDDLE: &str = "192.0.2.3:5247";
 
+/// For whom, and what.
+type Datagram = (SocketAddr, Vec<u8>);
+
 /// Whoever is on the path: each gateway takes his address for the other's.
 struct Middle {
     socket: Arc<UdpSocket>,
-    /// What has come by: for whom, what.
-    kept: Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>,
+    /// What has come by.
+    kept: Arc<Mutex<Vec<Datagram>>>,
     drops: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -55,13 +58,14 @@ impl Middle {
     fn repeat(&self, to: &str) -> usize {
         let to: SocketAddr = to.parse().unwrap();
         let kept = self.kept.lock().unwrap().clone();
-        let all = kept.iter().filter(|k| k.0 == to);
-        all.map(|(to, bytes)| {
+        let mut said = 0;
+        for (to, bytes) in kept.iter().filter(|k| k.0 == to) {
             // Slowly enough to be looked at rather than cut off as a flood.
             std::thread::sleep(Duration::from_millis(3));
-            self.socket.send_to(bytes, to).unwrap()
-        })
-        .count()
+            self.socket.send_to(bytes, to).unwrap();
+            said += 1;
+        }
+        said
     }
 }
 
