@@ -43,11 +43,6 @@ impl Metered {
         assert!(self.delays.len() >= 20, "{} datagrams", self.delays.len());
         self.delays[self.delays.len() * 95 / 100].as_secs_f64() * 1e3
     }
-
-    /// What no datagram exceeded, in ms; some arrived.
-    pub fn longest(&self) -> f64 {
-        self.delays.last().expect("no datagram arrived").as_secs_f64() * 1e3
-    }
 }
 
 impl Meter {

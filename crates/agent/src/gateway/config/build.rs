@@ -161,7 +161,6 @@ fn layout(draft: &Draft) -> Result<Layout> {
         Some(draft::Leaf::Cake) => LeafChoice::Only(LeafKind::Cake),
         Some(draft::Leaf::Sfq) => LeafChoice::Only(LeafKind::Sfq),
         Some(draft::Leaf::Bfifo) => LeafChoice::Only(LeafKind::Bfifo),
-        Some(draft::Leaf::Pfifo) => LeafChoice::Only(LeafKind::Pfifo),
     };
     if let Some(table) = &shaping.table {
         layout.table.clone_from(table);

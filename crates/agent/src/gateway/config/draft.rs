@@ -57,7 +57,8 @@ pub(crate) struct Side {
     pub interface: Interface,
 }
 
-/// How packets wait in a subscriber's class.
+/// How packets wait in a subscriber's class. There is no `pfifo`: it counts packets, of which a TCP's has up to 64 KB,
+/// so that it keeps no bound of time (163 to 200 ms where 100 were asked for).
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Leaf {
@@ -74,8 +75,6 @@ pub enum Leaf {
     Bfifo,
     /// `sfq`.
     Sfq,
-    /// `pfifo`: the same by packets.
-    Pfifo,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

@@ -8,7 +8,7 @@ interface = "bat0"
 [wired]
 interface = "eth0"
 [shaping]
-leaf = "pfifo"
+leaf = "bfifo"
 table = "fairmesh"
 handle = 4001
 queue = 100
@@ -176,7 +176,8 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
             "wired.iface",
             "unknown key; expected one of interface",
         ),
-        ("leaf = \"pfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
+        ("leaf = \"bfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
+        ("leaf = \"bfifo\"", "leaf = \"pfifo\"", "shaping.leaf", "bfifo"),
         ("table = \"fairmesh\"", "table = \"a-b\"", "shaping.table", "letters"),
         ("handle = 4001", "handle = 65535", "shaping.handle", "0x7fff"),
         ("handle = 4001", "handle = -1", "shaping.handle", "256 to 32767"),
