@@ -102,6 +102,11 @@ impl Meter {
         meter
     }
 
+    /// Payload received until now, bytes.
+    pub fn received(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     fn read(&self) -> (u64, u64, usize) {
         let delays = self.delays.lock().unwrap().len();
         (self.bytes.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed), delays)

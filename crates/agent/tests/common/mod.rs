@@ -225,6 +225,7 @@ impl Path {
             "link set r2 up",
             "addr add 10.88.0.2/24 dev r2",
             "route add 10.2.0.0/16 via 10.97.0.2",
+            "route add 10.89.0.0/24 via 10.88.0.1",
         ]);
         self.router.sh("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.r2.rp_filter=0");
         gateway.ip(&[

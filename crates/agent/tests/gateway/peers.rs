@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::common::meter::Meter;
 use crate::common::{Box, Path, config, root};
 
 const FIRST: &str = "192.0.2.1:5247";
@@ -193,6 +194,57 @@ fn two_gateways_are_one_and_each_alone_without_the_other() {
     }
     assert_eq!(first_daemon.end(Signal::SIGTERM), Some(0));
     assert_eq!(second_daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Three homes with ten connections each behind one gateway, one with a single connection behind the other, and one
+/// air. Where each gateway governs alone who has what is chance: the one home had 1.9 times its share.
+#[test]
+fn homes_behind_two_gateways_have_the_same_share() {
+    let Some(_one) = root("homes_behind_two_gateways") else { return };
+    let first = Path::new();
+    let second = first.beside();
+    let _middle = Middle::new(&second);
+    let key = Box::new(&first, &config("observe", "fifo", "")).program_says(&["key"]);
+    let a = gateway(&first, 1, FIRST, &key, "10.1.");
+    let b = gateway(&second, 2, SECOND, &key, "10.2.");
+    let mut greedy = Vec::new();
+    for home in 1..=3 {
+        for port in 0..10 {
+            let at = format!("10.1.{home}.1:{}", 5100 + port);
+            greedy.push(Meter::tcp(&first.wired, &first.subs, &at));
+        }
+    }
+    let modest = Meter::tcp(&second.wired, &second.subs, "10.2.1.1:5100");
+    // A quarter of what the mesh carries is its share.
+    let share = |seconds| {
+        let all = || (modest.received(), greedy.iter().map(Meter::received).sum::<u64>());
+        let before = all();
+        std::thread::sleep(Duration::from_secs(seconds));
+        let after = all();
+        let (one, others) = (after.0 - before.0, after.1 - before.1);
+        4.0 * one as f64 / (one + others) as f64
+    };
+    // Each for itself first: the same control without a word to the other.
+    let alone = [(&a, &first), (&b, &second)].map(|(g, path)| {
+        let text = std::fs::read_to_string(g.file("gateway.toml")).unwrap();
+        let cut = text.find("[peers]").unwrap();
+        Box::new(path, &text[..cut].replace("+peers", ""))
+    });
+    let daemons = alone.each_ref().map(Box::start);
+    alone.iter().for_each(|g| _ = g.wait_running());
+    std::thread::sleep(Duration::from_secs(20));
+    let apart = share(10);
+    daemons.into_iter().for_each(|d| _ = d.end(Signal::SIGTERM));
+    let daemons = [a.start(), b.start()];
+    b.wait("the first governs", |s| s["peers"]["governed_by"] == 1);
+    let mut got = Vec::new();
+    let fair = (0..12).any(|_| {
+        got.push(share(10));
+        got.last().is_some_and(|share| (0.85..1.15).contains(share))
+    });
+    println!("of its share: {apart:.2} where each governs alone, {got:.2?} together");
+    assert!(fair, "{got:?}, {apart} alone\n{}\n{}", a.log(), b.log());
+    daemons.into_iter().for_each(|d| assert_eq!(d.end(Signal::SIGTERM), Some(0)));
 }
 
 /// Nothing of the exchange is worth an end: what is wrong with it is said, and mended while it runs.
