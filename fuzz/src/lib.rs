@@ -3,11 +3,14 @@
 //! `cargo +nightly fuzz run toml --features libfuzzer` and `… run map …`, `… run gateway …` fuzz for
 //! real; see README.md.
 
+use std::net::SocketAddr;
+
 use fairmesh_agent::daemon::http;
 use fairmesh_agent::daemon::socket::Request;
 use fairmesh_agent::daemon::state::Kept;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
+use fairmesh_agent::gateway::peers::{Exchange, Key, MOST};
 use fairmesh_agent::gateway::sources::{self, Form};
 use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
@@ -62,6 +65,7 @@ pub fn gateway(bytes: &[u8]) {
             return;
         }
         b'p' => return peer(bytes),
+        b'd' => return datagram(bytes),
         b's' => return state(&text),
         b'q' => return request(&text),
         b'h' => {
@@ -138,6 +142,37 @@ fn peer(bytes: &[u8]) {
             assert!(rate.is_none_or(|r| r.0 > 0));
         }
     }
+}
+
+/// What comes from the network to a gateway that listens to others: without the key nothing is believed, and with a
+/// right tag nothing that does not repeat a challenge. The first byte says whether it gets such a tag.
+fn datagram(bytes: &[u8]) {
+    let Some((&choice, bytes)) = bytes.split_first() else { return };
+    let address = |n| SocketAddr::from(([192, 0, 2, n], 5247));
+    let mut n = 1 << 40;
+    let random = move || {
+        n += 1;
+        n
+    };
+    let mut exchange =
+        Exchange::new(2, Key::new([7; 32]), &[address(1), address(3)], Box::new(random));
+    let mut tagged = bytes.to_vec();
+    if choice & 1 != 0 {
+        tagged.truncate(MOST - 32);
+        let tag = Key::new([7; 32]).tag(&tagged);
+        tagged.extend_from_slice(&tag);
+    }
+    let mut out = Vec::new();
+    for second in 0..4 {
+        let now = Time::ZERO + Span::from_secs(second);
+        let from = address(choice >> 1 & 3);
+        assert!(exchange.take(now, from, &tagged).is_err(), "believed");
+        exchange.tell(now, b"news", &mut out);
+        exchange.greet(now, &mut out);
+        let _ = exchange.changes(now);
+    }
+    assert!(out.iter().all(|d| d.2.len() <= MOST) && out.len() <= 20);
+    assert_eq!(exchange.rejected().map(|r| r.1).sum::<u64>(), 4);
 }
 
 fn request(text: &str) {

@@ -22,6 +22,10 @@ install -Dm755 $files/uci-to-toml.sh "$root/data/usr/lib/fairmesh/uci-to-toml.sh
 mkdir -p "$root/data/etc/fairmesh"
 ln -s /var/run/fairmesh/gateway.toml "$root/data/etc/fairmesh/gateway.toml"
 
+# The key of several gateways outlives an upgrade of the system.
+mkdir -p "$root/data/lib/upgrade/keep.d"
+echo /etc/fairmesh/peers.key > "$root/data/lib/upgrade/keep.d/fairmesh-gateway"
+
 mkdir -p "$root/control"
 echo /etc/config/fairmesh > "$root/control/conffiles"
 cat > "$root/control/control" <<EOF

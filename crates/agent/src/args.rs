@@ -51,6 +51,9 @@ pub enum GatewayCommand {
     /// Look for what makes limits ineffective
     #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
     Doctor(AskArgs),
+    /// Print a new key for the gateways of one mesh
+    #[command(after_help = "Example:\n  umask 077; fairmesh-gateway key > peers.key")]
+    Key(KeyArgs),
     /// The second process that lifts limits when the daemon dies
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -107,6 +110,14 @@ pub struct AskArgs {
     /// The daemon's socket instead of the configuration's
     #[arg(long, value_name = "FILE")]
     pub socket: Option<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `key`.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

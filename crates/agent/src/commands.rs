@@ -14,7 +14,7 @@ use crate::args::{
 use crate::daemon::lock::{Lock, take_interfaces};
 use crate::daemon::runtime::{self, RunOptions};
 use crate::daemon::socket::{self, OverrideRate, Request};
-use crate::daemon::{guard, state};
+use crate::daemon::{guard, peers, state};
 use crate::error::AgentError;
 use crate::gateway::config::{Config, SOCKET, STATE};
 use crate::gateway::governor::Governor;
@@ -54,6 +54,15 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
             let inside = ask(&a, &Request::Doctor).ok();
             let findings = doctor::examine(&config, inside.as_ref());
             doctor::print(&findings, inside.is_some(), a.json, out)
+        }
+        GatewayCommand::Key(a) => {
+            let key = peers::new_key()?;
+            if a.json {
+                let key = serde_json::json!({ "schema": report::SCHEMA, "key": key });
+                return json::print(out, &key);
+            }
+            writeln!(out, "{key}")?;
+            Ok(())
         }
         GatewayCommand::Guard(a) => watch(&a),
     }
@@ -156,6 +165,13 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
             config.mode.name()
         ),
     }];
+    if let Some(others) = &config.peers {
+        let (ok, text) = match peers::read_key(&others.key) {
+            Ok(_) => (true, format!("gateway {} of {}", others.number, others.peers.len() + 1)),
+            Err(problem) => (false, format!("peers.key: {problem}")),
+        };
+        lines.push(Checked { what: "other gateways", ok, text });
+    }
     kernel(&config, &layout, &mut lines);
     let bad = lines.iter().filter(|l| !l.ok).count();
     if a.json {

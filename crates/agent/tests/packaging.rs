@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fairmesh_agent::gateway::config::{Config, Mode};
+use fairmesh_agent::gateway::config::{Config, KEY, Mode};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
@@ -58,6 +58,30 @@ fn uci_options_arrive_and_quotes_do_no_harm() {
     assert_eq!(s.plan.down.ceiling.unwrap().0, 20_000_000);
     assert_eq!(config.mode, Mode::Apply);
     assert!(config.discover.unwrap().routes);
+}
+
+/// Other gateways: in UCI, and what the operator adds to the unit lets their packets through and the key in.
+#[test]
+fn other_gateways_can_be_configured_where_it_is_packaged() {
+    let text = toml_of(
+        "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'maxmin+peers'\n \
+         option peer_number '2'\n list peer '192.0.2.1:5247'\n list peer '[fd00::1]:5247'\n \
+         option peer_listen '[::]:5248'\n option routes '1'\n\
+         config neighbour\n option name 'n'\n option rate '54 Mbit/s'\n",
+    );
+    let config = Config::parse("gateway.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let peers = config.peers.unwrap();
+    assert_eq!((peers.number, peers.peers.len(), peers.listen.port()), (2, 2, 5248));
+    assert!(config.discover.unwrap().routes);
+    assert_eq!(peers.key, Path::new(KEY), "as in the unit's addition, and kept by OpenWrt");
+    let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
+    assert!(unit("systemd/peers.conf").contains(&format!("LoadCredential=peers.key:{KEY}\n")));
+    assert!(unit("systemd/peers.conf").contains("\nIPAddressAllow="));
+    let service = unit("systemd/fairmesh-gateway.service");
+    assert!(service.contains("\nIPAddressDeny=any\n"), "nobody but these");
+    assert!(service.contains("RestrictAddressFamilies=AF_NETLINK AF_UNIX AF_INET AF_INET6\n"));
+    assert!(unit("openwrt/build.sh").contains(&format!("echo {KEY} > ")));
+    assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
 #[test]
@@ -126,4 +150,78 @@ fn a_reload_on_openwrt_starts_changes_or_stops() {
     assert_eq!(reload(1, false), ["start"], "just enabled");
     // What `reset` says of itself is nobody's business there.
     assert_eq!(reload(0, true), ["stop"]);
+}
+
+/// What procd is asked for by the shipped start script: each of its calls is written down as a line of words.
+fn registered(enabled: u8, check: i32) -> (Vec<Vec<String>>, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fairmesh");
+    let uci = format!(
+        "config gateway 'main'\n option enabled '{enabled}'\n option mesh 'm0'\n option wired 'w0'\n \
+         option control 'fifo'\n option routes '1'\n"
+    );
+    std::fs::write(&file, uci).unwrap();
+    let conf = folder.path().join("run/gateway.toml");
+    let script = format!(
+        "say() {{ printf '%s\\037' \"$@\"; echo; }}; \
+         for call in open_instance set_param close_instance add_reload_trigger; do \
+           eval \"procd_$call() {{ say $call \\\"\\$@\\\"; }}\"; done; \
+         . {functions}; . {init}; prog() {{ say ran \"$@\"; return {check}; }}; \
+         CONF={conf}; write_config() {{ mkdir -p {run}; {convert} > \"$CONF\"; }}; \
+         REAL=$PROG; PROG=prog; service_triggers; start_service; say program $REAL",
+        functions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/uci/functions.sh").display(),
+        init = packaging("openwrt/files/fairmesh-gateway.init").display(),
+        conf = conf.display(),
+        run = folder.path().join("run").display(),
+        convert = packaging("openwrt/files/uci-to-toml.sh").display(),
+    );
+    let functions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/uci/functions.sh");
+    let out = Command::new("sh")
+        .args(["-c", &script])
+        .env("UCI_FILE", &file)
+        .env("FAIRMESH_FUNCTIONS", functions)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+    let text = String::from_utf8(out.stdout).unwrap().replace(&conf.display().to_string(), "CONF");
+    let words = |line: &str| line.split_terminator('\x1f').map(str::to_owned).collect();
+    (text.lines().map(words).collect(), conf.exists() && Config::load(&conf).is_ok())
+}
+
+/// procd starts the daemon again for ever, and what it starts is what the program takes.
+#[test]
+fn procd_is_asked_to_start_it_again_for_ever() {
+    use clap::Parser;
+    use fairmesh_agent::args::{Cli, GatewayCommand};
+    // Also with a configuration that the check refuses: nothing is limited by it.
+    for check in [0, 2] {
+        let (calls, readable) = registered(1, check);
+        let calls: Vec<Vec<&str>> =
+            calls.iter().map(|c| c.iter().map(String::as_str).collect()).collect();
+        let of = |what: &str| {
+            let params = calls.iter().filter(|c| c[0] == "set_param" && c[1] == what);
+            params.map(|c| c[2..].to_vec()).collect::<Vec<_>>()
+        };
+        assert!(readable, "the configuration was written first");
+        assert!(calls.contains(&vec!["ran", "check", "--config", "CONF"]));
+        assert_eq!(calls[0], ["add_reload_trigger", "fairmesh"], "a changed option arrives");
+        // procd(8): the threshold, the wait before the next start, and the number of tries: 0 is no bound.
+        assert_eq!(of("respawn"), [["3600", "5", "0"]]);
+        let command = of("command").remove(0);
+        assert_eq!(command, ["prog", "run", "--fall-back", "--config", "CONF"]);
+        let GatewayCommand::Run(run) = Cli::try_parse_from(&command).unwrap().command else {
+            panic!("{command:?}")
+        };
+        assert!(run.fall_back && !run.no_guard, "in the foreground, with its guard");
+        assert!(calls.contains(&vec!["program", "/usr/bin/fairmesh-gateway"]));
+        // It may take so long to lift limits and end.
+        assert_eq!(of("term_timeout"), [["20"]]);
+        let at = |what: &str| calls.iter().position(|c| c[0] == what).unwrap();
+        let inside =
+            |c: &(usize, &Vec<&str>)| at("open_instance") < c.0 && c.0 < at("close_instance");
+        let set = calls.iter().enumerate().filter(|(_, c)| c[0] == "set_param");
+        assert!(set.clone().all(|c| inside(&c)) && set.count() == 5);
+    }
+    let (calls, _) = registered(0, 0);
+    assert!(calls.iter().all(|c| c[0] != "open_instance" && c[0] != "set_param"), "{calls:?}");
 }

@@ -38,7 +38,7 @@ pub use contract::{
 };
 pub use mesh::{cna, gap};
 
-use fairmesh_units::{BitRate, FlowId, Time};
+use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
 pub trait Control: core::fmt::Debug + Send {
@@ -63,6 +63,11 @@ pub trait Control: core::fmt::Debug + Send {
     /// Whether it has found that a flow does not answer to its limit and takes from others.
     fn floods(&self, _flow: FlowId) -> bool {
         false
+    }
+
+    /// The node whose decisions it carries out, if that is another one.
+    fn follows(&self) -> Option<NodeId> {
+        None
     }
 
     /// Begins from what an earlier run had learned; before any event. It is checked against all

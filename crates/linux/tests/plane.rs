@@ -314,6 +314,15 @@ fn a_lost_interface_is_named_and_announced() {
     assert!(events.read().unwrap().iter().any(gone));
     let layout = g.layout.clone();
     expect_lost(g.call(move |p| p.install(&layout).map(|_| ())));
+    // One of another kind under its name, as PPP and tunnels come again: without a header.
+    assert_eq!(g.installed.headers, [14, 14]);
+    g.path.gateway.sh("ip tuntap add mesh0 mode tun");
+    g.path.gateway.sh("ip link set mesh0 up");
+    let layout = g.layout.clone();
+    let installed = g.call(move |p| p.install(&layout).unwrap());
+    assert_eq!((installed.headers, installed.adopted), ([0, 14], true));
+    g.call(|p| p.renew().unwrap());
+    g.path.gateway.sh("ip link del mesh0");
     // The other side can still be cleared.
     let layout = g.layout.clone();
     let removed = g.call(move |p| p.remove(&layout).unwrap());

@@ -8,6 +8,7 @@ use fairmesh_units::Time;
 use crate::gateway::config::Mode;
 use crate::gateway::governor::direction_name;
 use crate::gateway::host::Host;
+use crate::gateway::peers::{PeerReport, PeersReport};
 use crate::gateway::report;
 
 fn escape(text: &str) -> String {
@@ -32,6 +33,7 @@ pub fn page<P: DataPlane>(
     now: Time,
     per_subscriber: bool,
     resources: Option<(f64, f64)>,
+    peers: Option<&PeersReport>,
 ) -> String {
     let governor = &host.governor;
     let mut p = Page(String::with_capacity(4096));
@@ -96,8 +98,41 @@ pub fn page<P: DataPlane>(
             p.value("unmapped_bytes_total", &labels, c.unmapped as f64);
         }
     }
+    if let Some(peers) = peers {
+        others(&mut p, peers);
+    }
     totals(&mut p, host, per_subscriber);
     p.0
+}
+
+/// The other gateways.
+fn others(p: &mut Page, report: &PeersReport) {
+    p.family("peer_up", "gauge", "1 while another gateway is heard.");
+    let labels = |peer: &PeerReport| format!("peer=\"{}\"", peer.address);
+    for peer in &report.peers {
+        p.value("peer_up", &labels(peer), f64::from(u8::from(peer.state == "here")));
+    }
+    type Get = fn(&PeerReport) -> u64;
+    let families: [(&str, &str, Get); 4] = [
+        ("peer_sent_datagrams_total", "Datagrams sent to another gateway.", |p| p.sent),
+        ("peer_received_datagrams_total", "Datagrams of it that were believed.", |p| p.received),
+        ("peer_rejected_datagrams_total", "Datagrams from its address that were not.", |p| {
+            p.rejected
+        }),
+        ("peer_starts_total", "Starts of it that were heard.", |p| p.starts),
+    ];
+    for (name, help, get) in families {
+        p.family(name, "counter", help);
+        for peer in &report.peers {
+            p.value(name, &labels(peer), get(peer) as f64);
+        }
+    }
+    p.family("rejected_datagrams_total", "counter", "Datagrams that were not believed, by cause.");
+    for (cause, n) in &report.rejected {
+        p.value("rejected_datagrams_total", &format!("cause=\"{cause}\""), *n as f64);
+    }
+    p.family("governed_by", "gauge", "The gateway that decides, by its number; its own: this one.");
+    p.value("governed_by", "", f64::from(report.governed_by.unwrap_or(report.number)));
 }
 
 /// What passed, for each subscriber or all of them.

@@ -4,6 +4,7 @@ pub mod guard;
 pub mod http;
 pub mod lock;
 pub mod metrics;
+pub mod peers;
 pub mod runtime;
 pub mod socket;
 pub mod state;

@@ -60,6 +60,8 @@ pub(crate) struct FakePlane {
     pub broken: Broken,
     /// Sent by the interfaces.
     pub sent: [u64; 2],
+    /// Bytes of the links' headers, if not Ethernet's.
+    pub headers: Option<[u16; 2]>,
     pub installed: bool,
     pub installs: u32,
     pub relayouts: u32,
@@ -167,7 +169,7 @@ impl DataPlane for FakePlane {
             classifier: [Classifier::Priority; 2],
             adopted,
             swept: 0,
-            headers: [14; 2],
+            headers: self.headers.unwrap_or([14; 2]),
             replaced: Vec::new(),
             notes: Vec::new(),
         })

@@ -9,5 +9,6 @@ pub mod governor;
 pub mod host;
 pub mod journal;
 mod offers;
+pub mod peers;
 pub mod report;
 pub mod sources;

@@ -24,6 +24,18 @@ pub const OFFERS: Offers = Offers {
     plans: &[PointOffer { point: Point::Transit, classes: &[EVERYBODY, SUBSCRIBER] }],
 };
 
+/// The same where there are other gateways.
+pub const OFFERS_WITH_PEERS: Offers = Offers {
+    events: OFFERS.events.or(EventSet::of(&[EventKind::Messages])),
+    abilities: OFFERS.abilities.or(AbilitySet::of(&[Ability::Peers])),
+    ..OFFERS
+};
+
+/// What controls find on a gateway with or without others.
+pub const fn offers(peers: bool) -> Offers {
+    if peers { OFFERS_WITH_PEERS } else { OFFERS }
+}
+
 /// A class per subscriber and direction, which is the control's flow.
 const SUBSCRIBER: ClassOffer = ClassOffer {
     kind: ClassKind::Flow,

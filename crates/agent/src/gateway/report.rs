@@ -11,6 +11,7 @@ use crate::gateway::governor::{
     Change, Governor, Held, Limiter, Member, Why, direction_name, rates,
 };
 use crate::gateway::host::{Host, Phase};
+use crate::gateway::peers::PeersReport;
 
 /// Of this layout of `--json`.
 pub const SCHEMA: u32 = 1;
@@ -80,6 +81,9 @@ pub struct SubscriberReport {
     pub weight: f64,
     /// Its addresses.
     pub addresses: Vec<String>,
+    /// Who decides, and with whom, where there are other gateways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governed: Option<String>,
     /// Down and up.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
@@ -114,6 +118,9 @@ pub struct Status {
     /// Its last change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate_change: Option<ChangeReport>,
+    /// The other gateways of the mesh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeersReport>,
     /// Jain's index of the rates of those who used anything at the last look: down, up.
     pub fairness_ratio: [Option<f64>; 2],
     /// Everybody.
@@ -183,6 +190,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
         discovered: member.seen.is_some(),
         weight: s.plan.weight,
         addresses: nets.chain(s.macs.iter().map(ToString::to_string)).collect(),
+        governed: None,
         directions: vec![direction_report(0), direction_report(1)],
     }
 }
@@ -199,7 +207,7 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
 }
 
 /// All of it.
-pub fn status<P: DataPlane>(host: &Host<P>, now: Time) -> Status {
+pub fn status<P: DataPlane>(host: &Host<P>, now: Time, peers: Option<PeersReport>) -> Status {
     let governor = &host.governor;
     let released = match (governor.mode(), host.phase(), governor.held()) {
         (_, Phase::Safe { cause, .. }, _) => Some(cause.to_owned()),
@@ -221,6 +229,7 @@ pub fn status<P: DataPlane>(host: &Host<P>, now: Time) -> Status {
         aggregate_bits_per_second: aggregate.wanted.map(|r| r.0),
         aggregate_down_ratio: aggregate.down,
         aggregate_change: aggregate.change.as_ref().map(|c| change(governor, now, c)),
+        peers,
         fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
         subscribers: governor.members().iter().map(|m| subscriber(governor, now, m)).collect(),
         events: governor.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
@@ -281,6 +290,9 @@ pub fn status_text(s: &Status) -> String {
         let (all, part) = (short(s.aggregate_bits_per_second), s.aggregate_down_ratio * 100.0);
         line(format!("all together: {all}, {part:.0} % of it downstream"));
     }
+    if let Some(peers) = &s.peers {
+        peers_text(peers).into_iter().for_each(&mut line);
+    }
     let jain = |d: usize| s.fairness_ratio[d].map_or("-".into(), |j: f64| format!("{j:.3}"));
     line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
     line(String::new());
@@ -321,6 +333,20 @@ pub fn status_text(s: &Status) -> String {
     out
 }
 
+/// The other gateways, a line each.
+fn peers_text(peers: &PeersReport) -> Vec<String> {
+    let mut lines = vec![format!("gateway {}: governed {}", peers.number, peers.governed())];
+    lines.extend(peers.problem.iter().map(|p| format!("  other gateways cannot be heard: {p}")));
+    for p in &peers.peers {
+        let number = p.number.map_or(String::new(), |n| format!("gateway {n} at "));
+        let heard =
+            p.heard_seconds_ago.map_or(String::new(), |s| format!(", heard {} ago", age(s)));
+        let problem = p.problem.as_ref().map_or(String::new(), |p| format!("; {p}"));
+        lines.push(format!("  {number}{}: {}{heard}{problem}", p.address, p.state));
+    }
+    lines
+}
+
 /// `why` to read.
 pub fn why_text(s: &SubscriberReport) -> String {
     let mut out = String::new();
@@ -332,6 +358,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
         s.weight,
         s.addresses.join(", ")
     );
+    if let Some(governed) = &s.governed {
+        let _ = writeln!(out, "governed {governed}");
+    }
     for w in &s.directions {
         let plan = match (w.ceiling_bits_per_second, w.guarantee_bits_per_second) {
             (None, None) => "no ceiling, no guarantee".to_owned(),
@@ -402,6 +431,7 @@ mod tests {
             discovered: false,
             weight: 1.0,
             addresses: vec![],
+            governed: None,
             directions: vec![down, up],
         };
         let status = Status {
@@ -416,6 +446,7 @@ mod tests {
             aggregate_bits_per_second: None,
             aggregate_down_ratio: 0.5,
             aggregate_change: None,
+            peers: None,
             fairness_ratio: [None, None],
             subscribers: vec![
                 one(

@@ -43,11 +43,6 @@ impl Metered {
         assert!(self.delays.len() >= 20, "{} datagrams", self.delays.len());
         self.delays[self.delays.len() * 95 / 100].as_secs_f64() * 1e3
     }
-
-    /// What no datagram exceeded, in ms; some arrived.
-    pub fn longest(&self) -> f64 {
-        self.delays.last().expect("no datagram arrived").as_secs_f64() * 1e3
-    }
 }
 
 impl Meter {
@@ -105,6 +100,11 @@ impl Meter {
             }
         }));
         meter
+    }
+
+    /// Payload received until now, bytes.
+    pub fn received(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn read(&self) -> (u64, u64, usize) {

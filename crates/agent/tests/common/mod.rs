@@ -68,14 +68,19 @@ pub fn ip(options: &[&str], lines: &[&str]) {
 }
 
 /// A network namespace that ends with the test.
-pub struct Namespace(pub String);
+pub struct Namespace(pub String, bool);
 
 impl Namespace {
+    /// The same, which ends with the first of the two.
+    fn again(&self) -> Self {
+        Namespace(self.0.clone(), false)
+    }
+
     fn new() -> Self {
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("fmgw-{}-{n}", std::process::id());
         sh(&format!("ip netns add {name}"));
-        Namespace(name)
+        Namespace(name, true)
     }
     /// Runs a command line inside; it must succeed.
     pub fn sh(&self, line: &str) -> String {
@@ -125,7 +130,9 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        run("ip", &["netns", "del", &self.0]);
+        if self.1 {
+            run("ip", &["netns", "del", &self.0]);
+        }
     }
 }
 
@@ -134,6 +141,9 @@ pub struct Path {
     pub gateway: Namespace,
     pub router: Namespace,
     pub subs: Namespace,
+    /// How its homes' addresses begin, and its server's address.
+    homes: &'static str,
+    server: &'static str,
 }
 
 pub const SUBSCRIBERS: usize = 3;
@@ -176,7 +186,7 @@ impl Path {
         subs.ip(&["link set lo up", "link set s0 up", "addr add 10.97.0.2/24 dev s0"]);
         subs.ip(&homes.iter().map(String::as_str).collect::<Vec<_>>());
         subs.ip(&["route add default via 10.97.0.1"]);
-        let path = Path { wired, gateway, router, subs };
+        let path = Path { wired, gateway, router, subs, homes: "10.1", server: "10.99.0.2" };
         path.routes();
         for ns in [&path.gateway, &path.router] {
             ns.sh("sysctl -qw net.ipv4.ip_forward=1");
@@ -190,6 +200,51 @@ impl Path {
 
     fn routes(&self) {
         self.gateway.sh("ip route replace 10.1.0.0/16 via 10.98.0.2");
+    }
+
+    /// A second gateway of the same mesh, with homes of its own behind the same router, and a wire between the two:
+    /// 192.0.2.1 here, 192.0.2.2 and .3 there.
+    pub fn beside(&self) -> Path {
+        let [wired, gateway] = [(); 2].map(|()| Namespace::new());
+        let (w, g, r, first) = (&wired.0, &gateway.0, &self.router.0, &self.gateway.0);
+        let links = [
+            format!("link add name w0 netns {w} type veth peer name wan netns {g}"),
+            format!("link add name mesh netns {g} type veth peer name r2 netns {r}"),
+            format!("link add name wire netns {first} type veth peer name wire netns {g}"),
+        ];
+        ip(&[], &links.each_ref().map(String::as_str));
+        let homes: Vec<String> =
+            (1..=SUBSCRIBERS).map(|i| format!("addr add 10.2.{i}.1/32 dev lo")).collect();
+        wired.ip(&[
+            "link set lo up",
+            "link set w0 up",
+            "addr add 10.89.0.2/24 dev w0",
+            "route add default via 10.89.0.1",
+        ]);
+        self.router.ip(&[
+            "link set r2 up",
+            "addr add 10.88.0.2/24 dev r2",
+            "route add 10.2.0.0/16 via 10.97.0.2",
+            "route add 10.89.0.0/24 via 10.88.0.1",
+        ]);
+        self.router.sh("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.r2.rp_filter=0");
+        gateway.ip(&[
+            "link set lo up",
+            "link set wan up",
+            "link set mesh up",
+            "link set wire up",
+            "addr add 10.89.0.1/24 dev wan",
+            "addr add 10.88.0.1/24 dev mesh",
+            "addr add 192.0.2.2/24 dev wire",
+            "addr add 192.0.2.3/24 dev wire",
+            "route add default via 10.89.0.2",
+            "route add 10.2.0.0/16 via 10.88.0.2",
+        ]);
+        gateway.sh("sysctl -qw net.ipv4.ip_forward=1");
+        self.gateway.ip(&["link set wire up", "addr add 192.0.2.1/24 dev wire"]);
+        self.subs.ip(&homes.iter().map(String::as_str).collect::<Vec<_>>());
+        let (router, subs) = (self.router.again(), self.subs.again());
+        Path { wired, gateway, router, subs, homes: "10.2", server: "10.89.0.2" }
     }
 
     /// Takes the mesh interface away, or makes it again.
@@ -229,12 +284,12 @@ impl Path {
 
     /// Starts a stream to a subscriber.
     pub fn stream(&self, subscriber: usize, mbps: f64) -> Stream {
-        let to = format!("10.1.{subscriber}.1:500{subscriber}");
+        let to = format!("{}.{subscriber}.1:500{subscriber}", self.homes);
         let sink = self.subs.udp(&to);
         // Whatever is lost is not lost for want of a receiver that had its turn.
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let source = self.wired.udp("10.99.0.2:0");
+        let source = self.wired.udp(&format!("{}:0", self.server));
         let stop = Arc::new(AtomicBool::new(false));
         let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let (halt, count) = (stop.clone(), sent.clone());
@@ -383,6 +438,13 @@ impl Box {
             command.args(words).arg("--config").arg(self.file("gateway.toml")).output().unwrap();
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+    }
+
+    /// What a command without a configuration prints.
+    pub fn program_says(&self, words: &[&str]) -> String {
+        let out = self.program().args(words).output().unwrap();
+        assert!(out.status.success(), "{words:?}");
+        String::from_utf8(out.stdout).unwrap()
     }
 
     /// The same with `--json`; `None` if it fails.

@@ -8,4 +8,5 @@ mod common;
 mod configuration;
 mod deaths;
 mod faults;
+mod peers;
 mod shares;

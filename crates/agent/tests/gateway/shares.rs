@@ -171,7 +171,7 @@ fn the_queue_of_a_control_is_built_or_refused() {
         assert!(!leaves.contains("fq_codel"), "{leaves}");
     }
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
-    for (leaf, refused) in [("pfifo", true), ("control", false)] {
+    for (leaf, refused) in [("bfifo", true), ("control", false)] {
         let sample = "sample = \"1 s\"";
         b.write(&asked.replace(sample, &format!("{sample}\nleaf = \"{leaf}\"")));
         let (code, out, err) = b.command(&["check"]);

@@ -101,7 +101,7 @@ kinds! {
         Received = "every data packet received",
         /// [`crate::Event::Overheard`], for every data packet addressed to someone else.
         Overheard = "data packets overheard",
-        /// [`crate::Event::Message`].
+        /// [`crate::Event::Message`] and, where the host can tell, [`crate::Event::Restarted`].
         Messages = "control messages of other nodes",
         /// [`crate::Event::Feedback`], for every acknowledgement at a flow's source.
         Feedback = "transport feedback at the source",

@@ -28,6 +28,9 @@ pub enum Event<'a> {
     /// Another node's [`crate::Action::Send`], [`crate::Action::Route`] or [`crate::Action::Tell`] has
     /// arrived.
     Message(Message<'a>),
+    /// Another node has started anew: what it said before counts no more, and its runs and sequences begin
+    /// anywhere. From a host that can tell, ahead of the first message.
+    Restarted(NodeId),
     /// An acknowledgement came back to the source of a local flow.
     Feedback(Feedback),
     /// The part of a passing flow's round trip that lies beyond this node was measured.
@@ -54,7 +57,7 @@ impl Event<'_> {
             Event::Sent(_) => EventKind::Sent,
             Event::Received(_) => EventKind::Received,
             Event::Overheard(_) => EventKind::Overheard,
-            Event::Message(_) => EventKind::Messages,
+            Event::Message(_) | Event::Restarted(_) => EventKind::Messages,
             Event::Feedback(_) => EventKind::Feedback,
             Event::RoundTrip(_) => EventKind::RoundTrips,
             Event::FlowSeen(_) | Event::FlowGone(_) => EventKind::Flows,

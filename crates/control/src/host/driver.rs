@@ -1,6 +1,6 @@
 //! One mechanism at one node, driven by its host.
 
-use fairmesh_units::{BitRate, FlowId, Span, Time};
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
 use super::effect::Effect;
 use super::standing::Standing;
@@ -158,6 +158,11 @@ impl Driver {
     /// Whether a flow does not answer to its limit, as far as the mechanism has found.
     pub fn floods(&self, flow: FlowId) -> bool {
         self.control.floods(flow)
+    }
+
+    /// The node whose decisions the mechanism carries out, if that is another one.
+    pub fn follows(&self) -> Option<NodeId> {
+        self.control.follows()
     }
 
     /// Has the plan built. Before anything else, once.

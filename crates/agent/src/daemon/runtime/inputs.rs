@@ -20,6 +20,8 @@ pub(super) enum Message {
     Signal(i32),
     Links(Vec<LinkEvent>),
     Found(Discovery),
+    /// Something has come from another gateway.
+    Datagrams,
     Scrape(SyncSender<String>),
 }
 

@@ -1,6 +1,7 @@
 //! The daemon: a clock, threads that bring messages, one loop that does everything.
 
 mod inputs;
+mod others;
 mod persistence;
 mod process;
 mod requests;
@@ -21,6 +22,7 @@ use self::persistence::{SAVE, wall_clock};
 use self::process::resources;
 use crate::daemon::guard::{Guard, Watch};
 use crate::daemon::lock::{Lock, take_interfaces};
+use crate::daemon::peers::PeerSocket;
 use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
 use crate::daemon::{metrics, socket};
 use crate::error::AgentError;
@@ -86,6 +88,8 @@ struct Daemon<P> {
     guarded: Option<Time>,
     guard_lock: PathBuf,
     discover: Arc<Mutex<Option<(Discover, String)>>>,
+    /// The other gateways, and whom to send a message that something has come from them.
+    peers: Option<(PeerSocket, mpsc::Sender<Message>)>,
     journal: bool,
     json: bool,
 }
@@ -157,6 +161,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     }
     signals(send.clone())?;
     links(send.clone());
+    let peers = config.peers.clone().map(|peers| (PeerSocket::new(peers), send.clone()));
     let discover = Arc::new(Mutex::new(None));
     discovery(discover.clone(), send);
 
@@ -182,6 +187,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         guarded: None,
         guard_lock,
         discover,
+        peers,
         journal: std::env::var_os("JOURNAL_STREAM").is_some(),
         json: options.json,
         config,
@@ -351,7 +357,9 @@ impl<P: DataPlane> Daemon<P> {
     fn turn(&mut self) -> Time {
         // Before whatever takes long: patience follows how many subscribers there are by now.
         self.beat();
+        self.hear_others();
         let next = self.host.poll(self.now());
+        self.tell_others();
         self.housekeeping();
         self.tell();
         next
@@ -381,6 +389,7 @@ impl<P: DataPlane> Daemon<P> {
                 let now = self.now();
                 self.host.discovered(now, discovery.found);
             }
+            Message::Datagrams => self.hear_others(),
             Message::Scrape(answer) => {
                 let _ = answer.try_send(self.page());
             }
@@ -402,7 +411,9 @@ impl<P: DataPlane> Daemon<P> {
     }
 
     fn page(&self) -> String {
-        metrics::page(&self.host, self.now(), self.config.per_subscriber, resources())
+        let peers = self.others();
+        let per_subscriber = self.config.per_subscriber;
+        metrics::page(&self.host, self.now(), per_subscriber, resources(), peers.as_ref())
     }
 
     /// Checks that packets reach the classes that they are meant for.

@@ -20,10 +20,14 @@ impl<P: DataPlane> Daemon<P> {
             Err(e) => Response::Refused(e.to_string()),
         };
         match request {
-            Request::Status => value(serde_json::to_value(report::status(&self.host, now))),
+            Request::Status => {
+                value(serde_json::to_value(report::status(&self.host, now, self.others())))
+            }
             Request::Why { subscriber } => match self.host.governor.member(&subscriber) {
                 Ok(m) => {
-                    value(serde_json::to_value(report::subscriber(&self.host.governor, now, m)))
+                    let mut subscriber = report::subscriber(&self.host.governor, now, m);
+                    subscriber.governed = self.others().map(|others| others.governed());
+                    value(serde_json::to_value(subscriber))
                 }
                 Err(e) => Response::Refused(e.to_string()),
             },

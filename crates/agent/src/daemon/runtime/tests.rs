@@ -93,6 +93,7 @@ impl Bench {
             guarded: None,
             guard_lock: PathBuf::new(),
             discover: Arc::new(Mutex::new(None)),
+            peers: None,
             journal: false,
             json: false,
             config,

@@ -10,7 +10,7 @@ use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, M
 use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
-use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity};
+use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity, peers};
 use crate::gateway::config::is_plain;
 use crate::gateway::offers::SITE;
 
@@ -23,13 +23,17 @@ const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
 /// What HTB can still time: a full frame within a minute or two.
 const LEAST_RATE: BitRate = BitRate(1_000);
 
-type Result<T> = core::result::Result<T, Located>;
+pub(super) type Result<T> = core::result::Result<T, Located>;
 
-fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
+pub(super) fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
     Err(Located::at(key, problem))
 }
 
-fn refused<T>(key: KeyPath, what: impl Into<String>, expected: impl Into<String>) -> Result<T> {
+pub(super) fn refused<T>(
+    key: KeyPath,
+    what: impl Into<String>,
+    expected: impl Into<String>,
+) -> Result<T> {
     fail(key, Problem::refused(what, expected))
 }
 
@@ -46,6 +50,8 @@ pub(super) fn build(draft: &Draft) -> Result<Config> {
         return refused(KeyPath::root(), "there is no subscriber", expected);
     }
     let subscribers = with_unmapped(draft, subscribers, discover.as_ref())?;
+    let peers = draft.peers.as_ref().map(peers::build).transpose()?;
+    peers::match_control(&mechanism, peers.is_some())?;
     knowledge(&mechanism, &neighbours, &subscribers, discover.as_ref(), draft)?;
     let listen = draft.metrics.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9742)));
     if !listen.ip().is_loopback() {
@@ -71,6 +77,7 @@ pub(super) fn build(draft: &Draft) -> Result<Config> {
         neighbours,
         subscribers,
         discover,
+        peers,
         metrics: (listen.port() != 0).then_some(listen),
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),
@@ -154,7 +161,6 @@ fn layout(draft: &Draft) -> Result<Layout> {
         Some(draft::Leaf::Cake) => LeafChoice::Only(LeafKind::Cake),
         Some(draft::Leaf::Sfq) => LeafChoice::Only(LeafKind::Sfq),
         Some(draft::Leaf::Bfifo) => LeafChoice::Only(LeafKind::Bfifo),
-        Some(draft::Leaf::Pfifo) => LeafChoice::Only(LeafKind::Pfifo),
     };
     if let Some(table) = &shaping.table {
         layout.table.clone_from(table);

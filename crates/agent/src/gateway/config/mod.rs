@@ -3,6 +3,7 @@
 mod build;
 mod capacity;
 mod draft;
+mod peers;
 mod text;
 
 use std::net::SocketAddr;
@@ -25,6 +26,10 @@ pub const FILE: &str = "/etc/fairmesh/gateway.toml";
 pub const SOCKET: &str = "/run/fairmesh/gateway.sock";
 /// Where state is kept unless the configuration says otherwise.
 pub const STATE: &str = "/var/lib/fairmesh";
+/// Where the key of all gateways is unless the configuration says otherwise.
+pub const KEY: &str = "/etc/fairmesh/peers.key";
+/// The port of gateways that the examples use, and the default.
+pub const PORT: u16 = 5247;
 /// The largest file that is read: 10,000 subscribers take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -51,6 +56,8 @@ pub struct Config {
     pub subscribers: Vec<Subscriber>,
     /// How further subscribers are found.
     pub discover: Option<Discover>,
+    /// The other gateways of the mesh.
+    pub peers: Option<Peers>,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// A file that always has the page of the metrics, for a collector of text files.
@@ -164,6 +171,19 @@ pub struct Discover {
     pub linger: Span,
     /// The most that are taken in.
     pub most: usize,
+}
+
+/// The other gateways of the mesh, with which this one is as one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peers {
+    /// This gateway's number; each has its own.
+    pub number: u32,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where the others do.
+    pub peers: Vec<SocketAddr>,
+    /// The file with the key that all of them have.
+    pub key: PathBuf,
 }
 
 /// A refused configuration: one line with file, line, key and what was expected.

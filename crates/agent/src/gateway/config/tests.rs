@@ -8,7 +8,7 @@ interface = "bat0"
 [wired]
 interface = "eth0"
 [shaping]
-leaf = "pfifo"
+leaf = "bfifo"
 table = "fairmesh"
 handle = 4001
 queue = 100
@@ -18,7 +18,7 @@ sample = "5 s"
 bypass_udp = [698]
 bypass_tcp = [22]
 [control]
-use = "pfrc+fast"
+use = "pfrc+fast+peers"
 epoch = 4
 [[neighbour]]
 name = "north"
@@ -58,6 +58,11 @@ plan = "guest"
 every = "10 s"
 linger = "10 min"
 most = 100
+[peers]
+number = 2
+listen = "[::]:5247"
+peer = ["192.0.2.1:5247", "[2001:db8::3]:5247"]
+key = "/etc/fairmesh/peers.key"
 [metrics]
 listen = "127.0.0.1:9742"
 textfile = "/run/fairmesh/fairmesh.prom"
@@ -67,10 +72,16 @@ state = "/var/lib/fairmesh"
 socket = "/run/fairmesh/gateway.sock"
 "#;
 
+/// The same of a gateway that is alone.
+fn without_peers() -> String {
+    let (begin, end) = (GOOD.find("[peers]").unwrap(), GOOD.find("[metrics]").unwrap());
+    format!("{}{}", &GOOD[..begin], &GOOD[end..]).replace("+peers", "")
+}
+
 #[test]
 fn everything_is_read() {
     let c = Config::parse("gateway.toml", GOOD).unwrap();
-    assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+fast"));
+    assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+fast+peers"));
     let alice = &c.subscribers[0];
     assert_eq!(alice.plan.weight, 2.0, "its own");
     assert_eq!(alice.plan.down.ceiling, Some(BitRate(10_000_000)), "its plan's");
@@ -80,7 +91,28 @@ fn everything_is_read() {
     assert_eq!(c.subscribers[1].prefixes[0].to_string(), "10.2.0.7/32");
     assert_eq!(c.neighbours[1].capacity, BitRate(20_000_000));
     assert_eq!(c.discover.unwrap().most, 100);
+    let peers = c.peers.unwrap();
+    assert_eq!((peers.number, peers.peers.len()), (2, 2));
     assert_eq!(c.sample, Span::from_secs(5));
+}
+
+#[test]
+fn a_gateway_listens_where_its_peers_can_reach_it() {
+    let listen = |peers: &str| {
+        let text = GOOD.replace("listen = \"[::]:5247\"\n", "").replace(
+            "peer = [\"192.0.2.1:5247\", \"[2001:db8::3]:5247\"]\nkey = \"/etc/fairmesh/peers.key\"",
+            peers,
+        );
+        Config::parse("t", &text).unwrap().peers.unwrap()
+    };
+    let four = listen("peer = [\"192.0.2.1:99\"]");
+    assert_eq!((four.listen.to_string().as_str(), four.key), ("0.0.0.0:5247", PathBuf::from(KEY)));
+    assert_eq!(listen("peer = [\"192.0.2.1:9\", \"[fd00::1]:9\"]").listen.to_string(), "[::]:5247");
+    // Alone, a control that speaks to others has nobody to speak to.
+    let text = without_peers().replace("pfrc+fast", "pfrc+fast+peers");
+    let e = Config::parse("t", &text).unwrap_err().to_string();
+    assert!(e.starts_with("t:") && e.contains("control.use: ") && e.contains("[peers]"), "{e}");
+    assert!(Config::parse("t", &without_peers()).unwrap().peers.is_none());
 }
 
 /// All whom nobody knows are one subscriber, unless told otherwise.
@@ -104,7 +136,7 @@ fn unknown_traffic_has_a_policy() {
     let taken = GOOD.replace("name = \"bob\"", "name = \"(unmapped)\"");
     assert!(Config::parse("t", &taken).unwrap_err().to_string().contains("subscriber[1].name"));
     // Of fair rates that a control is told the least.
-    let fair = GOOD.replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let fair = without_peers().replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
     let fair = fair.replace(
         "prefixes = [\"10.2.0.7\"]",
         "plan = \"basic\"\nfair_up = \"400 kbit/s\"\nprefixes = [\"10.2.0.7\"]",
@@ -144,7 +176,8 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
             "wired.iface",
             "unknown key; expected one of interface",
         ),
-        ("leaf = \"pfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
+        ("leaf = \"bfifo\"", "leaf = \"red\"", "shaping.leaf", "fq_codel"),
+        ("leaf = \"bfifo\"", "leaf = \"pfifo\"", "shaping.leaf", "bfifo"),
         ("table = \"fairmesh\"", "table = \"a-b\"", "shaping.table", "letters"),
         ("handle = 4001", "handle = 65535", "shaping.handle", "0x7fff"),
         ("handle = 4001", "handle = -1", "shaping.handle", "256 to 32767"),
@@ -156,9 +189,31 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("sample = \"5 s\"", "sample = \"1 ms\"", "shaping.sample", "1 s to 600 s"),
         ("bypass_udp = [698]", "bypass_udp = [70000]", "shaping.bypass_udp[0]", "65535"),
         ("bypass_tcp = [22]", "bypass_tcp = \"ssh\"", "shaping.bypass_tcp", "sequence"),
-        ("use = \"pfrc+fast\"", "use = \"htb\"", "control.use", "pfrc"),
-        ("use = \"pfrc+fast\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
-        ("use = \"pfrc+fast\"", "use = \"pfrc+proportional\"", "subscriber[1]", "hops"),
+        ("use = \"pfrc+fast+peers\"", "use = \"htb\"", "control.use", "pfrc"),
+        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
+        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+peers+proportional\"", "subscriber[1]", "hops"),
+        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+fast\"", "control.use", "maxmin+peers"),
+        ("number = 2", "number = 0", "peers.number", "1 to 65535"),
+        ("number = 2", "number = \"2\"", "peers.number", "number"),
+        ("number = 2", "", "peers", "number = "),
+        ("listen = \"[::]:5247\"", "listen = \"[::]\"", "peers.listen", "socket address"),
+        ("listen = \"[::]:5247\"", "listen = \"[::]:0\"", "peers.listen", "with a port"),
+        ("listen = \"[::]:5247\"", "listen = \"192.0.2.9:1\"", "peers.peer[1]", "[::]:1"),
+        ("listen = \"[::]:5247\"", "listen = \"[2001:db8::3]:5247\"", "peers.peer[0]", "reached"),
+        (
+            "peer = [\"192.0.2.1:5247\",",
+            "peer = [\"192.0.2.1\",",
+            "peers.peer[0]",
+            "socket address",
+        ),
+        ("peer = [\"192.0.2.1:5247\",", "peer = [\"gw2:5247\",", "peers.peer[0]", "socket address"),
+        ("peer = [\"192.0.2.1:5247\",", "peer = [\"224.0.0.1:1\",", "peers.peer[0]", "one gateway"),
+        ("peer = [\"192.0.2.1:5247\",", "peer = [\"0.0.0.0:1\",", "peers.peer[0]", "one gateway"),
+        ("peer = [\"192.0.2.1:5247\",", "peer = [\"192.0.2.1:0\",", "peers.peer[0]", "its address"),
+        ("peer = [\"192.0.2.1:5247\",", "peer = [\"[2001:db8::3]:5247\",", "peers.peer[1]", "once"),
+        ("peer = [\"192.0.2.1:5247\", \"[2001:db8::3]:5247\"]", "peer = []", "peers", "peer = ["),
+        ("key = \"/etc/fairmesh/peers.key\"", "key = \"peers.key\"", "peers.key", "absolute"),
+        ("key = \"/etc/fairmesh/peers.key\"", "secret = \"a\"", "peers.secret", "unknown key"),
         ("epoch = 4", "epoch = 0.1", "control.epoch", "1 to 600"),
         ("epoch = 4", "epoch = \"4 s\"", "control.epoch", "a number without a unit"),
         ("epoch = 4", "epoque = 4", "control.epoque", "unknown key"),
@@ -266,11 +321,17 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         assert!(e.contains(says), "{to}: expected \"{says}\": {e}");
         assert!(e.contains("expected"), "{to}: {e}");
         // A wrong value is named by its own line; one that is wrong only beside others, by theirs.
-        if !["subscriber[1]", "neighbour[0]", "neighbour[1]", "subscriber[0].guarantee_up"]
-            .contains(key)
-            && !to.contains("\nevery")
-            && !to.contains("\nhops")
-        {
+        let beside = [
+            "peers",
+            "subscriber[1]",
+            "neighbour[0]",
+            "neighbour[1]",
+            "subscriber[0].guarantee_up",
+        ]
+        .contains(key)
+            || key.starts_with("peers.peer") && to.starts_with("listen")
+            || ["\nevery", "\nhops"].iter().any(|more| to.contains(more));
+        if !beside {
             assert!(e.starts_with(&format!("gateway.toml:{line}: ")), "{to}: line {line}: {e}");
         }
     }
@@ -294,7 +355,7 @@ fn whole_tables_missing() {
 
 #[test]
 fn static_controls_want_fair_rates() {
-    let text = GOOD.replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let text = without_peers().replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
     let e = Config::parse("gateway.toml", &text).unwrap_err().to_string();
     assert!(e.contains("subscriber[1]: static-flow needs the fair rates of \"bob\""), "{e}");
 }

@@ -2,24 +2,28 @@
 
 use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
-    Allocation, Class, Counters, Event, EventKind, FlowCounters, Limit, Neighbour as Link, Reason,
-    Setting, StartError, Value,
+    Allocation, Class, Counters, Event, EventKind, FlowCounters, Limit, Message, Neighbour as Link,
+    Reach, Reason, Setting, StartError, Value,
 };
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
 use super::{Governor, Held, Member, Why, direction_index, direction_name, flow, slot};
-use crate::gateway::config::{Config, Neighbour, Subscriber};
+use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
-use crate::gateway::offers::{OFFERS, SITE};
+use crate::gateway::offers::{SITE, offers};
 
-/// The gateway's own number among the nodes; its neighbours follow.
-const SELF: NodeId = NodeId(0);
+/// Bodies that wait to be sent to other gateways; a control says so much within a look at most.
+const MOST_SAID: usize = 4096;
 
-fn setting(members: &[Member], neighbours: &[Neighbour]) -> Setting {
+fn setting(members: &[Member], neighbours: &[Neighbour], peers: Option<&Peers>) -> Setting {
+    // Its number among the gateways; neighbours count from 1, which nobody compares.
+    let node = NodeId(peers.map_or(0, |p| p.number));
+    let gateways = 1 + peers.map_or(0, |p| p.peers.len() as u32);
     let link = |(i, n): (usize, &Neighbour)| Link::new(NodeId(i as u32 + 1), n.rate, n.capacity);
     // No control for gateways draws from the stream; a fixed one keeps decisions repeatable.
-    Setting::new(SELF, SITE, Stream::new(0, "gateway"))
+    Setting::new(node, SITE, Stream::new(0, "gateway"))
+        .with_gateways(gateways)
         .with_flows(members.iter().flat_map(|m| [Governor::here(m, 0), Governor::here(m, 1)]))
         .with_neighbours(neighbours.iter().enumerate().map(link))
 }
@@ -39,15 +43,19 @@ impl Governor {
             directions: Default::default(),
         };
         let members: Vec<Member> = config.subscribers.iter().enumerate().map(member).collect();
-        let setting = setting(&members, &config.neighbours);
-        let driver = Driver::start_alone(&config.mechanism, setting, &OFFERS)?;
+        let setting = setting(&members, &config.neighbours, config.peers.as_ref());
+        let offers = offers(config.peers.is_some());
+        let driver = Driver::start_alone(&config.mechanism, setting, &offers)?;
         Ok(config.layout_for(driver.as_ref().map(Driver::plan)))
     }
 
     /// Starts the control anew with everybody who is here.
     pub(super) fn start_control(&mut self, now: Time, why: &Why) -> Result<(), StartError> {
-        let setting = setting(&self.members, &self.neighbours);
-        let driver = Driver::start_alone(&self.mechanism, setting, &OFFERS)?;
+        // Others tell one start of the control from the next, and one of this program by other means.
+        self.starts += 1;
+        let peers = self.peers.as_ref();
+        let setting = setting(&self.members, &self.neighbours, peers).with_run(self.starts);
+        let driver = Driver::start_alone(&self.mechanism, setting, &offers(peers.is_some()))?;
         for state in self.members.iter_mut().flat_map(|m| &mut m.directions) {
             (state.wanted, state.planned) = (None, false);
             state.why = Some(why.clone());
@@ -158,6 +166,36 @@ impl Governor {
     /// Hands an event to the control and carries out what it asks for.
     pub(super) fn tell(&mut self, now: Time, event: &Event<'_>) {
         self.drive(&Why::Start, |driver, node| driver.tell(now, event, node));
+    }
+
+    /// Whether this gateway and the others are one: not while it only observes, and not while its limits are lifted
+    /// because of a fault. What it counts then was not sent under its limits, and would mislead the others.
+    pub fn exchanges(&self) -> bool {
+        self.peers.is_some() && self.mode == Mode::Apply && self.held == Held::No
+    }
+
+    /// Another gateway has said something. `anew`: it has started since it was last heard.
+    pub fn hear(&mut self, now: Time, from: u32, anew: bool, body: Option<&[u8]>) {
+        if self.peers.is_none() {
+            return;
+        }
+        let from = NodeId(from);
+        if anew {
+            self.tell(now, &Event::Restarted(from));
+        }
+        if let Some(body) = body.filter(|_| self.exchanges()) {
+            self.tell(now, &Event::Message(Message { from, body }));
+        }
+    }
+
+    /// What the control has said to the others since the last time.
+    pub fn said(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.said)
+    }
+
+    /// The gateway that decides for this one, too.
+    pub fn governed_by(&self) -> Option<u32> {
+        self.driver.as_ref()?.follows().map(|node| node.0)
     }
 
     /// If the control's deadline is due: its samples, then the deadline.
@@ -303,6 +341,11 @@ impl Node for Gateway<'_> {
             Effect::Remove { class } => {
                 self.governor.plan(class, false);
                 self.governor.set(class, None, &why);
+            }
+            Effect::Tell { reach: Reach::Gateways, body } => {
+                if self.governor.exchanges() && self.governor.said.len() < MOST_SAID {
+                    self.governor.said.push(body.to_vec());
+                }
             }
             // Not offered, so the driver asks for none of these.
             Effect::SetAirtime { .. }

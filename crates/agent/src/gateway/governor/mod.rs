@@ -18,7 +18,7 @@ use fairmesh_control::{FlowHere, Mechanism, Place, StartError};
 use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, SentCounters, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use crate::gateway::config::{Config, Discover, Mode, Neighbour, Plan, Rates, Subscriber};
+use crate::gateway::config::{Config, Discover, Mode, Neighbour, Peers, Plan, Rates, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 
 pub use class_ids::ClassIds;
@@ -94,6 +94,11 @@ pub struct Governor {
     /// Overrides of subscribers that are not here, by name.
     waiting: BTreeMap<String, [Option<Override>; 2]>,
     driver: Option<Driver>,
+    /// The other gateways, and how often the control was started.
+    peers: Option<Peers>,
+    starts: u64,
+    /// What the control has said to them.
+    said: Vec<Vec<u8>>,
     /// Whether nobody is limited by where the control begins.
     gentle: bool,
     aggregate: Aggregate,
@@ -125,6 +130,9 @@ impl Governor {
             members: Vec::new(),
             waiting: BTreeMap::new(),
             driver: None,
+            peers: config.peers.clone(),
+            starts: 0,
+            said: Vec::new(),
             gentle: false,
             aggregate: Aggregate { down: 0.5, ..Aggregate::default() },
             held: Held::No,
@@ -359,6 +367,10 @@ impl Governor {
             }
             fairmesh_control::Class::Link(_) => false,
         }
+    }
+    /// The other gateways.
+    pub fn peers(&self) -> Option<&Peers> {
+        self.peers.as_ref()
     }
     /// Whether limits are set.
     pub fn mode(&self) -> Mode {

@@ -7,10 +7,10 @@ use fairmesh_linux::{ClassId, Direction, LeafChoice, LeafKind, Slot};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use super::Host;
-use crate::gateway::config::Config;
+use crate::gateway::config::{Config, Peers};
 use crate::gateway::fake::FakePlane;
 use crate::gateway::governor::{ClassIds, Governor};
-use crate::gateway::offers::{OFFERS, SITE};
+use crate::gateway::offers::{SITE, offers};
 
 /// Of whom everything is known that a control may need to know.
 const CONFIG: &str = r#"
@@ -29,14 +29,24 @@ fair_down = "1 Mbit/s"
 fair_up = "300 kbit/s"
 "#;
 
+/// The same with another gateway.
+const PEERS: &str = "[peers]\nnumber = 3\npeer = [\"192.0.2.2:5247\"]\n";
+
 struct Gateway {
     host: Option<Host<FakePlane>>,
     now: Time,
+    peers: bool,
+    /// What it has said to the others.
+    told: Vec<Vec<u8>>,
 }
 
 impl Gateway {
     fn new() -> Self {
-        Gateway { host: None, now: Time::ZERO }
+        Gateway { host: None, now: Time::ZERO, peers: false, told: Vec::new() }
+    }
+
+    fn with_peers() -> Self {
+        Gateway { peers: true, ..Gateway::new() }
     }
 
     fn host(&self) -> &Host<FakePlane> {
@@ -60,9 +70,15 @@ fn config() -> Config {
     Config::parse("test.toml", &text).unwrap()
 }
 
+fn others() -> Peers {
+    let text = CONFIG.replace("[plan.all]", "[control]\nuse = \"maxmin+peers\"\n[plan.all]");
+    let text = format!("{text}{PEERS}[[subscriber]]\nname = \"s\"\nprefixes = [\"10.0.0.0/24\"]\n");
+    Config::parse("test.toml", &text).unwrap().peers.unwrap()
+}
+
 impl Subject for Gateway {
     fn offers(&self) -> Offers {
-        OFFERS
+        offers(self.peers)
     }
 
     fn sites(&self) -> Vec<Site> {
@@ -70,12 +86,14 @@ impl Subject for Gateway {
     }
 
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
-        let config = Config { mechanism: mechanism.clone(), ..config() };
+        let peers = self.peers.then(others);
+        let config = Config { mechanism: mechanism.clone(), peers, ..config() };
         let governor = Governor::new(&config, ClassIds::default(), Time::ZERO);
         let governor = governor.map_err(|e| e.to_string())?;
         let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
         let mut host = Host::new(plane, governor);
         host.poll(Time::ZERO);
+        self.told.extend(host.governor.said());
         for (slot, class) in &mut host.plane().classes {
             class.demand = if slot.direction == Direction::Down { 6e6 } else { 1e6 };
         }
@@ -92,6 +110,7 @@ impl Subject for Gateway {
             self.now = next;
             if next < until && host.next_deadline() <= next {
                 host.poll(next);
+                self.told.extend(host.governor.said());
             }
         }
     }
@@ -118,6 +137,10 @@ impl Subject for Gateway {
         let burst = Bytes(u64::from(layout.burst - 14));
         let limit = rate.map_or(Limit::None, Limit::Rate);
         host.governor.planned(class).then_some(ClassInForce { limit, leaf, burst })
+    }
+
+    fn messages(&self) -> (u64, u64) {
+        (0, self.told.len() as u64)
     }
 
     fn lost(&self) -> u64 {
@@ -158,6 +181,28 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     assert!(summary.ran.len() > 8, "{:?}", summary.ran);
 }
 
+/// With others to speak to, the controls that speak to them run, too, and nothing else changes.
+#[test]
+fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
+    let (alone, summary) = (hold(Gateway::new).unwrap(), hold(Gateway::with_peers).unwrap());
+    let more: Vec<_> = summary.ran.iter().filter(|n| !alone.ran.contains(n)).collect();
+    assert!(more.iter().all(|n| n.contains("+peers")) && more.len() >= 2, "{more:?}");
+    assert!(alone.ran.iter().all(|n| summary.ran.contains(n)));
+}
+
+#[test]
+fn what_is_said_to_other_gateways_leaves() {
+    let mut gateway = Gateway::with_peers();
+    gateway.start(&fairmesh_control::lookup("maxmin+peers").unwrap()).unwrap();
+    gateway.advance(Time::ZERO + Span::from_secs(10));
+    assert!((8..=12).contains(&gateway.told.len()), "one a second: {}", gateway.told.len());
+    // Not while limits are lifted, and not while nothing is limited.
+    let host = gateway.host.as_mut().unwrap();
+    host.governor.hold(crate::gateway::governor::Held::Fault("test"));
+    host.poll(Time::ZERO + Span::from_secs(11));
+    assert!(!host.governor.exchanges() && host.governor.said().is_empty());
+}
+
 #[test]
 fn a_gateway_that_loses_one_effect_is_caught() {
     let caught = mutants(Gateway::new).unwrap();
@@ -165,4 +210,6 @@ fn a_gateway_that_loses_one_effect_is_caught() {
         assert!(caught.contains(&Mutation::Effect(kind, 1)), "{kind:?}");
     }
     assert!(caught.contains(&Mutation::Reason(1)));
+    let caught = mutants(Gateway::with_peers).unwrap();
+    assert!(caught.contains(&Mutation::Effect(EffectKind::Tell, 1)));
 }

@@ -429,6 +429,7 @@ impl<P: DataPlane> Host<P> {
             true => ["shaping.leaf", "control.queue"],
         };
         let fixed = [
+            ("peers", self.governor.peers() == config.peers.as_ref()),
             ("mesh.interface", old.mesh == new.mesh),
             ("wired.interface", old.wired == new.wired),
             ("shaping.table", old.table == new.table),

@@ -275,6 +275,52 @@ fn an_interface_that_flaps_is_left_alone_for_a_while() {
     assert_eq!(b.host.phase(), Phase::Running);
 }
 
+/// The interface comes up after the daemon, and again as another kind of link: what the kernel counts of a packet is
+/// asked each time.
+#[test]
+fn headers_are_read_when_an_interface_appears_and_again_when_it_changes() {
+    let plan = "[plan.all]\ndown = \"1 Mbit/s\"\nup = \"1 Mbit/s\"";
+    let mut config = config(1, "apply", "fifo", plan);
+    for s in &mut config.subscribers {
+        s.plan.down.ceiling = Some(BitRate(1_000_000));
+        s.plan.up.ceiling = Some(BitRate(1_000_000));
+    }
+    let governor = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
+    let plane = FakePlane { capacity: 9e6, broken: Broken::Interface, ..FakePlane::default() };
+    let mut b = Bench { host: Host::new(plane, governor), now: Time::ZERO };
+    b.host.poll(Time::ZERO);
+    b.pass(5);
+    assert_eq!((b.host.phase().name(), b.host.plane().installs), ("absent", 0));
+    let mut limits = |headers: [u16; 2]| {
+        b.host.plane().broken = Broken::Interface;
+        b.host.link(b.now, "bat0", false);
+        b.pass(1);
+        b.host.plane().headers = Some(headers);
+        b.host.plane().broken = Broken::Nothing;
+        b.host.link(b.now, "bat0", true);
+        b.pass(15);
+        assert_eq!(b.host.phase(), Phase::Running);
+        let class = b.host.governor.members()[0].class.0;
+        let passed = |b: &Bench| {
+            let meter = &b.host.governor.members()[0].directions[0].meter;
+            (meter.bytes, meter.packets)
+        };
+        let before = passed(&b);
+        b.demand(5e5);
+        b.pass(60);
+        let after = passed(&b);
+        let packet = (after.0 - before.0) / (after.1 - before.1);
+        let plane = b.host.plane();
+        (Direction::BOTH.map(|d| plane.rate(class, d).unwrap().0), packet)
+    };
+    // 1 Mbit/s of IP packets of 1500 bytes, in frames.
+    let frames = |header: u64| (1_000_000 * (1500 + header)).div_ceil(1500);
+    // What the plane sends has 1514 bytes, whatever they are.
+    assert_eq!(limits([14, 14]), ([frames(14); 2], 1500), "after it has appeared");
+    assert_eq!(limits([0, 14]), ([frames(0), frames(14)], 1514), "it is a tunnel now");
+    assert_eq!(limits([18, 0]), ([frames(18), frames(0)], 1496), "and a VLAN beside one");
+}
+
 fn found(names: impl Iterator<Item = u32>) -> Vec<Subscriber> {
     let one = |n: u32| Subscriber {
         name: format!("d{n}"),

@@ -98,6 +98,10 @@ impl Leader {
         self.control.as_ref()?.learned()
     }
 
+    pub fn floods(&self, flow: FlowId) -> bool {
+        self.control.as_ref().is_some_and(|control| control.floods(flow))
+    }
+
     pub fn recall(&mut self, learned: BitRate) -> Actions {
         let mut decided = Actions::new();
         if let Some(control) = &mut self.control {

@@ -274,6 +274,20 @@ impl Peers {
         }
     }
 
+    /// A gateway has started anew: its flows' numbers may be others', and it has no limits yet.
+    fn restarted(&mut self, gateway: NodeId, actions: &mut Actions) {
+        self.roster.restarted(gateway);
+        match &mut self.role {
+            Role::Lead(leader) => {
+                for flow in leader.forget(gateway) {
+                    self.give(&Event::FlowGone(flow), actions);
+                }
+            }
+            Role::Follow(follower) if follower.leader == gateway => follower.version = 0,
+            Role::Follow(_) => {}
+        }
+    }
+
     /// Leads or follows, as it should now.
     fn settle(&mut self, actions: &mut Actions) {
         for gone in self.roster.age(self.now) {
@@ -385,6 +399,7 @@ impl Control for Peers {
                 }
             }
             Event::Message(m) => return self.hear(m.from, m.body, actions),
+            Event::Restarted(gateway) => return self.restarted(*gateway, actions),
             Event::Deadline => return self.deadline(actions),
             _ => {}
         }
@@ -403,6 +418,17 @@ impl Control for Peers {
         match &self.role {
             Role::Lead(leader) if self.roster.alive() == 0 => leader.learned(),
             _ => Some(self.had()).filter(|had| had.0 > 0),
+        }
+    }
+
+    fn floods(&self, flow: FlowId) -> bool {
+        matches!(&self.role, Role::Lead(leader) if leader.floods(flow))
+    }
+
+    fn follows(&self) -> Option<NodeId> {
+        match &self.role {
+            Role::Lead(_) => None,
+            Role::Follow(follower) => Some(follower.leader),
         }
     }
 

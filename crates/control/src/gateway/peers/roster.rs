@@ -15,8 +15,8 @@ const MOST: usize = 64;
 struct Heard {
     at: Time,
     leader: NodeId,
-    /// Run and sequence of its last message.
-    last: (u64, u64),
+    /// Run and sequence of its last message; `None`: it has started anew.
+    last: Option<(u64, u64)>,
     alive: bool,
 }
 
@@ -41,15 +41,22 @@ impl Roster {
         if heading.from == self.own || (!known && self.heard.len() >= MOST) {
             return false;
         }
-        let new = Heard { at: now, leader: heading.leader, last, alive: true };
+        let new = Heard { at: now, leader: heading.leader, last: Some(last), alive: true };
         match self.heard.get_mut(&heading.from) {
-            Some(heard) if last <= heard.last => return false,
+            Some(heard) if heard.last.is_some_and(|before| last <= before) => return false,
             Some(heard) => *heard = new,
             None => {
                 self.heard.insert(heading.from, new);
             }
         }
         true
+    }
+
+    /// The host knows that a gateway has started anew: whatever its next message counts from is new.
+    pub fn restarted(&mut self, gateway: NodeId) {
+        if let Some(heard) = self.heard.get_mut(&gateway) {
+            heard.last = None;
+        }
     }
 
     /// Gateways that have fallen silent since the last time. What they said last is kept, so that it
@@ -104,6 +111,18 @@ mod tests {
         assert!(!r.accept(at(11), &says(3, 3, 0, 2)), "said again by somebody else");
         assert!(r.accept(at(11), &says(3, 3, 1, 0)), "started again");
         assert_eq!(r.leader(), NodeId(3));
+    }
+
+    #[test]
+    fn one_that_its_host_knows_to_be_new_may_count_from_anywhere() {
+        let mut r = Roster::new(NodeId(5), Span::from_secs(1));
+        assert!(r.accept(Time::ZERO, &says(3, 3, 9, 9)));
+        assert!(!r.accept(Time::ZERO, &says(3, 3, 1, 0)), "an older run");
+        r.restarted(NodeId(3));
+        assert!(r.accept(Time::ZERO, &says(3, 3, 1, 0)));
+        assert!(!r.accept(Time::ZERO, &says(3, 3, 1, 0)), "twice");
+        r.restarted(NodeId(8));
+        assert_eq!(r.alive(), 1, "one that was never heard");
     }
 
     #[test]

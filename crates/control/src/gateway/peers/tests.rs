@@ -424,3 +424,23 @@ proptest! {
         }
     }
 }
+
+/// Known to its host only: its counters and flows begin again, its runs do not rise, and still it is heard.
+#[test]
+fn one_that_starts_anew_is_heard_at_once_if_the_host_can_tell() {
+    let mut w = world(&[&[0, 1], &[0, 1, 2, 3]], AIR);
+    w.run(150);
+    for who in [1, 0] {
+        let flows: Vec<u32> = w.boxes[who].sent.keys().map(|f| f.0).collect();
+        let setting = Setting { node: NodeId(who as u32), ..gateway(&flows) };
+        w.boxes[who].instance = start("maxmin+peers", setting);
+        w.boxes[who].sent.values_mut().for_each(|sent| *sent = (0, 0));
+        w.wire.clear();
+        w.event(1 - who, Event::Restarted(NodeId(who as u32)));
+        w.run(100);
+        let rates = w.rates(60);
+        assert!(least(&rates) > 0.85 * one_box(), "{who}: {rates:.0?}");
+        assert_eq!(w.boxes[1].instance.control.follows(), Some(NodeId(0)));
+        assert_eq!(w.boxes[0].instance.control.follows(), None);
+    }
+}

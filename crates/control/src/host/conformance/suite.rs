@@ -127,6 +127,7 @@ fn offered(kind: EffectKind, offers: &crate::Offers) -> bool {
         EffectKind::Annotate => Ability::Annotate,
         EffectKind::Send => Ability::Send,
         EffectKind::Route => Ability::Route,
+        EffectKind::Tell if offers.abilities.has(Ability::Peers) => Ability::Peers,
         EffectKind::Tell => Ability::IdealExchange,
         EffectKind::AckBits => Ability::AckBits,
         EffectKind::Pace => Ability::Pace,

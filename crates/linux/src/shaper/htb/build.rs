@@ -127,6 +127,7 @@ fn build(
         index: links[side].index,
         root: Handle::new(layout.handle, 0),
         mtu: links[side].mtu,
+        header: links[side].header,
     });
     for (side, port) in ports.iter().enumerate() {
         if let Root::Default(kind) = &roots[side] {
@@ -528,8 +529,8 @@ pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, 
             let Ok(link) = link::find(netlink, interface.name()) else { continue };
             if matches!(root(netlink, &link, layout.handle), Ok(Root::Ours)) {
                 let root = Handle::new(layout.handle, 0);
-                let Link { name, index, mtu, .. } = link;
-                drain(netlink, &Port { name, index, root, mtu });
+                let Link { name, index, mtu, header, .. } = link;
+                drain(netlink, &Port { name, index, root, mtu, header });
             }
         }
     };

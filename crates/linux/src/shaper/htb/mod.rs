@@ -255,6 +255,10 @@ impl HtbPlane {
             if link.mtu > port.mtu && state.leaf == LeafKind::Bfifo {
                 return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
             }
+            if link.header != port.header {
+                // Limits and counters are of IP, and what the kernel counts is not.
+                return Err(port.gone(&format!("its header has {} bytes now", link.header)));
+            }
         }
         Ok(())
     }

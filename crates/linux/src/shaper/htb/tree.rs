@@ -27,6 +27,8 @@ pub(super) struct Port {
     pub root: Handle,
     /// Bytes of its largest packet, without the link's header.
     pub mtu: u32,
+    /// Bytes of that header.
+    pub header: u16,
 }
 
 /// Bytes that a link's headers may add to a packet: Ethernet's, tags, and what a driver puts before them.

@@ -1,0 +1,382 @@
+//! The exchange with other gateways over a socket: read and written by the daemon's loop, which a thread only wakes.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use fairmesh_units::{Span, Time};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::gateway::config::{KEY, Peers};
+use crate::gateway::peers::{Change, Datagram, Exchange, Heard, Key, MOST, PeersReport};
+
+/// Datagrams that are read within a second, of everybody together; the kernel drops the rest.
+const MOST_READ: u32 = 1000;
+/// Those of them that are read in one go, before the loop does something else.
+const MOST_AT_ONCE: usize = 64;
+const SECOND: Span = Span::from_secs(1);
+/// How often what could not be opened is tried again.
+const AGAIN: Span = Span::from_secs(5);
+/// The least time between two wakings of the loop.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Reads the key that all gateways have.
+///
+/// # Errors
+/// What is wrong with the file, with its name and what was expected.
+pub fn read_key(configured: &Path) -> Result<Key, String> {
+    let path = place(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
+    let refuse = |what: String, expected: &str| {
+        Err(format!("{}: {what}; expected {expected}", path.display()))
+    };
+    let make = "a key: umask 077; fairmesh-gateway key > FILE, and the same file at every gateway";
+    // Nothing that is opened there makes the daemon wait, a pipe neither.
+    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path);
+    let mut file = match file {
+        Ok(file) => file,
+        Err(e) => return refuse(e.to_string(), make),
+    };
+    let meta = match file.metadata() {
+        Ok(meta) if meta.is_file() => meta,
+        Ok(_) => return refuse("not a file".into(), make),
+        Err(e) => return refuse(e.to_string(), make),
+    };
+    // A service manager's credential is readable for its user by an access list, which shows as its group's right.
+    let (mode, group) = (meta.mode() & 0o777, meta.gid());
+    if mode & 0o037 != 0 || mode & 0o040 != 0 && group != 0 {
+        return refuse(format!("mode {mode:04o} lets others at it"), "mode 0600: chmod 600");
+    }
+    let mut text = String::new();
+    if let Err(e) = file.by_ref().take(4096).read_to_string(&mut text) {
+        return refuse(e.to_string(), "64 hexadecimal digits");
+    }
+    match Key::read(&text) {
+        Some(key) => Ok(key),
+        None => refuse("not a key".into(), "64 hexadecimal digits, as fairmesh-gateway key prints"),
+    }
+}
+
+/// Where the key is. A service manager that hands it over as a credential does so at a place of its own.
+fn place(configured: &Path, credentials: Option<PathBuf>) -> PathBuf {
+    let handed = credentials.map(|folder| folder.join("peers.key")).filter(|file| file.exists());
+    match handed {
+        Some(file) if configured == Path::new(KEY) => file,
+        _ => configured.to_owned(),
+    }
+}
+
+/// A new key, as its file has it.
+///
+/// # Errors
+/// The system gives no random numbers.
+pub fn new_key() -> io::Result<String> {
+    let mut octets = [0; 32];
+    getrandom::fill(&mut octets).map_err(|e| io::Error::other(e.to_string()))?;
+    Ok(octets.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// What an attacker cannot foresee.
+fn chance() -> u64 {
+    let mut octets = [0; 8];
+    // Where the system gives none it stays 0, and a gateway alone.
+    let _ = getrandom::fill(&mut octets);
+    u64::from_ne_bytes(octets)
+}
+
+/// The daemon's side of the exchange.
+#[derive(Debug)]
+pub struct PeerSocket {
+    config: Peers,
+    open: Option<Open>,
+    /// When it is tried again, and what was in the way.
+    retry: Time,
+    problem: Option<String>,
+    /// The second that is counted, and the datagrams read in it.
+    second: (Time, u32),
+    out: Vec<Datagram>,
+}
+
+#[derive(Debug)]
+struct Open {
+    socket: UdpSocket,
+    exchange: Exchange,
+    /// Tells the thread that everything was read.
+    read: SyncSender<()>,
+}
+
+impl PeerSocket {
+    /// Nothing is opened yet.
+    pub fn new(config: Peers) -> Self {
+        let (retry, second) = (Time::ZERO, (Time::ZERO, 0));
+        PeerSocket { config, open: None, retry, problem: None, second, out: Vec::new() }
+    }
+
+    /// Opens what is not open. `wake` is called from a thread of its own when datagrams have come; it says whether
+    /// anybody is left to be woken. Returns what is in the way, if that is news.
+    pub fn open(
+        &mut self,
+        now: Time,
+        wake: impl FnMut() -> bool + Send + 'static,
+    ) -> Option<String> {
+        if self.open.is_some() || now < self.retry {
+            return None;
+        }
+        self.retry = now + AGAIN;
+        let problem = match self.try_open(wake) {
+            Ok(open) => {
+                self.open = Some(open);
+                None
+            }
+            Err(problem) => Some(problem),
+        };
+        let news = problem.clone().filter(|p| self.problem.as_ref() != Some(p));
+        self.problem = problem;
+        news
+    }
+
+    fn try_open(&self, wake: impl FnMut() -> bool + Send + 'static) -> Result<Open, String> {
+        let key = read_key(&self.config.key)?;
+        let listen = self.config.listen;
+        let bind = || {
+            let socket = UdpSocket::bind(listen)?;
+            socket.set_nonblocking(true)?;
+            let (read, done) = sync_channel(1);
+            let watched = socket.try_clone()?;
+            let thread = std::thread::Builder::new().name("peers".into());
+            thread.spawn(move || watch(&watched, &done, wake))?;
+            Ok((socket, read))
+        };
+        let (socket, read) = bind().map_err(|e: io::Error| {
+            format!(
+                "{listen}: {e}; expected an address of this machine and a free port (peers.listen)"
+            )
+        })?;
+        let peers = &self.config.peers;
+        let exchange = Exchange::new(self.config.number, key, peers, Box::new(chance));
+        Ok(Open { socket, exchange, read })
+    }
+
+    /// Reads what has come, so much of it, and hands over what can be believed.
+    pub fn read(&mut self, now: Time, mut hear: impl FnMut(&Heard<'_>)) {
+        let Some(Open { socket, exchange, read }) = &mut self.open else { return };
+        if now.since(self.second.0) >= SECOND {
+            self.second = (now, 0);
+        }
+        let mut buffer = [0; MOST + 1];
+        for _ in 0..MOST_AT_ONCE {
+            if self.second.1 >= MOST_READ {
+                // The thread is not told, so that it waits.
+                return;
+            }
+            match socket.recv_from(&mut buffer) {
+                Ok((length, from)) => {
+                    self.second.1 += 1;
+                    if let Ok(heard) = exchange.take(now, from, &buffer[..length]) {
+                        hear(&heard);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // Nothing more, or nothing that reading again would mend.
+                Err(_) => break,
+            }
+        }
+        let _ = read.try_send(());
+    }
+
+    /// Sends what the control says, and signs of life.
+    pub fn send(&mut self, now: Time, bodies: &[Vec<u8>]) {
+        let Some(Open { socket, exchange, .. }) = &mut self.open else { return };
+        for body in bodies {
+            exchange.tell(now, body, &mut self.out);
+        }
+        exchange.greet(now, &mut self.out);
+        let both = self.config.listen.is_ipv6();
+        for (peer, to, datagram) in self.out.drain(..) {
+            match socket.send_to(&datagram, reachable(to, both)) {
+                // As if it were lost on its way.
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
+                sent => exchange.sending(peer, sent.err().map(|e| unsent(&e))),
+            }
+        }
+    }
+
+    /// What has changed.
+    pub fn changes(&mut self, now: Time) -> Vec<Change> {
+        self.open.as_mut().map(|o| o.exchange.changes(now)).unwrap_or_default()
+    }
+
+    /// The exchange, if there is one.
+    pub fn exchange(&self) -> Option<&Exchange> {
+        self.open.as_ref().map(|o| &o.exchange)
+    }
+
+    /// What `status` says. `governed_by`: who decides instead of this gateway; `exchanging`: whether the control
+    /// is heard by others.
+    pub fn report(&self, now: Time, governed_by: Option<u32>, exchanging: bool) -> PeersReport {
+        let exchange = self.exchange();
+        let rejected = exchange.iter().flat_map(|e| e.rejected());
+        PeersReport {
+            number: self.config.number,
+            listen: self.config.listen.to_string(),
+            governed_by: governed_by.filter(|_| exchanging),
+            exchanging,
+            problem: self.problem.clone(),
+            peers: exchange.map(|e| e.report(now)).unwrap_or_default(),
+            rejected: rejected.map(|(cause, n)| (cause.name().to_owned(), n)).collect(),
+        }
+    }
+}
+
+/// An address for a socket of both kinds of IP (RFC 4291 §2.5.5.2).
+fn reachable(to: SocketAddr, both: bool) -> SocketAddr {
+    match to {
+        SocketAddr::V4(v4) if both => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+        other => other,
+    }
+}
+
+fn unsent(e: &io::Error) -> String {
+    let why = match e.kind() {
+        // What systemd's filter says.
+        ErrorKind::PermissionDenied => "; a firewall, or expected IPAddressAllow= in the unit",
+        _ => "",
+    };
+    format!("nothing can be sent to it: {e}{why}")
+}
+
+/// Wakes the loop when there is something to read, and then waits until it was read or a second has passed. It reads
+/// nothing itself: if it should end, the loop still looks once a second.
+fn watch(socket: &UdpSocket, read: &Receiver<()>, mut wake: impl FnMut() -> bool) {
+    loop {
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        if !matches!(poll(&mut fds, PollTimeout::from(1000_u16)), Ok(n) if n > 0) {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        if !wake() {
+            return;
+        }
+        let _ = read.recv_timeout(Duration::from_secs(1));
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_could_read_or_that_is_none_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("peers.key");
+        let refused = || read_key(&file).unwrap_err();
+        assert!(refused().contains("peers.key: No such file"), "{}", refused());
+        assert!(refused().contains("; expected a key: umask 077"));
+        std::fs::write(&file, new_key().unwrap() + "\n").unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for loose in [0o644, 0o604, 0o620, 0o666, 0o610] {
+            mode(loose);
+            let text = format!("peers.key: mode {loose:04o} lets others at it; expected mode 0600");
+            assert!(refused().contains(&text), "{}", refused());
+        }
+        mode(0o600);
+        assert!(read_key(&file).is_ok());
+        for wrong in ["", "secret", &"0".repeat(63), &"g".repeat(64), &"0".repeat(10_000)] {
+            std::fs::write(&file, wrong).unwrap();
+            assert!(refused().contains("not a key; expected 64 hexadecimal digits"), "{wrong}");
+        }
+        std::fs::write(&file, [0xff; 64]).unwrap();
+        assert!(refused().contains("expected 64 hexadecimal digits"));
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert!(read_key(&pipe).unwrap_err().contains("not a file"), "and it does not wait");
+        assert!(read_key(folder.path()).unwrap_err().contains("not a file"));
+    }
+
+    #[test]
+    fn a_credential_takes_the_place_of_the_usual_file_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let credentials = || Some(folder.path().to_owned());
+        assert_eq!(place(Path::new(KEY), credentials()), Path::new(KEY), "none was handed over");
+        std::fs::write(folder.path().join("peers.key"), "").unwrap();
+        assert_eq!(place(Path::new(KEY), credentials()), folder.path().join("peers.key"));
+        assert_eq!(place(Path::new("/a/key"), credentials()), Path::new("/a/key"));
+        assert_eq!(place(Path::new(KEY), None), Path::new(KEY));
+    }
+
+    #[test]
+    fn keys_and_challenges_differ() {
+        assert_ne!(new_key().unwrap(), new_key().unwrap());
+        assert_ne!(chance(), chance());
+    }
+
+    fn two() -> (tempfile::TempDir, PeerSocket, UdpSocket) {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
+        std::fs::write(&key, "0".repeat(64)).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let peers = vec![other.local_addr().unwrap()];
+        let sockets = PeerSocket::new(Peers { number: 1, listen: free, peers, key });
+        (folder, sockets, other)
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_said_once_and_tried_again() {
+        let (_folder, mut socket, _other) = two();
+        let taken = UdpSocket::bind(socket.config.listen).unwrap();
+        let at = |s| Time::ZERO + Span::from_secs(s);
+        let said = socket.open(at(0), || true).expect("the port is taken");
+        assert!(said.contains("expected an address of this machine and a free port"), "{said}");
+        assert_eq!(socket.open(at(1), || true), None, "not tried");
+        assert_eq!(socket.open(at(6), || true), None, "said before");
+        assert!(socket.problem.is_some());
+        drop(taken);
+        assert_eq!(socket.open(at(12), || true), None);
+        assert!(socket.exchange().is_some() && socket.problem.is_none());
+    }
+
+    /// Whatever comes, one second has so many of them, and the thread that wakes is not in a hurry.
+    #[test]
+    fn a_flood_is_read_within_bounds() {
+        let (_folder, mut socket, other) = two();
+        let woken = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let count = woken.clone();
+        let wake = move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            true
+        };
+        assert_eq!(socket.open(Time::ZERO, wake), None);
+        let to = socket.config.listen;
+        let rejected = |s: &PeerSocket| s.exchange().unwrap().rejected().map(|r| r.1).sum::<u64>();
+        // Less than the socket's buffer holds, again and again.
+        for round in 0..40 {
+            for _ in 0..64 {
+                other.send_to(b"junk", to).unwrap();
+            }
+            let before = rejected(&socket);
+            // As often as the loop would turn at most.
+            while rejected(&socket) < (before + 64).min(1000) {
+                socket.read(Time::ZERO, |_| panic!("nobody has said anything"));
+            }
+            assert!(rejected(&socket) <= 1000, "round {round}");
+        }
+        assert_eq!(rejected(&socket), 1000);
+        // Nobody is woken for what may not be read yet, but to see whether it may.
+        let before = woken.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(woken.load(std::sync::atomic::Ordering::Relaxed) <= before + 2);
+        socket.read(Time::ZERO + SECOND, |_| {});
+        assert!(rejected(&socket) > 1000, "the next second");
+    }
+}

@@ -1,0 +1,62 @@
+//! The other gateways of the mesh.
+
+use fairmesh_linux::DataPlane;
+
+use super::{Daemon, Message};
+use crate::gateway::journal::Level;
+use crate::gateway::peers::{Change, PeersReport};
+
+impl<P: DataPlane> Daemon<P> {
+    /// Takes in what has come from other gateways. Without them this one governs alone, so nothing of it is worth
+    /// an end.
+    pub(super) fn hear_others(&mut self) {
+        let now = self.now();
+        let Some((socket, wake)) = &mut self.peers else { return };
+        let wake = wake.clone();
+        let problem = socket.open(now, move || wake.send(Message::Datagrams).is_ok());
+        let governor = &mut self.host.governor;
+        socket.read(now, |heard| governor.hear(now, heard.number, heard.anew, heard.body));
+        let changes = socket.changes(now);
+        if let Some(problem) = problem {
+            self.note(Level::Error, "peers.unavailable", || {
+                format!("{problem}; this gateway governs alone")
+            });
+        }
+        for change in changes {
+            let (level, code, text) = match change {
+                Change::Here(n, at) => {
+                    (Level::Info, "peer.here", format!("gateway {n} ({at}) is heard"))
+                }
+                Change::Restarted(n, at) => {
+                    (Level::Info, "peer.restarted", format!("gateway {n} ({at}) has started anew"))
+                }
+                Change::Silent(n, at) => (
+                    Level::Warning,
+                    "peer.silent",
+                    format!("gateway {n} ({at}) is not heard any more"),
+                ),
+                Change::Refused(at, why) => {
+                    (Level::Warning, "peer.refused", format!("{at}: {why}"))
+                }
+                Change::Unsent(at, why) => (Level::Warning, "peer.unsent", format!("{at}: {why}")),
+            };
+            self.note(level, code, || text);
+        }
+    }
+
+    /// Tells them what the control has to say.
+    pub(super) fn tell_others(&mut self) {
+        let now = self.now();
+        let said = self.host.governor.said();
+        if let Some((socket, _)) = &mut self.peers {
+            socket.send(now, &said);
+        }
+    }
+
+    /// What is known of them.
+    pub(super) fn others(&self) -> Option<PeersReport> {
+        let (socket, _) = self.peers.as_ref()?;
+        let governor = &self.host.governor;
+        Some(socket.report(self.now(), governor.governed_by(), governor.exchanges()))
+    }
+}

@@ -1,0 +1,110 @@
+//! `[peers]`: the other gateways.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use fairmesh_control::{Ability, Mechanism};
+use fairmesh_document::{KeyPath, Problem};
+
+use super::build::{Result, fail, refused};
+use super::{KEY, PORT, Peers, draft};
+use crate::gateway::offers::SITE;
+use crate::gateway::peers::NUMBERS;
+
+/// Other gateways that a control listens to, at most.
+const MOST: usize = 63;
+
+pub(super) fn build(draft: &draft::Peers) -> Result<Peers> {
+    let key = |name: &str| KeyPath::from("peers").key(name);
+    let range =
+        "a number of 1 to 65535, another one for each gateway: the smallest that is there leads";
+    let Some(given) = draft.number else {
+        return refused(
+            KeyPath::from("peers"),
+            "this gateway has no number",
+            format!("number = {range}"),
+        );
+    };
+    let number = match u32::try_from(given) {
+        Ok(n) if NUMBERS.contains(&n) => n,
+        _ => return fail(key("number"), Problem::range(given, range)),
+    };
+    let expected =
+        "the addresses of the other gateways: peer = [\"192.0.2.2:5247\", \"[2001:db8::2]:5247\"]";
+    if draft.peer.is_empty() {
+        return refused(KeyPath::from("peers"), "there is no other gateway", expected);
+    }
+    if draft.peer.len() > MOST {
+        let problem = Problem::range(format!("{} peers", draft.peer.len()), format!("{MOST}"));
+        return fail(key("peer"), problem);
+    }
+    let six = draft.peer.iter().any(|p| p.ip().to_canonical().is_ipv6());
+    let any = if six { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+    let listen = draft.listen.unwrap_or(SocketAddr::new(any, PORT));
+    if listen.port() == 0 || listen.ip().is_multicast() {
+        let what = format!("{listen} is nowhere to be reached at");
+        return refused(
+            key("listen"),
+            what,
+            "an address of this gateway with a port, \"192.0.2.1:5247\"",
+        );
+    }
+    let mut peers: Vec<SocketAddr> = Vec::with_capacity(draft.peer.len());
+    for (i, given) in draft.peer.iter().enumerate() {
+        let at = || key("peer").index(i);
+        let address = SocketAddr::new(given.ip().to_canonical(), given.port());
+        let ip = address.ip();
+        let nobody = ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST;
+        if nobody || address.port() == 0 {
+            let what = format!("{given} is not one gateway's");
+            return refused(at(), what, "its address and port, \"192.0.2.2:5247\"");
+        }
+        if peers.contains(&address) {
+            return refused(at(), format!("{given} twice"), "each gateway once");
+        }
+        let own = SocketAddr::new(listen.ip().to_canonical(), listen.port());
+        if address == own {
+            return refused(
+                at(),
+                format!("{given} is where this gateway listens"),
+                "another gateway's",
+            );
+        }
+        // An IPv6 socket of one address reaches none of IPv4, nor the other way round.
+        let family = own.ip().is_ipv4() == ip.is_ipv4() || listen.ip() == Ipv6Addr::UNSPECIFIED;
+        if !family {
+            let what = format!("{given} cannot be reached from {listen} (peers.listen)");
+            let expected = format!("addresses of one kind, or listen = \"[::]:{}\"", listen.port());
+            return refused(at(), what, expected);
+        }
+        peers.push(address);
+    }
+    let file = match &draft.key {
+        Some(file) if !file.is_absolute() => {
+            return refused(key("key"), format!("\"{}\"", file.display()), "an absolute path");
+        }
+        Some(file) => file.clone(),
+        None => PathBuf::from(KEY),
+    };
+    Ok(Peers { number, listen, peers, key: file })
+}
+
+/// What a control says to nobody, and peers that hear nothing, are mistakes.
+pub(super) fn match_control(mechanism: &Mechanism, peers: bool) -> Result<()> {
+    let Some(needs) = mechanism.needs(&SITE) else { return Ok(()) };
+    let tells = needs.abilities.has(Ability::Peers);
+    let key = KeyPath::from("control.use");
+    match (tells, peers) {
+        (true, false) => refused(
+            key,
+            format!("{mechanism} tells other gateways what passes, and none is known"),
+            "a table [peers], or the control without +peers",
+        ),
+        (false, true) => refused(
+            key,
+            format!("{mechanism} has nothing to say to the gateways of [peers]"),
+            "a control that has, maxmin+peers or pfrc+peers",
+        ),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,321 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_millis(ms)
+}
+
+fn address(n: u32) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, n as u8], 5247))
+}
+
+fn key(octet: u8) -> Key {
+    Key::new([octet; 32])
+}
+
+/// Numbers that differ from start to start.
+fn chance(seed: u64) -> Box<dyn FnMut() -> u64> {
+    let mut stream = fairmesh_units::Stream::new(seed, "peers");
+    Box::new(move || u64::from(stream.below(u32::MAX)) << 32 | u64::from(stream.below(u32::MAX)))
+}
+
+fn gateway(n: u32, others: &[u32], seed: u64) -> Exchange {
+    let peers: Vec<SocketAddr> = others.iter().map(|n| address(*n)).collect();
+    Exchange::new(n, key(1), &peers, chance(seed))
+}
+
+/// A wire between gateways; keeps everything that was ever on it.
+#[derive(Default)]
+struct Wire {
+    /// From, to, what.
+    all: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// What arrived at whom.
+    heard: Vec<(u32, u32, Vec<u8>)>,
+}
+
+impl Wire {
+    /// Whatever has to be said, said and heard; and what follows from that.
+    fn pass(&mut self, now: Time, gateways: &mut [&mut Exchange]) {
+        let mut out = Vec::new();
+        for g in gateways.iter_mut() {
+            let mut said = Vec::new();
+            g.greet(now, &mut said);
+            let from = address(g.number);
+            out.extend(said.into_iter().map(|(_, to, bytes)| (from, to, bytes)));
+        }
+        self.carry(now, gateways, out);
+    }
+
+    fn carry(
+        &mut self,
+        now: Time,
+        gateways: &mut [&mut Exchange],
+        out: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    ) {
+        for (from, to, bytes) in out {
+            if let Some(g) = gateways.iter_mut().find(|g| address(g.number) == to)
+                && let Ok(heard) = g.take(now, from, &bytes)
+                && let Some(body) = heard.body
+            {
+                self.heard.push((g.number, heard.number, body.to_vec()));
+            }
+            self.all.push((from, to, bytes));
+        }
+    }
+
+    fn tell(&mut self, now: Time, gateways: &mut [&mut Exchange], who: usize, body: &[u8]) {
+        let mut said = Vec::new();
+        gateways[who].tell(now, body, &mut said);
+        let from = address(gateways[who].number);
+        let out = said.into_iter().map(|(_, to, bytes)| (from, to, bytes)).collect();
+        self.carry(now, gateways, out);
+    }
+
+    /// Every 250 ms from one moment to another.
+    fn run(&mut self, from: u64, to: u64, gateways: &mut [&mut Exchange]) {
+        for ms in (from..to).step_by(250) {
+            self.pass(at(ms), gateways);
+        }
+    }
+}
+
+fn state(e: &Exchange, now: Time) -> String {
+    e.report(now)[0].state.clone()
+}
+
+fn count(e: &Exchange, cause: Cause) -> u64 {
+    e.rejected().find(|r| r.0 == cause).unwrap().1
+}
+
+#[test]
+fn two_that_start_hear_each_other_within_a_second() {
+    let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+    let mut wire = Wire::default();
+    wire.run(0, 1250, &mut [&mut a, &mut b]);
+    assert_eq!([state(&a, at(1250)), state(&b, at(1250))], ["here", "here"]);
+    wire.tell(at(1250), &mut [&mut a, &mut b], 0, b"state");
+    assert_eq!(wire.heard, [(2, 1, b"state".to_vec())]);
+    assert_eq!(a.changes(at(1250)), [Change::Here(2, address(2))]);
+    let late = |a: &Exchange, b: &Exchange| count(a, Cause::Late) + count(b, Cause::Late);
+    let before = late(&a, &b);
+    // A minute later still, and the challenges have changed several times.
+    wire.run(1500, 60_000, &mut [&mut a, &mut b]);
+    assert!(a.changes(at(60_000)).is_empty());
+    assert_eq!(late(&a, &b), before);
+    // A sign of life in two seconds, each way.
+    assert!((28..40).contains(&a.report(at(60_000))[0].sent), "{:?}", a.report(at(60_000)));
+}
+
+#[test]
+fn nothing_that_was_ever_said_counts_twice() {
+    let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+    let mut wire = Wire::default();
+    for second in 0..30 {
+        wire.run(1000 * second, 1000 * (second + 1), &mut [&mut a, &mut b]);
+        wire.tell(at(1000 * second + 999), &mut [&mut a, &mut b], 0, b"state");
+    }
+    let heard = wire.heard.len();
+    assert!(heard >= 28);
+    let again = |b: &mut Exchange, now| {
+        let believed = |e: &&(SocketAddr, SocketAddr, Vec<u8>)| b.take(now, e.0, &e.2).is_ok();
+        wire.all.iter().filter(|e| e.1 == address(2)).filter(believed).count()
+    };
+    assert_eq!(again(&mut b, at(30_000)), 0, "at the same gateway");
+    assert!(count(&b, Cause::Replayed) >= heard as u64);
+    // After its own restart, whatever its clock says then.
+    for now in [0, 30_000, 1_000_000_000] {
+        assert_eq!(again(&mut gateway(2, &[1], 3), at(now)), 0, "after a restart");
+    }
+    // After a restart of the one who said it: its earlier run is over.
+    let mut a2 = gateway(1, &[2], 4);
+    let mut next = Wire::default();
+    next.run(30_000, 32_000, &mut [&mut a2, &mut b]);
+    assert_eq!(state(&b, at(32_000)), "here");
+    assert_eq!(b.report(at(32_000))[0].starts, 2);
+    assert!(b.changes(at(32_000)).contains(&Change::Restarted(1, address(1))));
+    assert_eq!(again(&mut b, at(32_000)), 0, "of an earlier run");
+    next.run(32_000, 34_000, &mut [&mut a2, &mut b]);
+    next.tell(at(34_000), &mut [&mut a2, &mut b], 0, b"new");
+    assert_eq!(next.heard.last(), Some(&(2, 1, b"new".to_vec())), "it goes on being heard");
+    // And to one for whom it was not, and to itself.
+    let mut c = gateway(3, &[1, 2], 5);
+    assert_eq!(again(&mut c, at(34_000)), 0);
+    let own: Vec<_> = wire.all.iter().filter(|e| e.0 == address(1)).collect();
+    assert!(own.iter().all(|e| a.take(at(34_000), address(2), &e.2) == Err(Cause::Number)));
+}
+
+/// All that is left to who holds datagrams back.
+#[test]
+fn what_is_held_back_for_long_does_not_count() {
+    for held in [5_000, 9_000, 21_000, 100_000] {
+        let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+        let mut wire = Wire::default();
+        wire.run(0, 3000, &mut [&mut a, &mut b]);
+        let mut said = Vec::new();
+        a.tell(at(3000), b"old", &mut said);
+        assert_eq!(said.len(), 1);
+        let heard = b.take(at(3000 + held), address(1), &said[0].2).map(|h| h.number);
+        let expected = if held > 20_000 { Err(Cause::Late) } else { Ok(1) };
+        assert_eq!(heard, expected, "{held} ms");
+    }
+}
+
+#[test]
+fn a_wire_that_is_cut_for_a_minute_is_used_again() {
+    let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+    let mut wire = Wire::default();
+    wire.run(0, 5000, &mut [&mut a, &mut b]);
+    a.changes(at(5000));
+    for ms in (5000..65_000).step_by(250) {
+        // Each speaks, nobody hears.
+        wire.pass(at(ms), &mut [&mut a]);
+        wire.pass(at(ms), &mut [&mut b]);
+    }
+    assert_eq!(a.changes(at(65_000)), [Change::Silent(2, address(2))]);
+    assert_eq!(state(&a, at(65_000)), "silent");
+    let mut out = Vec::new();
+    a.tell(at(65_000), b"to nobody", &mut out);
+    assert!(out.iter().all(|d| Frame::open(&d.2, &key(1)).unwrap().body.is_none()));
+    wire.run(65_000, 68_000, &mut [&mut a, &mut b]);
+    assert_eq!([state(&a, at(68_000)), state(&b, at(68_000))], ["here", "here"]);
+    assert_eq!(a.report(at(68_000))[0].starts, 1, "it was the same all the time");
+    // One way only is none.
+    for ms in (68_000..120_000).step_by(250) {
+        let mut said = Vec::new();
+        a.greet(at(ms), &mut said);
+        for (_, _, bytes) in said {
+            let _ = b.take(at(ms), address(1), &bytes);
+        }
+        b.greet(at(ms), &mut Vec::new());
+        b.changes(at(ms));
+    }
+    assert_eq!(state(&b, at(120_000)), "silent");
+}
+
+/// With some memory of what was said a stranger keeps neither of two from hearing the other.
+#[test]
+fn repeated_datagrams_keep_nobody_from_being_heard() {
+    let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+    let mut wire = Wire::default();
+    wire.run(0, 20_000, &mut [&mut a, &mut b]);
+    let kept = wire.all.clone();
+    let (mut here, mut heard) = (0, 0);
+    for ms in (20_000..60_000).step_by(250) {
+        if ms == 40_000 {
+            // One starts anew amid all this.
+            a = gateway(1, &[2], 7);
+        }
+        wire.pass(at(ms), &mut [&mut a, &mut b]);
+        for (from, to, bytes) in kept.iter().skip(ms as usize % 7).step_by(7) {
+            let g = if *to == address(1) { &mut a } else { &mut b };
+            heard += u32::from(g.take(at(ms), *from, bytes).is_ok());
+        }
+        here += u32::from(state(&b, at(ms)) == "here" && state(&a, at(ms)) == "here");
+        b.changes(at(ms));
+    }
+    assert_eq!(heard, 0);
+    assert!(here > 150, "{here} of 160 quarters of a second");
+}
+
+#[test]
+fn who_lies_about_itself_is_named() {
+    let now = at(1000);
+    let mut b = gateway(2, &[1, 3], 2);
+    let hello = |n: u32, k: u8| {
+        let mut out = Vec::new();
+        let mut other = Exchange::new(n, key(k), &[address(2)], chance(u64::from(n)));
+        other.greet(now, &mut out);
+        out.remove(0).2
+    };
+    let problem = |b: &Exchange| b.report(now)[0].problem.clone().unwrap_or_default();
+    assert_eq!(b.take(now, address(1), &hello(1, 9)), Err(Cause::Tag));
+    assert!(problem(&b).contains("expected the same key file"), "{}", problem(&b));
+    assert_eq!(b.take(now, address(1), &hello(2, 1)), Err(Cause::Number), "this one's");
+    assert!(problem(&b).contains("peers.number"));
+    assert_eq!(b.take(now, address(9), &hello(1, 1)), Err(Cause::Stranger));
+    let other_port = SocketAddr::from(([192, 0, 2, 1], 9));
+    assert_eq!(b.take(now, other_port, &hello(1, 1)), Err(Cause::Stranger));
+    let mut newer = hello(1, 1);
+    newer[4] = 2;
+    assert_eq!(b.take(now, address(1), &newer), Err(Cause::Version));
+    assert_eq!(b.take(now, address(1), b"GET / HTTP/1.1"), Err(Cause::Malformed));
+    // Two with one number: who was first has it.
+    let (mut a, mut liar) = (gateway(1, &[2], 1), gateway(1, &[2], 5));
+    let mut wire = Wire::default();
+    wire.run(2000, 4000, &mut [&mut a, &mut b]);
+    let mut said = Vec::new();
+    liar.greet(at(4000), &mut said);
+    assert_eq!(b.take(at(4000), address(3), &said[0].2), Err(Cause::Number));
+    assert_eq!(b.report(at(4000))[0].problem, None, "it is nobody else's fault");
+    let mapped: SocketAddr = "[::ffff:192.0.2.1]:5247".parse().unwrap();
+    let mut said = Vec::new();
+    a.tell(at(4000), b"x", &mut said);
+    assert!(b.take(at(4000), mapped, &said[0].2).is_ok(), "IPv4 on a socket for both");
+}
+
+/// A flood under one peer's address costs a bounded number of tags, and the others nothing.
+#[test]
+fn a_flood_is_cut_off() {
+    let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1, 3], 2));
+    let mut wire = Wire::default();
+    wire.run(0, 2000, &mut [&mut a, &mut b]);
+    let junk = Frame { number: 3, epoch: 1, sequence: 1, challenge: 1, echo: 1, body: None };
+    let junk = junk.seal(&key(9));
+    let tags: Vec<_> = (0..5000).map(|_| b.take(at(2000), address(3), &junk)).collect();
+    assert_eq!(tags.iter().filter(|t| **t == Err(Cause::Tag)).count(), 400);
+    assert_eq!(count(&b, Cause::Flood), 4600);
+    wire.tell(at(2000), &mut [&mut a, &mut b], 0, b"state");
+    assert_eq!(wire.heard.len(), 1);
+    assert_eq!(b.take(at(3000), address(3), &junk), Err(Cause::Tag), "a second later");
+}
+
+proptest! {
+    /// Datagrams lost, repeated, late and in any order: what is believed of a peer is new each time, in the
+    /// order in which it was said, and at most twice a challenge old.
+    #[test]
+    fn whatever_the_wire_does_what_is_believed_is_new_and_in_order(
+        acts in prop::collection::vec((0u8..5, any::<prop::sample::Index>(), any::<bool>()), 1..300),
+    ) {
+        let (mut a, mut b) = (gateway(1, &[2], 1), gateway(2, &[1], 2));
+        let mut wire: Vec<(u64, bool, Vec<u8>)> = Vec::new();
+        let (mut n, mut last, mut now) = (0_u64, None, 0_u64);
+        let mut seed = 10;
+        for (act, which, to_b) in acts {
+            now += 700;
+            let mut out = Vec::new();
+            match act {
+                0 => {
+                    n += 1;
+                    a.tell(at(now), &n.to_be_bytes(), &mut out);
+                    wire.extend(out.drain(..).map(|d| (now, true, d.2)));
+                }
+                1 => {
+                    a.greet(at(now), &mut out);
+                    wire.extend(out.drain(..).map(|d| (now, true, d.2)));
+                    b.greet(at(now), &mut out);
+                    wire.extend(out.drain(..).map(|d| (now, false, d.2)));
+                }
+                // What is newest, in the right order more often than not.
+                2 | 3 if !wire.is_empty() => {
+                    let at_wire = if act == 2 { wire.len() - 1 } else { which.index(wire.len()) };
+                    let (said, to, bytes) = wire[at_wire].clone();
+                    let (g, from) = if to { (&mut b, address(1)) } else { (&mut a, address(2)) };
+                    if let Ok(heard) = g.take(at(now), from, &bytes) {
+                        prop_assert!(now - said <= 20_000, "{} ms old", now - said);
+                        if let Some(body) = heard.body {
+                            let body = u64::from_be_bytes(body.try_into().unwrap());
+                            prop_assert!(last.is_none_or(|l| body > l), "{body} after {last:?}");
+                            last = Some(body);
+                        }
+                    }
+                }
+                4 if to_b && which.index(8) == 0 => {
+                    seed += 1;
+                    a = gateway(1, &[2], seed);
+                }
+                _ => {}
+            }
+        }
+    }
+}
