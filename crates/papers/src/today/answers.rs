@@ -68,7 +68,36 @@ pub(super) fn answers(r: &Record) -> String {
     for radio in radios(r) {
         out += &controls(r, &radio);
     }
+    out += &short_frames(r);
     out
+}
+
+/// What limits do to aggregates.
+fn short_frames(r: &Record) -> String {
+    let Some(base) =
+        r.cases.iter().rposition(|c| c.radio == "802.11ac" && c.control.name == "fifo")
+    else {
+        return String::new();
+    };
+    let section = r.cases[base].section;
+    let of = |c: &CaseInfo| c.radio == "802.11ac" && c.control.name != "fifo";
+    let mut said: Vec<(f64, String)> = r
+        .of_section(section)
+        .filter(|(_, c)| of(c))
+        .map(|(i, c)| (Means::of(r, i).per_frame, c.control.name.clone()))
+        .collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    said.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let said: Vec<String> = said.iter().map(|(n, c)| format!("{n:.1} under `{c}`")).collect();
+    format!(
+        "\n**What controls pay.** A frame is filled from the queue behind it. A control that holds flows to their shares keeps queues short, and with them frames: a frame of 802.11ac has \
+         {:.1} packets without control, {}. Air is then spent on preambles, backoffs and answers, as if there were no A-MPDUs, and rates that full frames could carry are no longer carried. None of \
+         these controls knows that: `source` is told rates that need full frames, the gateway's controls find out by trying and settle at what short frames carry.\n",
+        Means::of(r, base).per_frame,
+        said.join(", ")
+    )
 }
 
 impl Means {

@@ -7,17 +7,25 @@ use super::record::{Cell, Measures, Record};
 use super::{PICTURE, STARVED};
 
 /// The columns of [`row`], after the case.
-pub const COLUMNS: [&str; 6] =
-    ["case", "starves on", "worst, % of the mean", "worst, Mbit/s", "all, Mbit/s", "delay, ms"];
+pub const COLUMNS: [&str; 7] = [
+    "case",
+    "starves on",
+    "worst, % of the mean",
+    "worst, Mbit/s",
+    "all, Mbit/s",
+    "packets per frame",
+    "delay, ms",
+];
 
 /// A case over its topologies: where somebody starves, and means.
-pub fn row(r: &Record, case: usize) -> [String; 5] {
+pub fn row(r: &Record, case: usize) -> [String; 6] {
     let m = Means::of(r, case);
     [
         format!("{} of {}", m.starves, m.of),
         format!("{:.0}", 100.0 * m.worst),
         format!("{:.1}", m.worst_mbit),
         format!("{:.0}", m.sum_mbit),
+        format!("{:.1}", m.per_frame),
         m.delay_ms.map_or("–".to_owned(), |d| format!("{d:.0}")),
     ]
 }
@@ -29,6 +37,7 @@ pub(super) struct Means {
     pub worst: f64,
     pub worst_mbit: f64,
     pub sum_mbit: f64,
+    pub per_frame: f64,
     pub delay_ms: Option<f64>,
 }
 
@@ -46,6 +55,7 @@ impl Means {
             worst: mean(&|m| m.worst.mean),
             worst_mbit: mean(&|m| m.worst_mbit.mean),
             sum_mbit: mean(&|m| m.sum_mbit.mean),
+            per_frame: mean(&|m| m.per_frame.mean),
             delay_ms: (!delays.is_empty())
                 .then(|| delays.iter().sum::<f64>() / delays.len() as f64),
         }

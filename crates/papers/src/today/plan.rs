@@ -37,6 +37,8 @@ pub struct Reading {
     pub goodput: Vec<f64>,
     /// Mean over flows of the mean one-way delay of their data, ms; `None` where nothing arrived.
     pub delay_ms: Option<f64>,
+    /// MPDUs per data frame, over all nodes.
+    pub per_frame: f64,
     /// The run's fingerprint.
     pub fingerprint: u64,
 }
@@ -112,13 +114,17 @@ impl Plan {
 
 fn read(scenario: &Scenario, seed: u64) -> Result<Reading, LabError> {
     use fairmesh_engine::RunOptions;
+    use fairmesh_engine::record::MacCounters;
     let run = fairmesh_engine::run(scenario, &RunOptions { seed, sample: None })
         .map_err(|e| LabError::run(&scenario.name, e))?;
     let arrived = run.flows.iter().filter(|f| f.packets_delivered > 0);
     let delays: Vec<f64> = arrived.map(|f| 1e3 * f.delay_s.mean).collect();
+    let of = |count: fn(&MacCounters) -> u64| run.nodes.iter().map(|n| count(&n.mac)).sum::<u64>();
+    let (frames, mpdus) = (of(|m| m.data), of(|m| m.mpdus));
     Ok(Reading {
         goodput: run.flows.iter().map(|f| f.goodput_bps).collect(),
         delay_ms: (!delays.is_empty()).then(|| delays.iter().sum::<f64>() / delays.len() as f64),
+        per_frame: mpdus as f64 / frames.max(1) as f64,
         fingerprint: u64::from_str_radix(&run.fingerprint, 16).unwrap_or_default(),
     })
 }

@@ -114,6 +114,9 @@ pub struct Measures {
     /// Mean one-way delay, ms.
     #[serde(with = "pair::option")]
     pub delay_ms: Option<Estimate>,
+    /// MPDUs per data frame, over all nodes.
+    #[serde(with = "pair")]
+    pub per_frame: Estimate,
     /// Flows whose mean goodput over the seeds is below a tenth of the mean of all.
     pub starved: Vec<String>,
 }
@@ -239,6 +242,7 @@ fn measures(readings: &[Reading], names: &[String]) -> Measures {
         worst_mbit: each(&|r| least(&r.goodput) / 1e6),
         sum_mbit: each(&|r| r.goodput.iter().sum::<f64>() / 1e6),
         delay_ms: (!delays.is_empty()).then(|| Estimate::of(&delays).rounded()),
+        per_frame: each(&|r| r.per_frame),
         starved: starved.map(|(n, _)| n.clone()).collect(),
     }
 }
@@ -252,6 +256,7 @@ mod tests {
         let reading = |goodput: &[f64]| Reading {
             goodput: goodput.to_vec(),
             delay_ms: Some(10.0),
+            per_frame: 1.0,
             fingerprint: 1,
         };
         let names = ["a", "b", "c"].map(str::to_owned);

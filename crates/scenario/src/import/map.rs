@@ -263,7 +263,7 @@ impl Map {
         let show = |l: &&(usize, usize, Heard)| {
             format!("{} → {} ({:.1} %)", name(l.0), name(l.1), 100.0 * l.2.delivery)
         };
-        let shown: Vec<String> = bad.iter().take(LISTED).map(|l| show(l)).collect();
+        let shown: Vec<String> = bad.iter().take(LISTED).map(show).collect();
         let more = if bad.len() > LISTED { ", …" } else { "" };
         (!bad.is_empty()).then(|| {
             format!(
