@@ -36,7 +36,8 @@ fn the_record_is_of_the_declaration() {
     let declared = fs::read_to_string(path("reproductions/today/today.toml")).unwrap();
     // The label is the first key of its table.
     let labels = |table: &str| -> Vec<String> {
-        let heads = declared.split(&format!("\n[[{table}]]\nlabel = \"")).skip(1);
+        let head = format!("\n[[{table}]]\nlabel = \"");
+        let heads = declared.split(&head).skip(1);
         heads.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
     };
     let of = |key: &str| -> Vec<String> {

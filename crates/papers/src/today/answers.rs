@@ -132,7 +132,7 @@ fn radios(r: &Record) -> Vec<String> {
     cases.into_iter().map(|i| r.cases[i].radio.clone()).collect()
 }
 
-/// How many hops away those are who starve with A-MPDUs.
+/// Who starves in a line with A-MPDUs.
 fn farthest(r: &Record) -> Option<String> {
     let line = r.topologies.iter().find(|t| t.label.starts_with("chain of"))?;
     let case = find(r, |c| {
@@ -143,7 +143,7 @@ fn farthest(r: &Record) -> Option<String> {
     let names: Vec<String> = starved.iter().map(|n| n.replace("->", "→")).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "It is those behind two or more hops: in a line of five (802.11ac, A-MPDUs, FIFO) {} of {} flows, {}.",
+            "In a line of five (802.11ac, A-MPDUs, FIFO) {} of {} starve: {}.",
             names.len(),
             line.flows.len(),
             names.join(", ")
