@@ -4,6 +4,7 @@
 //! other unless told otherwise; every reachable node gets one bulk TCP flow to or from the gateway.
 //! Locations serve drawings and propagation delays only.
 
+mod band;
 mod graph;
 mod map;
 mod meshviewer;

@@ -8,6 +8,7 @@ use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 use fairmesh_wifi::mcs::{Generation, Mode};
 use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 
+use super::band::{band, generation, name, of_models, usual};
 use super::models::Model;
 use super::{ImportOptions, Result};
 use crate::draft::{
@@ -30,7 +31,7 @@ const PROBE: u32 = 100;
 const BEST_KNOWN: f64 = 1.0 - 0.5 / 64.0;
 /// Noise figure of receivers, dB, as of `radio.errors.snr`.
 const NOISE_FIGURE: Decibel = Decibel(7.0);
-/// Names that a note lists.
+/// Rates that a note lists.
 const LISTED: usize = 5;
 
 /// What a map says of one direction of a link.
@@ -402,85 +403,4 @@ fn half(errors: &SnrErrors, bytes: u32, rate: Rate) -> f64 {
         if delivery < 0.5 { low = middle } else { high = middle }
     }
     Decibel(high).ratio()
-}
-
-/// The band that most known models have; 5 GHz of equals, and 2.4 GHz of nothing.
-fn band(g: Option<Generation>, known: &[Option<&Model>]) -> Band {
-    if g == Some(Generation::Vht) {
-        return Band::Ghz5;
-    }
-    let has = |band| known.iter().flatten().filter(|m| m.at(band).is_some()).count();
-    let (two, five) = (has(Band::Ghz2), has(Band::Ghz5));
-    let nothing = two + five == 0;
-    match g {
-        Some(Generation::He) if nothing => Band::Ghz5,
-        _ if nothing || two > five => Band::Ghz2,
-        _ => Band::Ghz5,
-    }
-}
-
-/// The generation that most known models have in a band, the older of equals; of nothing 802.11n, at 5 GHz 802.11ac.
-fn usual(band: Band, known: &[Option<&Model>]) -> Generation {
-    let mut counts = BTreeMap::<Generation, usize>::new();
-    for (g, _) in known.iter().flatten().filter_map(|m| m.at(band)) {
-        *counts.entry(g).or_default() += 1;
-    }
-    let most = counts.iter().max_by_key(|(g, n)| (**n, std::cmp::Reverse(**g)));
-    most.map_or(if band == Band::Ghz2 { Generation::Ht } else { Generation::Vht }, |m| *m.0)
-}
-
-/// Which nodes have no known model, by name.
-fn of_models(
-    names: &[Option<String>],
-    known: &[Option<&Model>],
-    band: Band,
-    usual: &str,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    let nameless = names.iter().filter(|n| n.is_none()).count();
-    if nameless > 0 {
-        notes.push(format!("{nameless} of {} nodes name no model and {usual}", names.len()));
-    }
-    let mut listed = |what: &str, then: &str, of: &dyn Fn(Option<&Model>) -> bool| {
-        let mut counts = BTreeMap::<&str, usize>::new();
-        for (name, model) in names.iter().zip(known) {
-            if let (Some(name), true) = (name, of(*model)) {
-                *counts.entry(name).or_default() += 1;
-            }
-        }
-        let mut counts: Vec<_> = counts.into_iter().collect();
-        counts.sort_by_key(|&(name, n)| (std::cmp::Reverse(n), name));
-        let all: usize = counts.iter().map(|c| c.1).sum();
-        if all > 0 {
-            let shown = counts.iter().take(LISTED).map(|(name, n)| format!("{name} ({n})"));
-            let mut shown: Vec<String> = shown.collect();
-            if counts.len() > LISTED {
-                shown.push("…".to_owned());
-            }
-            let shown = shown.join(", ");
-            notes.push(format!("{all} of {} nodes {what} and {then}: {shown}", names.len()));
-        }
-    };
-    listed("have a model that is not known", usual, &|m| m.is_none());
-    let at = if band == Band::Ghz2 { "2.4 GHz" } else { "5 GHz" };
-    let (what, then) = (format!("have no radio at {at}"), format!("{usual} all the same"));
-    listed(&what, &then, &|m| m.is_some_and(|m| m.at(band).is_none()));
-    notes
-}
-
-fn generation(phy: PhyName) -> Option<Generation> {
-    match phy {
-        PhyName::N => Some(Generation::Ht),
-        PhyName::Ac => Some(Generation::Vht),
-        PhyName::Ax => Some(Generation::He),
-        _ => None,
-    }
-}
-
-fn name(g: Generation) -> PhyName {
-    match g {
-        Generation::Ht => PhyName::N,
-        Generation::Vht => PhyName::Ac,
-        Generation::He => PhyName::Ax,
-    }
 }
