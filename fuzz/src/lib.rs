@@ -22,8 +22,8 @@ use fairmesh_linux::tc::htb;
 use fairmesh_linux::tc::stats::{Dumped, Stats};
 use fairmesh_linux::{netlink, nl80211};
 use fairmesh_scenario::{
-    Draft, Format, ImportOptions, Metric, Scenario, ScenarioError, draft_from_toml, format_of,
-    parse,
+    Draft, Format, ImportOptions, Metric, PhyName, Scenario, ScenarioError, draft_from_toml,
+    format_of, parse,
 };
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
@@ -46,6 +46,8 @@ pub fn map(bytes: &[u8]) {
             [usize::from(choice & 3)],
         sense_hops: 1 + u32::from(choice >> 2 & 1),
         flows: (choice & 8 != 0).then_some(usize::from(choice >> 4)),
+        phy: [None, Some(PhyName::G), Some(PhyName::Ac), Some(PhyName::Ax)]
+            [usize::from(choice >> 4 & 3)],
         ..ImportOptions::default()
     };
     check(parse("fuzz.json", bytes, &options));

@@ -200,8 +200,11 @@ impl<'a> Directory<'a> {
 
     fn model(&self, from: NodeId, to: NodeId) -> Option<LinkModel<'a>> {
         let find = |a, b| self.links.binary_search_by_key(&(a, b), |l| (l.from, l.to)).ok();
-        let l = self.links[find(from, to).or_else(|| find(to, from))?];
-        Some(LinkModel { phy: self.phy, rate: l.rate, access: self.access, delivery: l.delivery })
+        let (there, back) = (find(from, to), find(to, from));
+        let l = self.links[there.or(back)?];
+        let answer = self.links[back.or(there)?].delivery;
+        let (phy, access) = (self.phy, self.access);
+        Some(LinkModel { phy, rate: l.rate, access, delivery: l.delivery, answer })
     }
 
     /// The nominal capacity of each hop of a flow's path if it were alone there.

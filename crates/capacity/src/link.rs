@@ -4,6 +4,8 @@ use fairmesh_units::Span;
 use fairmesh_wifi::airtime::{DATA_OVERHEAD, LLC_SNAP};
 use fairmesh_wifi::phy::{Phy, Rate};
 
+use crate::lossy;
+
 /// Bytes of an IPv4 header without options.
 pub const IP: u32 = 20;
 /// Bytes of a UDP header.
@@ -71,8 +73,10 @@ pub struct LinkModel<'a> {
     pub rate: Rate,
     /// With or without RTS.
     pub access: Access,
-    /// Probability that one attempt at a data frame succeeds. RTS, CTS and ACK always do.
+    /// Probability that one attempt at a data frame, or at an MPDU of an A-MPDU, succeeds. RTS, CTS and ACK always do.
     pub delivery: f64,
+    /// Probability that the BlockAck of an A-MPDU arrives.
+    pub answer: f64,
 }
 
 /// What sending one frame costs, retries included.
@@ -114,7 +118,7 @@ pub fn saturated_goodput(phy: &Phy, rate: Rate, traffic: &Traffic, access: Acces
 impl<'a> LinkModel<'a> {
     /// A link without frame errors and without RTS.
     pub const fn perfect(phy: &'a Phy, rate: Rate) -> Self {
-        LinkModel { phy, rate, access: Access::Basic, delivery: 1.0 }
+        LinkModel { phy, rate, access: Access::Basic, delivery: 1.0, answer: 1.0 }
     }
 
     /// The cost of a frame of `psdu` bytes.
@@ -128,8 +132,11 @@ impl<'a> LinkModel<'a> {
             Access::Basic => (Span::ZERO, t.short_retry_limit),
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
-        // An A-MPDU is taken for full; each MPDU then costs its part.
+        // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
         let (mpdus, aggregate) = self.phy.full_aggregate(self.rate, psdu);
+        if mpdus > 1 && self.delivery.min(self.answer) < 1.0 {
+            return lossy::frame(self, psdu, mpdus, reserve, limit);
+        }
         let answer = if mpdus > 1 { r.block_ack } else { r.ack };
         let data = reserve + self.phy.airtime(self.rate, aggregate);
         let ok = (data + t.sifs + answer).as_secs_f64();

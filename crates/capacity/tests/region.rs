@@ -202,8 +202,8 @@ fn a_lone_link_is_the_closed_form() {
                 })
                 .unwrap();
                 let rate = r.max_min().rates[0];
-                let closed =
-                    LinkModel { phy: &phy, rate: Rate(3), access, delivery }.capacity(&traffic);
+                let closed = LinkModel { access, delivery, ..LinkModel::perfect(&phy, Rate(3)) }
+                    .capacity(&traffic);
                 let ratio = rate / (closed * utilisation);
                 assert!((ratio - 1.0).abs() < 0.01, "{access:?} {delivery}: {rate}, {closed}");
             }

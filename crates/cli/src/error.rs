@@ -43,7 +43,8 @@ impl From<fairmesh_agent::error::AgentError> for CliError {
 }
 
 /// The options behind the laboratory's settings.
-const FLAGS: [(&str, &str); 16] = [
+const FLAGS: [(&str, &str); 20] = [
+    ("channel", "--channel"),
     ("connections", "--connections"),
     ("control", "--control"),
     ("duration", "--duration"),
@@ -52,14 +53,17 @@ const FLAGS: [(&str, &str); 16] = [
     ("gateway", "--gateway"),
     ("group", "--group"),
     ("map", "--map"),
+    ("phy", "--phy"),
     ("rate", "--rate"),
     ("row", "--row"),
     ("seeds", "--seeds"),
     ("set", "--set"),
+    ("streams", "--streams"),
     ("subscribers", "--subscribers"),
     ("threads", "--threads"),
     ("vary", "--vary"),
     ("warmup", "--warmup"),
+    ("width", "--width"),
 ];
 
 /// A setting's name becomes the option that sets it.

@@ -120,6 +120,14 @@ fn maps() {
         &refused(d, &["compare", "good.netjson", "--gateway", "a", "--flows", "sideways"]),
         &["sideways", "up"],
     );
+    let map = |more: &[&str]| {
+        refused(d, &[&["validate", "good.netjson", "--gateway", "a"], more].concat())
+    };
+    contains(&map(&["--phy", "802.11z"]), &["--phy", "802.11z", "802.11ax"]);
+    contains(&map(&["--width", "33 MHz"]), &["good.netjson", "radio.width", "33 MHz", "40 MHz"]);
+    contains(&map(&["--channel", "14"]), &["good.netjson", "radio.channel", "14", "1 to 13"]);
+    let slow = ["--phy", "802.11n", "--rate", "24 Mbit/s"];
+    contains(&map(&slow), &["good.netjson", "radio.rate", "802.11n", "802.11g"]);
     contains(
         &refused(d, &["sweep", "good.netjson", "--gateway", "a", "--vary", "a=1", "--out", "x"]),
         &["good.netjson", "map", "TOML"],

@@ -4,8 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use fairmesh_control::lookup;
-use fairmesh_scenario::{Direction, Scenario};
-use fairmesh_units::{BitRate, Span};
+use fairmesh_scenario::{Direction, PhyName, Scenario};
+use fairmesh_units::{BitRate, Frequency, Span};
 
 use crate::LabError;
 
@@ -26,8 +26,37 @@ pub struct Changes {
     pub connections: Option<u32>,
     /// Each node is a subscriber with all its flows, for maps.
     pub subscribers: bool,
-    /// Data rate, for maps.
+    /// Radios, for maps.
+    pub radio: MapRadio,
+}
+
+/// Which radios a map's routers have. By default their models and links tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MapRadio {
+    /// PHY.
+    pub phy: Option<PhyName>,
+    /// Data rate of 802.11a, b and g; 802.11g if there is no PHY.
     pub rate: Option<BitRate>,
+    /// Width of the channel, with 802.11n, ac and ax.
+    pub width: Option<Frequency>,
+    /// Spatial streams of every router, with these.
+    pub streams: Option<u8>,
+    /// Channel number, with these.
+    pub channel: Option<u32>,
+}
+
+impl MapRadio {
+    /// What is given, by the setting's name.
+    pub fn given(&self) -> Vec<(&'static str, String)> {
+        let mut out = Vec::new();
+        let mut add = |key, value: Option<String>| out.extend(value.map(|v| (key, v)));
+        add("phy", self.phy.map(|p| p.to_string()));
+        add("rate", self.rate.map(|r| r.to_string()));
+        add("width", self.width.map(|w| w.to_string()));
+        add("streams", self.streams.map(|n| n.to_string()));
+        add("channel", self.channel.map(|n| n.to_string()));
+        out
+    }
 }
 
 impl Changes {
@@ -44,7 +73,7 @@ impl Changes {
         add("flow count", self.flow_count.map(|n| n.to_string()));
         add("connections", self.connections.map(|n| n.to_string()));
         add("subscribers", self.subscribers.then(|| "each node".to_owned()));
-        add("rate", self.rate.map(|r| r.to_string()));
+        self.radio.given().into_iter().for_each(|(key, value)| add(key, Some(value)));
         out
     }
 }

@@ -22,12 +22,15 @@ pub struct OneRun<'a> {
     pub record: &'a RunRecord,
     /// [`GENERATOR`].
     pub generator: &'static str,
+    /// What was assumed, changed or left out, a sentence each; absent where there is nothing to say.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub notes: &'a [String],
 }
 
 impl<'a> OneRun<'a> {
-    /// Of its record.
-    pub fn of(record: &'a RunRecord) -> Self {
-        OneRun { schema: SCHEMA, record, generator: GENERATOR }
+    /// Of its record, and what was said before it ran.
+    pub fn of(record: &'a RunRecord, notes: &'a [String]) -> Self {
+        OneRun { schema: SCHEMA, record, generator: GENERATOR, notes }
     }
 }
 
@@ -50,6 +53,9 @@ pub struct Comparison {
     pub warmup_s: f64,
     /// [`GENERATOR`].
     pub generator: &'static str,
+    /// What was assumed, changed or left out, a sentence each; absent where there is nothing to say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Comparison {
@@ -67,7 +73,14 @@ impl Comparison {
             duration_s: first.duration_s,
             warmup_s: first.warmup_s,
             generator: GENERATOR,
+            notes: Vec::new(),
         }
+    }
+
+    /// With what was said before the runs.
+    #[must_use]
+    pub fn noted(self, notes: Vec<String>) -> Self {
+        Comparison { notes, ..self }
     }
 
     /// Adds what the same records are of the optimum of their scenario.

@@ -28,6 +28,42 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     notes
 }
 
+/// Fewest packets of a flow that a result rests on.
+const FEWEST: f64 = 200.0;
+/// Bytes of a full-size segment.
+const SEGMENT: f64 = 1460.0;
+/// Flows that are named.
+const LISTED: usize = 5;
+
+/// Which greedy flows would bring fewer than 200 full-size packets at their analytic fair rate while the run is measured: chance
+/// decides then who starves. For maps, whose links nobody chose for a simulation.
+pub fn few_packets(scenario: &Scenario) -> Option<String> {
+    // What cannot be analysed is told when it is run.
+    let fair = fairmesh_engine::fair_rates(scenario).ok()?;
+    let measured = scenario.duration.saturating_sub(scenario.warmup).as_secs_f64();
+    let packets = |bps: f64| bps * measured / (8.0 * SEGMENT);
+    let mut few: Vec<(&str, f64)> = scenario
+        .flows
+        .iter()
+        .zip(&fair.rates_bps)
+        .map(|(f, &bps)| (f.name.as_str(), packets(bps)))
+        .filter(|f| f.1 < FEWEST)
+        .collect();
+    few.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let shown: Vec<String> =
+        few.iter().take(LISTED).map(|(name, n)| format!("{name} ({n:.0})")).collect();
+    let more = if few.len() > LISTED { ", …" } else { "" };
+    (!few.is_empty()).then(|| {
+        format!(
+            "{} of {} flows have fewer than {FEWEST} packets in {measured:.0} s at their fair rate, so that chance decides who \
+             starves: {}{more}; a longer duration, or fewer flows, would tell",
+            few.len(),
+            scenario.flows.len(),
+            shown.join(", ")
+        )
+    })
+}
+
 /// Whether marks are all that a control has.
 fn only_marks(control: &Mechanism) -> bool {
     control.entry().name == "lbm"

@@ -82,7 +82,7 @@ mod tests {
     /// A folder with one record in it, changed by `change`.
     fn kept(change: impl Fn(&mut Value)) -> (tempfile::TempDir, PathBuf) {
         let r = record("fifo", 7, &[(1e5 / 3.0, 2e5, 1), (0.1, 2e5, 3)]);
-        let mut value = serde_json::to_value(OneRun::of(&r)).unwrap();
+        let mut value = serde_json::to_value(OneRun::of(&r, &[])).unwrap();
         change(&mut value);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.json");

@@ -9,6 +9,7 @@ use fairmesh_scenario::{
 };
 
 use crate::changes::set_times;
+use crate::notes::few_packets;
 use crate::{Changes, LabError};
 
 /// A scenario and where it came from.
@@ -44,6 +45,9 @@ pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, L
     let mut scenario = parse(&name, bytes, &import_options(changes))
         .map_err(|e| with_names(e, path, bytes, changes))?;
     set_times(&mut scenario, changes.duration, changes.warmup)?;
+    if format_of(bytes).is_ok_and(|(format, _)| format != Format::Toml) {
+        scenario.warnings.extend(few_packets(&scenario));
+    }
     Ok(scenario)
 }
 
@@ -55,7 +59,11 @@ fn import_options(changes: &Changes) -> ImportOptions {
         flows: changes.flow_count.map(|n| n as usize),
         connections: changes.connections,
         subscribers: changes.subscribers,
-        rate: changes.rate,
+        phy: changes.radio.phy,
+        rate: changes.radio.rate,
+        width: changes.radio.width,
+        streams: changes.radio.streams,
+        channel: changes.radio.channel,
         ..usual
     }
 }
@@ -74,14 +82,15 @@ fn check_map_options(
             ("flow count", changes.flow_count.is_some()),
             ("connections", changes.connections.is_some()),
             ("subscribers", changes.subscribers),
-            ("rate", changes.rate.is_some()),
         ];
-        return match given.iter().find(|(_, is)| *is) {
+        let radio = changes.radio.given();
+        let radio = radio.iter().map(|(setting, _)| (*setting, true));
+        return match given.into_iter().chain(radio).find(|(_, is)| *is) {
             None => Ok(()),
             Some((setting, _)) => {
                 let file = path.display();
                 let problem = format!("{file} is no map; expected this setting in the file itself");
-                Err(LabError::setting(*setting, problem))
+                Err(LabError::setting(setting, problem))
             }
         };
     }

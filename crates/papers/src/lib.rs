@@ -7,4 +7,5 @@
 pub mod bench;
 pub mod reproduce;
 pub mod side_by_side;
+pub mod today;
 pub mod validation;

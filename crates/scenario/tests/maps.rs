@@ -4,10 +4,11 @@ mod common;
 
 use common::paths;
 use fairmesh_scenario::{
-    Direction, Format, ImportOptions, Metric, Problem, Scenario, ScenarioError, draft_from_map,
-    format_of, parse,
+    Direction, Format, ImportOptions, Metric, PhyName, Problem, Scenario, ScenarioError,
+    draft_from_map, format_of, parse,
 };
 use fairmesh_units::{BitRate, NodeId, Span};
+use fairmesh_wifi::mcs::Generation;
 
 const OLSR: &[u8] = include_bytes!("fixtures/olsr.netjson");
 const MESHVIEWER: &[u8] = include_bytes!("fixtures/meshviewer.json");
@@ -58,8 +59,7 @@ fn netjson_links_become_delivery_probabilities() {
 #[test]
 fn netjson_world() {
     let s = import(OLSR, &ImportOptions::default());
-    let mac = &s.mac;
-    assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(24_000_000));
+    assert_eq!(s.mac.phy.as_modern().unwrap().generation, Generation::Ht);
     assert_eq!(s.duration, Span::from_secs(60));
     // Downloads by ETX: to 3 directly (1 / 0.32 < 1 + 4), to 5 over the cable.
     assert_eq!(paths(&s), [vec![0, 1], vec![0, 2], vec![0, 2, 3], vec![0, 2, 3, 4]]);
@@ -113,7 +113,7 @@ fn import_options() {
     let b = import(
         OLSR,
         &options(&|o| {
-            o.phy = fairmesh_scenario::PhyName::B;
+            o.phy = Some(PhyName::B);
             o.rate = Some(BitRate(2_000_000));
             o.duration = Span::from_secs(6);
         }),
@@ -331,7 +331,8 @@ fn mistakes_are_named() {
 
 #[test]
 fn a_map_can_be_taken_as_a_draft() {
-    let (draft, warnings) = draft_from_map("x.json", OLSR, &ImportOptions::default()).unwrap();
+    let old = ImportOptions { phy: Some(PhyName::G), ..ImportOptions::default() };
+    let (draft, warnings) = draft_from_map("x.json", OLSR, &old).unwrap();
     assert_eq!(draft.topology.links.as_ref().unwrap().len(), 5);
     assert_eq!(warnings.len(), 3);
     assert!(draft_from_map("x.toml", b"a = 1", &ImportOptions::default()).is_err());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::shared::{CacheArgs, ThreadArgs, Way};
+use super::shared::{CacheArgs, RadioArgs, ThreadArgs, Way};
 
 /// `fairmesh validate`.
 #[derive(Args, Debug)]
@@ -19,6 +19,9 @@ pub struct ValidateArgs {
     /// Flows, for maps
     #[arg(long, value_name = "WAY", requires = "scenario")]
     pub flows: Option<Way>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub radio: RadioArgs,
     /// A quick subset of the rows
     #[arg(long, conflicts_with = "scenario")]
     pub quick: bool,

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fairmesh_lab::analysis;
-use fairmesh_units::BitRate;
 
-use super::shared::{CacheArgs, ScenarioArgs, Share, ThreadArgs, Way};
+use super::shared::{CacheArgs, RadioArgs, ScenarioArgs, Share, ThreadArgs, Way};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]
@@ -28,9 +27,9 @@ pub struct CapacityArgs {
     /// Number of flows, for maps; one per node by default
     #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_count: Option<u32>,
-    /// Data rate, for maps, such as "24 Mbit/s"
-    #[arg(long, value_name = "RATE", requires = "scenario")]
-    pub rate: Option<BitRate>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub radio: RadioArgs,
     /// Who contends with whom, in both models: those who decode each other, or those who sense
     /// each other. By default domains decode and cliques sense
     #[arg(long, value_name = "HOW", requires = "scenario")]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fairmesh_lab::Changes;
-use fairmesh_lab::changes::Assignment;
+use fairmesh_lab::changes::{Assignment, MapRadio};
 use fairmesh_lab::optimum::{Cache, Per};
-use fairmesh_scenario::Direction;
-use fairmesh_units::{BitRate, Span};
+use fairmesh_scenario::{Direction, PhyName};
+use fairmesh_units::{BitRate, Frequency, Span};
 
 /// The scenario and what is changed about it.
 #[derive(Args, Clone, Debug, Default)]
@@ -43,9 +43,37 @@ pub struct ChangeArgs {
     /// For maps: each node is a subscriber of the gateway, with one share for all its flows of a direction
     #[arg(long)]
     pub subscribers: bool,
-    /// Data rate, for maps, such as "24 Mbit/s"
-    #[arg(long, value_name = "RATE")]
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub radio: RadioArgs,
+}
+
+/// Radios of a map.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RadioArgs {
+    /// PHY, for maps, such as 802.11ac; by default what the routers' models have, or 802.11n
+    #[arg(long, value_name = "NAME", requires = "scenario")]
+    pub phy: Option<PhyName>,
+    /// Width of the channel, for maps with 802.11n, ac or ax, such as "40 MHz"
+    #[arg(long, value_name = "WIDTH", requires = "scenario")]
+    pub width: Option<Frequency>,
+    /// Spatial streams of every router, for maps with these; by default its model's, or 2
+    #[arg(long, value_name = "N", requires = "scenario")]
+    pub streams: Option<u8>,
+    /// Channel number, for maps with these; by default the map's, or 6 or 36
+    #[arg(long, value_name = "N", requires = "scenario")]
+    pub channel: Option<u32>,
+    /// Data rate, for maps with 802.11a, b or g, such as "24 Mbit/s"; without --phy of 802.11g
+    #[arg(long, value_name = "RATE", requires = "scenario")]
     pub rate: Option<BitRate>,
+}
+
+impl RadioArgs {
+    /// As the laboratory takes them.
+    pub fn radio(&self) -> MapRadio {
+        let RadioArgs { phy, rate, width, streams, channel } = *self;
+        MapRadio { phy, rate, width, streams, channel }
+    }
 }
 
 impl ChangeArgs {
@@ -59,7 +87,7 @@ impl ChangeArgs {
             flow_count: self.flow_count,
             connections: self.connections,
             subscribers: self.subscribers,
-            rate: self.rate,
+            radio: self.radio.radio(),
         }
     }
 }

@@ -11,8 +11,13 @@ use super::shared::ThreadArgs;
 #[command(after_help = "Examples:\n  fairmesh side-by-side --quick\n  \
     fairmesh side-by-side --map maps/freifunk-leipzig.netjson --record\n  \
     fairmesh side-by-side --map maps/freifunk-leipzig.netjson --control cna --record\n  \
-    fairmesh side-by-side --check")]
+    fairmesh side-by-side --check\n  \
+    fairmesh side-by-side --today --quick\n  \
+    fairmesh side-by-side --today --record")]
 pub struct SideBySideArgs {
+    /// Instead: radios, queues and transports of today, and the controls over them, on ten small networks
+    #[arg(long, conflicts_with_all = ["map", "control"])]
+    pub today: bool,
     /// A real map, known by its file name; may be given several times. Maps that are not given are
     /// not run
     #[arg(long, value_name = "FILE")]
@@ -41,7 +46,7 @@ pub struct SideBySideArgs {
     /// Folder of documents
     #[arg(long, value_name = "FOLDER")]
     pub docs: Option<PathBuf>,
-    /// Folder for results; results/side-by-side by default, none with --json
+    /// Folder for results; results/side-by-side by default (results/today with --today), none with --json
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Print the record as one JSON object and nothing else

@@ -37,7 +37,7 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         gateways: args.gateway.clone(),
         flows: args.flows.map(Way::direction),
         flow_count: args.flow_count,
-        rate: args.rate,
+        radio: args.radio.radio(),
         ..Changes::default()
     };
     // The grammar wants one unless the models themselves are asked for.

@@ -26,7 +26,9 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
     warn(&loaded.scenario.warnings);
     let mut batch = Batch::new(&loaded.scenario, &args.control, 1..=u64::from(args.seeds))?;
     set_parameters(&mut batch.scenarios, &args.set.set)?;
-    warn(&notes(&batch.scenarios));
+    let more = notes(&batch.scenarios);
+    warn(&more);
+    let said = [loaded.scenario.warnings.clone(), more].concat();
     if let Some(captures) = &args.pcap {
         folder::existing(captures)?;
         batch.captures = Some(captures.clone());
@@ -45,7 +47,7 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let curves = || sample_interval(loaded.scenario.duration);
     batch.sample = args.sample.sample.or_else(|| folder.is_some().then(curves));
     let records = with_bars(args.threads, |pool| batch.run(pool))?;
-    let mut comparison = Comparison::of(&records);
+    let mut comparison = Comparison::of(&records).noted(said);
     if let Some(optimum) = &optimum {
         comparison = comparison.of_optimum(&records, optimum);
     }

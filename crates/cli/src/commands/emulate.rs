@@ -68,7 +68,9 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     records.append(&mut emulated);
     if args.json {
         match &records[..] {
-            [only] if args.control.is_empty() => print_json(out, &OneRun::of(&only[0]))?,
+            [only] if args.control.is_empty() => {
+                print_json(out, &OneRun::of(&only[0], &scenario.warnings))?
+            }
             _ => print_json(out, &Comparison::of(&records))?,
         }
     } else {

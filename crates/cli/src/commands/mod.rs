@@ -16,6 +16,7 @@ pub mod reproduce;
 pub mod run;
 pub mod side_by_side;
 pub mod sweep;
+mod today;
 pub mod validate;
 
 use std::io::{self, Write};

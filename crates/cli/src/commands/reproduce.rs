@@ -32,6 +32,10 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
         [ref one] if one == fairmesh_papers::side_by_side::FOLDER => {
             Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
         }
+        [ref one] if one == fairmesh_papers::today::FOLDER => {
+            let problem = "is a command of its own; expected fairmesh side-by-side --today";
+            Err(CliError::option(one, problem))
+        }
         _ => reproduce(args, &catalogue, out),
     }
 }

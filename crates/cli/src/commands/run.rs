@@ -26,8 +26,8 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     }
     set_parameters(std::slice::from_mut(&mut loaded.scenario), &args.set.set)?;
     let scenario = &loaded.scenario;
-    warn(&scenario.warnings);
-    warn(&notes(std::slice::from_ref(scenario)));
+    let said = [scenario.warnings.clone(), notes(std::slice::from_ref(scenario))].concat();
+    warn(&said);
     let only = match &args.pcap_at {
         None => None,
         Some(name) => Some(scenario.node(name).ok_or_else(|| {
@@ -46,13 +46,13 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
         None => batch::once(scenario, args.seed, sample)?,
     };
     if args.json {
-        print_json(out, &OneRun::of(&record))?;
+        print_json(out, &OneRun::of(&record, &said))?;
     } else {
         out.write_all(table::run(&record).as_bytes())?;
     }
     if let Some(folder) = folder {
         let records = [vec![record]];
-        results::write(folder, &loaded, &Comparison::of(&records), &records, command)?;
+        results::write(folder, &loaded, &Comparison::of(&records).noted(said), &records, command)?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use fairmesh_papers::side_by_side::{RECORD, page, picture};
 use fairmesh_report::table;
 
 use crate::args::SideBySideArgs;
+use crate::commands::today;
 use crate::error::CliError;
 use crate::terminal::with_bars;
 
@@ -24,6 +25,9 @@ use crate::terminal::with_bars;
 /// Bad input; [`CliError::Verdict`] when `--check` finds a page or picture that is not what the
 /// record gives.
 pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    if args.today {
+        return today::run(args, command, out);
+    }
     let catalogue = Catalogue::find(args.from.as_deref())?;
     let docs = args.docs.clone().unwrap_or_else(|| PathBuf::from("docs"));
     if args.page || args.check {
@@ -130,27 +134,43 @@ fn svg(record: &Record) -> Result<String, CliError> {
     picture::svg(record).map_err(|e| CliError::Verdict(format!("the picture: {e}")))
 }
 
-fn documents(record: &Record, docs: &Path) -> Result<[(PathBuf, String); 2], CliError> {
+fn documents(record: &Record, docs: &Path) -> Result<Documents, CliError> {
     Ok([(docs.join(page::PAGE), page::page(record)), (docs.join(page::PICTURE), svg(record)?)])
 }
 
 fn write_docs(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
-    for (path, text) in documents(record, docs)? {
-        write_file(&path, text.as_bytes())?;
+    write_all(&documents(record, docs)?, out)
+}
+
+fn check(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
+    check_all(&documents(record, docs)?, "fairmesh side-by-side --page", out)
+}
+
+/// Documents and their places.
+type Documents = [(PathBuf, String); 2];
+
+pub(super) fn write_all(documents: &Documents, out: &mut dyn Write) -> Result<(), CliError> {
+    for (path, text) in documents {
+        write_file(path, text.as_bytes())?;
         writeln!(out, "{}", path.display())?;
     }
     Ok(())
 }
 
-fn check(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
-    for (path, made) in documents(record, docs)? {
-        let found = fs::read_to_string(&path).map_err(|e| {
-            CliError::file(&path, format!("cannot be read ({e}); expected what the record gives"))
+/// Whether documents are what a record gives.
+pub(super) fn check_all(
+    documents: &Documents,
+    maker: &str,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    for (path, made) in documents {
+        let found = fs::read_to_string(path).map_err(|e| {
+            CliError::file(path, format!("cannot be read ({e}); expected what the record gives"))
         })?;
-        if found != made {
+        if found != *made {
             let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
             return Err(CliError::Verdict(format!(
-                "{}:{}: is not what the record gives; expected what fairmesh side-by-side --page makes",
+                "{}:{}: is not what the record gives; expected what {maker} makes",
                 path.display(),
                 same + 1
             )));

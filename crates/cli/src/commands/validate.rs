@@ -28,6 +28,7 @@ pub fn run(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
             &Changes {
                 gateways: args.gateway.clone(),
                 flows: args.flows.map(Way::direction),
+                radio: args.radio.radio(),
                 ..Changes::default()
             },
             args.json,

@@ -73,6 +73,15 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// The control of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let mechanism = lookup(name).map_err(|e| e.to_string())?;
+        Ok(Arm::of(&mechanism, mechanism.entry().about))
+    }
+
     fn of(mechanism: &Mechanism, about: &str) -> Self {
         let needs = mechanism.all_needs();
         let at = needs.iter().fold(PlacementSet::NONE, |all, n| all.or(n.at));

@@ -66,6 +66,8 @@ pub struct Map {
     pub gateway: String,
     /// Direction of its flows.
     pub flows: Direction,
+    /// PHY, as `--phy` has it.
+    pub phy: String,
     /// Simulated time.
     pub duration: String,
     /// Start of the measured interval.

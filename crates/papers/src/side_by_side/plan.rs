@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use fairmesh_lab::LabError;
 use fairmesh_lab::batch;
-use fairmesh_lab::changes::with_control;
+use fairmesh_lab::changes::{MapRadio, with_control};
 use fairmesh_lab::source::{self, build};
 use fairmesh_lab::{Changes, Pool};
 use fairmesh_scenario::Scenario;
 use include_dir::{Dir, include_dir};
 
+use super::DECLARATION;
 use super::arms::{Arm, arms};
 use super::declare::{Declaration, LeaveOut, Map, time};
 use super::topology::{Group, TopologyInfo};
@@ -294,11 +295,13 @@ fn map(
         return Ok((info, None));
     };
     let (duration, warmup) = times(declaration, choice.quick, &m.duration, &m.warmup);
+    let phy = m.phy.parse().map_err(|e: String| LabError::file(DECLARATION, e))?;
     let args = Changes {
         duration,
         warmup,
         gateways: vec![m.gateway.clone()],
         flows: Some(m.flows.into()),
+        radio: MapRadio { phy: Some(phy), ..MapRadio::default() },
         ..Default::default()
     };
     let scenario = source::load(path, &args)?.scenario;

@@ -262,29 +262,34 @@ impl Record {
     /// # Errors
     /// What the serialiser says.
     pub fn json(&self) -> Result<String, serde_json::Error> {
-        let value = serde_json::to_value(self)?;
-        let mut parts = Vec::new();
-        for (key, v) in value.as_object().into_iter().flatten() {
-            let mut part = format!("  {}: ", serde_json::to_string(key)?);
-            match v.as_array() {
-                Some(list) if !list.is_empty() => {
-                    part += "[\n";
-                    for (i, element) in list.iter().enumerate() {
-                        let comma = if i + 1 < list.len() { "," } else { "" };
-                        let _ = writeln!(part, "    {}{comma}", serde_json::to_string(element)?);
-                    }
-                    part += "  ]";
-                }
-                _ => part += &serde_json::to_string(v)?,
-            }
-            parts.push(part);
-        }
-        Ok(format!("{{\n{}\n}}\n", parts.join(",\n")))
+        by_lines(self)
     }
 }
 
+/// As JSON, an element of each list per line.
+pub(crate) fn by_lines(record: &impl Serialize) -> Result<String, serde_json::Error> {
+    let value = serde_json::to_value(record)?;
+    let mut parts = Vec::new();
+    for (key, v) in value.as_object().into_iter().flatten() {
+        let mut part = format!("  {}: ", serde_json::to_string(key)?);
+        match v.as_array() {
+            Some(list) if !list.is_empty() => {
+                part += "[\n";
+                for (i, element) in list.iter().enumerate() {
+                    let comma = if i + 1 < list.len() { "," } else { "" };
+                    let _ = writeln!(part, "    {}{comma}", serde_json::to_string(element)?);
+                }
+                part += "  ]";
+            }
+            _ => part += &serde_json::to_string(v)?,
+        }
+        parts.push(part);
+    }
+    Ok(format!("{{\n{}\n}}\n", parts.join(",\n")))
+}
+
 /// Of numbers in their order.
-fn hash(of: impl Iterator<Item = u64>) -> String {
+pub(crate) fn hash(of: impl Iterator<Item = u64>) -> String {
     let hash = of.fold(0u64, |hash, f| (hash ^ f).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     format!("{hash:016x}")
 }

@@ -21,6 +21,7 @@ use crate::routing::{Graph, UNIT_COST};
 use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
 use gateways::Routes;
 use hearing::Medium;
+pub(crate) use modern::{CHANNELS, room_of};
 use nodes::Nodes;
 
 /// Most nodes in one scenario, wired hosts included.

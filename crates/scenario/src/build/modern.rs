@@ -251,26 +251,34 @@ pub(super) fn carrier(r: &RadioDraft) -> f64 {
     }
 }
 
+/// The channels there are.
+pub(crate) const CHANNELS: &str = "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
+
+/// The band of a channel, and the widest that may lie around it, MHz.
+pub(crate) fn room_of(channel: u32) -> Option<(Band, u32)> {
+    match channel {
+        1..=13 => Some((Band::Ghz2, 40)),
+        36..=64 | 100..=128 if channel.is_multiple_of(4) => Some((Band::Ghz5, 160)),
+        132..=144 if channel.is_multiple_of(4) => Some((Band::Ghz5, 80)),
+        149..=161 if (channel - 149).is_multiple_of(4) => Some((Band::Ghz5, 80)),
+        165 => Some((Band::Ghz5, 20)),
+        _ => None,
+    }
+}
+
 /// The band of the channel, and whether it has room for the widest mode (IEEE 802.11-2020 Annex E,
 /// global operating classes 81 to 84 and 115 to 129).
 fn band(draft: &Draft, g: Generation, modes: &[Mode]) -> Result<Band> {
     let radio = KeyPath::from("radio");
     let channel = draft.radio.channel.unwrap_or(36);
     let widest = modes.iter().map(|m| m.width_mhz()).max().unwrap_or(20);
-    let (band, room) = match channel {
-        1..=13 if g == Generation::Vht => {
+    let (band, room) = match room_of(channel) {
+        Some((Band::Ghz2, _)) if g == Generation::Vht => {
             let problem = Problem::refused("802.11ac has no channels at 2.4 GHz", "36 to 177");
             return fail(radio.key("channel"), problem);
         }
-        1..=13 => (Band::Ghz2, 40),
-        36..=64 | 100..=128 if channel.is_multiple_of(4) => (Band::Ghz5, 160),
-        132..=144 if channel.is_multiple_of(4) => (Band::Ghz5, 80),
-        149..=161 if (channel - 149).is_multiple_of(4) => (Band::Ghz5, 80),
-        165 => (Band::Ghz5, 20),
-        _ => {
-            let expected = "1 to 13, or 36, 40, … 64, 100, 104, … 144, 149, 153, … 165";
-            return fail(radio.key("channel"), Problem::range(channel, expected));
-        }
+        Some(found) => found,
+        None => return fail(radio.key("channel"), Problem::range(channel, CHANNELS)),
     };
     if widest > room {
         let key = if draft.radio.channel.is_some() { "channel" } else { "width" };

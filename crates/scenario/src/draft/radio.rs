@@ -146,6 +146,39 @@ pub enum PhyName {
     Ax,
 }
 
+impl PhyName {
+    const ALL: [(PhyName, &'static str); 9] = [
+        (PhyName::B, "802.11b"),
+        (PhyName::BShort, "802.11b-short"),
+        (PhyName::A, "802.11a"),
+        (PhyName::G, "802.11g"),
+        (PhyName::Bg, "802.11bg"),
+        (PhyName::BgShort, "802.11bg-short"),
+        (PhyName::N, "802.11n"),
+        (PhyName::Ac, "802.11ac"),
+        (PhyName::Ax, "802.11ax"),
+    ];
+}
+
+impl fmt::Display for PhyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = PhyName::ALL.iter().find(|(p, _)| p == self);
+        f.write_str(known.map_or("", |k| k.1))
+    }
+}
+
+impl core::str::FromStr for PhyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = PhyName::ALL.iter().find(|(_, name)| *name == text);
+        known.map(|k| k.0).ok_or_else(|| {
+            let names: Vec<&str> = PhyName::ALL.iter().map(|k| k.1).collect();
+            format!("found \"{text}\"; expected one of {}", names.join(", "))
+        })
+    }
+}
+
 /// Whose preambles and control rates a radio of today follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -316,5 +349,19 @@ impl JsonSchema for LlcDraft {
     }
     fn json_schema(g: &mut SchemaGenerator) -> Schema {
         switch_or_size(g)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phys_are_written_as_in_files() {
+        for (phy, name) in PhyName::ALL {
+            assert_eq!(serde_json::to_value(phy).unwrap(), name);
+            assert_eq!((phy.to_string().as_str(), name.parse()), (name, Ok(phy)));
+        }
+        assert!("802.11z".parse::<PhyName>().unwrap_err().contains("802.11ax"));
     }
 }

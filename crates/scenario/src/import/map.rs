@@ -1,14 +1,16 @@
 //! A map, whatever its format, into a [`Draft`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use fairmesh_units::{BitRate, Span};
+use fairmesh_units::Span;
 
+use super::graph::{component_sizes, hops};
 use super::metric::Quality;
+use super::radios::{Heard, Radios};
 use super::{ImportOptions, Result};
 use crate::draft::{
-    Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PerDraft, PhyName, Profile, RadioDraft,
-    Routing, SubscribersDraft, TopologyDraft, WireDraft,
+    Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PerDraft, Routing, SubscribersDraft,
+    TopologyDraft, WireDraft,
 };
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
@@ -17,6 +19,8 @@ use crate::name::Name;
 const EARTH: f64 = 6_371_008.8;
 /// Names that a warning lists.
 const LISTED: usize = 10;
+/// A routing daemon keeps no link of which less arrives, so a map with such links is no snapshot of routes.
+const IMPLAUSIBLE: f64 = 0.05;
 
 /// A router of a map.
 pub(super) struct MapNode {
@@ -25,6 +29,8 @@ pub(super) struct MapNode {
     pub aliases: Vec<String>,
     /// Degrees north and east.
     pub location: Option<(f64, f64)>,
+    /// What the device is.
+    pub model: Option<String>,
 }
 
 /// A link of a map, as one entry of the file.
@@ -34,11 +40,31 @@ pub(super) struct MapLink {
     pub quality: Quality,
     /// The other direction, where the entry has it.
     pub back: Option<Quality>,
+    /// What the entry says of its radio; of the direction from source to target.
+    pub radio: OnAir,
+}
+
+/// What a map says of a link beside its quality.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OnAir {
+    /// Mean received power, dBm.
+    pub signal: Option<f64>,
+    /// Expected throughput, Mbit/s.
+    pub throughput: Option<f64>,
+    /// Channel number.
+    pub channel: Option<u32>,
 }
 
 /// What is known of an unordered pair; `.0` in ascending order of index, `.1` in descending.
 #[derive(Clone, Copy, Default)]
-struct Pair(Option<f64>, Option<f64>);
+struct Pair(Option<Heard>, Option<Heard>);
+
+impl Pair {
+    /// A direction of which nothing is said is as the other.
+    fn both(&self) -> Option<(Heard, Heard)> {
+        Some((self.0.or(self.1)?, self.1.or(self.0)?))
+    }
+}
 
 /// A map.
 pub(super) struct Map {
@@ -54,6 +80,8 @@ pub(super) struct Map {
     /// The ends of tunnels.
     pub tunnels: Vec<(Name, Name)>,
     pub warnings: Vec<String>,
+    /// Entries of radio links by channel.
+    channels: BTreeMap<u32, usize>,
     parallel: usize,
     dead: usize,
 }
@@ -70,6 +98,7 @@ impl Map {
             uplinks: Vec::new(),
             tunnels: Vec::new(),
             warnings: Vec::new(),
+            channels: BTreeMap::new(),
             parallel: 0,
             dead: 0,
         }
@@ -111,7 +140,14 @@ impl Map {
             self.cables.insert((a.min(b), a.max(b)));
             return Ok(());
         }
-        for (from, to, quality) in [(a, b, Some(link.quality)), (b, a, link.back)] {
+        if let Some(channel) = link.radio.channel {
+            *self.channels.entry(channel).or_default() += 1;
+        }
+        // What is said of one direction says nothing of the other's receiver.
+        let back = OnAir::default();
+        for (from, to, quality, radio) in
+            [(a, b, Some(link.quality), link.radio), (b, a, link.back, back)]
+        {
             let delivery = match quality {
                 None => continue,
                 Some(Quality::Radio(delivery)) => delivery,
@@ -122,11 +158,15 @@ impl Map {
             };
             let pair = self.radio.entry((from.min(to), from.max(to))).or_default();
             let slot = if from < to { &mut pair.0 } else { &mut pair.1 };
+            let (signal, throughput) = (radio.signal, radio.throughput);
+            let heard = Heard { delivery, signal, throughput };
             if let Some(known) = slot {
                 self.parallel += 1;
-                *known = known.max(delivery);
+                if heard.better_than(known) {
+                    *known = heard;
+                }
             } else {
-                *slot = Some(delivery);
+                *slot = Some(heard);
             }
         }
         Ok(())
@@ -147,16 +187,15 @@ impl Map {
                 .push(format!("{} links let nothing through and were left out", self.dead));
         }
         let places = self.places();
+        let mut radios = self.radios(options)?;
         let id = |i: usize| self.nodes[i].id.clone();
-        let link = |(&(a, b), pair): (&(usize, usize), &Pair)| {
-            let forward = pair.0.or(pair.1);
-            let back = pair.1.or(pair.0);
-            LinkEntry::Table(LinkDraft {
-                delivery: forward,
-                delivery_back: back.filter(|_| back != forward),
-                ..LinkDraft::new(id(a), id(b))
-            })
-        };
+        let (mut links, mut directed) = (Vec::new(), Vec::new());
+        for (&(a, b), pair) in &self.radio {
+            let Some((there, back)) = pair.both() else { continue };
+            let entries = radios.link((a, b), LinkDraft::new(id(a), id(b)), there, back);
+            links.extend(entries.into_iter().map(LinkEntry::Table));
+            directed.extend([(a, b, there), (b, a, back)]);
+        }
         let cable = |&(a, b): &(usize, usize)| WireDraft {
             from: id(a),
             to: id(b),
@@ -164,20 +203,15 @@ impl Map {
             delay: None,
             queue: None,
         };
-        let rate = options.rate.or((options.phy == PhyName::G).then_some(BitRate(24_000_000)));
+        let notes = radios.rates(&directed);
         let draft = Draft {
             name: Some(name),
             description: self.label.clone().unwrap_or_default(),
             duration: options.duration,
             warmup: Some(Span::from_nanos(options.duration.as_nanos() / 6)),
-            radio: RadioDraft {
-                phy: options.phy,
-                rate,
-                profile: Some(Profile::Graph),
-                ..RadioDraft::default()
-            },
+            radio: radios.radio,
             topology: TopologyDraft {
-                links: Some(self.radio.iter().map(link).collect()),
+                links: Some(links),
                 sense_hops: Some(options.sense_hops),
                 gateway: (gateways.len() == 1).then(|| id(gateways[0])),
                 gateways: match gateways.len() {
@@ -206,7 +240,39 @@ impl Map {
             },
             ..Draft::default()
         };
+        self.warnings.extend(radios.notes);
+        self.warnings.extend(notes);
+        self.warnings.extend(self.implausible(&directed));
         Ok((draft, self.warnings))
+    }
+
+    /// The radios that its routers are taken to have.
+    fn radios(&self, options: &ImportOptions) -> Result<Radios> {
+        let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
+        let heard = || self.radio.values().filter_map(Pair::both);
+        let told = |h: &Heard| h.signal.is_some();
+        let signals = heard().all(|(a, b)| told(&a) && told(&b)) && heard().next().is_some();
+        Radios::of(options, &models, &self.channels, signals)
+    }
+
+    /// A warning about links that no routing daemon would keep.
+    fn implausible(&self, links: &[(usize, usize, Heard)]) -> Option<String> {
+        let mut bad: Vec<_> = links.iter().filter(|l| l.2.delivery < IMPLAUSIBLE).collect();
+        bad.sort_by(|a, b| a.2.delivery.total_cmp(&b.2.delivery));
+        let name = |i: usize| self.nodes[i].id.as_str();
+        let show = |l: &&(usize, usize, Heard)| {
+            format!("{} → {} ({:.1} %)", name(l.0), name(l.1), 100.0 * l.2.delivery)
+        };
+        let shown: Vec<String> = bad.iter().take(LISTED).map(show).collect();
+        let more = if bad.len() > LISTED { ", …" } else { "" };
+        (!bad.is_empty()).then(|| {
+            format!(
+                "{} directed links deliver less than {} % of frames, which is implausible for links in use: {}{more}",
+                bad.len(),
+                100.0 * IMPLAUSIBLE,
+                shown.join(", ")
+            )
+        })
     }
 
     /// Neighbours over radio or cable.
@@ -371,46 +437,4 @@ impl Map {
         let near = |p: &[f64; 2]| p.iter().all(|v| v.abs() < 9e6);
         self.nodes.iter().map(|n| n.location.filter(sane).map(place).filter(near)).collect()
     }
-}
-
-/// Hops from the nearest of these nodes; `None` where there is no way.
-fn hops(around: &[Vec<usize>], from: &[usize]) -> Vec<Option<u32>> {
-    let mut hops = vec![None; around.len()];
-    from.iter().for_each(|&i| hops[i] = Some(0));
-    let mut todo: VecDeque<(usize, u32)> = from.iter().map(|&i| (i, 0)).collect();
-    while let Some((u, h)) = todo.pop_front() {
-        for &v in &around[u] {
-            if hops[v].is_none() {
-                hops[v] = Some(h + 1);
-                todo.push_back((v, h + 1));
-            }
-        }
-    }
-    hops
-}
-
-/// For every node, how many nodes are connected with it.
-fn component_sizes(around: &[Vec<usize>]) -> Vec<usize> {
-    let mut sizes = vec![0; around.len()];
-    for start in 0..around.len() {
-        if sizes[start] > 0 {
-            continue;
-        }
-        let mut members = vec![start];
-        sizes[start] = 1;
-        let mut next = 0;
-        while let Some(&u) = members.get(next) {
-            next += 1;
-            for &v in &around[u] {
-                if sizes[v] == 0 {
-                    sizes[v] = 1;
-                    members.push(v);
-                }
-            }
-        }
-        for &m in &members {
-            sizes[m] = members.len();
-        }
-    }
-    sizes
 }

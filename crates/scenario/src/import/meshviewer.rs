@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::map::{Map, MapLink, MapNode};
+use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
 use super::{Result, json};
 use crate::error::{KeyPath, Problem, ScenarioError};
@@ -29,6 +29,9 @@ struct FileNode {
     is_online: Option<bool>,
     #[serde(default)]
     location: Option<Location>,
+    /// What the device is.
+    #[serde(default)]
+    model: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +88,7 @@ pub(super) fn read(text: &str) -> Result<Map> {
                 id: node.node_id,
                 aliases: aliases.chain(node.addresses.unwrap_or_default()).collect(),
                 location: node.location.and_then(|l| l.latitude.zip(l.longitude)),
+                model: node.model,
             },
             KeyPath::from("nodes").index(i).key("node_id"),
         )?;
@@ -118,7 +122,8 @@ pub(super) fn read(text: &str) -> Result<Map> {
             Medium::Cable => (Quality::Cable, None),
             Medium::Radio => (there.or(back).unwrap_or(Quality::Radio(1.0)), back),
         };
-        map.add_link(MapLink { source: link.source, target: link.target, quality, back }, key)?;
+        let (source, target, radio) = (link.source, link.target, OnAir::default());
+        map.add_link(MapLink { source, target, quality, back, radio }, key)?;
     }
     if tunnels > 0 {
         map.warnings.push(format!("{tunnels} tunnels were left out: they are no radio links"));

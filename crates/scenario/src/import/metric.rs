@@ -19,6 +19,8 @@ pub enum Metric {
     InverseTq,
     /// Babel: 256 per expected transmission on radio, 96 for a cable.
     Babel,
+    /// Expected throughput in Mbit/s (B.A.T.M.A.N. V); nothing is lost.
+    Throughput,
     /// Costs say nothing about loss: every link is perfect.
     None,
 }
@@ -46,7 +48,9 @@ impl Metric {
             "tq" => Some(Metric::guess_tq(costs)),
             "babel" => Some(Metric::Babel),
             "hops" | "hop" | "hopcount" | "static" => Some(Metric::None),
+            "throughput" => Some(Metric::Throughput),
             // Files of netdiff and others leave the metric empty.
+            _ if batman_v(&protocol) => Some(Metric::Throughput),
             _ if protocol.contains("batman") => Some(Metric::guess_tq(costs)),
             _ if protocol.contains("babel") => Some(Metric::Babel),
             "" if protocol.starts_with("olsr") => Some(Metric::Etx),
@@ -81,7 +85,8 @@ impl Metric {
             Metric::Babel if cost <= 96.0 => Quality::Cable,
             Metric::Babel if cost >= 65_535.0 => Quality::Dead,
             Metric::Babel => Quality::radio(1.0 / (cost / 256.0).max(1.0).sqrt()),
-            Metric::None => Quality::Radio(1.0),
+            Metric::Throughput if cost == 0.0 => Quality::Dead,
+            Metric::Throughput | Metric::None => Quality::Radio(1.0),
         })
     }
 
@@ -90,9 +95,15 @@ impl Metric {
         match self {
             Metric::Tq => "a transmit quality from 0 to 1",
             Metric::Tq255 => "a transmit quality from 0 to 255",
+            Metric::Throughput => "a throughput in Mbit/s of at least 0",
             _ => "a cost of at least 0",
         }
     }
+}
+
+/// `BATMAN_V`, `batman-adv v` and the like.
+fn batman_v(protocol: &str) -> bool {
+    protocol.contains("batman") && ["_v", " v", "-v"].iter().any(|end| protocol.ends_with(end))
 }
 
 impl Quality {
@@ -125,6 +136,8 @@ mod tests {
         assert_eq!(Metric::Babel.quality(96.0), Some(Quality::Cable));
         assert_eq!(Metric::Babel.quality(65_535.0), Some(Quality::Dead));
         assert_eq!(Metric::Tq.quality(0.0), Some(Quality::Dead));
+        assert_eq!(Metric::Throughput.quality(0.0), Some(Quality::Dead));
+        assert_eq!(delivery(Metric::Throughput, 86.7), 1.0);
         assert_eq!(Metric::Etx.quality(-1.0), None);
         assert_eq!(Metric::Etx.quality(f64::NAN), None);
         assert_eq!(Metric::Tq255.quality(256.0), None);
@@ -138,6 +151,9 @@ mod tests {
         assert_eq!(guess("", "OLSR"), Some(Metric::Etx));
         assert_eq!(guess("", "Babel"), Some(Metric::Babel));
         assert_eq!(guess("ff_dat_metric", "olsrv2"), None);
+        assert_eq!(guess("throughput", ""), Some(Metric::Throughput));
+        assert_eq!(guess("", "BATMAN_V"), Some(Metric::Throughput));
+        assert_eq!(guess("", "batman-adv"), Some(Metric::InverseTq));
         let tq = |costs: &[f64]| Metric::guess("TQ", "batman-adv", costs);
         assert_eq!(tq(&[0.2, 1.0]), Some(Metric::Tq));
         assert_eq!(tq(&[255.0, 30.0]), Some(Metric::Tq255));

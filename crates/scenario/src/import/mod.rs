@@ -4,12 +4,16 @@
 //! other unless told otherwise; every reachable node gets one bulk TCP flow to or from the gateway.
 //! Locations serve drawings and propagation delays only.
 
+mod band;
+mod graph;
 mod map;
 mod meshviewer;
 mod metric;
+mod models;
 mod netjson;
+mod radios;
 
-use fairmesh_units::{BitRate, Span};
+use fairmesh_units::{BitRate, Frequency, Span};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -42,10 +46,18 @@ pub struct ImportOptions {
     pub connections: Option<u32>,
     /// Whether each node is a subscriber with all its flows.
     pub subscribers: bool,
-    /// PHY. Maps do not tell; 802.11g by default.
-    pub phy: PhyName,
-    /// Data rate; 24 Mbit/s by default, the highest mandatory rate of OFDM.
+    /// PHY; by default 802.11g if there is a `rate`, else what the routers' models have, and 802.11n where
+    /// the map names none (802.11ac on a channel at 5 GHz).
+    pub phy: Option<PhyName>,
+    /// Data rate of 802.11a, b and g; of 802.11g 24 Mbit/s by default, the highest mandatory rate of OFDM.
     pub rate: Option<BitRate>,
+    /// With 802.11n, ac and ax: width of the channel; 20 MHz by default at 2.4 GHz; at 5 GHz 40 MHz with
+    /// 802.11n, else 80 MHz.
+    pub width: Option<Frequency>,
+    /// With these: spatial streams of every router; its model's by default, and 2 where that is not known.
+    pub streams: Option<u8>,
+    /// With these: the channel; by default the map's, on which most links are, else 6 or 36.
+    pub channel: Option<u32>,
     /// What link costs mean; guessed by default from the map's `metric` and `protocol`.
     pub metric: Option<Metric>,
     /// Nodes this many hops apart (1 or 2) sense each other.
@@ -62,8 +74,11 @@ impl Default for ImportOptions {
             flows: None,
             connections: None,
             subscribers: false,
-            phy: PhyName::G,
+            phy: None,
             rate: None,
+            width: None,
+            streams: None,
+            channel: None,
             metric: None,
             sense_hops: 2,
             duration: Span::from_secs(60),

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
-use super::map::{Map, MapLink, MapNode};
+use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
 use super::{Result, json};
+use crate::build::{CHANNELS, room_of};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 
@@ -37,6 +38,9 @@ struct FileNode {
 struct NodeProperties {
     #[serde(default)]
     location: Option<Location>,
+    /// What the device is.
+    #[serde(default)]
+    model: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +66,34 @@ struct LinkProperties {
     /// The delivery probability from source to target, where the file knows it.
     #[serde(default)]
     tq: Option<f64>,
+    /// Mean power of the source at the target, dBm.
+    #[serde(default)]
+    signal: Option<f64>,
+    /// What the source's rate control expects of it, Mbit/s.
+    #[serde(default)]
+    throughput: Option<f64>,
+    /// Channel number.
+    #[serde(default)]
+    channel: Option<u32>,
+}
+
+impl LinkProperties {
+    fn radio(&self, key: &KeyPath) -> Result<OnAir> {
+        let LinkProperties { signal, throughput, channel, .. } = *self;
+        let fail = |name, problem| {
+            Err(ScenarioError::at(key.clone().key("properties").key(name), problem))
+        };
+        match (signal, throughput, channel) {
+            (Some(dbm), ..) if !(-120.0..=30.0).contains(&dbm) => {
+                fail("signal", Problem::range(dbm, "-120 to 30 dBm"))
+            }
+            (_, Some(mbit), _) if !(mbit > 0.0 && mbit <= 1e5) => {
+                fail("throughput", Problem::range(mbit, "Mbit/s above 0, at most 100000"))
+            }
+            (.., Some(c)) if room_of(c).is_none() => fail("channel", Problem::range(c, CHANNELS)),
+            _ => Ok(OnAir { signal, throughput, channel }),
+        }
+    }
 }
 
 pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
@@ -69,11 +101,16 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
     let mut map = Map::new(file.label);
     map.uplinks.extend(file.router_id);
     for (i, node) in file.nodes.into_iter().enumerate() {
-        let location = node.properties.and_then(|p| p.location);
+        let (location, model) = node.properties.map_or((None, None), |p| (p.location, p.model));
         let mut aliases: Vec<String> = node.local_addresses.unwrap_or_default();
         aliases.extend(node.label);
         map.add_node(
-            MapNode { id: node.id, aliases, location: location.and_then(|l| l.lat.zip(l.lng)) },
+            MapNode {
+                id: node.id,
+                aliases,
+                location: location.and_then(|l| l.lat.zip(l.lng)),
+                model,
+            },
             KeyPath::from("nodes").index(i).key("id"),
         )?;
     }
@@ -91,6 +128,7 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
     let metric = metric.unwrap_or(Metric::None);
     for (i, link) in file.links.into_iter().enumerate() {
         let key = KeyPath::from("links").index(i);
+        let mut radio = link.properties.as_ref().map_or(Ok(OnAir::default()), |p| p.radio(&key))?;
         let tq = link.properties.and_then(|p| p.tq);
         let (quality, value, cost_key) = match (tq, link.cost) {
             (Some(tq), _) => (tq_quality(tq), tq, "properties.tq"),
@@ -101,10 +139,11 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
             let expected = if tq.is_some() { Metric::Tq } else { metric }.expected();
             return Err(ScenarioError::at(key.key(cost_key), Problem::range(value, expected)));
         };
-        map.add_link(
-            MapLink { source: link.source, target: link.target, quality, back: None },
-            key,
-        )?;
+        if let (Metric::Throughput, Some(mbit)) = (metric, link.cost.filter(|c| *c > 0.0)) {
+            radio.throughput = radio.throughput.or(Some(mbit));
+        }
+        let (source, target) = (link.source, link.target);
+        map.add_link(MapLink { source, target, quality, back: None, radio }, key)?;
     }
     Ok(map)
 }

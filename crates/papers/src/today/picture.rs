@@ -1,0 +1,128 @@
+//! The picture: a square per case and topology, coloured by what the worst flow has.
+
+use std::fmt::Write as _;
+
+use fairmesh_report::palette::{INK, SERIES, SOFT};
+use plotters::style::RGBColor;
+
+use super::STARVED;
+use super::record::{Measures, Record};
+
+/// Left edge of the squares, size of a square, height of a section's heading, of the head of all.
+const LEFT: usize = 190;
+const CELL: (usize, usize) = (76, 26);
+const HEADING: usize = 34;
+const HEAD: usize = 150;
+/// From here on a flow has enough not to be noticed.
+const HALF: f64 = 0.5;
+
+fn hex(c: RGBColor) -> String {
+    format!("#{:02x}{:02x}{:02x}", c.0, c.1, c.2)
+}
+
+/// Starving, less than half of the mean, more.
+fn colour(worst: f64) -> RGBColor {
+    if worst < STARVED {
+        SERIES[5]
+    } else if worst < HALF {
+        SERIES[1]
+    } else {
+        SERIES[2]
+    }
+}
+
+fn safe(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// The picture as SVG.
+pub fn svg(r: &Record) -> String {
+    let rows = r.cases.len() * (CELL.1 + 2) + r.sections.len() * HEADING;
+    let (width, height) = (LEFT + r.topologies.len() * (CELL.0 + 2) + 20, HEAD + rows + 10);
+    let ink = hex(INK);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"13\" fill=\"{ink}\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
+         <text x=\"16\" y=\"26\" font-size=\"18\">What the worst-off home gets, in % of an equal share</text>\n\
+         <text x=\"16\" y=\"46\" fill=\"{}\">One square per network (column) and equipment (row). An equal share is the mean of all homes.</text>\n",
+        hex(SOFT)
+    );
+    let legend =
+        [(0.0, "below 10 %: somebody starves"), (0.2, "10 to 50 %"), (0.9, "50 % or more")];
+    let mut x = 16;
+    for (worst, words) in legend {
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"60\" width=\"16\" height=\"16\" fill=\"{}\"/><text x=\"{}\" y=\"73\">{words}</text>",
+            hex(colour(worst)),
+            x + 22
+        );
+        x += 60 + 7 * words.chars().count();
+    }
+    for (t, topology) in r.topologies.iter().enumerate() {
+        let (x, y) = (LEFT + t * (CELL.0 + 2) + CELL.0 / 2, HEAD - 12);
+        // Two words stand below each other.
+        let words: Vec<&str> = topology.label.splitn(2, ' ').collect();
+        for (i, word) in words.iter().enumerate() {
+            let up = 16 * (words.len() - 1 - i);
+            let _ = writeln!(
+                out,
+                "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                y - up,
+                safe(word)
+            );
+        }
+    }
+    let mut y = HEAD;
+    for (s, section) in r.sections.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "<text x=\"16\" y=\"{}\" font-weight=\"bold\">{}</text>",
+            y + HEADING - 10,
+            safe(&section.title)
+        );
+        y += HEADING;
+        for (c, case) in r.of_section(s) {
+            let _ = writeln!(out, "<text x=\"16\" y=\"{}\">{}</text>", y + 18, safe(&case.label));
+            for (t, topology) in r.topologies.iter().enumerate() {
+                let cell = r.cells.iter().find(|k| k.case == c && k.topology == topology.label);
+                let x = LEFT + t * (CELL.0 + 2);
+                square(&mut out, x, y, cell.and_then(|k| k.measures.as_ref()));
+            }
+            y += CELL.1 + 2;
+        }
+    }
+    out += "</svg>\n";
+    out
+}
+
+fn square(out: &mut String, x: usize, y: usize, measures: Option<&Measures>) {
+    let (fill, text, words) = match measures {
+        None => ("#ffffff".to_owned(), "–".to_owned(), hex(SOFT)),
+        Some(m) => {
+            let shown = format!("{:.0}", 100.0 * m.worst.mean);
+            (hex(colour(m.worst.mean)), shown, "#ffffff".to_owned())
+        }
+    };
+    let _ = writeln!(
+        out,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"/><text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"{words}\">{text}</text>",
+        CELL.0,
+        CELL.1,
+        x + CELL.0 / 2,
+        y + 18
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starving_is_red_and_a_half_is_enough() {
+        assert_eq!([0.0, 0.099].map(colour), [SERIES[5]; 2]);
+        assert_eq!([0.1, 0.49].map(colour), [SERIES[1]; 2]);
+        assert_eq!([0.5, 1.0].map(colour), [SERIES[2]; 2]);
+    }
+}
