@@ -1,6 +1,7 @@
 //! Whether anybody misses something at the limits of the moment.
 
 use super::service::{PACKET, Standing};
+use super::hack;
 use super::subscriber::Subscriber;
 
 /// Want from which nothing is raised.
@@ -52,14 +53,14 @@ fn of(s: &Subscriber, watch: f64, patient: bool) -> Mood {
     let (seen, part) = s.service.trial();
     // What a packet more or less would make of it.
     let grain = 0.5 * PACKET / (s.limit * seen.max(1.0));
-    let early = seen >= FEW && part < EARLY - grain || s.service.silent() > SILENT;
+    let early = seen >= FEW && part < hack("EARLY", EARLY) - grain || s.service.silent() > SILENT;
     match () {
-        () if s.service.standing() == Standing::Lost || s.service.want() >= WANT || early => {
+        () if s.service.standing() == Standing::Lost || s.service.want() >= hack("WANT", WANT) || early => {
             Mood::Short(0)
         }
         () if seen < watch => Mood::Unsure,
-        () if part < SHORT - grain => Mood::Short(0),
-        () if part < FINE - grain && patient => Mood::Unsure,
+        () if part < hack("SHORT", SHORT) - grain => Mood::Short(0),
+        () if part < hack("FINE", FINE) - grain && patient => Mood::Unsure,
         () => Mood::Quiet,
     }
 }

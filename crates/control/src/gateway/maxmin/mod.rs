@@ -43,6 +43,7 @@ options! {
     variants {
         peers: Ours { after: "" }, "gateways that share air tell each other what theirs send, and are governed as one";
         agents: Ours { after: "Jamshaid 2010 §9.2" }, "homes whose router runs our agent limit a flood at its source";
+        counters: Ours { after: "" }, "goes by counters alone, as where nobody reads TCP's headers";
     }
     parameters {
         look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
@@ -137,6 +138,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         promised: 0,
         search: Search::new(bounds, options.rest, options.short),
         agents: Agents::new(options.agents, options.keep),
+        blind: options.counters,
         waits: false,
         looked: None,
         due: Time::ZERO,
@@ -185,6 +187,8 @@ struct MaxMin {
     promised: u64,
     search: Search,
     agents: Agents,
+    /// It does not want TCP's signs.
+    blind: bool,
     /// The search waits: somebody is on trial, or a flood will soon be limited at its source.
     waits: bool,
     looked: Option<Time>,
@@ -318,6 +322,11 @@ impl Control for MaxMin {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::FlowCounters(c) => self.subscriber(c.flow).sample(c.bytes, c.packets),
+            Event::TcpSigns(s) if !self.blind => {
+                if let Ok(at) = self.place(s.flow) {
+                    self.subscribers[self.order[at].1].read(s);
+                }
+            }
             Event::Counters(c) => {
                 if let Class::Flow(flow) = c.class
                     && let Ok(at) = self.place(flow)
@@ -334,6 +343,10 @@ impl Control for MaxMin {
             _ => {}
         }
         self.due = self.due.max(now);
+    }
+
+    fn wants(&self) -> EventSet {
+        if self.blind { EventSet::NONE } else { EventSet::of(&[EventKind::TcpSigns]) }
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -364,3 +377,11 @@ impl Control for MaxMin {
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) fn hack(name: &str, or: f64) -> f64 {
+    use std::collections::HashMap;
+    use std::sync::{Mutex, OnceLock};
+    static M: OnceLock<Mutex<HashMap<String, f64>>> = OnceLock::new();
+    let mut m = M.get_or_init(Default::default).lock().unwrap();
+    *m.entry(name.to_owned()).or_insert_with(|| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or))
+}

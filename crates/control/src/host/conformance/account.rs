@@ -13,6 +13,7 @@ const ORDER: [EventKind; 5] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
+    EventKind::TcpSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
 ];
