@@ -33,8 +33,8 @@ pub use contract::{
     Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates,
     LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, Offers, Origin,
     Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength, Reach,
-    Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station, TcpSigns,
-    UnknownControl, Value, Variant, all, lookup, reference,
+    Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
+    TcpSigns, UnknownControl, Value, Variant, all, lookup, reference,
 };
 pub use mesh::{cna, gap};
 

@@ -263,12 +263,14 @@ impl MaxMin {
         self.cursor = 0;
         let credible = elapsed <= MISSED * self.look.as_secs_f64();
         let level = self.search.highest(self.bounds.upper);
+        let slack = self.search.slack();
+        let rules = Rules { full: self.rules.full - slack, ..self.rules.clone() };
         for subscriber in &mut self.subscribers {
             subscriber.look(
                 if credible { elapsed } else { 0.0 },
                 (2.0 * self.bounds.upper, level),
                 self.agents.present(),
-                &self.rules,
+                &rules,
             );
         }
         if elapsed <= 0.0 || !credible {
@@ -377,11 +379,3 @@ impl Control for MaxMin {
 
 #[cfg(test)]
 mod tests;
-
-pub(crate) fn hack(name: &str, or: f64) -> f64 {
-    use std::collections::HashMap;
-    use std::sync::{Mutex, OnceLock};
-    static M: OnceLock<Mutex<HashMap<String, f64>>> = OnceLock::new();
-    let mut m = M.get_or_init(Default::default).lock().unwrap();
-    *m.entry(name.to_owned()).or_insert_with(|| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or))
-}

@@ -60,6 +60,11 @@ const PATIENCE: f64 = 64.0;
 const BOUND: f64 = 5.0;
 /// Presence of a long transfer that has ended: it will hardly come back at once.
 const ENDED: f64 = 0.2;
+/// Pauses of a minute from which somebody is known to read.
+const READS: f64 = 0.5;
+/// s over which presence is taken, of who reads and of others.
+const READER: f64 = 60.0;
+const PRESENT: f64 = 30.0;
 /// A silence this long after which nothing is under way is an end, s.
 const ENDS: f64 = 1.5;
 /// Part of its slots in which somebody waits in vain from which it may starve.
@@ -142,6 +147,7 @@ pub(super) struct Service {
     mean: f64,
     debt: f64,
     threshold: f64,
+    full_part: f64,
     /// s that a full packet takes at its limit.
     packet: f64,
     /// s over which its mean part is taken.
@@ -186,6 +192,7 @@ impl Default for Service {
             mean: 1.0,
             debt: 0.0,
             threshold: 1.0,
+            full_part: 0.93,
             packet: 0.0,
             memory: LATELY,
             part: 1.0,
@@ -208,6 +215,7 @@ impl Service {
         self.under_way = under_way;
         let packet = PACKET / allowed;
         self.packet = packet;
+        self.full_part = rules.full;
         self.threshold = rules.debt + rules.packets * packet;
         self.memory = LATELY + 8.0 * rules.packets * packet;
         self.time += elapsed;
@@ -232,7 +240,7 @@ impl Service {
         }
         self.age += if self.age > 0.0 || bits > 0.0 { elapsed } else { 0.0 };
         let here = if self.standing == Standing::Idle { 0.0 } else { 1.0 };
-        let memory = if self.sometimes() { std::env::var("MMP").map_or(60.0,|v| v.parse().unwrap()) } else { 30.0 };
+        let memory = if self.sometimes() { READER } else { PRESENT };
         self.presence += (1.0 - (-elapsed / memory).exp()) * (here - self.presence);
     }
 
@@ -417,6 +425,11 @@ impl Service {
         (self.settle, self.seen, self.had) = (SETTLE + 1, 0.0, 0.0);
     }
 
+    /// The part of its limit that counts as full service now.
+    pub fn full_part(&self) -> f64 {
+        self.full_part
+    }
+
     /// Since limits were changed: s that were judged, and the mean part of its limit in them.
     pub fn trial(&self) -> (f64, f64) {
         (self.seen, if self.seen > 0.0 { self.had / self.seen } else { 1.0 })
@@ -446,6 +459,11 @@ impl Service {
     pub fn sometimes(&self) -> bool {
         let seen = f64::from(2 * ROW) * SLOT.max(SLOT_PACKETS * self.packet);
         self.age > KNOWN.max(seen) && self.long <= 0.0
+    }
+
+    /// It is known to pause of its own will: all that it had asked for had arrived.
+    pub fn reads(&self) -> bool {
+        self.sometimes() && self.under_way.is_some() && self.pauses > READS
     }
 
     /// It has gained from what others gave up: it has much to send.

@@ -2,8 +2,8 @@
 
 use fairmesh_units::{FlowId, NodeId};
 
-use crate::{Counters, TcpSigns};
 use crate::gateway::floods::{News, Seen, Watch};
+use crate::{Counters, TcpSigns};
 
 use super::service::{Passed, Rules, Service, Standing};
 
@@ -16,6 +16,8 @@ const CHANGED: f64 = 0.004;
 /// First time between two tries of somebody alone, s, and the longest.
 const BACKOFF: f64 = 60.0;
 const LATEST: f64 = 960.0;
+/// How long those are not tried who were short with all others, s.
+const HELD: f64 = 90.0;
 /// First time between two doubts, s.
 const DOUBT: f64 = 240.0;
 
@@ -183,7 +185,8 @@ impl Subscriber {
                 return;
             }
             let due = self.cap.map_or(self.limit, |cap| self.limit.min(OWED * cap / ROOM));
-            let passed = Passed { elapsed, bits, packets: packets as f64, bound: drops > 0, under_way };
+            let passed =
+                Passed { elapsed, bits, packets: packets as f64, bound: drops > 0, under_way };
             self.service.look(&passed, due, rules);
         }
     }
@@ -223,7 +226,7 @@ impl Subscriber {
 
     /// Uses all that it may.
     pub fn fills(&self) -> bool {
-        self.sends() && self.service.rate() >= 0.9 * self.limit
+        self.sends() && self.service.rate() >= (self.service.full_part() - 0.03) * self.limit
     }
 
     /// Whether it may be tried alone.
@@ -235,6 +238,11 @@ impl Subscriber {
     pub fn put_off(&mut self) {
         self.wait = self.backoff;
         self.backoff = (2.0 * self.backoff).min(LATEST);
+    }
+
+    /// It is probably bound by what others of its branch are bound by: not tried alone for some time.
+    pub fn hold(&mut self) {
+        self.wait = self.wait.max(HELD);
     }
 
     /// It gained nothing from what the others gave up: it wants no more. The longer, the more often.
