@@ -258,7 +258,7 @@ impl Search {
             }
             let standing = s.service.standing();
             let arrives = standing == Standing::Sending && s.service.sent_for() < ARRIVED;
-            match standing == Standing::Idle || arrives || s.service.sometimes() {
+            match standing == Standing::Idle || arrives || s.service.reads() {
                 true => s.weight * s.service.presence(),
                 false => s.weight,
             }

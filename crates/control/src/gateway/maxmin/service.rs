@@ -240,7 +240,7 @@ impl Service {
         }
         self.age += if self.age > 0.0 || bits > 0.0 { elapsed } else { 0.0 };
         let here = if self.standing == Standing::Idle { 0.0 } else { 1.0 };
-        let memory = if self.sometimes() { READER } else { PRESENT };
+        let memory = if self.reads() { READER } else { PRESENT };
         self.presence += (1.0 - (-elapsed / memory).exp()) * (here - self.presence);
     }
 
