@@ -67,7 +67,7 @@ const READER: f64 = 60.0;
 const PRESENT: f64 = 30.0;
 /// A silence this long after which nothing is under way is an end, s.
 const ENDS: f64 = 1.5;
-/// Part of its slots in which somebody waits in vain from which it may starve.
+/// Part of its slots in which somebody who reads waits in vain from which it may starve.
 const STALLED: f64 = 0.15;
 /// Time constant in which debt is forgotten, s.
 const FORGET: f64 = 40.0;
@@ -452,7 +452,7 @@ impl Service {
             && self.age > KNOWN
             && self.mean < part
             && !self.thin()
-            && (self.under_way.is_none() || self.stalled > STALLED)
+            && (!self.reads() || self.stalled > STALLED)
     }
 
     /// It only sometimes sends, as far as is known.

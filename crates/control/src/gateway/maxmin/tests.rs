@@ -156,10 +156,12 @@ fn slow_pages_are_doubted_without_signs_and_not_with_them() {
     let pages = |told_of: bool| {
         let mut s = Service::default();
         for _ in 0..30 {
-            for (part, under_way) in [(0.3, true), (0.3, false), (0.0, false), (0.0, false)] {
+            for (part, under_way) in [(0.3, true), (0.3, false)] {
                 told(&mut s, part, told_of.then_some(under_way));
             }
+            (0..4).for_each(|_| told(&mut s, 0.0, told_of.then_some(false)));
         }
+        told(&mut s, 0.3, told_of.then_some(true));
         s
     };
     assert!(pages(false).doubtful(0.5));
