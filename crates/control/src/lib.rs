@@ -34,7 +34,7 @@ pub use contract::{
     LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, Offers, Origin,
     Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength, Reach,
     Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
-    UnknownControl, Value, Variant, all, lookup, reference,
+    TcpSigns, UnknownControl, Value, Variant, all, lookup, reference,
 };
 pub use mesh::{cna, gap};
 
@@ -53,6 +53,11 @@ pub trait Control: core::fmt::Debug + Send {
     /// When it next wants [`Event::Deadline`], or `None` if it only reacts. After `on(now, …)` it
     /// is not before `now`, and after a `Deadline` it is later than `now`.
     fn next_deadline(&self) -> Option<Time>;
+
+    /// Events beside those of [`Needs`] that it uses where the host delivers them, and does without elsewhere.
+    fn wants(&self) -> EventSet {
+        EventSet::NONE
+    }
 
     /// What it has found out and would be worth knowing after a restart: a rate of IP bytes for
     /// everybody together.

@@ -126,7 +126,7 @@ impl Host {
     }
 
     fn event<'a>(&mut self, body: &'a mut [u8]) -> Event<'a> {
-        match self.rng.below(15) {
+        match self.rng.below(16) {
             0 => Event::Counters(Counters {
                 class: self.class(),
                 bytes: self.count(),
@@ -210,6 +210,11 @@ impl Host {
                 flow: self.flow(),
                 rtt: Span::from_micros(u64::from(self.rng.below(3_000_000))),
             }),
+            14 => Event::TcpSigns(
+                fairmesh_control::TcpSigns::new(self.flow())
+                    .with_awaited(u64::from(self.rng.below(100_000)))
+                    .with_repeated(u64::from(self.rng.below(1000))),
+            ),
             _ => Event::Allocation(Allocation {
                 flow: self.flow(),
                 rate: BitRate(u64::from(self.rng.below(5_000_000))),

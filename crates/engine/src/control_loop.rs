@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
     Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
-    QueueLength, Reach, Reason,
+    QueueLength, Reach, Reason, TcpSigns,
 };
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
@@ -166,6 +166,23 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                     let (bytes, packets) =
                         own.fold((0, 0), |(b, p), left| (b + left.bytes, p + left.packets));
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
+                }
+            }
+            EventKind::TcpSigns => {
+                let all = &self.net.signs;
+                let seen = |f: FlowId| {
+                    let at = self.crosses.get(f.index()).copied().unwrap_or(node);
+                    all[at.index()].get(f.index())
+                };
+                let many = all[node.index()].len().max(self.crosses.len());
+                let known = (0..many as u32).map(FlowId).filter(|f| self.shares.names(*f));
+                for flow in known {
+                    let own = self.shares.members(flow).filter_map(seen).filter(|s| s.is_tcp());
+                    let sum = own.map(|s| (s.awaited(), s.repeated()));
+                    if let Some((awaited, repeated)) = sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1)) {
+                        let signs = TcpSigns::new(flow).with_awaited(awaited);
+                        samples.give(Event::TcpSigns(signs.with_repeated(repeated)));
+                    }
                 }
             }
             EventKind::Channel if interface.is_some() => {

@@ -13,6 +13,8 @@ pub enum Event<'a> {
     Counters(Counters),
     /// What a flow has sent through this node, as an `nftables` counter gives it.
     FlowCounters(FlowCounters),
+    /// What TCP's headers say of a flow, as somebody who reads them at the mesh's interface counts it.
+    TcpSigns(TcpSigns),
     /// A neighbour's counters, as an nl80211 station dump gives them.
     Station(Station),
     /// The channel's counters, as an nl80211 survey gives them.
@@ -51,6 +53,7 @@ impl Event<'_> {
             Event::Deadline => return None,
             Event::Counters(_) => EventKind::Counters,
             Event::FlowCounters(_) => EventKind::FlowCounters,
+            Event::TcpSigns(_) => EventKind::TcpSigns,
             Event::Station(_) => EventKind::Stations,
             Event::Channel(_) => EventKind::Channel,
             Event::Queue(_) => EventKind::QueueSamples,
@@ -94,6 +97,38 @@ pub struct FlowCounters {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
+}
+
+/// What TCP's headers say of one flow at the interface to the mesh: of data of its direction what has passed
+/// there, of the other direction what that acknowledges. Nothing of it is known of what is not TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TcpSigns {
+    /// Which flow.
+    pub flow: FlowId,
+    /// Bytes that have passed and are not acknowledged now, the SYN and the FIN as one each; of all its connections.
+    pub awaited: u64,
+    /// Segments that had nothing beyond the highest seen, since some moment.
+    pub repeated: u64,
+}
+
+impl TcpSigns {
+    /// A flow with nothing under way.
+    pub const fn new(flow: FlowId) -> Self {
+        TcpSigns { flow, awaited: 0, repeated: 0 }
+    }
+
+    /// So many bytes are not acknowledged now.
+    #[must_use]
+    pub const fn with_awaited(self, awaited: u64) -> Self {
+        TcpSigns { awaited, ..self }
+    }
+
+    /// So many segments brought nothing new.
+    #[must_use]
+    pub const fn with_repeated(self, repeated: u64) -> Self {
+        TcpSigns { repeated, ..self }
+    }
 }
 
 /// Counters of the traffic with one neighbour.

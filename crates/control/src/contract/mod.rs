@@ -22,7 +22,7 @@ pub use capabilities::{
 };
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    RoundTrip, Sent, Station,
+    RoundTrip, Sent, Station, TcpSigns,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
 pub use mechanism::{Entry, Instance, Mechanism, ParameterError, Runs};

@@ -26,10 +26,11 @@ pub trait Node {
 }
 
 /// In this order samples come before a deadline, as far as the mechanism asks for them.
-const SAMPLES: [EventKind; 5] = [
+const SAMPLES: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
+    EventKind::TcpSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
 ];
@@ -92,8 +93,11 @@ impl Driver {
         offers: &Offers,
     ) -> Result<Option<Self>, StartError> {
         let Some(needs) = mechanism.needs(&setting.site) else { return Ok(None) };
-        let started = mechanism.start(setting, offers)?;
-        Ok(started.map(|instance| Driver::of(instance, needs)))
+        let Some(instance) = mechanism.start(setting, offers)? else { return Ok(None) };
+        // What it wants and is not offered it does without.
+        let wants = instance.control.wants();
+        let events = needs.events.or(wants.without(wants.without(offers.events)));
+        Ok(Some(Driver::of(instance, Needs { events, ..needs })))
     }
 
     /// The same on a host of one node: a mechanism that runs at others only is refused.
@@ -129,7 +133,7 @@ impl Driver {
         }
     }
 
-    /// What the mechanism requires here.
+    /// What the mechanism requires here, and of what it only wants what it gets.
     pub fn needs(&self) -> &Needs {
         &self.needs
     }

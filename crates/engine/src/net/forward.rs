@@ -6,7 +6,7 @@ use fairmesh_units::{FlowId, NodeId, Time};
 
 use super::Net;
 use super::flow::Hop;
-use super::packet::{NO_FLOW, Packet};
+use super::packet::{NO_FLOW, Packet, Payload};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// A packet at a node, new there: through the control's classes, if any take it, and on.
@@ -85,7 +85,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             return;
         }
         match hop {
-            Hop::Radio { .. } | Hop::Broadcast => self.enqueue(now, n, handle),
+            Hop::Radio { .. } | Hop::Broadcast => {
+                self.read(n, handle);
+                self.enqueue(now, n, handle);
+            }
             Hop::Wire { direction } => {
                 if HOST {
                     self.write_header(n, handle);
@@ -142,6 +145,29 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
     }
 
+    /// The headers of a packet are read at the interface to the mesh, where somebody asks for that.
+    fn read(&mut self, n: usize, handle: u32) {
+        let p = self.packets.get(handle);
+        if let Some(signs) = self.signs[n].get_mut(p.flow as usize)
+            && let Payload::Tcp(segment) = &p.payload
+        {
+            signs.see(p.generation, p.forward, segment);
+        }
+    }
+
+    /// Whether a packet has come over the air and goes on by wire, or not at all.
+    fn leaves_the_mesh(&self, handle: u32) -> bool {
+        let p = self.packets.get(handle);
+        let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
+        let (last, next) = if p.forward {
+            (flow.forward.get(place.wrapping_sub(1)), flow.forward.get(place))
+        } else {
+            (flow.back.get(place), flow.back.get(place.wrapping_sub(1)))
+        };
+        let air = |hop: Option<&Hop>| matches!(hop, Some(Hop::Radio { .. } | Hop::Broadcast));
+        air(last) && (flow.has_arrived(place, p.forward) || !air(next))
+    }
+
     /// The node a packet goes to from where it is; `None` at its end.
     pub(super) fn next(&self, p: &Packet) -> Option<u32> {
         let (flow, place) = (&self.flows[p.flow as usize], p.place as usize);
@@ -161,6 +187,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         } else {
             p.place -= 1;
             self.note_answered(now, node, handle);
+        }
+        if !self.signs[node as usize].is_empty() && self.leaves_the_mesh(handle) {
+            self.read(node as usize, handle);
         }
         self.transit(now, node, handle, false);
     }

@@ -10,6 +10,7 @@ mod listening;
 mod mac;
 mod messages;
 mod packet;
+mod signs;
 mod wire;
 
 use fairmesh_units::{Deadlines, NodeId, Time};
@@ -18,6 +19,7 @@ use crate::classes::ByteClasses;
 use crate::listeners::{Listeners, SWEEP};
 use crate::observe::{AirPacket, Observer};
 use packet::Packets;
+use signs::Signs;
 
 pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
@@ -48,6 +50,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     controls: usize,
     /// Per node where a control counts them: data that left it, per flow.
     pub left: Vec<Vec<Left>>,
+    /// Per node where a control asks for them: what TCP's headers say there, per flow.
+    pub signs: Vec<Vec<Signs>>,
     /// What controls hear and put into packets; idle unless `HOST`.
     pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
@@ -79,6 +83,8 @@ pub(crate) struct Shaping {
     pub classes: Vec<ByteClasses>,
     /// Nodes whose passing data is counted per flow.
     pub counting: Vec<NodeId>,
+    /// Nodes at which TCP's headers are read.
+    pub reading: Vec<NodeId>,
     /// Number of controls.
     pub controls: usize,
     /// What they hear.
@@ -108,7 +114,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
         observer: Option<&'a mut dyn Observer>,
         rates: Vec<fairmesh_units::BitRate>,
     ) -> Self {
-        let Shaping { nodes, classes, counting, controls, listeners } = shaping;
+        let Shaping { nodes, classes, counting, reading, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
         let slots = slots + usize::from(HOST);
         let mut timers = Deadlines::new(slots);
@@ -119,6 +125,10 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
         let mut left = vec![Vec::new(); nodes];
         for node in counting {
             left[node.index()] = vec![Left::default(); flows.len()];
+        }
+        let mut signs = vec![Vec::new(); nodes];
+        for node in reading {
+            signs[node.index()] = vec![Signs::default(); flows.len()];
         }
         for (i, flow) in flows.iter().enumerate() {
             timers.set(i, flow.next_deadline());
@@ -141,6 +151,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             classes_at,
             controls,
             left,
+            signs,
             listeners,
             arrivals: Vec::new(),
             observer,

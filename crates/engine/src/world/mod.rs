@@ -154,10 +154,12 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             }
         }
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
+        let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::TcpSigns);
         let shaping = Shaping {
             nodes: scenario.nodes.len(),
             classes,
             counting: controls.iter().filter(counts).flat_map(ControlAt::stands_at).collect(),
+            reading: controls.iter().filter(reads).flat_map(ControlAt::stands_at).collect(),
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };

@@ -9,13 +9,15 @@ pub(super) const UNEASY: f64 = 0.3;
 const WANT: f64 = 0.5;
 /// Part of its limit below which somebody is short after a few seconds, and after a whole watch.
 const EARLY: f64 = 0.82;
-const SHORT: f64 = 0.965;
+const SHORT: f64 = 0.95;
+/// How much more of the slack counts after a few seconds.
+const EARLIER: f64 = 1.5;
 /// From here on nobody doubts.
-const FINE: f64 = 0.98;
+const FINE: f64 = 0.965;
 /// s after which the early bound counts.
 const FEW: f64 = 3.0;
 /// s without a packet that are no chance.
-const SILENT: f64 = 1.5;
+pub(super) const SILENT: f64 = 1.5;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Mood {
@@ -27,11 +29,11 @@ pub(super) enum Mood {
     Short(usize),
 }
 
-/// Everybody's mood after they were to be watched for so long, s.
-pub(super) fn mood(all: &[Subscriber], watch: f64, patient: bool) -> Mood {
+/// Everybody's mood after they were to be watched for so long, s; all may miss `slack` of their limits.
+pub(super) fn mood(all: &[Subscriber], watch: f64, patient: bool, slack: f64) -> Mood {
     let mut mood = Mood::Quiet;
     for (i, s) in all.iter().enumerate() {
-        match of(s, watch, patient) {
+        match of(s, watch, patient, slack) {
             Mood::Short(_) => return Mood::Short(i),
             Mood::Unsure => mood = Mood::Unsure,
             Mood::Quiet => {}
@@ -41,25 +43,26 @@ pub(super) fn mood(all: &[Subscriber], watch: f64, patient: bool) -> Mood {
 }
 
 /// Whoever is short, by place.
-pub(super) fn short(all: &[Subscriber], watch: f64) -> Vec<usize> {
-    (0..all.len()).filter(|&i| matches!(of(&all[i], watch, false), Mood::Short(_))).collect()
+pub(super) fn short(all: &[Subscriber], watch: f64, slack: f64) -> Vec<usize> {
+    (0..all.len()).filter(|&i| matches!(of(&all[i], watch, false, slack), Mood::Short(_))).collect()
 }
 
-fn of(s: &Subscriber, watch: f64, patient: bool) -> Mood {
+fn of(s: &Subscriber, watch: f64, patient: bool, slack: f64) -> Mood {
     if !s.service.backlogged() {
         return Mood::Quiet;
     }
     let (seen, part) = s.service.trial();
     // What a packet more or less would make of it.
     let grain = 0.5 * PACKET / (s.limit * seen.max(1.0));
-    let early = seen >= FEW && part < EARLY - grain || s.service.silent() > SILENT;
+    let early =
+        seen >= FEW && part < EARLY - grain - EARLIER * slack || s.service.silent() > SILENT;
     match () {
         () if s.service.standing() == Standing::Lost || s.service.want() >= WANT || early => {
             Mood::Short(0)
         }
         () if seen < watch => Mood::Unsure,
-        () if part < SHORT - grain => Mood::Short(0),
-        () if part < FINE - grain && patient => Mood::Unsure,
+        () if part < SHORT - grain - slack => Mood::Short(0),
+        () if part < FINE - grain - slack && patient => Mood::Unsure,
         () => Mood::Quiet,
     }
 }

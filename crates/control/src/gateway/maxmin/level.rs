@@ -16,8 +16,6 @@ const GROWTH: f64 = 1.5;
 const TRUST: f64 = 60.0;
 const LONGER: f64 = 1.5;
 const MOST: f64 = 240.0;
-/// Part of what all could have that is left to them while some have more.
-const SPARE: f64 = 0.93;
 /// Edges that differ by less are one.
 const SAME: f64 = 0.08;
 
@@ -31,6 +29,8 @@ pub(super) struct Level {
     rest: f64,
     /// The highest at which nobody was short.
     carried: f64,
+    /// Part of it that is left while others are tried with more.
+    low: f64,
     /// The same while nobody had more than the level.
     common: f64,
     /// The lowest above it at which somebody was.
@@ -60,6 +60,7 @@ impl Level {
             upper,
             rest,
             carried: begin,
+            low: 1.0,
             common: begin,
             edge: None,
             row: 0,
@@ -127,6 +128,8 @@ impl Level {
     pub fn carries(&mut self) -> f64 {
         let rise = (self.now / self.carried).max(1.0);
         self.carried = self.carried.max(self.now);
+        // What the others have while some have more, all could have.
+        self.common = self.common.max(self.carried);
         self.row += 1;
         if self.edge.is_none_or(|e| e <= self.carried) {
             // What was the edge is none: the search goes on above it.
@@ -154,9 +157,9 @@ impl Level {
         self.common = self.carried;
     }
 
-    /// Whether a part of it may go for the sake of those who have more.
-    pub fn spares(&self, part: f64) -> bool {
-        part * self.carried >= SPARE * self.common
+    /// What all could have.
+    pub fn common(&self) -> f64 {
+        self.common
     }
 
     /// Goes down, below what was thought to be carried.
@@ -168,6 +171,23 @@ impl Level {
     /// Returns to what is known to be carried.
     pub fn back(&mut self) {
         self.set(self.carried);
+    }
+
+    /// Somebody may have more: all give way to this part, for at the very edge nobody can.
+    pub fn give_way(&mut self, part: f64) {
+        self.low = part;
+        self.set(part * self.carried);
+    }
+
+    /// It was worth it.
+    pub fn keep_low(&mut self) {
+        self.carried *= self.low;
+        self.low = 1.0;
+    }
+
+    /// It was for nothing.
+    pub fn recover(&mut self) {
+        self.low = 1.0;
     }
 
     /// A little below what is carried; whether that is another level.

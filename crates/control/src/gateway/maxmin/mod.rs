@@ -43,6 +43,7 @@ options! {
     variants {
         peers: Ours { after: "" }, "gateways that share air tell each other what theirs send, and are governed as one";
         agents: Ours { after: "Jamshaid 2010 §9.2" }, "homes whose router runs our agent limit a flood at its source";
+        counters: Ours { after: "" }, "goes by counters alone, as where nobody reads TCP's headers";
     }
     parameters {
         look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
@@ -137,6 +138,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         promised: 0,
         search: Search::new(bounds, options.rest, options.short),
         agents: Agents::new(options.agents, options.keep),
+        blind: options.counters,
         waits: false,
         looked: None,
         due: Time::ZERO,
@@ -185,6 +187,8 @@ struct MaxMin {
     promised: u64,
     search: Search,
     agents: Agents,
+    /// It does not want TCP's signs.
+    blind: bool,
     /// The search waits: somebody is on trial, or a flood will soon be limited at its source.
     waits: bool,
     looked: Option<Time>,
@@ -259,12 +263,14 @@ impl MaxMin {
         self.cursor = 0;
         let credible = elapsed <= MISSED * self.look.as_secs_f64();
         let level = self.search.highest(self.bounds.upper);
+        let slack = self.search.slack();
+        let rules = Rules { full: self.rules.full - slack, ..self.rules.clone() };
         for subscriber in &mut self.subscribers {
             subscriber.look(
                 if credible { elapsed } else { 0.0 },
                 (2.0 * self.bounds.upper, level),
                 self.agents.present(),
-                &self.rules,
+                &rules,
             );
         }
         if elapsed <= 0.0 || !credible {
@@ -318,6 +324,11 @@ impl Control for MaxMin {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::FlowCounters(c) => self.subscriber(c.flow).sample(c.bytes, c.packets),
+            Event::TcpSigns(s) if !self.blind => {
+                if let Ok(at) = self.place(s.flow) {
+                    self.subscribers[self.order[at].1].read(s);
+                }
+            }
             Event::Counters(c) => {
                 if let Class::Flow(flow) = c.class
                     && let Ok(at) = self.place(flow)
@@ -334,6 +345,10 @@ impl Control for MaxMin {
             _ => {}
         }
         self.due = self.due.max(now);
+    }
+
+    fn wants(&self) -> EventSet {
+        if self.blind { EventSet::NONE } else { EventSet::of(&[EventKind::TcpSigns]) }
     }
 
     fn next_deadline(&self) -> Option<Time> {

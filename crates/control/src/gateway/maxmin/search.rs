@@ -23,6 +23,10 @@ const BEGINNING: f64 = 20.0;
 const MISSING: f64 = 1.0 / 6.0;
 /// What who only sometimes sends may have at least, in shares.
 const PAGES: f64 = 1.5;
+/// Part of its limit that a transfer may miss where all others read.
+const SLACK: f64 = 0.35;
+/// Part of that while some are tried with more: what these take must show.
+const CAREFUL: f64 = 0.3;
 /// A newcomer counts once it has sent for so long, s.
 const ARRIVED: f64 = 2.0;
 /// Paces for which all are watched after a step of the first climb, after most changes, and after
@@ -62,6 +66,19 @@ const SOON: f64 = 0.75;
 const GAINED: f64 = 1.3;
 /// Part of a lower limit that shows the same.
 const FILLS: f64 = 0.85;
+/// What the others lose of a raise must bring so many times as much, and nobody has less than this part meanwhile.
+const PAYS: f64 = 6.0;
+const BEAR: f64 = 0.93;
+/// What is left of a share above the others' when it is not had, at least; and from which part above them on.
+const YIELDS: f64 = 0.8;
+const MORE: f64 = 1.05;
+/// Part of what all could have that is left to them at least, and what they may lose whatever comes of it.
+const SPARE: f64 = 0.9;
+const FREE: f64 = 0.02;
+/// Parts of the level at which somebody is tried with more.
+const WAYS: [f64; 5] = [0.95, 0.96, 0.97, 0.98, 0.99];
+/// A factor of somebody who had more.
+const LITTLE: f64 = 1.001;
 /// s until somebody is asked again.
 const ASKED: f64 = 300.0;
 /// What must have passed at the level before, of what was short, for it to be asked.
@@ -112,6 +129,12 @@ pub(super) struct Search {
     age: f64,
     /// The highest level of late that was carried.
     high: f64,
+    /// What a transfer may miss of its limit while others read, part: pages come and go faster than any level.
+    slack: f64,
+    /// The last try was kept just now.
+    won: bool,
+    /// By what the level was raised alone, without those who have more.
+    alone: f64,
 }
 
 impl Search {
@@ -125,7 +148,14 @@ impl Search {
             present: 0.0,
             age: 0.0,
             high: 0.0,
+            slack: 0.0,
+            won: false,
+            alone: 1.0,
         }
+    }
+
+    pub fn slack(&self) -> f64 {
+        self.slack
     }
 
     pub fn level(&self) -> f64 {
@@ -198,7 +228,11 @@ impl Search {
             _ => WATCH * pace,
         };
         let patient = self.level.since < DOUBT * watch;
-        let mood = judge::mood(all, watch, patient);
+        let slack = match self.effort {
+            Effort::More(_) => CAREFUL * self.slack,
+            _ => self.slack,
+        };
+        let mood = judge::mood(all, watch, patient, slack);
         if mood == Mood::Quiet && !matches!(self.effort, Effort::Rest) {
             // What was missing before was not for long.
             all.iter_mut().for_each(|s| s.service.forgive(0.3));
@@ -224,12 +258,16 @@ impl Search {
             }
             let standing = s.service.standing();
             let arrives = standing == Standing::Sending && s.service.sent_for() < ARRIVED;
-            match standing == Standing::Idle || arrives {
+            match standing == Standing::Idle || arrives || s.service.reads() {
                 true => s.weight * s.service.presence(),
                 false => s.weight,
             }
         };
         let present: f64 = all.iter().map(count).sum();
+        let reads = |s: &&Subscriber| s.service.reads() && !s.service.thin();
+        let reading: f64 = all.iter().filter(reads).map(count).sum();
+        let moving: f64 = all.iter().filter(|s| !s.service.thin()).map(count).sum();
+        self.slack = SLACK * reading / moving.max(f64::MIN_POSITIVE);
         let lightest = all.iter().map(|s| s.weight).fold(f64::INFINITY, f64::min);
         if !lightest.is_finite() {
             return;
@@ -280,7 +318,7 @@ impl Search {
             judged(&s) && (s.service.want() >= 1.0 || s.service.standing() == Standing::Lost)
         });
         let worst = (0..all.len())
-            .filter(|&i| judged(&&all[i]) && all[i].service.part() < self.short)
+            .filter(|&i| judged(&&all[i]) && all[i].service.part() < self.short - self.slack)
             .min_by(|&a, &b| all[a].service.part().total_cmp(&all[b].service.part()));
         if let Some(place) = suffers.or(worst.filter(|_| self.level.since > WATCH * pace)) {
             return self.miss(place, suffers.is_some(), all, actions);
@@ -303,11 +341,20 @@ impl Search {
         }
         let uneasy = all.iter().any(|s| judged(&s) && s.service.want() > judge::UNEASY);
         let unknown = all.iter().any(|s| s.service.unknown());
-        if uneasy || unknown || !all.iter().any(|s| s.service.full()) || self.level.since < pace {
+        if uneasy
+            || unknown
+            || !all.iter().any(|s| s.service.full())
+            || self.level.since < pace && !self.won
+        {
             return Effort::Rest;
         }
         let busy = self.sets.busy() && self.level.close();
         if let Some(to) = self.level.next().filter(|_| !busy) {
+            // Who has more than the level keeps just that.
+            self.alone = to / self.level.now();
+            for s in all.iter_mut().filter(|s| s.factor > 1.0) {
+                s.factor = (s.factor / self.alone).max(LITTLE);
+            }
             self.level.set(to);
             Self::watch(all);
             actions.because(Reason::new(
@@ -317,9 +364,12 @@ impl Search {
             ));
             return Effort::Climb;
         }
+        self.won = false;
         if let Some(set) = self.sets.next(all) {
+            let part =
+                WAYS.into_iter().find(|&part| self.fair(part, Some(&set), all)).unwrap_or(1.0);
             set.who.iter().for_each(|&i| all[i].factor *= set.raise);
-            self.level.back();
+            self.level.give_way(part);
             Self::watch(all);
             let values = [
                 Value::Count(set.who.len() as u64),
@@ -346,9 +396,9 @@ impl Search {
         let flow = Value::Flow(all[place].flow);
         let part = all[place].service.part();
         let from = self.level.now();
-        if all[place].factor > 1.0 && !suffers {
+        if all[place].factor > 1.0 {
             let s = &mut all[place];
-            s.factor = (s.factor * part).max(1.0);
+            s.factor = (s.factor * part.clamp(YIELDS, 0.97)).max(1.0);
             s.put_off();
             actions.because(Reason::new(
                 "maxmin.less",
@@ -372,9 +422,10 @@ impl Search {
         all: &mut [Subscriber],
         actions: &mut Actions,
     ) {
-        let trim = !self.sets.level_last() && !self.sets.none() && self.level.spares(TRIM);
+        let trim = !self.sets.level_last() && !self.sets.none() && self.fair(TRIM, None, all);
         let part = if trim { part.max(TRIM) } else { part };
-        let undone = if trim { None } else { self.sets.undo(all) };
+        let stays = !self.sets.none() && !self.fair(1.0, None, all);
+        let undone = if trim { None } else { self.sets.undo(stays, all) };
         match undone {
             Some(Undone::One(who)) => {
                 self.level.since = 0.0;
@@ -387,7 +438,9 @@ impl Search {
                     self.level.meet();
                 }
                 let part = match undone {
-                    Some(Undone::Level(factor)) => 1.0 / factor,
+                    Some(Undone::Level(factor)) => {
+                        (1.0 / factor).max(if self.sets.none() { 0.0 } else { CUT })
+                    }
                     _ => part,
                 };
                 self.level.lower(part);
@@ -422,8 +475,9 @@ impl Search {
                 }
                 Effort::Rest
             }
+            Mood::Short(_) if self.yields(1.0, all) => Effort::Climb,
             Mood::Short(place) => {
-                self.first = judge::short(all, WATCH);
+                self.first = judge::short(all, WATCH, self.slack);
                 let before = self.level.carried() / self.level.now();
                 // Who has lost nothing may have all that it wants.
                 let nearly = |&i: &usize| {
@@ -433,6 +487,13 @@ impl Search {
                 let ask: Vec<usize> = self.first.iter().copied().filter(nearly).collect();
                 self.level.meet();
                 self.level.back();
+                for s in all.iter_mut().filter(|s| s.factor > 1.0) {
+                    s.factor *= self.alone;
+                }
+                Sets::bound(&self.first, all);
+                if !self.sets.none() && !self.fair(1.0, None, all) {
+                    self.sets.undo(true, all);
+                }
                 let values = [Value::Flow(all[place].flow), self.each()];
                 actions.because(Reason::new(
                     "maxmin.edge",
@@ -465,12 +526,19 @@ impl Search {
             Mood::Unsure => Effort::More(set),
             Mood::Quiet if !set.who.iter().all(|&i| all[i].fills()) => {
                 set.who.iter().for_each(|&i| all[i].factor /= set.raise);
+                self.level.recover();
                 self.level.relax();
                 actions.because(Reason::new("maxmin.enough", "flow {} does not use more", &[flow]));
-                self.sets.refuse(set, all);
+                for &i in &set.who {
+                    if !all[i].fills() {
+                        all[i].put_off();
+                    }
+                }
+                self.sets.refuse(set, &[], 0.0, all);
                 self.wait(all)
             }
             Mood::Quiet => {
+                self.level.keep_low();
                 self.level.relax();
                 Self::watch(all);
                 let values = [flow, Value::Rate(bucket(all[set.who[0]].share(self.level.now())))];
@@ -480,10 +548,30 @@ impl Search {
                     &values,
                 ));
                 self.sets.keep(set);
+                self.won = true;
                 Effort::Rest
             }
+            Mood::Short(_)
+                if self.yields(set.who.iter().map(|&i| all[i].factor).fold(1.0, f64::max), all) =>
+            {
+                Effort::More(set)
+            }
+            Mood::Short(_) if self.pays(&set, all) => {
+                let worst = Self::least(all).max(TRIM);
+                self.level.keep_low();
+                self.level.lower(worst);
+                Self::watch(all);
+                let values = [flow, Value::Percent(worst)];
+                let text = "what flow {} has more is worth it: {} of the level for all";
+                actions.because(Reason::new("maxmin.worth", text, &values));
+                self.sets.keep(set);
+                self.wait(all)
+            }
             Mood::Short(place) => {
+                let victims = judge::short(all, WATCH, self.slack);
+                let cost = self.level.since * (1.0 - Self::least(all));
                 set.who.iter().for_each(|&i| all[i].factor /= set.raise);
+                self.level.recover();
                 self.level.relax();
                 let values = [flow, Value::Flow(all[place].flow)];
                 actions.because(Reason::new(
@@ -491,11 +579,82 @@ impl Search {
                     "what flow {} has more flow {} misses",
                     &values,
                 ));
-                self.sets.refuse(set, all);
+                self.sets.refuse(set, &victims, cost, all);
                 all.iter_mut().for_each(|s| s.service.forgive(0.3));
                 self.wait(all)
             }
         }
+    }
+
+    /// Who is short and has more than so many times the level gives way, before anybody who has less; whether that is
+    /// all that there is to do.
+    fn yields(&mut self, above: f64, all: &mut [Subscriber]) -> bool {
+        let short = judge::short(all, WATCH, self.slack);
+        let more = |&i: &usize| all[i].factor > MORE * above;
+        if short.is_empty() || !short.iter().all(more) {
+            return false;
+        }
+        for i in short {
+            let s = &mut all[i];
+            let part = s.service.trial().1.clamp(YIELDS, 0.97);
+            s.factor = (s.factor * part).max(above);
+            s.put_off();
+        }
+        all.iter_mut().for_each(|s| s.service.forgive(0.3));
+        Self::watch(all);
+        self.level.since = 0.0;
+        true
+    }
+
+    /// The least part of its limit that anybody has since limits were changed.
+    fn least(all: &[Subscriber]) -> f64 {
+        let judged = all.iter().filter(|s| s.service.backlogged());
+        judged
+            .map(|s| if s.service.silent() > judge::SILENT { 0.5 } else { s.service.trial().1 })
+            .fold(1.0, f64::min)
+    }
+
+    /// Whether what some have more than all could have is worth what the others have less, should these have this part
+    /// of the level and a set more still.
+    fn fair(&self, part: f64, set: Option<&Set>, all: &[Subscriber]) -> bool {
+        let (level, common) = (part * self.level.carried(), self.level.common());
+        let (mut gain, mut loss, mut owed) = (0.0, 0.0, 0.0);
+        for (i, s) in
+            all.iter().enumerate().filter(|(_, s)| s.service.backlogged() && s.cap.is_none())
+        {
+            let raise = set.map_or(1.0, |set| if set.who.contains(&i) { set.raise } else { 1.0 });
+            let share = s.weight * (s.factor * raise * level - common);
+            if s.factor * raise > 1.0 {
+                gain += share
+            } else {
+                (loss, owed) = (loss - share, owed + s.weight * common)
+            }
+        }
+        level >= SPARE * common && (loss <= FREE * owed || gain >= PAYS * loss)
+    }
+
+    /// Whether the others lose little of what these gain, and can bear it.
+    fn pays(&self, set: &Set, all: &[Subscriber]) -> bool {
+        let judged = |s: &&Subscriber| s.service.backlogged();
+        let worst = Self::least(all);
+        let calm = all
+            .iter()
+            .filter(judged)
+            .all(|s| s.service.want() < 0.5 && s.service.standing() == Standing::Sending);
+        let gain: f64 = set
+            .who
+            .iter()
+            .map(|&i| (all[i].service.trial().1 - 1.0 / set.raise) * all[i].limit)
+            .sum();
+        let others = (0..all.len()).filter(|i| !set.who.contains(i));
+        let loss: f64 = others
+            .filter(|&i| judged(&&all[i]))
+            .map(|i| (1.0 - all[i].service.trial().1).max(0.0) * all[i].limit)
+            .sum();
+        calm && worst >= BEAR - self.slack
+            && gain > 0.0
+            && PAYS * loss <= gain
+            && self.fair(worst.max(TRIM), None, all)
     }
 
     /// Whoever cannot use more alone needs no more.
@@ -606,8 +765,9 @@ impl Search {
             Mood::Short(_) if self.level.since < if cuts == 0 { CALM } else { AGAIN } * pace => {
                 Effort::Settle { from, cuts, who }
             }
+            Mood::Short(_) if self.yields(1.0, all) => Effort::Settle { from, cuts, who },
             Mood::Short(place) => {
-                who = judge::short(all, WATCH * pace);
+                who = judge::short(all, WATCH * pace, self.slack);
                 // Who is silent shows nothing before TCP tries again.
                 if cuts > 0 && who.iter().all(|&i| all[i].service.silent() >= self.level.since) {
                     return Effort::Settle { from, cuts, who };

@@ -60,6 +60,15 @@ const PATIENCE: f64 = 64.0;
 const BOUND: f64 = 5.0;
 /// Presence of a long transfer that has ended: it will hardly come back at once.
 const ENDED: f64 = 0.2;
+/// Pauses of a minute from which somebody is known to read.
+const READS: f64 = 0.5;
+/// s over which presence is taken, of who reads and of others.
+const READER: f64 = 60.0;
+const PRESENT: f64 = 30.0;
+/// A silence this long after which nothing is under way is an end, s.
+const ENDS: f64 = 1.5;
+/// Part of its slots in which somebody who reads waits in vain from which it may starve.
+const STALLED: f64 = 0.15;
 /// Time constant in which debt is forgotten, s.
 const FORGET: f64 = 40.0;
 /// What is believed of a share that has just changed.
@@ -82,6 +91,19 @@ enum Slot {
     Nothing,
 }
 
+/// What passed in an interval.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed {
+    /// s.
+    pub elapsed: f64,
+    pub bits: f64,
+    pub packets: f64,
+    /// Its limit has cost it a packet.
+    pub bound: bool,
+    /// Whether something is under way that is not acknowledged, or waits here; `None`: nobody knows.
+    pub under_way: Option<bool>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     /// The slot that is being filled: s, bits, packets, bits allowed.
@@ -101,8 +123,14 @@ pub(super) struct Service {
     /// Missing in a silence, should it have been none by choice.
     pending: f64,
     silent: f64,
+    /// In this silence all was acknowledged.
+    ended: bool,
     /// s since its limit last cost it a packet.
     bound: f64,
+    /// As it was told last.
+    under_way: Option<bool>,
+    /// Part of its slots of late with something under way in which nothing passed.
+    stalled: f64,
     /// Part of its slots of late that were full.
     steady: f64,
     /// Pauses of late that it seems to have chosen.
@@ -119,6 +147,7 @@ pub(super) struct Service {
     mean: f64,
     debt: f64,
     threshold: f64,
+    full_part: f64,
     /// s that a full packet takes at its limit.
     packet: f64,
     /// s over which its mean part is taken.
@@ -149,7 +178,10 @@ impl Default for Service {
             held: 0.0,
             pending: 0.0,
             silent: 0.0,
+            ended: false,
             bound: f64::INFINITY,
+            under_way: None,
+            stalled: 0.0,
             steady: 0.0,
             pauses: 0.0,
             row: 0,
@@ -160,6 +192,7 @@ impl Default for Service {
             mean: 1.0,
             debt: 0.0,
             threshold: 1.0,
+            full_part: 0.93,
             packet: 0.0,
             memory: LATELY,
             part: 1.0,
@@ -174,20 +207,15 @@ impl Default for Service {
 
 impl Service {
     /// An interval of `elapsed` s in which these passed, with this much allowed, bit/s.
-    pub fn look(
-        &mut self,
-        elapsed: f64,
-        bits: f64,
-        packets: f64,
-        bound: bool,
-        allowed: f64,
-        rules: &Rules,
-    ) {
+    pub fn look(&mut self, passed: &Passed, allowed: f64, rules: &Rules) {
+        let Passed { elapsed, bits, packets, bound, under_way } = *passed;
         if elapsed <= 0.0 || allowed <= 0.0 {
             return;
         }
+        self.under_way = under_way;
         let packet = PACKET / allowed;
         self.packet = packet;
+        self.full_part = rules.full;
         self.threshold = rules.debt + rules.packets * packet;
         self.memory = LATELY + 8.0 * rules.packets * packet;
         self.time += elapsed;
@@ -199,7 +227,7 @@ impl Service {
         let window = 4.0 + 8.0 * packet;
         self.rate += (1.0 - (-elapsed / window).exp()) * (bits / elapsed - self.rate);
         self.debt *= (-elapsed / FORGET).exp();
-        if self.standing != Standing::Idle {
+        if self.standing != Standing::Idle && (bits > 0.0 || under_way != Some(false)) {
             self.mean +=
                 (1.0 - (-elapsed / FORGET).exp()) * (bits / (allowed * elapsed) - self.mean);
         }
@@ -212,7 +240,8 @@ impl Service {
         }
         self.age += if self.age > 0.0 || bits > 0.0 { elapsed } else { 0.0 };
         let here = if self.standing == Standing::Idle { 0.0 } else { 1.0 };
-        self.presence += (1.0 - (-elapsed / 30.0).exp()) * (here - self.presence);
+        let memory = if self.reads() { READER } else { PRESENT };
+        self.presence += (1.0 - (-elapsed / memory).exp()) * (here - self.presence);
     }
 
     /// A slot is over.
@@ -242,13 +271,20 @@ impl Service {
             }
             self.long = PATIENCE;
         }
+        if self.under_way.is_some() && (slot != Slot::Nothing || self.under_way == Some(true)) {
+            let stalls = f64::from(u8::from(slot == Slot::Nothing));
+            self.stalled += (stalls - self.stalled) / SLOTS;
+        }
         if slot == Slot::Nothing {
             self.nothing(time, packet, rules);
         } else {
             if self.last == Slot::Nothing {
                 // TCP would have tried before.
-                let chosen = self.silent >= PAUSE && self.peak && self.run >= PAUSE;
-                if chosen && self.debt < OWED * self.threshold && packets >= TRICKLE {
+                let known = self.under_way.is_some();
+                let chosen = self.silent >= PAUSE
+                    && if known { self.ended } else { self.peak && self.run >= PAUSE };
+                let owes = self.debt >= OWED * self.threshold || packets < TRICKLE;
+                if chosen && (known || !owes) {
                     self.pauses += 1.0;
                     if self.pauses > OFTEN {
                         self.long = 0.0;
@@ -257,7 +293,11 @@ impl Service {
                 (self.run, self.run_bits, self.run_packets, self.held) = (0.0, 0.0, 0.0, 0.0);
                 self.peak = false;
             }
-            if self.long > 0.0 && self.standing != Standing::Idle && self.silent > 0.0 {
+            if self.long > 0.0
+                && self.standing != Standing::Idle
+                && self.silent > 0.0
+                && !self.ended
+            {
                 // Who has much to send was silent by no choice.
                 self.had_of(0.0, self.silent.min(HUSH));
             }
@@ -282,12 +322,13 @@ impl Service {
                 self.held = 0.0;
                 match slot {
                     Slot::Some if self.bound <= BOUND * time => self.count(1.0, time),
+                    Slot::Some if self.under_way == Some(false) => {}
                     Slot::Some if self.run > START + START_PACKETS * packet => self.held = missing,
                     Slot::Full => self.charge(missing, time, rules),
                     _ => {}
                 }
             }
-            self.silent = 0.0;
+            (self.silent, self.ended) = (0.0, false);
             if self.standing != Standing::Sending && (!first || slot == Slot::Full) {
                 self.standing = Standing::Sending;
                 self.debt = self.debt.min(0.5 * self.threshold);
@@ -305,6 +346,11 @@ impl Service {
         if self.silent <= time {
             self.held = 0.0;
         }
+        if self.under_way == Some(false) {
+            return self.end();
+        }
+        self.ended = false;
+        let doubtful = doubtful || !self.thin() && self.under_way == Some(true);
         self.pending += rules.full * time;
         if doubtful {
             self.owe(self.pending);
@@ -333,6 +379,17 @@ impl Service {
             _ => {}
         }
         self.pending = self.pending.min(2.0 * self.threshold);
+    }
+
+    /// All that was sent has arrived, and nothing follows: that is nobody's fault.
+    fn end(&mut self) {
+        (self.ended, self.pending, self.debt) = (true, 0.0, 0.0);
+        if self.silent > ENDS && self.standing != Standing::Idle {
+            self.standing = Standing::Idle;
+            if self.long > 0.0 {
+                self.presence = self.presence.min(ENDED);
+            }
+        }
     }
 
     fn charge(&mut self, missing: f64, time: f64, rules: &Rules) {
@@ -368,6 +425,11 @@ impl Service {
         (self.settle, self.seen, self.had) = (SETTLE + 1, 0.0, 0.0);
     }
 
+    /// The part of its limit that counts as full service now.
+    pub fn full_part(&self) -> f64 {
+        self.full_part
+    }
+
     /// Since limits were changed: s that were judged, and the mean part of its limit in them.
     pub fn trial(&self) -> (f64, f64) {
         (self.seen, if self.seen > 0.0 { self.had / self.seen } else { 1.0 })
@@ -390,12 +452,18 @@ impl Service {
             && self.age > KNOWN
             && self.mean < part
             && !self.thin()
+            && (!self.reads() || self.stalled > STALLED)
     }
 
     /// It only sometimes sends, as far as is known.
     pub fn sometimes(&self) -> bool {
         let seen = f64::from(2 * ROW) * SLOT.max(SLOT_PACKETS * self.packet);
         self.age > KNOWN.max(seen) && self.long <= 0.0
+    }
+
+    /// It is known to pause of its own will: all that it had asked for had arrived.
+    pub fn reads(&self) -> bool {
+        self.sometimes() && self.under_way.is_some() && self.pauses > READS
     }
 
     /// It has gained from what others gave up: it has much to send.

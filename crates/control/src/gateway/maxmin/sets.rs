@@ -4,17 +4,18 @@
 use super::subscriber::Subscriber;
 
 /// By what a set is raised at first, how that grows when nobody misses it, and the most.
-const RAISE: f64 = 1.25;
+const RAISE: f64 = 1.4;
 const GROWTH: f64 = 1.6;
 const MOST: f64 = 1.5;
 /// Factors that are alike.
 const LIKE: f64 = 1.02;
 /// The least raise that is tried.
 const LEAST: f64 = 1.1;
-/// s between a try that failed and the next one, and how that grows from failure to failure.
-const WAIT: f64 = 30.0;
-const LONGER: f64 = 1.4;
-const LONGEST: f64 = 90.0;
+/// Tries that fail may cost whoever loses most this part of its time; s of loss that are to spare at most, and at the
+/// beginning; what one is expected to cost.
+const COST: f64 = 0.04;
+const CREDIT: f64 = 8.0;
+const EXPECTED: f64 = 1.5;
 
 /// Subscribers, by place, that are tried together, and by what factor.
 #[derive(Clone, Debug)]
@@ -39,47 +40,44 @@ pub(super) enum Undone {
     Level(f64),
 }
 
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sets {
     /// To be tried, the last first.
     waiting: Vec<Set>,
-    /// What nobody missed just now, with a larger raise: cheap goes on at once.
-    again: Option<Set>,
+    /// By what the next set is raised that nobody missed before: cheap goes on by larger steps.
+    raise: f64,
     /// What was raised, the last last.
     raised: Vec<Raise>,
-    /// Tries that failed, less those that did not.
-    failed: u32,
-    /// s since the last one.
-    since: f64,
+    /// s that tries may cost.
+    credit: f64,
+}
+
+impl Default for Sets {
+    fn default() -> Self {
+        Sets { waiting: Vec::new(), raise: RAISE, raised: Vec::new(), credit: CREDIT }
+    }
 }
 
 impl Sets {
     pub fn pass(&mut self, elapsed: f64) {
-        self.since += elapsed;
+        self.credit = (self.credit + COST * elapsed).min(CREDIT);
     }
 
-    /// Whether the last failure is long enough ago.
+    /// Whether a failure can be paid for.
     fn due(&self) -> bool {
-        self.failed == 0
-            || self.since >= (WAIT * LONGER.powi(self.failed.min(20) as i32)).min(LONGEST)
+        self.credit >= EXPECTED
     }
 
-    /// Whom to try now.
+    /// Whom to try now: who has least comes first, and all who have equally little together, for that is what
+    /// max-min means.
     pub fn next(&mut self, all: &[Subscriber]) -> Option<Set> {
         if !self.due() {
             return None;
-        }
-        if let Some(mut set) = self.again.take() {
-            set.who.retain(|&i| all[i].ready());
-            if !set.who.is_empty() {
-                return Some(set);
-            }
         }
         for set in &mut self.waiting {
             set.who.retain(|&i| all[i].ready());
         }
         self.waiting.retain(|set| !set.who.is_empty());
-        // Who has least comes first: that is what max-min means.
         let level = |who: &[usize]| who.iter().map(|&i| all[i].factor).fold(0.0, f64::max);
         let waits = |i: usize| self.waiting.iter().any(|set| set.who.contains(&i));
         let ready: Vec<usize> = (0..all.len()).filter(|&i| all[i].ready()).collect();
@@ -99,28 +97,33 @@ impl Sets {
         {
             return Some(self.waiting.remove(at));
         }
-        if who.len() > 1 {
-            self.split(Set { who, raise: RAISE }, all);
-            return self.waiting.pop();
+        if who.is_empty() {
+            return None;
         }
         // All at once is what the level is for.
-        let others = all.iter().filter(|s| s.sends()).count() > who.len();
-        (others && !who.is_empty()).then_some(Set { who, raise: RAISE })
+        if all.iter().filter(|s| s.sends() && s.service.backlogged()).count() > who.len() {
+            let raise = if level(&who) > 1.0 { self.raise } else { RAISE };
+            return Some(Set { who, raise });
+        }
+        if who.len() > 1 {
+            self.split(Set { who, raise: RAISE }, &[], all);
+            return self.waiting.pop();
+        }
+        all.iter().any(|s| s.sends()).then_some(Set { who, raise: RAISE })
     }
 
     /// Nobody missed what these have more.
     pub fn keep(&mut self, set: Set) {
-        (self.failed, self.since) = (self.failed / 2, 0.0);
-        let raise = (1.0 + GROWTH * (set.raise - 1.0)).min(MOST);
-        self.again = Some(Set { who: set.who.clone(), raise });
+        self.raise = (1.0 + GROWTH * (set.raise - 1.0)).min(MOST);
         self.raised.push(Raise::Set(set));
     }
 
-    /// Somebody did.
-    pub fn refuse(&mut self, set: Set, all: &mut [Subscriber]) {
-        (self.failed, self.since) = (self.failed + 1, 0.0);
+    /// Somebody did: these, and it cost them so much, s.
+    pub fn refuse(&mut self, set: Set, victims: &[usize], cost: f64, all: &mut [Subscriber]) {
+        self.credit -= cost;
+        self.raise = RAISE;
         if set.who.len() > 1 {
-            return self.split(Set { who: set.who, raise: set.raise.min(RAISE) }, all);
+            return self.split(Set { who: set.who, raise: set.raise.min(RAISE) }, victims, all);
         }
         let raise = 1.0 + 0.5 * (set.raise - 1.0);
         // One that has been raised before is near to its own edge.
@@ -131,9 +134,26 @@ impl Sets {
         }
     }
 
-    /// Those at one distance together, the nearest first, because their packets take least air; of one
+    /// These were short when all had more, and whoever goes through the same neighbour of the gateway probably shares
+    /// what they are short of: the others are tried first.
+    pub fn bound(victims: &[usize], all: &mut [Subscriber]) {
+        let held: Vec<bool> = (0..all.len()).map(|i| near(i, victims, all)).collect();
+        let others = held.iter().zip(all.iter()).any(|(h, s)| !h && s.service.backlogged());
+        if others {
+            all.iter_mut().zip(held).filter(|(_, held)| *held).for_each(|(s, _)| s.hold());
+        }
+    }
+
+    /// Those away from the victims first, if that parts them. Else those at one distance together, the nearest first, because their packets take least air; of one
     /// distance, those of one branch; of one branch, halves.
-    fn split(&mut self, set: Set, all: &[Subscriber]) {
+    fn split(&mut self, set: Set, victims: &[usize], all: &[Subscriber]) {
+        let (near, far): (Vec<usize>, Vec<usize>) =
+            set.who.iter().partition(|&&i| near(i, victims, all));
+        if !near.is_empty() && !far.is_empty() {
+            self.waiting.push(Set { who: near, raise: set.raise });
+            self.waiting.push(Set { who: far, raise: set.raise });
+            return;
+        }
         let hops = |i: usize| all[i].hops.unwrap_or(1);
         let branch = |i: usize| all[i].branch;
         let mut who = set.who;
@@ -162,7 +182,7 @@ impl Sets {
 
     /// Some are to be tried.
     pub fn busy(&self) -> bool {
-        (!self.waiting.is_empty() || self.again.is_some()) && self.due()
+        !self.waiting.is_empty() && self.due()
     }
 
     /// The level was raised by a factor, and nobody missed it.
@@ -172,15 +192,16 @@ impl Sets {
         }
     }
 
-    /// The last raise is undone, the level's by the caller.
-    pub fn undo(&mut self, all: &mut [Subscriber]) -> Option<Undone> {
+    /// Half of the last raise is undone, the level's by the caller; of sets only, if the level is to stay.
+    pub fn undo(&mut self, stays: bool, all: &mut [Subscriber]) -> Option<Undone> {
         self.waiting.clear();
-        self.again = None;
-        match self.raised.pop()? {
+        self.raise = RAISE;
+        let at = self.raised.iter().rposition(|r| !stays || matches!(r, Raise::Set(_)))?;
+        match self.raised.remove(at) {
             Raise::Level(factor) => Some(Undone::Level(factor)),
             Raise::Set(set) => {
                 for &i in &set.who {
-                    all[i].factor = (all[i].factor / set.raise).max(1.0);
+                    all[i].factor = (all[i].factor / set.raise.sqrt()).max(1.0);
                     all[i].put_off();
                 }
                 set.who.first().map(|&i| Undone::One(i))
@@ -192,4 +213,11 @@ impl Sets {
     pub fn forget(&mut self) {
         self.raised.retain(|r| matches!(r, Raise::Set(_)));
     }
+}
+
+/// Whether somebody is one of the victims, or goes through the same neighbour of the gateway as one.
+fn near(i: usize, victims: &[usize], all: &[Subscriber]) -> bool {
+    let (branch, hops) = (|i: usize| all[i].branch, |i: usize| all[i].hops.unwrap_or(1));
+    let long = |v: usize| 2 * hops(i) > hops(v);
+    victims.iter().any(|&v| v == i || branch(v).is_some() && branch(v) == branch(i) && long(v))
 }

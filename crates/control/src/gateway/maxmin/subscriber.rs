@@ -2,10 +2,10 @@
 
 use fairmesh_units::{FlowId, NodeId};
 
-use crate::Counters;
 use crate::gateway::floods::{News, Seen, Watch};
+use crate::{Counters, TcpSigns};
 
-use super::service::{Rules, Service, Standing};
+use super::service::{Passed, Rules, Service, Standing};
 
 /// Room above what somebody can use, so that a growing need shows.
 pub(super) const ROOM: f64 = 1.25;
@@ -16,6 +16,8 @@ const CHANGED: f64 = 0.004;
 /// First time between two tries of somebody alone, s, and the longest.
 const BACKOFF: f64 = 60.0;
 const LATEST: f64 = 960.0;
+/// How long those are not tried who were short with all others, s.
+const HELD: f64 = 90.0;
 /// First time between two doubts, s.
 const DOUBT: f64 = 240.0;
 
@@ -59,6 +61,8 @@ pub(super) struct Subscriber {
     drops: Option<u64>,
     moved: (u64, u64, u64),
     waiting: u64,
+    /// Bytes under way that are not acknowledged, of a TCP whose headers somebody reads.
+    awaited: Option<u64>,
     sampled: bool,
     broken: bool,
     /// s until it may be tried alone, and how long it then waits for the next time.
@@ -96,6 +100,7 @@ impl Subscriber {
             drops: None,
             moved: (0, 0, 0),
             waiting: 0,
+            awaited: None,
             sampled: false,
             broken: false,
             wait: 0.0,
@@ -126,6 +131,18 @@ impl Subscriber {
         (self.drops, self.waiting) = (Some(c.drops), c.queued_bytes);
     }
 
+    /// What TCP's headers said of it.
+    pub fn read(&mut self, signs: &TcpSigns) {
+        self.awaited = Some(signs.awaited);
+    }
+
+    /// Whether something of it is under way now, if that is known. Of what comes up the mesh nobody sees what
+    /// waits there, only what was lost on the way.
+    fn under_way(&mut self) -> Option<bool> {
+        let awaited = self.awaited.take()? > 0;
+        (awaited || self.upstream == Some(false)).then_some(awaited || self.waiting > 0)
+    }
+
     /// Ends an interval. Counters that ran backwards, were not sampled or report more than any link
     /// carries say nothing. `level`: the highest of late, at which it takes nothing from others; `agents`:
     /// its source may have been told to keep its limit.
@@ -137,6 +154,7 @@ impl Subscriber {
         rules: &Rules,
     ) {
         self.news = None;
+        let under_way = self.under_way();
         let (bytes, packets, drops) = core::mem::take(&mut self.moved);
         let known = core::mem::take(&mut self.sampled) & !core::mem::take(&mut self.broken);
         self.wait -= elapsed;
@@ -167,7 +185,9 @@ impl Subscriber {
                 return;
             }
             let due = self.cap.map_or(self.limit, |cap| self.limit.min(OWED * cap / ROOM));
-            self.service.look(elapsed, bits, packets as f64, drops > 0, due, rules);
+            let passed =
+                Passed { elapsed, bits, packets: packets as f64, bound: drops > 0, under_way };
+            self.service.look(&passed, due, rules);
         }
     }
 
@@ -206,7 +226,7 @@ impl Subscriber {
 
     /// Uses all that it may.
     pub fn fills(&self) -> bool {
-        self.sends() && self.service.rate() >= 0.9 * self.limit
+        self.sends() && self.service.rate() >= (self.service.full_part() - 0.03) * self.limit
     }
 
     /// Whether it may be tried alone.
@@ -218,6 +238,11 @@ impl Subscriber {
     pub fn put_off(&mut self) {
         self.wait = self.backoff;
         self.backoff = (2.0 * self.backoff).min(LATEST);
+    }
+
+    /// It is probably bound by what others of its branch are bound by: not tried alone for some time.
+    pub fn hold(&mut self) {
+        self.wait = self.wait.max(HELD);
     }
 
     /// It gained nothing from what the others gave up: it wants no more. The longer, the more often.

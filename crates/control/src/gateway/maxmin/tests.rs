@@ -2,10 +2,11 @@ use fairmesh_units::{FlowId, NodeId, Stream, Time};
 use proptest::prelude::*;
 
 use super::level::Level;
-use super::service::{Rules, Service, Standing};
+use super::service::{Passed, Rules, Service, Standing};
 use super::sets::{Set, Sets};
 use super::*;
-use crate::{Action, Counters, FlowCounters, Neighbour, Place, Site, lookup};
+use crate::host::Driver;
+use crate::{Action, Counters, FlowCounters, Neighbour, Offers, Place, Site, TcpSigns, lookup};
 
 const RULES: Rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
 /// 100 packets a second.
@@ -14,9 +15,16 @@ const LIMIT: f64 = 1.2e6;
 /// Seconds in which these parts of the limit passed, in full packets.
 fn seconds(service: &mut Service, parts: &[f64]) {
     for part in parts {
-        let packets = (100.0 * part).round();
-        service.look(1.0, 12_000.0 * packets, packets, false, LIMIT, &RULES);
+        told(service, *part, None);
     }
+}
+
+/// A second in which this part of the limit passed, after which something is under way or not.
+fn told(service: &mut Service, part: f64, under_way: Option<bool>) {
+    let packets = (100.0 * part).round();
+    let bits = 12_000.0 * packets;
+    let passed = Passed { elapsed: 1.0, bits, packets, bound: false, under_way };
+    service.look(&passed, LIMIT, &RULES);
 }
 
 #[test]
@@ -82,7 +90,9 @@ fn half_of_its_limit_for_ten_seconds_is_suffering() {
 fn what_its_limit_has_dropped_is_its_own_choice() {
     let mut s = Service::default();
     for _ in 0..30 {
-        s.look(1.0, 6e5, 50.0, true, LIMIT, &RULES);
+        let passed =
+            Passed { elapsed: 1.0, bits: 6e5, packets: 50.0, bound: true, under_way: None };
+        s.look(&passed, LIMIT, &RULES);
     }
     assert_eq!(s.want(), 0.0);
 }
@@ -91,7 +101,9 @@ fn what_its_limit_has_dropped_is_its_own_choice() {
 fn small_packets_are_no_transfer() {
     let mut s = Service::default();
     for _ in 0..60 {
-        s.look(1.0, 64_000.0, 50.0, false, LIMIT, &RULES);
+        let passed =
+            Passed { elapsed: 1.0, bits: 64_000.0, packets: 50.0, bound: false, under_way: None };
+        s.look(&passed, LIMIT, &RULES);
     }
     assert_eq!((s.standing(), s.want()), (Standing::Sending, 0.0));
 }
@@ -115,6 +127,63 @@ fn starved_is_not_ended() {
 }
 
 #[test]
+fn what_was_acknowledged_has_ended_and_what_was_not_is_stalled() {
+    // The same counters: only TCP's headers tell them apart.
+    let run = |under_way| {
+        let mut s = Service::default();
+        (0..30).for_each(|_| told(&mut s, 1.0, Some(true)));
+        (0..3).for_each(|_| told(&mut s, 0.0, Some(under_way)));
+        (s.standing(), s.want(), s)
+    };
+    let (standing, want, mut done) = run(false);
+    assert_eq!((standing, want), (Standing::Idle, 0.0), "after three seconds, not after seven");
+    assert!(run(true).1 > 0.0, "it waits in vain");
+    // Its pause is none that it suffers from, however often.
+    for _ in 0..4 {
+        (0..4).for_each(|_| told(&mut done, 0.0, Some(false)));
+        (0..14).for_each(|_| told(&mut done, 1.0, Some(true)));
+        told(&mut done, 0.4, Some(false));
+    }
+    assert!(done.want() < 0.1 && done.reads() && !done.backlogged(), "{done:?}");
+    let (_, _, mut stalled) = run(true);
+    (0..7).for_each(|_| told(&mut stalled, 0.0, Some(true)));
+    assert_eq!(stalled.standing(), Standing::Lost);
+    assert!(stalled.want() >= 1.0);
+}
+
+#[test]
+fn slow_pages_are_doubted_without_signs_and_not_with_them() {
+    let pages = |told_of: bool| {
+        let mut s = Service::default();
+        for _ in 0..30 {
+            for (part, under_way) in [(0.3, true), (0.3, false)] {
+                told(&mut s, part, told_of.then_some(under_way));
+            }
+            (0..4).for_each(|_| told(&mut s, 0.0, told_of.then_some(false)));
+        }
+        told(&mut s, 0.3, told_of.then_some(true));
+        s
+    };
+    assert!(pages(false).doubtful(0.5));
+    assert!(!pages(true).doubtful(0.5));
+}
+
+#[test]
+fn signs_are_used_where_they_are_offered() {
+    let events = |name: &str, offers: &Offers| {
+        let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
+            .with_neighbours([Neighbour::new(NodeId(1), BitRate(900_000), BitRate(900_000))]);
+        let driver = Driver::start(&lookup(name).unwrap(), setting, offers).unwrap().unwrap();
+        driver.needs().events
+    };
+    let all = Offers::everything("a test");
+    let few = Offers { events: all.events.without(EventSet::of(&[EventKind::TcpSigns])), ..all };
+    assert!(events("maxmin", &all).has(EventKind::TcpSigns));
+    assert!(!events("maxmin", &few).has(EventKind::TcpSigns), "it runs without");
+    assert!(!events("maxmin+counters", &all).has(EventKind::TcpSigns));
+}
+
+#[test]
 fn a_set_that_failed_is_split_by_hops_and_then_by_branch() {
     let mut all: Vec<Subscriber> = (0..4).map(|f| Subscriber::new(FlowId(f))).collect();
     for (s, (branch, hops)) in all.iter_mut().zip([(7, 3), (7, 2), (5, 1), (6, 2)]) {
@@ -123,23 +192,43 @@ fn a_set_that_failed_is_split_by_hops_and_then_by_branch() {
         assert!(s.ready());
     }
     let mut sets = Sets::default();
-    sets.refuse(Set { who: vec![0, 1, 2, 3], raise: 1.25 }, &mut all);
+    sets.refuse(Set { who: vec![0, 1, 2, 3], raise: 1.25 }, &[], 0.0, &mut all);
     sets.pass(1000.0);
     let near = sets.next(&all).unwrap();
     assert_eq!(near.who, [2], "the nearest first");
     let far = sets.next(&all).unwrap();
     assert_eq!(far.who, [3, 1, 0]);
-    sets.refuse(far, &mut all);
+    sets.refuse(far, &[], 0.0, &mut all);
     sets.pass(1000.0);
     let alike = sets.next(&all).unwrap();
     assert_eq!(alike.who, [3, 1], "those at one distance");
-    sets.refuse(alike, &mut all);
+    sets.refuse(alike, &[], 0.0, &mut all);
     sets.pass(1000.0);
     assert_eq!(sets.next(&all).unwrap().who, [3], "one branch");
 }
 
 #[test]
-fn what_nobody_missed_is_raised_further_at_once() {
+fn who_is_short_of_a_set_parts_it_and_a_failure_is_paid_for() {
+    let mut all: Vec<Subscriber> = (0..4).map(|f| Subscriber::new(FlowId(f))).collect();
+    for (s, (branch, hops)) in all.iter_mut().zip([(5, 1), (5, 4), (5, 5), (6, 4)]) {
+        (s.branch, s.hops, s.limit) = (Some(NodeId(branch)), Some(hops), LIMIT);
+        seconds(&mut s.service, &[1.0; 30]);
+    }
+    let mut sets = Sets::default();
+    sets.refuse(Set { who: vec![0, 1, 2, 3], raise: 1.25 }, &[2], 1.0, &mut all);
+    assert_eq!(sets.next(&all).unwrap().who, [0, 3], "away from whoever suffers");
+    // What failures cost is saved up before the next.
+    sets.refuse(Set { who: vec![0, 3], raise: 1.25 }, &[], 100.0, &mut all);
+    assert!(sets.next(&all).is_none());
+    sets.pass(10_000.0);
+    assert!(sets.next(&all).is_some());
+    // Who was short with all others waits, and whoever shares most of the way.
+    Sets::bound(&[2], &mut all);
+    assert_eq!(all.iter().map(Subscriber::ready).collect::<Vec<_>>(), [true, false, false, true]);
+}
+
+#[test]
+fn who_has_least_comes_first_and_what_nobody_missed_is_raised_further() {
     let mut all: Vec<Subscriber> = (0..3).map(|f| Subscriber::new(FlowId(f))).collect();
     for s in &mut all {
         (s.hops, s.limit) = (Some(s.flow.0 + 1), LIMIT);
@@ -147,10 +236,14 @@ fn what_nobody_missed_is_raised_further_at_once() {
     }
     let mut sets = Sets::default();
     let first = sets.next(&all).unwrap();
-    assert_eq!((first.who.as_slice(), first.raise), ([0].as_slice(), 1.25));
+    assert_eq!((first.who.as_slice(), first.raise), ([0].as_slice(), 1.4));
+    all[0].factor = 1.4;
     sets.keep(first);
+    assert_eq!(sets.next(&all).unwrap().who, [1, 2], "they have less");
+    all[1].put_off();
+    all[2].put_off();
     let again = sets.next(&all).unwrap();
-    assert_eq!((again.who.as_slice(), again.raise), ([0].as_slice(), 1.4));
+    assert_eq!((again.who.as_slice(), again.raise), ([0].as_slice(), 1.5));
 }
 
 fn start(flows: u32) -> (Box<dyn Control>, Plan) {
@@ -253,6 +346,10 @@ proptest! {
                 drops: absurd, overlimits: 0, queued_packets: 0, queued_bytes: 0,
             };
             control.on(now, &Event::Counters(class), &mut actions);
+            if packets % 3 == 0 {
+                let signs = TcpSigns::new(flow).with_awaited(absurd).with_repeated(packets);
+                control.on(now, &Event::TcpSigns(signs), &mut actions);
+            }
             match kind {
                 2 if packets == 0 => control.on(now, &Event::FlowGone(flow), &mut actions),
                 3 if packets == 0 => {

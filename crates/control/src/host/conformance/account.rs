@@ -9,10 +9,11 @@ use super::{ChanceInForce, Subject};
 use crate::{Action, Class, ClassPlan, EventKind, EventSet, Header, Limit, Merge, Plan, Reach};
 
 /// In which order samples come.
-const ORDER: [EventKind; 5] = [
+const ORDER: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
+    EventKind::TcpSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
 ];
