@@ -110,10 +110,11 @@ impl Level {
         fastest: f64,
     ) -> bool {
         let dt = passed.as_secs_f64();
-        let pressure = (waited / rule.backlog + rule.loss * lost).min(MOST);
-        if !pressure.is_finite() || pressure < 0.0 || !fastest.is_finite() {
+        let pressure = waited / rule.backlog + rule.loss * lost;
+        if pressure.is_nan() || pressure < 0.0 || !fastest.is_finite() {
             return false;
         }
+        let pressure = pressure.min(MOST);
         let error = 1.0 - pressure;
         let quick = (dt / QUICK).min(1.0);
         self.push += quick * ((-error).max(0.0) - self.push);

@@ -9,6 +9,8 @@
 
 mod air;
 mod anomaly;
+#[cfg(test)]
+mod bad_input_tests;
 mod codec;
 mod level;
 mod message;
@@ -16,6 +18,8 @@ mod node;
 mod region;
 mod signalling;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span};
 
@@ -32,8 +36,8 @@ options! {
     variants {}
     parameters {
         backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
-        rise: f64 = 0.12, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
-        fall: f64 = 0.12, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
+        rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
+        fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
         damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
         headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
         loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";

@@ -15,13 +15,13 @@ use crate::{
 
 /// A link out of the node.
 #[derive(Clone, Copy, Debug)]
-struct Out {
-    to: NodeId,
+pub(super) struct Out {
+    pub to: NodeId,
     /// Packets that left and those given up, fading.
     packets: f64,
     failed: f64,
     /// Since when nothing has got through.
-    failing: Option<Time>,
+    pub failing: Option<Time>,
 }
 
 impl Out {
@@ -45,7 +45,7 @@ pub(super) struct Node {
     hold: Span,
     marks: f64,
     pub(super) region: Region,
-    out: Vec<Out>,
+    pub(super) out: Vec<Out>,
     pub(super) flows: Vec<Passing>,
     /// A level where nothing is known; the least and the largest.
     start: f64,
@@ -56,7 +56,7 @@ pub(super) struct Node {
     ticked: Time,
     /// When its radio last sent or received data or acknowledgements, and when a packet of it last
     /// got through; when its queue last moved, and when it last sent a message.
-    busy: Option<Time>,
+    pub(super) busy: Option<Time>,
     pub(super) through: Time,
     moved: Time,
     pub(super) spoke: Time,

@@ -35,7 +35,13 @@ impl Node {
         if !why.0.is_empty() {
             self.spoke = now;
             actions.because(Reason::new(why.0, why.1, &[Value::Node(self.id)]));
-            actions.send(None, &message::circles(self.levels, self.rates, self.far));
+            let failing = self.out.iter().find(|o| unheard && o.failing.is_some());
+            match failing {
+                Some(out) => {
+                    actions.send(None, &message::unheard(self.levels, self.rates, self.far, out.to))
+                }
+                None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
+            }
         }
         let around = self.around;
         for f in &mut self.flows {
@@ -61,10 +67,17 @@ impl Node {
             return self.anomaly(Anomaly::Stranger, m.from, actions);
         }
         match message::read(m.body) {
-            Ok(Content::Circles { levels, rates, far }) => {
+            Ok(Content::Circles { levels, rates, far, unheard }) => {
                 self.region.hear(now, m.from, Told::Far(far));
                 self.region.hear(now, m.from, Told::Levels(levels));
                 self.region.hear(now, m.from, Told::Rates(rates));
+                if unheard == Some(self.id)
+                    && let Some(n) = self.region.find(m.from)
+                {
+                    // As if its packets had come: those around here have to know.
+                    n.came = Some(now);
+                    self.busy = Some(now);
+                }
             }
             Ok(Content::Way { flow, level }) => {
                 if let Some(f) = self.flow(flow)
