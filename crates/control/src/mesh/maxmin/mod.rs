@@ -67,7 +67,9 @@ const FLOOR: f64 = 0.0005;
 const CHANGE: f64 = 0.01;
 /// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
 const ONE_WAY: Span = Span::from_millis(500);
-const UNHEARD: Span = Span::from_millis(250);
+const UNHEARD: Span = Span::from_millis(100);
+/// Time between messages about a node that is not heard.
+const TELL: Span = Span::from_millis(250);
 /// How long a link or a flow is silent in one direction before a message speaks for it.
 const SILENT: Span = Span::from_secs(1);
 /// A queue that has packets and sends none for so long is a counter that sticks.
@@ -75,8 +77,10 @@ const STUCK: Span = Span::from_secs(2);
 /// Time constant of packets given up, s, and packets that are few.
 const LOSSES: f64 = 2.0;
 const FEW: f64 = 10.0;
-/// A neighbour that has answered nothing for so long is gone.
+/// A neighbour that has answered nothing for so long is gone, and believed
+/// to be back after so long.
 const GONE: Span = Span::from_secs(8);
+const AGAIN: Span = Span::from_secs(60);
 
 fn needs() -> Vec<Needs> {
     let limits = |at, limit| Needs {

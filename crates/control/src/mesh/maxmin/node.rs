@@ -8,7 +8,7 @@ use super::codec::{self, Circles, Far, Told};
 use super::level::{Backlog, Level, Rule};
 use super::region::Region;
 use super::source::{Passing, enters};
-use super::{CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
+use super::{AGAIN, CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
 use crate::{
     Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
 };
@@ -30,6 +30,11 @@ impl Out {
         self.failed / (self.packets + FEW)
     }
 
+    /// Who answers nothing for so long is gone, and nobody makes room for that; for a while.
+    pub fn gone(&self, now: Time) -> bool {
+        self.failing.is_some_and(|at| now.since(at) >= GONE)
+    }
+
     fn fade(&mut self, by: f64) {
         self.packets *= by;
         self.failed *= by;
@@ -42,7 +47,7 @@ pub(super) struct Node {
     pub(super) id: NodeId,
     gateway: bool,
     rule: Rule,
-    hold: Span,
+    pub(super) hold: Span,
     marks: f64,
     pub(super) region: Region,
     pub(super) out: Vec<Out>,
@@ -60,6 +65,8 @@ pub(super) struct Node {
     pub(super) through: Time,
     moved: Time,
     pub(super) spoke: Time,
+    /// Who said last that its packets do not get here.
+    pub(super) cried: Option<(Time, NodeId)>,
     /// What the next packet tells.
     turn: u8,
     /// By circle: the least level and the fastest flow; and what is for those who sense farther.
@@ -101,6 +108,7 @@ impl Node {
             through: Time::ZERO,
             moved: Time::ZERO,
             spoke: Time::ZERO,
+            cried: None,
             turn: 0,
             levels: Circles::default(),
             rates: Circles::default(),
@@ -263,9 +271,11 @@ impl Node {
             self.anomaly(Anomaly::Stuck, self.id, actions);
         }
         let waited = self.backlog.look(now);
-        // Who answers nothing for so long is gone: nobody makes room for that.
-        let gone = |o: &Out| o.failing.is_some_and(|at| now.since(at) >= GONE);
-        self.out.iter_mut().for_each(|o| o.fade(libm::exp(-passed.as_secs_f64() / LOSSES)));
+        let gone = |o: &Out| o.gone(now);
+        for out in &mut self.out {
+            out.fade(libm::exp(-passed.as_secs_f64() / LOSSES));
+            out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
+        }
         let lost = self.out.iter().filter(|o| !gone(o)).map(Out::lost).fold(0.0, f64::max);
         let most = codec::rate(self.around).unwrap_or(self.bounds.1);
         let there = |f: &&Passing| {

@@ -16,6 +16,13 @@ pub(super) struct Neighbour {
     pub went: Option<Time>,
 }
 
+impl Neighbour {
+    /// Whether it was heard within the hold.
+    pub fn speaks(&self) -> bool {
+        self.levels.is_some()
+    }
+}
+
 /// All neighbours.
 #[derive(Clone, Debug)]
 pub(super) struct Region {

@@ -8,7 +8,7 @@ use super::codec::{self, Told};
 use super::message::{self, Content};
 use super::node::Node;
 use super::region::Neighbour;
-use super::{ONE_WAY, SILENT, UNHEARD};
+use super::{ONE_WAY, SILENT, TELL, UNHEARD};
 use crate::{Actions, Message, Reason, Value};
 
 impl Node {
@@ -16,7 +16,10 @@ impl Node {
     pub(super) fn speak(&mut self, now: Time, actions: &mut Actions) {
         let quiet = now.since(self.spoke);
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
-        let unheard = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
+        // A packet that was given up waits nowhere; TCP repeats it after seconds.
+        let failing = self.out.iter().find(|o| o.failing.is_some() && !o.gone(now)).map(|o| o.to);
+        let waits = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
+        let unheard = failing.is_some() || waits;
         let hears = |n: &Neighbour| since(n.came) < SILENT;
         let says = |n: &Neighbour| since(n.went) < SILENT;
         let neighbours = &self.region.neighbours;
@@ -35,12 +38,27 @@ impl Node {
         if !why.0.is_empty() {
             self.spoke = now;
             actions.because(Reason::new(why.0, why.1, &[Value::Node(self.id)]));
-            let failing = self.out.iter().find(|o| unheard && o.failing.is_some());
             match failing {
-                Some(out) => {
-                    actions.send(None, &message::unheard(self.levels, self.rates, self.far, out.to))
+                // With retries.
+                Some(to) => {
+                    let body = message::unheard(self.levels, self.rates, self.far, to);
+                    actions.send(Some(to), &body);
                 }
                 None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
+            }
+        }
+        // Those who drown a node that is not heard are told one by one, with retries: they send all the
+        // time, and may hear no broadcast.
+        if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
+            && quiet >= TELL
+        {
+            self.spoke = now;
+            for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
+                let values = [Value::Node(n.id), Value::Node(who)];
+                let sentence = "node {} is told that node {} is not heard";
+                actions.because(Reason::new("mesh-maxmin.cried", sentence, &values));
+                let body = message::circles(self.levels, self.rates, self.far);
+                actions.send(Some(n.id), &body);
             }
         }
         let around = self.around;
@@ -77,6 +95,7 @@ impl Node {
                     // As if its packets had come: those around here have to know.
                     n.came = Some(now);
                     self.busy = Some(now);
+                    self.cried = Some((now, m.from));
                 }
             }
             Ok(Content::Way { flow, level }) => {
