@@ -68,6 +68,8 @@ const CHANGE: f64 = 0.01;
 /// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
 const ONE_WAY: Span = Span::from_millis(500);
 const UNHEARD: Span = Span::from_millis(100);
+/// Nothing gets through to a neighbour for so long: it is told of that.
+const FAILING: Span = Span::from_millis(200);
 /// Time between messages about a node that is not heard.
 const TELL: Span = Span::from_millis(250);
 /// How long a link or a flow is silent in one direction before a message speaks for it.

@@ -6,9 +6,9 @@ use fairmesh_units::{Span, Time};
 use super::anomaly::Anomaly;
 use super::codec::{self, Told};
 use super::message::{self, Content};
-use super::node::Node;
+use super::node::{Node, Out};
 use super::region::Neighbour;
-use super::{ONE_WAY, SILENT, TELL, UNHEARD};
+use super::{FAILING, ONE_WAY, SILENT, TELL, UNHEARD};
 use crate::{Actions, Message, Reason, Value};
 
 impl Node {
@@ -17,7 +17,8 @@ impl Node {
         let quiet = now.since(self.spoke);
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
         // A packet that was given up waits nowhere; TCP repeats it after seconds.
-        let failing = self.out.iter().find(|o| o.failing.is_some() && !o.gone(now)).map(|o| o.to);
+        let fails = |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILING);
+        let failing = self.out.iter().find(fails).map(|o| o.to);
         let waits = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
         let unheard = failing.is_some() || waits;
         let hears = |n: &Neighbour| since(n.came) < SILENT;
