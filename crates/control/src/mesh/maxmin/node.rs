@@ -294,7 +294,7 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        if !self.busy.is_some_and(|at| now.since(at) < self.hold) {
+        if self.busy.is_none_or(|at| now.since(at) >= self.hold) {
             self.level = None;
         } else if self.level.is_none() {
             let known = codec::rate(self.region.levels(0).0[2]);
