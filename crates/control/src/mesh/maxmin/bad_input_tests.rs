@@ -132,7 +132,7 @@ fn channel_counters_that_jump_or_stand_still_are_named() {
     for (active, busy) in [(1000, 500), (1000, 500), (2000, 100), (2100, 90_000)] {
         // Just before a deadline.
         mesh.run(0.1);
-        mesh.now = mesh.now + ms(95);
+        mesh.now += ms(95);
         mesh.tell(4, channel(active, busy));
     }
     assert!(mesh.said(4, "mesh-maxmin.bad-counters") >= 1);

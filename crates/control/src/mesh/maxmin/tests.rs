@@ -158,7 +158,7 @@ impl Mesh {
         let end = self.now + Span::from_secs_f64(seconds);
         let mut owed = vec![0.0; self.paths.len()];
         while self.now < end {
-            self.now = self.now + STEP;
+            self.now += STEP;
             let ids: Vec<u32> = self.nodes.keys().copied().collect();
             for &n in &ids {
                 let over = self.load(n) > (self.carries)(n) || self.stuck == Some(n);
