@@ -28,6 +28,7 @@ static REGISTRY: &[&Entry] = &[
     &crate::mesh::cna::ENTRY,
     &crate::mesh::wcp::ENTRY,
     &crate::mesh::wcpcap::ENTRY,
+    &crate::mesh::maxmin::ENTRY,
 ];
 
 /// Every mechanism.

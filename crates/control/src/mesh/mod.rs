@@ -3,5 +3,6 @@
 pub mod cna;
 pub mod gap;
 pub(crate) mod ifa;
+pub(crate) mod maxmin;
 pub(crate) mod wcp;
 pub(crate) mod wcpcap;

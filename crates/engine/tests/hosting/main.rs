@@ -4,6 +4,7 @@ mod acting;
 mod airtime;
 mod cna;
 mod hearing;
+mod mesh_maxmin;
 mod messages;
 mod pacing;
 mod probe;

@@ -1,0 +1,63 @@
+//! Whether a node senses much more than it hears: then others disturb it, and it them, from farther
+//! away than their headers reach.
+
+use crate::{Channel, Sent};
+
+/// Weight of each look in the averages.
+const GAIN: f64 = 0.02;
+/// Busy air that matters, and the parts of it that exchanges of the node and its neighbours take
+/// below which it senses much more than it hears, and above which no more.
+const BUSY: f64 = 0.2;
+const MUCH: f64 = 0.8;
+const LITTLE: f64 = 0.9;
+
+/// The air as a node senses it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Air {
+    /// Airtime of own exchanges since the last look, s, and the latest counters.
+    spent: f64,
+    last: Option<Channel>,
+    /// Moving averages: part of the time that own exchanges take, and that the air is busy.
+    own: f64,
+    pub busy: f64,
+    /// It senses much more than it hears.
+    pub wide: bool,
+}
+
+impl Air {
+    /// An exchange of this node is over.
+    pub fn spent(&mut self, sent: &Sent) {
+        let backoff = sent.backoff.as_secs_f64() * f64::from(sent.attempts.min(1));
+        self.spent += (sent.airtime.as_secs_f64() - backoff).max(0.0);
+    }
+
+    /// Counters of the channel. Returns false where they cannot be right.
+    pub fn survey(&mut self, c: &Channel) -> bool {
+        let spent = core::mem::take(&mut self.spent);
+        let Some(last) = self.last.replace(*c) else { return true };
+        if c.active < last.active || c.busy < last.busy {
+            return false;
+        }
+        let active = c.active.saturating_sub(last.active).as_secs_f64();
+        let busy = c.busy.saturating_sub(last.busy).as_secs_f64();
+        // Drivers read the two one after the other, a frame apart.
+        if active <= 0.0 || busy > 1.1 * active + 0.03 {
+            return false;
+        }
+        self.own += GAIN * ((spent / active).min(1.0) - self.own);
+        self.busy += GAIN * ((busy / active).min(1.0) - self.busy);
+        true
+    }
+
+    /// Part of the time that own exchanges take.
+    pub fn own(&self) -> f64 {
+        self.own
+    }
+
+    /// Compares what is sensed with what this node and those it hears say they take.
+    pub fn compare(&mut self, told: f64) {
+        let part = told / self.busy.max(BUSY);
+        let enough = self.busy >= BUSY;
+        self.wide = enough && part < if self.wide { LITTLE } else { MUCH };
+    }
+}

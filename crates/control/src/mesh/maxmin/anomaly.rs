@@ -1,0 +1,48 @@
+//! What must not happen, and what is said of it.
+
+/// What must not happen, counted and named.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Anomaly {
+    Stranger,
+    Header,
+    Message,
+    Stuck,
+    Level,
+    Dead,
+    Counters,
+}
+
+impl Anomaly {
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Anomaly::Stranger => (
+                "mesh-maxmin.stranger",
+                "node {} is no neighbour and speaks as one, {} so far: ignored",
+            ),
+            Anomaly::Header => (
+                "mesh-maxmin.bad-header",
+                "header bits of node {} make no sense, {} so far: ignored",
+            ),
+            Anomaly::Message => (
+                "mesh-maxmin.bad-message",
+                "a message of node {} makes no sense, {} so far: ignored",
+            ),
+            Anomaly::Stuck => (
+                "mesh-maxmin.stuck",
+                "packets wait at node {} and none leaves, {} so far: its queue counts as empty",
+            ),
+            Anomaly::Level => (
+                "mesh-maxmin.bad-level",
+                "the level of node {} was no number, {} so far: it begins anew",
+            ),
+            Anomaly::Counters => (
+                "mesh-maxmin.bad-counters",
+                "channel counters of node {} jumped or stood still, {} so far: what was measured before holds",
+            ),
+            Anomaly::Dead => (
+                "mesh-maxmin.vanished",
+                "hardly anything gets through to node {}, {} so far: its losses do not count",
+            ),
+        }
+    }
+}

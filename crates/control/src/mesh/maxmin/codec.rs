@@ -1,0 +1,152 @@
+//! What a packet carries: levels and rates of three circles around its transmitter, and the least
+//! level that it met on its way.
+//!
+//! 34 bits in fields of the IPv4 header that nobody uses: they fit where `cna` puts 37, with the two
+//! bits of ECN left alone. Slot 0 has the way's least level (8 bits, kept by the host's `Min`), slot
+//! 1 says what it is (present: 1, which values: 2) and has three codes of 8 bits.
+
+use crate::Header;
+
+/// Slots of a header.
+pub(super) const WAY: u8 = 0;
+pub(super) const CIRCLES: u8 = 1;
+
+const PRESENT: u32 = 1 << 31;
+const RATES: u32 = 1 << 24;
+const FAR: u32 = 1 << 25;
+
+/// The least rate that has a code, bit/s, and how far codes are apart.
+pub(super) const LEAST: f64 = 2_000.0;
+const STEP: f64 = 1.045;
+const TOP: u8 = 255;
+
+/// A rate per unit of weight, application bits per second, in 8 bits; 0 is "none told". Rounded down.
+pub(super) fn code(rate: f64) -> u8 {
+    let steps = libm::log(rate.max(LEAST) / LEAST) / libm::log(STEP);
+    // NaN becomes the least.
+    1 + (libm::floor(steps + 1e-6).max(0.0)).min(f64::from(TOP - 1)) as u8
+}
+
+/// The rate of a code.
+pub(super) fn rate(code: u8) -> Option<f64> {
+    let steps = code.checked_sub(1)?;
+    Some(LEAST * libm::pow(STEP, f64::from(steps)))
+}
+
+/// One value for each circle: the node itself; with those that send to it; with its neighbours and
+/// those that send to them. Codes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Circles(pub [u8; 3]);
+
+/// What a header or a message tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    /// The least level of each circle: it can only fall from one to the next.
+    Levels(Circles),
+    /// The fastest flow of each circle: it can only rise.
+    Rates(Circles),
+    /// What is for those who sense farther than they hear.
+    Far(Far),
+}
+
+/// A node's part of the air, and what its neighbours told of their widest circle.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Far {
+    /// Airtime of its exchanges, in 255ths of the time.
+    pub air: u8,
+    /// The least level and the fastest flow of the next circle. Codes.
+    pub level: u8,
+    pub rate: u8,
+}
+
+/// What nobody who speaks the protocol says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Malformed;
+
+/// The word of slot 1.
+pub(super) fn word(told: Told) -> u32 {
+    let (kind, Circles([a, b, c])) = match told {
+        Told::Levels(circles) => (0, circles),
+        Told::Rates(circles) => (RATES, circles),
+        Told::Far(far) => (FAR, Circles([far.air, far.level, far.rate])),
+    };
+    PRESENT | kind | u32::from(a) << 16 | u32::from(b) << 8 | u32::from(c)
+}
+
+/// The smaller of two levels as codes, where 0 is none.
+pub(super) fn least(a: u8, b: u8) -> u8 {
+    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
+}
+
+/// Reads slot 1; `None` where nothing is carried.
+pub(super) fn read(word: u32) -> Result<Option<Told>, Malformed> {
+    if word == 0 {
+        return Ok(None);
+    }
+    let [a, b, c] = [word >> 16, word >> 8, word].map(|v| v as u8);
+    let circles = Circles([a, b, c]);
+    if word & PRESENT == 0 || word & !(PRESENT | RATES | FAR | 0x00ff_ffff) != 0 {
+        return Err(Malformed);
+    }
+    if word & FAR != 0 {
+        let far = Far { air: a, level: b, rate: c };
+        return if word & RATES == 0 { Ok(Some(Told::Far(far))) } else { Err(Malformed) };
+    }
+    if word & RATES != 0 {
+        return if a <= b && b <= c { Ok(Some(Told::Rates(circles))) } else { Err(Malformed) };
+    }
+    let falls = least(a, b) == b && least(b, c) == c;
+    if falls { Ok(Some(Told::Levels(circles))) } else { Err(Malformed) }
+}
+
+/// The least level on a packet's way so far.
+pub(super) fn way(header: &Header) -> Result<Option<f64>, Malformed> {
+    let code = header.0[usize::from(WAY)];
+    u8::try_from(code).map(rate).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_code_is_a_rate_rounded_down_by_less_than_a_step() {
+        assert_eq!((rate(0), rate(1)), (None, Some(LEAST)));
+        for bps in [2e3, 30e3, 250e3, 269_123.0, 5e6, 100e6] {
+            let told = rate(code(bps)).unwrap();
+            assert!(told <= bps * (1.0 + 1e-6) && told * STEP > bps, "{bps}: {told}");
+            assert_eq!(code(told), code(bps), "what was told is told on unchanged");
+        }
+        assert!(rate(TOP).unwrap() > 140e6);
+        // Nothing else can be said.
+        for odd in [f64::NAN, f64::NEG_INFINITY, -1.0, 0.0] {
+            assert_eq!(code(odd), 1);
+        }
+        assert_eq!(code(f64::INFINITY), TOP);
+    }
+
+    #[test]
+    fn what_no_circle_can_be_is_malformed() {
+        let levels = |c| word(Told::Levels(Circles(c)));
+        let rates = |c| word(Told::Rates(Circles(c)));
+        for fine in [levels([0, 0, 9]), levels([9, 9, 3]), rates([0, 4, 4]), levels([0, 0, 0])] {
+            assert!(read(fine).is_ok(), "{fine:x}");
+        }
+        // A wider circle with more than one inside it, or nothing though there is something inside.
+        for bad in [levels([3, 9, 9]), levels([9, 9, 0]), rates([4, 3, 9]), 1, PRESENT | 3 << 24] {
+            assert_eq!(read(bad), Err(Malformed), "{bad:x}");
+        }
+        assert_eq!(read(0), Ok(None));
+        assert_eq!(way(&Header([256, 0, 0, 0, 0, 0, 0, 0])), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_written_again(bits: u32) {
+            if let Ok(Some(told)) = read(bits) {
+                prop_assert_eq!(read(word(told)), Ok(Some(told)));
+            }
+        }
+    }
+}

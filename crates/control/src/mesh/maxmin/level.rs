@@ -1,0 +1,139 @@
+//! The level of a node: what each flow around it may have, by what waits at its radio.
+
+use fairmesh_units::{Span, Time};
+
+/// Numbers of the rule.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// Packets at the radio, the one in service included, at which the level stays.
+    pub backlog: f64,
+    /// Change of the level's logarithm per second with nothing waiting, and at twice `backlog`.
+    pub rise: f64,
+    pub fall: f64,
+    /// Part by which what is told falls at once, at twice `backlog`.
+    pub damping: f64,
+    /// How far above the fastest flow around it the level may be, as a part.
+    pub headroom: f64,
+    /// Pressure per part of packets given up by the MAC.
+    pub loss: f64,
+}
+
+/// More waiting packets than these times `backlog` do not press more.
+const MOST: f64 = 4.0;
+/// Time constant of what is told at once.
+const QUICK: f64 = 0.3;
+/// Growth until packets have waited for the first time, and after nothing has waited for `EMPTY`.
+const OPENING: f64 = 0.7;
+const EMPTY: f64 = 2.0;
+/// Pressure below which it is as if nothing waited.
+const LITTLE: f64 = 0.35;
+
+/// What waits at a radio, over time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backlog {
+    waiting: f64,
+    at: Time,
+    /// Packets times seconds since the last look.
+    sum: f64,
+    looked: Time,
+}
+
+impl Backlog {
+    pub fn new() -> Self {
+        Backlog { waiting: 0.0, at: Time::ZERO, sum: 0.0, looked: Time::ZERO }
+    }
+
+    pub fn is(&mut self, now: Time, packets: f64) {
+        self.sum += self.waiting * now.since(self.at).as_secs_f64();
+        (self.at, self.waiting) = (now, packets);
+    }
+
+    pub fn waiting(&self) -> f64 {
+        self.waiting
+    }
+
+    /// The mean since the last look.
+    pub fn look(&mut self, now: Time) -> f64 {
+        let waiting = self.waiting;
+        self.is(now, waiting);
+        let passed = now.since(self.looked).as_secs_f64();
+        self.looked = now;
+        let sum = core::mem::take(&mut self.sum);
+        if passed > 0.0 { sum / passed } else { waiting }
+    }
+}
+
+/// The level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    /// Application bits per second and unit of weight.
+    rate: f64,
+    /// The least and the largest that it can be.
+    bounds: (f64, f64),
+    /// Pressure above 1, averaged over a moment.
+    push: f64,
+    /// Packets have waited.
+    opened: bool,
+    /// For how long nothing has waited, s.
+    empty: f64,
+}
+
+impl Level {
+    pub fn new(start: f64, bounds: (f64, f64)) -> Self {
+        Level {
+            rate: start.clamp(bounds.0, bounds.1),
+            bounds,
+            push: 0.0,
+            opened: false,
+            empty: 0.0,
+        }
+    }
+
+    #[cfg(test)]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// What is told: less than the level while more waits than should.
+    pub fn told(&self, rule: &Rule) -> f64 {
+        (self.rate / (1.0 + rule.damping * self.push)).max(self.bounds.0)
+    }
+
+    /// A look after `passed`: packets that waited, the part given up, and the fastest flow around.
+    /// Returns false where that made no sense.
+    pub fn look(
+        &mut self,
+        rule: &Rule,
+        passed: Span,
+        waited: f64,
+        lost: f64,
+        fastest: f64,
+    ) -> bool {
+        let dt = passed.as_secs_f64();
+        let pressure = waited / rule.backlog + rule.loss * lost;
+        if pressure.is_nan() || pressure < 0.0 || !fastest.is_finite() {
+            return false;
+        }
+        let pressure = pressure.min(MOST);
+        let error = 1.0 - pressure;
+        let quick = (dt / QUICK).min(1.0);
+        self.push += quick * ((-error).max(0.0) - self.push);
+        self.opened |= error < 0.0;
+        self.empty = if pressure < LITTLE { self.empty + dt } else { 0.0 };
+        let ceiling = (fastest * (1.0 + rule.headroom)).max(self.bounds.0);
+        if error < 0.0 {
+            // A level that held nobody back begins where it does.
+            self.rate = self.rate.min(ceiling);
+        }
+        let speed = match error {
+            e if e < 0.0 => rule.fall,
+            _ if !self.opened => OPENING,
+            _ => rule.rise * (1.0 + (self.empty - EMPTY).clamp(0.0, 4.0)),
+        };
+        let rate = self.rate * libm::exp((speed * error * dt).clamp(-0.5, 0.5));
+        // Nobody needs more than this; a level far above would be late when it is needed.
+        let rate = if rate > ceiling { ceiling.max(self.rate * libm::exp(-dt)) } else { rate };
+        self.rate = rate.clamp(self.bounds.0, self.bounds.1);
+        self.rate.is_finite()
+    }
+}

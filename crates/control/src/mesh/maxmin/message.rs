@@ -1,0 +1,92 @@
+//! Messages: what packets would tell, where there are none.
+
+use fairmesh_units::{FlowId, NodeId};
+
+use super::codec::{self, Circles, Far, Malformed, Told};
+
+const CIRCLES: u8 = 1;
+const WAY: u8 = 2;
+const UNHEARD: u8 = 3;
+
+/// A message's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// All kinds of a header; `unheard`: of a node whose packets to that one do not get through.
+    Circles { levels: Circles, rates: Circles, far: Far, unheard: Option<NodeId> },
+    /// The least level from here on, of a flow without acknowledgements: a code.
+    Way { flow: FlowId, level: u8 },
+}
+
+/// Ten bytes.
+pub(super) fn circles(levels: Circles, rates: Circles, far: Far) -> [u8; 10] {
+    let [a, b, c] = levels.0;
+    let [d, e, f] = rates.0;
+    [CIRCLES, a, b, c, d, e, f, far.air, far.level, far.rate]
+}
+
+/// Twelve bytes. Ids are two bytes here; a mesh of more nodes than that has no such neighbour.
+pub(super) fn unheard(levels: Circles, rates: Circles, far: Far, to: NodeId) -> [u8; 12] {
+    let mut body = [UNHEARD; 12];
+    body[1..10].copy_from_slice(&circles(levels, rates, far)[1..]);
+    body[10..].copy_from_slice(&u16::try_from(to.0).unwrap_or(u16::MAX).to_be_bytes());
+    body
+}
+
+/// Six bytes.
+pub(super) fn way(flow: FlowId, level: u8) -> [u8; 6] {
+    let [a, b, c, d] = flow.0.to_be_bytes();
+    [WAY, a, b, c, d, level]
+}
+
+pub(super) fn read(body: &[u8]) -> Result<Content, Malformed> {
+    match *body {
+        [CIRCLES, ref values @ ..] if values.len() == 9 => told(values, None),
+        [UNHEARD, ref values @ .., a, b] if values.len() == 9 => {
+            told(values, Some(NodeId(u16::from_be_bytes([a, b]).into())))
+        }
+        [WAY, a, b, c, d, level] if level > 0 => {
+            Ok(Content::Way { flow: FlowId(u32::from_be_bytes([a, b, c, d])), level })
+        }
+        _ => Err(Malformed),
+    }
+}
+
+fn told(values: &[u8], unheard: Option<NodeId>) -> Result<Content, Malformed> {
+    let &[a, b, c, d, e, f, air, level, rate] = values else { return Err(Malformed) };
+    let (levels, rates) = (Circles([a, b, c]), Circles([d, e, f]));
+    // As strict as with headers.
+    codec::read(codec::word(Told::Levels(levels)))?;
+    codec::read(codec::word(Told::Rates(rates)))?;
+    Ok(Content::Circles { levels, rates, far: Far { air, level, rate }, unheard })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back() {
+        let (levels, rates) = (Circles([0, 9, 3]), Circles([1, 2, 2]));
+        let far = Far { air: 7, level: 3, rate: 9 };
+        let body = circles(levels, rates, far);
+        assert_eq!(read(&body), Ok(Content::Circles { levels, rates, far, unheard: None }));
+        let to = Some(NodeId(700));
+        let body12 = unheard(levels, rates, far, NodeId(700));
+        assert_eq!(read(&body12), Ok(Content::Circles { levels, rates, far, unheard: to }));
+        assert_eq!(read(&body12[..11]), Err(Malformed));
+        assert_eq!(read(&body[..9]), Err(Malformed));
+        assert_eq!(read(&circles(Circles([3, 9, 9]), rates, far)), Err(Malformed));
+        let flow = FlowId(70_000);
+        assert_eq!(read(&way(flow, 8)), Ok(Content::Way { flow, level: 8 }));
+        assert_eq!(read(&way(flow, 0)), Err(Malformed));
+        assert_eq!(read(&[]), Err(Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_breaks_it(body in prop::collection::vec(any::<u8>(), 0..12)) {
+            let _ = read(&body);
+        }
+    }
+}

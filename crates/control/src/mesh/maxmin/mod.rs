@@ -1,0 +1,147 @@
+//! `mesh-maxmin`: every node learns a level from what waits at its radio, and the routers at which
+//! flows enter the mesh hold each to the least level around its path. Ours.
+//!
+//! A *level* is what each flow around a node may have, in application bits per second and unit of
+//! weight. It rises while hardly anything waits and falls while packets do ([`level`]), so what a
+//! rate, a retry or a hidden sender costs is in it without being counted. Levels travel two hops in
+//! unused bits of IP headers and are overheard ([`codec`], [`region`]); hosts and their TCP are left
+//! as they are ([`source`]). docs/controls/mesh-maxmin.md has the derivation.
+
+mod air;
+mod anomaly;
+#[cfg(test)]
+mod bad_input_tests;
+mod codec;
+mod level;
+mod message;
+mod node;
+mod region;
+mod signalling;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Span};
+
+use self::level::Rule;
+use self::node::Node;
+use crate::Origin::Ours;
+use crate::contract::parameter::options;
+use crate::{
+    Ability, AbilitySet, Class, ClassPlan, Entry, EventKind, EventSet, Instance, Knowledge,
+    KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan, Point, Refusal, Runs, Setting,
+};
+
+options! {
+    variants {}
+    parameters {
+        backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
+        rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
+        fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
+        damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
+        headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
+        loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
+        hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
+        burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
+        lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
+        queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
+        marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
+    }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "mesh-maxmin",
+    about: "nodes learn what each flow around them may have and limit flows where they enter the mesh",
+    origin: Ours { after: "Jang 2010; Rangwala 2008" },
+    variants: Options::VARIANTS,
+    parameters: Options::PARAMETERS,
+    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
+};
+
+/// How often levels move.
+const TICK: Span = Span::from_millis(100);
+/// A level where nothing is known, as a part of the fastest link's capacity; and the least one.
+const START: f64 = 1.0 / 40.0;
+const FLOOR: f64 = 0.0005;
+/// A limit is set anew when it differs by this part.
+const CHANGE: f64 = 0.01;
+/// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
+const ONE_WAY: Span = Span::from_millis(500);
+const UNHEARD: Span = Span::from_millis(100);
+/// Nothing gets through to a neighbour for so long: it is told of that.
+const FAILING: Span = Span::from_millis(200);
+/// Time between messages about a node that is not heard.
+const TELL: Span = Span::from_millis(250);
+/// How long a link or a flow is silent in one direction before a message speaks for it.
+const SILENT: Span = Span::from_secs(1);
+/// A queue that has packets and sends none for so long is a counter that sticks.
+const STUCK: Span = Span::from_secs(2);
+/// Time constant of packets given up, s, and packets that are few.
+const LOSSES: f64 = 2.0;
+const FEW: f64 = 10.0;
+/// A neighbour that has answered nothing for so long is gone, and believed
+/// to be back after so long.
+const GONE: Span = Span::from_secs(8);
+const AGAIN: Span = Span::from_secs(60);
+
+fn needs() -> Vec<Needs> {
+    let limits = |at, limit| Needs {
+        at: PlacementSet::of(&[at]),
+        events: EventSet::of(&[
+            EventKind::Counters,
+            EventKind::QueueChanges,
+            EventKind::Sent,
+            EventKind::Channel,
+            EventKind::Received,
+            EventKind::Overheard,
+            EventKind::Messages,
+            EventKind::Flows,
+        ]),
+        abilities: AbilitySet::of(&[
+            limit,
+            Ability::FlowClasses,
+            Ability::Mark,
+            Ability::Annotate,
+            Ability::Send,
+        ]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        // Nothing is added: the bits are there already.
+        header_bytes: 0,
+    };
+    vec![
+        limits(Placement::EveryNode, Ability::LimitLocal),
+        limits(Placement::Gateway, Ability::LimitTransit),
+    ]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    if let Some(bad) = setting.flows.iter().find(|f| !(f.weight.is_finite() && f.weight > 0.0)) {
+        return Err(Refusal::weight(bad.flow, bad.weight));
+    }
+    let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(0) as f64;
+    let bounds = ((FLOOR * capacity).max(codec::LEAST), capacity.max(codec::LEAST));
+    let start = (START * capacity).max(bounds.0);
+    let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max().unwrap_or(1500).max(1);
+    let gateway = setting.site.gateway;
+    let template = ClassPlan {
+        class: Class::Flow(FlowId(0)),
+        limit: Limit::Rate(BitRate(start as u64)),
+        burst: Bytes((options.burst * packet as f64) as u64),
+        leaf: Leaf::DropTail { packets: options.queue },
+    };
+    let rule = Rule {
+        backlog: options.backlog,
+        rise: options.rise,
+        fall: options.fall,
+        damping: options.damping,
+        headroom: options.headroom,
+        loss: options.loss,
+    };
+    let mut node = Node::new(options, rule, &setting, (start, bounds));
+    setting.flows.iter().for_each(|f| node.meet(f));
+    let class = |flow| ClassPlan { class: Class::Flow(flow), ..template };
+    let classes = node.entering().map(class).collect();
+    let point = if gateway { Point::Transit } else { Point::Local };
+    let plan = Plan { point, classes, template: Some(template) };
+    Ok(Instance { control: Box::new(node), plan })
+}

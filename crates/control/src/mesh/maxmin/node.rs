@@ -1,0 +1,397 @@
+//! The mechanism at one node.
+
+use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
+
+use super::air::Air;
+use super::anomaly::Anomaly;
+use super::codec::{self, Circles, Far, Told};
+use super::level::{Backlog, Level, Rule};
+use super::region::Region;
+use super::source::{Passing, enters};
+use super::{AGAIN, CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
+use crate::{
+    Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
+};
+
+/// A link out of the node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Out {
+    pub to: NodeId,
+    /// Packets that left and those given up, fading.
+    packets: f64,
+    failed: f64,
+    /// Since when nothing has got through.
+    pub failing: Option<Time>,
+}
+
+impl Out {
+    /// Part of its packets that are given up; of few packets less than it seems.
+    fn lost(&self) -> f64 {
+        self.failed / (self.packets + FEW)
+    }
+
+    /// Who answers nothing for so long is gone, and nobody makes room for that; for a while.
+    pub fn gone(&self, now: Time) -> bool {
+        self.failing.is_some_and(|at| now.since(at) >= GONE)
+    }
+
+    fn fade(&mut self, by: f64) {
+        self.packets *= by;
+        self.failed *= by;
+    }
+}
+
+/// The mechanism at one node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    gateway: bool,
+    rule: Rule,
+    pub(super) hold: Span,
+    marks: f64,
+    pub(super) region: Region,
+    pub(super) out: Vec<Out>,
+    pub(super) flows: Vec<Passing>,
+    /// A level where nothing is known; the least and the largest.
+    start: f64,
+    bounds: (f64, f64),
+    /// There is one while the node has traffic.
+    level: Option<Level>,
+    pub(super) backlog: Backlog,
+    ticked: Time,
+    /// When its radio last sent or received data or acknowledgements, and when a packet of it last
+    /// got through; when its queue last moved, and when it last sent a message.
+    pub(super) busy: Option<Time>,
+    pub(super) through: Time,
+    moved: Time,
+    pub(super) spoke: Time,
+    /// Who said last that its packets do not get here.
+    pub(super) cried: Option<(Time, NodeId)>,
+    /// What the next packet tells.
+    turn: u8,
+    /// By circle: the least level and the fastest flow; and what is for those who sense farther.
+    pub(super) levels: Circles,
+    pub(super) rates: Circles,
+    pub(super) far: Far,
+    /// The least level around, and the fastest flow there: of as many circles as matter. Codes.
+    pub(super) around: u8,
+    fastest: u8,
+    air: Air,
+    /// A neighbour that has vanished.
+    dead: Option<NodeId>,
+    /// What a flow that lacks everything counts like, packets.
+    lack: f64,
+    written: [u32; 2],
+    anomalies: [u64; 7],
+    due: Option<Time>,
+}
+
+impl Node {
+    pub fn new(options: &Options, rule: Rule, setting: &Setting, rates: (f64, (f64, f64))) -> Self {
+        let ids = || setting.neighbours.iter().map(|n| n.node);
+        let mut stream: Stream = setting.stream.clone();
+        Node {
+            id: setting.node,
+            gateway: setting.site.gateway,
+            rule,
+            hold: options.hold,
+            marks: options.marks,
+            region: Region::new(ids(), options.hold),
+            out: ids().map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None }).collect(),
+            flows: Vec::new(),
+            start: rates.0,
+            bounds: rates.1,
+            level: None,
+            backlog: Backlog::new(),
+            ticked: Time::ZERO,
+            busy: None,
+            through: Time::ZERO,
+            moved: Time::ZERO,
+            spoke: Time::ZERO,
+            cried: None,
+            turn: 0,
+            levels: Circles::default(),
+            rates: Circles::default(),
+            around: 0,
+            fastest: 0,
+            far: Far::default(),
+            air: Air::default(),
+            dead: None,
+            lack: options.lack,
+            written: [0; 2],
+            anomalies: [0; 7],
+            // Nodes do not all look at one instant.
+            due: Some(Time::ZERO + Span::from_secs_f64(TICK.as_secs_f64() * stream.unit())),
+        }
+    }
+
+    /// A flow that crosses this node.
+    pub fn meet(&mut self, here: &FlowHere) {
+        let on_air = here.next_hop.is_some_and(|n| self.out.iter().any(|o| o.to == n));
+        let enters = on_air && enters(here, self.gateway);
+        match self.flows.iter_mut().find(|f| f.flow() == here.flow) {
+            Some(known) => (known.here, known.enters) = (*here, enters),
+            None => self.flows.push(Passing::new(*here, enters)),
+        }
+    }
+
+    /// The flows that are limited here.
+    pub fn entering(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.flows.iter().filter(|f| f.enters).map(Passing::flow)
+    }
+
+    pub(super) fn flow(&mut self, id: FlowId) -> Option<&mut Passing> {
+        self.flows.iter_mut().find(|f| f.flow() == id)
+    }
+
+    pub(super) fn anomaly(&mut self, what: Anomaly, who: NodeId, actions: &mut Actions) {
+        let count = &mut self.anomalies[what as usize];
+        *count += 1;
+        // Said at the first, second, fourth, … time.
+        if count.is_power_of_two() {
+            let (code, sentence) = what.words();
+            actions.because(Reason::new(code, sentence, &[Value::Node(who), Value::Count(*count)]));
+        }
+    }
+
+    fn hear(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        let from = heard.link.from;
+        let word = heard.header.0[usize::from(codec::CIRCLES)];
+        match codec::read(word) {
+            Ok(None) => {}
+            Ok(Some(_)) if self.region.find(from).is_none() => {
+                self.anomaly(Anomaly::Stranger, from, actions);
+            }
+            Ok(Some(told)) => self.region.hear(now, from, told),
+            Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
+        }
+    }
+
+    fn received(&mut self, now: Time, heard: &Heard, actions: &mut Actions) {
+        self.busy = Some(now);
+        if let Some(n) = self.region.find(heard.link.from) {
+            n.came = Some(now);
+        }
+        let way = codec::way(&heard.header);
+        if way.is_err() {
+            self.anomaly(Anomaly::Header, heard.link.from, actions);
+        }
+        let Some(flow) = self.flow(heard.flow) else { return };
+        if heard.ack {
+            flow.answered = Some(now);
+            if let Ok(Some(level)) = way {
+                flow.way = Some((now, level));
+            }
+        } else {
+            flow.from = Some(heard.link.from);
+            flow.seen = Some(now);
+        }
+    }
+
+    fn channel(&mut self, now: Time, channel: &Channel, actions: &mut Actions) {
+        // Between ticks there is too little to measure anything by.
+        if now >= self.ticked + TICK && !self.air.survey(channel) {
+            self.anomaly(Anomaly::Counters, self.id, actions);
+        }
+    }
+
+    fn sent(&mut self, now: Time, sent: &Sent, actions: &mut Actions) {
+        self.moved = now;
+        let (Some(to), Some(id)) = (sent.to, sent.flow) else { return };
+        self.busy = Some(now);
+        self.air.spent(sent);
+        if sent.delivered {
+            self.through = now;
+        }
+        if let Some(n) = self.region.find(to) {
+            n.went = Some(now);
+        }
+        if let Some(out) = self.out.iter_mut().find(|o| o.to == to) {
+            out.packets += 1.0;
+            out.failed += f64::from(u8::from(!sent.delivered));
+            out.failing = if sent.delivered { None } else { out.failing.or(Some(now)) };
+        }
+        if let Some(flow) = self.flow(id) {
+            if !sent.delivered {
+                flow.failed = Some(now);
+            }
+            match sent.ack {
+                true => flow.answered = Some(now),
+                false if sent.delivered => flow.left(now, sent.bytes),
+                false => {}
+            }
+        }
+        self.turn = (self.turn + 1) % 3;
+        self.write(actions);
+    }
+
+    /// Brings the bits of the next packets into force.
+    fn write(&mut self, actions: &mut Actions) {
+        let told = match self.turn {
+            0 => Told::Levels(self.levels),
+            1 => Told::Rates(self.rates),
+            _ => Told::Far(self.far),
+        };
+        let way = match self.around {
+            0 => u32::from(u8::MAX),
+            least => u32::from(least),
+        };
+        let words = [way, codec::word(told)];
+        let before = core::mem::replace(&mut self.written, words);
+        if before == words {
+            return;
+        }
+        let level = codec::rate(self.levels.0[2]).unwrap_or(0.0) / 1e3;
+        let sentence = "packets tell that flows here may have {} kbit/s each";
+        actions.because(Reason::new("mesh-maxmin.header", sentence, &[Value::Ratio(level)]));
+        if before[0] != words[0] {
+            actions.annotate(Class::All, codec::WAY, Merge::Min, words[0]);
+        }
+        if before[1] != words[1] {
+            actions.annotate(Class::All, codec::CIRCLES, Merge::Set, words[1]);
+        }
+    }
+
+    fn tick(&mut self, now: Time, actions: &mut Actions) {
+        let passed = now.since(self.ticked);
+        self.ticked = now;
+        self.region.forget(now);
+        self.flows.iter_mut().for_each(|f| f.look(now, passed, self.hold));
+        self.learn(now, passed, actions);
+        self.limit(actions);
+        self.speak(now, actions);
+        self.write(actions);
+        self.due = Some(now + TICK);
+    }
+
+    /// Moves the level on.
+    fn learn(&mut self, now: Time, passed: Span, actions: &mut Actions) {
+        if self.backlog.waiting() > 0.0 && now.since(self.moved) >= STUCK {
+            self.backlog.is(now, 0.0);
+            self.anomaly(Anomaly::Stuck, self.id, actions);
+        }
+        let waited = self.backlog.look(now);
+        let gone = |o: &Out| o.gone(now);
+        for out in &mut self.out {
+            out.fade(libm::exp(-passed.as_secs_f64() / LOSSES));
+            out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
+        }
+        let lost = self.out.iter().filter(|o| !gone(o)).map(Out::lost).fold(0.0, f64::max);
+        let most = codec::rate(self.around).unwrap_or(self.bounds.1);
+        let there = |f: &&Passing| {
+            let next = self.out.iter().find(|o| Some(o.to) == f.here.next_hop);
+            next.is_some_and(|o| !gone(o))
+        };
+        let lacks = self.flows.iter().filter(there).map(|f| f.lacks(now, most));
+        let lacks = lacks.fold(0.0, f64::max);
+        let dead = self.out.iter().find(|o| gone(o)).map(|o| o.to);
+        if dead != self.dead {
+            self.dead = dead;
+            if let Some(who) = dead {
+                self.anomaly(Anomaly::Dead, who, actions);
+            }
+        }
+        let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
+        let own = if own > codec::LEAST { codec::code(own) } else { 0 };
+        self.rates = self.region.rates(own);
+        if self.busy.is_none_or(|at| now.since(at) >= self.hold) {
+            self.level = None;
+        } else if self.level.is_none() {
+            let known = codec::rate(self.region.levels(0).0[2]);
+            self.level = Some(Level::new(known.unwrap_or(self.start), self.bounds));
+        }
+        if let Some(level) = &mut self.level {
+            let fastest = codec::rate(self.fastest).unwrap_or(self.start);
+            if !level.look(&self.rule, passed, waited + lacks * self.lack, lost, fastest) {
+                *level = Level::new(self.start, self.bounds);
+                self.anomaly(Anomaly::Level, self.id, actions);
+            }
+        }
+        let told = self.level.as_ref().map_or(0, |l| codec::code(l.told(&self.rule)));
+        self.levels = self.region.levels(told);
+        let air = (255.0 * self.air.own()).clamp(0.0, 255.0) as u8;
+        self.far = self.region.far(air, self.levels.0[2], self.rates.0[2]);
+        let farthest = self.region.farthest(self.far);
+        self.air.compare(f64::from(farthest.air) / 255.0);
+        self.around = if self.air.wide { farthest.level } else { self.levels.0[2] };
+        self.fastest = if self.air.wide { farthest.rate } else { self.region.fastest(own) };
+    }
+
+    /// Limits the flows that enter the mesh here.
+    fn limit(&mut self, actions: &mut Actions) {
+        let around = codec::rate(self.around);
+        for f in self.flows.iter_mut().filter(|f| f.enters) {
+            let way = f.way.map(|w| w.1);
+            let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
+            let level = if least.is_finite() { least } else { self.start };
+            let level = level.clamp(self.bounds.0, self.bounds.1);
+            if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= CHANGE) {
+                f.limit = Some(level);
+                let values = [Value::Flow(f.flow()), Value::Ratio(level / 1e3)];
+                let sentence = "flow {}: the least level around its way is {} kbit/s";
+                actions.because(Reason::new("mesh-maxmin.limit", sentence, &values));
+                actions.set_rate(Class::Flow(f.flow()), f.ip(level));
+            }
+            let over = f64::from(f.waits()) - self.marks;
+            let marked = if over > 0.0 { (0.05 * over).min(0.5) } else { 0.0 };
+            if (marked - f.marked).abs() > 1e-9 {
+                f.marked = marked;
+                let values = [Value::Flow(f.flow()), Value::Count(f.waits().into())];
+                let sentence = "flow {}: {} packets wait for its limit";
+                actions.because(Reason::new("mesh-maxmin.mark", sentence, &values));
+                actions.mark(Class::Flow(f.flow()), marked);
+            }
+        }
+    }
+}
+
+impl Control for Node {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            // Woken too soon: it waits for the end of its time.
+            Event::Deadline if self.due.is_some_and(|due| now < due) => {}
+            Event::Deadline => self.tick(now, actions),
+            Event::Queue(q) if q.class == Class::All => {
+                let packets = f64::from(q.packets);
+                if packets != self.backlog.waiting() {
+                    self.moved = now;
+                }
+                self.backlog.is(now, packets);
+            }
+            Event::Counters(c) => {
+                if let Class::Flow(id) = c.class
+                    && let Some(flow) = self.flow(id)
+                {
+                    flow.counted(now, c);
+                }
+            }
+            Event::Channel(c) => self.channel(now, c, actions),
+            Event::Sent(s) => self.sent(now, s, actions),
+            Event::Received(h) => {
+                self.hear(now, h, actions);
+                self.received(now, h, actions);
+            }
+            Event::Overheard(h) => self.hear(now, h, actions),
+            Event::Message(m) => self.message(now, m, actions),
+            Event::FlowSeen(here) => {
+                self.meet(here);
+                self.limit(actions);
+            }
+            Event::FlowGone(flow) => {
+                if self.flow(*flow).is_some_and(|f| f.enters && f.limit.is_some()) {
+                    let values = [Value::Flow(*flow)];
+                    actions.because(Reason::new("mesh-maxmin.gone", "flow {} has ended", &values));
+                    actions.remove(Class::Flow(*flow));
+                }
+                self.flows.retain(|f| f.flow() != *flow);
+            }
+            _ => {}
+        }
+        // A host that is late must not find a deadline in the past.
+        self.due = self.due.map(|d| d.max(now));
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due
+    }
+}

@@ -1,0 +1,113 @@
+//! What a node knows of those around it: levels and rates by circle.
+
+use fairmesh_units::{NodeId, Span, Time};
+
+use super::codec::{Circles, Far, Told, least};
+
+/// A neighbour, as far as it has told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbour {
+    pub id: NodeId,
+    levels: Option<(Time, Circles)>,
+    rates: Option<(Time, Circles)>,
+    far: Option<(Time, Far)>,
+    /// When a packet for this node last came from there, and when one last went there.
+    pub came: Option<Time>,
+    pub went: Option<Time>,
+}
+
+impl Neighbour {
+    /// Whether it was heard within the hold.
+    pub fn speaks(&self) -> bool {
+        self.levels.is_some()
+    }
+}
+
+/// All neighbours.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub neighbours: Vec<Neighbour>,
+    hold: Span,
+}
+
+impl Region {
+    pub fn new(neighbours: impl Iterator<Item = NodeId>, hold: Span) -> Self {
+        let one =
+            |id| Neighbour { id, levels: None, rates: None, far: None, came: None, went: None };
+        Region { neighbours: neighbours.map(one).collect(), hold }
+    }
+
+    pub fn find(&mut self, id: NodeId) -> Option<&mut Neighbour> {
+        self.neighbours.iter_mut().find(|n| n.id == id)
+    }
+
+    pub fn hear(&mut self, now: Time, from: NodeId, told: Told) {
+        let Some(n) = self.find(from) else { return };
+        match told {
+            Told::Levels(c) => n.levels = Some((now, c)),
+            Told::Rates(c) => n.rates = Some((now, c)),
+            Told::Far(f) => n.far = Some((now, f)),
+        }
+    }
+
+    /// Forgets what was told a hold ago.
+    pub fn forget(&mut self, now: Time) {
+        let hold = self.hold;
+        let fresh = |at: Time| now.since(at) < hold;
+        for n in &mut self.neighbours {
+            n.levels = n.levels.filter(|l| fresh(l.0));
+            n.rates = n.rates.filter(|r| fresh(r.0));
+            n.far = n.far.filter(|f| fresh(f.0));
+            n.came = n.came.filter(|at| fresh(*at));
+            n.went = n.went.filter(|at| fresh(*at));
+        }
+    }
+
+    /// The least level of each circle around a node whose own is `own`.
+    pub fn levels(&self, own: u8) -> Circles {
+        self.circles(own, least, |n| n.levels)
+    }
+
+    /// The fastest flow of each circle around a node whose own fastest is `own`.
+    pub fn rates(&self, own: u8) -> Circles {
+        self.circles(own, u8::max, |n| n.rates)
+    }
+
+    /// The fastest flow around the node or around those that it sends to: who its level is for.
+    pub fn fastest(&self, own: u8) -> u8 {
+        let receivers = self.neighbours.iter().filter(|n| n.went.is_some());
+        let theirs = receivers.filter_map(|n| n.rates).map(|(_, c)| c.0[2]);
+        theirs.fold(self.rates(own).0[2], u8::max)
+    }
+
+    /// The next circle: what neighbours told of their widest.
+    pub fn far(&self, air: u8, level: u8, rate: u8) -> Far {
+        let levels = self.neighbours.iter().filter_map(|n| n.levels).map(|(_, c)| c.0[2]);
+        let rates = self.neighbours.iter().filter_map(|n| n.rates).map(|(_, c)| c.0[2]);
+        Far { air, level: levels.fold(level, least), rate: rates.fold(rate, u8::max) }
+    }
+
+    /// The one after that.
+    pub fn farthest(&self, own: Far) -> Far {
+        let far = self.neighbours.iter().filter_map(|n| n.far).map(|(_, f)| f);
+        far.fold(own, |a, b| Far {
+            air: a.air.saturating_add(b.air),
+            level: least(a.level, b.level),
+            rate: a.rate.max(b.rate),
+        })
+    }
+
+    fn circles(
+        &self,
+        own: u8,
+        join: fn(u8, u8) -> u8,
+        of: impl Fn(&Neighbour) -> Option<(Time, Circles)>,
+    ) -> Circles {
+        let told = |n: &Neighbour| of(n).map_or([0; 3], |t| t.1.0);
+        let senders = self.neighbours.iter().filter(|n| n.came.is_some());
+        let into = senders.fold(own, |v, n| join(v, told(n)[0]));
+        let around =
+            self.neighbours.iter().fold(into, |v, n| join(v, join(told(n)[0], told(n)[1])));
+        Circles([own, into, around])
+    }
+}

@@ -1,0 +1,112 @@
+//! Messages, where no packet says what there is to say: of nodes that hear and have nothing to send, of
+//! those that are not heard, and about flows without acknowledgements.
+
+use fairmesh_units::{Span, Time};
+
+use super::anomaly::Anomaly;
+use super::codec::{self, Told};
+use super::message::{self, Content};
+use super::node::{Node, Out};
+use super::region::Neighbour;
+use super::{FAILING, ONE_WAY, SILENT, TELL, UNHEARD};
+use crate::{Actions, Message, Reason, Value};
+
+impl Node {
+    /// Speaks where no packet does.
+    pub(super) fn speak(&mut self, now: Time, actions: &mut Actions) {
+        let quiet = now.since(self.spoke);
+        let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
+        // A packet that was given up waits nowhere; TCP repeats it after seconds.
+        let fails = |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILING);
+        let failing = self.out.iter().find(fails).map(|o| o.to);
+        let waits = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
+        let unheard = failing.is_some() || waits;
+        let hears = |n: &Neighbour| since(n.came) < SILENT;
+        let says = |n: &Neighbour| since(n.went) < SILENT;
+        let neighbours = &self.region.neighbours;
+        let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
+        let why = match () {
+            () if unheard && quiet >= UNHEARD => (
+                "mesh-maxmin.unheard",
+                "packets of node {} do not get through: it says what they would",
+            ),
+            () if one_way && quiet >= ONE_WAY => (
+                "mesh-maxmin.one-way",
+                "node {} hears and has nothing to send: it says what packets would",
+            ),
+            () => ("", ""),
+        };
+        if !why.0.is_empty() {
+            self.spoke = now;
+            actions.because(Reason::new(why.0, why.1, &[Value::Node(self.id)]));
+            match failing {
+                // With retries.
+                Some(to) => {
+                    let body = message::unheard(self.levels, self.rates, self.far, to);
+                    actions.send(Some(to), &body);
+                }
+                None => actions.send(None, &message::circles(self.levels, self.rates, self.far)),
+            }
+        }
+        // Those who drown a node that is not heard are told one by one, with retries: they send all the
+        // time, and may hear no broadcast.
+        if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
+            && quiet >= TELL
+        {
+            self.spoke = now;
+            for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
+                let values = [Value::Node(n.id), Value::Node(who)];
+                let sentence = "node {} is told that node {} is not heard";
+                actions.because(Reason::new("mesh-maxmin.cried", sentence, &values));
+                let body = message::circles(self.levels, self.rates, self.far);
+                actions.send(Some(n.id), &body);
+            }
+        }
+        let around = self.around;
+        for f in &mut self.flows {
+            // Its data comes and no acknowledgement goes back.
+            let lacks = since(f.seen) < SILENT && since(f.answered) >= SILENT && !f.enters;
+            let Some(from) = f.from.filter(|_| lacks && since(f.reported) >= ONE_WAY) else {
+                continue;
+            };
+            let way = f.way.map_or(0, |w| codec::code(w.1));
+            let least = codec::least(around, way);
+            if least > 0 {
+                f.reported = Some(now);
+                let values = [Value::Flow(f.flow()), Value::Node(from)];
+                let sentence = "flow {} has no acknowledgements: node {} is told its level";
+                actions.because(Reason::new("mesh-maxmin.way", sentence, &values));
+                actions.send(Some(from), &message::way(f.flow(), least));
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, now: Time, m: &Message<'_>, actions: &mut Actions) {
+        if self.region.find(m.from).is_none() {
+            return self.anomaly(Anomaly::Stranger, m.from, actions);
+        }
+        match message::read(m.body) {
+            Ok(Content::Circles { levels, rates, far, unheard }) => {
+                self.region.hear(now, m.from, Told::Far(far));
+                self.region.hear(now, m.from, Told::Levels(levels));
+                self.region.hear(now, m.from, Told::Rates(rates));
+                if unheard == Some(self.id)
+                    && let Some(n) = self.region.find(m.from)
+                {
+                    // As if its packets had come: those around here have to know.
+                    n.came = Some(now);
+                    self.busy = Some(now);
+                    self.cried = Some((now, m.from));
+                }
+            }
+            Ok(Content::Way { flow, level }) => {
+                if let Some(f) = self.flow(flow)
+                    && f.here.next_hop == Some(m.from)
+                {
+                    f.way = codec::rate(level).map(|l| (now, l));
+                }
+            }
+            Err(codec::Malformed) => self.anomaly(Anomaly::Message, m.from, actions),
+        }
+    }
+}

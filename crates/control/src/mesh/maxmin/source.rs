@@ -1,0 +1,147 @@
+//! Flows at a node: how fast they are, and the limit of those that enter the mesh here.
+
+use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+
+use crate::{Counters, FlowHere, Place};
+
+/// Time constant of what flows are measured by.
+const TIME: f64 = 1.0;
+/// How long a flow may lack because a packet was given up: if none got through since, four timeouts
+/// of TCP; if some did, two.
+const SILENCE: Span = Span::from_secs(16);
+const SHORT: Span = Span::from_secs(6);
+
+/// A flow that crosses the node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    pub here: FlowHere,
+    /// Whether its data enters the mesh here, and is limited here.
+    pub enters: bool,
+    /// IP bytes of data that have left since the last look; whether any has since the first.
+    bytes: u64,
+    /// Application bits per second and unit of weight, a moving average.
+    pub rate: f64,
+    /// The same over a shorter time.
+    quick: f64,
+    /// When the MAC last gave up a packet of it.
+    pub failed: Option<Time>,
+    /// When data of it last got through.
+    through: Option<Time>,
+    /// The limit in force, in the same unit.
+    pub limit: Option<f64>,
+    /// The least level that its acknowledgements met on their way, and when.
+    pub way: Option<(Time, f64)>,
+    /// Who its data comes from, and when that node was last sent a message about it.
+    pub from: Option<NodeId>,
+    pub reported: Option<Time>,
+    /// When an acknowledgement last came or went.
+    pub answered: Option<Time>,
+    /// When its data last came or went.
+    pub seen: Option<Time>,
+    /// Its class at the latest look: packets that wait, and drops.
+    waits: u32,
+    drops: u64,
+    held: Option<Time>,
+    /// Part of its packets that are marked.
+    pub marked: f64,
+}
+
+impl Passing {
+    pub fn new(here: FlowHere, enters: bool) -> Self {
+        Passing {
+            here,
+            enters,
+            bytes: 0,
+            rate: 0.0,
+            quick: 0.0,
+            failed: None,
+            through: None,
+            limit: None,
+            way: None,
+            from: None,
+            reported: None,
+            answered: None,
+            seen: None,
+            waits: 0,
+            drops: 0,
+            held: None,
+            marked: 0.0,
+        }
+    }
+
+    pub fn flow(&self) -> FlowId {
+        self.here.flow
+    }
+
+    /// Data of the flow has left.
+    pub fn left(&mut self, now: Time, bytes: u32) {
+        self.bytes += u64::from(bytes);
+        self.through = Some(now);
+        self.seen = Some(now);
+    }
+
+    /// Its class, before a look.
+    pub fn counted(&mut self, now: Time, c: &Counters) {
+        self.waits = c.queued_packets;
+        if c.queued_packets > 0 || c.drops > self.drops {
+            self.held = Some(now);
+        }
+        self.drops = c.drops;
+    }
+
+    /// Packets that wait for the limit.
+    pub fn waits(&self) -> u32 {
+        self.waits
+    }
+
+    /// Moves the measured rate on, and forgets what was told a hold ago.
+    pub fn look(&mut self, now: Time, passed: Span, hold: Span) {
+        self.way = self.way.filter(|w| now.since(w.0) < hold);
+        self.held = self.held.filter(|at| now.since(*at) < hold);
+        let dt = passed.as_secs_f64();
+        if dt <= 0.0 {
+            return;
+        }
+        let bits = 8.0 * core::mem::take(&mut self.bytes) as f64;
+        let payload = f64::from(self.here.payload) / f64::from(self.here.packet.max(1));
+        let rate = bits * payload / dt / self.here.weight;
+        self.quick += (dt / TIME).min(1.0) * (rate - self.quick);
+        let time = if rate > self.rate { TIME } else { 4.0 * TIME };
+        self.rate += (dt / time).min(1.0) * (rate - self.rate);
+    }
+
+    /// Part that it lacks of what it had, since a packet of it was given up: TCP may be silent for
+    /// seconds after that, and longer each time. `most`: what it may have.
+    pub fn lacks(&self, now: Time, most: f64) -> f64 {
+        let Some(failed) = self.failed else { return 0.0 };
+        let ago = now.since(failed);
+        if self.through.is_none_or(|at| at < failed) {
+            return if ago < SILENCE { 1.0 } else { 0.0 };
+        }
+        let had = self.rate.min(most);
+        if ago < SHORT && had > 0.0 { (1.0 - self.quick / had).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// What it counts for: what it may have where that is what holds it back, else what it has.
+    pub fn counts(&self) -> f64 {
+        match self.limit {
+            Some(limit) if self.held.is_some() => limit.max(self.rate),
+            _ => self.rate,
+        }
+    }
+
+    /// The limit of its class, in IP bits, for a level.
+    pub fn ip(&self, level: f64) -> BitRate {
+        let goodput = BitRate((level * self.here.weight).max(1.0) as u64);
+        self.here.ip_rate(goodput)
+    }
+}
+
+/// Whether a flow's data enters the mesh at a node: it starts there, or comes in by a wire.
+pub(super) fn enters(here: &FlowHere, gateway: bool) -> bool {
+    match here.place {
+        Place::Source => true,
+        Place::Forwarder => gateway && here.upstream != Some(true),
+        Place::Sink => false,
+    }
+}

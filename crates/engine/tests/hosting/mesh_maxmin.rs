@@ -1,0 +1,43 @@
+//! `mesh-maxmin` on the engine's radio (docs/controls/mesh-maxmin.md).
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run};
+use fairmesh_scenario::draft_from_toml;
+use fairmesh_units::Span;
+
+/// The Stack for so many seconds, measured from some of them on; the middle flow begins late.
+fn stack(warmup: u64, seconds: u64, start: &str) -> RunRecord {
+    let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let text = text.replace("from = 4\nto = 6\n", &format!("from = 4\nto = 6\n{start}\n"));
+    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    scenario.control = fairmesh_control::lookup("mesh-maxmin").unwrap();
+    scenario.duration = Span::from_secs(seconds);
+    scenario.warmup = Span::from_secs(warmup);
+    run(&scenario, &RunOptions::default()).unwrap()
+}
+
+/// The optimum is 258 to 265 kbit/s each.
+#[test]
+fn the_stack_has_most_of_its_optimum_with_short_queues_and_no_header_bytes() {
+    let r = stack(20, 80, "");
+    for f in &r.flows {
+        assert!(f.goodput_bps > 0.85 * 258e3, "{}", f.goodput_bps);
+        assert!(f.delay_s.mean < 0.1, "{}", f.delay_s.mean);
+    }
+    let s = r.totals.signalling;
+    assert!(s.header_bytes == 0 && s.airtime_share < 0.01, "{s:?}");
+}
+
+/// Two flows that fill the air around it drown its first packets.
+#[test]
+fn a_flow_that_begins_late_is_heard() {
+    let r = stack(28, 33, "start = \"25 s\"");
+    assert!(r.flows[1].goodput_bps > 50e3, "{}", r.flows[1].goodput_bps);
+}
+
+#[test]
+fn the_same_run_twice_is_the_same() {
+    let of = || stack(1, 6, "").fingerprint;
+    assert_eq!(of(), of());
+}
