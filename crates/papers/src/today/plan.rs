@@ -115,7 +115,7 @@ impl Plan {
 fn read(scenario: &Scenario, seed: u64) -> Result<Reading, LabError> {
     use fairmesh_engine::RunOptions;
     use fairmesh_engine::record::MacCounters;
-    let run = fairmesh_engine::run(scenario, &RunOptions { seed, sample: None })
+    let run = fairmesh_engine::run(scenario, &RunOptions { seed, ..RunOptions::default() })
         .map_err(|e| LabError::run(&scenario.name, e))?;
     let arrived = run.flows.iter().filter(|f| f.packets_delivered > 0);
     let delays: Vec<f64> = arrived.map(|f| 1e3 * f.delay_s.mean).collect();
