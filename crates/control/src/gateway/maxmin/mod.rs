@@ -15,10 +15,12 @@
 mod agents;
 mod judge;
 mod level;
+mod needs;
 mod search;
 mod service;
 mod sets;
 mod subscriber;
+mod trade;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 

@@ -4,14 +4,12 @@ use super::judge::{self, Mood};
 use super::level::Level;
 use super::service::{PACKET, Standing};
 use super::sets::{Set, Sets, Undone};
-use super::subscriber::{ROOM, Subscriber};
+use super::subscriber::Subscriber;
+use super::{needs, trade};
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::{Actions, Reason, Value};
 
-/// By how much a need grows that fills its room, and the part from which it does.
-const GROWS: f64 = 1.3;
-const FILLED: f64 = 0.93;
 /// Change of the set of flows that moves the level, part.
 const NOTICED: f64 = 0.03;
 /// The search begins at this part of what one bottleneck of the whole mesh would carry, but not below
@@ -47,12 +45,6 @@ const DEEPER: f64 = 0.97;
 const DEEPEST: f64 = 0.45;
 /// Part of the old level to which the others return if nothing helps.
 const RETURN: f64 = 0.96;
-/// By what those who were short first are raised alone, to see whether they can use more.
-const ALONE: f64 = 1.25;
-/// Part of that which they must use.
-const USES: f64 = 0.93;
-/// The part that is what it had before.
-const SAME: f64 = 0.776;
 /// Part of the level that all have while somebody is doubted, paces for that, and what whoever has
 /// starved gains at least.
 const DOUBTED: f64 = 0.6;
@@ -66,15 +58,9 @@ const SOON: f64 = 0.75;
 const GAINED: f64 = 1.3;
 /// Part of a lower limit that shows the same.
 const FILLS: f64 = 0.85;
-/// What the others lose of a raise must bring so many times as much, and nobody has less than this part meanwhile.
-const PAYS: f64 = 6.0;
-const BEAR: f64 = 0.93;
 /// What is left of a share above the others' when it is not had, at least; and from which part above them on.
 const YIELDS: f64 = 0.8;
 const MORE: f64 = 1.05;
-/// Part of what all could have that is left to them at least, and what they may lose whatever comes of it.
-const SPARE: f64 = 0.9;
-const FREE: f64 = 0.02;
 /// Parts of the level at which somebody is tried with more.
 const WAYS: [f64; 5] = [0.95, 0.96, 0.97, 0.98, 0.99];
 /// A factor of somebody who had more.
@@ -215,7 +201,7 @@ impl Search {
             self.level.level();
         }
         self.population(all, actions);
-        Self::grow(all, self.level.now(), actions);
+        needs::grow(all, self.level.now(), actions);
         let most =
             all.iter().filter(|s| s.service.backlogged()).map(|s| s.factor).fold(1.0, f64::max);
         for s in all.iter_mut() {
@@ -366,8 +352,10 @@ impl Search {
         }
         self.won = false;
         if let Some(set) = self.sets.next(all) {
-            let part =
-                WAYS.into_iter().find(|&part| self.fair(part, Some(&set), all)).unwrap_or(1.0);
+            let part = WAYS
+                .into_iter()
+                .find(|&part| trade::fair(&self.level, part, Some(&set), all))
+                .unwrap_or(1.0);
             set.who.iter().for_each(|&i| all[i].factor *= set.raise);
             self.level.give_way(part);
             Self::watch(all);
@@ -422,9 +410,11 @@ impl Search {
         all: &mut [Subscriber],
         actions: &mut Actions,
     ) {
-        let trim = !self.sets.level_last() && !self.sets.none() && self.fair(TRIM, None, all);
+        let trim = !self.sets.level_last()
+            && !self.sets.none()
+            && trade::fair(&self.level, TRIM, None, all);
         let part = if trim { part.max(TRIM) } else { part };
-        let stays = !self.sets.none() && !self.fair(1.0, None, all);
+        let stays = !self.sets.none() && !trade::fair(&self.level, 1.0, None, all);
         let undone = if trim { None } else { self.sets.undo(stays, all) };
         match undone {
             Some(Undone::One(who)) => {
@@ -491,7 +481,7 @@ impl Search {
                     s.factor *= self.alone;
                 }
                 Sets::bound(&self.first, all);
-                if !self.sets.none() && !self.fair(1.0, None, all) {
+                if !self.sets.none() && !trade::fair(&self.level, 1.0, None, all) {
                     self.sets.undo(true, all);
                 }
                 let values = [Value::Flow(all[place].flow), self.each()];
@@ -504,7 +494,7 @@ impl Search {
                 Self::watch(all);
                 if !ask.is_empty() && ask.len() == self.first.len() && ask.len() * 2 <= all.len() {
                     for &i in &ask {
-                        all[i].factor *= ALONE;
+                        all[i].factor *= needs::ALONE;
                         all[i].asked = ASKED;
                     }
                     return Effort::Ask(ask);
@@ -556,8 +546,8 @@ impl Search {
             {
                 Effort::More(set)
             }
-            Mood::Short(_) if self.pays(&set, all) => {
-                let worst = Self::least(all).max(TRIM);
+            Mood::Short(_) if trade::pays(&self.level, self.slack, &set, all) => {
+                let worst = trade::least(all).max(TRIM);
                 self.level.keep_low();
                 self.level.lower(worst);
                 Self::watch(all);
@@ -569,7 +559,7 @@ impl Search {
             }
             Mood::Short(place) => {
                 let victims = judge::short(all, WATCH, self.slack);
-                let cost = self.level.since * (1.0 - Self::least(all));
+                let cost = self.level.since * (1.0 - trade::least(all));
                 set.who.iter().for_each(|&i| all[i].factor /= set.raise);
                 self.level.recover();
                 self.level.relax();
@@ -606,57 +596,6 @@ impl Search {
         true
     }
 
-    /// The least part of its limit that anybody has since limits were changed.
-    fn least(all: &[Subscriber]) -> f64 {
-        let judged = all.iter().filter(|s| s.service.backlogged());
-        judged
-            .map(|s| if s.service.silent() > judge::SILENT { 0.5 } else { s.service.trial().1 })
-            .fold(1.0, f64::min)
-    }
-
-    /// Whether what some have more than all could have is worth what the others have less, should these have this part
-    /// of the level and a set more still.
-    fn fair(&self, part: f64, set: Option<&Set>, all: &[Subscriber]) -> bool {
-        let (level, common) = (part * self.level.carried(), self.level.common());
-        let (mut gain, mut loss, mut owed) = (0.0, 0.0, 0.0);
-        for (i, s) in
-            all.iter().enumerate().filter(|(_, s)| s.service.backlogged() && s.cap.is_none())
-        {
-            let raise = set.map_or(1.0, |set| if set.who.contains(&i) { set.raise } else { 1.0 });
-            let share = s.weight * (s.factor * raise * level - common);
-            if s.factor * raise > 1.0 {
-                gain += share
-            } else {
-                (loss, owed) = (loss - share, owed + s.weight * common)
-            }
-        }
-        level >= SPARE * common && (loss <= FREE * owed || gain >= PAYS * loss)
-    }
-
-    /// Whether the others lose little of what these gain, and can bear it.
-    fn pays(&self, set: &Set, all: &[Subscriber]) -> bool {
-        let judged = |s: &&Subscriber| s.service.backlogged();
-        let worst = Self::least(all);
-        let calm = all
-            .iter()
-            .filter(judged)
-            .all(|s| s.service.want() < 0.5 && s.service.standing() == Standing::Sending);
-        let gain: f64 = set
-            .who
-            .iter()
-            .map(|&i| (all[i].service.trial().1 - 1.0 / set.raise) * all[i].limit)
-            .sum();
-        let others = (0..all.len()).filter(|i| !set.who.contains(i));
-        let loss: f64 = others
-            .filter(|&i| judged(&&all[i]))
-            .map(|i| (1.0 - all[i].service.trial().1).max(0.0) * all[i].limit)
-            .sum();
-        calm && worst >= BEAR - self.slack
-            && gain > 0.0
-            && PAYS * loss <= gain
-            && self.fair(worst.max(TRIM), None, all)
-    }
-
     /// Whoever cannot use more alone needs no more.
     fn ask(
         &mut self,
@@ -668,30 +607,9 @@ impl Search {
         if self.level.since < WATCH * pace {
             return Effort::Ask(who);
         }
-        for &i in &who {
-            let s = &mut all[i];
-            let (seen, part) = s.service.trial();
-            let rate = part * s.limit;
-            s.factor = (s.factor / ALONE).max(1.0);
-            if seen > 0.0 && (SAME..USES).contains(&part) {
-                s.cap = Some((ROOM * rate).max(PACKET / 10.0));
-                s.service.forgive(0.0);
-                let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
-                actions.because(Reason::new(
-                    "maxmin.own",
-                    "flow {} needs no more than {}",
-                    &values,
-                ));
-            }
-        }
+        needs::asked(&who, all, actions);
         all.iter_mut().for_each(|s| s.service.forgive(0.3));
         self.wait(all)
-    }
-
-    /// Fewer than a fifth of those who send are known to have much to send.
-    fn few(all: &[Subscriber]) -> bool {
-        let send = all.iter().filter(|s| s.sends() && !s.service.thin()).count();
-        5 * all.iter().filter(|s| s.service.backlogged()).count() < send
     }
 
     /// Whoever has much more when the others have less has starved.
@@ -710,7 +628,7 @@ impl Search {
         let fills = |s: &Subscriber| s.sends() && s.service.rate() > FILLS * s.limit;
         let starved = who.iter().find(|&&(i, before)| gained(&all[i], before)).map(|w| w.0);
         // What is known of the level at the beginning is little: it may be far too high.
-        let young = self.level.young() && Self::few(all);
+        let young = self.level.young() && needs::few(all);
         let low = starved.is_some() || who.iter().any(|&(i, _)| fills(&all[i]));
         if !low && young && self.level.now() > DEEP * from {
             self.level.set(DOUBTED * self.level.now());
@@ -773,15 +691,7 @@ impl Search {
                     return Effort::Settle { from, cuts, who };
                 }
                 if self.level.now() * CUT < DEEPEST * from {
-                    for &i in &who {
-                        let s = &mut all[i];
-                        let rate = s.service.rate();
-                        s.service.give_up();
-                        s.cap = Some((ROOM * rate).max(PACKET / 10.0));
-                        let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
-                        let text = "flow {} has {} whatever the others have: they get theirs back";
-                        actions.because(Reason::new("maxmin.own", text, &values));
-                    }
+                    needs::leave(&who, all, actions);
                     self.level.set(RETURN * from);
                     self.level.carries();
                     self.sets.forget();
@@ -792,23 +702,6 @@ impl Search {
                 all.iter_mut().for_each(|s| s.service.forgive(0.3));
                 Self::watch(all);
                 Effort::Settle { from, cuts: cuts + 1, who }
-            }
-        }
-    }
-
-    /// Needs that fill their room grow, up to a share like everybody's.
-    fn grow(all: &mut [Subscriber], level: f64, actions: &mut Actions) {
-        for s in all.iter_mut() {
-            if let Some(cap) = s.cap
-                && s.sends()
-                && s.service.rate() > FILLED * cap
-            {
-                let cap = GROWS * cap;
-                s.cap = (cap < s.share(level)).then_some(cap);
-                s.service.forgive(0.0);
-                let values = [Value::Flow(s.flow), Value::Rate(bucket(cap.min(s.share(level))))];
-                let text = "flow {} uses all that it could before: {}";
-                actions.because(Reason::new("maxmin.grows", text, &values));
             }
         }
     }

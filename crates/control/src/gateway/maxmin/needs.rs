@@ -1,0 +1,68 @@
+//! Who needs less than a share, and has a limit of its own.
+
+use super::service::PACKET;
+use super::subscriber::{ROOM, Subscriber};
+use crate::gateway::arc::bucket;
+use crate::{Actions, Reason, Value};
+
+/// By how much a need grows that fills its room, and the part from which it does.
+const GROWS: f64 = 1.3;
+const FILLED: f64 = 0.93;
+/// By what those who were short first are raised alone, to see whether they can use more.
+pub(super) const ALONE: f64 = 1.25;
+/// Part of that which they must use.
+const USES: f64 = 0.93;
+/// The part that is what it had before.
+const SAME: f64 = 0.776;
+
+/// Whoever did not use more when it was raised alone needs no more.
+pub(super) fn asked(who: &[usize], all: &mut [Subscriber], actions: &mut Actions) {
+    for &i in who {
+        let s = &mut all[i];
+        let (seen, part) = s.service.trial();
+        let rate = part * s.limit;
+        s.factor = (s.factor / ALONE).max(1.0);
+        if seen > 0.0 && (SAME..USES).contains(&part) {
+            s.cap = Some((ROOM * rate).max(PACKET / 10.0));
+            s.service.forgive(0.0);
+            let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
+            actions.because(Reason::new("maxmin.own", "flow {} needs no more than {}", &values));
+        }
+    }
+}
+
+/// Whoever is short whatever the others have keeps what it uses.
+pub(super) fn leave(who: &[usize], all: &mut [Subscriber], actions: &mut Actions) {
+    for &i in who {
+        let s = &mut all[i];
+        let rate = s.service.rate();
+        s.service.give_up();
+        s.cap = Some((ROOM * rate).max(PACKET / 10.0));
+        let values = [Value::Flow(s.flow), Value::Rate(bucket(rate))];
+        let text = "flow {} has {} whatever the others have: they get theirs back";
+        actions.because(Reason::new("maxmin.own", text, &values));
+    }
+}
+
+/// Fewer than a fifth of those who send are known to have much to send.
+pub(super) fn few(all: &[Subscriber]) -> bool {
+    let send = all.iter().filter(|s| s.sends() && !s.service.thin()).count();
+    5 * all.iter().filter(|s| s.service.backlogged()).count() < send
+}
+
+/// Needs that fill their room grow, up to a share like everybody's.
+pub(super) fn grow(all: &mut [Subscriber], level: f64, actions: &mut Actions) {
+    for s in all.iter_mut() {
+        if let Some(cap) = s.cap
+            && s.sends()
+            && s.service.rate() > FILLED * cap
+        {
+            let cap = GROWS * cap;
+            s.cap = (cap < s.share(level)).then_some(cap);
+            s.service.forgive(0.0);
+            let values = [Value::Flow(s.flow), Value::Rate(bucket(cap.min(s.share(level))))];
+            let text = "flow {} uses all that it could before: {}";
+            actions.because(Reason::new("maxmin.grows", text, &values));
+        }
+    }
+}
