@@ -579,7 +579,7 @@ impl Search {
     /// Who is short and has more than so many times the level gives way, before anybody who has less; whether that is
     /// all that there is to do.
     fn yields(&mut self, above: f64, all: &mut [Subscriber]) -> bool {
-        let short = judge::short(all, WATCH, self.slack);
+        let short = judge::short(all, WATCH * Self::pace(all), self.slack);
         let more = |&i: &usize| all[i].factor > MORE * above;
         if short.is_empty() || !short.iter().all(more) {
             return false;
