@@ -23,7 +23,6 @@ pub(crate) const OFFERS: Offers = Offers::everything("the simulator");
 const PLAIN_EVENTS: EventSet = EventSet::of(&[
     EventKind::Counters,
     EventKind::FlowCounters,
-    EventKind::TcpSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
     EventKind::Allocations,

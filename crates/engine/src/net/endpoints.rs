@@ -144,7 +144,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             let echoing = !packet.is_data() && !packet.forward;
             self.listeners.packet(handle, echoing.then_some(f));
         }
-        if !packet.forward {
+        if HOST && !packet.forward {
             self.note_answer(f, handle);
         }
         self.transit(now, node, handle, true);
@@ -169,7 +169,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let p = self.packets.remove(handle);
         let f = p.flow as usize;
         let end = usize::from(p.forward);
-        if p.forward && p.is_data() {
+        if HOST && p.forward && p.is_data() {
             self.note_landed(f, handle);
         }
         if HOST && p.forward && p.is_data() {

@@ -86,7 +86,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
         match hop {
             Hop::Radio { .. } | Hop::Broadcast => {
-                self.read(n, handle);
+                if HOST {
+                    self.read(n, handle);
+                }
                 self.enqueue(now, n, handle);
             }
             Hop::Wire { direction } => {
@@ -100,7 +102,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
 
     /// Puts a packet into the queue of a radio.
     fn enqueue(&mut self, now: Time, n: usize, handle: u32) {
-        self.note_queued(now, n, handle);
+        if HOST {
+            self.note_queued(now, n, handle);
+        }
         let p = self.packets.get(handle);
         let mut item = p.item(handle);
         if self.interfaces[n].tells_stations() {
@@ -186,9 +190,11 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             p.place += 1;
         } else {
             p.place -= 1;
-            self.note_answered(now, node, handle);
+            if HOST {
+                self.note_answered(now, node, handle);
+            }
         }
-        if !self.signs[node as usize].is_empty() && self.leaves_the_mesh(handle) {
+        if HOST && !self.signs[node as usize].is_empty() && self.leaves_the_mesh(handle) {
             self.read(node as usize, handle);
         }
         self.transit(now, node, handle, false);

@@ -27,8 +27,8 @@ pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
 pub(crate) use wire::WireDirection;
 
-/// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: some control wants
-/// more than counters and limits, and `listeners` serves it.
+/// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: somebody wants
+/// more than counters and limits, which `listeners`, `signs` and `answers` serve; others pay nothing for it.
 pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
     /// Packets that reached their endpoint, and those whose connection was gone.

@@ -81,7 +81,8 @@ fn launch<'a, const WATCH: bool>(
         return Err(EngineError::ZeroSample);
     }
     let controls = host::start(scenario, mechanism, &fair, options.seed)?;
-    if controls.iter().any(ControlAt::needs_listeners) || charges_received(scenario) {
+    let listens = controls.iter().any(ControlAt::needs_listeners);
+    if listens || options.acknowledged || charges_received(scenario) {
         let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;
         let end = world.run();
         Ok(record(world, end))
