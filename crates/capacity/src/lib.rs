@@ -25,6 +25,5 @@ pub mod fair;
 pub mod gap;
 pub mod graph;
 pub mod link;
-mod lossy;
 pub mod maxmin;
 pub mod region;

@@ -6,6 +6,7 @@ pub mod compare;
 #[cfg(feature = "linux")]
 pub mod demo;
 #[cfg(feature = "linux")]
+mod documents;
 pub mod emulate;
 pub mod fingerprints;
 #[cfg(feature = "linux")]

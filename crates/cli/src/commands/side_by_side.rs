@@ -1,6 +1,5 @@
 //! `fairmesh side-by-side`.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use fairmesh_papers::side_by_side::{RECORD, page, picture};
 use fairmesh_report::table;
 
 use crate::args::SideBySideArgs;
+use crate::commands::documents::{Documents, check_all, write_all};
 use crate::commands::today;
 use crate::error::CliError;
 use crate::terminal::with_bars;
@@ -144,40 +144,6 @@ fn write_docs(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), C
 
 fn check(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
     check_all(&documents(record, docs)?, "fairmesh side-by-side --page", out)
-}
-
-/// Documents and their places.
-type Documents = [(PathBuf, String); 2];
-
-pub(super) fn write_all(documents: &Documents, out: &mut dyn Write) -> Result<(), CliError> {
-    for (path, text) in documents {
-        write_file(path, text.as_bytes())?;
-        writeln!(out, "{}", path.display())?;
-    }
-    Ok(())
-}
-
-/// Whether documents are what a record gives.
-pub(super) fn check_all(
-    documents: &Documents,
-    maker: &str,
-    out: &mut dyn Write,
-) -> Result<(), CliError> {
-    for (path, made) in documents {
-        let found = fs::read_to_string(path).map_err(|e| {
-            CliError::file(path, format!("cannot be read ({e}); expected what the record gives"))
-        })?;
-        if found != *made {
-            let same = found.lines().zip(made.lines()).take_while(|(a, b)| a == b).count();
-            return Err(CliError::Verdict(format!(
-                "{}:{}: is not what the record gives; expected what {maker} makes",
-                path.display(),
-                same + 1
-            )));
-        }
-        writeln!(out, "{} is what the record gives", path.display())?;
-    }
-    Ok(())
 }
 
 /// The tables for people.

@@ -10,7 +10,7 @@ use fairmesh_papers::today::record::Record;
 use fairmesh_papers::today::{PAGE, PICTURE, RECORD, page, picture};
 use fairmesh_report::table;
 
-use super::side_by_side::{check_all, write_all};
+use super::documents::{check_all, write_all};
 use crate::args::SideBySideArgs;
 use crate::error::CliError;
 use crate::terminal::with_bars;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::Means;
+use super::means::Means;
 use super::record::{CaseInfo, Record};
 use crate::side_by_side::arms::Deployment;
 
@@ -98,12 +98,6 @@ fn short_frames(r: &Record) -> String {
         Means::of(r, base).per_frame,
         said.join(", ")
     )
-}
-
-impl Means {
-    fn on(&self) -> String {
-        format!("{} of {}", self.starves, self.of)
-    }
 }
 
 fn find(r: &Record, is: impl Fn(&CaseInfo) -> bool) -> Option<usize> {

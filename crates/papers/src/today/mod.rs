@@ -5,6 +5,7 @@
 
 mod answers;
 pub mod declare;
+mod means;
 pub mod page;
 pub mod picture;
 pub mod plan;

@@ -10,6 +10,7 @@ use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, M
 use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
+use super::refuse::{Result, fail, refused};
 use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity, peers};
 use crate::gateway::config::is_plain;
 use crate::gateway::offers::SITE;
@@ -22,20 +23,6 @@ pub(super) const MOST_SUBSCRIBERS: usize = 60_000;
 const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
 /// What HTB can still time: a full frame within a minute or two.
 const LEAST_RATE: BitRate = BitRate(1_000);
-
-pub(super) type Result<T> = core::result::Result<T, Located>;
-
-pub(super) fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
-    Err(Located::at(key, problem))
-}
-
-pub(super) fn refused<T>(
-    key: KeyPath,
-    what: impl Into<String>,
-    expected: impl Into<String>,
-) -> Result<T> {
-    fail(key, Problem::refused(what, expected))
-}
 
 pub(super) fn build(draft: &Draft) -> Result<Config> {
     let layout = layout(draft)?;

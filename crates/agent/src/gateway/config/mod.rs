@@ -4,6 +4,7 @@ mod build;
 mod capacity;
 mod draft;
 mod peers;
+mod refuse;
 mod text;
 
 use std::net::SocketAddr;

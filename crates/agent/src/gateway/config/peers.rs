@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fairmesh_control::{Ability, Mechanism};
 use fairmesh_document::{KeyPath, Problem};
 
-use super::build::{Result, fail, refused};
+use super::refuse::{Result, fail, refused};
 use super::{KEY, PORT, Peers, draft};
 use crate::gateway::offers::SITE;
 use crate::gateway::peers::NUMBERS;

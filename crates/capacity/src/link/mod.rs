@@ -1,10 +1,10 @@
 //! The nominal capacity of one link: a saturated sender, a perfect or lossy channel, nobody else.
 
+mod lossy;
+
 use fairmesh_units::Span;
 use fairmesh_wifi::airtime::{DATA_OVERHEAD, LLC_SNAP};
 use fairmesh_wifi::phy::{Phy, Rate};
-
-use crate::lossy;
 
 /// Bytes of an IPv4 header without options.
 pub const IP: u32 = 20;

@@ -5,7 +5,7 @@
 
 use fairmesh_units::Span;
 
-use crate::link::{FrameCost, LinkModel};
+use super::{FrameCost, LinkModel};
 
 /// Bytes before each MPDU (IEEE 802.11-2020 §9.7.1).
 const DELIMITER: u32 = 4;
@@ -16,7 +16,7 @@ const OVERLAP: f64 = 1.24;
 const SHARPNESS: f64 = 12.0;
 
 /// The cost of a frame of `psdu` bytes in A-MPDUs of at most `most` of them.
-pub(crate) fn frame(
+pub(super) fn frame(
     link: &LinkModel<'_>,
     psdu: u32,
     most: u32,
