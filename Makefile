@@ -79,6 +79,7 @@ test-programs: test-build
 test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
 	$(CARGO) fmt --all --check
 	+$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+	+$(CARGO) clippy --quiet --package fairmesh --no-default-features -- -D warnings
 	+scripts/purity.sh
 
 test-dependencies:

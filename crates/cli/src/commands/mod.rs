@@ -5,8 +5,8 @@ pub mod capacity;
 pub mod compare;
 #[cfg(feature = "linux")]
 pub mod demo;
-#[cfg(feature = "linux")]
 mod documents;
+#[cfg(feature = "linux")]
 pub mod emulate;
 pub mod fingerprints;
 #[cfg(feature = "linux")]
