@@ -41,6 +41,8 @@ pub(super) struct Level {
     stride: f64,
     /// No edge was ever met.
     young: bool,
+    /// Somebody was short before any edge was met.
+    startled: bool,
     firm: bool,
     /// Below this it climbs faster.
     pub early: f64,
@@ -66,6 +68,7 @@ impl Level {
             row: 0,
             stride: FIRST - 1.0,
             young: true,
+            startled: false,
             firm: false,
             early: 0.0,
             met: 0,
@@ -150,6 +153,14 @@ impl Level {
         (self.edge, self.age, self.row, self.stride) = (Some(self.now), 0.0, 0, AGAIN - 1.0);
         self.carried = self.carried.min(self.now);
         self.young = false;
+    }
+
+    /// Whether somebody short at rest is no edge: once, before any was met, it may be an accident of
+    /// TCP's start, and the climb goes on after it.
+    pub fn startles(&mut self) -> bool {
+        let first = self.young && !self.startled;
+        self.startled |= first;
+        first
     }
 
     /// Nobody has more than the level.

@@ -424,7 +424,7 @@ impl Search {
                 actions.because(Reason::new("maxmin.take", text, &values));
             }
             undone => {
-                if edge {
+                if edge && !self.level.startles() {
                     self.level.meet();
                 }
                 let part = match undone {

@@ -296,6 +296,18 @@ fn an_edge_that_was_an_accident_does_not_make_it_slow() {
 }
 
 #[test]
+fn who_is_short_in_the_first_seconds_is_no_edge_but_once() {
+    let mut level = Level::new(100.0, 1e6, 0.97);
+    assert!(level.startles());
+    level.lower(0.9);
+    assert_eq!(level.next(), Some(1.25 * level.now()));
+    assert!(level.young() && !level.startles(), "{level:?}");
+    let mut level = Level::new(100.0, 1e6, 0.97);
+    level.meet();
+    assert!(!level.startles(), "an edge was met");
+}
+
+#[test]
 fn guarantees_and_ceilings_are_checked() {
     let here = FlowHere::new(FlowId(0), Place::Forwarder, 1460, 1500);
     let refused = |here: FlowHere| {
