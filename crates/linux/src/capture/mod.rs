@@ -66,7 +66,15 @@ impl Capture {
         // No protocol yet: nothing comes in before filter and ring are there.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)
-            .map_err(|e| failed()(io::Error::from(e)))?;
+            .map_err(|e| match e {
+                nix::Error::EPERM | nix::Error::EACCES | nix::Error::EAFNOSUPPORT => Error::Missing {
+                    what: format!("the right to read TCP's headers on {} (CAP_NET_RAW, AF_PACKET)", link.name),
+                    hint: "see signs.conf beside the example of the configuration, or set signs.read \
+                           = false"
+                        .into(),
+                },
+                e => failed()(io::Error::from(e)),
+            })?;
         filter::attach(&socket, &filter::program(begins)).map_err(failed())?;
         let ring = Ring::new(&socket, bytes, SNAP).map_err(failed())?;
         bind(&socket, link.index).map_err(failed())?;

@@ -19,7 +19,7 @@ use self::connection::{After, Connection};
 use crate::gateway::governor::direction_index;
 
 /// Connections that are kept: of all subscribers, of one, and of one without being proven.
-pub const MOST: usize = 65_536;
+pub const MOST: usize = 32_768;
 /// See [`MOST`].
 pub const MOST_OF_ONE: usize = 128;
 /// See [`MOST`].
