@@ -55,7 +55,7 @@ TOML
     daemon=$!
     children+=("$daemon")
     sleep 3
-    used() { awk '{ print $14 + $15 }' "/proc/$daemon/stat"; }
+    used() { awk "{ print \$14 + \$15 }" "/proc/$daemon/stat"; }
     packets() { awk '/mesh:/ { print $3 + $11 }' <(ip netns exec "$n-g" cat /proc/net/dev); }
     ticks=$(used) count=$(packets)
     ip netns exec "$n-w" iperf3 -c 10.1.0.2 -t "$seconds" -P 4 -M 536 > "$work/iperf"

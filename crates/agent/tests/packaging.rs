@@ -100,8 +100,8 @@ fn headers_can_be_read_where_the_operator_lets_them() {
         assert!(!line.contains(value), "{line}: only where it is asked for");
     }
     assert!(unit("deb/build.sh").contains("packaging/systemd/signs.conf"));
-    let uci =
-        "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n";
+    let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n \
+               option routes '1'\n";
     assert!(Config::parse("gateway.toml", &toml_of(uci)).unwrap().signs);
     let without = toml_of(&format!("{uci} option signs '0'\n"));
     assert!(!Config::parse("gateway.toml", &without).unwrap().signs);
