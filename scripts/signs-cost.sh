@@ -2,7 +2,11 @@
 # What reading TCP's headers costs the gateway's daemon (root): CPU time per packet, through namespaces, with headers
 # read and not. `scripts/signs-cost.sh PROGRAM [SECONDS]`; docs/gateway.md has what came out.
 set -euo pipefail
-program=$(realpath "$1") seconds=${2:-20}
+program=$(realpath "${1:?the daemon\'s binary}") seconds=${2:-20}
+if [ "$(id -u)" != 0 ] || ! command -v iperf3 >/dev/null; then
+    echo "signs-cost: SKIPPED, needs root and iperf3" >&2
+    exit 0
+fi
 work=$(mktemp -d)
 n=fmsc-$$
 children=()
@@ -61,7 +65,7 @@ TOML
     ip netns exec "$n-w" iperf3 -c 10.1.0.2 -t "$seconds" -P 4 -M 536 > "$work/iperf"
     ticks=$(($(used) - ticks)) count=$(($(packets) - count))
     rate=$(awk '/SUM.*receiver/ { print $6, $7 }' "$work/iperf")
-    lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "TCP's headers" || true)
+    lost=$(ip netns exec "$n-g" "$program" status --config "$work/gateway.toml" | grep "^TCP's headers" || true)
     awk -v t="$ticks" -v c="$count" -v s="$seconds" -v hz="$(getconf CLK_TCK)" -v r="$read" -v rate="$rate" -v lost="$lost" 'BEGIN {
         printf "read %s: %d packets/s, %s; daemon %.2f %% of a core, %.0f ns a packet; %s\n", r, c / s, rate, 100 * t / hz / s, 1e9 * t / hz / c, lost }'
     kill "$daemon"
