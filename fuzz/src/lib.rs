@@ -11,16 +11,18 @@ use fairmesh_agent::daemon::state::Kept;
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Override;
 use fairmesh_agent::gateway::peers::{Exchange, Key, MOST};
+use fairmesh_agent::gateway::signs::{self, Reader};
 use fairmesh_agent::gateway::sources::{self, Form};
 use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
     Setting, Site, lookup,
 };
+use fairmesh_linux::capture::{Begins, Header};
 use fairmesh_linux::link::Link;
 use fairmesh_linux::nft::{counters, run};
 use fairmesh_linux::tc::htb;
 use fairmesh_linux::tc::stats::{Dumped, Stats};
-use fairmesh_linux::{netlink, nl80211};
+use fairmesh_linux::{Direction, Interface, Layout, netlink, nl80211};
 use fairmesh_scenario::{
     Draft, Format, ImportOptions, Metric, PhyName, Scenario, ScenarioError, draft_from_toml,
     format_of, parse,
@@ -68,6 +70,7 @@ pub fn gateway(bytes: &[u8]) {
         }
         b'p' => return peer(bytes),
         b'd' => return datagram(bytes),
+        b't' => return headers(bytes),
         b's' => return state(&text),
         b'q' => return request(&text),
         b'h' => {
@@ -175,6 +178,39 @@ fn datagram(bytes: &[u8]) {
     }
     assert!(out.iter().all(|d| d.2.len() <= MOST) && out.len() <= 20);
     assert_eq!(exchange.rejected().map(|r| r.1).sum::<u64>(), 4);
+}
+
+/// Packets on the mesh interface. The first byte says what they begin with and which way they go; each has its length
+/// ahead. Whatever they are, a header says no more than the packet has, and what is kept is bounded.
+fn headers(bytes: &[u8]) {
+    let Some((&choice, mut rest)) = bytes.split_first() else { return };
+    let begins = if choice & 1 == 0 { Begins::Ethernet } else { Begins::Ip };
+    let mut layout = Layout::new(interface("mesh0"), interface("wan0"));
+    let all = ["0.0.0.0/0", "::/0"].map(|p| p.parse().expect("a prefix"));
+    layout.subscribers.push(fairmesh_linux::Subscriber::new(1, all));
+    let mut reader = Reader::default();
+    reader.settle(&layout);
+    reader.opened(Time::ZERO, true);
+    let mut n = 0;
+    while let Some((&length, more)) = rest.split_first() {
+        let (packet, more) = more.split_at(usize::from(length).min(more.len()));
+        (rest, n) = (more, n + 1);
+        let direction = Direction::BOTH[usize::from(choice >> 1 & 1) ^ (n & 1)];
+        let wire = u32::from(length) * (1 + u32::from(choice >> 2));
+        let now = Time::ZERO + Span::from_millis(n as u64 * 100);
+        if let Some(header) = Header::read(packet, begins, direction, wire) {
+            assert!(header.len <= header.bytes && header.bytes <= wire);
+            reader.see(now, &header);
+        }
+        reader.tidy(now);
+        let kept = reader.report().connections;
+        assert!(kept <= signs::MOST_OF_ONE, "{kept} connections");
+        let _ = reader.read(now, 1);
+    }
+}
+
+fn interface(name: &str) -> Interface {
+    Interface::new(name).expect("a name")
 }
 
 fn request(text: &str) {

@@ -16,6 +16,7 @@ install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
 install -Dm644 packaging/systemd/fairmesh-gateway.service "$root/lib/systemd/system/fairmesh-gateway.service"
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
+install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
 install -Dm644 docs/gateway.md "$root/usr/share/doc/fairmesh-gateway/gateway.md"
 install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
 # The example observes only, so that installing limits nobody.

@@ -84,6 +84,29 @@ fn other_gateways_can_be_configured_where_it_is_packaged() {
     assert!(!service.contains("\nLoadCredential"), "a unit without other gateways needs no key");
 }
 
+/// Headers are read only where the unit's addition gives the right to, and where UCI does not say no.
+#[test]
+fn headers_can_be_read_where_the_operator_lets_them() {
+    let unit = |name: &str| std::fs::read_to_string(packaging(name)).unwrap();
+    let (service, addition) =
+        (unit("systemd/fairmesh-gateway.service"), unit("systemd/signs.conf"));
+    for (key, value) in [
+        ("CapabilityBoundingSet", "CAP_NET_RAW"),
+        ("AmbientCapabilities", "CAP_NET_RAW"),
+        ("RestrictAddressFamilies", "AF_PACKET"),
+    ] {
+        assert!(addition.contains(&format!("\n{key}={value}\n")), "{key}");
+        let line = service.lines().find(|l| l.starts_with(&format!("{key}="))).unwrap();
+        assert!(!line.contains(value), "{line}: only where it is asked for");
+    }
+    assert!(unit("deb/build.sh").contains("packaging/systemd/signs.conf"));
+    let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n \
+               option routes '1'\n";
+    assert!(Config::parse("gateway.toml", &toml_of(uci)).unwrap().signs);
+    let without = toml_of(&format!("{uci} option signs '0'\n"));
+    assert!(!Config::parse("gateway.toml", &without).unwrap().signs);
+}
+
 #[test]
 fn a_wrong_uci_option_is_refused_by_its_key() {
     let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n\

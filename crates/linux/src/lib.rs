@@ -6,11 +6,13 @@
 //!   as text; [`nl80211`]: survey and station dumps, the same way.
 //! - [`netlink`]: requests, batches, dumps; [`link`]: interfaces and what happens to them;
 //!   [`probe`]: what this kernel can do;
+//! - [`capture`]: TCP's headers as they pass an interface;
 //! - [`command`]: other programs;
 //! - [`netns`], [`tap`], [`tcp`], [`realtime`]: what the emulator stands on.
 
 #![allow(clippy::disallowed_methods)] // clocks and files begin here
 
+pub mod capture;
 pub mod command;
 pub mod error;
 pub mod link;

@@ -45,7 +45,7 @@ rates() {
 }
 
 gateway() {
-    local any state peers
+    local any state peers signs
     text "$1" mode mode; text "$1" unmapped unmapped
     printf '[mesh]\n'; text "$1" mesh interface
     printf '[wired]\n'; text "$1" wired interface
@@ -56,6 +56,8 @@ gateway() {
     printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"
     peers=$(number "$1" peer_number number; text "$1" peer_listen listen; list "$1" peer peer; text "$1" peer_key key)
     [ -z "$peers" ] || printf '[peers]\n%s\n' "$peers"
+    config_get_bool signs "$1" signs 1
+    [ "$signs" = 1 ] || printf '[signs]\nread = false\n'
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
         truth "$1" routes routes; truth "$1" neighbours neighbours)
     [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }

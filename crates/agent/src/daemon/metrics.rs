@@ -10,6 +10,7 @@ use crate::gateway::governor::direction_name;
 use crate::gateway::host::Host;
 use crate::gateway::peers::{PeerReport, PeersReport};
 use crate::gateway::report;
+use crate::gateway::signs::SignsReport;
 
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -34,6 +35,7 @@ pub fn page<P: DataPlane>(
     per_subscriber: bool,
     resources: Option<(f64, f64)>,
     peers: Option<&PeersReport>,
+    signs: Option<&SignsReport>,
 ) -> String {
     let governor = &host.governor;
     let mut p = Page(String::with_capacity(4096));
@@ -101,8 +103,27 @@ pub fn page<P: DataPlane>(
     if let Some(peers) = peers {
         others(&mut p, peers);
     }
+    if let Some(signs) = signs {
+        headers(&mut p, signs);
+    }
     totals(&mut p, host, per_subscriber);
     p.0
+}
+
+/// Those who read TCP's headers.
+fn headers(p: &mut Page, report: &SignsReport) {
+    p.family("signs_reading", "gauge", "1 while TCP's headers are read.");
+    p.value("signs_reading", "", f64::from(u8::from(report.state == "reading")));
+    p.family("signs_packets_total", "counter", "TCP packets that passed while headers were read.");
+    p.value("signs_packets_total", "", report.packets as f64);
+    p.family(
+        "signs_lost_packets_total",
+        "counter",
+        "Those whose header came faster than it was read.",
+    );
+    p.value("signs_lost_packets_total", "", report.lost as f64);
+    p.family("signs_connections", "gauge", "TCP connections that are known.");
+    p.value("signs_connections", "", report.connections as f64);
 }
 
 /// The other gateways.

@@ -6,5 +6,6 @@ pub mod lock;
 pub mod metrics;
 pub mod peers;
 pub mod runtime;
+pub mod signs;
 pub mod socket;
 pub mod state;

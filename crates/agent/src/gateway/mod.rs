@@ -11,4 +11,5 @@ pub mod journal;
 mod offers;
 pub mod peers;
 pub mod report;
+pub mod signs;
 pub mod sources;

@@ -16,6 +16,7 @@ pub const OFFERS: Offers = Offers {
     events: EventSet::of(&[
         EventKind::Counters,
         EventKind::FlowCounters,
+        EventKind::TcpSigns,
         EventKind::Flows,
         EventKind::Allocations,
     ]),

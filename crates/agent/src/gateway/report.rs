@@ -12,6 +12,7 @@ use crate::gateway::governor::{
 };
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
+use crate::gateway::signs::SignsReport;
 
 /// Of this layout of `--json`.
 pub const SCHEMA: u32 = 1;
@@ -29,6 +30,17 @@ pub struct ChangeReport {
     pub code: String,
     /// Why, in words.
     pub reason: String,
+}
+
+/// What TCP's headers say of a subscriber in one direction.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct DirectionSignsReport {
+    /// Bytes under way that are not acknowledged; `None`: not known, and the control goes by counters.
+    pub awaited_bytes: Option<u64>,
+    /// Segments that brought nothing new.
+    pub repeated: u64,
+    /// Part of its traffic of late that was TCP's; `None`: there was none.
+    pub tcp_ratio: Option<f64>,
 }
 
 /// A subscriber in one direction. Rates are of IP packets.
@@ -63,6 +75,9 @@ pub struct DirectionReport {
     /// Whether the control has named it a flood: it brings more than its share whatever is dropped.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub floods: bool,
+    /// What TCP's headers say, where they are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signs: Option<DirectionSignsReport>,
     /// The last change of what is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_change: Option<ChangeReport>,
@@ -121,6 +136,9 @@ pub struct Status {
     /// The other gateways of the mesh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeersReport>,
+    /// Whether TCP's headers are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signs: Option<SignsReport>,
     /// Jain's index of the rates of those who used anything at the last look: down, up.
     pub fairness_ratio: [Option<f64>; 2],
     /// Everybody.
@@ -176,6 +194,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
             drops: state.meter.drops,
             backlog_bytes: state.meter.backlog,
             floods: governor.floods(member, d),
+            signs: state.signs.report(),
             last_change: match (&state.change, limiter) {
                 (_, Limiter::Aggregate) => governor.aggregate().change.as_ref(),
                 (own, _) => own.as_ref(),
@@ -207,7 +226,12 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
 }
 
 /// All of it.
-pub fn status<P: DataPlane>(host: &Host<P>, now: Time, peers: Option<PeersReport>) -> Status {
+pub fn status<P: DataPlane>(
+    host: &Host<P>,
+    now: Time,
+    peers: Option<PeersReport>,
+    signs: Option<SignsReport>,
+) -> Status {
     let governor = &host.governor;
     let released = match (governor.mode(), host.phase(), governor.held()) {
         (_, Phase::Safe { cause, .. }, _) => Some(cause.to_owned()),
@@ -230,6 +254,7 @@ pub fn status<P: DataPlane>(host: &Host<P>, now: Time, peers: Option<PeersReport
         aggregate_down_ratio: aggregate.down,
         aggregate_change: aggregate.change.as_ref().map(|c| change(governor, now, c)),
         peers,
+        signs,
         fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
         subscribers: governor.members().iter().map(|m| subscriber(governor, now, m)).collect(),
         events: governor.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
@@ -293,6 +318,9 @@ pub fn status_text(s: &Status) -> String {
     if let Some(peers) = &s.peers {
         peers_text(peers).into_iter().for_each(&mut line);
     }
+    if let Some(signs) = &s.signs {
+        line(signs_text(signs));
+    }
     let jain = |d: usize| s.fairness_ratio[d].map_or("-".into(), |j: f64| format!("{j:.3}"));
     line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
     line(String::new());
@@ -331,6 +359,21 @@ pub fn status_text(s: &Status) -> String {
         }
     }
     out
+}
+
+/// Whether TCP's headers are read, in a line.
+fn signs_text(s: &SignsReport) -> String {
+    let problem = s.problem.as_ref().map_or(String::new(), |p| format!(": {p}"));
+    let read = match s.state.as_str() {
+        "reading" => {
+            format!(
+                ": {} connections, {} packets, {} of them lost",
+                s.connections, s.packets, s.lost
+            )
+        }
+        _ => String::new(),
+    };
+    format!("TCP's headers: {}{read}{problem}", s.state)
 }
 
 /// The other gateways, a line each.
@@ -383,6 +426,17 @@ pub fn why_text(s: &SubscriberReport) -> String {
                 "a flood: it does not answer to its limit, and takes air from others before it";
             let _ = writeln!(out, "     {text}");
         }
+        if let Some(s) = &w.signs {
+            let awaited = match (s.awaited_bytes, s.tcp_ratio) {
+                (Some(0), _) => "all that was sent is acknowledged".to_owned(),
+                (Some(bytes), _) => format!("{bytes} bytes are not acknowledged"),
+                (None, Some(part)) if part < 0.9 => {
+                    format!("nothing known, {:.0} % of the traffic is TCP", 100.0 * part)
+                }
+                (None, _) => "nothing known".to_owned(),
+            };
+            let _ = writeln!(out, "     TCP: {awaited}; {} segments repeated", s.repeated);
+        }
         if let Some(left) = w.override_seconds_left {
             let _ = writeln!(out, "     the override ends in {}", age(left));
         }
@@ -419,6 +473,7 @@ mod tests {
             drops: 0,
             backlog_bytes: 0,
             floods: by == "control",
+            signs: None,
             last_change: None,
         }
     }
@@ -447,6 +502,7 @@ mod tests {
             aggregate_down_ratio: 0.5,
             aggregate_change: None,
             peers: None,
+            signs: None,
             fairness_ratio: [None, None],
             subscribers: vec![
                 one(

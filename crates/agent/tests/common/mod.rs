@@ -415,9 +415,23 @@ impl Box {
 
     /// Starts a daemon; what it prints goes to the file `log`.
     pub fn start(&self) -> Daemon {
+        self.start_by(self.program())
+    }
+
+    /// The same, without a capability.
+    pub fn start_without(&self, capability: &str) -> Daemon {
+        let program = self.program();
+        let words: Vec<_> = program.get_args().collect();
+        let (namespace, program) = words.split_at(3);
+        let mut command = Command::new("ip");
+        let without = format!("--bounding-set=-{capability}");
+        command.args(namespace).args(["setpriv", &without]).args(program);
+        self.start_by(command)
+    }
+
+    fn start_by(&self, mut command: Command) -> Daemon {
         let log = File::options().create(true).append(true).open(self.file("log")).unwrap();
-        let child = self
-            .program()
+        let child = command
             .args(["run", "--config"])
             .arg(self.file("gateway.toml"))
             .stdout(Stdio::null())

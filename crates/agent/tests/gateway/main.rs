@@ -10,3 +10,4 @@ mod deaths;
 mod faults;
 mod peers;
 mod shares;
+mod signs;

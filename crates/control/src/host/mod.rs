@@ -13,6 +13,7 @@ pub mod conformance;
 mod driver;
 mod effect;
 mod offers;
+mod signs;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -20,3 +21,4 @@ mod tests;
 pub use driver::{Driver, Node, Samples};
 pub use effect::{Effect, EffectKind};
 pub use offers::{ClassKind, ClassOffer, Lack, LeafKind, LimitKind, PointOffer, Unbuildable};
+pub use signs::Signs;

@@ -1,23 +1,22 @@
 //! What a box at the gateway reads from TCP's headers.
 
+use fairmesh_control::host::Signs as Rule;
 use fairmesh_transport::{Flags, Segment};
 
-/// Of one flow, at one interface: the end of what has passed and what was acknowledged, of its present
-/// connection.
+/// Of one flow, at one interface: the signs of its present connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signs {
     generation: u32,
     tcp: bool,
-    top: u64,
-    acknowledged: u64,
-    repeated: u64,
+    signs: Rule,
 }
 
 impl Signs {
     /// A segment passes, of the flow's data or of what answers it.
     pub fn see(&mut self, generation: u32, forward: bool, segment: &Segment) {
         if !self.tcp || generation > self.generation {
-            *self = Signs { generation, tcp: true, repeated: self.repeated, ..Signs::default() };
+            (self.generation, self.tcp) = (generation, true);
+            self.signs.begin();
         } else if generation < self.generation {
             // Of a connection that is over.
             return;
@@ -25,13 +24,9 @@ impl Signs {
         if forward {
             let ends = segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN);
             let end = segment.seq + u64::from(segment.len) + u64::from(ends);
-            if end > self.top {
-                self.top = end;
-            } else if segment.len > 0 || ends {
-                self.repeated += 1;
-            }
+            self.signs.passed(end, segment.len > 0 || ends);
         } else if segment.flags.has(Flags::ACK) {
-            self.acknowledged = self.acknowledged.max(segment.ack);
+            self.signs.answered(segment.ack);
         }
     }
 
@@ -42,12 +37,12 @@ impl Signs {
 
     /// Bytes that are not acknowledged.
     pub fn awaited(&self) -> u64 {
-        self.top.saturating_sub(self.acknowledged)
+        self.signs.awaited()
     }
 
     /// Segments that had nothing beyond the highest seen.
     pub fn repeated(&self) -> u64 {
-        self.repeated
+        self.signs.repeated()
     }
 }
 

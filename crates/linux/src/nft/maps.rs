@@ -116,6 +116,26 @@ impl Maps {
         self.0.get(&MapName::Mac).unwrap_or(&NOBODY)
     }
 
+    /// The class of an address, as the rules look it up: the longest prefix that holds it, else the Ethernet address.
+    pub fn class_of(&self, ip: IpAddr, mac: Option<MacAddr>) -> Option<u16> {
+        let bits = match ip {
+            IpAddr::V4(a) => u128::from(u32::from(a)) << 96,
+            IpAddr::V6(a) => u128::from(a),
+        };
+        for (name, elements) in self.0.iter().rev() {
+            let cut = |n: u8| bits & u128::MAX.checked_shl(128 - u32::from(n)).unwrap_or(0);
+            let key = match (name, ip, mac) {
+                (MapName::V4(n), IpAddr::V4(_), _) => Ipv4Addr::from((cut(*n) >> 96) as u32).into(),
+                (MapName::V6(n), IpAddr::V6(_), _) => Ipv6Addr::from(cut(*n)).into(),
+                _ => continue,
+            };
+            if let Some(class) = elements.get(&Key::Ip(key)) {
+                return Some(*class);
+            }
+        }
+        self.macs().get(&Key::Mac(mac?)).copied()
+    }
+
     /// Maps with their elements, in a stable order.
     pub fn each(&self) -> impl Iterator<Item = (MapName, Elements<'_>)> {
         self.0.iter().map(|(name, elements)| (*name, Elements(elements)))

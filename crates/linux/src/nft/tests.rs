@@ -115,3 +115,35 @@ fn a_change_touches_only_what_changes() {
     assert!(text.contains("delete element inet fairmesh p4_24 { 10.3.0.0, }"), "{text}");
     assert!(!text.contains("flush"), "{text}");
 }
+
+/// Whoever reads packets himself finds the class that the rules find.
+#[test]
+fn an_address_has_the_class_of_its_longest_prefix() {
+    let mut all = vec![
+        someone(1, &["10.0.0.0/8", "0.0.0.0/0", "fd00::/8"]),
+        someone(2, &["10.1.0.0/16", "fd00:1::/32"]),
+        someone(3, &["10.1.2.3/32", "fd00:1::7/128"]),
+        Subscriber::new(4, []),
+    ];
+    let mac = "02:00:00:00:00:04".parse().unwrap();
+    all[3].macs.push(mac);
+    let maps = Maps::of(&all);
+    for (address, class) in [
+        ("10.1.2.3", Some(3)),
+        ("10.1.2.4", Some(2)),
+        ("10.2.0.0", Some(1)),
+        ("192.0.2.1", Some(1)),
+        ("fd00:1::7", Some(3)),
+        ("fd00:1:0:1::7", Some(2)),
+        ("fdff::", Some(1)),
+        ("2001:db8::1", None),
+    ] {
+        assert_eq!(maps.class_of(address.parse().unwrap(), None), class, "{address}");
+    }
+    assert_eq!(maps.class_of("2001:db8::1".parse().unwrap(), Some(mac)), Some(4));
+    assert_eq!(
+        maps.class_of("10.1.2.4".parse().unwrap(), Some(mac)),
+        Some(2),
+        "addresses go first"
+    );
+}

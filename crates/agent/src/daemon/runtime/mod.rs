@@ -5,6 +5,7 @@ mod others;
 mod persistence;
 mod process;
 mod requests;
+mod signs;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use self::process::resources;
 use crate::daemon::guard::{Guard, Watch};
 use crate::daemon::lock::{Lock, take_interfaces};
 use crate::daemon::peers::PeerSocket;
+use crate::daemon::signs::HeaderThread;
 use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
 use crate::daemon::{metrics, socket};
 use crate::error::AgentError;
@@ -90,6 +92,8 @@ struct Daemon<P> {
     discover: Arc<Mutex<Option<(Discover, String)>>>,
     /// The other gateways, and whom to send a message that something has come from them.
     peers: Option<(PeerSocket, mpsc::Sender<Message>)>,
+    /// Who reads TCP's headers.
+    capture: HeaderThread,
     journal: bool,
     json: bool,
 }
@@ -188,6 +192,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         guard_lock,
         discover,
         peers,
+        capture: HeaderThread::new(start),
         journal: std::env::var_os("JOURNAL_STREAM").is_some(),
         json: options.json,
         config,
@@ -359,6 +364,7 @@ impl<P: DataPlane> Daemon<P> {
         self.beat();
         self.hear_others();
         let next = self.host.poll(self.now());
+        self.read_headers();
         self.tell_others();
         self.housekeeping();
         self.tell();
@@ -413,7 +419,9 @@ impl<P: DataPlane> Daemon<P> {
     fn page(&self) -> String {
         let peers = self.others();
         let per_subscriber = self.config.per_subscriber;
-        metrics::page(&self.host, self.now(), per_subscriber, resources(), peers.as_ref())
+        let signs = self.signs();
+        let (peers, signs) = (peers.as_ref(), signs.as_ref());
+        metrics::page(&self.host, self.now(), per_subscriber, resources(), peers, signs)
     }
 
     /// Checks that packets reach the classes that they are meant for.

@@ -20,9 +20,12 @@ impl<P: DataPlane> Daemon<P> {
             Err(e) => Response::Refused(e.to_string()),
         };
         match request {
-            Request::Status => {
-                value(serde_json::to_value(report::status(&self.host, now, self.others())))
-            }
+            Request::Status => value(serde_json::to_value(report::status(
+                &self.host,
+                now,
+                self.others(),
+                self.signs(),
+            ))),
             Request::Why { subscriber } => match self.host.governor.member(&subscriber) {
                 Ok(m) => {
                     let mut subscriber = report::subscriber(&self.host.governor, now, m);

@@ -94,6 +94,7 @@ impl Bench {
             guard_lock: PathBuf::new(),
             discover: Arc::new(Mutex::new(None)),
             peers: None,
+            capture: HeaderThread::new(Instant::now()),
             journal: false,
             json: false,
             config,

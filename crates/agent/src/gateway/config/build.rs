@@ -65,6 +65,7 @@ pub(super) fn build(draft: &Draft) -> Result<Config> {
         subscribers,
         discover,
         peers,
+        signs: draft.signs.read.unwrap_or(true),
         metrics: (listen.port() != 0).then_some(listen),
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),

@@ -26,6 +26,7 @@ pub(crate) struct Draft {
     pub subscriber: Vec<Subscriber>,
     pub discover: Option<Discover>,
     pub peers: Option<Peers>,
+    pub signs: Signs,
     pub metrics: Metrics,
     pub paths: Paths,
 }
@@ -232,6 +233,12 @@ pub(crate) struct Peers {
     pub listen: Option<SocketAddr>,
     pub peer: Vec<SocketAddr>,
     pub key: Option<PathBuf>,
+}
+
+#[derive(Clone, Default, Deserialize, Debug)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Signs {
+    pub read: Option<bool>,
 }
 
 #[derive(Clone, Default, Deserialize, Debug)]

@@ -59,6 +59,8 @@ pub struct Config {
     pub discover: Option<Discover>,
     /// The other gateways of the mesh.
     pub peers: Option<Peers>,
+    /// Whether TCP's headers may be read, if the control makes use of them.
+    pub signs: bool,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// A file that always has the page of the metrics, for a collector of text files.

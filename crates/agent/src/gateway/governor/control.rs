@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
     Allocation, Class, Counters, Event, EventKind, FlowCounters, Limit, Message, Neighbour as Link,
-    Reach, Reason, Setting, StartError, Value,
+    Reach, Reason, Setting, StartError, TcpSigns, Value,
 };
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
@@ -284,6 +284,19 @@ impl Gateway<'_> {
         })
     }
 
+    /// What TCP's headers say, of whom they say something.
+    fn signs(&self) -> impl Iterator<Item = TcpSigns> + '_ {
+        let believed = self.sane && self.governor.held == Held::No;
+        let members = self.governor.members.iter().filter(move |_| believed);
+        let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
+        both.filter_map(|(member, direction)| {
+            let signs = &member.directions[direction_index(direction)].signs;
+            let flow = flow(Slot { class: member.class, direction });
+            let of = TcpSigns::new(flow).with_repeated(signs.repeated);
+            signs.awaited.map(|awaited| of.with_awaited(awaited))
+        })
+    }
+
     /// The counters of all subscribers together.
     pub fn sum(&self) -> Counters {
         let none = Counters {
@@ -322,6 +335,7 @@ impl Node for Gateway<'_> {
                 let (bytes, packets) = (c.bytes, c.packets);
                 samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
             }),
+            EventKind::TcpSigns => self.signs().for_each(|s| samples.give(Event::TcpSigns(s))),
             // Not offered.
             _ => {}
         }

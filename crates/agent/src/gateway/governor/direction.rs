@@ -4,6 +4,8 @@ use fairmesh_control::Reason;
 use fairmesh_linux::ClassCounters;
 use fairmesh_units::{BitRate, Span, Time};
 
+use super::signs::DirectionSigns;
+
 /// What is wrong with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -209,6 +211,8 @@ impl Override {
 pub struct DirectionState {
     /// Its counters.
     pub meter: Meter,
+    /// What TCP's headers say.
+    pub signs: DirectionSigns,
     /// IP bytes and packets of its meter at the control's last deadline, and those of them that
     /// were shown to the control.
     pub(super) seen: Option<[u64; 2]>,

@@ -10,6 +10,7 @@ mod direction;
 mod limits;
 mod members;
 mod plausibility;
+mod signs;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use crate::gateway::journal::{Journal, Level};
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
 pub use plausibility::Sanity;
+pub use signs::DirectionSigns;
 
 use direction::Look;
 use plausibility::Plausibility;
@@ -230,6 +232,7 @@ impl Governor {
                 }
             }
         }
+        self.weigh_signs();
         let sanity = self.plausibility.judge();
         let down = self.plausibility.part(0, self.aggregate.down);
         self.aggregate.down = down.clamp(LEAST_PART, 1.0 - LEAST_PART);

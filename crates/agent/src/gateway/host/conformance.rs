@@ -3,6 +3,7 @@
 use fairmesh_control::host::EffectKind;
 use fairmesh_control::host::conformance::{ClassInForce, Mutation, Subject, hold, mutants};
 use fairmesh_control::{Class, Leaf, Limit, Mechanism, Offers, Site};
+use fairmesh_linux::capture::{Flags, Header};
 use fairmesh_linux::{ClassId, Direction, LeafChoice, LeafKind, Slot};
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
@@ -60,6 +61,34 @@ impl Gateway {
     }
 }
 
+/// All that has passed were segments of one connection a class and direction, each acknowledged but the last.
+fn read_all(host: &mut Host<FakePlane>, now: Time) {
+    let passed: Vec<_> = host.plane().classes.iter().map(|(s, c)| (*s, c.packets)).collect();
+    let signs = host.signs().clone();
+    let mut reader = signs.lock().unwrap();
+    if !reader.is_open() {
+        reader.opened(now, true);
+    }
+    for (slot, packets) in passed.into_iter().filter(|p| p.0.class != ClassId::ALL) {
+        let Slot { class, direction } = slot;
+        let name = (class.0 - 1) as u8;
+        let port = 1000 + direction as u16;
+        let near = (core::net::IpAddr::from([10, 0, name, 1]), port);
+        let far = (core::net::IpAddr::from([192, 0, 2, 1]), 443);
+        let end = (packets * 1460) as u32;
+        let flags = Flags { ack: true, ..Flags::default() };
+        let own =
+            Header { direction, near, far, mac: None, seq: end, ack: 1, len: 0, flags, bytes: 0 };
+        let known = reader.read(now, class.0).map_or(0, |r| r[direction as usize].bytes);
+        let bytes = (packets * 1500).saturating_sub(known) as u32;
+        let opposite = Direction::BOTH[1 - direction as usize];
+        let back = Header { direction: opposite, seq: 1, ack: end, ..own };
+        for header in [Header { bytes, ..own }, back, own] {
+            reader.see(now, &header);
+        }
+    }
+}
+
 fn config() -> Config {
     let mut text = CONFIG.to_owned();
     for i in 0..3 {
@@ -107,6 +136,7 @@ impl Subject for Gateway {
             let step = self.now + Span::from_millis(250);
             let next = host.next_deadline().max(self.now).min(step).min(until);
             host.plane().run(next.since(self.now).as_secs_f64());
+            read_all(host, next);
             self.now = next;
             if next < until && host.next_deadline() <= next {
                 host.poll(next);

@@ -1,6 +1,8 @@
 //! Governor and data plane together: what is measured, what is set, and what happens when either
 //! fails. No clock: `now` comes in, the time of the next call goes out.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use fairmesh_control::StartError;
 use fairmesh_linux::{ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side};
 use fairmesh_units::{Span, Time};
@@ -8,6 +10,7 @@ use fairmesh_units::{Span, Time};
 use crate::gateway::config::{Config, Subscriber};
 use crate::gateway::governor::{Governor, Held, Sanity};
 use crate::gateway::journal::Level;
+use crate::gateway::signs::{Reader, SharedReader};
 
 /// The first wait before something that failed is tried again, and the longest.
 const FIRST_WAIT: Span = Span::from_secs(1);
@@ -84,6 +87,8 @@ pub struct Host<P> {
     samples: Vec<ClassCounters>,
     changes: Vec<RateChange>,
     sent: [Option<SentCounters>; 2],
+    /// Who reads TCP's headers.
+    signs: SharedReader,
     now: Time,
 }
 
@@ -107,6 +112,7 @@ impl<P: DataPlane> Host<P> {
             samples: Vec::new(),
             changes: Vec::new(),
             sent: [None, None],
+            signs: SharedReader::default(),
             now: Time::ZERO,
         }
     }
@@ -119,6 +125,16 @@ impl<P: DataPlane> Host<P> {
     /// The data plane.
     pub fn plane(&mut self) -> &mut P {
         &mut self.plane
+    }
+
+    /// Who reads TCP's headers here.
+    pub fn signs(&self) -> &SharedReader {
+        &self.signs
+    }
+
+    /// Whoever failed while it held the reader has at worst left out a header.
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the interfaces had sent at the last look: downstream, upstream.
@@ -174,6 +190,7 @@ impl<P: DataPlane> Host<P> {
                 let [down, up] = installed.headers;
                 self.governor.set_headers(down.into(), up.into());
                 self.governor.laid_out();
+                self.reader().settle(&layout);
                 self.governor.reinstalled();
                 self.governor.hold(Held::No);
                 self.phase = Phase::Running;
@@ -244,10 +261,12 @@ impl<P: DataPlane> Host<P> {
             return;
         }
         self.relaid = Some(now);
-        match self.plane.relayout(&self.governor.layout()) {
+        let layout = self.governor.layout();
+        match self.plane.relayout(&layout) {
             Ok(relaid) => {
                 self.relayout_wait = RELAYOUT;
                 self.governor.laid_out();
+                self.reader().settle(&layout);
                 let fairmesh_linux::Relaid { added, removed, changed } = relaid;
                 self.note(Level::Info, "shaping.relaid", || {
                     format!(
@@ -286,7 +305,7 @@ impl<P: DataPlane> Host<P> {
         }
         self.failed_looks = 0;
         self.sent = [Side::Mesh, Side::Wired].map(|side| self.plane.sent(side).ok());
-        let sanity = self.governor.sample(now, &self.samples, self.sent);
+        let sanity = self.sample(now);
         match sanity {
             Sanity::Stuck => {
                 self.note(Level::Error, "counters.stuck", || {
@@ -310,6 +329,13 @@ impl<P: DataPlane> Host<P> {
             }
             Sanity::Sane => self.recover(now),
         }
+    }
+
+    fn sample(&mut self, now: Time) -> Sanity {
+        let reader = self.signs.clone();
+        let reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        self.governor.take_signs(now, Some(&*reader).filter(|r| r.is_open()));
+        self.governor.sample(now, &self.samples, self.sent)
     }
 
     /// A good look; enough of them end the safe state.

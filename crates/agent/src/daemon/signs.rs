@@ -1,0 +1,180 @@
+//! The thread that reads TCP's headers. The daemon's loop opens and closes it, and never waits for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::capture::Capture;
+use fairmesh_linux::{Error, link};
+use fairmesh_units::{Span, Time};
+
+use crate::gateway::signs::SharedReader;
+
+/// The kernel's memory for headers that wait: some 6000, of 60 ms at 100,000 a second.
+const RING: usize = 1 << 20;
+/// Headers that are read within a second at most; the kernel drops, and counts, the rest.
+const MOST_READ: usize = 500_000;
+/// The longest wait for headers: so long it takes to end, too.
+const WAIT: Duration = Duration::from_millis(250);
+const SECOND: Duration = Duration::from_secs(1);
+/// How often what could not be opened is tried again.
+const AGAIN: Span = Span::from_secs(30);
+
+/// Reads TCP's headers while somebody wants that.
+#[derive(Debug)]
+pub struct HeaderThread {
+    /// From when the daemon counts time.
+    start: Instant,
+    running: Option<Running>,
+    retry: Time,
+    problem: Option<String>,
+}
+
+#[derive(Debug)]
+struct Running {
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+    failed: Arc<Mutex<Option<Error>>>,
+}
+
+/// What has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Headers are read from now on.
+    Opened,
+    /// They are not, and why.
+    Failed(String),
+}
+
+impl HeaderThread {
+    /// Nothing is opened yet.
+    pub fn new(start: Instant) -> Self {
+        HeaderThread { start, running: None, retry: Time::ZERO, problem: None }
+    }
+
+    /// What is in the way, if headers should be read and are not.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Opens or closes as wanted, and finds out whether the thread still runs. What has changed, if that is news.
+    pub fn keep(
+        &mut self,
+        now: Time,
+        wanted: bool,
+        interface: &str,
+        reader: &SharedReader,
+    ) -> Option<Change> {
+        if !wanted {
+            (self.retry, self.problem) = (Time::ZERO, None);
+            self.close(now, reader);
+            return None;
+        }
+        let mut problem = None;
+        if self.running.as_ref().is_some_and(|r| r.thread.is_finished()) {
+            let failed = self.running.as_ref().map(|r| r.failed.clone());
+            self.close(now, reader);
+            let why = failed.and_then(|f| f.lock().ok()?.take());
+            // An interface that was made anew can be opened at once.
+            let lost = why.as_ref().is_some_and(Error::is_interface_lost);
+            self.retry = if lost { now } else { now + AGAIN };
+            problem = Some(why.map_or("the reader has ended".to_owned(), |e| e.to_string()));
+        }
+        if self.running.is_none() && now >= self.retry {
+            self.retry = now + if problem.is_some() { Span::from_secs(1) } else { AGAIN };
+            match self.open(interface, reader) {
+                Ok(running) => {
+                    reader.lock().unwrap_or_else(PoisonError::into_inner).opened(now, true);
+                    (self.running, self.problem) = (Some(running), None);
+                    return Some(Change::Opened);
+                }
+                Err(e) => problem = Some(e.to_string()),
+            }
+        }
+        let problem = problem?;
+        let news = self.problem.as_ref() != Some(&problem);
+        self.problem = Some(problem.clone());
+        news.then_some(Change::Failed(problem))
+    }
+
+    fn open(&self, interface: &str, reader: &SharedReader) -> Result<Running, Error> {
+        let capture = Capture::open(&link::named(interface)?, RING)?;
+        let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let work = Work {
+            capture,
+            reader: reader.clone(),
+            start: self.start,
+            stop: stop.clone(),
+            failed: Arc::clone(&failed),
+        };
+        let thread = std::thread::Builder::new().name("signs".into()).spawn(move || work.run());
+        let thread = thread.map_err(Error::io("starting the thread that reads TCP's headers"))?;
+        Ok(Running { thread, stop, failed })
+    }
+
+    /// Ends the thread, without waiting for it.
+    fn close(&mut self, now: Time, reader: &SharedReader) {
+        if let Some(running) = self.running.take() {
+            running.stop.store(true, Ordering::Relaxed);
+            reader.lock().unwrap_or_else(PoisonError::into_inner).opened(now, false);
+        }
+    }
+}
+
+impl Drop for HeaderThread {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+struct Work {
+    capture: Capture,
+    reader: SharedReader,
+    start: Instant,
+    stop: Arc<AtomicBool>,
+    failed: Arc<Mutex<Option<Error>>>,
+}
+
+impl Work {
+    fn run(mut self) {
+        if let Err(e) = self.read() {
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+        }
+    }
+
+    fn now(&self) -> Time {
+        let nanos = self.start.elapsed().as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        let mut second = (Instant::now(), 0);
+        while !self.stop.load(Ordering::Relaxed) {
+            if second.0.elapsed() >= SECOND {
+                second = (Instant::now(), 0);
+                let (counted, now) = (self.capture.counted()?, self.now());
+                let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                reader.counted(now, counted.packets, counted.lost);
+                reader.tidy(now);
+            }
+            if second.1 >= MOST_READ {
+                std::thread::sleep(SECOND.saturating_sub(second.0.elapsed()));
+                continue;
+            }
+            if !self.capture.wait(WAIT)? {
+                continue;
+            }
+            let now = self.now();
+            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that was replaced by another says nothing more.
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            second.1 += self.capture.read(|header| reader.see(now, header)).unwrap_or(0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! TCP's headers into TCP's signs: of each subscriber and direction, the bytes under way that are not acknowledged.
+//!
+//! Without a clock and a socket: headers and `now` come in. What it keeps is bounded, and it says nothing of a
+//! subscriber rather than something wrong: while headers were lost, and while more came than is kept.
+
+mod connection;
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
+
+use fairmesh_linux::capture::Header;
+use fairmesh_linux::nft::Maps;
+use fairmesh_linux::{IpNet, Layout, MacAddr};
+use fairmesh_units::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use self::connection::{After, Connection};
+use crate::gateway::governor::direction_index;
+
+/// Connections that are kept: of all subscribers, of one, and of one without being proven.
+pub const MOST: usize = 32_768;
+/// See [`MOST`].
+pub const MOST_OF_ONE: usize = 128;
+/// See [`MOST`].
+pub const MOST_UNPROVEN: usize = 16;
+
+/// How long nothing is said of whom more was seen than is kept, or after headers were lost.
+const DOUBT: Span = Span::from_secs(10);
+/// How long a silent connection is kept: longer than any pause between two tries of a TCP (RFC 6298 §2.5: 60 s and
+/// more; Linux 120 s).
+const SILENT: Span = Span::from_secs(300);
+const FORGET: Span = Span::from_secs(30);
+
+/// A reader that the thread of the capture and the daemon's loop share.
+pub type SharedReader = Arc<Mutex<Reader>>;
+
+/// What headers say of one subscriber in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Read {
+    /// Bytes that have passed and are not acknowledged now; `None`: not known.
+    pub awaited: Option<u64>,
+    /// Segments that brought nothing new.
+    pub repeated: u64,
+    /// IP bytes of TCP, all that was seen.
+    pub bytes: u64,
+}
+
+/// What `status` tells of it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
+pub struct SignsReport {
+    /// reading, off (by the configuration), idle (the control does not ask) or unavailable.
+    pub state: String,
+    /// What is in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// TCP packets that have passed since the start, those lost among them.
+    pub packets: u64,
+    /// Packets that came faster than they were read.
+    pub lost: u64,
+    /// Connections that are known now.
+    pub connections: usize,
+}
+
+#[derive(Debug, Default)]
+struct Home {
+    keys: Vec<u64>,
+    connections: Vec<Connection>,
+    unproven: usize,
+    /// By `direction_index`.
+    repeated: [u64; 2],
+    bytes: [u64; 2],
+    seen: bool,
+    crowded: Option<Time>,
+}
+
+/// Reads headers.
+#[derive(Debug, Default)]
+pub struct Reader {
+    maps: Maps,
+    addresses: BTreeMap<u16, (Vec<IpNet>, Vec<MacAddr>)>,
+    homes: BTreeMap<u16, Home>,
+    /// Proven connections, all together.
+    proven: usize,
+    chance: RandomState,
+    lost: Option<Time>,
+    packets: u64,
+    lost_packets: u64,
+    forgot: Time,
+    /// Whether somebody hands over headers.
+    open: bool,
+    /// When somebody began to.
+    since: Time,
+}
+
+impl Reader {
+    /// Who is behind which addresses from now on. What was known of those whose addresses change is forgotten.
+    pub fn settle(&mut self, layout: &Layout) {
+        let addresses: BTreeMap<_, _> = layout
+            .subscribers
+            .iter()
+            .map(|s| (s.class.0, (s.prefixes.clone(), s.macs.clone())))
+            .collect();
+        self.homes.retain(|class, _| self.addresses.get(class) == addresses.get(class));
+        self.maps = Maps::of(&layout.subscribers);
+        self.addresses = addresses;
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let homes = self.homes.values();
+        self.proven = homes.map(|h| h.connections.len() - h.unproven).sum();
+    }
+
+    /// Headers come from now on, or no longer; what was known before says nothing of what comes then.
+    pub fn opened(&mut self, now: Time, open: bool) {
+        (self.open, self.since, self.lost) = (open, now, None);
+        self.homes.clear();
+        self.proven = 0;
+    }
+
+    /// Takes in a header.
+    pub fn see(&mut self, now: Time, header: &Header) {
+        let Some(class) = self.maps.class_of(header.near.0, header.mac) else { return };
+        let d = direction_index(header.direction);
+        let key = self.chance.hash_one((header.near, header.far));
+        let room = self.proven < MOST;
+        let home = self.homes.entry(class).or_default();
+        home.seen = true;
+        home.bytes[d] = home.bytes[d].saturating_add(header.bytes.into());
+        let (proven, repeated) = home.see(now, key, header, room);
+        home.repeated[d] += u64::from(repeated);
+        self.proven = self.proven.saturating_add_signed(proven);
+    }
+
+    /// The capture has counted packets, and lost some of them.
+    pub fn counted(&mut self, now: Time, packets: u32, lost: u32) {
+        self.packets = self.packets.saturating_add(packets.into());
+        self.lost_packets = self.lost_packets.saturating_add(lost.into());
+        if lost > 0 {
+            self.lost = Some(now);
+        }
+    }
+
+    /// Forgets connections that are silent for long. Cheap to call often.
+    pub fn tidy(&mut self, now: Time) {
+        if now.since(self.forgot) < FORGET {
+            return;
+        }
+        self.forgot = now;
+        for home in self.homes.values_mut() {
+            for at in (0..home.keys.len()).rev() {
+                if now.since(home.connections[at].seen) > SILENT {
+                    home.forget(at);
+                }
+            }
+        }
+        self.count();
+    }
+
+    /// What is known of a class, by `direction_index`. `None`: nothing was read of it at all.
+    pub fn read(&self, now: Time, class: u16) -> Option<[Read; 2]> {
+        let home = self.homes.get(&class).filter(|h| h.seen && self.open)?;
+        let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < DOUBT);
+        let doubtful = lately(home.crowded) || lately(self.lost);
+        Some([0, 1].map(|d| {
+            // What was under way when headers were lost may have been acknowledged in them.
+            let stale = |c: &&Connection| self.lost.is_some_and(|at| c.seen <= at);
+            let all = home.connections.iter();
+            let vague = all.clone().filter(stale).any(|c| c.awaited(now, d) > 0);
+            let awaited = all.map(|c| c.awaited(now, d)).fold(0, u64::saturating_add);
+            Read {
+                awaited: (!doubtful && !vague).then_some(awaited),
+                repeated: home.repeated[d],
+                bytes: home.bytes[d],
+            }
+        }))
+    }
+
+    /// What `status` tells, but for the state.
+    pub fn report(&self) -> SignsReport {
+        let connections = self.homes.values().map(|h| h.connections.len()).sum();
+        let (packets, lost) = (self.packets, self.lost_packets);
+        SignsReport { packets, lost, connections, ..SignsReport::default() }
+    }
+
+    /// Whether headers come.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
+impl Home {
+    /// Takes in a header; how many proven connections there are more, and whether it brought nothing new.
+    fn see(&mut self, now: Time, key: u64, header: &Header, room: bool) -> (isize, bool) {
+        let mut more = 0;
+        let found = self.keys.iter().position(|k| *k == key);
+        let at = match found {
+            Some(at) => at,
+            // The end of what is not known is nothing new.
+            None if header.flags.rst => return (0, false),
+            None => {
+                more -= self.make_room(now);
+                self.keys.push(key);
+                self.connections.push(Connection::new(now, header.direction));
+                self.unproven += 1;
+                self.keys.len() - 1
+            }
+        };
+        let was = self.connections[at].proven;
+        let after = self.connections[at].see(now, header);
+        let is = self.connections[at].proven;
+        match (was, is) {
+            (false, true) if !room => {
+                // No room among all: rather nothing of this subscriber than a part.
+                self.forget_as(at, false);
+                self.crowded = Some(now);
+                return (more, false);
+            }
+            (false, true) => (self.unproven, more) = (self.unproven - 1, more + 1),
+            // Another one between the same ports, of which nothing is proven yet.
+            (true, false) => {
+                (self.unproven, more) = (self.unproven + 1, more - 1);
+                if self.unproven > MOST_UNPROVEN {
+                    self.forget_as(at, false);
+                    self.crowded = Some(now);
+                    return (more, false);
+                }
+            }
+            _ => {}
+        }
+        if after == After::Over {
+            more -= isize::from(self.forget(at));
+        }
+        (more, is && after == After::Repeated)
+    }
+
+    /// Room for one more; how many proven ones went.
+    fn make_room(&mut self, now: Time) -> isize {
+        let unproven = self.unproven >= MOST_UNPROVEN;
+        if !unproven && self.keys.len() < MOST_OF_ONE {
+            return 0;
+        }
+        let all = self.connections.iter().enumerate();
+        let which = all.filter(|(_, c)| !unproven || !c.proven);
+        let Some((at, least)) = which.min_by_key(|(_, c)| c.worth(now)) else { return 0 };
+        // One that ended without a word is no loss. Others may have been under way.
+        if !least.proven || (0..2).any(|d| least.awaited(now, d) > 0) {
+            self.crowded = Some(now);
+        }
+        isize::from(self.forget(at))
+    }
+
+    /// Whether it was a proven one.
+    fn forget(&mut self, at: usize) -> bool {
+        let proven = self.connections[at].proven;
+        self.forget_as(at, proven);
+        proven
+    }
+
+    fn forget_as(&mut self, at: usize, proven: bool) {
+        self.keys.swap_remove(at);
+        self.connections.swap_remove(at);
+        self.unproven -= usize::from(!proven);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use fairmesh_control::host::Signs;
+use fairmesh_linux::capture::Flags;
+use fairmesh_linux::{Direction, Interface, Subscriber};
+use proptest::prelude::*;
+
+use super::*;
+
+const DATA: Flags = Flags { syn: false, fin: false, rst: false, ack: true };
+const SYN: Flags = Flags { syn: true, fin: false, rst: false, ack: false };
+const SYN_ACK: Flags = Flags { syn: true, ..DATA };
+const FIN: Flags = Flags { fin: true, ..DATA };
+const RST: Flags = Flags { rst: true, ..DATA };
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+fn layout(classes: &[u16]) -> Layout {
+    let name = |n: &str| Interface::new(n).unwrap();
+    let subscriber =
+        |c: &u16| Subscriber::new(*c, [format!("10.{}.{}.0/24", c >> 8, c & 255).parse().unwrap()]);
+    let subscribers = classes.iter().map(subscriber).collect();
+    Layout { subscribers, ..Layout::new(name("mesh0"), name("wan0")) }
+}
+
+fn reader() -> Reader {
+    let mut reader = Reader::default();
+    reader.settle(&layout(&[1, 2]));
+    reader.opened(Time::ZERO, true);
+    reader
+}
+
+/// One end of a connection of home 1 to a server.
+#[derive(Clone, Copy)]
+struct Ends {
+    near: (IpAddr, u16),
+    far: (IpAddr, u16),
+}
+
+fn ends(port: u16) -> Ends {
+    let near = (IpAddr::from([10, 0, 1, 5]), port);
+    Ends { near, far: (IpAddr::from([192, 0, 2, 1]), 443) }
+}
+
+impl Ends {
+    fn header(self, direction: Direction, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
+        let Ends { near, far } = self;
+        Header { direction, near, far, mac: None, seq, ack, len, flags, bytes: 40 + len }
+    }
+    fn up(self, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
+        self.header(Direction::Up, flags, seq, len, ack)
+    }
+    fn down(self, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
+        self.header(Direction::Down, flags, seq, len, ack)
+    }
+    /// The subscriber begins a connection: its numbers from 100, the server's from `server`.
+    fn opens(self, reader: &mut Reader, now: Time, server: u32) {
+        reader.see(now, &self.up(SYN, 99, 0, 0));
+        reader.see(now, &self.down(SYN_ACK, server.wrapping_sub(1), 0, 100));
+        reader.see(now, &self.up(DATA, 100, 0, server));
+    }
+}
+
+fn awaited(reader: &Reader, now: Time) -> [Option<u64>; 2] {
+    reader.read(now, 1).unwrap().map(|r| r.awaited)
+}
+
+#[test]
+fn a_download_awaits_what_is_not_acknowledged_also_where_numbers_begin_again() {
+    for server in [5000, u32::MAX - 1500] {
+        let (mut reader, c) = (reader(), ends(40_000));
+        assert_eq!(reader.read(at(0), 1), None);
+        c.opens(&mut reader, at(0), server);
+        assert_eq!(awaited(&reader, at(0)), [Some(0), Some(0)]);
+        for i in 0..3 {
+            reader.see(at(0), &c.down(DATA, server.wrapping_add(1000 * i), 1000, 100));
+        }
+        assert_eq!(awaited(&reader, at(0)), [Some(3000), Some(0)]);
+        reader.see(at(1), &c.up(DATA, 100, 0, server.wrapping_add(2000)));
+        // Sent again, and an old acknowledgement, change nothing of what is awaited.
+        reader.see(at(1), &c.down(DATA, server.wrapping_add(2000), 1000, 100));
+        reader.see(at(1), &c.up(DATA, 100, 0, server.wrapping_add(1000)));
+        let [down, up] = reader.read(at(1), 1).unwrap();
+        assert_eq!((down.awaited, down.repeated, up.repeated), (Some(1000), 1, 0));
+        assert_eq!((down.bytes, up.bytes), (4 * 1040 + 40, 4 * 40));
+        reader.see(at(1), &c.up(DATA, 100, 0, server.wrapping_add(3000)));
+        assert_eq!(awaited(&reader, at(1)), [Some(0), Some(0)]);
+        assert_eq!(reader.read(at(1), 2), None, "the other home's");
+    }
+}
+
+#[test]
+fn a_subscribers_answer_that_is_lost_shows_and_so_does_a_gap_of_an_upload() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    // The server's SYN is answered by nobody: who begins to starve here is seen.
+    reader.see(at(0), &c.up(SYN, 99, 0, 0));
+    assert_eq!(awaited(&reader, at(0)), [Some(0), Some(0)]);
+    reader.see(at(0), &c.down(SYN_ACK, 4999, 0, 100));
+    assert_eq!(awaited(&reader, at(0)), [Some(1), Some(0)]);
+    reader.see(at(1), &c.down(SYN_ACK, 4999, 0, 100));
+    assert_eq!(reader.read(at(1), 1).unwrap()[0].repeated, 1);
+    reader.see(at(1), &c.up(DATA, 100, 1000, 5000));
+    reader.see(at(1), &c.up(DATA, 2100, 1000, 5000));
+    reader.see(at(1), &c.down(DATA, 5000, 0, 1100));
+    assert_eq!(awaited(&reader, at(1)), [Some(0), Some(2000)]);
+}
+
+#[test]
+fn a_connection_that_was_there_before_is_picked_up() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    reader.see(at(0), &c.down(DATA, 70_000, 1000, 300));
+    assert_eq!(awaited(&reader, at(0)), [Some(0), Some(0)], "not proven");
+    reader.see(at(0), &c.up(DATA, 300, 0, 71_000));
+    reader.see(at(0), &c.down(DATA, 71_000, 1000, 300));
+    assert_eq!(awaited(&reader, at(0)), [Some(1000), Some(0)]);
+}
+
+/// Nobody outside makes a subscriber look as if it starved, whatever is sent to it; nor does one that calls where
+/// nobody answers. And none of it takes memory.
+#[test]
+fn floods_are_no_sign() {
+    let mut reader = reader();
+    for i in 0..200_000u32 {
+        let c = Ends {
+            far: (Ipv4Addr::from(i.wrapping_mul(2_654_435_761)).into(), 80),
+            ..ends(i as u16)
+        };
+        let header = match i % 4 {
+            0 => c.down(SYN, i, 0, 0),
+            1 => c.down(DATA, i, 1000, i),
+            2 => c.up(SYN, i, 0, 0),
+            // It answers whoever calls with a name that is not his.
+            _ => {
+                reader.see(at(1), &c.down(SYN, i, 0, 0));
+                c.up(SYN_ACK, 77, 0, i + 1)
+            }
+        };
+        reader.see(at(1), &header);
+        if i % 1000 == 0 {
+            assert!(awaited(&reader, at(1)).iter().all(|a| a.is_none_or(|a| a == 0)));
+        }
+    }
+    let home = &reader.homes[&1];
+    assert!(home.connections.len() <= MOST_UNPROVEN && reader.proven == 0);
+    // While more comes than is kept nothing is said, rather than that nothing is under way.
+    assert_eq!(awaited(&reader, at(1)), [None, None]);
+    assert_eq!(awaited(&reader, at(12)), [Some(0), Some(0)]);
+}
+
+#[test]
+fn one_subscriber_has_so_many_connections_and_all_together_too() {
+    let mut reader = Reader::default();
+    let classes: Vec<u16> = (1..=600).collect();
+    reader.settle(&layout(&classes));
+    reader.opened(Time::ZERO, true);
+    for class in &classes {
+        for port in 0..150 {
+            let near = (IpAddr::from([10, (class >> 8) as u8, *class as u8, 5]), port);
+            Ends { near, ..ends(port) }.opens(&mut reader, at(0), 1);
+        }
+        assert!(reader.homes[class].connections.len() <= MOST_OF_ONE);
+    }
+    assert!(reader.proven <= MOST, "{}", reader.proven);
+    assert_eq!(reader.proven, MOST);
+    assert!(reader.report().connections <= MOST + 600 * MOST_UNPROVEN);
+    // Idle ones that had to go are no loss; whoever finds no room is not spoken of.
+    assert_eq!(reader.read(at(0), 1).unwrap()[0].awaited, Some(0));
+    assert_eq!(reader.read(at(0), 600).unwrap()[0].awaited, None);
+    // Silence makes room again.
+    reader.tidy(at(400));
+    assert_eq!((reader.report().connections, reader.proven), (0, 0));
+}
+
+#[test]
+fn connections_end_and_their_ports_are_used_again() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, at(0), 5000);
+    reader.see(at(0), &c.down(FIN, 5000, 10, 100));
+    assert_eq!(awaited(&reader, at(0))[0], Some(11));
+    reader.see(at(0), &c.up(FIN, 100, 0, 5011));
+    reader.see(at(0), &c.down(DATA, 5011, 0, 101));
+    assert_eq!(reader.report().connections, 0);
+    c.opens(&mut reader, at(1), 9_000_000);
+    reader.see(at(1), &c.down(DATA, 9_000_000, 500, 100));
+    assert_eq!(awaited(&reader, at(1))[0], Some(500));
+    // Without an end, the next one begins at another number.
+    reader.see(at(2), &c.up(SYN, 7_000, 0, 0));
+    assert_eq!(awaited(&reader, at(2)), [Some(0), Some(0)]);
+    reader.see(at(2), &c.down(SYN_ACK, 3_999_999_999, 0, 7_001));
+    reader.see(at(2), &c.up(DATA, 7_001, 0, 4_000_000_000));
+    reader.see(at(2), &c.down(DATA, 4_000_000_000, 700, 7_001));
+    assert_eq!(awaited(&reader, at(2))[0], Some(700));
+    reader.see(at(2), &c.up(RST, 7_001, 0, 0));
+    assert_eq!((awaited(&reader, at(2))[0], reader.report().connections), (Some(0), 0));
+}
+
+/// A telephone that has left without a word is sent to for a quarter of an hour; it is missed for a minute.
+#[test]
+fn nobody_is_missed_for_ever() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, at(0), 5000);
+    for second in [1, 2, 4, 8, 16, 32, 60] {
+        reader.see(at(second), &c.down(DATA, 5000, 1000, 100));
+        assert_eq!(awaited(&reader, at(second))[0], Some(1000));
+    }
+    assert_eq!(awaited(&reader, at(65))[0], Some(1000));
+    reader.see(at(66), &c.down(DATA, 5000, 1000, 100));
+    assert_eq!(awaited(&reader, at(66))[0], Some(0));
+    // An acknowledgement that moves counts anew.
+    reader.see(at(70), &c.up(DATA, 100, 0, 5500));
+    assert_eq!(awaited(&reader, at(71))[0], Some(500));
+}
+
+#[test]
+fn after_headers_were_lost_nothing_is_said_until_the_next_answer() {
+    let (mut reader, c, idle) = (reader(), ends(40_000), ends(40_001));
+    c.opens(&mut reader, at(0), 5000);
+    idle.opens(&mut reader, at(0), 5000);
+    reader.see(at(1), &c.down(DATA, 5000, 1000, 100));
+    reader.counted(at(2), 500, 3);
+    assert_eq!(awaited(&reader, at(2)), [None, None]);
+    // Its acknowledgement may be among the lost. The idle one is as it was.
+    assert_eq!(awaited(&reader, at(15)), [None, Some(0)]);
+    reader.see(at(16), &c.up(DATA, 100, 0, 6000));
+    assert_eq!(awaited(&reader, at(16)), [Some(0), Some(0)]);
+    let report = reader.report();
+    assert_eq!((report.packets, report.lost), (500, 3));
+}
+
+#[test]
+fn what_was_read_of_other_addresses_is_forgotten() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, at(0), 5000);
+    reader.settle(&layout(&[1, 2, 3]));
+    assert!(reader.read(at(0), 1).is_some());
+    let mut moved = layout(&[1, 2]);
+    moved.subscribers[0].prefixes = vec!["10.9.0.0/16".parse().unwrap()];
+    reader.settle(&moved);
+    assert_eq!((reader.read(at(0), 1), reader.proven), (None, 0));
+    c.opens(&mut reader, at(0), 5000);
+    assert_eq!(reader.report().connections, 0, "nobody's address any more");
+    // Nor is anything said while nobody reads.
+    reader.settle(&layout(&[1, 2]));
+    c.opens(&mut reader, at(0), 5000);
+    reader.opened(at(1), false);
+    assert_eq!(reader.read(at(1), 1), None);
+}
+
+proptest! {
+    /// Whatever order segments come in, it is the simulator's rule, whose numbers do not begin again.
+    #[test]
+    fn it_is_the_simulators_rule(first: u32, steps in proptest::collection::vec((any::<bool>(), 0u32..20), 1..60)) {
+        let (mut reader, c) = (reader(), ends(40_000));
+        c.opens(&mut reader, at(0), first);
+        let mut rule = Signs::from(1);
+        let mut end = 0u32;
+        for (data, step) in steps {
+            if data {
+                // Mostly new, now and then again.
+                let from = if step < 15 { end } else { end.saturating_sub((step - 14) * 1000) };
+                end = end.max(from + 1000);
+                reader.see(at(1), &c.down(DATA, first.wrapping_add(from), 1000, 100));
+                rule.passed(u64::from(from) + 1001, true);
+            } else {
+                let before = end.saturating_sub(step * 500);
+                reader.see(at(1), &c.up(DATA, 100, 0, first.wrapping_add(before)));
+                rule.answered(u64::from(before) + 1);
+            }
+            let [down, _] = reader.read(at(1), 1).unwrap();
+            prop_assert_eq!((down.awaited, down.repeated), (Some(rule.awaited()), rule.repeated()));
+        }
+    }
+
+    /// Nothing that strangers send makes it keep more than it may, or count wrong.
+    #[test]
+    fn what_it_keeps_is_bounded(headers in proptest::collection::vec(
+        (any::<bool>(), 0u16..300, any::<u32>(), any::<u32>(), 0u8..16, 0u32..70_000, 0u64..3), 0..600,
+    )) {
+        let mut reader = reader();
+        let mut now = 0;
+        for (up, port, seq, ack, flags, len, step) in headers {
+            now += step;
+            let bit = |n: u8| flags >> n & 1 != 0;
+            let flags = Flags { syn: bit(0), fin: bit(1), rst: bit(2) && bit(0), ack: bit(3) };
+            let direction = if up { Direction::Up } else { Direction::Down };
+            reader.see(at(now), &ends(port % 150).header(direction, flags, seq % 5000, len, ack % 5000));
+            reader.tidy(at(now));
+            if let Some(home) = reader.homes.get(&1) {
+                let unproven = home.connections.iter().filter(|c| !c.proven).count();
+                prop_assert_eq!((unproven, home.keys.len()), (home.unproven, home.connections.len()));
+                prop_assert!(unproven <= MOST_UNPROVEN && home.keys.len() <= MOST_OF_ONE);
+                prop_assert_eq!(reader.proven, home.keys.len() - unproven);
+            }
+        }
+    }
+}

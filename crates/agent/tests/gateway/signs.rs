@@ -1,0 +1,188 @@
+//! TCP's signs, from real connections through the gateway's interfaces.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::common::{Box, Path, config, root};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// A download of a home that lasts until it is told to end.
+struct Download {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Download {
+    fn of(path: &Path, home: usize) -> Self {
+        let server = path.wired.spawn(|| TcpListener::bind("10.99.0.2:0").unwrap()).join().unwrap();
+        let to = server.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let halt = stop.clone();
+        let sends = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+            while !halt.load(Ordering::Relaxed) {
+                let _ = stream.write(&[7; 16_384]);
+            }
+        });
+        let halt = stop.clone();
+        let takes = path.subs.spawn(move || {
+            let mut stream = connect_from(home, to);
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let mut buffer = [0; 65_536];
+            while !halt.load(Ordering::Relaxed) {
+                let _ = stream.read(&mut buffer);
+            }
+        });
+        Download { stop, threads: vec![sends, takes] }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|t| t.join().unwrap());
+    }
+}
+
+/// From the address of a home.
+fn connect_from(home: usize, to: std::net::SocketAddr) -> TcpStream {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+    use std::os::fd::AsRawFd;
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+    bind(socket.as_raw_fd(), &SockaddrIn::new(10, 1, home as u8, 1, 0)).unwrap();
+    let std::net::SocketAddr::V4(to) = to else { unreachable!() };
+    connect(socket.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+    socket.into()
+}
+
+fn signs(status: &Value, home: usize) -> &Value {
+    let all = status["subscribers"].as_array().unwrap();
+    let name = format!("sub {home}");
+    &all.iter().find(|s| s["name"] == *name).unwrap()["ways"][0]["signs"]
+}
+
+/// The acceptance of the whole: real TCP, what the daemon sees of it, and what it says of it.
+#[test]
+fn maxmin_sees_what_is_awaited_repeated_and_ended() {
+    let Some(_one) = root("maxmin_sees_what_is_awaited") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "maxmin", "").replace("epoch = 1\n", ""));
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    let (first, second) = (Download::of(&path, 1), Download::of(&path, 2));
+    let status = b.wait("both are under way", |s| {
+        let awaits = |h: &usize| signs(s, *h)["awaited_bytes"].as_u64().is_some_and(|n| n > 1000);
+        [1, 2].iter().all(awaits) && signs(s, 1)["tcp_ratio"].as_f64().is_some_and(|p| p > 0.95)
+    });
+    assert!(signs(&status, 3).is_null(), "it has no TCP: {status}");
+    let read =
+        b.wait("packets are counted", |s| s["signs"]["packets"].as_u64().is_some_and(|n| n > 0));
+    assert!(read["signs"]["connections"].as_u64().is_some_and(|n| n >= 2), "{read}");
+
+    // What gets lost behind the gateway is sent again; while all is lost nothing is acknowledged, and that stays so.
+    let repeated = |s: &Value| signs(s, 1)["repeated"].as_u64().unwrap_or(0);
+    let before = repeated(&status);
+    path.router.sh("nft add table ip away");
+    path.router.sh("nft add chain ip away f { type filter hook forward priority 0 ; }");
+    path.router.sh("nft add rule ip away f ip daddr 10.1.1.1 drop");
+    let status = b.wait("segments are repeated", |s| repeated(s) > before + 1);
+    assert!(signs(&status, 1)["awaited_bytes"].as_u64().unwrap() > 0, "{status}");
+    path.router.sh("nft delete table ip away");
+
+    // Who has ended has nothing under way.
+    first.end();
+    second.end();
+    b.wait("both have ended", |s| [1, 2].iter().all(|h| signs(s, *h)["awaited_bytes"] == 0));
+
+    // It says so in words and numbers.
+    let (_, text, _) = b.command(&["why", "sub 1"]);
+    assert!(text.contains("TCP: all that was sent is acknowledged"), "{text}");
+    let (_, text, _) = b.command(&["status"]);
+    assert!(text.contains("TCP's headers: reading: "), "{text}");
+    let page = path.gateway.spawn(|| {
+        let mut stream = TcpStream::connect("127.0.0.1:9742").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    let page = page.join().unwrap();
+    assert!(page.contains("fairmesh_gateway_signs_reading{} 1"), "{page}");
+    assert!(page.contains("fairmesh_gateway_signs_lost_packets_total{} "), "{page}");
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// UDP beside, and nothing is said of how much of a home's TCP is under way: it would say nothing of the home.
+#[test]
+fn who_is_served_by_something_else_has_no_signs() {
+    let Some(_one) = root("who_is_served_by_something_else") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "maxmin", "").replace("epoch = 1\n", ""));
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    let download = Download::of(&path, 1);
+    b.wait("it is under way", |s| signs(s, 1)["awaited_bytes"].as_u64().is_some_and(|n| n > 0));
+    let stream = path.stream(1, 3.0);
+    b.wait("mostly something else", |s| {
+        signs(s, 1)["awaited_bytes"].is_null()
+            && signs(s, 1)["tcp_ratio"].as_f64().is_some_and(|p| p < 0.9)
+    });
+    stream.end();
+    download.end();
+    daemon.end(Signal::SIGTERM);
+}
+
+/// Who asks for no signs has no header read; nor who is told not to, nor who may not. All go on by counters.
+#[test]
+fn headers_are_read_by_permission_only() {
+    let Some(_one) = root("headers_are_read_by_permission_only") else { return };
+    let path = Path::new();
+    let sockets = || path.gateway.sh("cat /proc/net/packet").lines().count() - 1;
+    let text = config("apply", "maxmin", "").replace("epoch = 1\n", "");
+    let b = Box::new(&path, &config("apply", "pfrc", ""));
+    let daemon = b.start();
+    assert!(b.wait_running()["signs"].is_null());
+    assert_eq!(sockets(), 0);
+    // Which control it is can change while it runs, and so can what it may.
+    b.write(&text.replace("[plan.all]", "[signs]\nread = false\n[plan.all]"));
+    daemon.signal(Signal::SIGHUP);
+    b.wait("off", |s| s["signs"]["state"] == "off");
+    assert_eq!(sockets(), 0);
+    b.write(&text);
+    daemon.signal(Signal::SIGHUP);
+    b.wait("reading", |s| s["signs"]["state"] == "reading");
+    assert_eq!(sockets(), 1);
+    // An interface that is made anew is read anew.
+    path.lose_mesh();
+    b.wait("nothing to read", |s| s["signs"]["state"] == "unavailable");
+    path.restore_mesh();
+    b.wait("reading again", |s| s["signs"]["state"] == "reading" && s["phase"] == "running");
+    b.write(&config("apply", "pfrc", ""));
+    daemon.signal(Signal::SIGHUP);
+    b.wait("not asked for", |s| s["signs"].is_null() && s["control"] == "pfrc");
+    let closed = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        sockets() == 0
+    });
+    assert!(closed, "the socket stays");
+    daemon.end(Signal::SIGTERM);
+
+    // Without CAP_NET_RAW, as the shipped unit has it.
+    b.write(&text);
+    let daemon = b.start_without("net_raw");
+    let status =
+        b.wait("without", |s| s["phase"] == "running" && s["signs"]["problem"].is_string());
+    assert_eq!(status["signs"]["state"], "unavailable");
+    b.wait_event("signs.unavailable");
+    assert!(b.log().contains("signs.conf"), "{}", b.log());
+    let download = Download::of(&path, 1);
+    b.wait("limited all the same", |s| {
+        s["subscribers"][0]["ways"][0]["limit_bits_per_second"].as_u64().is_some()
+    });
+    download.end();
+    daemon.end(Signal::SIGTERM);
+}

@@ -1,0 +1,275 @@
+//! One packet's bytes, from strangers, as a TCP header or nothing.
+
+use std::net::IpAddr;
+
+use etherparse::{LaxNetSlice, LaxSlicedPacket, LinkSlice, TcpSlice, TransportSlice};
+
+use super::Begins;
+use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION};
+use crate::mac::MacAddr;
+use crate::shaper::Direction;
+
+/// Those of TCP's flags that say where a connection begins and ends, and whether `ack` counts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[allow(clippy::struct_excessive_bools)] // they are what RFC 9293 §3.1 has
+pub struct Flags {
+    /// It begins.
+    pub syn: bool,
+    /// This end has nothing more to send.
+    pub fin: bool,
+    /// It ends at once.
+    pub rst: bool,
+    /// `ack` counts.
+    pub ack: bool,
+}
+
+/// What is read of a TCP packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Down: it left by the interface, to the near end. Up: it came from there.
+    pub direction: Direction,
+    /// Address and port of the end behind the interface.
+    pub near: (IpAddr, u16),
+    /// Address and port of the other end.
+    pub far: (IpAddr, u16),
+    /// The near end's Ethernet address, or its router's.
+    pub mac: Option<MacAddr>,
+    /// Sequence number of the first byte.
+    pub seq: u32,
+    /// Number of the byte that is expected next.
+    pub ack: u32,
+    /// Bytes of data.
+    pub len: u32,
+    /// Flags.
+    pub flags: Flags,
+    /// Bytes of the IP packet.
+    pub bytes: u32,
+}
+
+impl Header {
+    /// Reads the first bytes of a packet that has `length` on the interface. `None`: no TCP header, or not all of it.
+    pub fn read(
+        packet: &[u8],
+        begins: Begins,
+        direction: Direction,
+        length: u32,
+    ) -> Option<Header> {
+        let mut sliced = match begins {
+            Begins::Ethernet => LaxSlicedPacket::from_ethernet(packet).ok()?,
+            Begins::Ip => LaxSlicedPacket::from_ip(packet).ok()?,
+        };
+        let mac = match (&sliced.link, direction) {
+            (Some(LinkSlice::Ethernet2(e)), Direction::Down) => Some(MacAddr(e.destination())),
+            (Some(LinkSlice::Ethernet2(e)), Direction::Up) => Some(MacAddr(e.source())),
+            _ => None,
+        };
+        if sliced.net.is_none()
+            && let Some(inner) =
+                sliced.ether_payload().and_then(|p| session(p.ether_type.0, p.payload))
+        {
+            sliced = LaxSlicedPacket::from_ip(inner).ok()?;
+        }
+        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return None };
+        // Where IP and TCP's data begin in the packet.
+        let place = |part: &[u8]| part.as_ptr() as usize - packet.as_ptr() as usize;
+        let (from, to, starts, total) = match sliced.net.as_ref()? {
+            LaxNetSlice::Ipv4(ip) => {
+                let h = ip.header();
+                let (from, to) = (h.source_addr().into(), h.destination_addr().into());
+                (from, to, place(h.slice()), u32::from(h.total_len()))
+            }
+            LaxNetSlice::Ipv6(ip) => {
+                let h = ip.header();
+                let total = match h.payload_length() {
+                    0 => 0,
+                    payload => 40 + u32::from(payload),
+                };
+                (h.source_addr().into(), h.destination_addr().into(), place(h.slice()), total)
+            }
+            LaxNetSlice::Arp(_) => return None,
+        };
+        let data = place(tcp.slice()) + tcp.header_slice().len();
+        let there = length.saturating_sub(starts as u32);
+        // Behind a short packet there may be filling; one that the kernel has yet to cut up, of 64 KB and more, says 0.
+        let bytes = if total == 0 { there } else { total.min(there) };
+        let len = bytes.saturating_sub((data - starts) as u32);
+        let (source, destination) = ((from, tcp.source_port()), (to, tcp.destination_port()));
+        let (near, far) = match direction {
+            Direction::Down => (destination, source),
+            Direction::Up => (source, destination),
+        };
+        let (seq, ack) = (tcp.sequence_number(), tcp.acknowledgment_number());
+        Some(Header { direction, near, far, mac, seq, ack, len, flags: flags(tcp), bytes })
+    }
+}
+
+fn flags(tcp: &TcpSlice<'_>) -> Flags {
+    Flags { syn: tcp.syn(), fin: tcp.fin(), rst: tcp.rst(), ack: tcp.ack() }
+}
+
+/// The IP packet in a PPPoE session's frame (RFC 2516 §4: version and type 1, code 0).
+fn session(kind: u16, payload: &[u8]) -> Option<&[u8]> {
+    let (&[version, code, _, _, _, _, a, b], inner) = payload.split_first_chunk()?;
+    let protocol = u16::from_be_bytes([a, b]);
+    let fits = kind == PPPOE_SESSION && version == 0x11 && code == 0;
+    (fits && [PPP_IPV4, PPP_IPV6].contains(&protocol)).then_some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use proptest::prelude::*;
+
+    use super::super::filter::{program, run};
+    use super::*;
+
+    const HOME: [u8; 4] = [10, 0, 0, 7];
+    const SERVER: [u8; 4] = [192, 0, 2, 1];
+
+    fn built(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    }
+
+    /// An upload's segment of so many bytes.
+    fn ethernet(payload: usize) -> Vec<u8> {
+        built(|out| {
+            let tcp = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 1])
+                .ipv4(HOME, SERVER, 64)
+                .tcp(40000, 443, 1000, 65535)
+                .ack(77);
+            tcp.write(out, &vec![9; payload]).unwrap();
+        })
+    }
+
+    fn v6() -> Vec<u8> {
+        let (from, to) = ([0xfd; 16], [0x20; 16]);
+        built(|out| {
+            let tcp = PacketBuilder::ipv6(from, to, 64).tcp(40000, 443, 1000, 65535).syn();
+            tcp.write(out, &[]).unwrap();
+        })
+    }
+
+    /// With what stands between the addresses and IP in place of IP's type.
+    fn behind(kind: &[u8], ip: &[u8]) -> Vec<u8> {
+        [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7][..], kind, ip].concat()
+    }
+
+    fn read(packet: &[u8]) -> Option<Header> {
+        let read = Header::read(packet, Begins::Ethernet, Direction::Up, packet.len() as u32);
+        if read.is_some() {
+            assert!(run(&program(Begins::Ethernet), packet) > 0, "the filter keeps it away");
+        }
+        read
+    }
+
+    #[test]
+    fn a_segment_is_read_both_ways() {
+        let packet = ethernet(500);
+        let up = read(&packet).unwrap();
+        assert_eq!((up.near, up.far), ((HOME.into(), 40000), (SERVER.into(), 443)));
+        assert_eq!((up.seq, up.ack, up.len, up.bytes), (1000, 77, 500, 540));
+        assert_eq!(up.mac, Some(MacAddr([2, 0, 0, 0, 0, 7])));
+        assert!(up.flags.ack && !up.flags.syn && !up.flags.fin && !up.flags.rst);
+        let down = Header::read(&packet, Begins::Ethernet, Direction::Down, 554).unwrap();
+        assert_eq!(
+            (down.near, down.mac),
+            ((SERVER.into(), 443), Some(MacAddr([2, 0, 0, 0, 0, 1])))
+        );
+        // Of what the kernel cut off only the length is known.
+        let cut = Header::read(&packet[..54], Begins::Ethernet, Direction::Up, 554).unwrap();
+        assert_eq!(cut, up);
+        // Nor does filling count, and without an Ethernet header it is the same.
+        let filled = [&ethernet(0)[..], &[0; 6]].concat();
+        assert_eq!(read(&filled).unwrap().len, 0);
+        let bare = Header::read(&packet[14..], Begins::Ip, Direction::Up, 540).unwrap();
+        assert_eq!(bare, Header { mac: None, ..up });
+        assert!(run(&program(Begins::Ip), &packet[14..]) > 0);
+    }
+
+    #[test]
+    fn tags_sessions_and_extension_headers_are_passed_over() {
+        let (ip4, ip6) = (&ethernet(100)[14..], v6());
+        let plain = read(&behind(&[0x08, 0], ip4)).unwrap();
+        let tag = [0x81, 0, 0, 5, 0x08, 0];
+        let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x08, 0];
+        let session = [0x88, 0x64, 0x11, 0, 0, 1, 0, 142, 0, 0x21];
+        for kind in [&tag[..], &tags, &session] {
+            assert_eq!(read(&behind(kind, ip4)), Some(plain), "{kind:x?}");
+        }
+        let six = read(&behind(&[0x86, 0xdd], &ip6)).unwrap();
+        assert_eq!((six.len, six.bytes, six.flags.syn), (0, 60, true));
+        assert_eq!(read(&behind(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 62, 0, 0x57], &ip6)), Some(six));
+        // Hop-by-hop options, then destination options, of eight bytes each.
+        let mut more = ip6.clone();
+        more[6] = 0;
+        more[4..6].copy_from_slice(&36u16.to_be_bytes());
+        more.splice(40..40, [60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
+        assert_eq!(read(&behind(&[0x86, 0xdd], &more)), Some(Header { bytes: 76, ..six }));
+        assert!(Header::read(&more, Begins::Ip, Direction::Up, 76).is_some());
+    }
+
+    #[test]
+    fn what_is_no_whole_header_is_nothing() {
+        let packet = ethernet(100);
+        assert!((0..54).all(|n| read(&packet[..n]).is_none()));
+        let udp = built(|out| {
+            let udp = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(HOME, SERVER, 64).udp(53, 53);
+            udp.write(out, &[0; 40]).unwrap();
+        });
+        assert!(read(&udp).is_none() && run(&program(Begins::Ethernet), &udp) == 0);
+        // A later fragment has no header, whatever its first bytes look like.
+        let mut fragment = packet;
+        fragment[20..22].copy_from_slice(&100u16.to_be_bytes());
+        assert!(read(&fragment).is_none() && run(&program(Begins::Ethernet), &fragment) == 0);
+    }
+
+    /// One packet of 64 KB and more that the kernel has yet to cut up says 0 in the header.
+    #[test]
+    fn a_packet_larger_than_ip_can_say_has_the_length_of_the_interface() {
+        let mut packet = v6();
+        packet[4..6].copy_from_slice(&[0, 0]);
+        let read = Header::read(&packet, Begins::Ip, Direction::Down, 100_060).unwrap();
+        assert_eq!((read.len, read.bytes), (100_000, 100_060));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        /// Any bytes: no panic, no data beyond the packet, nothing read that the filter keeps away, and the program
+        /// never runs off its end.
+        #[test]
+        fn any_bytes_are_a_header_or_nothing(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            kind in 0usize..8,
+            at in 0usize..80,
+            length: u32,
+        ) {
+            let kinds: [&[u8]; 6] = [
+                &[0x08, 0],
+                &[0x86, 0xdd],
+                &[0x81, 0, 0, 5, 0x08, 0],
+                &[0x88, 0x64, 0x11, 0, 0, 1, 0, 142, 0, 0x21],
+                &[0x81, 0, 0, 5, 0x88, 0xa8, 0, 6, 0x86, 0xdd],
+                &[],
+            ];
+            let mut packet = match kind {
+                6 => ethernet(60),
+                7 => behind(&[0x86, 0xdd], &v6()),
+                _ => behind(kinds[kind], &bytes),
+            };
+            if kind >= 6 && let Some(&b) = bytes.first() {
+                let at = at % packet.len();
+                packet[at] = b;
+            }
+            for begins in [Begins::Ethernet, Begins::Ip] {
+                for packet in [&packet[..], packet.get(14..).unwrap_or(&[])] {
+                    let through = run(&program(begins), packet);
+                    let read = Header::read(packet, begins, Direction::Up, length);
+                    prop_assert!(read.is_none() || through > 0, "{packet:x?}");
+                    prop_assert!(read.is_none_or(|h| h.len <= h.bytes && h.bytes <= length));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! TCP's headers as they pass an interface, both ways: what leaves after it was queued and shaped, what comes
+//! before anything else has it. Read from a packet socket (packet(7)) whose ring the kernel fills with the first
+//! bytes of each packet; a filter in the kernel lets only TCP through. No payload is kept.
+
+mod filter;
+mod header;
+mod ring;
+
+pub use header::{Flags, Header};
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use self::ring::Ring;
+use crate::error::Error;
+use crate::link::Link;
+use crate::shaper::Direction;
+
+/// Bytes of each packet that are read: an Ethernet header with two tags, PPPoE, IPv6 and the longest TCP header fit
+/// (130), or some extension headers and TCP's usual options.
+pub const SNAP: u32 = 144;
+
+/// Linux's number for all protocols, in the network's order.
+const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
+
+/// What packets of an interface begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// An Ethernet header.
+    Ethernet,
+    /// IP at once, as on PPP and TUN.
+    Ip,
+}
+
+/// What a packet socket has counted since it was asked last.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counted {
+    /// TCP packets that passed, those lost among them.
+    pub packets: u32,
+    /// Those that found the ring full.
+    pub lost: u32,
+}
+
+/// An open capture.
+#[derive(Debug)]
+pub struct Capture {
+    ring: Ring,
+    socket: OwnedFd,
+    begins: Begins,
+    name: String,
+}
+
+impl Capture {
+    /// Opens one on an interface. `bytes`: the kernel's memory for it, as whole blocks of 64 KB, at least two.
+    ///
+    /// # Errors
+    /// CAP_NET_RAW is missing, a service manager keeps these sockets away, the kernel has none.
+    pub fn open(link: &Link, bytes: usize) -> Result<Self, Error> {
+        let what = || format!("reading TCP's headers on {}", link.name);
+        let failed = || Error::io(what());
+        let begins = if link.header == 0 { Begins::Ip } else { Begins::Ethernet };
+        // No protocol yet: nothing comes in before filter and ring are there.
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)
+            .map_err(|e| match e {
+                nix::Error::EPERM | nix::Error::EACCES | nix::Error::EAFNOSUPPORT => Error::Missing {
+                    what: format!("the right to read TCP's headers on {} (CAP_NET_RAW, AF_PACKET)", link.name),
+                    hint: "see signs.conf beside the example of the configuration, or set signs.read \
+                           = false"
+                        .into(),
+                },
+                e => failed()(io::Error::from(e)),
+            })?;
+        filter::attach(&socket, &filter::program(begins)).map_err(failed())?;
+        let ring = Ring::new(&socket, bytes, SNAP).map_err(failed())?;
+        bind(&socket, link.index).map_err(failed())?;
+        Ok(Capture { ring, socket, begins, name: link.name.clone() })
+    }
+
+    /// Waits until there is something to be read, or for so long. Whether there is.
+    ///
+    /// # Errors
+    /// The interface is gone or down.
+    pub fn wait(&self, longest: Duration) -> Result<bool, Error> {
+        if self.ring.is_ready() {
+            return Ok(true);
+        }
+        let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(e) => return Err(self.failed(e.into())),
+        }
+        let events = fds[0].revents().unwrap_or(PollFlags::empty());
+        if events.contains(PollFlags::POLLERR) {
+            let e =
+                nix::sys::socket::getsockopt(&self.socket, nix::sys::socket::sockopt::SocketError);
+            let e = e.map_or_else(io::Error::from, io::Error::from_raw_os_error);
+            return Err(self.failed(e));
+        }
+        Ok(self.ring.is_ready())
+    }
+
+    /// Hands over the headers of one block of packets, some hundreds at most; `None` if none is full. What is no
+    /// whole TCP header is left out.
+    pub fn read(&mut self, mut take: impl FnMut(&Header)) -> Option<usize> {
+        let begins = self.begins;
+        self.ring.block(|packet| {
+            let direction = if packet.outgoing { Direction::Down } else { Direction::Up };
+            if let Some(header) = Header::read(packet.bytes, begins, direction, packet.length) {
+                take(&header);
+            }
+        })
+    }
+
+    /// Packets counted since this was asked last.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counted(&self) -> Result<Counted, Error> {
+        ring::counted(&self.socket).map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, e: io::Error) -> Error {
+        match e.raw_os_error() {
+            Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => Error::Gone {
+                interface: self.name.clone(),
+                what: "it is down or was made anew".into(),
+            },
+            _ => Error::io(format!("reading TCP's headers on {}", self.name))(e),
+        }
+    }
+}
+
+impl AsFd for Capture {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[allow(unsafe_code)] // nix cannot make a packet address
+fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: EVERYTHING,
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the pointer is to a live address of the length that is passed with it.
+    let done = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

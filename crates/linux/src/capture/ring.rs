@@ -1,0 +1,196 @@
+//! The memory that the kernel writes packets to: blocks in turn, each handed over when it is full or some time old
+//! (TPACKET_V3, Documentation/networking/packet_mmap.rst).
+
+#![allow(unsafe_code)] // memory shared with the kernel
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::Counted;
+
+/// Bytes of a block: a whole number of pages everywhere Linux has pages of at most 64 KB.
+const BLOCK: usize = 1 << 16;
+/// Milliseconds after which a block that is not full is handed over.
+const OLD: u32 = 50;
+const LEAST_BLOCKS: usize = 2;
+
+/// A packet as it lies in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet<'a> {
+    /// Its first bytes.
+    pub bytes: &'a [u8],
+    /// Bytes that it has on the interface.
+    pub length: u32,
+    /// Whether this machine sent it.
+    pub outgoing: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: NonNull<u8>,
+    blocks: usize,
+    next: usize,
+}
+
+// SAFETY: the memory is this ring's alone, and the kernel does not care which thread reads it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Has the kernel make one for a socket, of so many bytes, with the first `snap` bytes of each packet.
+    pub fn new(socket: &OwnedFd, bytes: usize, snap: u32) -> io::Result<Self> {
+        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+        set(socket, libc::PACKET_VERSION, &version)?;
+        let blocks = (bytes / BLOCK).max(LEAST_BLOCKS);
+        // Packets lie one after the other; a frame's size only bounds what is kept of one, headers of the ring and
+        // room before the packet (68 and 16 bytes) included.
+        let frame = (snap as usize + 128).next_multiple_of(libc::TPACKET_ALIGNMENT);
+        let request = libc::tpacket_req3 {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: frame as u32,
+            tp_frame_nr: (BLOCK / frame * blocks) as u32,
+            tp_retire_blk_tov: OLD,
+            tp_sizeof_priv: 0,
+            tp_feature_req_word: 0,
+        };
+        set(socket, libc::PACKET_RX_RING, &request)?;
+        let length = NonZeroUsize::new(blocks * BLOCK).ok_or(io::ErrorKind::InvalidInput)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping of the ring just made, of its length.
+        let memory = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0) }?;
+        Ok(Ring { memory: memory.cast(), blocks, next: 0 })
+    }
+
+    fn block_header(&self) -> NonNull<libc::tpacket_hdr_v1> {
+        // SAFETY: `next` is below `blocks`, so both offsets are within the mapping; the header's union has one member.
+        unsafe {
+            let block = self.memory.add(self.next * BLOCK).cast::<libc::tpacket_block_desc>();
+            NonNull::from(&mut (*block.as_ptr()).hdr.bh1)
+        }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: an aligned word of the mapping, which lives as long as `self`; the kernel writes it whole.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.block_header().as_ptr()).block_status) }
+    }
+
+    /// Whether a block is ours to read.
+    pub fn is_ready(&self) -> bool {
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// Hands over the packets of the next block, and the block back to the kernel; how many.
+    pub fn block(&mut self, mut take: impl FnMut(Packet<'_>)) -> Option<usize> {
+        if !self.is_ready() {
+            return None;
+        }
+        let header = self.block_header();
+        // SAFETY: the block is ours until its status says otherwise, so nobody writes to it meanwhile.
+        let (bytes, header) = unsafe {
+            let start = self.memory.add(self.next * BLOCK).as_ptr();
+            (core::slice::from_raw_parts(start, BLOCK), header.read())
+        };
+        let mut at = header.offset_to_first_pkt as usize;
+        for _ in 0..header.num_pkts {
+            let Some((packet, next)) = packet(bytes, at) else { break };
+            if let Some(packet) = packet {
+                take(packet);
+            }
+            at = next;
+        }
+        fence(Ordering::SeqCst);
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.blocks;
+        Some(header.num_pkts as usize)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made, of which nothing is borrowed any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.blocks * BLOCK) };
+    }
+}
+
+/// The packet at a place of a block, and the place of the next one. Nothing that lies outside the block is read,
+/// whatever its numbers say.
+fn packet(block: &[u8], at: usize) -> Option<(Option<Packet<'_>>, usize)> {
+    let word = |i: usize| {
+        let four = block.get(at.checked_add(i)?..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*four))
+    };
+    let half = |i: usize| {
+        let two = block.get(at.checked_add(i)?..)?.first_chunk()?;
+        Some(u16::from_ne_bytes(*two))
+    };
+    use core::mem::offset_of;
+    type Header = libc::tpacket3_hdr;
+    let next = word(offset_of!(Header, tp_next_offset))? as usize;
+    let captured = word(offset_of!(Header, tp_snaplen))? as usize;
+    let length = word(offset_of!(Header, tp_len))?;
+    let start = usize::from(half(offset_of!(Header, tp_mac))?);
+    // packet(7): an address follows the header, aligned.
+    let address = size_of::<Header>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+    let kind = block.get(at.checked_add(address + offset_of!(libc::sockaddr_ll, sll_pkttype))?)?;
+    let bytes = at.checked_add(start).and_then(|a| block.get(a..a.checked_add(captured)?));
+    let outgoing = *kind == libc::PACKET_OUTGOING;
+    Some((bytes.map(|bytes| Packet { bytes, length, outgoing }), at.checked_add(next)?))
+}
+
+/// What the kernel has counted since it was asked last.
+pub(super) fn counted(socket: &OwnedFd) -> io::Result<Counted> {
+    let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+    let mut length = size_of_val(&stats) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `stats`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut length,
+        )
+    };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Counted { packets: stats.tp_packets, lost: stats.tp_drops })
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer is to a live value of the length that is passed with it.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            core::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        /// Whatever a block's numbers are, nothing outside it is read, and a walk ends.
+        #[test]
+        fn numbers_of_a_block_lead_nowhere_else(mut block: Vec<u8>, at in 0usize..300, next: u32) {
+            block.truncate(256);
+            if block.len() >= 4 {
+                block[..4].copy_from_slice(&next.to_ne_bytes());
+            }
+            if let Some((Some(p), _)) = packet(&block, at) {
+                proptest::prop_assert!(block.as_ptr_range().contains(&p.bytes.as_ptr()) || p.bytes.is_empty());
+            }
+        }
+    }
+}
