@@ -108,7 +108,12 @@ impl CliError {
 
     /// The message on one line; `None` when there is nobody to tell.
     pub fn line(&self) -> Option<String> {
-        (self.exit_code() != 0).then(|| one_line(&self.to_string()))
+        let told = match self {
+            #[cfg(feature = "linux")]
+            CliError::Gateway(e) => e.line(),
+            e => e.to_string(),
+        };
+        (self.exit_code() != 0).then(|| one_line(&told))
     }
 }
 
