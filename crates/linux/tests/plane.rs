@@ -392,3 +392,31 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     let none = path.call(&mut plane, |p| p.sample(&mut Vec::new()).unwrap_err());
     assert!(matches!(none, Error::NotInstalled));
 }
+
+/// Elements are counted only when somebody else has changed something: a table of his, or ours.
+#[test]
+fn an_element_that_somebody_takes_is_missed() {
+    if !root("an_element_that_somebody_takes") {
+        return;
+    }
+    let mut g = Bench::new((1..=3).map(subscriber).collect());
+    g.call(|p| p.renew().unwrap());
+    g.path.gateway.sh("nft add table inet operator");
+    g.call(|p| p.renew().unwrap());
+    g.call(|p| p.renew().unwrap());
+    for harm in
+        ["delete element inet fairmesh p4_32 { 10.2.0.2 }", "flush map inet fairmesh p6_128"]
+    {
+        g.path.gateway.sh(&format!("nft {harm}"));
+        let error = g.call(|p| p.renew().unwrap_err());
+        assert!(matches!(error, Error::RulesGone { .. }), "{harm}: {error}");
+        let layout = g.layout.clone();
+        g.call(move |p| p.install(&layout).unwrap());
+        g.call(|p| p.renew().unwrap());
+    }
+    // One who comes is no harm.
+    let mut layout = g.layout.clone();
+    layout.subscribers.push(subscriber(4));
+    g.call(move |p| p.relayout(&layout).unwrap());
+    g.call(|p| p.renew().unwrap());
+}

@@ -195,7 +195,7 @@ impl Path {
         // Whatever is lost is not lost for want of a receiver that had its turn.
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let source = self.wired.udp(&format!("{}:0", self.server));
+        let source = self.wired.udp(format!("{}:0", self.server));
         let stop = Arc::new(AtomicBool::new(false));
         let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let (halt, count) = (stop.clone(), sent.clone());

@@ -11,7 +11,7 @@ use std::thread;
 
 use fairmesh_linux::*;
 
-pub use namespace::{Namespace, ip, run, sh};
+pub use namespace::{Namespace, ip, run};
 
 /// Whether namespaces can be made here. Says so where not; with `FAIRMESH_NO_SKIP` set that is a
 /// failure.
