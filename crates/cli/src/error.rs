@@ -108,12 +108,14 @@ impl CliError {
 
     /// The message on one line; `None` when there is nobody to tell.
     pub fn line(&self) -> Option<String> {
-        let told = match self {
+        let told = || {
             #[cfg(feature = "linux")]
-            CliError::Gateway(e) => e.line(),
-            e => e.to_string(),
+            if let CliError::Gateway(e) = self {
+                return one_line(&e.line());
+            }
+            one_line(&self.to_string())
         };
-        (self.exit_code() != 0).then(|| one_line(&told))
+        (self.exit_code() != 0).then(told)
     }
 }
 
