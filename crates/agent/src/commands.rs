@@ -245,6 +245,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let (config, fallen) = state::load_config(&a.config, a.fall_back, Path::new(STATE))?;
     if let Some(e) = fallen {
         // Whatever is in the kernel was put there by the configuration that worked.
+        let e = AgentError::from(e).line();
         let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
     }
     // A daemon that is busy or stopped has its locks, too.

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             // What was found out before a bad verdict is worth reading.
             let _ = out.flush();
             if e.exit_code() != 0 {
-                let _ = writeln!(io::stderr(), "fairmesh-gateway: {e}");
+                let _ = writeln!(io::stderr(), "fairmesh-gateway: {}", e.line());
             }
             ExitCode::from(e.exit_code())
         }

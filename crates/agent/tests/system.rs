@@ -95,7 +95,7 @@ impl Systemd {
                       /lib/systemd/systemd --system --unit=fairmesh-test.target \
                       --log-target=console --log-level=notice --show-status=no";
         let words = ["unshare", "--pid", "--mount", "--fork", "--kill-child", "sh", "-c", script];
-        let process = Background::start(&path.gateway.0, &words);
+        let process = Background::start(&path.gateway.name, &words);
         let parent = process.0.id().to_string();
         let mut first = String::new();
         within(10, "systemd's process", || {
@@ -208,7 +208,7 @@ fn limits_hold_on_pppoe() {
         "-O",
         &file,
     ];
-    let _server = Background::start(&path.wired.0, &words);
+    let _server = Background::start(&path.wired.name, &words);
     let words = [
         "pppd",
         "plugin",
@@ -221,10 +221,10 @@ fn limits_hold_on_pppoe() {
         "ifname",
         "dsl",
     ];
-    let _client = Background::start(&path.gateway.0, &words);
+    let _client = Background::start(&path.gateway.name, &words);
     within(30, "PPPoE", || {
         let up = |ns: &common::Namespace, link: &str| {
-            run("ip", &["-n", &ns.0, "addr", "show", "dev", link])
+            run("ip", &["-n", &ns.name, "addr", "show", "dev", link])
                 .is_some_and(|o| String::from_utf8_lossy(&o.stdout).contains("10.99.0."))
         };
         up(&path.gateway, "dsl") && up(&path.wired, "provider")

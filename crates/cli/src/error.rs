@@ -108,7 +108,14 @@ impl CliError {
 
     /// The message on one line; `None` when there is nobody to tell.
     pub fn line(&self) -> Option<String> {
-        (self.exit_code() != 0).then(|| one_line(&self.to_string()))
+        let told = || {
+            #[cfg(feature = "linux")]
+            if let CliError::Gateway(e) = self {
+                return one_line(&e.line());
+            }
+            one_line(&self.to_string())
+        };
+        (self.exit_code() != 0).then(told)
     }
 }
 

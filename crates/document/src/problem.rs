@@ -91,7 +91,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Syntax(text) => write!(f, "{text}; expected well-formed TOML"),
+            Problem::Syntax(text) => write!(f, "{}; expected well-formed TOML", excerpt(text)),
             Problem::UnknownKey { known } if known.is_empty() => {
                 f.write_str("unknown key; expected no key here")
             }
@@ -99,21 +99,54 @@ impl fmt::Display for Problem {
                 write!(f, "unknown key; expected one of {}", known.join(", "))
             }
             Problem::MissingKey(key) => write!(f, "`{key}` is missing; expected it to be given"),
-            Problem::Value { found, expected } => write!(f, "found {found}; expected {expected}"),
-            Problem::OutOfRange { found, expected } => {
-                write!(f, "{found} is out of range; expected {expected}")
+            Problem::Value { found, expected } => {
+                write!(f, "found {}; expected {expected}", excerpt(found))
             }
-            Problem::Refused { what, expected } => write!(f, "{what}; expected {expected}"),
+            Problem::OutOfRange { found, expected } => {
+                write!(f, "{} is out of range; expected {expected}", excerpt(found))
+            }
+            Problem::Refused { what, expected } => {
+                write!(f, "{}; expected {expected}", excerpt(what))
+            }
         }
     }
 }
 
 /// The text without control characters and cut to a readable length: it may quote a hostile file.
 pub fn one_line(text: &str) -> String {
-    const LONGEST: usize = 400;
-    let mut out: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    cut(text, 400)
+}
+
+/// The same, short enough that what was expected stands behind it on the line.
+fn excerpt(text: &str) -> String {
+    cut(text, 300)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let mut out: String = text.chars().filter(|c| !c.is_control()).take(longest).collect();
+    if text.chars().nth(longest).is_some() {
         out.push('…');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A quotation mark too few, and a string goes on to the end of the file.
+    #[test]
+    fn what_was_expected_stands_behind_whatever_was_found() {
+        let whole = "a file\n".repeat(1000);
+        for problem in [
+            Problem::Syntax(whole.clone()),
+            Problem::value(whole.clone(), "a number"),
+            Problem::range(&whole, "1 to 2"),
+            Problem::refused(whole.clone(), "a name"),
+        ] {
+            let line = Located::at(KeyPath(Vec::new()), problem).in_file("x.toml");
+            assert!(line.contains("…") && line.contains("; expected "), "{line}");
+            assert!(!line.chars().any(char::is_control) && line.len() < 400, "{line}");
+        }
+    }
 }

@@ -112,7 +112,7 @@ impl Contender {
 
     fn ours(name: &'static str, subscribers: u16) -> Self {
         let bench = Bench::on(Contender::path(), people(subscribers), |_| ());
-        let sender = bench.path.wired.udp(HOST.parse().expect("address"));
+        let sender = bench.path.wired.udp(HOST);
         Contender { name, sender, bench: Some(bench), _path: None, subscribers, rounds: Vec::new() }
     }
 
@@ -122,7 +122,7 @@ impl Contender {
         std::fs::write(&script, commands.join("\n")).expect("a temporary file");
         path.gateway.sh(&format!("tc -b {}", script.display()));
         std::fs::remove_file(&script).expect("a temporary file");
-        let sender = path.wired.udp(HOST.parse().expect("address"));
+        let sender = path.wired.udp(HOST);
         Contender { name, sender, bench: None, _path: Some(path), subscribers, rounds: Vec::new() }
     }
 

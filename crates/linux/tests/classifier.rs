@@ -18,7 +18,7 @@ fn overwrite_priorities(path: &Path) {
 
 fn exchange(g: &mut Bench, count: usize) -> (u64, u64) {
     let home = g.path.mesh.udp(v4(3, 5000));
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     blast(&host, v4(3, 5000), 200, count);
     blast(&home, HOST.parse().unwrap(), 200, count);
     settle();
@@ -43,7 +43,7 @@ fn marks_are_chosen_where_priorities_do_not_hold() {
     let mut layout = g.layout.clone();
     layout.subscribers.push(router);
     g.call(move |p| p.relayout(&layout).unwrap());
-    let daemon = g.path.gateway.udp("10.1.0.1:698".parse().unwrap());
+    let daemon = g.path.gateway.udp("10.1.0.1:698");
     blast(&daemon, "10.1.0.2:698".parse().unwrap(), 100, 12);
     settle();
     assert_eq!(of(&g.sample(), 9, Direction::Down).packets, 0, "the bypass holds with marks too");
@@ -155,7 +155,8 @@ fn every_classifier_there_is_counts() {
             let shown = run(
                 "ip",
                 &["netns", "exec", &g.path.gateway.name, "tc", "filter", "show", "dev", "mesh0"],
-            );
+            )
+            .unwrap();
             let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
             for kind in ["protocol arp pref 1 u32", "pref 2 u32", "pref 65534 fw"] {
                 assert!(shown.contains(kind), "{kind}: {shown}");

@@ -400,6 +400,7 @@ fn the_model_serves_what_the_kernel_serves() {
         .into_iter()
         .map(|case| {
             let ns = Namespace::new();
+            ns.sh("ip link set lo up");
             ns.sh("ip link add v0 type veth peer name v1");
             ns.sh("ip link set v1 up");
             ns.sh("ip addr add 10.7.0.1/24 dev v0");

@@ -20,10 +20,10 @@ fn traffic_is_counted_by_subscriber_and_direction() {
     assert_eq!(g.installed.replaced, ["mesh0: noqueue", "wan0: noqueue"]);
     assert!(!g.installed.adopted);
     let home = g.path.mesh.udp(v4(3, 5000));
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     blast(&host, v4(3, 5000), 500, 10);
     blast(&home, HOST.parse().unwrap(), 300, 4);
-    let _host6 = g.path.wired.udp("[fd09::2]:6000".parse().unwrap());
+    let _host6 = g.path.wired.udp("[fd09::2]:6000");
     let home6 = g.path.mesh.udp(v6(5, 5000));
     blast(&home6, "[fd09::2]:6000".parse().unwrap(), 100, 7);
     let stranger = g.path.mesh.udp(v4(77, 5000));
@@ -63,7 +63,7 @@ fn address_translation_hides_nobody() {
     path.gateway.sh("nft add rule ip nat post oifname wan0 masquerade");
     let mut g = Bench::on(path, (1..=3).map(subscriber).collect(), |_| ());
     let home = g.path.mesh.udp(v4(2, 5000));
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     blast(&home, HOST.parse().unwrap(), 100, 8);
     let mut buffer = [0; 200];
     let (_, seen) = host.recv_from(&mut buffer).unwrap();
@@ -89,8 +89,8 @@ fn the_longest_prefix_decides() {
         Subscriber::new(30, [net("10.2.7.7/32")]),
     ];
     let mut g = Bench::new(subscribers);
-    let host = g.path.wired.udp(HOST.parse().unwrap());
-    let host6 = g.path.wired.udp("[fd09::2]:6000".parse().unwrap());
+    let host = g.path.wired.udp(HOST);
+    let host6 = g.path.wired.udp("[fd09::2]:6000");
     for (to, count) in [("10.2.1.1:9", 1), ("10.2.7.1:9", 2), ("10.2.7.7:9", 4)] {
         blast(&host, to.parse().unwrap(), 64, count);
     }
@@ -115,7 +115,7 @@ fn subscribers_known_by_ethernet_address() {
     known.macs.push(mac.trim().parse().unwrap());
     let mut g = Bench::on(path, vec![known, subscriber(4)], |_| ());
     let home = g.path.mesh.udp(v4(1, 5000));
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     blast(&home, HOST.parse().unwrap(), 64, 3);
     blast(&host, v4(1, 5000), 64, 5);
     let other = g.path.mesh.udp(v4(4, 5000));
@@ -146,7 +146,7 @@ fn routing_and_management_pass_beside_everybody() {
     let mut g = Bench::on(Path::new(), vec![router], |l| l.bypass.tcp = vec![22]);
     // Next to nothing for it, lest it not matter.
     g.set(vec![change(1, Direction::Down, Some(8_000))]);
-    let daemon = g.path.gateway.udp("10.1.0.1:698".parse().unwrap());
+    let daemon = g.path.gateway.udp("10.1.0.1:698");
     let before = g.call(|p| p.interface(Side::Mesh).unwrap());
     blast(&daemon, "10.1.0.2:698".parse().unwrap(), 100, 12); // OLSR
     blast(&daemon, "10.1.0.2:6696".parse().unwrap(), 100, 3); // Babel
@@ -157,7 +157,7 @@ fn routing_and_management_pass_beside_everybody() {
     assert!(after.bypass_packets - before.bypass_packets >= 17, "{before:?} {after:?}");
     assert_eq!(after.subscriber_packets, before.subscriber_packets);
     // Somebody behind the gateway who uses such a port is a subscriber like any other.
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     blast(&host, "10.1.0.2:698".parse().unwrap(), 100, 2);
     settle();
     let counters = g.sample();
@@ -223,7 +223,7 @@ fn what_an_earlier_run_left_is_taken_over() {
         change(5, Direction::Down, Some(100_000)),
         change(0, Direction::Up, Some(5_000_000)),
     ]);
-    let host = g.path.wired.udp(HOST.parse().unwrap());
+    let host = g.path.wired.udp(HOST);
     // ECT(0) (RFC 3168 §5): CoDel marks what has waited long, and whatever is lost is our doing.
     setsockopt(&host, sockopt::Ipv4Tos, &2).unwrap();
     blast(&host, v4(2, 9), 1000, 30);
@@ -382,7 +382,7 @@ fn before_installing_nothing_works_and_nothing_breaks() {
                 word,
             ],
         );
-        if tool.status.success() {
+        if tool.is_some_and(|t| t.status.success()) {
             let seen = path.gateway.within(|| link::offloads("mesh0").unwrap());
             assert_eq!((seen.gro, seen.tso, seen.lro), (on, on, false));
         }
@@ -391,4 +391,32 @@ fn before_installing_nothing_works_and_nothing_breaks() {
     assert!(matches!(absent, Error::NoInterface(_)));
     let none = path.call(&mut plane, |p| p.sample(&mut Vec::new()).unwrap_err());
     assert!(matches!(none, Error::NotInstalled));
+}
+
+/// Elements are counted only when somebody else has changed something: a table of his, or ours.
+#[test]
+fn an_element_that_somebody_takes_is_missed() {
+    if !root("an_element_that_somebody_takes") {
+        return;
+    }
+    let mut g = Bench::new((1..=3).map(subscriber).collect());
+    g.call(|p| p.renew().unwrap());
+    g.path.gateway.sh("nft add table inet operator");
+    g.call(|p| p.renew().unwrap());
+    g.call(|p| p.renew().unwrap());
+    for harm in
+        ["delete element inet fairmesh p4_32 { 10.2.0.2 }", "flush map inet fairmesh p6_128"]
+    {
+        g.path.gateway.sh(&format!("nft {harm}"));
+        let error = g.call(|p| p.renew().unwrap_err());
+        assert!(matches!(error, Error::RulesGone { .. }), "{harm}: {error}");
+        let layout = g.layout.clone();
+        g.call(move |p| p.install(&layout).unwrap());
+        g.call(|p| p.renew().unwrap());
+    }
+    // One who comes is no harm.
+    let mut layout = g.layout.clone();
+    layout.subscribers.push(subscriber(4));
+    g.call(move |p| p.relayout(&layout).unwrap());
+    g.call(|p| p.renew().unwrap());
 }

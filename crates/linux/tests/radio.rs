@@ -19,7 +19,7 @@ struct Radios {
 
 impl Radios {
     fn new() -> Radios {
-        sh("modprobe mac80211_hwsim radios=2");
+        namespace::sh("modprobe mac80211_hwsim radios=2");
         let mut phys: Vec<String> = std::fs::read_dir("/sys/class/ieee80211")
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap())
@@ -27,7 +27,7 @@ impl Radios {
         phys.sort();
         let ends = [Namespace::new(), Namespace::new()];
         for (at, (ns, phy)) in ends.iter().zip(&phys).enumerate() {
-            sh(&format!("iw phy {phy} set netns name {}", ns.name));
+            namespace::sh(&format!("iw phy {phy} set netns name {}", ns.name));
             let links = ns.sh("ip -o link show");
             let wlan = links.split_whitespace().find(|w| w.starts_with("wlan")).unwrap();
             ns.sh(&format!("ip link set {} name m0", wlan.trim_end_matches(':')));

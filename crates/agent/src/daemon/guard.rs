@@ -12,12 +12,37 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use fairmesh_units::{Span, Time};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::lock::Lock;
 
 /// How long what a daemon had begun may take to arrive in the kernel after its end.
 const AFTERWARDS: Duration = Duration::from_millis(500);
+
+/// The least time between two guards, one aside that may come at once.
+const NEXT_GUARD: Span = Span::from_secs(5);
+
+/// When a guard was started, and whether the next one need not wait: whoever kills a guard may mean the daemon next, and
+/// guards that end by themselves must not come by the thousand.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded {
+    since: Time,
+    spare: bool,
+}
+
+impl Guarded {
+    /// The first one.
+    pub fn first(now: Time) -> Self {
+        Guarded { since: now, spare: true }
+    }
+
+    /// Another one in its place; `None`: not yet.
+    pub fn next(self, now: Time) -> Option<Self> {
+        let rested = now.since(self.since) >= NEXT_GUARD;
+        (rested || self.spare).then_some(Guarded { since: now, spare: rested })
+    }
+}
 
 /// The daemon's end.
 #[derive(Debug)]
@@ -249,5 +274,24 @@ mod tests {
         // A broken pipe ends nobody.
         assert!(g.beat(PATIENCE) && g.beat(PATIENCE));
         g.dismiss();
+    }
+
+    #[test]
+    fn a_guard_that_is_gone_has_a_successor_at_once_and_a_thousand_have_not() {
+        let at = |ms: u64| Time::ZERO + Span::from_millis(ms);
+        let first = Guarded::first(at(0));
+        let second = first.next(at(1)).expect("at once");
+        assert!(second.next(at(5_000)).is_none(), "five seconds after the second");
+        let third = second.next(at(5_001)).expect("then");
+        assert!(third.next(at(5_002)).is_some(), "and again one at once");
+        // One that is killed at every look.
+        let mut guarded = first;
+        let mut started = 0;
+        for ms in 0..100_000 {
+            if let Some(next) = guarded.next(at(ms)) {
+                (guarded, started) = (next, started + 1);
+            }
+        }
+        assert!(started <= 41, "{started} in 100 s");
     }
 }

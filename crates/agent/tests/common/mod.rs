@@ -3,28 +3,29 @@
 #![allow(dead_code)]
 
 pub mod meter;
+#[path = "../../../linux/tests/common/namespace.rs"]
+pub mod namespace;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairmesh_agent::daemon::socket::{Request, ask};
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+pub use namespace::{Namespace, ip, run, sh};
+
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Holds the machine for one test, or says why there is none; with `FAIRMESH_NO_SKIP` set that is a
 /// failure.
@@ -39,101 +40,6 @@ pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
         return None;
     }
     Some(ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner()))
-}
-
-pub fn run(command: &str, arguments: &[&str]) -> Option<Output> {
-    Command::new(command).args(arguments).output().ok()
-}
-
-/// Runs a command line that must succeed and returns what it prints.
-pub fn sh(line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let out = run(words[0], &words[1..]).unwrap_or_else(|| panic!("{line}"));
-    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// Runs lines of `ip` in one process.
-pub fn ip(options: &[&str], lines: &[&str]) {
-    let mut child = Command::new("ip")
-        .args(options)
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
-    let out = child.wait_with_output().unwrap();
-    assert!(out.status.success(), "{lines:?}: {}", String::from_utf8_lossy(&out.stderr));
-}
-
-/// A network namespace that ends with the test.
-pub struct Namespace(pub String, bool);
-
-impl Namespace {
-    /// The same, which ends with the first of the two.
-    fn again(&self) -> Self {
-        Namespace(self.0.clone(), false)
-    }
-
-    fn new() -> Self {
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fmgw-{}-{n}", std::process::id());
-        sh(&format!("ip netns add {name}"));
-        Namespace(name, true)
-    }
-    /// Runs a command line inside; it must succeed.
-    pub fn sh(&self, line: &str) -> String {
-        let name = &self.0;
-        // A process enters a namespace by mounting its files, which costs an emulated processor more than what it does there.
-        match line.split_once(' ') {
-            Some(("ip", rest)) if !rest.starts_with("netns") => sh(&format!("ip -n {name} {rest}")),
-            Some(("tc", rest)) => sh(&format!("tc -n {name} {rest}")),
-            Some(("sysctl", rest)) => self.sysctl(rest.trim_start_matches("-qw ")),
-            _ => sh(&format!("ip netns exec {name} {line}")),
-        }
-    }
-
-    /// Runs lines of `ip` inside, in one process.
-    pub fn ip(&self, lines: &[&str]) {
-        ip(&["-n", &self.0], lines);
-    }
-
-    /// Sets what `sysctl -w` would, without a process.
-    fn sysctl(&self, settings: &str) -> String {
-        for setting in settings.split_whitespace() {
-            let (key, value) = setting.split_once('=').unwrap();
-            let file = format!("/proc/sys/{}", key.replace('.', "/"));
-            let value = value.to_owned();
-            let what = format!("{file} {value}");
-            let set = self.spawn(move || std::fs::write(file, value)).join().unwrap();
-            set.unwrap_or_else(|e| panic!("{what}: {e}"));
-        }
-        String::new()
-    }
-    /// Runs a closure inside, in a thread of its own.
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let path = PathBuf::from("/run/netns").join(&self.0);
-        thread::spawn(move || {
-            setns(File::open(&path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
-            f()
-        })
-    }
-    pub fn udp(&self, address: &str) -> UdpSocket {
-        let address: SocketAddr = address.parse().unwrap();
-        self.spawn(move || UdpSocket::bind(address).unwrap()).join().unwrap()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        if self.1 {
-            run("ip", &["netns", "del", &self.0]);
-        }
-    }
 }
 
 pub struct Path {
@@ -151,7 +57,7 @@ pub const SUBSCRIBERS: usize = 3;
 impl Path {
     pub fn new() -> Path {
         let [wired, gateway, router, subs] = [(); 4].map(|()| Namespace::new());
-        let (w, g, r, s) = (&wired.0, &gateway.0, &router.0, &subs.0);
+        let (w, g, r, s) = (&wired.name, &gateway.name, &router.name, &subs.name);
         let links = [
             format!("link add name w0 netns {w} type veth peer name wan netns {g}"),
             format!("link add name mesh netns {g} type veth peer name r0 netns {r}"),
@@ -206,7 +112,7 @@ impl Path {
     /// 192.0.2.1 here, 192.0.2.2 and .3 there.
     pub fn beside(&self) -> Path {
         let [wired, gateway] = [(); 2].map(|()| Namespace::new());
-        let (w, g, r, first) = (&wired.0, &gateway.0, &self.router.0, &self.gateway.0);
+        let (w, g, r, first) = (&wired.name, &gateway.name, &self.router.name, &self.gateway.name);
         let links = [
             format!("link add name w0 netns {w} type veth peer name wan netns {g}"),
             format!("link add name mesh netns {g} type veth peer name r2 netns {r}"),
@@ -252,7 +158,7 @@ impl Path {
         self.gateway.sh("ip link del mesh");
     }
     pub fn restore_mesh(&self) {
-        let (g, r) = (&self.gateway.0, &self.router.0);
+        let (g, r) = (&self.gateway.name, &self.router.name);
         sh(&format!("ip link add name mesh netns {g} type veth peer name r0 netns {r}"));
         self.gateway.sh("ip addr add 10.98.0.1/24 dev mesh");
         self.gateway.sh("ip link set mesh up");
@@ -289,7 +195,7 @@ impl Path {
         // Whatever is lost is not lost for want of a receiver that had its turn.
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let source = self.wired.udp(&format!("{}:0", self.server));
+        let source = self.wired.udp(format!("{}:0", self.server));
         let stop = Arc::new(AtomicBool::new(false));
         let [sent, bytes, received] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
         let (halt, count) = (stop.clone(), sent.clone());
@@ -385,7 +291,7 @@ pub struct Box {
 impl Box {
     pub fn new(path: &Path, config: &str) -> Box {
         let folder = tempfile::tempdir().unwrap();
-        let b = Box { folder, namespace: path.gateway.0.clone() };
+        let b = Box { folder, namespace: path.gateway.name.clone() };
         b.write(config);
         b
     }

@@ -335,7 +335,7 @@ impl Exchanges {
     fn watch(path: &Path) -> Exchanges {
         let told = tempfile::NamedTempFile::new().unwrap();
         let mut command = std::process::Command::new("ip");
-        command.args(["netns", "exec", &path.gateway.0, "stdbuf", "-oL", "tc", "monitor"]);
+        command.args(["netns", "exec", &path.gateway.name, "stdbuf", "-oL", "tc", "monitor"]);
         command.stdout(told.reopen().unwrap()).stderr(std::process::Stdio::null());
         let monitor = command.spawn().unwrap();
         // Until it listens: it tells of a qdisc that comes and goes.

@@ -137,7 +137,9 @@ fn a_flushed_rule_set_is_put_back_and_said() {
     let daemon = b.start();
     b.wait_running();
     let rules = || path.gateway.sh("nft list table inet fairmesh");
-    for flush in ["nft flush ruleset", "nft flush table inet fairmesh"] {
+    for flush in
+        ["nft flush ruleset", "nft flush table inet fairmesh", "nft flush map inet fairmesh p4_24"]
+    {
         let before = rules().lines().count();
         let _ = std::fs::remove_file(b.file("log"));
         path.gateway.sh(flush);

@@ -213,7 +213,7 @@ fn made_up_addresses_share_one_share() {
             }
         })
     };
-    let many = (0..200).map(|i| path.subs.udp(&format!("10.1.50.{i}:0"))).collect();
+    let many = (0..200).map(|i| path.subs.udp(format!("10.1.50.{i}:0"))).collect();
     // 7 Mbit/s by 200 identities, 7 by one: more together than the path has.
     let threads = [
         send(many, Duration::from_micros(1600)),

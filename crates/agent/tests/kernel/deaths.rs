@@ -45,7 +45,12 @@ fn deaths_and_floods_in_counted_seconds() {
     }
     let daemon = b.start();
     b.wait_running();
-    for harm in ["nft flush ruleset", "tc qdisc del dev mesh root", "tc qdisc del dev wan root"] {
+    for harm in [
+        "nft flush ruleset",
+        "nft flush map inet fairmesh p4_24",
+        "tc qdisc del dev mesh root",
+        "tc qdisc del dev wan root",
+    ] {
         let events = || b.json(&["status"]).unwrap()["events"].to_string();
         let said = events();
         path.gateway.sh(harm);

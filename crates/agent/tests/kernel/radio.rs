@@ -18,7 +18,7 @@ impl Radios {
             .collect();
         phys.sort();
         for (phy, ns, name) in [(&phys[0], &path.gateway, "mesh"), (&phys[1], &path.router, "r0")] {
-            sh(&format!("iw phy {phy} set netns name {}", ns.0));
+            sh(&format!("iw phy {phy} set netns name {}", ns.name));
             let links = ns.sh("ip -o link show");
             let wlan = links.split_whitespace().find(|w| w.starts_with("wlan")).unwrap();
             let wlan = wlan.trim_end_matches(':');

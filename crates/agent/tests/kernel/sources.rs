@@ -106,7 +106,7 @@ fn babel_routers_are_discovered_and_limited() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let _gateway = Background::start(
-        &path.gateway.0,
+        &path.gateway.name,
         &format!("babeld -I {at}/g.pid -S {at}/g.state -G 33123 -h 1 -H 1 mesh"),
     );
     path.router.sh("ip route replace 10.1.0.0/16 via 10.97.0.2 proto static");
@@ -116,7 +116,7 @@ fn babel_routers_are_discovered_and_limited() {
     )
     .unwrap();
     let _router = Background::start(
-        &path.router.0,
+        &path.router.name,
         &format!("babeld -I {at}/r.pid -S {at}/r.state -h 1 -H 1 -c {at}/router.conf r0"),
     );
     within(60, "babeld", || path.gateway.sh("ip route show").contains("10.1.0.0/16"));

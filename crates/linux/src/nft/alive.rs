@@ -17,6 +17,8 @@ const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
+const GET_ELEMENTS: u16 = SUBSYSTEM << 8 | 13;
+const GET_GENERATION: u16 = SUBSYSTEM << 8 | 16;
 const NEW_ELEMENTS: u16 = SUBSYSTEM << 8 | 12;
 const DELETE_ELEMENTS: u16 = SUBSYSTEM << 8 | 14;
 pub(super) const NFPROTO_INET: u8 = 1;
@@ -27,6 +29,7 @@ const NFTA_LIST_TABLE: u16 = 1;
 const NFTA_LIST_SET: u16 = 2;
 const NFTA_LIST_ELEMENTS: u16 = 3;
 const NFTA_LIST_ELEM: u16 = 1;
+const NFTA_GEN_ID: u16 = 1;
 const NFTA_ELEM_KEY: u16 = 1;
 const NFTA_ELEM_TIMEOUT: u16 = 4;
 const NFTA_DATA_VALUE: u16 = 1;
@@ -95,6 +98,55 @@ pub(crate) fn rules(netfilter: &mut Netlink, families: &[u8], table: &str) -> Re
         })?;
     }
     Ok(count)
+}
+
+/// The number of the rule set, which rises with every change that anybody makes in this namespace; `None`: an old kernel.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(crate) fn generation(netfilter: &mut Netlink) -> Result<Option<u32>, Error> {
+    let ask = |out: &mut Vec<u8>| head(out, 0, 0);
+    let read = |_, payload: &[u8]| {
+        let mut attributes = attributes(payload.get(HEAD..)?);
+        let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_GEN_ID)?;
+        Some(u32::from_be_bytes(value.try_into().ok()?))
+    };
+    match netfilter.get("the rule set's number", GET_GENERATION, ask, read) {
+        Err(e) if matches!(e.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
+        answer => answer,
+    }
+}
+
+/// How many elements a map of ours has; none where it is gone.
+///
+/// # Errors
+/// The kernel's refusal.
+pub(crate) fn elements(
+    netfilter: &mut Netlink,
+    family: u8,
+    table: &str,
+    map: &str,
+) -> Result<usize, Error> {
+    let mut count = 0;
+    let ask = |out: &mut Vec<u8>| {
+        head(out, family, 0);
+        put_str(out, NFTA_LIST_TABLE, table);
+        put_str(out, NFTA_LIST_SET, map);
+    };
+    let read = |_, payload: &[u8]| count += listed(payload);
+    match netfilter.dump("elements of nftables", GET_ELEMENTS, ask, read) {
+        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(0),
+        Err(e) => Err(e),
+        Ok(()) => Ok(count),
+    }
+}
+
+fn listed(payload: &[u8]) -> usize {
+    let lists = attributes(payload.get(HEAD..).unwrap_or_default());
+    let lists = lists.filter(|(kind, _)| *kind == NFTA_LIST_ELEMENTS);
+    lists
+        .map(|(_, list)| attributes(list).filter(|(kind, _)| *kind == NFTA_LIST_ELEM).count())
+        .sum()
 }
 
 fn of_table(payload: &[u8], table: &str) -> bool {

@@ -157,6 +157,11 @@ impl Maps {
 pub struct Elements<'a>(&'a BTreeMap<Key, u16>);
 
 impl<'a> Elements<'a> {
+    /// Their number.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()

@@ -117,6 +117,21 @@ impl Rules<'_> {
         }
     }
 
+    /// Our maps: family, name, and how many elements each has.
+    pub(crate) fn contents(&self) -> Vec<(u8, String, usize)> {
+        let mut all = Vec::new();
+        for (map, elements) in self.maps.each() {
+            for kind in self.kinds() {
+                all.push((alive::NFPROTO_INET, format!("{kind}{map}"), elements.len()));
+            }
+        }
+        if self.uses_egress() {
+            let (kind, macs) = (self.kind(Direction::Down), self.maps.macs().len());
+            all.push((alive::NFPROTO_NETDEV, format!("{kind}mac"), macs));
+        }
+        all
+    }
+
     /// A script that removes our tables.
     pub fn remove(table: &str, families: &[&str]) -> String {
         families.iter().map(|family| format!("delete table {family} {table}\n")).collect()

@@ -2,23 +2,22 @@
 //! namespace of its own that ends with the test.
 #![allow(dead_code)]
 
+pub mod namespace;
 pub mod traffic;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use fairmesh_linux::*;
-use nix::sched::{CloneFlags, setns};
+
+pub use namespace::{Namespace, ip, run};
 
 /// Whether namespaces can be made here. Says so where not; with `FAIRMESH_NO_SKIP` set that is a
 /// failure.
 pub fn root(test: &str) -> bool {
-    let able = nix::unistd::geteuid().is_root() && run("ip", &["netns", "list"]).status.success();
+    let able = nix::unistd::geteuid().is_root()
+        && run("ip", &["netns", "list"]).is_some_and(|o| o.status.success());
     if !able {
         // Past the capture of the test harness: a skipped test should not look like a passed one.
         let why = "needs root and iproute2 for network namespaces";
@@ -26,115 +25,6 @@ pub fn root(test: &str) -> bool {
         assert!(std::env::var_os("FAIRMESH_NO_SKIP").is_none(), "nothing may be skipped here");
     }
     able
-}
-
-/// Runs a command to its end.
-pub fn run(command: &str, arguments: &[&str]) -> Output {
-    Command::new(command).args(arguments).output().unwrap_or_else(|e| panic!("{command}: {e}"))
-}
-
-/// Runs a command line that must succeed and returns what it prints.
-pub fn sh(line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let out = run(words[0], &words[1..]);
-    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// Runs lines of `ip` in one process.
-pub fn ip(options: &[&str], lines: &[&str]) {
-    let mut child = Command::new("ip")
-        .args(options)
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
-    let out = child.wait_with_output().unwrap();
-    assert!(out.status.success(), "{lines:?}: {}", String::from_utf8_lossy(&out.stderr));
-}
-
-/// A network namespace.
-#[derive(Debug)]
-pub struct Namespace {
-    pub name: String,
-}
-
-static NUMBER: AtomicU32 = AtomicU32::new(0);
-
-impl Namespace {
-    pub fn new() -> Self {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("fmtest-{}-{number}", std::process::id());
-        sh(&format!("ip netns add {name}"));
-        let ns = Namespace { name };
-        ns.sh("ip link set lo up");
-        ns
-    }
-
-    /// Runs a command line inside; it must succeed.
-    pub fn sh(&self, line: &str) -> String {
-        let name = &self.name;
-        // A process enters a namespace by mounting its files, which costs an emulated processor more than what it does there.
-        match line.split_once(' ') {
-            Some(("ip", rest)) if !rest.starts_with("netns") => sh(&format!("ip -n {name} {rest}")),
-            Some(("tc", rest)) => sh(&format!("tc -n {name} {rest}")),
-            Some(("sysctl", rest)) => self.sysctl(rest.trim_start_matches("-qw ")),
-            _ => sh(&format!("ip netns exec {name} {line}")),
-        }
-    }
-
-    /// Runs lines of `ip` inside, in one process.
-    pub fn ip(&self, lines: &[&str]) {
-        ip(&["-n", &self.name], lines);
-    }
-
-    /// Sets what `sysctl -w` would, without a process.
-    fn sysctl(&self, settings: &str) -> String {
-        for setting in settings.split_whitespace() {
-            let (key, value) = setting.split_once('=').unwrap();
-            let file = format!("/proc/sys/{}", key.replace('.', "/"));
-            let value = value.to_owned();
-            let what = format!("{file} {value}");
-            let set = self.spawn(move || std::fs::write(file, value)).join().unwrap();
-            set.unwrap_or_else(|e| panic!("{what}: {e}"));
-        }
-        String::new()
-    }
-
-    /// Runs a closure inside, in a thread of its own.
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        inside: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let path = PathBuf::from("/run/netns").join(&self.name);
-        thread::spawn(move || {
-            let ns = File::open(&path).unwrap();
-            setns(ns, CloneFlags::CLONE_NEWNET).unwrap();
-            inside()
-        })
-    }
-
-    /// The same, waiting for its result.
-    pub fn within<T: Send + 'static>(&self, inside: impl FnOnce() -> T + Send + 'static) -> T {
-        match self.spawn(inside).join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    }
-
-    /// A UDP socket inside.
-    pub fn udp(&self, address: SocketAddr) -> UdpSocket {
-        let socket = self.within(move || UdpSocket::bind(address));
-        socket.unwrap_or_else(|e: io::Error| panic!("{address}: {e}"))
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        run("ip", &["netns", "del", &self.name]);
-    }
 }
 
 /// Mesh host – gateway – wired host, joined by veth pairs. The mesh host has 10.2.0.0/16 and
@@ -171,6 +61,7 @@ impl Path {
         g.sh("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
         m.sh("sysctl -qw net.ipv6.ip_nonlocal_bind=1");
         m.ip(&[
+            "link set lo up",
             "link set up0 up",
             "addr add 10.1.0.2/24 dev up0",
             "addr add fd01::2/64 dev up0 nodad",
@@ -180,6 +71,7 @@ impl Path {
             "route add default via 10.1.0.1",
         ]);
         g.ip(&[
+            "link set lo up",
             "link set mesh0 up",
             "link set wan0 up",
             "addr add 10.1.0.1/24 dev mesh0",
@@ -190,6 +82,7 @@ impl Path {
             "route add fd02::/64 via fd01::2",
         ]);
         w.ip(&[
+            "link set lo up",
             "link set eth0 up",
             "addr add 10.9.0.2/24 dev eth0",
             "addr add fd09::2/64 dev eth0 nodad",

@@ -21,7 +21,7 @@ use signal_hook::consts::SIGHUP;
 use self::inputs::{Message, discovery, links, serve_metrics, signals};
 use self::persistence::{SAVE, wall_clock};
 use self::process::resources;
-use crate::daemon::guard::{Guard, Watch};
+use crate::daemon::guard::{Guard, Guarded, Watch};
 use crate::daemon::lock::{Lock, take_interfaces};
 use crate::daemon::peers::PeerSocket;
 use crate::daemon::signs::HeaderThread;
@@ -38,9 +38,6 @@ use crate::gateway::journal::Level;
 const VERIFY: Span = Span::from_secs(30);
 /// The longest time between two signs of life.
 const BEAT: Duration = Duration::from_secs(1);
-
-/// The least time between two guards.
-const NEXT_GUARD: Span = Span::from_secs(5);
 
 /// What `run` may be told on the command line.
 #[derive(Clone, Debug)]
@@ -86,8 +83,8 @@ struct Daemon<P> {
     published: (Option<Time>, bool),
     verified: Time,
     guard: SharedGuard,
-    /// When the last guard was started; `None`: none is wanted.
-    guarded: Option<Time>,
+    /// `None`: none is wanted.
+    guarded: Option<Guarded>,
     guard_lock: PathBuf,
     discover: Arc<Mutex<Option<(Discover, String)>>>,
     /// The other gateways, and whom to send a message that something has come from them.
@@ -201,6 +198,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     daemon.host.governor.begin_gently(now);
     daemon.restore(&kept);
     if !options.no_guard {
+        daemon.guarded = Some(Guarded::first(daemon.now()));
         daemon.start_guard().map_err(|e| AgentError::Refused(format!("guard: {e}")))?;
     }
     // Known from the first moment on: after a crash somebody must find what is put now.
@@ -303,7 +301,6 @@ impl<P: DataPlane> Daemon<P> {
     }
 
     fn start_guard(&mut self) -> std::io::Result<()> {
-        self.guarded = Some(self.now());
         let guard = Guard::start(&self.config.layout, &self.guard_lock, self.patience())?;
         *held(&self.guard) = Some(guard);
         Ok(())
@@ -316,10 +313,11 @@ impl<P: DataPlane> Daemon<P> {
             self.host.limits_unknown(now);
         }
         let watch = held(&self.guard).as_mut().map_or(Watch::Gone, Guard::watches);
-        let due = self.guarded.is_some_and(|t| now.since(t) >= NEXT_GUARD);
-        if watch == Watch::Awake || !due {
+        if watch == Watch::Awake {
             return;
         }
+        let Some(next) = self.guarded.and_then(|g| g.next(now)) else { return };
+        self.guarded = Some(next);
         let how = if watch == Watch::Stopped { "does not move" } else { "is gone" };
         let useless = held(&self.guard).take();
         if let Some(guard) = useless {

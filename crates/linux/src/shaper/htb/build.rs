@@ -213,6 +213,7 @@ fn build(
         retiring,
         seen: [(0, 0); 2],
         rules: 0,
+        generation: None,
     };
     // Classes that were taken over have counted before; nftables' counters are new.
     for side in [Side::Mesh, Side::Wired] {

@@ -103,6 +103,8 @@ struct State {
     seen: [(u64, u64); 2],
     /// Rules in our tables.
     rules: usize,
+    /// The rule set's number after our last change; `None`: others may have changed something, too.
+    generation: Option<u32>,
 }
 
 /// The data plane on HTB and nftables, in the network namespace in which it was opened.
@@ -237,6 +239,7 @@ impl HtbPlane {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
         state.rules = nft::alive::rules(&mut self.netfilter, families, &state.layout.table)?;
+        state.generation = None;
         Ok(())
     }
 
@@ -546,18 +549,31 @@ impl DataPlane for HtbPlane {
 
     fn renew(&mut self) -> Result<(), Error> {
         self.check_links()?;
-        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let families = Rules::table_families(state.egress_hook, &state.maps);
-        let table = &state.layout.table;
+        let table = state.layout.table.clone();
         let gone = || Error::RulesGone { table: table.clone() };
+        let before = nft::alive::generation(&mut self.netfilter)?;
         match state.keep(&mut self.netfilter) {
             Err(e) if e.errno() == Some(libc::ENOENT) => return Err(gone()),
             other => other?,
         }
-        match nft::alive::rules(&mut self.netfilter, families, table)? == state.rules {
-            true => Ok(()),
-            false => Err(gone()),
+        if nft::alive::rules(&mut self.netfilter, families, &table)? != state.rules {
+            return Err(gone());
         }
+        if state.generation != before {
+            // Somebody else has changed something: rules are counted at every look, elements only now, for there may be
+            // tens of thousands.
+            for (family, map, there) in state.rules(&state.layout, &state.maps).contents() {
+                if nft::alive::elements(&mut self.netfilter, family, &table, &map)? != there {
+                    return Err(gone());
+                }
+            }
+        }
+        let after = nft::alive::generation(&mut self.netfilter)?;
+        // What came between is looked at the next time.
+        state.generation = after.filter(|g| before.is_some_and(|b| b.wrapping_add(1) == *g));
+        Ok(())
     }
 
     fn release(&mut self) -> Result<(), Error> {
