@@ -16,6 +16,10 @@ pub(super) struct Rule {
     pub headroom: f64,
     /// Pressure per part of packets given up by the MAC.
     pub loss: f64,
+    /// Pressure that a node bears where a lower level around it holds its flows.
+    pub aside: f64,
+    /// How much faster its level moves.
+    pub brisk: f64,
 }
 
 /// More waiting packets than these times `backlog` do not press more.
@@ -89,7 +93,7 @@ impl Level {
         }
     }
 
-    #[cfg(test)]
+    /// The level, bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
@@ -105,16 +109,17 @@ impl Level {
         &mut self,
         rule: &Rule,
         passed: Span,
-        waited: f64,
-        lost: f64,
-        fastest: f64,
+        (waited, lost, fastest, lower): (f64, f64, f64, f64),
     ) -> bool {
         let dt = passed.as_secs_f64();
         let pressure = waited / rule.backlog + rule.loss * lost;
         if pressure.is_nan() || pressure < 0.0 || !fastest.is_finite() {
             return false;
         }
-        let pressure = pressure.min(MOST);
+        // What a lower level holds already needs no other: it bears more, and only whoever is not held there
+        // is held here.
+        let aside = lower.clamp(1.0, rule.aside);
+        let pressure = pressure.min(MOST) / aside;
         let error = 1.0 - pressure;
         let quick = (dt / QUICK).min(1.0);
         self.push += quick * ((-error).max(0.0) - self.push);
@@ -126,8 +131,10 @@ impl Level {
             self.rate = self.rate.min(ceiling);
         }
         let speed = match error {
+            e if e < 0.0 && aside > 1.2 => rule.fall * rule.brisk,
             e if e < 0.0 => rule.fall,
             _ if !self.opened => OPENING,
+            _ if aside > 1.2 => rule.rise * rule.brisk,
             _ => rule.rise * (1.0 + (self.empty - EMPTY).clamp(0.0, 4.0)),
         };
         let rate = self.rate * libm::exp((speed * error * dt).clamp(-0.5, 0.5));

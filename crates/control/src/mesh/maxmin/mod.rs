@@ -41,6 +41,8 @@ options! {
         damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
         headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
         loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
+        aside: f64 = 1.7, 1.0..=20.0, "", "pressure that a node bears whose flows a lower level around it holds";
+        brisk: f64 = 3.0, 1.0..=20.0, "", "how much faster its level moves then";
         hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
         burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
         lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
@@ -79,6 +81,13 @@ const STUCK: Span = Span::from_secs(2);
 /// Time constant of packets given up, s, and packets that are few.
 const LOSSES: f64 = 2.0;
 const FEW: f64 = 10.0;
+/// Part of the packets around that may be of flows which nobody limits.
+const OUTSIDERS: f64 = 0.1;
+/// A flow around so many times as fast as the level, for so long, is held by nobody; and for how long
+/// a node then holds nobody back, at first and at most: each time twice as long.
+const FASTER: f64 = 4.0;
+const UNHELD: Span = Span::from_secs(5);
+const REST: (Span, Span) = (Span::from_secs(20), Span::from_secs(320));
 /// A neighbour that has answered nothing for so long is gone, and believed
 /// to be back after so long.
 const GONE: Span = Span::from_secs(8);
@@ -136,6 +145,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         damping: options.damping,
         headroom: options.headroom,
         loss: options.loss,
+        aside: options.aside,
+        brisk: options.brisk,
     };
     let mut node = Node::new(options, rule, &setting, (start, bounds));
     setting.flows.iter().for_each(|f| node.meet(f));
