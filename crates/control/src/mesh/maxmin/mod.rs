@@ -15,6 +15,7 @@ mod codec;
 mod level;
 mod message;
 mod node;
+mod outsiders;
 mod region;
 mod signalling;
 mod source;
@@ -81,13 +82,6 @@ const STUCK: Span = Span::from_secs(2);
 /// Time constant of packets given up, s, and packets that are few.
 const LOSSES: f64 = 2.0;
 const FEW: f64 = 10.0;
-/// Part of the packets around that may be of flows which nobody limits.
-const OUTSIDERS: f64 = 0.1;
-/// A flow around so many times as fast as the level, for so long, is held by nobody; and for how long
-/// a node then holds nobody back, at first and at most: each time twice as long.
-const FASTER: f64 = 4.0;
-const UNHELD: Span = Span::from_secs(5);
-const REST: (Span, Span) = (Span::from_secs(20), Span::from_secs(320));
 /// A neighbour that has answered nothing for so long is gone, and believed
 /// to be back after so long.
 const GONE: Span = Span::from_secs(8);

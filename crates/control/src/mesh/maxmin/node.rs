@@ -6,11 +6,10 @@ use super::air::Air;
 use super::anomaly::Anomaly;
 use super::codec::{self, Circles, Far, Told};
 use super::level::{Backlog, Level, Rule};
+use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
-use super::{
-    AGAIN, CHANGE, FASTER, FEW, GONE, LOSSES, OUTSIDERS, Options, REST, STUCK, TICK, UNHELD,
-};
+use super::{AGAIN, CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
 use crate::{
     Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
 };
@@ -83,15 +82,7 @@ pub(super) struct Node {
     dead: Option<NodeId>,
     /// What a flow that lacks everything counts like, packets.
     lack: f64,
-    /// Packets of flows that nobody limits, and others, fading; and whether there are too many of the first.
-    strange: f64,
-    known: f64,
-    abstains: bool,
-    /// Since when a flow around is much faster than the level; until when the node holds nobody
-    /// back for that, and for how long it did so last.
-    faster: Option<Time>,
-    until: Time,
-    rest: Span,
+    outsiders: Outsiders,
     written: [u32; 2],
     anomalies: [u64; 8],
     due: Option<Time>,
@@ -129,12 +120,7 @@ impl Node {
             air: Air::default(),
             dead: None,
             lack: options.lack,
-            strange: 0.0,
-            known: 0.0,
-            abstains: false,
-            faster: None,
-            until: Time::ZERO,
-            rest: Span::ZERO,
+            outsiders: Outsiders::default(),
             written: [0; 2],
             anomalies: [0; 8],
             // Nodes do not all look at one instant.
@@ -176,12 +162,12 @@ impl Node {
         let word = heard.header.0[usize::from(codec::CIRCLES)];
         match codec::read(word) {
             // It has met nobody yet who takes part: nobody limits it.
-            Ok(None) => self.strange += 1.0,
+            Ok(None) => self.outsiders.packet(false),
             Ok(Some(_)) if self.region.find(from).is_none() => {
                 self.anomaly(Anomaly::Stranger, from, actions);
             }
             Ok(Some(told)) => {
-                self.known += 1.0;
+                self.outsiders.packet(true);
                 self.region.hear(now, from, told);
             }
             Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
@@ -223,7 +209,7 @@ impl Node {
         self.moved = now;
         let (Some(to), Some(id)) = (sent.to, sent.flow) else { return };
         self.busy = Some(now);
-        self.known += 1.0;
+        self.outsiders.packet(true);
         self.air.spent(sent);
         if sent.delivered {
             self.through = now;
@@ -289,29 +275,6 @@ impl Node {
         self.due = Some(now + TICK);
     }
 
-    /// Whoever gives way to those that nobody limits has nothing in the end: where they are more than a
-    /// few, the node holds nobody back.
-    fn look_for_outsiders(&mut self, now: Time, fade: f64, actions: &mut Actions) {
-        self.strange *= fade;
-        self.known *= fade;
-        let part = self.strange / (self.strange + self.known + FEW);
-        let many = part > if self.abstains { 0.5 * OUTSIDERS } else { OUTSIDERS };
-        // Or their packets have met somebody who takes part: then they are faster than what holds everybody.
-        let fastest = codec::rate(self.fastest).unwrap_or(0.0);
-        let level = self.level.as_ref().map_or(f64::INFINITY, Level::rate);
-        self.faster = (fastest > FASTER * level).then(|| self.faster.unwrap_or(now));
-        if self.faster.is_some_and(|at| now.since(at) >= UNHELD) {
-            self.faster = None;
-            self.rest = (self.rest + self.rest).clamp(REST.0, REST.1);
-            self.until = now + self.rest;
-        }
-        let abstains = many || now < self.until;
-        if abstains && !self.abstains {
-            self.anomaly(Anomaly::Outsiders, self.id, actions);
-        }
-        self.abstains = abstains;
-    }
-
     /// Moves the level on.
     fn learn(&mut self, now: Time, passed: Span, actions: &mut Actions) {
         if self.backlog.waiting() > 0.0 && now.since(self.moved) >= STUCK {
@@ -321,7 +284,10 @@ impl Node {
         let waited = self.backlog.look(now);
         let gone = |o: &Out| o.gone(now);
         let fade = libm::exp(-passed.as_secs_f64() / LOSSES);
-        self.look_for_outsiders(now, fade, actions);
+        let fastest = codec::rate(self.fastest).unwrap_or(0.0);
+        if self.outsiders.look(now, fade, fastest, self.level.as_ref().map(Level::rate)) {
+            self.anomaly(Anomaly::Outsiders, self.id, actions);
+        }
         for out in &mut self.out {
             out.fade(fade);
             out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
@@ -344,20 +310,21 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        if self.abstains || self.busy.is_none_or(|at| now.since(at) >= self.hold) {
+        if self.outsiders.there() || self.busy.is_none_or(|at| now.since(at) >= self.hold) {
             self.level = None;
         } else if self.level.is_none() {
             let known = codec::rate(self.region.levels(0).0[2]);
             self.level = Some(Level::new(known.unwrap_or(self.start), self.bounds));
         }
+        // What the node's own flows may have by other levels than its own.
         let others = codec::rate(self.region.levels(0).0[2]).unwrap_or(f64::INFINITY);
         let active = self.flows.iter().filter(|f| f.active(now));
         let owed = active.map(|f| f.least().min(others)).fold(0.0, f64::max);
         if let Some(level) = &mut self.level {
             let fastest = codec::rate(self.fastest).unwrap_or(self.start);
             let lower = if owed > 0.0 { level.rate() / owed } else { 1.0 };
-            let seen = (waited + lacks * self.lack, lost, fastest, lower);
-            if !level.look(&self.rule, passed, seen) {
+            let waits = waited + lacks * self.lack;
+            if !level.look(&self.rule, passed, waits, lost, fastest, lower) {
                 *level = Level::new(self.start, self.bounds);
                 self.anomaly(Anomaly::Level, self.id, actions);
             }
@@ -378,7 +345,7 @@ impl Node {
         for f in self.flows.iter_mut().filter(|f| f.enters) {
             let way = f.way.map(|w| w.1);
             let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
-            let free = if self.abstains { self.bounds.1 } else { self.start };
+            let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
             let level = if least.is_finite() { least } else { free };
             let level = level.clamp(self.bounds.0, self.bounds.1);
             if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= CHANGE) {
