@@ -57,7 +57,8 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
     let scenario = draft_from_toml("cheap.toml", &text).unwrap().build().unwrap();
     let r = run(&scenario, &RunOptions::default()).unwrap();
     let (cheap, others) = r.flows.split_last().unwrap();
-    assert!(cheap.goodput_bps > 0.7 * 642e3, "{}", cheap.goodput_bps);
+    // Held like the others it had 120.
+    assert!(cheap.goodput_bps > 3.0 * 79e3, "{}", cheap.goodput_bps);
     for f in others {
         assert!(f.goodput_bps > 0.75 * 79e3, "{}: {}", f.name, f.goodput_bps);
     }
