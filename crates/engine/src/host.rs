@@ -207,7 +207,10 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
 /// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
 /// scenario that has none, and then the outcome is that of `fifo`.
 pub fn controlled_nodes(scenario: &Scenario) -> usize {
-    sites(scenario).iter().filter(|site| scenario.control.needs(site).is_some()).count()
+    let takes_part =
+        |i: usize| scenario.taking_part.as_ref().is_none_or(|n| n.contains(&NodeId(i as u32)));
+    let runs = |(i, site): &(usize, Site)| takes_part(*i) && scenario.control.needs(site).is_some();
+    sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
 /// Starts a control wherever it runs.
@@ -226,6 +229,9 @@ pub(crate) fn start(
     let gateways = &scenario.gateways;
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
+        if scenario.taking_part.as_ref().is_some_and(|n| !n.contains(&id)) {
+            continue;
+        }
         let Some(needs) = mechanism.needs(&site) else { continue };
         let one_box = gateways.one_box
             && site.gateway

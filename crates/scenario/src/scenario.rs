@@ -57,6 +57,8 @@ pub struct Scenario {
     pub control: Mechanism,
     /// Wireless nodes that run this project's agent; `None`: all but the gateway.
     pub agents: Option<Vec<NodeId>>,
+    /// The nodes at which the mechanism may run; `None`: wherever it has something to do.
+    pub taking_part: Option<Vec<NodeId>>,
     /// What was changed or left out while reading, one line each.
     pub warnings: Vec<String>,
 }

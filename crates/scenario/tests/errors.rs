@@ -524,6 +524,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "[[flow]]",
+        "[control]\nuse = \"fifo\"\nnodes = [1, 9]\n[[flow]]",
+        "test.toml:9: control.nodes[1]: there is no node \"9\"",
+    ),
+    (
+        "[[flow]]",
         "[control]\nuse = \"fifo\"\nagents = [1, 1]\n[[flow]]",
         "test.toml:9: control.agents[1]: 1 twice; expected every node once",
     ),

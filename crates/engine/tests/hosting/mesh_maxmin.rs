@@ -41,3 +41,40 @@ fn the_same_run_twice_is_the_same() {
     let of = || stack(1, 6, "").fingerprint;
     assert_eq!(of(), of());
 }
+
+/// 9→15 costs those who share a bottleneck two hops away hardly anything: the optimum gives it 642 kbit/s, and 79 to
+/// each of them.
+#[test]
+fn a_flow_that_costs_the_others_little_has_more_than_they() {
+    let mut text = "name = \"cheap\"\nduration = \"80 s\"\nwarmup = \"20 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
+                    sense = \"250 m\"\nrts = true\nqueue = 64\n[topology]\nrandom = { nodes = 20, width = \"800 m\", seed = 101 }\n\
+                    [control]\nuse = \"mesh-maxmin\"\n[traffic]\ntraffic = \"bulk\"\n\
+                    transport = { tcp = \"newreno\", mss = \"512 B\", sack = true, ecn = true }\n"
+        .to_owned();
+    for (from, to) in [(18, 6), (17, 11), (14, 1), (16, 6), (19, 7), (9, 15)] {
+        text += &format!("[[flow]]\nfrom = {from}\nto = {to}\n");
+    }
+    let scenario = draft_from_toml("cheap.toml", &text).unwrap().build().unwrap();
+    let r = run(&scenario, &RunOptions::default()).unwrap();
+    let (cheap, others) = r.flows.split_last().unwrap();
+    // Held like the others it had 120.
+    assert!(cheap.goodput_bps > 3.0 * 79e3, "{}", cheap.goodput_bps);
+    for f in others {
+        assert!(f.goodput_bps > 0.75 * 79e3, "{}: {}", f.name, f.goodput_bps);
+    }
+}
+
+/// Whoever gave way to those that nobody limits would have nothing.
+#[test]
+fn who_takes_part_alone_keeps_what_fifo_gives_or_the_optimum() {
+    let of = |control: &str| {
+        let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let text = format!("{text}\n[control]\nuse = \"{control}\"\nnodes = [1, 2, 3]\n");
+        let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+        (scenario.duration, scenario.warmup) = (Span::from_secs(60), Span::from_secs(20));
+        run(&scenario, &RunOptions::default()).unwrap().flows[0].goodput_bps
+    };
+    let (alone, fifo) = (of("mesh-maxmin"), of("fifo"));
+    assert!(alone > 0.9 * fifo.min(260e3), "{alone} of {fifo}");
+}

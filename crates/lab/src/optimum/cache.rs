@@ -147,9 +147,10 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     if let Ok(none) = fairmesh_control::lookup("fifo") {
         seen.control = none;
     }
-    // What was kept before there were subscribers stays true.
+    seen.taking_part = None;
+    // What was kept before there were subscribers, and nodes that take no part, stays true.
     let none = format!(", subscribers: {:?}", seen.subscribers);
-    let seen = format!("{seen:?}").replacen(&none, "", 1);
+    let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
     let mut hash = Hash(XxHash3_128::new());
     // Writing into a hash cannot fail.
     let _ = write!(hash, "{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}");

@@ -4,4 +4,5 @@ pub mod accuracy;
 pub mod boundary;
 pub mod families;
 pub mod floods;
+pub mod meshes;
 pub mod section;

@@ -7,6 +7,7 @@ use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::study::accuracy::{self, Settings};
 use fairmesh_lab::study::families::{self, Family};
 use fairmesh_lab::study::floods::{self, Flood};
+use fairmesh_lab::study::meshes::{self, Kind};
 use fairmesh_lab::study::section;
 use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;
@@ -17,13 +18,14 @@ use super::plan::Plan;
 use super::record::Record;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 6] = [
+pub const KNOWN: [&str; 7] = [
     "model-accuracy",
     "region-section",
     "neighbourhood-limits",
     "neighbourhood-sums",
     "gateway-families",
     "gateway-floods",
+    "mesh-families",
 ];
 
 /// What a study leaves behind.
@@ -58,6 +60,7 @@ pub fn record(
         "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()).into())),
         "gateway-families" => gateway_families(plan, cache, pool).map(Some),
         "gateway-floods" => gateway_floods(plan, cache, pool).map(Some),
+        "mesh-families" => mesh_families(plan, cache, pool).map(Some),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
             Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
@@ -201,6 +204,43 @@ fn gateway_families(
     let fingerprint = format!("{:016x}", study.fingerprint);
     let mut files = vec![("networks.csv".to_owned(), study.csv(&networks))];
     files.extend(networks.into_iter().map(|n| (format!("{}.toml", n.name), n.text)));
+    Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
+}
+
+/// Controls at every node on random meshes: rows by kind and control. `controls`;
+/// `duration`, `warmup`: of each run, s. A number of networks takes so many, one of each kind in turn.
+fn mesh_families(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<Found, LabError> {
+    let times = families::Times {
+        duration_s: seconds(plan, "duration")?,
+        warmup_s: seconds(plan, "warmup")?,
+    };
+    let all = meshes::REPORTED * Kind::ALL.len() as u32;
+    let most = plan.extent.networks(&plan.entry.experiment).unwrap_or(all);
+    let nets = meshes::meshes(0, most, times)?;
+    let settings = families::Settings {
+        controls: words(plan, "controls")?,
+        seeds: plan.seeds(),
+        search: Default::default(),
+    };
+    let study = meshes::run(&nets, &settings, cache, pool)?;
+    let mut cells = Vec::new();
+    let kinds = Kind::ALL.iter().map(|k| Some(*k)).chain([None]);
+    for (kind, control) in kinds.flat_map(|k| (0..study.controls.len()).map(move |c| (k, c))) {
+        let Some(row) = study.row(&nets, kind, control) else { continue };
+        let label = format!("{}, {}", kind.map_or("all", Kind::name), study.controls[control]);
+        let values = [
+            row.meshes as f64,
+            row.worst.0,
+            row.worst.1,
+            row.sum,
+            1e3 * row.delay_s,
+            row.signalling,
+        ];
+        cells.extend(row_of(plan, &label, &values)?);
+    }
+    let fingerprint = format!("{:016x}", study.fingerprint);
+    let mut files = vec![("networks.csv".to_owned(), study.csv(&nets))];
+    files.extend(nets.into_iter().map(|n| (format!("{}.toml", n.name), n.text)));
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }
 

@@ -17,6 +17,7 @@ use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 
 use crate::draft::{Draft, InterfererDraft, Routing};
 use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::name::Name;
 use crate::routing::{Graph, UNIT_COST};
 use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
 use gateways::Routes;
@@ -55,7 +56,8 @@ impl Draft {
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
-        let agents = self.agents(&nodes)?;
+        let agents = listed(&nodes, "agents", self.control.agents.as_deref())?;
+        let taking_part = listed(&nodes, "nodes", self.control.nodes.as_deref())?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
         let route_changes = self.route_changes(&nodes, &routes.all, &flows)?;
         Ok(Scenario {
@@ -78,6 +80,7 @@ impl Draft {
             errors: radio.errors,
             control,
             agents,
+            taking_part,
             warnings,
         })
     }
@@ -101,21 +104,6 @@ impl Draft {
     fn control(&self) -> Result<Mechanism> {
         let found = self.control.mechanism();
         found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
-    }
-
-    fn agents(&self, nodes: &Nodes) -> Result<Option<Vec<NodeId>>> {
-        let Some(names) = &self.control.agents else { return Ok(None) };
-        let mut agents = Vec::new();
-        for (i, name) in names.iter().enumerate() {
-            let key = KeyPath::from("control").key("agents").index(i);
-            let node = nodes.wireless(name, key.clone())?;
-            if agents.contains(&node) {
-                let problem = Problem::refused(format!("{name} twice"), "every node once");
-                return fail(key, problem);
-            }
-            agents.push(node);
-        }
-        Ok(Some(agents))
     }
 
     fn rate_changes(
@@ -290,4 +278,20 @@ fn edges(
     edges.extend(wires.iter().map(|w| (w.a, w.b, UNIT_COST)));
     debug_assert!(nodes.list[..nodes.wireless].iter().all(|n| n.kind == NodeKind::Wireless));
     edges
+}
+
+/// The nodes that a key of `[control]` lists.
+fn listed(nodes: &Nodes, key: &str, names: Option<&[Name]>) -> Result<Option<Vec<NodeId>>> {
+    let Some(names) = names else { return Ok(None) };
+    let mut out = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let key = KeyPath::from("control").key(key).index(i);
+        let node = nodes.wireless(name, key.clone())?;
+        if out.contains(&node) {
+            let problem = Problem::refused(format!("{name} twice"), "every node once");
+            return fail(key, problem);
+        }
+        out.push(node);
+    }
+    Ok(Some(out))
 }

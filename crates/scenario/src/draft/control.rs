@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::error::Problem;
 use crate::name::Name;
 
-/// `[control]`: `use` names the mechanism, `agents` the nodes with an agent, every other key is a setting
+/// `[control]`: `use` names the mechanism, `agents` the nodes with an agent, `nodes` those that take part, every other key is a setting
 /// of the mechanism.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlDraft {
@@ -23,11 +23,18 @@ pub struct ControlDraft {
     /// Nodes that run this project's agent, for mechanisms that speak to them; without it all
     /// wireless nodes but the gateway do.
     pub agents: Option<Vec<Name>>,
+    /// Nodes that take part; without it the mechanism runs wherever it has something to do.
+    pub nodes: Option<Vec<Name>>,
 }
 
 impl Default for ControlDraft {
     fn default() -> Self {
-        ControlDraft { name: "fifo".to_owned(), settings: BTreeMap::new(), agents: None }
+        ControlDraft {
+            name: "fifo".to_owned(),
+            settings: BTreeMap::new(),
+            agents: None,
+            nodes: None,
+        }
     }
 }
 
@@ -43,7 +50,7 @@ impl ControlDraft {
                     Some(p) => Problem::range(value, p.range().to_string()),
                     None => {
                         let names = e.mechanism.parameters.iter().map(|p| p.name);
-                        let known = ["use", "agents"].into_iter().chain(names);
+                        let known = ["use", "agents", "nodes"].into_iter().chain(names);
                         Problem::UnknownKey { known: known.map(str::to_owned).collect() }
                     }
                 };
@@ -57,10 +64,14 @@ impl ControlDraft {
 impl Serialize for ControlDraft {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let agents = usize::from(self.agents.is_some());
-        let mut map = s.serialize_map(Some(1 + agents + self.settings.len()))?;
+        let nodes = usize::from(self.nodes.is_some());
+        let mut map = s.serialize_map(Some(1 + agents + nodes + self.settings.len()))?;
         map.serialize_entry("use", &self.name)?;
         if let Some(agents) = &self.agents {
             map.serialize_entry("agents", agents)?;
+        }
+        if let Some(nodes) = &self.nodes {
+            map.serialize_entry("nodes", nodes)?;
         }
         for (key, value) in &self.settings {
             map.serialize_entry(key, value)?;
@@ -88,6 +99,8 @@ impl<'de> Deserialize<'de> for ControlDraft {
                         draft.name = map.next_value()?;
                     } else if key == "agents" {
                         draft.agents = Some(map.next_value()?);
+                    } else if key == "nodes" {
+                        draft.nodes = Some(map.next_value()?);
                     } else {
                         draft.settings.insert(key, map.next_value()?);
                     }
@@ -107,8 +120,10 @@ impl JsonSchema for ControlDraft {
         // One branch for each mechanism: its parameters and nothing else.
         let mut agents = generator.subschema_for::<Vec<Name>>().to_value();
         agents["description"] = json!("Nodes that run this project's agent; without it all do.");
+        let mut nodes = generator.subschema_for::<Vec<Name>>().to_value();
+        nodes["description"] = json!("Nodes that take part; without it all do.");
         let branches: Vec<Value> =
-            fairmesh_control::all().map(|entry| branch(entry, &agents)).collect();
+            fairmesh_control::all().map(|entry| branch(entry, &agents, &nodes)).collect();
         json_schema!({
             "type": "object",
             "description": "`use` names the mechanism, every other key is a parameter of it.",
@@ -119,7 +134,7 @@ impl JsonSchema for ControlDraft {
 }
 
 /// What a table may hold that uses this mechanism, with any of its variants.
-fn branch(entry: &Entry, agents: &Value) -> Value {
+fn branch(entry: &Entry, agents: &Value, nodes: &Value) -> Value {
     let variants: Vec<&str> = entry.variants.iter().map(|v| v.name).collect();
     let pattern = match variants.is_empty() {
         true => format!("^{}$", entry.name),
@@ -129,6 +144,7 @@ fn branch(entry: &Entry, agents: &Value) -> Value {
     let mut properties = serde_json::Map::from_iter([
         ("use".to_owned(), name),
         ("agents".to_owned(), agents.clone()),
+        ("nodes".to_owned(), nodes.clone()),
     ]);
     for p in entry.parameters {
         let unit = if p.unit.is_empty() { String::new() } else { format!(", {}", p.unit) };

@@ -10,6 +10,7 @@ pub(super) enum Anomaly {
     Level,
     Dead,
     Counters,
+    Outsiders,
 }
 
 impl Anomaly {
@@ -38,6 +39,10 @@ impl Anomaly {
             Anomaly::Counters => (
                 "mesh-maxmin.bad-counters",
                 "channel counters of node {} jumped or stood still, {} so far: what was measured before holds",
+            ),
+            Anomaly::Outsiders => (
+                "mesh-maxmin.outsiders",
+                "around node {} many packets are of flows that nobody limits, {} so far: it holds nobody back",
             ),
             Anomaly::Dead => (
                 "mesh-maxmin.vanished",

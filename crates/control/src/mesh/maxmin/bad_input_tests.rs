@@ -9,8 +9,16 @@ use super::message;
 use super::tests::{Mesh, about, sent};
 use crate::{Channel, Event, Header, Heard, Link, Message};
 
-const RULE: Rule =
-    Rule { backlog: 2.0, rise: 0.1, fall: 0.1, damping: 0.1, headroom: 0.5, loss: 15.0 };
+const RULE: Rule = Rule {
+    backlog: 2.0,
+    rise: 0.1,
+    fall: 0.1,
+    damping: 0.1,
+    headroom: 0.5,
+    loss: 15.0,
+    aside: 1.7,
+    brisk: 3.0,
+};
 
 fn overhear(mesh: &mut Mesh, at: u32, from: u32, to: u32, words: [u32; 2]) {
     let header = Header([words[0], words[1], 0, 0, 0, 0, 0, 0]);
@@ -143,10 +151,10 @@ fn a_level_that_is_no_number_begins_anew() {
     let fine = (Span::from_millis(100), 1.0, 0.0, 3e5);
     for odd in [f64::NAN, f64::INFINITY, -1.0] {
         let mut level = Level::new(2e5, (2e3, 5e6));
-        assert!(level.look(&RULE, fine.0, fine.1, fine.2, fine.3));
+        assert!(level.look(&RULE, fine.0, fine.1, fine.2, fine.3, 1.0));
         let before = level.rate();
-        let waited = level.look(&RULE, fine.0, odd, 0.0, 3e5);
-        let fastest = level.look(&RULE, fine.0, 1.0, 0.0, odd);
+        let waited = level.look(&RULE, fine.0, odd, 0.0, 3e5, 1.0);
+        let fastest = level.look(&RULE, fine.0, 1.0, 0.0, odd, 1.0);
         // More than can be is the most there is; what is no number, or negative, is refused.
         assert_eq!(waited, odd == f64::INFINITY, "{odd}");
         assert_eq!(fastest, odd == -1.0, "{odd}");
@@ -188,11 +196,14 @@ proptest! {
     /// A level under any pressure stays within its bounds.
     #[test]
     fn any_pressure_leaves_a_level_within_bounds(
-        looks in prop::collection::vec((any::<f64>(), any::<f64>(), any::<f64>(), 0u64..5_000), 1..200),
+        looks in prop::collection::vec(
+            (any::<f64>(), any::<f64>(), any::<f64>(), any::<f64>(), 0u64..5_000),
+            1..200,
+        ),
     ) {
         let mut level = Level::new(2e5, (2e3, 5e6));
-        for (waited, lost, fastest, ms) in looks {
-            if !level.look(&RULE, Span::from_millis(ms), waited, lost, fastest) {
+        for (waited, lost, fastest, lower, ms) in looks {
+            if !level.look(&RULE, Span::from_millis(ms), waited, lost, fastest, lower) {
                 level = Level::new(2e5, (2e3, 5e6));
             }
             prop_assert!((2e3..=5e6).contains(&level.rate()));

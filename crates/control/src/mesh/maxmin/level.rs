@@ -16,6 +16,10 @@ pub(super) struct Rule {
     pub headroom: f64,
     /// Pressure per part of packets given up by the MAC.
     pub loss: f64,
+    /// Pressure that a node bears where a lower level around it holds its flows.
+    pub aside: f64,
+    /// How much faster its level moves.
+    pub brisk: f64,
 }
 
 /// More waiting packets than these times `backlog` do not press more.
@@ -89,7 +93,7 @@ impl Level {
         }
     }
 
-    #[cfg(test)]
+    /// The level, bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
@@ -99,7 +103,8 @@ impl Level {
         (self.rate / (1.0 + rule.damping * self.push)).max(self.bounds.0)
     }
 
-    /// A look after `passed`: packets that waited, the part given up, and the fastest flow around.
+    /// A look after `passed`: packets that waited, the part given up, the fastest flow around, and how
+    /// many times lower a level is that holds the node's own flows.
     /// Returns false where that made no sense.
     pub fn look(
         &mut self,
@@ -108,13 +113,17 @@ impl Level {
         waited: f64,
         lost: f64,
         fastest: f64,
+        lower: f64,
     ) -> bool {
         let dt = passed.as_secs_f64();
         let pressure = waited / rule.backlog + rule.loss * lost;
         if pressure.is_nan() || pressure < 0.0 || !fastest.is_finite() {
             return false;
         }
-        let pressure = pressure.min(MOST);
+        // What a lower level holds already needs no other: it bears more, and only whoever is not held there
+        // is held here.
+        let aside = libm::sqrt(libm::sqrt(lower.max(1.0))).min(rule.aside);
+        let pressure = pressure.min(MOST) / aside;
         let error = 1.0 - pressure;
         let quick = (dt / QUICK).min(1.0);
         self.push += quick * ((-error).max(0.0) - self.push);
@@ -126,8 +135,10 @@ impl Level {
             self.rate = self.rate.min(ceiling);
         }
         let speed = match error {
+            e if e < 0.0 && aside > 1.1 => rule.fall * rule.brisk,
             e if e < 0.0 => rule.fall,
             _ if !self.opened => OPENING,
+            _ if aside > 1.1 => rule.rise * rule.brisk,
             _ => rule.rise * (1.0 + (self.empty - EMPTY).clamp(0.0, 4.0)),
         };
         let rate = self.rate * libm::exp((speed * error * dt).clamp(-0.5, 0.5));
@@ -135,5 +146,44 @@ impl Level {
         let rate = if rate > ceiling { ceiling.max(self.rate * libm::exp(-dt)) } else { rate };
         self.rate = rate.clamp(self.bounds.0, self.bounds.1);
         self.rate.is_finite()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A level after `seconds` at a pressure, where another is `lower` times lower.
+    fn after(seconds: u32, waited: f64, lower: f64) -> f64 {
+        let rule = Rule {
+            backlog: 2.0,
+            rise: 0.06,
+            fall: 0.06,
+            damping: 0.1,
+            headroom: 0.5,
+            loss: 15.0,
+            aside: 1.7,
+            brisk: 3.0,
+        };
+        let mut level = Level::new(100e3, (2e3, 5e6));
+        level.look(&rule, Span::from_millis(1), 8.0, 0.0, 1e6, 1.0);
+        for _ in 0..10 * seconds {
+            assert!(level.look(&rule, Span::from_millis(100), waited, 0.0, 1e6, lower));
+        }
+        level.rate() / 100e3
+    }
+
+    #[test]
+    fn what_a_lower_level_holds_already_may_wait_longer_and_moves_faster() {
+        // Three packets wait where two may: no flow of the node is held elsewhere, so the level falls.
+        assert!(after(10, 3.0, 1.0) < 0.8);
+        assert!(after(10, 3.0, 0.5) < 0.8, "a higher level elsewhere holds nothing");
+        // A level six times lower holds them: others may have more.
+        assert!(after(10, 3.0, 6.0) > 1.05);
+        // Not without end.
+        assert!(after(10, 4.0, 6.0) < 0.8 && after(10, 4.0, 100.0) < 0.8);
+        // Little waits: three times as fast, and more is borne.
+        let (alone, aside) = (after(2, 0.9, 1.0), after(2, 0.9, 6.0));
+        assert!((aside - 1.0) > 2.5 * (alone - 1.0), "{alone} {aside}");
     }
 }

@@ -15,6 +15,7 @@ mod codec;
 mod level;
 mod message;
 mod node;
+mod outsiders;
 mod region;
 mod signalling;
 mod source;
@@ -41,6 +42,8 @@ options! {
         damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
         headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
         loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
+        aside: f64 = 1.7, 1.0..=20.0, "", "pressure that a node bears whose flows a lower level around it holds";
+        brisk: f64 = 3.0, 1.0..=20.0, "", "how much faster its level moves then";
         hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
         burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
         lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
@@ -136,6 +139,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         damping: options.damping,
         headroom: options.headroom,
         loss: options.loss,
+        aside: options.aside,
+        brisk: options.brisk,
     };
     let mut node = Node::new(options, rule, &setting, (start, bounds));
     setting.flows.iter().for_each(|f| node.meet(f));

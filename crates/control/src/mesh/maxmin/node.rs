@@ -6,6 +6,7 @@ use super::air::Air;
 use super::anomaly::Anomaly;
 use super::codec::{self, Circles, Far, Told};
 use super::level::{Backlog, Level, Rule};
+use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
 use super::{AGAIN, CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
@@ -81,8 +82,9 @@ pub(super) struct Node {
     dead: Option<NodeId>,
     /// What a flow that lacks everything counts like, packets.
     lack: f64,
+    outsiders: Outsiders,
     written: [u32; 2],
-    anomalies: [u64; 7],
+    anomalies: [u64; 8],
     due: Option<Time>,
 }
 
@@ -118,8 +120,9 @@ impl Node {
             air: Air::default(),
             dead: None,
             lack: options.lack,
+            outsiders: Outsiders::default(),
             written: [0; 2],
-            anomalies: [0; 7],
+            anomalies: [0; 8],
             // Nodes do not all look at one instant.
             due: Some(Time::ZERO + Span::from_secs_f64(TICK.as_secs_f64() * stream.unit())),
         }
@@ -158,11 +161,15 @@ impl Node {
         let from = heard.link.from;
         let word = heard.header.0[usize::from(codec::CIRCLES)];
         match codec::read(word) {
-            Ok(None) => {}
+            // It has met nobody yet who takes part: nobody limits it.
+            Ok(None) => self.outsiders.packet(false),
             Ok(Some(_)) if self.region.find(from).is_none() => {
                 self.anomaly(Anomaly::Stranger, from, actions);
             }
-            Ok(Some(told)) => self.region.hear(now, from, told),
+            Ok(Some(told)) => {
+                self.outsiders.packet(true);
+                self.region.hear(now, from, told);
+            }
             Err(codec::Malformed) => self.anomaly(Anomaly::Header, from, actions),
         }
     }
@@ -185,6 +192,9 @@ impl Node {
         } else {
             flow.from = Some(heard.link.from);
             flow.seen = Some(now);
+            if let Ok(Some(level)) = way {
+                flow.before = Some((now, level));
+            }
         }
     }
 
@@ -199,6 +209,7 @@ impl Node {
         self.moved = now;
         let (Some(to), Some(id)) = (sent.to, sent.flow) else { return };
         self.busy = Some(now);
+        self.outsiders.packet(true);
         self.air.spent(sent);
         if sent.delivered {
             self.through = now;
@@ -272,8 +283,13 @@ impl Node {
         }
         let waited = self.backlog.look(now);
         let gone = |o: &Out| o.gone(now);
+        let fade = libm::exp(-passed.as_secs_f64() / LOSSES);
+        let fastest = codec::rate(self.fastest).unwrap_or(0.0);
+        if self.outsiders.look(now, fade, fastest, self.level.as_ref().map(Level::rate)) {
+            self.anomaly(Anomaly::Outsiders, self.id, actions);
+        }
         for out in &mut self.out {
-            out.fade(libm::exp(-passed.as_secs_f64() / LOSSES));
+            out.fade(fade);
             out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
         }
         let lost = self.out.iter().filter(|o| !gone(o)).map(Out::lost).fold(0.0, f64::max);
@@ -294,15 +310,21 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        if self.busy.is_none_or(|at| now.since(at) >= self.hold) {
+        if self.outsiders.there() || self.busy.is_none_or(|at| now.since(at) >= self.hold) {
             self.level = None;
         } else if self.level.is_none() {
             let known = codec::rate(self.region.levels(0).0[2]);
             self.level = Some(Level::new(known.unwrap_or(self.start), self.bounds));
         }
+        // What the node's own flows may have by other levels than its own.
+        let others = codec::rate(self.region.levels(0).0[2]).unwrap_or(f64::INFINITY);
+        let active = self.flows.iter().filter(|f| f.active(now));
+        let owed = active.map(|f| f.least().min(others)).fold(0.0, f64::max);
         if let Some(level) = &mut self.level {
             let fastest = codec::rate(self.fastest).unwrap_or(self.start);
-            if !level.look(&self.rule, passed, waited + lacks * self.lack, lost, fastest) {
+            let lower = if owed > 0.0 { level.rate() / owed } else { 1.0 };
+            let waits = waited + lacks * self.lack;
+            if !level.look(&self.rule, passed, waits, lost, fastest, lower) {
                 *level = Level::new(self.start, self.bounds);
                 self.anomaly(Anomaly::Level, self.id, actions);
             }
@@ -323,7 +345,8 @@ impl Node {
         for f in self.flows.iter_mut().filter(|f| f.enters) {
             let way = f.way.map(|w| w.1);
             let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
-            let level = if least.is_finite() { least } else { self.start };
+            let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
+            let level = if least.is_finite() { least } else { free };
             let level = level.clamp(self.bounds.0, self.bounds.1);
             if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= CHANGE) {
                 f.limit = Some(level);

@@ -31,6 +31,8 @@ pub(super) struct Passing {
     pub limit: Option<f64>,
     /// The least level that its acknowledgements met on their way, and when.
     pub way: Option<(Time, f64)>,
+    /// The least level that its data met before it came here, and when.
+    pub before: Option<(Time, f64)>,
     /// Who its data comes from, and when that node was last sent a message about it.
     pub from: Option<NodeId>,
     pub reported: Option<Time>,
@@ -58,6 +60,7 @@ impl Passing {
             through: None,
             limit: None,
             way: None,
+            before: None,
             from: None,
             reported: None,
             answered: None,
@@ -97,6 +100,7 @@ impl Passing {
     /// Moves the measured rate on, and forgets what was told a hold ago.
     pub fn look(&mut self, now: Time, passed: Span, hold: Span) {
         self.way = self.way.filter(|w| now.since(w.0) < hold);
+        self.before = self.before.filter(|w| now.since(w.0) < hold);
         self.held = self.held.filter(|at| now.since(*at) < hold);
         let dt = passed.as_secs_f64();
         if dt <= 0.0 {
@@ -120,6 +124,17 @@ impl Passing {
         }
         let had = self.rate.min(most);
         if ago < SHORT && had > 0.0 { (1.0 - self.quick / had).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Whether its packets have been seen lately.
+    pub fn active(&self, now: Time) -> bool {
+        self.seen.is_some_and(|at| now.since(at) < SILENCE)
+    }
+
+    /// The least level that is known of its way, not counting this node.
+    pub fn least(&self) -> f64 {
+        let [after, before] = [self.way, self.before].map(|w| w.map_or(f64::INFINITY, |w| w.1));
+        after.min(before)
     }
 
     /// What it counts for: what it may have where that is what holds it back, else what it has.

@@ -316,5 +316,11 @@ fn flows_without_acknowledgements_are_told_by_messages() {
     mesh.carries = |n| if n == 7 { 300e3 } else { 1e9 };
     mesh.run(60.0);
     assert!(mesh.said(7, "mesh-maxmin.one-way") > 0 && mesh.said(6, "mesh-maxmin.way") > 0);
-    about(mesh.limit(0), 300e3, 0.35);
+    // Levels swing around what is carried: messages come twice a second.
+    let mut mean = 0.0;
+    for _ in 0..200 {
+        mesh.run(0.1);
+        mean += mesh.limit(0) / 200.0;
+    }
+    about(mean, 300e3, 0.35);
 }

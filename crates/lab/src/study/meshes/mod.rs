@@ -1,0 +1,190 @@
+//! Controls at every node on random meshes, against what the simulator can carry.
+//!
+//! Every mesh's optimum is searched once ([`crate::optimum`]) and kept; every control runs with every seed.
+
+mod networks;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::Scenario;
+
+pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
+
+use super::families::Settings;
+use crate::changes::with_controls;
+use crate::optimum::{Cache, Optimum, Per, find};
+use crate::{LabError, Pool, batch};
+
+/// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Index of the control.
+    pub control: usize,
+    /// Index of the mesh.
+    pub mesh: usize,
+    /// Least part of its optimum that a flow has.
+    pub worst: f64,
+    /// Sum of all goodputs over that of all optima.
+    pub sum: f64,
+    /// Mean of the flows' mean delays, s, of those that delivered anything.
+    pub delay_s: f64,
+    /// Signalling of all nodes together, bytes per second.
+    pub signalling: f64,
+}
+
+/// All outcomes.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Controls as they are called in results.
+    pub controls: Vec<String>,
+    /// By mesh and control.
+    pub outcomes: Vec<Outcome>,
+    /// Meshes whose search ended at its bound of effort.
+    pub bounded: BTreeSet<usize>,
+    /// How many optima were searched; the others were kept.
+    pub searched: usize,
+    /// Number of runs, without those of searches.
+    pub runs: usize,
+    /// Hash of their fingerprints, in order.
+    pub fingerprint: u64,
+}
+
+/// A row of a table: what a control gives a kind of mesh.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    /// Meshes.
+    pub meshes: usize,
+    /// Part of the worst flow: mean and least over the meshes.
+    pub worst: (f64, f64),
+    /// Sum over the optimum's: mean.
+    pub sum: f64,
+    /// Mean delay, s.
+    pub delay_s: f64,
+    /// Signalling, bytes per second.
+    pub signalling: f64,
+}
+
+/// Runs every control on every mesh.
+///
+/// # Errors
+/// What the engine or the search refuses, and controls that do not exist.
+pub fn run(
+    meshes: &[Mesh],
+    settings: &Settings,
+    cache: Option<&Cache>,
+    pool: &Pool<'_>,
+) -> Result<Study, LabError> {
+    let scenarios: Vec<Scenario> = meshes.iter().map(Mesh::scenario).collect::<Result<_, _>>()?;
+    let searched = AtomicUsize::new(0);
+    let optima = batch::all(pool, "searching optima", &scenarios, |scenario| {
+        let groups = Per::usual(scenario).groups(scenario);
+        let found = match cache {
+            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}),
+            None => find(scenario, &groups, &settings.search, &|_| {}).map(|o| (o, false)),
+        };
+        let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
+        searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
+        Ok(optimum)
+    })?;
+    let mut jobs = Vec::new();
+    let mut names = Vec::new();
+    for scenario in &scenarios {
+        let controlled = with_controls(scenario, &settings.controls)?;
+        names = controlled.iter().map(|s| s.control.to_string()).collect();
+        for one in controlled {
+            jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));
+        }
+    }
+    let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
+        let mut record = batch::once(scenario, *seed, None)?;
+        record.decisions = Vec::new();
+        Ok(record)
+    })?;
+    let mut fingerprint = 0u64;
+    for r in &records {
+        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let outcomes = records.chunks(settings.seeds as usize).enumerate().map(|(k, records)| {
+        let (mesh, control) = (k / settings.controls.len(), k % settings.controls.len());
+        outcome(&optima[mesh], records, mesh, control)
+    });
+    let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
+    Ok(Study {
+        controls: names,
+        outcomes: outcomes.collect(),
+        bounded: (0..optima.len()).filter(|&n| bounded(&optima[n])).collect(),
+        searched: searched.into_inner(),
+        runs: records.len(),
+        fingerprint,
+    })
+}
+
+fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize) -> Outcome {
+    let best = optimum.rates_bps();
+    let mut goodput = vec![0.0; best.len()];
+    let (mut delay, mut heard) = (0.0, 0u32);
+    let mut signalling = 0.0;
+    for record in records {
+        for (sum, flow) in goodput.iter_mut().zip(&record.flows) {
+            *sum += flow.goodput_bps / records.len() as f64;
+            if flow.packets_delivered > 0 {
+                delay += flow.delay_s.mean;
+                heard += 1;
+            }
+        }
+        signalling += record.totals.signalling.bytes_per_s / records.len() as f64;
+    }
+    let parts = goodput.iter().zip(&best).filter(|(_, b)| **b > 0.0).map(|(g, b)| g / b);
+    Outcome {
+        control,
+        mesh,
+        worst: parts.reduce(f64::min).unwrap_or(0.0),
+        sum: optimum.sum_over(&goodput),
+        delay_s: delay / f64::from(heard.max(1)),
+        signalling,
+    }
+}
+
+impl Study {
+    /// What a control gives the meshes of a kind, or all of them; `None` where there are none.
+    pub fn row(&self, meshes: &[Mesh], kind: Option<Kind>, control: usize) -> Option<Row> {
+        let of =
+            |o: &&Outcome| o.control == control && kind.is_none_or(|k| meshes[o.mesh].kind == k);
+        let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
+        let mean = |of: &dyn Fn(&Outcome) -> f64| {
+            own.iter().map(|o| of(o)).sum::<f64>() / own.len() as f64
+        };
+        Some(Row {
+            meshes: own.len(),
+            worst: (mean(&|o| o.worst), own.iter().map(|o| o.worst).reduce(f64::min)?),
+            sum: mean(&|o| o.sum),
+            delay_s: mean(&|o| o.delay_s),
+            signalling: mean(&|o| o.signalling),
+        })
+    }
+
+    /// One line per mesh and control, as comma-separated values.
+    pub fn csv(&self, meshes: &[Mesh]) -> String {
+        let mut out = "mesh,about,optimum,control,worst_of_optimum,sum_of_optimum,delay_ms,\
+                       signalling_bytes_per_s\n"
+            .to_owned();
+        for o in &self.outcomes {
+            let m = &meshes[o.mesh];
+            let bounded = if self.bounded.contains(&o.mesh) { "bounded" } else { "found" };
+            out += &format!(
+                "{},\"{}\",{bounded},{},{:.3},{:.3},{:.1},{:.0}\n",
+                m.name,
+                m.about,
+                self.controls[o.control],
+                o.worst,
+                o.sum,
+                1e3 * o.delay_s,
+                o.signalling
+            );
+        }
+        out
+    }
+}

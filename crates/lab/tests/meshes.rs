@@ -1,0 +1,57 @@
+//! Meshes that nobody drew: what is generated, and a study of one from end to end.
+
+use std::collections::BTreeSet;
+
+use fairmesh_lab::Pool;
+use fairmesh_lab::optimum::Settings as Search;
+use fairmesh_lab::study::families::{Settings, Times};
+use fairmesh_lab::study::meshes::{self, Kind, REPORTED, TUNING, mesh};
+
+const SHORT: Times = Times { duration_s: 30, warmup_s: 10 };
+
+#[test]
+fn every_mesh_builds_and_follows_from_its_number() {
+    let reported = meshes::meshes(0, 6 * REPORTED, SHORT).unwrap();
+    let tuning = meshes::meshes(TUNING, 6, SHORT).unwrap();
+    assert!(reported.len() >= 50);
+    let mut texts = BTreeSet::new();
+    for m in reported.iter().chain(&tuning) {
+        let s = m.scenario().unwrap_or_else(|e| panic!("{}: {e}", m.name));
+        assert!(s.warnings.is_empty(), "{}: {:?}", m.name, s.warnings);
+        assert!((6..=20).contains(&s.flows.len()), "{}: {}", m.name, s.flows.len());
+        assert!((16..=30).contains(&s.nodes.len()), "{}", m.name);
+        let rates: BTreeSet<_> = s.links.iter().map(|l| l.rate).collect();
+        assert_eq!(rates.len() > 1, m.kind == Kind::Mixed, "{}", m.name);
+        // Without the name, which holds the number.
+        let body = m.text.split("[radio]").nth(1).unwrap().to_owned();
+        assert!(texts.insert(body), "{} is there twice", m.name);
+    }
+    assert_eq!(mesh(Kind::Mixed, 3, SHORT).unwrap(), reported[3 * REPORTED as usize + 3]);
+    let four = meshes::meshes(0, 7, SHORT).unwrap();
+    assert_eq!(Kind::ALL.map(|k| four.iter().filter(|m| m.kind == k).count()), [2, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_study_says_what_every_flow_has_of_the_optimum_and_what_that_costs() {
+    let nets = vec![mesh(Kind::Eleven, TUNING, SHORT).unwrap()];
+    let settings = Settings {
+        controls: ["fifo", "cna", "mesh-maxmin"].map(String::from).to_vec(),
+        seeds: 1,
+        search: Search {
+            search: vec![1001, 1002],
+            check: vec![2001],
+            times_s: (4.0, 8.0),
+            most_events: 3_000_000,
+            ..Search::default()
+        },
+    };
+    let study = meshes::run(&nets, &settings, None, &Pool::default()).unwrap();
+    assert_eq!((study.searched, study.runs), (1, 3));
+    let [fifo, cna, ours] = [0, 1, 2].map(|c| study.row(&nets, None, c).unwrap());
+    assert!(fifo.signalling == 0.0 && cna.signalling > 0.0, "{fifo:?} {cna:?}");
+    assert!(ours.worst.0 > fifo.worst.0 && ours.worst.0 == ours.worst.1, "{fifo:?} {ours:?}");
+    assert!(ours.delay_s > 0.0 && ours.delay_s < 1.0, "{ours:?}");
+    assert!(study.row(&nets, Some(Kind::Wide), 0).is_none());
+    let csv = study.csv(&nets);
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+}
