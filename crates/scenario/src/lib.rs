@@ -42,7 +42,7 @@ mod toml_file;
 pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
-    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft,
+    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft, FurtherRadioDraft,
     GridLayout, InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName,
     Profile, QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft,
     ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft,
@@ -55,7 +55,7 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    Flow, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange,
+    Flow, FurtherRadio, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange,
     Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
 pub use text::Quantity;
