@@ -10,12 +10,12 @@
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Time};
 
+use crate::airs::Airs;
 use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::net::{FlowState, Hop};
 use crate::record::{Drops, RunRecord};
 use crate::world::collect;
-use crate::airs::Airs;
 use crate::world::{Parts, RunOptions, World};
 
 pub use crate::net::{Arrival, Frame};

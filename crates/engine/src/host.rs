@@ -242,7 +242,8 @@ fn knows_several(mechanism: &Mechanism) -> Result<(), EngineError> {
         Ability::Route,
         Ability::Peers,
     ]);
-    let place = |p: Placement| matches!(p, Placement::Gateway | Placement::Agents);
+    let place =
+        |p: Placement| matches!(p, Placement::Gateway | Placement::Agents | Placement::Sources);
     let works = |n: &Needs| {
         n.at.iter().all(place)
             && n.events.without(EVENTS).is_empty()

@@ -48,8 +48,8 @@ impl From<&Scenario> for Drawing {
         // Nodes at one and the same place are not a map.
         let known = known.filter(|p| p.iter().any(|q| *q != p[0]) || p.len() == 1);
         let surveyed = known.is_some();
-        let at = known
-            .unwrap_or_else(|| layout::place(shown.len(), &[&links[..], &wires[..]].concat()));
+        let at =
+            known.unwrap_or_else(|| layout::place(shown.len(), &[&links[..], &wires[..]].concat()));
         let path = |f: &Flow| {
             let mut path: Vec<usize> = f.path.iter().map(|&n| place(n)).collect();
             path.dedup();

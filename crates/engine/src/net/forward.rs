@@ -180,7 +180,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         } else {
             (flow.back.get(place), flow.back.get(place.wrapping_sub(1)))
         };
-        let air = |hop: Option<&Hop>| matches!(hop, Some(Hop::Radio { .. } | Hop::Bus { .. } | Hop::Broadcast));
+        let air = |hop: Option<&Hop>| {
+            matches!(hop, Some(Hop::Radio { .. } | Hop::Bus { .. } | Hop::Broadcast))
+        };
         air(last) && (flow.has_arrived(place, p.forward) || !air(next))
     }
 

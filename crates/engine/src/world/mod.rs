@@ -164,7 +164,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };
-                let measure_from = Time::ZERO + scenario.warmup;
+        let measure_from = Time::ZERO + scenario.warmup;
         let sampled = vec![0; flows.len()];
         let looks = match WATCH {
             true => scenario.wireless().map(|n| Look::of(scenario, n)).collect(),

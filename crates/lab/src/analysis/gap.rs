@@ -79,7 +79,8 @@ impl GapReport {
             return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
         }
         if let Some(radio) = scenario.further.first() {
-            let problem = format!("has radios.{}; GAP's model knows one radio per node", radio.name);
+            let problem =
+                format!("has radios.{}; GAP's model knows one radio per node", radio.name);
             return Err(bad(&problem));
         }
         if scenario.gateways.are_several() {

@@ -151,7 +151,8 @@ fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<En
             names.iter().enumerate().map(|(i, n)| (n.clone(), key(i))).collect()
         }
         None => {
-            let wireless = nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless && n.of.is_none());
+            let wireless =
+                nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless && n.of.is_none());
             let names = wireless.map(|n| Name::from(n.name.as_str()));
             let ends = |n: &Name| {
                 let gateway = |&g: &NodeId| Name::from(nodes.name(g)) == *n;

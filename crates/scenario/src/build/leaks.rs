@@ -29,7 +29,9 @@ pub(super) fn build(
     for (a, from) in kinds.iter().enumerate() {
         for (b, to) in kinds.iter().enumerate() {
             let Some(db) = from.occupied.leak(&to.occupied).filter(|_| a != b) else { continue };
-            let ends = |x: NodeId, y: NodeId| members[a].station[x.index()].zip(members[b].station[y.index()]);
+            let ends = |x: NodeId, y: NodeId| {
+                members[a].station[x.index()].zip(members[b].station[y.index()])
+            };
             let mut push = |x: NodeId, y: NodeId, power: Power, delay: Span| {
                 if let Some((s, t)) = ends(x, y) {
                     all.push(Hearing { from: s.0, to: t.0, power, decodes: false, delay });

@@ -1,8 +1,8 @@
 //! From a [`Draft`] to a [`Scenario`].
 
+mod air;
 mod flows;
 mod gateways;
-mod air;
 mod hearing;
 mod kinds;
 mod leaks;
@@ -27,8 +27,8 @@ use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange,
 use air::Air;
 use gateways::Routes;
 use hearing::Medium;
-pub(crate) use modern::{CHANNELS, room_of};
 use kinds::Kind;
+pub(crate) use modern::{CHANNELS, room_of};
 use nodes::Nodes;
 
 /// Most nodes in one scenario, wired hosts included.

@@ -202,9 +202,9 @@ impl Nodes {
                 let name = Name::from(format!("{}/{}", node.name, kinds[kind].name));
                 if self.index.contains_key(&name) {
                     let problem = Problem::DuplicateNode(name.to_string());
-                    let key = details.get(&name).map_or("node".into(), |d| {
-                        KeyPath::from("node").index(d.0).key("id")
-                    });
+                    let key = details
+                        .get(&name)
+                        .map_or("node".into(), |d| KeyPath::from("node").index(d.0).key("id"));
                     return fail(key, problem);
                 }
                 let own = details.get(&Name::from(node.name.as_str()));
