@@ -241,7 +241,12 @@ fn controls_of_the_gateway_work_over_both_radios_and_others_are_refused_by_name(
     for name in ["maxmin", "maxmin+agents", "pfrc", "arc-fq", "source"] {
         let record = run(name).unwrap();
         conserved(&record);
-        assert!(record.flows.iter().all(|f| f.goodput_bps > 50e3), "{name}");
+        // Limits at sources of what the model calls fair: here they hold, and starve whom hidden senders reach.
+        let right = |f: &FlowRecord| match name {
+            "source" => f.goodput_bps < 1.02 * f.fair_bps,
+            _ => f.goodput_bps > 50e3,
+        };
+        assert!(record.flows.iter().all(right), "{name}");
     }
     for name in ["wcp", "cna", "gap", "mesh-maxmin", "ifa", "lbm", "fq-red"] {
         if fairmesh_control::lookup(name).is_err() {
