@@ -179,23 +179,58 @@ impl From<MaxMinError> for FairError {
     }
 }
 
+/// The physical layers of a network.
+#[derive(Clone, Copy, Debug)]
+pub enum Radios<'a> {
+    /// One for all stations.
+    Same(&'a Phy),
+    /// By station, with its access to the medium.
+    Each(&'a [(&'a Phy, Access)]),
+}
+
+impl<'a> Radios<'a> {
+    /// Those of each station, or one for all where `each` is empty.
+    pub fn of(same: &'a Phy, each: &'a [(&'a Phy, Access)]) -> Self {
+        if each.is_empty() { Radios::Same(same) } else { Radios::Each(each) }
+    }
+
+    fn at(&self, station: NodeId, access: Access) -> Option<(&'a Phy, Access)> {
+        match self {
+            Radios::Same(phy) => Some((*phy, access)),
+            Radios::Each(all) => all.get(station.index()).copied(),
+        }
+    }
+}
+
+impl<'a> From<&'a Phy> for Radios<'a> {
+    fn from(phy: &'a Phy) -> Self {
+        Radios::Same(phy)
+    }
+}
+
 /// Links sorted for lookup by direction.
 pub(crate) struct Directory<'a> {
-    phy: &'a Phy,
+    radios: Radios<'a>,
     access: Access,
     links: Vec<LinkSpec>,
 }
 
 impl<'a> Directory<'a> {
-    pub(crate) fn new(phy: &'a Phy, access: Access, links: &[LinkSpec]) -> Result<Self, FairError> {
+    pub(crate) fn new(
+        radios: impl Into<Radios<'a>>,
+        access: Access,
+        links: &[LinkSpec],
+    ) -> Result<Self, FairError> {
+        let radios = radios.into();
         for l in links {
-            if !(l.delivery > 0.0 && l.delivery <= 1.0) || l.rate > phy.highest() {
+            let has = radios.at(l.from, access).is_some_and(|r| l.rate <= r.0.highest());
+            if !(l.delivery > 0.0 && l.delivery <= 1.0) || !has {
                 return Err(FairError::BadLink { from: l.from, to: l.to });
             }
         }
         let mut links = links.to_vec();
         links.sort_by_key(|l| (l.from, l.to));
-        Ok(Directory { phy, access, links })
+        Ok(Directory { radios, access, links })
     }
 
     fn model(&self, from: NodeId, to: NodeId) -> Option<LinkModel<'a>> {
@@ -203,7 +238,7 @@ impl<'a> Directory<'a> {
         let (there, back) = (find(from, to), find(to, from));
         let l = self.links[there.or(back)?];
         let answer = self.links[back.or(there)?].delivery;
-        let (phy, access) = (self.phy, self.access);
+        let (phy, access) = self.radios.at(l.from, self.access)?;
         Some(LinkModel { phy, rate: l.rate, access, delivery: l.delivery, answer })
     }
 
@@ -288,8 +323,8 @@ pub fn fair_allocation<L: AsRef<[NodeId]>>(
 ///
 /// # Errors
 /// See [`FairError`].
-pub fn fair_allocation_above<L: AsRef<[NodeId]>>(
-    phy: &Phy,
+pub fn fair_allocation_above<'a, L: AsRef<[NodeId]>>(
+    radios: impl Into<Radios<'a>>,
     access: Access,
     hears: &[L],
     links: &[LinkSpec],
@@ -297,7 +332,7 @@ pub fn fair_allocation_above<L: AsRef<[NodeId]>>(
     minimum: &[f64],
 ) -> Result<FairAllocation, FairError> {
     let contention = Contention::new(hears)?;
-    let directory = Directory::new(phy, access, links)?;
+    let directory = Directory::new(radios, access, links)?;
     let costs = directory.costs(flows)?;
     let link = |hop: &Hop| Link::new(hop.from, hop.to);
     let mut links: Vec<Link> = costs.iter().flatten().map(|c| link(&c.0)).collect();

@@ -21,6 +21,11 @@ pub enum EmulatorError {
     /// The engine refuses the scenario.
     #[error(transparent)]
     Engine(#[from] fairmesh_engine::EngineError),
+    /// Nodes with several radios, or radios on several channels.
+    #[error(
+        "radios.{0}: the emulator has one radio per node, all on one channel; expected `[radio]` alone"
+    )]
+    Radios(String),
     /// More nodes than namespaces are made for.
     #[error("{0} nodes; expected at most 1000, each is a namespace")]
     TooLarge(usize),

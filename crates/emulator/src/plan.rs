@@ -105,6 +105,9 @@ impl Plan {
     /// # Errors
     /// A scenario that cannot be emulated.
     pub fn new(scenario: &Scenario, run: &str) -> Result<Self, EmulatorError> {
+        if let Some(further) = scenario.further.first() {
+            return Err(EmulatorError::Radios(further.name.clone()));
+        }
         if scenario.nodes.len() > MAX_NODES {
             return Err(EmulatorError::TooLarge(scenario.nodes.len()));
         }

@@ -8,12 +8,12 @@ use fairmesh_control::{
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
-use fairmesh_wifi::Air;
 
+use crate::airs::Airs;
 use crate::classes::ByteClasses;
 use crate::error::EngineError;
 use crate::host::{self, ControlAt};
-use crate::listeners::Note;
+use crate::listeners::{BUS, Note};
 use crate::net::Net;
 use crate::record::DecisionRecord;
 use crate::shares::Shares;
@@ -127,7 +127,7 @@ struct NodeOf<'w, 'a, const WATCH: bool, const HOST: bool> {
     /// By flow, at which node of one box of several: empty elsewhere.
     crosses: &'w [NodeId],
     scenario: &'a Scenario,
-    air: &'w mut Air,
+    air: &'w mut Airs,
     net: &'w mut Net<'a, WATCH, HOST>,
     decisions: &'w mut Vec<DecisionRecord>,
     /// Why a class could not be built.
@@ -241,7 +241,11 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
             Effect::Route { to, body } => {
                 let nodes = self.net.way(&self.scenario.links, node, to);
                 let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
-                let links = hops.map_while(|(a, &b)| Some((b, self.air.link(a, b)?)));
+                let link = |a, b| match self.scenario.same_device(a, b) {
+                    true => Some(BUS),
+                    false => self.air.link(a, b),
+                };
+                let links = hops.map_while(|(a, &b)| Some((b, link(a, b)?)));
                 let way: Vec<_> = links.collect();
                 // A way with a gap is none.
                 let way = if way.len() == nodes.len() { way } else { Vec::new() };

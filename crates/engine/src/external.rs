@@ -10,12 +10,13 @@
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Time};
 
+use crate::airs::Airs;
 use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::net::{FlowState, Hop};
 use crate::record::{Drops, RunRecord};
 use crate::world::collect;
-use crate::world::{Parts, RunOptions, World, build_air};
+use crate::world::{Parts, RunOptions, World};
 
 pub use crate::net::{Arrival, Frame};
 
@@ -53,7 +54,7 @@ impl<'a> ExternalWorld<'a> {
     /// # Errors
     /// See [`EngineError`].
     pub fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, EngineError> {
-        let air = build_air(scenario, seed);
+        let air = Airs::new(scenario, seed);
         let mut flows = Vec::new();
         let mut links = Vec::new();
         for l in &scenario.links {

@@ -1,6 +1,6 @@
 //! The analytic max-min allocation of a scenario, printed beside every measurement.
 
-use fairmesh_capacity::fair::{FlowSpec, fair_allocation_above};
+use fairmesh_capacity::fair::{FlowSpec, Radios, fair_allocation_above};
 use fairmesh_capacity::maxmin::Limit;
 use fairmesh_scenario::{Flow, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
@@ -54,9 +54,11 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
         (0..scenario.flows.len()).filter(|&i| active(i) && !model.dead(i)).collect();
     let mut flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
     let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
-    let (phy, hears) = (&scenario.mac.phy, &model.decodes);
+    let each = model.radios();
+    let radios = Radios::of(&scenario.mac.phy, &each);
+    let hears = &model.decodes;
     let allocate = |flows: &[FlowSpec<'_>]| {
-        fair_allocation_above(phy, model.access, hears, &model.links, flows, &minimum)
+        fair_allocation_above(radios, model.access, hears, &model.links, flows, &minimum)
             .map_err(|e| EngineError::Capacity(e.to_string()))
     };
     let groups = groups(scenario, &there);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
     Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel,
-    Mechanism, Needs, Neighbour, Offers, Place, Point, Setting, Site,
+    Mechanism, Needs, Neighbour, Offers, Place, Placement, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -86,7 +86,14 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         into[w.a.index()].push(w.b);
         into[w.b.index()].push(w.a);
     }
+    let several = scenario.has_several_radios();
     let mut wave = scenario.gateways.list().to_vec();
+    if several {
+        // All radios of a node are as far away as the node is.
+        wave = scenario.wireless().filter(|n| scenario.gateways.has(scenario.device(*n))).collect();
+        let outside = scenario.gateways.list().iter().filter(|g| !wave.contains(g));
+        wave.extend(outside.copied().collect::<Vec<_>>());
+    }
     wave.iter().for_each(|gateway| hops[gateway.index()] = Some(0));
     for distance in 1.. {
         let mut next = Vec::new();
@@ -98,9 +105,16 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
                 continue;
             }
             for &n in &into[node.index()] {
-                if hops[n.index()].is_none() {
-                    hops[n.index()] = Some(distance);
-                    next.push(n);
+                let mut reach = |n: NodeId| {
+                    if hops[n.index()].is_none() {
+                        hops[n.index()] = Some(distance);
+                        next.push(n);
+                    }
+                };
+                reach(n);
+                if several {
+                    let device = scenario.device(n);
+                    scenario.wireless().filter(|m| scenario.device(*m) == device).for_each(reach);
                 }
             }
         }
@@ -167,8 +181,10 @@ pub(crate) fn flow_at(
     };
     // A home is at the end of the path that is in the air.
     let on_air = |n: &NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
-    let next = flow.path.get(at + 1).copied();
-    let last = at.checked_sub(1).and_then(|i| flow.path.get(i).copied());
+    // The next node, not the same one's other radio.
+    let other = |n: &&NodeId| !scenario.same_device(**n, node);
+    let next = flow.path[at + 1..].iter().find(other).copied();
+    let last = flow.path[..at].iter().rev().find(other).copied();
     let branch = next.filter(on_air).or(last.filter(on_air));
     let outside = |n: NodeId| scenario.gateways.has(n) || !on_air(&n);
     let upstream = !outside(flow.from);
@@ -213,6 +229,39 @@ pub fn controlled_nodes(scenario: &Scenario) -> usize {
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
+/// Whether a control can do with what a node with several radios tells: all of its radios together.
+fn knows_several(mechanism: &Mechanism) -> Result<(), EngineError> {
+    const EVENTS: EventSet = EventSet::of(&[
+        EventKind::FlowCounters,
+        EventKind::Counters,
+        EventKind::Allocations,
+        EventKind::Messages,
+        EventKind::TcpSigns,
+    ]);
+    const ABILITIES: AbilitySet = AbilitySet::of(&[
+        Ability::LimitLocal,
+        Ability::LimitTransit,
+        Ability::FlowClasses,
+        Ability::Route,
+        Ability::Peers,
+    ]);
+    let place =
+        |p: Placement| matches!(p, Placement::Gateway | Placement::Agents | Placement::Sources);
+    let works = |n: &Needs| {
+        n.at.iter().all(place)
+            && n.events.without(EVENTS).is_empty()
+            && n.abilities.without(ABILITIES).is_empty()
+            && !n.knowledge.has(Knowledge::LinkModel)
+            && n.header_bytes == 0
+    };
+    if mechanism.all_needs().iter().all(works) { Ok(()) } else { Err(one_radio(mechanism)) }
+}
+
+fn one_radio(mechanism: &Mechanism) -> EngineError {
+    let problem = "it knows one radio per node, and here are several; expected a control of the gateway, such as maxmin, pfrc, arc or static";
+    EngineError::Control(format!("{mechanism}: {problem}"))
+}
+
 /// Starts a control wherever it runs.
 ///
 /// # Errors
@@ -224,6 +273,9 @@ pub(crate) fn start(
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
+    if scenario.has_several_radios() {
+        knows_several(mechanism)?;
+    }
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
     let gateways = &scenario.gateways;
@@ -240,14 +292,18 @@ pub(crate) fn start(
         if one_box && gateways.first() != Some(id) {
             continue;
         }
-        let stands = |n: NodeId| if one_box { gateways.has(n) } else { n == id };
+        let stands = |n: NodeId| {
+            let n = scenario.device(n);
+            if one_box { gateways.has(n) } else { n == id }
+        };
         let mut known = std::collections::BTreeSet::new();
         let own =
             scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
-        let rate = |l: &fairmesh_scenario::Link| l.rate.unwrap_or(scenario.mac.rate);
         let neighbours = own.map(|l| {
-            let capacity = BitRate(nominal_capacity(&scenario.mac, rate(l)) as u64);
-            Neighbour::new(l.to, scenario.mac.phy.bit_rate(rate(l)), capacity)
+            let mac = scenario.mac_of(l.from);
+            let rate = l.rate.unwrap_or(mac.rate);
+            let capacity = BitRate(nominal_capacity(mac, rate) as u64);
+            Neighbour::new(l.to, mac.phy.bit_rate(rate), capacity)
         });
         let model = needs.knowledge.has(Knowledge::LinkModel).then(|| {
             let new = || Arc::new(Dcf::new(&CapacityModel::new(scenario))) as Arc<dyn LinkModel>;
@@ -273,6 +329,12 @@ pub(crate) fn start(
             .with_model(model);
         let started = Driver::start(mechanism, setting, &OFFERS);
         if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
+            if scenario.has_several_radios()
+                && !driver.plan().is_none()
+                && driver.plan().point == Point::Interface
+            {
+                return Err(one_radio(mechanism));
+            }
             if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
                 let problem = "one box at several gateways has a class for each flow only";
                 return Err(EngineError::Control(format!("{mechanism}: {problem}")));

@@ -4,6 +4,7 @@
 //! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
+mod airs;
 mod classes;
 mod control_loop;
 mod error;

@@ -9,7 +9,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
-use fairmesh_wifi::phy::Rate;
+use fairmesh_wifi::phy::{Phy, Rate};
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
 const FULL_PACKET: u32 = 1500;
@@ -56,6 +56,13 @@ impl Way {
         // Whether a wire was crossed since the last wireless node.
         let mut wired = false;
         for (i, &node) in flow.path.iter().enumerate() {
+            if i.checked_sub(1).is_some_and(|b| scenario.same_device(flow.path[b], node)) {
+                // Takes nothing of anything; its number is behind those of the wires.
+                let (hop, wire) = (way.path.len().checked_sub(1), 2 * scenario.wires.len() as u32);
+                way.wires.push(WireUse { hop, wire, share: 0.0 });
+                way.path.push(node);
+                continue;
+            }
             let wire = i.checked_sub(1).and_then(|before| scenario.wire(flow.path[before], node));
             if let Some((at, back)) = wire {
                 wired = true;
@@ -96,7 +103,7 @@ impl<'a> CapacityModel<'a> {
         let mut links = Vec::with_capacity(scenario.links.len());
         for link in &scenario.links {
             decodes[link.to.index()].push(link.from);
-            let rate = link.rate.unwrap_or(scenario.mac.rate);
+            let rate = link.rate.unwrap_or(scenario.mac_of(link.from).rate);
             let errors = scenario.errors_of(link);
             let size = FULL_PACKET + scenario.mac.llc_bytes + DATA_OVERHEAD;
             let delivery = errors.delivery(size, rate).max(DEAD);
@@ -118,6 +125,19 @@ impl<'a> CapacityModel<'a> {
             subscriber.flows().for_each(|f| weights[f] = subscriber.weight / many);
         }
         CapacityModel { scenario, decodes, senses, links, access, ways, weights }
+    }
+
+    /// The PHY and access of each station, where radios differ in them; else the scenario's own are everybody's.
+    pub fn radios(&self) -> Vec<(&'a Phy, Access)> {
+        let scenario = self.scenario;
+        if scenario.further.iter().all(|r| r.medium == 0) {
+            return Vec::new();
+        }
+        let of = |n| {
+            let mac = scenario.mac_of(n);
+            (&mac.phy, access(mac))
+        };
+        scenario.wireless().map(of).collect()
     }
 
     /// The flows among `wanted` that use the air at all, as indices into the scenario's flows.

@@ -45,6 +45,8 @@ pub struct AirFrame {
     pub to: Option<NodeId>,
     /// PHY rate.
     pub rate: BitRate,
+    /// Middle of the primary channel, MHz, where the scenario tells it.
+    pub channel_mhz: Option<u16>,
     /// MPDU length with header and FCS, bytes.
     pub mpdu_bytes: u32,
     /// Duration/ID field, µs (IEEE 802.11-2020 §9.2.4.2).

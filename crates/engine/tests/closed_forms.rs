@@ -60,6 +60,7 @@ impl Cell {
             names: &names,
             mac: &mac,
             hearing: &hearing,
+            leaks: &[],
             rates: &[],
             errors: vec![],
             noise: &[],

@@ -192,6 +192,7 @@ impl Recipe {
         }
         if let Some((duty, jitter)) = self.interferer {
             d.interferer = vec![InterfererDraft {
+                radio: None,
                 name: None,
                 nodes: Some(vec![1usize.into(), 2usize.into()]),
                 position: None,

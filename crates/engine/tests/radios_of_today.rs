@@ -102,6 +102,7 @@ impl Link {
             names: &["a".to_owned(), "b".to_owned()],
             mac: &mac,
             hearing: &[pair(0, 1), pair(1, 0)],
+            leaks: &[],
             rates: &[],
             errors: vec![],
             noise: &[],

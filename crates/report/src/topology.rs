@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fairmesh_lab::scenario::{NodeKind, Scenario};
+use fairmesh_lab::scenario::{Flow, Node, NodeKind, Scenario};
 use fairmesh_lab::summary::FlowSummary;
 use fairmesh_lab::summary::flow_label;
 
@@ -33,29 +33,37 @@ pub struct Drawing {
 
 impl From<&Scenario> for Drawing {
     fn from(s: &Scenario) -> Self {
-        let mut links: Vec<(usize, usize)> = s
-            .links
-            .iter()
-            .map(|l| (l.from.index().min(l.to.index()), l.from.index().max(l.to.index())))
-            .collect();
+        // A node is drawn once, whatever radios it has.
+        let shown: Vec<&Node> = s.nodes.iter().filter(|n| n.of.is_none()).collect();
+        let mut place = vec![0; s.nodes.len()];
+        let own = (0..s.nodes.len()).filter(|&i| s.nodes[i].of.is_none());
+        own.enumerate().for_each(|(at, i)| place[i] = at);
+        let place = |n| place[s.device(n).index()];
+        let ends = |a, b| (place(a).min(place(b)), place(a).max(place(b)));
+        let mut links: Vec<(usize, usize)> = s.links.iter().map(|l| ends(l.from, l.to)).collect();
         links.sort_unstable();
         links.dedup();
-        let wires: Vec<_> = s.wires.iter().map(|w| (w.a.index(), w.b.index())).collect();
-        let known: Option<Vec<(f64, f64)>> = s.nodes.iter().map(|n| n.position).collect();
+        let wires: Vec<_> = s.wires.iter().map(|w| (place(w.a), place(w.b))).collect();
+        let known: Option<Vec<(f64, f64)>> = shown.iter().map(|n| n.position).collect();
         // Nodes at one and the same place are not a map.
         let known = known.filter(|p| p.iter().any(|q| *q != p[0]) || p.len() == 1);
         let surveyed = known.is_some();
-        let at = known
-            .unwrap_or_else(|| layout::place(s.nodes.len(), &[&links[..], &wires[..]].concat()));
+        let at =
+            known.unwrap_or_else(|| layout::place(shown.len(), &[&links[..], &wires[..]].concat()));
+        let path = |f: &Flow| {
+            let mut path: Vec<usize> = f.path.iter().map(|&n| place(n)).collect();
+            path.dedup();
+            path
+        };
         Drawing {
-            names: s.nodes.iter().map(|n| n.name.clone()).collect(),
+            names: shown.iter().map(|n| n.name.clone()).collect(),
             at,
             surveyed,
-            wired: s.nodes.iter().map(|n| n.kind == NodeKind::Wired).collect(),
+            wired: shown.iter().map(|n| n.kind == NodeKind::Wired).collect(),
             links,
             wires,
-            gateways: s.gateways.list().iter().map(|g| g.index()).collect(),
-            paths: s.flows.iter().map(|f| f.path.iter().map(|n| n.index()).collect()).collect(),
+            gateways: s.gateways.list().iter().map(|&g| place(g)).collect(),
+            paths: s.flows.iter().map(path).collect(),
         }
     }
 }

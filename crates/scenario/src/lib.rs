@@ -43,11 +43,11 @@ pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
     DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft,
-    GridLayout, InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName,
-    Profile, QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft,
-    ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft,
-    SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
-    TransportDraft, TreeLayout, WireDraft, WiredDraft,
+    FurtherRadioDraft, GridLayout, InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft,
+    PerDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout,
+    RateChangeDraft, ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft,
+    SubscriberDraft, SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
+    TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{
@@ -55,8 +55,8 @@ pub use import::{
 };
 pub use name::Name;
 pub use scenario::{
-    Flow, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange, RouteChange,
-    Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
+    Flow, FurtherRadio, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange,
+    RouteChange, Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;

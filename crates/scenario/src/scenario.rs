@@ -27,12 +27,19 @@ pub struct Scenario {
     pub duration: Span,
     /// Goodput counts from here to `duration`.
     pub warmup: Span,
-    /// PHY and MAC of every wireless node.
+    /// PHY and MAC of `[radio]`, which every station has unless it is one of `further`.
     pub mac: MacConfig,
-    /// Wireless nodes, then wired hosts; a [`NodeId`] is an index.
+    /// The channel of `[radio]`, where it is told.
+    pub channel: Option<u32>,
+    /// Further kinds of radio.
+    pub further: Vec<FurtherRadio>,
+    /// Wireless nodes, then their further radios, which are stations of their own ([`Node::of`]), then wired
+    /// hosts; a [`NodeId`] is an index.
     pub nodes: Vec<Node>,
     /// Ordered wireless pairs at or above the carrier-sense threshold, sorted by (from, to).
     pub hearing: Vec<Hearing>,
+    /// Ordered wireless pairs of different channels of which the second has the first's energy in its own.
+    pub leaks: Vec<Hearing>,
     /// Ordered wireless pairs that decode, sorted by (from, to).
     pub links: Vec<Link>,
     /// Wires.
@@ -76,6 +83,26 @@ pub struct Node {
     pub queue: Option<InterfaceQueue>,
     /// Airtime that its neighbours give it, to that of others, where they share it out.
     pub airtime_weight: f64,
+    /// The kind of its radio: 0 is `[radio]`, 1 the first of [`Scenario::further`].
+    pub radio: u8,
+    /// The node whose further radio this is; `None`: a node.
+    pub of: Option<NodeId>,
+}
+
+/// A kind of radio beside `[radio]`.
+#[derive(Clone, Debug)]
+pub struct FurtherRadio {
+    /// Unique among radios.
+    pub name: String,
+    /// The number of its channel.
+    pub channel: u32,
+    /// Its PHY and MAC.
+    pub mac: MacConfig,
+    /// Frame errors of its links whose delivery is 1.
+    pub errors: FrameErrors,
+    /// The first kind of radio with the same settings: channels of one medium may reach into each other. 0 is
+    /// `[radio]`.
+    pub medium: u8,
 }
 
 /// What waits at a wireless interface.
@@ -216,12 +243,51 @@ impl Scenario {
     /// The frame errors of one link: its own delivery where below 1, else the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {
-            Ok(FrameErrors::None) | Err(_) => match &self.errors {
+            Ok(FrameErrors::None) | Err(_) => match self.usual_errors(link.from) {
                 FrameErrors::Snr(snr) => FrameErrors::Snr(snr.heard_at(self.signal_of(link))),
                 other => other.clone(),
             },
             Ok(own) => own,
         }
+    }
+
+    fn usual_errors(&self, station: NodeId) -> &FrameErrors {
+        self.further_of(station).map_or(&self.errors, |r| &r.errors)
+    }
+
+    fn further_of(&self, station: NodeId) -> Option<&FurtherRadio> {
+        let kind = self.nodes.get(station.index())?.radio;
+        self.further.get(usize::from(kind).checked_sub(1)?)
+    }
+
+    /// PHY and MAC of a station.
+    pub fn mac_of(&self, station: NodeId) -> &MacConfig {
+        self.further_of(station).map_or(&self.mac, |r| &r.mac)
+    }
+
+    /// The number of a station's channel, where it is told.
+    pub fn channel_of(&self, station: NodeId) -> Option<u32> {
+        self.further_of(station).map_or(self.channel, |r| Some(r.channel))
+    }
+
+    /// The medium of a station: stations of different media have nothing to do with each other.
+    pub fn medium_of(&self, station: NodeId) -> u8 {
+        self.further_of(station).map_or(0, |r| r.medium)
+    }
+
+    /// The node of a station: itself, or the one whose further radio it is.
+    pub fn device(&self, station: NodeId) -> NodeId {
+        self.nodes.get(station.index()).and_then(|n| n.of).unwrap_or(station)
+    }
+
+    /// Whether two stations are different radios of one node.
+    pub fn same_device(&self, a: NodeId, b: NodeId) -> bool {
+        a != b && self.device(a) == self.device(b)
+    }
+
+    /// Whether some node has several radios, or some radios another channel or other settings.
+    pub fn has_several_radios(&self) -> bool {
+        !self.further.is_empty()
     }
 
     /// The mean power of one link at its receiver; zero where it is not heard.

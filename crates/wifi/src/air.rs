@@ -32,6 +32,8 @@ pub struct Setup<'a> {
     pub mac: &'a MacConfig,
     /// Who hears whom.
     pub hearing: &'a [Hearing],
+    /// Who hears the energy of whom on another channel; no receiver locks on it.
+    pub leaks: &'a [Hearing],
     /// Links with a data rate of their own: (from, to, rate).
     pub rates: &'a [(u32, u32, Rate)],
     /// Links with an error process: (from, to, process).
@@ -100,7 +102,7 @@ const NO_SEQUENCE: u16 = u16::MAX;
 impl Air {
     /// Builds the medium. Links named in `rates` and `errors` that `hearing` lacks are ignored.
     pub fn new(setup: Setup<'_>) -> Self {
-        let Setup { names, mac, hearing, rates, errors, noise, seed } = setup;
+        let Setup { names, mac, hearing, leaks, rates, errors, noise, seed } = setup;
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
@@ -109,7 +111,7 @@ impl Air {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
             rule => rule,
         };
-        let mut neighbours = Neighbours::new(stations, hearing, reception, capture);
+        let mut neighbours = Neighbours::new(stations, hearing, leaks, reception, capture);
         let links = neighbours.len();
         for source in noise {
             let heard: Vec<_> = source.heard_by.iter().map(|&(n, p)| (n, p.0)).collect();

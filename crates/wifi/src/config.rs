@@ -18,7 +18,7 @@ pub enum Reception {
 }
 
 /// The MAC's settings, the same for every station.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct MacConfig {
     /// Timing and rates.
     pub phy: Phy,

@@ -25,6 +25,7 @@ mod packet;
 pub mod phy;
 pub mod propagation;
 mod reorder;
+pub mod spectrum;
 mod station;
 mod steps;
 mod survival;

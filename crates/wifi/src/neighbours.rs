@@ -40,12 +40,19 @@ pub(crate) struct Neighbours {
 const MAX_DELAY: u64 = (u32::MAX >> 2) as u64;
 
 impl Neighbours {
-    /// `capture` is a plain power ratio; `hearing` may come in any order.
-    pub fn new(stations: usize, hearing: &[Hearing], rule: Reception, capture: f64) -> Self {
-        let mut sorted: Vec<&Hearing> = hearing.iter().collect();
-        sorted.sort_unstable_by_key(|h| (h.from, h.to));
+    /// `capture` is a plain power ratio; `hearing` and `leaks` may come in any order.
+    pub fn new(
+        stations: usize,
+        hearing: &[Hearing],
+        leaks: &[Hearing],
+        rule: Reception,
+        capture: f64,
+    ) -> Self {
+        let own = hearing.iter().map(|h| (h, true));
+        let mut sorted: Vec<_> = own.chain(leaks.iter().map(|h| (h, false))).collect();
+        sorted.sort_unstable_by_key(|(h, _)| (h.from, h.to));
         let mut start = vec![0u32; stations + 1];
-        for h in &sorted {
+        for (h, _) in &sorted {
             start[h.from as usize + 1] += 1;
         }
         for i in 0..stations {
@@ -53,17 +60,18 @@ impl Neighbours {
         }
         let entries = sorted
             .into_iter()
-            .map(|h| {
+            .map(|(h, own)| {
+                let decodes = own && h.decodes;
                 let lockable = match rule {
-                    Reception::Ns2 | Reception::NoCapture => true,
-                    Reception::Sinr => h.decodes,
+                    Reception::Ns2 | Reception::NoCapture => own,
+                    Reception::Sinr => decodes,
                 };
                 let delay = h.delay.as_nanos().min(MAX_DELAY) as u32;
                 Neighbour {
                     power: h.power.0,
                     limit: h.power.0 + (h.power.0 as f64 / capture) as u64,
                     to: h.to,
-                    packed: delay << 2 | u32::from(lockable) << 1 | u32::from(h.decodes),
+                    packed: delay << 2 | u32::from(lockable) << 1 | u32::from(decodes),
                 }
             })
             .collect();

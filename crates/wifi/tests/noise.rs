@@ -81,6 +81,7 @@ fn run(
         names: &["a".to_owned(), "b".to_owned()],
         mac: &mac,
         hearing: &[hear(0, 1, dbm), hear(1, 0, -30.0)],
+        leaks: &[],
         rates: &[],
         errors: vec![(0, 1, FrameErrors::Snr(e.clone()))],
         noise,

@@ -11,6 +11,9 @@ const MESSAGES: usize = 16;
 /// IP and UDP headers of a control message.
 pub(crate) const MESSAGE_HEADERS: u32 = 28;
 
+/// In a message's way, for a link: the next station is another radio of the same node.
+pub(crate) const BUS: LinkId = LinkId(u32::MAX);
+
 /// A control message on its way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
@@ -63,6 +66,16 @@ impl Listeners {
         kept.way.clear();
         kept.way.extend(way.iter().rev());
         i
+    }
+
+    /// The radio of a node from which a message goes on, or where it ends, if not the one that received it.
+    pub fn cross(&mut self, mut node: NodeId, message: u32) -> NodeId {
+        let way = &mut self.messages[message as usize].way;
+        while let Some(&(radio, BUS)) = way.last() {
+            node = radio;
+            way.pop();
+        }
+        node
     }
 
     /// The node after this one on the way of a message, which is now behind it; `None` at its end.

@@ -26,7 +26,7 @@ use messages::{Kept, Waiting};
 
 pub(crate) use backhaul::Backhaul;
 pub(crate) use flows::SWEEP;
-pub(crate) use messages::{MESSAGE_HEADERS, Signalling};
+pub(crate) use messages::{BUS, MESSAGE_HEADERS, Signalling};
 
 /// Something to tell a control.
 #[derive(Clone, Copy, Debug)]

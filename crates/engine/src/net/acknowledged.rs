@@ -20,7 +20,8 @@ pub(crate) struct Acknowledged {
 
 impl Acknowledged {
     pub fn of(flow: &FlowState) -> Self {
-        let first = flow.forward.iter().position(|hop| !matches!(hop, Hop::Wire { .. }));
+        let first =
+            flow.forward.iter().position(|hop| !matches!(hop, Hop::Wire { .. } | Hop::Bus { .. }));
         let node = first.map(|place| flow.path[place]);
         Acknowledged { node, unanswered: None, delays: Delays::new() }
     }

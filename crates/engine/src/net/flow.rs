@@ -16,6 +16,8 @@ pub(crate) enum Hop {
     Radio { link: LinkId },
     /// Over the air to whoever decodes it.
     Broadcast,
+    /// To another radio of the same node, in no time.
+    Bus { to: u32 },
     /// Into one direction of a wire.
     Wire { direction: u32 },
 }

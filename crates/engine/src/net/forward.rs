@@ -91,6 +91,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 }
                 self.enqueue(now, n, handle);
             }
+            Hop::Bus { to } => self.cross(now, n, to, handle),
             Hop::Wire { direction } => {
                 if HOST {
                     self.write_header(n, handle);
@@ -98,6 +99,17 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 self.forward_wire(now, handle, direction as usize);
             }
         }
+    }
+
+    /// A packet goes from one radio of a node to another.
+    #[inline(never)]
+    fn cross(&mut self, now: Time, n: usize, to: u32, handle: u32) {
+        if HOST {
+            // To a control at the node, that is the way into the mesh.
+            self.read(n, handle);
+        }
+        self.arrive(now, to, handle);
+        self.kicks.push(NodeId(to));
     }
 
     /// Puts a packet into the queue of a radio.
@@ -168,7 +180,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         } else {
             (flow.back.get(place), flow.back.get(place.wrapping_sub(1)))
         };
-        let air = |hop: Option<&Hop>| matches!(hop, Some(Hop::Radio { .. } | Hop::Broadcast));
+        let air = |hop: Option<&Hop>| {
+            matches!(hop, Some(Hop::Radio { .. } | Hop::Bus { .. } | Hop::Broadcast))
+        };
         air(last) && (flow.has_arrived(place, p.forward) || !air(next))
     }
 

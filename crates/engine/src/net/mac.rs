@@ -40,7 +40,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         let link = match hop {
             Hop::Radio { link } => Some(link),
             Hop::Broadcast => None,
-            Hop::Wire { .. } => return None,
+            Hop::Wire { .. } | Hop::Bus { .. } => return None,
         };
         Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
     }
@@ -169,20 +169,22 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             fairmesh_wifi::FrameKind::BlockAck => FrameKind::BlockAck,
             fairmesh_wifi::FrameKind::Noise => return,
         };
+        let look = &self.looks[f.from.index()];
         let frame = AirFrame {
             start: f.start,
             end: f.end,
             kind,
             from: f.from,
             to: f.to,
-            rate: self.rates[f.rate.index()],
+            rate: look.rates[f.rate.index()],
+            channel_mhz: look.channel_mhz,
             mpdu_bytes: f.bytes,
             duration_us: f.nav.as_nanos().div_ceil(1000) as u16,
             retry: false,
             sequence: 0,
             aggregate: None,
             block_ack: f.block_ack,
-            qos: self.qos && f.to.is_some(),
+            qos: look.qos && f.to.is_some(),
             packet: None,
         };
         if mpdus.is_empty() {

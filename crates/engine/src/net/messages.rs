@@ -7,7 +7,7 @@ use fairmesh_wifi::{LinkId, Outcome, Outgoing, SendReport};
 
 use super::Net;
 use super::packet::{NO_FLOW, Packet, Payload};
-use crate::listeners::MESSAGE_HEADERS;
+use crate::listeners::{BUS, MESSAGE_HEADERS};
 
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     /// The next message for a MAC.
@@ -32,6 +32,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             self.listeners.received(node, from, packet, None);
             return false;
         };
+        let node = self.listeners.cross(node, body);
         self.listeners.received(node, from, packet, Some(body));
         if let Some(next) = self.listeners.advance(body) {
             self.pass_message(now, node, next, packet, body);
@@ -112,12 +113,16 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         body: &[u8],
     ) {
         self.listeners.signalling.messages += 1;
+        let (origin, mut node, mut way) = (node, node, way);
+        while let Some((&(radio, BUS), rest)) = way.split_first() {
+            (node, way) = (radio, rest);
+        }
         let Some((&next, rest)) = way.split_first() else {
             self.listeners.signalling.refused += 1;
             return;
         };
         let bytes = MESSAGE_HEADERS + body.len() as u32;
-        let number = self.listeners.keep(node, body, rest);
+        let number = self.listeners.keep(origin, body, rest);
         let message = Packet::single(Payload::Message(number), now, NO_FLOW, bytes);
         let handle = self.packets.insert(message);
         self.listeners.packet(handle, None);

@@ -13,7 +13,8 @@ mod packet;
 mod signs;
 mod wire;
 
-use fairmesh_units::{Deadlines, NodeId, Time};
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{BitRate, Deadlines, NodeId, Time};
 
 use crate::classes::ByteClasses;
 use crate::listeners::{Listeners, SWEEP};
@@ -59,13 +60,34 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub observer: Option<&'a mut dyn Observer>,
     /// Per node, when observed: the packets in its MAC as they were handed over, by handle.
     snapshots: Vec<Vec<(u32, AirPacket)>>,
-    /// Whether unicast data has a QoS Control field.
-    pub qos: bool,
     /// Where a run measures how long acknowledgements take.
     pub answers: Option<Answers>,
     /// Aggregates observed.
     aggregates: u32,
-    pub rates: Vec<fairmesh_units::BitRate>,
+    /// Per radio, when observed.
+    looks: Vec<Look>,
+}
+
+/// What an observer is told of a radio's frames.
+pub(crate) struct Look {
+    /// By number of the PHY's rate.
+    rates: Vec<BitRate>,
+    /// Whether unicast data has a QoS Control field.
+    qos: bool,
+    /// Middle of its primary channel, MHz, where it is told.
+    channel_mhz: Option<u16>,
+}
+
+impl Look {
+    pub fn of(scenario: &Scenario, radio: NodeId) -> Self {
+        let phy = &scenario.mac_of(radio).phy;
+        let mhz = |n: u32| 5 * n + if n <= 13 { 2407 } else { 5000 };
+        Look {
+            rates: phy.rates().map(|r| phy.bit_rate(r)).collect(),
+            qos: phy.as_modern().is_some(),
+            channel_mhz: scenario.channel_of(radio).map(|n| mhz(n) as u16),
+        }
+    }
 }
 
 /// Data of one flow that left a node.
@@ -112,7 +134,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
         shaping: Shaping,
         measure_from: Time,
         observer: Option<&'a mut dyn Observer>,
-        rates: Vec<fairmesh_units::BitRate>,
+        looks: Vec<Look>,
     ) -> Self {
         let Shaping { nodes, classes, counting, reading, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
@@ -138,7 +160,6 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             arrived: 0,
             stale: 0,
             snapshots: vec![Vec::new(); interfaces.len()],
-            qos: false,
             answers: None,
             aggregates: 0,
             interfaces,
@@ -155,7 +176,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             listeners,
             arrivals: Vec::new(),
             observer,
-            rates,
+            looks,
         }
     }
 

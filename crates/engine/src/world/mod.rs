@@ -9,14 +9,14 @@ use fairmesh_control::{Ability, EventKind, Point};
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
-use fairmesh_wifi::{Air, NoiseSource, Setup};
 
+use crate::airs::Airs;
 use crate::classes::{ByteClasses, Cost, RadioClasses};
 use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::host::ControlAt;
 use crate::listeners::{Backhaul, Listeners, Subscription};
-use crate::net::{Answers, FlowState, Hop, Interface, Net, Shaping, WireDirection};
+use crate::net::{Answers, FlowState, Hop, Interface, Look, Net, Shaping, WireDirection};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
@@ -42,7 +42,7 @@ impl Default for RunOptions {
 /// What a world is put together from.
 pub(crate) struct Parts {
     pub fair: FairRates,
-    pub air: Air,
+    pub air: Airs,
     pub controls: Vec<ControlAt>,
     pub flows: Vec<FlowState>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub scenario: &'a Scenario,
     pub options: RunOptions,
     pub fair: FairRates,
-    pub air: Air,
+    pub air: Airs,
     pub net: Net<'a, WATCH, HOST>,
     pub series: Series,
     pub(crate) controls: Vec<ControlAt>,
@@ -75,7 +75,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         controls: Vec<ControlAt>,
         observer: Option<&'a mut dyn Observer>,
     ) -> Result<Self, EngineError> {
-        let air = build_air(scenario, options.seed);
+        let air = Airs::new(scenario, options.seed);
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for flow in &scenario.flows {
             let hop = |from: NodeId, to: NodeId| {
@@ -127,7 +127,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             }
             let classes = controls.iter().find(|c| c.node == id && c.in_queue()).map(|_| {
                 let rng = Stream::new(seed, &format!("classes/{}", node.name));
-                RadioClasses::new(flows.len(), Cost::new(&scenario.mac), scenario.mac.rate, rng)
+                let mac = scenario.mac_of(id);
+                RadioClasses::new(flows.len(), Cost::new(mac), mac.rate, rng)
             });
             let rng = Stream::new(seed, &format!("queue/{}", node.name));
             interfaces.push(Interface::new(queue, spec.device, classes, rng));
@@ -163,11 +164,13 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };
-        let rates = scenario.mac.phy.rates().map(|r| scenario.mac.phy.bit_rate(r)).collect();
         let measure_from = Time::ZERO + scenario.warmup;
         let sampled = vec![0; flows.len()];
-        let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, rates);
-        net.qos = scenario.mac.phy.as_modern().is_some();
+        let looks = match WATCH {
+            true => scenario.wireless().map(|n| Look::of(scenario, n)).collect(),
+            false => Vec::new(),
+        };
+        let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, looks);
         if options.acknowledged {
             net.answers = Some(Answers::of(&net.flows));
         }
@@ -245,7 +248,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             && due(change.at)
         {
             if let Some(link) = self.air.link(change.from, change.to) {
-                self.air.set_rate(link, change.rate);
+                self.air.set_rate(change.from, link, change.rate);
             }
             self.rate_changes += 1;
         }
@@ -353,45 +356,12 @@ fn build_listeners(
     listeners
 }
 
-fn find_hop(scenario: &Scenario, air: &Air, from: NodeId, to: NodeId) -> Option<Hop> {
+fn find_hop(scenario: &Scenario, air: &Airs, from: NodeId, to: NodeId) -> Option<Hop> {
+    if scenario.same_device(from, to) {
+        return Some(Hop::Bus { to: to.0 });
+    }
     if let Some((wire, back)) = scenario.wire(from, to) {
         return Some(Hop::Wire { direction: 2 * wire as u32 + u32::from(back) });
     }
     air.link(from, to).map(|link| Hop::Radio { link })
-}
-
-pub(crate) fn build_air(scenario: &Scenario, seed: u64) -> Air {
-    let names: Vec<String> =
-        scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
-    let rates: Vec<_> =
-        scenario.links.iter().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
-    let mut errors = Vec::new();
-    for link in &scenario.links {
-        match scenario.errors_of(link) {
-            fairmesh_wifi::loss::FrameErrors::None => {}
-            process => errors.push((link.from.0, link.to.0, process)),
-        }
-    }
-    let noise: Vec<NoiseSource> = scenario
-        .interferers
-        .iter()
-        .map(|i| NoiseSource {
-            name: i.name.clone(),
-            heard_by: i.heard_by.iter().map(|&(n, p)| (n.0, p)).collect(),
-            period: i.period,
-            on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
-            jitter: i.jitter,
-            start: Time::ZERO + i.start,
-            stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
-        })
-        .collect();
-    Air::new(Setup {
-        names: &names,
-        mac: &scenario.mac,
-        hearing: &scenario.hearing,
-        rates: &rates,
-        errors,
-        noise: &noise,
-        seed,
-    })
 }

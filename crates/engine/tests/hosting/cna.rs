@@ -204,6 +204,7 @@ fn limits_follow_a_new_flow_within_a_second() {
 fn foreign_energy_is_left_its_share() {
     let s = shipped("stack", 40, |d| {
         d.interferer = vec![InterfererDraft {
+            radio: None,
             name: None,
             nodes: Some(vec![1usize.into()]),
             position: None,

@@ -78,6 +78,11 @@ impl GapReport {
         if scenario.gateways.is_empty() {
             return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
         }
+        if let Some(radio) = scenario.further.first() {
+            let problem =
+                format!("has radios.{}; GAP's model knows one radio per node", radio.name);
+            return Err(bad(&problem));
+        }
         if scenario.gateways.are_several() {
             return Err(bad("has several gateways; GAP's model knows one"));
         }

@@ -150,6 +150,24 @@ impl Model {
     }
 }
 
+/// Refuses radios of different settings, which these models do not know.
+///
+/// # Errors
+/// By the name of the first radio that differs from `[radio]`.
+fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
+    match scenario.further.iter().find(|r| r.medium != 0) {
+        None => Ok(()),
+        Some(radio) => {
+            let problem = format!(
+                "radios.{}: the capacity models know radios that differ by channel alone; expected the PHY, width, \
+                 rate and RTS of `[radio]`, or `fairmesh optimum`, which simulates",
+                radio.name
+            );
+            Err(LabError::Run { scenario: scenario.name.clone(), problem })
+        }
+    }
+}
+
 /// The flows that use the air; at least one.
 fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, LabError> {
     let flows = model.on_air(|_| true);
@@ -176,6 +194,7 @@ impl Capacity {
     /// # Errors
     /// A scenario that the models refuse: no flow uses the air, or a link never delivers.
     pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, LabError> {
+        one_phy(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
         let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };

@@ -96,6 +96,7 @@ impl RegionReport {
     /// # Errors
     /// A scenario that the model refuses, or a name that is no flow.
     pub fn of(scenario: &Scenario, first: &[String], settings: Settings) -> Result<Self, LabError> {
+        super::one_phy(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = super::on_air(&model)?;
         let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };

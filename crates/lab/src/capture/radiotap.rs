@@ -24,7 +24,8 @@ const LONGEST_SHORT_PREAMBLE: Span = Span::from_micros(100);
 /// Channel flags: 2.4 GHz spectrum, and the kind of modulation.
 const CCK_2GHZ: u16 = 0x0080 | 0x0020;
 const OFDM_2GHZ: u16 = 0x0080 | 0x0040;
-/// Channel 1, MHz. The simulated medium has one channel.
+const OFDM_5GHZ: u16 = 0x0100 | 0x0040;
+/// Channel 1, MHz: where the scenario tells none.
 const FREQUENCY: u16 = 2412;
 
 /// Length of the header of `frame`, bytes.
@@ -50,8 +51,14 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame) {
     out.extend_from_slice(&(mpdu_start.as_nanos() / 1000).to_le_bytes());
     out.push(FCS_AT_END | if short { SHORT_PREAMBLE } else { 0 });
     out.push(u8::try_from(half_megabits).unwrap_or(0));
-    out.extend_from_slice(&FREQUENCY.to_le_bytes());
-    out.extend_from_slice(&(if dsss { CCK_2GHZ } else { OFDM_2GHZ }).to_le_bytes());
+    let frequency = frame.channel_mhz.unwrap_or(FREQUENCY);
+    let modulation = match (frequency, dsss) {
+        (5000.., _) => OFDM_5GHZ,
+        (_, true) => CCK_2GHZ,
+        (_, false) => OFDM_2GHZ,
+    };
+    out.extend_from_slice(&frequency.to_le_bytes());
+    out.extend_from_slice(&modulation.to_le_bytes());
     // Padding to a multiple of four, so that the frame behind it is aligned.
     out.extend_from_slice(&[0, 0]);
     if let Some(a) = frame.aggregate {

@@ -32,6 +32,7 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         from: NodeId(0),
         to: Some(NodeId(1)),
         rate,
+        channel_mhz: None,
         mpdu_bytes,
         duration_us: 258,
         retry: kind == FrameKind::Data,

@@ -30,8 +30,9 @@ impl Bound {
                     let rate = scenario.wires[w].rate.0.max(1) as f64;
                     uses[scenario.nodes.len() + w].push((f, 1.0 / rate));
                 } else if let Some(link) = scenario.link(hop[0], hop[1]) {
-                    let rate = link.rate.unwrap_or(scenario.mac.rate);
-                    let one = saturated_goodput(&scenario.mac.phy, rate, &traffic, model.access);
+                    let mac = scenario.mac_of(link.from);
+                    let rate = link.rate.unwrap_or(mac.rate);
+                    let one = saturated_goodput(&mac.phy, rate, &traffic, model.access);
                     for node in hop {
                         uses[node.index()].push((f, 1.0 / one));
                     }

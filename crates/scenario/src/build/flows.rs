@@ -6,6 +6,7 @@ use fairmesh_units::{NodeId, Span};
 
 use super::gateways::Routes;
 use super::nodes::Nodes;
+use super::radio_path;
 use super::{MAX_FLOWS, Result, fail};
 use crate::draft::{
     Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft,
@@ -42,7 +43,8 @@ pub(super) fn build(
     wires: &[Wire],
     duration: Span,
 ) -> Result<(Vec<Flow>, Vec<Written>)> {
-    let wired = wires.iter().flat_map(|w| [(w.a, w.b), (w.b, w.a)]).collect();
+    let ends = wires.iter().map(|w| (w.a, w.b)).chain(nodes.buses());
+    let wired = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
     let mut entries = shorthand(draft, nodes, &routes.gateways)?;
     for (i, flow) in draft.flow.iter().enumerate() {
         let key = KeyPath::from("flow").index(i);
@@ -149,7 +151,8 @@ fn shorthand(draft: &Draft, nodes: &Nodes, gateways: &Gateways) -> Result<Vec<En
             names.iter().enumerate().map(|(i, n)| (n.clone(), key(i))).collect()
         }
         None => {
-            let wireless = nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless);
+            let wireless =
+                nodes.list.iter().filter(|n| n.kind == NodeKind::Wireless && n.of.is_none());
             let names = wireless.map(|n| Name::from(n.name.as_str()));
             let ends = |n: &Name| {
                 let gateway = |&g: &NodeId| Name::from(nodes.name(g)) == *n;
@@ -227,28 +230,29 @@ pub(super) fn explicit(
     let mut path = Vec::with_capacity(names.len());
     let mut seen = BTreeSet::new();
     for (i, name) in names.iter().enumerate() {
-        let node = nodes.find(name, key.clone().index(i))?;
+        let (node, on) = nodes.find_on(name, key.clone().index(i))?;
         if !seen.insert(node) {
             let problem =
                 Problem::refused(format!("the path visits \"{name}\" twice"), "each node once");
             return fail(key.index(i), problem);
         }
-        if let Some(&last) = path.last()
-            && !graph.adjacent(last, node)
+        if let Some(&(last, _)) = path.last()
+            && !nodes.joined(graph, last, node, on)
         {
             let (a, b) = (nodes.name(last).to_owned(), name.to_string());
             return fail(key.index(i), Problem::NoSuchLink(a, b));
         }
-        path.push(node);
+        path.push((node, on));
     }
-    if path.first() != Some(&from) || path.last() != Some(&to) {
+    let ends = path.first().map(|n| n.0).zip(path.last().map(|n| n.0));
+    if ends != Some((from, to)) {
         let problem = Problem::refused(
             "the path does not join the flow's ends",
             "a path from `from` to `to`",
         );
         return fail(key, problem);
     }
-    Ok(path)
+    Ok(radio_path::cheapest(&path, nodes, graph))
 }
 
 /// A flow without its name.

@@ -8,6 +8,7 @@ use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::propagation::{self, Law, LogDistance, Propagation};
 
+use super::kinds::Members;
 use super::modern;
 use super::nodes::{self, Nodes, USUAL_DECODE};
 use super::radio::{Radio, find_rate};
@@ -23,6 +24,8 @@ pub(super) struct Medium {
     pub links: Vec<Link>,
     /// Where positions make the links.
     pub propagation: Option<Propagation>,
+    /// Details that were for links of other radios.
+    pub missed: Vec<usize>,
 }
 
 /// Sense range of ns-2's radio.
@@ -31,21 +34,23 @@ const USUAL_SENSE: Distance = Distance(550.0);
 const FARTHEST_TWO_RAY: Distance = Distance(10_000.0);
 
 impl Medium {
+    /// The medium of all nodes that `members` has; of all where there is one kind of radio.
     pub fn build(
         draft: &Draft,
         nodes: &Nodes,
         radio: &Radio,
+        members: Option<&Members<'_>>,
         warnings: &mut Vec<String>,
     ) -> Result<Self> {
         let profile = nodes::profile(draft, nodes)?;
         let mut medium = match &nodes.links {
             Some(links) => {
                 path_loss(draft, profile)?;
-                from_links(draft, nodes, radio, links)?
+                from_links(draft, nodes, radio, links, members)?
             }
-            None => from_positions(draft, nodes, profile)?,
+            None => from_positions(draft, nodes, profile, members)?,
         };
-        details(draft, nodes, radio, &mut medium)?;
+        details(draft, nodes, radio, members, &mut medium)?;
         if matches!(radio.errors, FrameErrors::Snr(_)) && nodes.links.is_some() {
             check_signals(&medium, nodes)?;
         }
@@ -54,7 +59,17 @@ impl Medium {
     }
 }
 
-fn from_positions(draft: &Draft, nodes: &Nodes, profile: Profile) -> Result<Medium> {
+/// Whether both are on the air of these members.
+fn both(members: Option<&Members<'_>>, a: NodeId, b: NodeId) -> bool {
+    members.is_none_or(|m| m.has(a) && m.has(b))
+}
+
+fn from_positions(
+    draft: &Draft,
+    nodes: &Nodes,
+    profile: Profile,
+    members: Option<&Members<'_>>,
+) -> Result<Medium> {
     let t = &draft.topology;
     if !t.senses.is_empty() || t.sense_hops.is_some() {
         let key = if t.senses.is_empty() { "topology.sense_hops" } else { "topology.senses" };
@@ -63,13 +78,15 @@ fn from_positions(draft: &Draft, nodes: &Nodes, profile: Profile) -> Result<Medi
     }
     let propagation = law(draft, profile)?;
     let place = |n: &crate::scenario::Node| n.position.unwrap_or_default();
-    let places: Vec<Place> = nodes.list[..nodes.wireless].iter().map(place).collect();
+    let places: Vec<Place> = nodes.list[..nodes.devices].iter().map(place).collect();
     let cells = Cells::new(&places, propagation.sense);
     let mut hearing = Vec::new();
     for from in 0..places.len() {
         let first = hearing.len();
         cells.within(from, |to, distance| {
-            if let Some((power, decodes)) = propagation.received(distance) {
+            if let Some((power, decodes)) = propagation.received(distance)
+                && both(members, NodeId(from as u32), NodeId(to as u32))
+            {
                 let delay = propagation::delay(distance);
                 hearing.push(Hearing { from: from as u32, to: to as u32, power, decodes, delay });
             }
@@ -84,7 +101,7 @@ fn from_positions(draft: &Draft, nodes: &Nodes, profile: Profile) -> Result<Medi
         delivery: Probability(1.0),
     };
     let links = hearing.iter().filter(|h| h.decodes).map(link).collect();
-    Ok(Medium { hearing, links, propagation: Some(propagation) })
+    Ok(Medium { hearing, links, propagation: Some(propagation), missed: Vec::new() })
 }
 
 /// The propagation model that `[radio]` asks for.
@@ -162,7 +179,13 @@ struct Pair {
 
 type Pairs = BTreeMap<(NodeId, NodeId), Pair>;
 
-fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) -> Result<Medium> {
+fn from_links(
+    draft: &Draft,
+    nodes: &Nodes,
+    radio: &Radio,
+    given: &[LinkDraft],
+    members: Option<&Members<'_>>,
+) -> Result<Medium> {
     for (key, is) in
         [("decode", draft.radio.decode.is_some()), ("sense", draft.radio.sense.is_some())]
     {
@@ -176,6 +199,20 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
     for (i, link) in given.iter().enumerate() {
         let from = nodes.wireless(&link.from, key(i))?;
         let to = nodes.wireless(&link.to, key(i))?;
+        if members.is_some_and(|m| !m.kind.carries(link)) || !both(members, from, to) {
+            // On a radio that one of them has not, it would be on none.
+            let none = match &link.radio {
+                Some(_) => members.is_some_and(|m| m.kind.carries(link)),
+                None => nodes.common(from, to).next().is_none(),
+            };
+            if none {
+                let (a, b) = (link.from.to_string(), link.to.to_string());
+                let what = format!("{a} and {b} have no such radio in common");
+                let problem = Problem::refused(what, "a radio that both have");
+                return fail(key(i).key("radio"), problem);
+            }
+            continue;
+        }
         let (forward, back) = values(link, &draft.radio, radio, &key(i))?;
         let twice = || {
             let problem = Problem::DuplicateLink(link.from.to_string(), link.to.to_string());
@@ -188,7 +225,7 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
             return Err(twice());
         }
     }
-    sense_only(draft, nodes, &mut pairs)?;
+    sense_only(draft, nodes, members, &mut pairs)?;
     check_density(pairs.len(), "topology.links")?;
     let delay = |a: NodeId, b: NodeId| {
         let at = |n: NodeId| nodes.list[n.index()].position;
@@ -214,6 +251,7 @@ fn from_links(draft: &Draft, nodes: &Nodes, radio: &Radio, given: &[LinkDraft]) 
         hearing: pairs.iter().map(hear).collect(),
         links: pairs.iter().filter_map(link).collect(),
         propagation: None,
+        missed: Vec::new(),
     })
 }
 
@@ -261,7 +299,12 @@ fn values(
 }
 
 /// Pairs that sense each other without decoding.
-fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
+fn sense_only(
+    draft: &Draft,
+    nodes: &Nodes,
+    members: Option<&Members<'_>>,
+    pairs: &mut Pairs,
+) -> Result<()> {
     const SENSED: Pair = Pair { rate: None, delivery: None, signal: None };
     let t = &draft.topology;
     // The way back of a directed link is heard, if not understood.
@@ -269,7 +312,7 @@ fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
     match t.sense_hops.unwrap_or(1) {
         1 => {}
         2 => {
-            let mut around: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.wireless];
+            let mut around: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.devices];
             for &(a, b) in pairs.keys() {
                 around[a.index()].push(b);
                 around[b.index()].push(a);
@@ -298,6 +341,9 @@ fn sense_only(draft: &Draft, nodes: &Nodes, pairs: &mut Pairs) -> Result<()> {
         }
         let a = nodes.wireless(a, key.clone())?;
         let b = nodes.wireless(b, key)?;
+        if !both(members, a, b) {
+            continue;
+        }
         pairs.entry((a, b)).or_insert(SENSED);
         pairs.entry((b, a)).or_insert(SENSED);
     }
@@ -318,12 +364,26 @@ fn check_signals(medium: &Medium, nodes: &Nodes) -> Result<()> {
 }
 
 /// `[[link]]`: details of links that exist.
-fn details(draft: &Draft, nodes: &Nodes, radio: &Radio, medium: &mut Medium) -> Result<()> {
-    let Medium { hearing, links, .. } = medium;
+fn details(
+    draft: &Draft,
+    nodes: &Nodes,
+    radio: &Radio,
+    members: Option<&Members<'_>>,
+    medium: &mut Medium,
+) -> Result<()> {
+    let Medium { hearing, links, missed, .. } = medium;
     for (i, detail) in draft.link.iter().enumerate() {
         let key = KeyPath::from("link").index(i);
         let from = nodes.wireless(&detail.from, key.clone().key("from"))?;
         let to = nodes.wireless(&detail.to, key.clone().key("to"))?;
+        let linked = links.binary_search_by_key(&(from, to), |l| (l.from, l.to)).is_ok();
+        if let Some(members) = members
+            && (!members.kind.carries(detail) || detail.radio.is_none() && !linked)
+        {
+            // Of a detail that names no radio, those count on which the link is.
+            missed.push(i);
+            continue;
+        }
         let (forward, back) = values(detail, &draft.radio, radio, &key)?;
         let mut set = |from: NodeId, to: NodeId, pair: Pair| {
             let at = links.binary_search_by_key(&(from, to), |l| (l.from, l.to));

@@ -1,11 +1,15 @@
 //! From a [`Draft`] to a [`Scenario`].
 
+mod air;
 mod flows;
 mod gateways;
 mod hearing;
+mod kinds;
+mod leaks;
 mod modern;
 mod nodes;
 mod radio;
+mod radio_path;
 mod subscribers;
 mod wires;
 
@@ -13,6 +17,7 @@ use std::collections::BTreeSet;
 
 use fairmesh_control::Mechanism;
 use fairmesh_units::{NodeId, Power, Probability, Span};
+use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 
 use crate::draft::{Draft, InterfererDraft, Routing};
@@ -20,8 +25,10 @@ use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 use crate::routing::{Graph, UNIT_COST};
 use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
+use air::Air;
 use gateways::Routes;
 use hearing::Medium;
+use kinds::Kind;
 pub(crate) use modern::{CHANNELS, room_of};
 use nodes::Nodes;
 
@@ -45,12 +52,12 @@ impl Draft {
     /// The first thing found wrong, with its key; file and line are unknown here.
     pub fn build(&self) -> Result<Scenario> {
         let (duration, warmup) = self.times()?;
-        let radio = radio::build(self)?;
-        let nodes = Nodes::build(self, &radio)?;
+        let mut kinds = kinds::list(self)?;
+        let nodes = Nodes::build(self, &kinds)?;
         let mut warnings = Vec::new();
-        let medium = Medium::build(self, &nodes, &radio, &mut warnings)?;
+        let Air { medium, leaks, further } = Air::build(self, &nodes, &kinds, &mut warnings)?;
         let wires = wires::build(self, &nodes)?;
-        let edges = edges(self.topology.routing, &nodes, &medium.links, &wires);
+        let edges = edges(self, &nodes, &kinds, &medium.links, &wires);
         let routes = Routes::build(self, &nodes, &wires, &edges)?;
         let (mut flows, written) = flows::build(self, &nodes, &routes, &wires, duration)?;
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
@@ -58,17 +65,21 @@ impl Draft {
         let control = self.control()?;
         let agents = listed(&nodes, "agents", self.control.agents.as_deref())?;
         let taking_part = listed(&nodes, "nodes", self.control.nodes.as_deref())?;
-        let rate_changes = self.rate_changes(&nodes, &medium.links, &radio.mac)?;
+        let rate_changes = self.rate_changes(&nodes, &medium.links, &kinds)?;
         let route_changes = self.route_changes(&nodes, &routes.all, &flows)?;
+        let radio = kinds.swap_remove(0).radio;
         Ok(Scenario {
             name: self.name.clone().unwrap_or_else(|| "scenario".to_owned()),
             description: self.description.clone(),
             duration,
             warmup,
             mac: radio.mac,
+            channel: self.radio.channel,
+            further,
             gateways: routes.gateways,
             nodes: nodes.list,
             hearing: medium.hearing,
+            leaks,
             links: medium.links,
             wires,
             flows,
@@ -110,17 +121,18 @@ impl Draft {
         &self,
         nodes: &Nodes,
         links: &[Link],
-        mac: &MacConfig,
+        kinds: &[Kind<'_>],
     ) -> Result<Vec<RateChange>> {
         let mut all = Vec::new();
         for (i, draft) in self.rate_change.iter().enumerate() {
             let key = KeyPath::from("rate_change").index(i);
+            let from = nodes.wireless(&draft.from, key.clone().key("from"))?;
+            let mac = &kinds[usize::from(nodes.list[from.index()].radio)].radio.mac;
             if mac.adaptation != Adaptation::Fixed {
                 let problem = Problem::refused("rates adapt", "`radio.adaptation = \"fixed\"`");
                 return fail(key, problem);
             }
             let rate = radio::find_rate(&mac.phy, draft.rate, key.clone().key("rate"))?;
-            let from = nodes.wireless(&draft.from, key.clone().key("from"))?;
             let to = nodes.wireless(&draft.to, key.clone().key("to"))?;
             let ends = [(from, to), (to, from)];
             for &(from, to) in &ends[..if draft.directed { 1 } else { 2 }] {
@@ -172,7 +184,16 @@ impl Draft {
             if !taken.insert(name.clone()) {
                 return fail(key.key("name"), Problem::DuplicateName(name));
             }
-            let heard_by = heard_by(draft, &key, nodes, medium)?;
+            let mut heard_by = heard_by(draft, &key, nodes, medium)?;
+            if !self.radios.is_empty() {
+                let named = draft.radio.as_deref().unwrap_or(kinds::MAIN);
+                let main = (named == kinds::MAIN).then_some(0);
+                let place = self.radios.keys().position(|k| k == named).map(|p| p + 1);
+                let kind = main.or(place).unwrap_or(0);
+                let of = |(n, power)| Some((nodes.station(n, kind)?, power));
+                heard_by = heard_by.into_iter().filter_map(of).collect();
+                heard_by.sort_unstable_by_key(|h| h.0);
+            }
             let period = draft.period.unwrap_or(Span::from_millis(100));
             if period < Span::from_micros(100) {
                 return fail(key.key("period"), Problem::range(period, "at least 100 us"));
@@ -244,7 +265,7 @@ fn heard_by(
                 let (power, _) = propagation.received(crate::neighbours::distance(at, place))?;
                 Some((n, power))
             };
-            (0..nodes.wireless as u32).map(NodeId).filter_map(hears).collect()
+            (0..nodes.devices as u32).map(NodeId).filter_map(hears).collect()
         }
     };
     heard.sort_unstable_by_key(|h| h.0);
@@ -252,30 +273,44 @@ fn heard_by(
     Ok(heard)
 }
 
-/// What routes run on, with costs: pairs that decode both ways, and wires.
+/// What routes run on, with costs: pairs that decode both ways, wires, and from radio to radio of a node.
 fn edges(
-    routing: Routing,
+    draft: &Draft,
     nodes: &Nodes,
+    kinds: &[Kind<'_>],
     links: &[Link],
     wires: &[Wire],
 ) -> Vec<(NodeId, NodeId, u64)> {
+    let routing = draft.topology.routing;
     let mut edges = Vec::with_capacity(links.len() / 2 + wires.len());
     for link in links.iter().filter(|l| l.from < l.to) {
         // Acknowledgements need the way back.
         let Ok(at) = links.binary_search_by_key(&(link.to, link.from), |l| (l.from, l.to)) else {
             continue;
         };
+        // De Couto et al. 2003: 1 / (delivery forward × delivery back). `as` saturates.
+        let both = link.delivery.0 * links[at].delivery.0;
         let cost = match routing {
             Routing::Hops => UNIT_COST,
-            // De Couto et al. 2003: 1 / (delivery forward × delivery back). `as` saturates.
-            Routing::Etx => {
-                let both = link.delivery.0 * links[at].delivery.0;
-                (UNIT_COST as f64 / both + 0.5).min(1e15) as u64
+            Routing::Etx => (UNIT_COST as f64 / both + 0.5).min(1e15) as u64,
+            Routing::Airtime => {
+                let kind = usize::from(nodes.list[link.from.index()].radio);
+                let mac = &kinds[kind].radio.mac;
+                let frame = airtime_cost(mac, link.rate.unwrap_or(mac.rate));
+                (frame / both + 0.5).min(1e15) as u64
             }
         };
         edges.push((link.from, link.to, cost));
     }
-    edges.extend(wires.iter().map(|w| (w.a, w.b, UNIT_COST)));
+    if draft.topology.alternate {
+        radio_path::take_turns(nodes, &mut edges);
+    }
+    let wire = |w: &Wire| match routing {
+        Routing::Airtime => 1 + 8 * METRIC_BYTES * 1_000_000_000 / w.rate.0.max(1),
+        _ => UNIT_COST,
+    };
+    edges.extend(wires.iter().map(|w| (w.a, w.b, wire(w))));
+    edges.extend(nodes.buses().map(|(a, b)| (a, b, radio_path::BUS_COST)));
     debug_assert!(nodes.list[..nodes.wireless].iter().all(|n| n.kind == NodeKind::Wireless));
     edges
 }
@@ -294,4 +329,14 @@ fn listed(nodes: &Nodes, key: &str, names: Option<&[Name]>) -> Result<Option<Vec
         out.push(node);
     }
     Ok(Some(out))
+}
+
+/// Bytes of the frame that the airtime link metric goes by (IEEE 802.11-2020 §14.9.2: 8192 bits).
+const METRIC_BYTES: u64 = 1024;
+
+/// Airtime of such a frame with what it takes to send it, ns.
+fn airtime_cost(mac: &MacConfig, rate: Rate) -> f64 {
+    let phy = &mac.phy;
+    let air = phy.airtime(rate, METRIC_BYTES as u32) + phy.response(rate).ack;
+    (air + phy.difs() + phy.sifs()).as_nanos() as f64
 }

@@ -106,7 +106,6 @@ pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
             (r.ampdu.is_some(), "ampdu"),
             (r.mpdus.is_some(), "mpdus"),
             (r.txop.is_some(), "txop"),
-            (r.channel.is_some(), "channel"),
             (r.rules != Rules::Standard, "rules"),
             (r.adaptation == AdaptationDraft::MinstrelHt, "adaptation"),
         ];
@@ -241,11 +240,32 @@ pub(super) fn link_mode(link: &LinkDraft, r: &RadioDraft, key: &KeyPath) -> Resu
     }
 }
 
+/// The number of a radio's channel.
+pub(super) fn channel(r: &RadioDraft) -> u32 {
+    let at_5_ghz = matches!(r.phy, PhyName::A | PhyName::N | PhyName::Ac | PhyName::Ax);
+    r.channel.unwrap_or(if at_5_ghz { 36 } else { 6 })
+}
+
+/// The channel of 802.11a, b or g, in its band.
+pub(super) fn check_channel(r: &RadioDraft) -> Result<()> {
+    let key = KeyPath::from("radio.channel");
+    match (room_of(channel(r)), r.phy) {
+        (None, _) => fail(key, Problem::range(channel(r), CHANNELS)),
+        (Some((Band::Ghz2, _)), PhyName::A) => {
+            let problem = Problem::refused("802.11a has no channels at 2.4 GHz", "36 to 165");
+            fail(key, problem)
+        }
+        (Some((Band::Ghz5, _)), phy) if phy != PhyName::A => {
+            fail(key, Problem::refused(format!("{phy} has no channels at 5 GHz"), "1 to 13"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The middle of the channel, Hz (IEEE 802.11-2020 §15.4.4.3, §17.3.8.4.2); 802.11a and b of no channel
 /// are on 36 and 6.
 pub(super) fn carrier(r: &RadioDraft) -> f64 {
-    let at_5_ghz = matches!(r.phy, PhyName::A | PhyName::N | PhyName::Ac | PhyName::Ax);
-    match r.channel.unwrap_or(if at_5_ghz { 36 } else { 6 }) {
+    match channel(r) {
         channel @ 1..=13 => 2.407e9 + 5e6 * f64::from(channel),
         channel => 5e9 + 5e6 * f64::from(channel),
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_units::{Distance, NodeId};
 
-use super::radio::Radio;
+use super::kinds::{self, Kind};
 use super::{MAX_NODES, Result, fail, gateways};
 use crate::draft::{Draft, LinkDraft, LinkEntry, NodeDraft, Profile, TopologyDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
@@ -16,8 +16,12 @@ use crate::scenario::{Node, NodeKind};
 /// The nodes: wireless ones first.
 pub(super) struct Nodes {
     pub list: Vec<Node>,
-    /// How many are wireless.
+    /// How many of them are wireless nodes; their further radios follow.
+    pub devices: usize,
+    /// How many are wireless: nodes and further radios.
     pub wireless: usize,
+    /// By wireless node: its radios, by place among the kinds, each with the station that it is. The first is the node.
+    pub radios: Vec<Vec<(usize, NodeId)>>,
     /// As named, each once.
     pub gateways: Vec<NodeId>,
     /// Links given or generated, where the topology is a graph; otherwise positions make them.
@@ -72,7 +76,7 @@ fn spacing(given: Option<Distance>, key: &str) -> Result<Distance> {
 }
 
 impl Nodes {
-    pub fn build(draft: &Draft, radio: &Radio) -> Result<Self> {
+    pub fn build(draft: &Draft, kinds: &[Kind<'_>]) -> Result<Self> {
         let layout = Layout::build(draft)?;
         let mut details: BTreeMap<&Name, (usize, &NodeDraft)> = BTreeMap::new();
         for (i, node) in draft.node.iter().enumerate() {
@@ -83,19 +87,35 @@ impl Nodes {
         }
         let mut nodes = Nodes {
             list: Vec::new(),
+            devices: 0,
             wireless: 0,
+            radios: Vec::new(),
             gateways: Vec::new(),
             links: layout.links,
             index: BTreeMap::new(),
         };
         let places = layout.places.into_iter().map(Some).chain(std::iter::repeat(None));
         for (name, place) in layout.names.iter().zip(places) {
-            nodes.push(name, details.get(name).copied(), place, NodeKind::Wireless, radio)?;
+            let details = details.get(name).copied();
+            let named = details.and_then(|(i, d)| {
+                Some((d.radios.as_deref()?, KeyPath::from("node").index(i).key("radios")))
+            });
+            let own = kinds::of_node(draft, kinds, named)?;
+            let first = &kinds[own[0]];
+            nodes.push(name, details, place, NodeKind::Wireless, first)?;
+            let id = NodeId(nodes.list.len() as u32 - 1);
+            nodes.list[id.index()].radio = own[0] as u8;
+            if own[0] != 0 && nodes.list[id.index()].queue.is_none() {
+                nodes.list[id.index()].queue = Some(first.radio.queue.clone());
+            }
+            nodes.radios.push(own.into_iter().map(|k| (k, id)).collect());
         }
+        nodes.devices = nodes.list.len();
+        nodes.add_radios(kinds, &details)?;
         nodes.wireless = nodes.list.len();
         for (i, node) in draft.node.iter().enumerate() {
             if node.kind == NodeKind::Wired {
-                nodes.push(&node.id, Some((i, node)), None, NodeKind::Wired, radio)?;
+                nodes.push(&node.id, Some((i, node)), None, NodeKind::Wired, &kinds[0])?;
             }
         }
         for (i, host) in draft.wired.iter().flat_map(|w| &w.hosts).enumerate() {
@@ -103,7 +123,7 @@ impl Nodes {
                 let key = KeyPath::from("wired.hosts").index(i);
                 return fail(key, Problem::DuplicateNode(host.to_string()));
             }
-            nodes.push(host, None, None, NodeKind::Wired, radio)?;
+            nodes.push(host, None, None, NodeKind::Wired, &kinds[0])?;
         }
         count(nodes.list.len() as u64, "topology")?;
         if nodes.wireless == 0 {
@@ -119,7 +139,7 @@ impl Nodes {
         details: Option<(usize, &NodeDraft)>,
         generated: Option<Place>,
         kind: NodeKind,
-        radio: &Radio,
+        radio: &Kind<'_>,
     ) -> Result<()> {
         let mut node = Node {
             name: name.to_string(),
@@ -127,6 +147,8 @@ impl Nodes {
             kind,
             queue: None,
             airtime_weight: 1.0,
+            radio: 0,
+            of: None,
         };
         if let Some((i, draft)) = details {
             let key = KeyPath::from("node").index(i);
@@ -148,13 +170,17 @@ impl Nodes {
                 }
                 node.airtime_weight = weight;
             }
+            if draft.radios.is_some() && kind == NodeKind::Wired {
+                let problem = Problem::refused("a wired host has no radio", "no `radios` there");
+                return fail(key.key("radios"), problem);
+            }
             if let Some(queue) = &draft.queue {
                 if kind == NodeKind::Wired {
                     let problem =
                         Problem::refused("a wired host has no radio", "`queue` of the wire");
                     return fail(key.key("queue"), problem);
                 }
-                let built = queue.build(radio.packet_time);
+                let built = queue.build(radio.radio.packet_time);
                 node.queue = Some(built.map_err(|p| ScenarioError::at(key.key("queue"), p))?);
             }
         }
@@ -163,12 +189,105 @@ impl Nodes {
         Ok(())
     }
 
+    /// Further radios are stations of their own, at the place of their node.
+    fn add_radios(
+        &mut self,
+        kinds: &[Kind<'_>],
+        details: &BTreeMap<&Name, (usize, &NodeDraft)>,
+    ) -> Result<()> {
+        for d in 0..self.devices {
+            for r in 1..self.radios[d].len() {
+                let kind = self.radios[d][r].0;
+                let node = &self.list[d];
+                let name = Name::from(format!("{}/{}", node.name, kinds[kind].name));
+                if self.index.contains_key(&name) {
+                    let problem = Problem::DuplicateNode(name.to_string());
+                    let key = details
+                        .get(&name)
+                        .map_or("node".into(), |d| KeyPath::from("node").index(d.0).key("id"));
+                    return fail(key, problem);
+                }
+                let own = details.get(&Name::from(node.name.as_str()));
+                let queue = match own.and_then(|(i, d)| Some((i, d.queue.as_ref()?))) {
+                    None => kinds[kind].radio.queue.clone(),
+                    Some((i, queue)) => {
+                        let key = KeyPath::from("node").index(*i).key("queue");
+                        let built = queue.build(kinds[kind].radio.packet_time);
+                        built.map_err(|p| ScenarioError::at(key, p))?
+                    }
+                };
+                let station = Node {
+                    name: name.to_string(),
+                    queue: Some(queue),
+                    radio: kind as u8,
+                    of: Some(NodeId(d as u32)),
+                    ..node.clone()
+                };
+                self.radios[d][r].1 = NodeId(self.list.len() as u32);
+                self.list.push(station);
+            }
+        }
+        let used = |k: usize| self.radios.iter().flatten().any(|r| r.0 == k);
+        match (1..kinds.len()).find(|&k| !used(k)) {
+            Some(k) => {
+                let problem = Problem::refused("no node has this radio", "`radios` of some node");
+                fail(KeyPath::from("radios").key(&kinds[k].name), problem)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The stations of one node.
+    pub fn stations(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let radios = self.radios.get(node.index()).map_or(&[][..], Vec::as_slice);
+        let host = radios.is_empty().then_some(node);
+        radios.iter().map(|r| r.1).chain(host)
+    }
+
+    /// The kinds of radio that two nodes have in common, in the order of the kinds.
+    pub fn common(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = usize> + '_ {
+        let mut kinds: Vec<usize> =
+            self.radios.get(a.index()).into_iter().flatten().map(|r| r.0).collect();
+        kinds.sort_unstable();
+        kinds.into_iter().filter(move |&k| self.station(b, k).is_some())
+    }
+
+    /// The station that is a node's radio of some kind.
+    pub fn station(&self, node: NodeId, kind: usize) -> Option<NodeId> {
+        let radios = self.radios.get(node.index())?;
+        radios.iter().find(|r| r.0 == kind).map(|r| r.1)
+    }
+
+    /// The node of a station, or of a wired host.
+    pub fn device(&self, station: NodeId) -> Option<NodeId> {
+        let node = self.list.get(station.index())?;
+        Some(node.of.unwrap_or(station))
+    }
+
+    /// Stations of one node, each with the node: what joins them takes no time.
+    pub fn buses(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let pairs = |own: &Vec<(usize, NodeId)>| {
+            let ids: Vec<NodeId> = own.iter().map(|r| r.1).collect();
+            let mut pairs = Vec::new();
+            for (i, &a) in ids.iter().enumerate() {
+                pairs.extend(ids[i + 1..].iter().map(|&b| (a, b)));
+            }
+            pairs
+        };
+        self.radios.iter().flat_map(pairs)
+    }
+
     /// The node of this name.
     pub fn find(&self, name: &Name, key: KeyPath) -> Result<NodeId> {
         match self.index.get(name) {
             Some(&id) => Ok(id),
             None => fail(key, Problem::UnknownNode(name.to_string())),
         }
+    }
+
+    /// The node of this name, if there is one.
+    pub fn known(&self, name: &Name) -> Option<NodeId> {
+        self.index.get(name).copied()
     }
 
     /// The wireless node of this name.

@@ -32,6 +32,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
         }
         None => {
             modern::refuse_keys(draft)?;
+            modern::check_channel(draft)?;
             let phy = adjust(phy(draft.phy), draft)?;
             let rate = match draft.rate {
                 None => phy.highest(),

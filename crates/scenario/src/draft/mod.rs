@@ -39,10 +39,13 @@ mod control;
 mod errors;
 mod queue;
 mod radio;
+mod radios;
 mod subscribers;
 mod topology;
 mod traffic;
 mod transport;
+
+use std::collections::BTreeMap;
 
 use fairmesh_units::{BitRate, Span};
 use schemars::JsonSchema;
@@ -55,6 +58,7 @@ pub use queue::{QueueDraft, QueueKind, QueueTable};
 pub use radio::{
     AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
 };
+pub use radios::FurtherRadioDraft;
 pub use subscribers::{PerDraft, SubscriberDraft, SubscribersDraft};
 pub use topology::{
     CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,
@@ -87,6 +91,9 @@ pub struct Draft {
     /// PHY, MAC, propagation, queue and frame errors.
     #[serde(default)]
     pub radio: RadioDraft,
+    /// Further kinds of radio, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub radios: BTreeMap<String, FurtherRadioDraft>,
     /// Who hears whom, and the routes.
     #[serde(default)]
     pub topology: TopologyDraft,
@@ -220,6 +227,9 @@ pub struct InterfererDraft {
     /// Where it stands, x and y in metres: heard as a node of the network would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<[f64; 2]>,
+    /// The kind of radio whose channel it fills; `main`, which is `[radio]`, by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub radio: Option<String>,
     /// Received power in dBm at every node of `nodes`; -60 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,

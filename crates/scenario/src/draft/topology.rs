@@ -57,6 +57,13 @@ pub struct TopologyDraft {
     pub one_box: bool,
     /// What a route minimises.
     pub routing: Routing,
+    /// The radios of nodes that name none, by name; all by default. `main` is `[radio]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radios: Option<Vec<String>>,
+    /// Where two nodes have several radios in common, routes take them in turn: the first for links at the gateway, the
+    /// next for those one hop on, and so forth. False by default: every route takes what costs it least.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub alternate: bool,
 }
 
 impl TopologyDraft {
@@ -77,6 +84,8 @@ pub enum Routing {
     Hops,
     /// Expected transmissions, 1 / (delivery forward × delivery back) per link.
     Etx,
+    /// Airtime: a frame of 1024 bytes with its overhead, by the link's rate, over its delivery there and back.
+    Airtime,
 }
 
 /// Nodes 0 to `hops` in a line.
@@ -202,6 +211,9 @@ pub struct LinkDraft {
     pub from: Name,
     /// The other end.
     pub to: Name,
+    /// The kind of radio that it runs on; by default there is one on each that both ends have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub radio: Option<String>,
     /// Data rate; the radio's by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<BitRate>")]
@@ -243,6 +255,7 @@ impl LinkDraft {
         LinkDraft {
             from: from.into(),
             to: to.into(),
+            radio: None,
             rate: None,
             mcs: None,
             streams: None,
@@ -272,6 +285,9 @@ pub struct NodeDraft {
     /// The one of `topology.gateways` that its traffic goes through; the nearest by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Name>,
+    /// Its radios, by name; `topology.radios` by default. Its flows begin and end at the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub radios: Option<Vec<String>>,
     /// Queue of its wireless interface; the radio's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDraft>,
@@ -289,6 +305,7 @@ impl NodeDraft {
             position: None,
             kind: NodeKind::Wireless,
             gateway: None,
+            radios: None,
             queue: None,
             airtime_weight: None,
         }

@@ -152,6 +152,7 @@ impl Testbed {
             names: &names,
             mac: &self.mac,
             hearing: &self.hearing,
+            leaks: &[],
             rates: &[],
             errors: self.errors,
             noise: &self.noise,

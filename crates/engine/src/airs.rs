@@ -1,0 +1,181 @@
+//! All media of a scenario: radios of one PHY share one, whatever their channels; radios of different settings have
+//! nothing to do with each other.
+
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{NodeId, Span, Time};
+use fairmesh_wifi::loss::FrameErrors;
+use fairmesh_wifi::phy::Rate;
+use fairmesh_wifi::{
+    Air, ChannelTime, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Setup, Upper,
+};
+
+/// The medium of `[radio]`, and those of radios with other settings. Each has all stations; those that are not on it
+/// are silent there.
+#[derive(Clone, Debug)]
+pub(crate) struct Airs {
+    first: Air,
+    more: Vec<Air>,
+    /// By station, its medium: 0 is `first`. Empty where there is no other.
+    of: Vec<u8>,
+}
+
+impl Airs {
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let first = air(scenario, &scenario.mac, 0, seed);
+        let mut media = Vec::new();
+        for radio in scenario.further.iter().filter(|r| r.medium != 0) {
+            if !media.contains(&radio.medium) {
+                media.push(radio.medium);
+            }
+        }
+        if media.is_empty() {
+            return Airs { first, more: Vec::new(), of: Vec::new() };
+        }
+        let build = |&m: &u8| {
+            let radio = &scenario.further[usize::from(m) - 1];
+            air(scenario, &radio.mac, m, seed)
+        };
+        let place = |n: NodeId| {
+            let medium = scenario.medium_of(n);
+            media.iter().position(|m| *m == medium).map_or(0, |at| at as u8 + 1)
+        };
+        let more = media.iter().map(build).collect();
+        Airs { first, more, of: scenario.wireless().map(place).collect() }
+    }
+
+    #[inline]
+    fn at(&self, station: NodeId) -> &Air {
+        match self.of.get(station.index()) {
+            None | Some(0) => &self.first,
+            Some(&m) => &self.more[usize::from(m) - 1],
+        }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, station: NodeId) -> &mut Air {
+        match self.of.get(station.index()) {
+            None | Some(0) => &mut self.first,
+            Some(&m) => &mut self.more[usize::from(m) - 1],
+        }
+    }
+
+    /// When something happens next; [`Time::NEVER`] if nothing will.
+    #[inline]
+    pub fn next_deadline(&mut self) -> Time {
+        let first = self.first.next_deadline();
+        if self.more.is_empty() {
+            return first;
+        }
+        self.more.iter_mut().map(Air::next_deadline).fold(first, Time::min)
+    }
+
+    /// Lets the next thing happen; of several at one instant that of the first medium.
+    #[inline]
+    pub fn step<U: Upper>(&mut self, upper: &mut U) {
+        if self.more.is_empty() {
+            self.first.step(upper);
+        } else {
+            self.step_one(upper);
+        }
+    }
+
+    #[inline(never)]
+    fn step_one<U: Upper>(&mut self, upper: &mut U) {
+        let at = self.next_deadline();
+        let all = core::iter::once(&mut self.first).chain(&mut self.more);
+        for air in all {
+            if air.next_deadline() == at {
+                air.step(upper);
+                return;
+            }
+        }
+    }
+
+    /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    #[inline]
+    pub fn kick<U: Upper>(&mut self, now: Time, node: NodeId, upper: &mut U) {
+        if self.more.is_empty() {
+            self.first.kick(now, node, upper);
+        } else {
+            self.kick_one(now, node, upper);
+        }
+    }
+
+    #[inline(never)]
+    fn kick_one<U: Upper>(&mut self, now: Time, node: NodeId, upper: &mut U) {
+        self.at_mut(node).kick(now, node, upper);
+    }
+
+    /// The link from one station to another, if the second hears the first.
+    pub fn link(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
+        self.at(from).link(from, to)
+    }
+
+    /// Changes the data rate of a link of `from` from the next attempt on.
+    pub fn set_rate(&mut self, from: NodeId, link: LinkId, rate: Rate) {
+        self.at_mut(from).set_rate(link, rate);
+    }
+
+    /// The MAC counters of one station.
+    pub fn counters(&self, node: NodeId) -> &MacCounters {
+        self.at(node).counters(node)
+    }
+
+    /// How one station's time until `now` was spent.
+    pub fn channel_time(&self, now: Time, node: NodeId) -> ChannelTime {
+        self.at(node).channel_time(now, node)
+    }
+
+    /// Transmissions so far.
+    pub fn transmissions(&self) -> u64 {
+        self.first.transmissions() + self.more.iter().map(Air::transmissions).sum::<u64>()
+    }
+
+    /// Hash of every transmission so far.
+    pub fn fingerprint(&self) -> u64 {
+        let add = |f: u64, air: &Air| (f ^ air.fingerprint()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.more.iter().fold(self.first.fingerprint(), add)
+    }
+}
+
+/// One medium: its stations' settings are `mac`.
+fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
+    let names: Vec<String> =
+        scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
+    let here = |n: NodeId| scenario.medium_of(n) == medium;
+    let links = || scenario.links.iter().filter(|l| here(l.from));
+    let rates: Vec<_> = links().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
+    let mut errors = Vec::new();
+    for link in links() {
+        match scenario.errors_of(link) {
+            FrameErrors::None => {}
+            process => errors.push((link.from.0, link.to.0, process)),
+        }
+    }
+    let noise: Vec<NoiseSource> = scenario
+        .interferers
+        .iter()
+        .map(|i| NoiseSource {
+            name: i.name.clone(),
+            heard_by: i.heard_by.iter().filter(|h| here(h.0)).map(|&(n, p)| (n.0, p)).collect(),
+            period: i.period,
+            on: Span::from_secs_f64(i.period.as_secs_f64() * i.duty.0),
+            jitter: i.jitter,
+            start: Time::ZERO + i.start,
+            stop: i.stop.map_or(Time::NEVER, |s| Time::ZERO + s),
+        })
+        .collect();
+    let of = |all: &[Hearing]| -> Vec<Hearing> {
+        all.iter().filter(|h| here(NodeId(h.from))).copied().collect()
+    };
+    Air::new(Setup {
+        names: &names,
+        mac,
+        hearing: &of(&scenario.hearing),
+        leaks: &of(&scenario.leaks),
+        rates: &rates,
+        errors,
+        noise: &noise,
+        seed,
+    })
+}

@@ -1,0 +1,263 @@
+//! The kinds of radio: `[radio]`, which is called `main`, and `[radios.NAME]`.
+
+use std::borrow::Cow;
+
+use fairmesh_units::NodeId;
+use fairmesh_wifi::spectrum::Occupied;
+
+use super::radio::{self, Radio};
+use super::{Result, fail, modern};
+use crate::draft::{Draft, LinkDraft, LinkEntry, PhyName, RadioDraft};
+use crate::error::{KeyPath, Problem, ScenarioError, Step};
+
+/// What `[radio]` is called among others.
+pub(super) const MAIN: &str = "main";
+/// Most kinds of radio in one scenario: as many as there are channels of 20 MHz that do not overlap, and some.
+const MOST_KINDS: usize = 32;
+
+/// A kind of radio.
+pub(super) struct Kind<'a> {
+    pub name: String,
+    /// The scenario with this kind's settings as its `[radio]`.
+    pub draft: Cow<'a, Draft>,
+    pub radio: Radio,
+    pub occupied: Occupied,
+    /// Number of its channel, where it was told.
+    pub channel: Option<u32>,
+}
+
+/// All kinds; the first is `[radio]`.
+pub(super) fn list(draft: &Draft) -> Result<Vec<Kind<'_>>> {
+    check_names(draft)?;
+    let radio = radio::build(draft)?;
+    let main = Kind {
+        name: MAIN.to_owned(),
+        occupied: occupied(&draft.radio),
+        channel: draft.radio.channel,
+        radio,
+        draft: Cow::Borrowed(draft),
+    };
+    let mut all = vec![main];
+    for (name, further) in &draft.radios {
+        let mut own = draft.clone();
+        own.radio = further.over(&draft.radio);
+        forget_others(&mut own, name);
+        let radio = radio::build(&own).map_err(|e| at_home(e, draft, name))?;
+        all.push(Kind {
+            name: name.clone(),
+            occupied: occupied(&own.radio),
+            channel: own.radio.channel,
+            radio,
+            draft: Cow::Owned(own),
+        });
+    }
+    if !draft.radios.is_empty() {
+        let mut own = draft.clone();
+        forget_others(&mut own, MAIN);
+        all[0].radio = radio::build(&own)?;
+        all[0].draft = Cow::Owned(own);
+    }
+    one_on_each_channel(&all)?;
+    Ok(all)
+}
+
+/// Where it lies; of a channel that does not exist nothing is asked any more.
+fn occupied(r: &RadioDraft) -> Occupied {
+    let mhz = r.width.map_or(20, |w| (w.0 / 1_000_000) as u32);
+    let spread = matches!(r.phy, PhyName::B | PhyName::BShort);
+    let usual = Occupied { middle_mhz: 5180, width_mhz: mhz, spread };
+    Occupied::of(modern::channel(r), mhz, spread).unwrap_or(usual)
+}
+
+impl Kind<'_> {
+    /// An error of this kind's draft, at the key where its reason was written.
+    pub fn at_home(&self, error: ScenarioError, draft: &Draft) -> ScenarioError {
+        if self.name == MAIN { error } else { at_home(error, draft, &self.name) }
+    }
+
+    /// The key of its channel.
+    pub fn channel_key(&self) -> KeyPath {
+        match self.name.as_str() {
+            MAIN => KeyPath::from("radio.channel"),
+            name => KeyPath::from("radios").key(name).key("channel"),
+        }
+    }
+
+    /// Whether a link that names this radio, or none, runs on it.
+    pub fn carries(&self, link: &LinkDraft) -> bool {
+        link.radio.as_ref().is_none_or(|r| *r == self.name)
+    }
+}
+
+/// `radio.width` is `radios.NAME.width` where that table has the key; what is inherited stays where it was written.
+fn at_home(mut error: ScenarioError, draft: &Draft, name: &str) -> ScenarioError {
+    let own = draft.radios.get(name).and_then(|r| serde_json::to_value(r).ok());
+    let [Step::Key(first), rest @ ..] = error.key.0.as_slice() else { return error };
+    if first != "radio" {
+        return error;
+    }
+    let inherited = match rest.first() {
+        Some(Step::Key(key)) => own.as_ref().is_some_and(|o| o.get(key).is_none()),
+        _ => false,
+    };
+    let given = draft.radios.get(name).is_some_and(|r| r.phy.is_some());
+    if !inherited || given {
+        let mut steps = vec![Step::Key("radios".to_owned()), Step::Key(name.to_owned())];
+        steps.extend_from_slice(rest);
+        error.key = KeyPath(steps);
+    }
+    error
+}
+
+/// Modes of links on other radios are not this one's.
+fn forget_others(draft: &mut Draft, name: &str) {
+    let forget = |link: &mut LinkDraft| {
+        if link.radio.as_ref().is_some_and(|r| r != name) {
+            (link.mcs, link.streams, link.width, link.guard) = (None, None, None, None);
+        }
+    };
+    for entry in draft.topology.links.iter_mut().flatten() {
+        if let LinkEntry::Table(link) = entry {
+            forget(link);
+        }
+    }
+    draft.link.iter_mut().for_each(forget);
+}
+
+fn unknown(draft: &Draft, name: &str) -> Option<Problem> {
+    if name == MAIN || draft.radios.contains_key(name) {
+        return None;
+    }
+    let known = [MAIN].into_iter().chain(draft.radios.keys().map(String::as_str));
+    let known: Vec<&str> = known.collect();
+    let expected = format!("one of {}", known.join(", "));
+    Some(Problem::refused(format!("no radio is called \"{name}\""), expected))
+}
+
+/// Names of radios, where they are given and where they are used.
+fn check_names(draft: &Draft) -> Result<()> {
+    for name in draft.radios.keys() {
+        let key = KeyPath::from("radios").key(name);
+        if name == MAIN {
+            let problem = Problem::refused("`main` is `[radio]`", "another name");
+            return fail(key, problem);
+        }
+        if name.is_empty() || name.contains(['/', '\n']) {
+            return fail(key, Problem::refused("no name of a radio", "letters and digits"));
+        }
+    }
+    if draft.radios.len() >= MOST_KINDS {
+        let problem = Problem::range(draft.radios.len(), format!("below {MOST_KINDS}"));
+        return fail("radios".into(), problem);
+    }
+    let check = |name: &str, key: KeyPath| match unknown(draft, name) {
+        Some(problem) => fail(key, problem),
+        None => Ok(()),
+    };
+    for (i, entry) in draft.topology.links.iter().flatten().enumerate() {
+        if let LinkEntry::Table(LinkDraft { radio: Some(name), .. }) = entry {
+            check(name, KeyPath::from("topology.links").index(i).key("radio"))?;
+        }
+    }
+    for (i, link) in draft.link.iter().enumerate() {
+        if let Some(name) = &link.radio {
+            check(name, KeyPath::from("link").index(i).key("radio"))?;
+        }
+    }
+    for (i, interferer) in draft.interferer.iter().enumerate() {
+        if let Some(name) = &interferer.radio {
+            check(name, KeyPath::from("interferer").index(i).key("radio"))?;
+        }
+    }
+    if draft.topology.alternate && draft.radios.is_empty() {
+        let problem = Problem::refused("there is one radio", "`[radios.NAME]` beside `[radio]`");
+        return fail("topology.alternate".into(), problem);
+    }
+    Ok(())
+}
+
+/// The radios of a node, by their place among the kinds, as it or the topology names them.
+pub(super) fn of_node(
+    draft: &Draft,
+    kinds: &[Kind<'_>],
+    named: Option<(&[String], KeyPath)>,
+) -> Result<Vec<usize>> {
+    let usual = draft.topology.radios.as_deref();
+    let (names, key) = match named.or(usual.map(|u| (u, KeyPath::from("topology.radios")))) {
+        None => return Ok((0..kinds.len()).collect()),
+        Some(named) => named,
+    };
+    if names.is_empty() {
+        let problem = Problem::refused("a wireless node without radios", "at least one");
+        return fail(key, problem);
+    }
+    let mut found = Vec::with_capacity(names.len());
+    for (i, name) in names.iter().enumerate() {
+        let key = key.clone().index(i);
+        let Some(kind) = kinds.iter().position(|k| k.name == *name) else {
+            let problem = unknown(draft, name);
+            let nothing = Problem::UnknownNode(name.clone());
+            return fail(key, problem.unwrap_or(nothing));
+        };
+        if found.contains(&kind) {
+            let what = format!("\"{name}\" twice: two radios of a node on one channel");
+            return fail(key, Problem::refused(what, "every radio once"));
+        }
+        found.push(kind);
+    }
+    Ok(found)
+}
+
+/// Radios of one channel are one kind: nodes of both would have two radios that drown each other.
+fn one_on_each_channel(all: &[Kind<'_>]) -> Result<()> {
+    for (i, kind) in all.iter().enumerate() {
+        let other = all[..i].iter().find(|k| k.occupied.middle_mhz == kind.occupied.middle_mhz);
+        if let Some(other) = other {
+            let channel = modern::channel(&kind.draft.radio);
+            let what = format!("channel {channel} is where the radio \"{}\" is", other.name);
+            let expected = format!(
+                "a channel of its own, or `radios` of the nodes to name \"{}\" instead",
+                other.name
+            );
+            return fail(kind.channel_key(), Problem::refused(what, expected));
+        }
+    }
+    Ok(())
+}
+
+/// Kinds that share a medium, by place: the first that has the same settings. Radios of different settings must
+/// not reach each other.
+pub(super) fn media(all: &[Kind<'_>]) -> Result<Vec<usize>> {
+    let mut media = Vec::with_capacity(all.len());
+    for (i, kind) in all.iter().enumerate() {
+        let same = |other: &Kind<'_>| other.radio.mac == kind.radio.mac;
+        media.push(all[..i].iter().position(same).unwrap_or(i));
+        let reaches = |k: &&Kind<'_>| {
+            let apart = (k.occupied.leak(&kind.occupied), kind.occupied.leak(&k.occupied));
+            apart != (None, None) && !same(k)
+        };
+        if let Some(other) = all[..i].iter().find(reaches) {
+            let channels = [kind, other].map(|k| modern::channel(&k.draft.radio));
+            let what = format!(
+                "channel {} reaches into channel {} of the radio \"{}\", which has other settings",
+                channels[0], channels[1], other.name
+            );
+            let expected = "a channel further away, or the same phy, width and rate as that radio";
+            return fail(kind.channel_key(), Problem::refused(what, expected));
+        }
+    }
+    Ok(media)
+}
+
+/// Which nodes have a kind of radio, and as which station, where there are several kinds.
+pub(super) struct Members<'a> {
+    pub kind: &'a Kind<'a>,
+    /// By node, before its further radios and the wired hosts.
+    pub station: Vec<Option<NodeId>>,
+}
+
+impl Members<'_> {
+    pub fn has(&self, node: NodeId) -> bool {
+        self.station.get(node.index()).is_some_and(Option::is_some)
+    }
+}
