@@ -224,7 +224,7 @@ impl<'a> Directory<'a> {
         let radios = radios.into();
         for l in links {
             let has = radios.at(l.from, access).is_some_and(|r| l.rate <= r.0.highest());
-            if !(l.delivery > 0.0 && l.delivery <= 1.0) || !has {
+            if !(l.delivery > 0.0 && l.delivery <= 1.0 && has) {
                 return Err(FairError::BadLink { from: l.from, to: l.to });
             }
         }
