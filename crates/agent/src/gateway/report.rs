@@ -12,7 +12,7 @@ use crate::gateway::governor::{
 };
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
-use crate::gateway::signs::SignsReport;
+use crate::gateway::signs::{DirectionSignsReport, SignsReport};
 
 /// Of this layout of `--json`.
 pub const SCHEMA: u32 = 1;
@@ -30,17 +30,6 @@ pub struct ChangeReport {
     pub code: String,
     /// Why, in words.
     pub reason: String,
-}
-
-/// What TCP's headers say of a subscriber in one direction.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct DirectionSignsReport {
-    /// Bytes under way that are not acknowledged; `None`: not known, and the control goes by counters.
-    pub awaited_bytes: Option<u64>,
-    /// Segments that brought nothing new.
-    pub repeated: u64,
-    /// Part of its traffic of late that was TCP's; `None`: there was none.
-    pub tcp_ratio: Option<f64>,
 }
 
 /// A subscriber in one direction. Rates are of IP packets.

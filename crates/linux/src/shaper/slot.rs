@@ -29,6 +29,14 @@ impl Direction {
     /// Both.
     pub const BOTH: [Direction; 2] = [Direction::Down, Direction::Up];
 
+    /// Where it is in an array of both.
+    pub const fn index(self) -> usize {
+        match self {
+            Direction::Down => 0,
+            Direction::Up => 1,
+        }
+    }
+
     /// The interface on which this direction leaves the gateway.
     pub const fn egress(self) -> Side {
         match self {

@@ -30,7 +30,7 @@ use crate::daemon::{metrics, socket};
 use crate::error::AgentError;
 use crate::gateway::config::is_shown;
 use crate::gateway::config::{Config, ConfigError, Discover, OnExit, STATE};
-use crate::gateway::governor::{ClassIds, Governor, direction_index};
+use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::host::Host;
 use crate::gateway::journal::Level;
 
@@ -430,7 +430,7 @@ impl<P: DataPlane> Daemon<P> {
         for v in self.host.plane().verify().unwrap_or_default() {
             if !v.holds {
                 let (classified, arrived) = (v.classified, v.arrived);
-                let side = crate::gateway::governor::direction_name(direction_index(v.direction));
+                let side = crate::gateway::governor::direction_name(v.direction.index());
                 self.note(Level::Error, "classifier.failed", || {
                     format!(
                         "{side}: of {classified} packets that were classified {arrived} arrived; \

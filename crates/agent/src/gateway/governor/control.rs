@@ -8,7 +8,7 @@ use fairmesh_control::{
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
-use super::{Governor, Held, Member, Why, direction_index, direction_name, flow, slot};
+use super::{Governor, Held, Member, Why, direction_name, flow, slot};
 use crate::gateway::config::{Config, Mode, Neighbour, Peers, Subscriber};
 use crate::gateway::journal::{Journal, Level};
 use crate::gateway::offers::{SITE, offers};
@@ -134,7 +134,7 @@ impl Governor {
             Class::Flow(f) => {
                 let slot = slot(f);
                 if let Ok(i) = self.find(slot.class) {
-                    let d = direction_index(slot.direction);
+                    let d = slot.direction.index();
                     self.members[i].directions[d].planned = planned;
                 }
             }
@@ -152,7 +152,7 @@ impl Governor {
             Class::Flow(f) => {
                 let slot = slot(f);
                 if let Ok(i) = self.find(slot.class) {
-                    let state = &mut self.members[i].directions[direction_index(slot.direction)];
+                    let state = &mut self.members[i].directions[slot.direction.index()];
                     state.wanted = rate;
                     state.begins = false;
                     state.why = Some(why.clone());
@@ -268,7 +268,7 @@ impl Gateway<'_> {
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
         both.filter_map(|(member, direction)| {
-            let state = &member.directions[direction_index(direction)];
+            let state = &member.directions[direction.index()];
             let meter = &state.meter;
             let [bytes, packets] = state.shown.unwrap_or([meter.bytes, meter.packets]);
             let counters = Counters {
@@ -290,7 +290,7 @@ impl Gateway<'_> {
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
         both.filter_map(|(member, direction)| {
-            let signs = &member.directions[direction_index(direction)].signs;
+            let signs = &member.directions[direction.index()].signs;
             let flow = flow(Slot { class: member.class, direction });
             let of = TcpSigns::new(flow).with_repeated(signs.repeated);
             signs.awaited.map(|awaited| of.with_awaited(awaited))
@@ -408,7 +408,7 @@ fn name(members: &[Member], flow: FlowId) -> String {
     let slot = slot(flow);
     match members.binary_search_by_key(&slot.class, |m| m.class) {
         Ok(i) => {
-            let d = direction_name(direction_index(slot.direction));
+            let d = direction_name(slot.direction.index());
             format!("\"{}\" ({d})", members[i].subscriber.name)
         }
         Err(_) => flow.0.to_string(),

@@ -4,7 +4,7 @@ use fairmesh_control::Reason;
 use fairmesh_linux::ClassCounters;
 use fairmesh_units::{BitRate, Span, Time};
 
-use super::signs::DirectionSigns;
+use crate::gateway::signs::DirectionSigns;
 
 /// What is wrong with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,7 +244,7 @@ pub struct Aggregate {
     pub(super) planned: bool,
     /// The part of it that is for downstream.
     pub down: f64,
-    /// What the kernel was last told, by [`direction_index`](super::direction_index).
+    /// What the kernel was last told, by [`Direction::index`](fairmesh_linux::Direction::index).
     pub in_force: [Option<BitRate>; 2],
     pub(super) why: Option<Why>,
     /// The last change.

@@ -3,9 +3,7 @@
 use fairmesh_linux::{ClassId, Direction, RateChange, Slot};
 use fairmesh_units::{BitRate, Time};
 
-use super::{
-    Change, Governor, Held, Limiter, Member, PACKET, Why, direction_index, direction_name, rates,
-};
+use super::{Change, Governor, Held, Limiter, Member, PACKET, Why, direction_name, rates};
 use crate::gateway::config::Mode;
 use crate::gateway::journal::Level;
 
@@ -66,7 +64,7 @@ impl Governor {
     /// The last changes are in force.
     pub fn applied(&mut self) {
         for (slot, rate) in core::mem::take(&mut self.pending) {
-            let d = direction_index(slot.direction);
+            let d = slot.direction.index();
             if slot.class == ClassId::ALL {
                 self.aggregate.in_force[d] = rate;
             } else if let Ok(i) = self.find(slot.class) {

@@ -25,7 +25,6 @@ use crate::gateway::journal::{Journal, Level};
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
 pub use plausibility::Sanity;
-pub use signs::DirectionSigns;
 
 use direction::Look;
 use plausibility::Plausibility;
@@ -49,21 +48,13 @@ pub struct Member {
     pub seen: Option<Time>,
     /// Whether the kernel has its classes.
     pub(crate) laid_out: bool,
-    /// Both directions, by [`direction_index`].
+    /// Both directions, by [`Direction::index`].
     pub directions: [DirectionState; 2],
-}
-
-/// Where a direction is in an array.
-pub const fn direction_index(direction: Direction) -> usize {
-    match direction {
-        Direction::Down => 0,
-        Direction::Up => 1,
-    }
 }
 
 /// The flow of a class in a direction.
 const fn flow(slot: Slot) -> FlowId {
-    FlowId(slot.class.0 as u32 * 2 + direction_index(slot.direction) as u32)
+    FlowId(slot.class.0 as u32 * 2 + slot.direction.index() as u32)
 }
 
 /// The class of a flow.
@@ -212,7 +203,7 @@ impl Governor {
         self.looked = Some(now);
         self.plausibility.look(now, interfaces);
         for c in counters {
-            let d = direction_index(c.slot.direction);
+            let d = c.slot.direction.index();
             let Ok(i) = self.find(c.slot.class) else { continue };
             let (credible, header) = (self.plausibility.credible(d), self.header[d]);
             match self.members[i].directions[d].meter.sample(now, c, credible, header) {
@@ -294,7 +285,7 @@ impl Governor {
     ) -> Result<(), UnknownSubscriber> {
         let i = self.named(name)?;
         for direction in directions {
-            let state = &mut self.members[i].directions[direction_index(*direction)];
+            let state = &mut self.members[i].directions[direction.index()];
             state.overridden = value;
             if value.is_none() {
                 state.why = Some(Why::Override("override.cleared"));
@@ -314,7 +305,7 @@ impl Governor {
     ) {
         if self.set_override(now, name, &[direction], Some(value)).is_err() {
             let mut both = [None; 2];
-            both[direction_index(direction)] = Some(value);
+            both[direction.index()] = Some(value);
             self.wait_for(name.trim(), both);
         }
     }
@@ -365,7 +356,7 @@ impl Governor {
             fairmesh_control::Class::All => self.aggregate.planned,
             fairmesh_control::Class::Flow(f) => {
                 let slot = slot(f);
-                let of = |i: usize| &self.members[i].directions[direction_index(slot.direction)];
+                let of = |i: usize| &self.members[i].directions[slot.direction.index()];
                 self.find(slot.class).is_ok_and(|i| of(i).planned)
             }
             fairmesh_control::Class::Link(_) => false,

@@ -5,8 +5,6 @@ use fairmesh_linux::Direction;
 use fairmesh_linux::capture::Header;
 use fairmesh_units::{Span, Time};
 
-use crate::gateway::governor::direction_index;
-
 /// Numbers that lie further apart than this are not of one connection: four times the largest window that Linux
 /// gives by itself, and a sixteenth of the largest there can be (RFC 7323 §2.2).
 const APART: u64 = 1 << 26;
@@ -49,7 +47,7 @@ pub(super) enum After {
 /// A connection of a subscriber.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
-    /// By `direction_index` of the data.
+    /// By `Direction::index` of the data.
     sent: [Sent; 2],
     /// Whether the subscriber's end spoke first, as far as was seen.
     near_first: bool,
@@ -71,7 +69,7 @@ impl Connection {
         if flags.rst {
             return After::Over;
         }
-        let d = direction_index(header.direction);
+        let d = header.direction.index();
         let (own, other) = (self.sent[d], self.sent[1 - d]);
         let first = own.unwrapped(header.seq);
         let end = first + u64::from(header.len) + u64::from(flags.syn) + u64::from(flags.fin);

@@ -3,6 +3,7 @@
 //! Without a clock and a socket: headers and `now` come in. What it keeps is bounded, and it says nothing of a
 //! subscriber rather than something wrong: while headers were lost, and while more came than is kept.
 
+mod believed;
 mod connection;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,8 @@ use fairmesh_linux::{IpNet, Layout, MacAddr};
 use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+pub use self::believed::{DirectionSigns, DirectionSignsReport};
 use self::connection::{After, Connection};
-use crate::gateway::governor::direction_index;
 
 /// Connections that are kept: of all subscribers, of one, and of one without being proven.
 pub const MOST: usize = 32_768;
@@ -67,7 +68,7 @@ struct Home {
     keys: Vec<u64>,
     connections: Vec<Connection>,
     unproven: usize,
-    /// By `direction_index`.
+    /// By `Direction::index`.
     repeated: [u64; 2],
     bytes: [u64; 2],
     seen: bool,
@@ -122,7 +123,7 @@ impl Reader {
     /// Takes in a header.
     pub fn see(&mut self, now: Time, header: &Header) {
         let Some(class) = self.maps.class_of(header.near.0, header.mac) else { return };
-        let d = direction_index(header.direction);
+        let d = header.direction.index();
         let key = self.chance.hash_one((header.near, header.far));
         let room = self.proven < MOST;
         let home = self.homes.entry(class).or_default();
@@ -158,7 +159,7 @@ impl Reader {
         self.count();
     }
 
-    /// What is known of a class, by `direction_index`. `None`: nothing was read of it at all.
+    /// What is known of a class, by `Direction::index`. `None`: nothing was read of it at all.
     pub fn read(&self, now: Time, class: u16) -> Option<[Read; 2]> {
         let home = self.homes.get(&class).filter(|h| h.seen && self.open)?;
         let lately = |at: Option<Time>| at.is_some_and(|at| now.since(at) < DOUBT);

@@ -78,7 +78,7 @@ fn rate(bits: u64) -> Option<BitRate> {
 fn flows_are_classes_and_directions() {
     assert_eq!((flow(down(3)), flow(up(3))), (FlowId(6), FlowId(7)));
     assert_eq!((slot(FlowId(6)), slot(FlowId(7))), (down(3), up(3)));
-    assert_eq!((direction_index(Direction::Down), direction_index(Direction::Up)), (0, 1));
+    assert_eq!((Direction::Down.index(), Direction::Up.index()), (0, 1));
     assert_eq!((direction_name(0), direction_name(1)), ("down", "up"));
     let g = governor(&config(2, "fifo", ""));
     let classes: Vec<u16> = g.members().iter().map(|m| m.class.0).take(2).collect();
