@@ -256,6 +256,13 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let _one = Lock::take(&runs, Duration::ZERO)
         .map_err(|e| running(format!("{}: {e}", runs.display())))?;
     let _interfaces = take_interfaces(&config.layout).map_err(running)?;
+    guard::wait_for(&config.socket).map_err(|e| {
+        let lock = guard::lock_of(&config.socket);
+        let lock = lock.display();
+        AgentError::Refused(format!(
+            "the guard of a daemon that has ended is at work ({lock}: {e}); expected it to be done"
+        ))
+    })?;
     let mut plane = HtbPlane::open()?;
     let mut removed = fairmesh_linux::Removed::default();
     // The file may name other interfaces by now than those where something is.

@@ -23,4 +23,4 @@ mod problem;
 
 pub use decode::Document;
 pub use path::{KeyPath, Step};
-pub use problem::{Located, Problem, one_line};
+pub use problem::{Located, Problem, excerpt, one_line};

@@ -118,7 +118,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// The same, short enough that what was expected stands behind it on the line.
-fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     cut(text, 300)
 }
 

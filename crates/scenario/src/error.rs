@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fairmesh_document::{Located, one_line};
+use fairmesh_document::{Located, excerpt, one_line};
 use fairmesh_units::{BitRate, QuantityError};
 
 pub use fairmesh_document::{KeyPath, Step};
@@ -255,7 +255,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; expected {}", self.what(), self.expected())
+        write!(f, "{}; expected {}", excerpt(&self.what()), self.expected())
     }
 }
 

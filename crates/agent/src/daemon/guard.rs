@@ -23,8 +23,8 @@ const AFTERWARDS: Duration = Duration::from_millis(500);
 /// The least time between two guards, one aside that may come at once.
 const NEXT_GUARD: Span = Span::from_secs(5);
 
-/// When a guard was started, and whether the next one need not wait: whoever kills a guard may mean the daemon next, and
-/// guards that end by themselves must not come by the thousand.
+/// When a guard was started, and whether the next one need not wait: whoever kills a guard may mean
+/// the daemon next, and guards that end by themselves must not come by the thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded {
     since: Time,
@@ -159,6 +159,19 @@ impl Guard {
         }
         let _ = self.child.wait();
     }
+}
+
+/// The lock that the guard of the daemon with this socket holds.
+pub fn lock_of(socket: &Path) -> PathBuf {
+    socket.with_extension("guard.lock")
+}
+
+/// Waits until the guard of a daemon that has ended has removed what it left.
+///
+/// # Errors
+/// It still does after fifteen seconds, or its lock cannot be had.
+pub fn wait_for(socket: &Path) -> io::Result<()> {
+    Lock::take(&lock_of(socket), Duration::from_secs(15)).map(drop)
 }
 
 /// The second process.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::common::{Box, Path, Stream, config, rates, root};
+use crate::common::{Box, Daemon, Path, Stream, config, rates, root};
 use nix::sys::signal::Signal;
 
 #[test]
@@ -64,15 +64,20 @@ fn killed_with_its_guard_limits_lapse_by_themselves() {
     let before = (0..10).map(|_| limited(3)).find(|rate| *rate < 1.5e6);
     assert!(before.is_some(), "it is not limited");
     let lock = b.file("gateway.guard.lock");
-    kill_holder(&lock);
-    daemon.signal(Signal::SIGKILL);
-    daemon.exit_code();
+    kill_both(daemon, &lock);
     let after = (0..20).map(|_| limited(1)).find(|rate| *rate > 2.5e6);
     assert!(after.is_some(), "limits stay");
     assert!(path.ours().contains("fairmesh"), "nobody removed anything");
     drop(streams);
     assert_eq!(b.command(&["reset"]).0, 0);
     assert_eq!(path.ours(), "");
+}
+
+/// Kills daemon and guard in one moment, in which neither can do anything.
+fn kill_both(daemon: Daemon, lock: &std::path::Path) {
+    daemon.signal(Signal::SIGSTOP);
+    kill_holder(lock);
+    daemon.end(Signal::SIGKILL);
 }
 
 /// Kills the guard: the only process with this lock on its command line.
@@ -130,8 +135,7 @@ fn what_is_left_on_other_interfaces_is_found() {
     let crash = || {
         let daemon = b.start();
         b.wait_running();
-        kill_holder(&b.file("gateway.guard.lock"));
-        daemon.end(Signal::SIGKILL);
+        kill_both(daemon, &b.file("gateway.guard.lock"));
     };
     crash();
     let new = old.replace("interface = \"wan\"", "interface = \"other\"");

@@ -21,7 +21,7 @@ use signal_hook::consts::SIGHUP;
 use self::inputs::{Message, discovery, links, serve_metrics, signals};
 use self::persistence::{SAVE, wall_clock};
 use self::process::resources;
-use crate::daemon::guard::{Guard, Guarded, Watch};
+use crate::daemon::guard::{self, Guard, Guarded, Watch};
 use crate::daemon::lock::{Lock, take_interfaces};
 use crate::daemon::peers::PeerSocket;
 use crate::daemon::signs::HeaderThread;
@@ -106,8 +106,8 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
         AgentError::file(&runs, format!("{e}; expected no other gateway daemon to run here"))
     })?;
     let interfaces = take_interfaces(&config.layout).map_err(AgentError::Refused)?;
-    let guard_lock = config.socket.with_extension("guard.lock");
-    drop(Lock::take(&guard_lock, Duration::from_secs(15)));
+    let guard_lock = guard::lock_of(&config.socket);
+    let _ = guard::wait_for(&config.socket);
 
     let mut store = Store::new(&config.state);
     let loaded = store.load();
