@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::EmulatorError;
 use crate::plan::{PREFIX, Plan};
-use crate::settings::{self, KernelCongestion, TcpSettings};
+use crate::settings::{self, TcpSettings};
 
 /// Where running emulations hold their locks.
 const LOCKS: &str = "/run/fairmesh-emulator";
@@ -26,8 +26,8 @@ pub struct NetworkOptions {
     pub arp: bool,
     /// Which TCP.
     pub tcp: TcpSettings,
-    /// Its congestion control.
-    pub congestion: KernelCongestion,
+    /// Name of the congestion control that programs start with.
+    pub congestion: &'static str,
 }
 
 /// Namespaces, joined to this process by TAP devices. Dropping it removes them.
@@ -93,7 +93,7 @@ impl Network {
             ns.ip(&batch).map_err(EmulatorError::system(ns.name()))?;
         }
         if default_refused {
-            let name = options.congestion.name();
+            let name = options.congestion;
             self.notes.push(format!(
                 "programs of --exec start with the kernel's default congestion control, not {name}: \
                  it is not among the host's net.ipv4.tcp_allowed_congestion_control"

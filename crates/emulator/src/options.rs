@@ -1,5 +1,6 @@
 //! How to emulate.
 
+use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_units::Span;
 
 use crate::settings::{KernelCongestion, TcpSettings};
@@ -13,8 +14,8 @@ pub struct EmulateOptions {
     pub sample: Option<Span>,
     /// Who finds the ways.
     pub routing: Routing,
-    /// The kernel's congestion control.
-    pub congestion: KernelCongestion,
+    /// The kernel's congestion control for all connections; `None`: each flow its scenario's.
+    pub congestion: Option<KernelCongestion>,
     /// The kernel's TCP.
     pub tcp: TcpSettings,
     /// Resolve hardware addresses over the air.
@@ -37,7 +38,7 @@ impl Default for EmulateOptions {
             seed: 1,
             sample: None,
             routing: Routing::Static,
-            congestion: KernelCongestion::Reno,
+            congestion: None,
             tcp: TcpSettings::Scenario,
             arp: false,
             traffic: true,
@@ -49,6 +50,28 @@ impl Default for EmulateOptions {
     }
 }
 
+impl EmulateOptions {
+    /// The congestion control of this flow's connections.
+    pub fn congestion_of(&self, flow: &Flow) -> KernelCongestion {
+        self.congestion.unwrap_or(KernelCongestion::of(flow))
+    }
+
+    /// The names of those that the scenario's connections have, each once; "reno" without any.
+    pub fn congestions(&self, scenario: &Scenario) -> Vec<&'static str> {
+        let tcp = scenario.flows.iter().filter(|f| matches!(f.transport, Transport::Tcp(_)));
+        let mut names = Vec::new();
+        for name in tcp.map(|f| self.congestion_of(f).name()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() {
+            names.push(self.congestion.unwrap_or(KernelCongestion::Reno).name());
+        }
+        names
+    }
+}
+
 /// Who finds the ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routing {
@@ -56,4 +79,25 @@ pub enum Routing {
     Static,
     /// babeld in every namespace.
     Babeld,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flow_has_its_scenarios_unless_one_is_named() {
+        let text = "duration = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
+            [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"cubic\" }\n\
+            [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"bbr\" }\n\
+            [[flow]]\nfrom = 0\nto = 2\ntraffic = \"bulk\"\n\
+            [[flow]]\nfrom = 0\nto = 1\ntraffic = \"bulk\"\ntransport = { tcp = \"cubic\" }\n";
+        let scenario = Scenario::from_toml(text).unwrap();
+        let own = EmulateOptions::default();
+        let names: Vec<_> = scenario.flows.iter().map(|f| own.congestion_of(f).name()).collect();
+        assert_eq!(names, ["cubic", "bbr", "reno", "cubic"]);
+        assert_eq!(own.congestions(&scenario), ["cubic", "bbr", "reno"]);
+        let one = EmulateOptions { congestion: Some(KernelCongestion::Bbr), ..own };
+        assert_eq!(one.congestions(&scenario), ["bbr"]);
+    }
 }

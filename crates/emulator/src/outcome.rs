@@ -120,7 +120,7 @@ impl Done {
                 transfers,
             });
         }
-        record.control = format!("emulated {}", options.congestion.name());
+        record.control = format!("emulated {}", options.congestions(scenario).join("+"));
         record.duration_s = end.as_secs_f64();
         record.totals.drops.queue += kernel_drops;
         record.subscribers = fairmesh_engine::subscribers(scenario, &flows);

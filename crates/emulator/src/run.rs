@@ -69,7 +69,7 @@ pub fn emulate(
             static_routes: options.routing == Routing::Static,
             arp: options.arp,
             tcp: options.tcp,
-            congestion: options.congestion,
+            congestion: options.congestions(scenario)[0],
         },
     )?;
     let mut children = Children::start(scenario, &network, options)?;
@@ -98,7 +98,7 @@ pub fn emulate(
                     at: ends.map(|n| &network.namespaces[n]),
                     addresses: ends.map(|n| network.plan.nodes[n].address),
                     seed: options.seed,
-                    congestion: options.congestion,
+                    congestion: options.congestion_of(flow),
                     clock: clock.wait(),
                     measure_from,
                     meter: &meters[index],

@@ -1,6 +1,7 @@
 //! What namespaces are told: kernel parameters, and route attributes for TCP.
 
-use fairmesh_transport::TcpConfig;
+use fairmesh_scenario::{Flow, Transport};
+use fairmesh_transport::{Congestion, TcpConfig};
 use fairmesh_units::Span;
 
 /// A congestion control of the kernel.
@@ -23,6 +24,17 @@ impl KernelCongestion {
             KernelCongestion::Bbr => "bbr",
         }
     }
+
+    /// What the kernel has of the flow's own; [`KernelCongestion::Reno`] for UDP, which has none.
+    pub const fn of(flow: &Flow) -> Self {
+        match flow.transport {
+            Transport::Tcp(TcpConfig { congestion: Congestion::Cubic, .. }) => {
+                KernelCongestion::Cubic
+            }
+            Transport::Tcp(TcpConfig { congestion: Congestion::Bbr, .. }) => KernelCongestion::Bbr,
+            Transport::Tcp(_) | Transport::Udp => KernelCongestion::Reno,
+        }
+    }
 }
 
 /// Which TCP the namespaces run.
@@ -35,8 +47,8 @@ pub enum TcpSettings {
 }
 
 /// The congestion control that programs in a namespace get unless they ask for another.
-pub fn congestion(of: KernelCongestion) -> Vec<(&'static str, String)> {
-    vec![("ipv4/tcp_congestion_control", of.name().to_owned())]
+pub fn congestion(name: &str) -> Vec<(&'static str, String)> {
+    vec![("ipv4/tcp_congestion_control", name.to_owned())]
 }
 
 /// Kernel parameters of every namespace: it forwards, and sends no redirects although packets

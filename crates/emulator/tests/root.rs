@@ -149,7 +149,8 @@ fn kernel_cubic_and_bbr_are_ours_over_two_hops() {
                      transport = {{ tcp = \"{name}\", preset = \"linux\", delayed_ack = false }}"
                 );
                 let chain = chain(2, (15, 50), &traffic);
-                let options = EmulateOptions { congestion, ..EmulateOptions::default() };
+                let options =
+                    EmulateOptions { congestion: Some(congestion), ..EmulateOptions::default() };
                 let there = means(&[emulated(&chain, &options).record]);
                 let here: Vec<RunRecord> = (1..=3).map(|s| simulated(&chain, s)).collect();
                 close(&format!("{name}, 2 hops"), there[0], means(&here)[0], 0.1);
@@ -219,7 +220,8 @@ fn cubic_and_bbr_broadcasts_wires_and_other_peoples_namespaces() {
          [traffic]\ntraffic = \"bulk\"\n[[flow]]\nfrom = 1\nto = \"server\"",
     );
     for congestion in [KernelCongestion::Cubic, KernelCongestion::Bbr] {
-        let options = EmulateOptions { congestion, arp: true, ..EmulateOptions::default() };
+        let options =
+            EmulateOptions { congestion: Some(congestion), arp: true, ..EmulateOptions::default() };
         let record = emulated(&scenario, &options).record;
         let rate = means(std::slice::from_ref(&record))[0];
         // 770 kbit/s are to be had; what slow start loses has not been repaired for long.

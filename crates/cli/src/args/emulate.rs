@@ -30,8 +30,8 @@ pub struct EmulateArgs {
     /// Seed of the radio's and the traffic's random streams
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The kernel's congestion control
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = CongestionArg::Reno)]
+    /// The kernel's congestion control: each flow its scenario's, or one for all
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = CongestionArg::Scenario)]
     pub congestion: CongestionArg,
     /// The kernel's TCP: with the scenario's settings as far as it has them, or as it comes
     #[arg(long, value_name = "SETTINGS", value_enum, default_value_t = TcpArg::Scenario)]
@@ -86,8 +86,10 @@ pub struct EmulateArgs {
 /// A congestion control of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CongestionArg {
-    /// NewReno.
+    /// NewReno as reno, CUBIC as cubic, BBR as bbr.
     #[default]
+    Scenario,
+    /// NewReno.
     Reno,
     /// RFC 9438.
     Cubic,

@@ -147,9 +147,10 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
             RoutingArg::Babeld => Routing::Babeld,
         },
         congestion: match args.congestion {
-            CongestionArg::Reno => KernelCongestion::Reno,
-            CongestionArg::Cubic => KernelCongestion::Cubic,
-            CongestionArg::Bbr => KernelCongestion::Bbr,
+            CongestionArg::Scenario => None,
+            CongestionArg::Reno => Some(KernelCongestion::Reno),
+            CongestionArg::Cubic => Some(KernelCongestion::Cubic),
+            CongestionArg::Bbr => Some(KernelCongestion::Bbr),
         },
         tcp: match args.tcp {
             TcpArg::Scenario => TcpSettings::Scenario,
