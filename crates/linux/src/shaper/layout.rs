@@ -195,12 +195,12 @@ impl Layout {
     /// The largest burst: some milliseconds of any interface.
     pub const LARGEST_BURST: u32 = 16 << 20;
 
-    /// Packets in a leaf however low its limit. At 300 kbit/s and 40 ms a TCP of Linux 6.12 has all of it with three, and 2 %
-    /// less with two; with four, packets wait a third longer and a few connections drop small ones.
-    pub const LEAST_QUEUE: u32 = 3;
+    /// Packets in a leaf however low its limit. A wire needs three, a mesh five: a TCP that lost one of
+    /// four is told by nobody and waits for its timeout (docs/gateway-dataplane.md).
+    pub const LEAST_QUEUE: u32 = 5;
 
-    /// Bytes in a leaf however low its limit: two full frames, and small ones beside them.
-    pub const LEAST_BYTES: u32 = 3750;
+    /// Bytes in a leaf however low its limit: as many full frames.
+    pub const LEAST_BYTES: u32 = Layout::LEAST_QUEUE * Layout::FRAME;
 
     /// A full frame.
     const FRAME: u32 = 1514;

@@ -29,8 +29,8 @@ fn a_fifo_is_as_long_as_its_limit_allows() {
     let layout = Layout { delay_ms: 100, ..Layout::new(name("m"), name("w")) };
     let (packets, bytes) = (LeafKind::Pfifo, LeafKind::Bfifo);
     let at = |kind, kbit: u64| layout.queue_at(kind, Some(BitRate(kbit * 1000)));
-    assert_eq!([8, 300, 600, 1_000, 5_000].map(|k| at(packets, k)), [3, 3, 4, 8, 41]);
-    assert_eq!([8, 300, 600, 1_000].map(|k| at(bytes, k)), [3750, 3750, 7500, 12_500]);
+    assert_eq!([8, 300, 600, 1_000, 5_000].map(|k| at(packets, k)), [5, 5, 5, 8, 41]);
+    assert_eq!([8, 300, 600, 1_000].map(|k| at(bytes, k)), [7570, 7570, 7570, 12_500]);
     let most = [packets, bytes].map(|kind| (at(kind, 100_000), layout.queue_at(kind, None)));
     assert_eq!(most, [(100, 100), (151_400, 151_400)], "never more than told");
     let short = Layout { queue: 2, ..layout.clone() };
