@@ -97,10 +97,10 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     // 2 Mbit/s are 16.5 packets of 1514 bytes in 100 ms.
     let longest =
         (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
-    assert_eq!(longest, [3, 16]);
+    assert_eq!(longest, [5, 16]);
     let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
     assert!(
-        shown.contains("limit 3p") && shown.contains("limit 16p") && shown.contains("limit 100p"),
+        shown.contains("limit 5p") && shown.contains("limit 16p") && shown.contains("limit 100p"),
         "{shown}"
     );
     // In place: what waits stays, and a longer queue fills.
@@ -108,7 +108,7 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     thread::sleep(Duration::from_secs(1));
     let longest =
         (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
-    assert_eq!(longest, [16, 3]);
+    assert_eq!(longest, [16, 5]);
     flood.stop();
 }
 
@@ -170,14 +170,14 @@ fn a_shared_limit_sizes_the_queues_under_it() {
     };
     let down = |class, bits| change(class, Direction::Down, bits);
     g.set(vec![down(0, Some(2_000_000)), down(2, Some(300_000))]);
-    assert_eq!([limit(&g, 1), limit(&g, 2)], ["16p", "3p"], "the lower of two counts");
+    assert_eq!([limit(&g, 1), limit(&g, 2)], ["16p", "5p"], "the lower of two counts");
     let mut layout = g.layout.clone();
     layout.subscribers.push(subscriber(3));
     g.layout = layout.clone();
     g.call(move |p| p.relayout(&layout).unwrap());
     assert_eq!(limit(&g, 3), "16p");
     g.set(vec![down(0, None)]);
-    assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "3p", "100p"]);
+    assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "5p", "100p"]);
 }
 
 #[test]

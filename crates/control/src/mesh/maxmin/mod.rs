@@ -88,8 +88,8 @@ const GONE: Span = Span::from_secs(8);
 const AGAIN: Span = Span::from_secs(60);
 
 fn needs() -> Vec<Needs> {
-    vec![Needs {
-        at: PlacementSet::of(&[Placement::EveryNode]),
+    let limits = |at, limit| Needs {
+        at: PlacementSet::of(&[at]),
         events: EventSet::of(&[
             EventKind::Counters,
             EventKind::QueueChanges,
@@ -101,7 +101,7 @@ fn needs() -> Vec<Needs> {
             EventKind::Flows,
         ]),
         abilities: AbilitySet::of(&[
-            Ability::LimitTransit,
+            limit,
             Ability::FlowClasses,
             Ability::Mark,
             Ability::Annotate,
@@ -110,7 +110,11 @@ fn needs() -> Vec<Needs> {
         knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         // Nothing is added: the bits are there already.
         header_bytes: 0,
-    }]
+    };
+    vec![
+        limits(Placement::EveryNode, Ability::LimitLocal),
+        limits(Placement::Gateway, Ability::LimitTransit),
+    ]
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
@@ -121,6 +125,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let bounds = ((FLOOR * capacity).max(codec::LEAST), capacity.max(codec::LEAST));
     let start = (START * capacity).max(bounds.0);
     let packet = setting.flows.iter().map(|f| u64::from(f.packet)).max().unwrap_or(1500).max(1);
+    let gateway = setting.site.gateway;
     let template = ClassPlan {
         class: Class::Flow(FlowId(0)),
         limit: Limit::Rate(BitRate(start as u64)),
@@ -141,6 +146,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     setting.flows.iter().for_each(|f| node.meet(f));
     let class = |flow| ClassPlan { class: Class::Flow(flow), ..template };
     let classes = node.entering().map(class).collect();
-    let plan = Plan { point: Point::Transit, classes, template: Some(template) };
+    let point = if gateway { Point::Transit } else { Point::Local };
+    let plan = Plan { point, classes, template: Some(template) };
     Ok(Instance { control: Box::new(node), plan })
 }

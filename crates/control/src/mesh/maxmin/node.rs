@@ -130,18 +130,15 @@ impl Node {
 
     /// A flow that crosses this node.
     pub fn meet(&mut self, here: &FlowHere) {
-        let enters = self.leaves_by_air(here) && enters(here, self.gateway);
+        let on_air = here.next_hop.is_some_and(|n| self.out.iter().any(|o| o.to == n));
+        let enters = on_air && enters(here, self.gateway);
         match self.flows.iter_mut().find(|f| f.flow() == here.flow) {
             Some(known) => (known.here, known.enters) = (*here, enters),
             None => self.flows.push(Passing::new(*here, enters)),
         }
     }
 
-    fn leaves_by_air(&self, here: &FlowHere) -> bool {
-        here.next_hop.is_some_and(|n| self.out.iter().any(|o| o.to == n))
-    }
-
-    /// The flows that enter the mesh here.
+    /// The flows that are limited here.
     pub fn entering(&self) -> impl Iterator<Item = FlowId> + '_ {
         self.flows.iter().filter(|f| f.enters).map(Passing::flow)
     }
@@ -164,15 +161,8 @@ impl Node {
         let from = heard.link.from;
         let word = heard.header.0[usize::from(codec::CIRCLES)];
         match codec::read(word) {
-            // It has met nobody yet who takes part: nobody limits it, unless this node or a neighbour
-            // that passes it on does.
-            Ok(None) => {
-                let held = match heard.link.to == self.id {
-                    true => self.flow(heard.flow).is_some_and(|f| f.here.next_hop.is_some()),
-                    false => self.region.find(heard.link.to).is_some_and(|n| n.speaks()),
-                };
-                self.outsiders.packet(held);
-            }
+            // It has met nobody yet who takes part: nobody limits it.
+            Ok(None) => self.outsiders.packet(false),
             Ok(Some(_)) if self.region.find(from).is_none() => {
                 self.anomaly(Anomaly::Stranger, from, actions);
             }
@@ -202,7 +192,6 @@ impl Node {
         } else {
             flow.from = Some(heard.link.from);
             flow.seen = Some(now);
-            flow.came(way != Ok(None));
             if let Ok(Some(level)) = way {
                 flow.before = Some((now, level));
             }
@@ -350,21 +339,10 @@ impl Node {
         self.fastest = if self.air.wide { farthest.rate } else { self.region.fastest(own) };
     }
 
-    /// Limits the flows that enter the mesh here, and those that nobody before has limited.
+    /// Limits the flows that enter the mesh here.
     fn limit(&mut self, actions: &mut Actions) {
         let around = codec::rate(self.around);
-        let by_air = |n: Option<NodeId>| n.is_some_and(|n| self.out.iter().any(|o| o.to == n));
-        for f in &mut self.flows {
-            if !(f.held_here() && by_air(f.here.next_hop)) {
-                if f.limit.take().is_some() {
-                    f.marked = 0.0;
-                    let sentence = "flow {} is limited before it comes here";
-                    let values = [Value::Flow(f.flow())];
-                    actions.because(Reason::new("mesh-maxmin.before", sentence, &values));
-                    actions.remove(Class::Flow(f.flow()));
-                }
-                continue;
-            }
+        for f in self.flows.iter_mut().filter(|f| f.enters) {
             let way = f.way.map(|w| w.1);
             let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
             let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
@@ -423,7 +401,7 @@ impl Control for Node {
                 self.limit(actions);
             }
             Event::FlowGone(flow) => {
-                if self.flow(*flow).is_some_and(|f| f.limit.is_some()) {
+                if self.flow(*flow).is_some_and(|f| f.enters && f.limit.is_some()) {
                     let values = [Value::Flow(*flow)];
                     actions.because(Reason::new("mesh-maxmin.gone", "flow {} has ended", &values));
                     actions.remove(Class::Flow(*flow));

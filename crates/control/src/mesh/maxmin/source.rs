@@ -11,17 +11,12 @@ const TIME: f64 = 1.0;
 const SILENCE: Span = Span::from_secs(16);
 const SHORT: Span = Span::from_secs(6);
 
-/// So many packets in a row have met nobody who takes part: nobody before limits the flow.
-const UNMET: u32 = 5;
-
 /// A flow that crosses the node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     pub here: FlowHere,
-    /// Whether its data enters the mesh here.
+    /// Whether its data enters the mesh here, and is limited here.
     pub enters: bool,
-    /// Packets of its data in a row that have met nobody who takes part.
-    unmet: u32,
     /// IP bytes of data that have left since the last look; whether any has since the first.
     bytes: u64,
     /// Application bits per second and unit of weight, a moving average.
@@ -58,7 +53,6 @@ impl Passing {
         Passing {
             here,
             enters,
-            unmet: 0,
             bytes: 0,
             rate: 0.0,
             quick: 0.0,
@@ -87,16 +81,6 @@ impl Passing {
         self.bytes += u64::from(bytes);
         self.through = Some(now);
         self.seen = Some(now);
-    }
-
-    /// Data of the flow has come in from a neighbour; `met`: somebody before has taken part.
-    pub fn came(&mut self, met: bool) {
-        self.unmet = if met { 0 } else { self.unmet.saturating_add(1) };
-    }
-
-    /// Whether it is limited here: nobody before does. (The first packets of a node have no level.)
-    pub fn held_here(&self) -> bool {
-        self.enters || self.unmet >= UNMET
     }
 
     /// Its class, before a look.

@@ -104,9 +104,6 @@ impl Mesh {
                 Action::SetRate { class: Class::Flow(f), rate } => {
                     self.limits.insert(f.0, rate.map_or(f64::INFINITY, |r| r.0 as f64));
                 }
-                Action::Remove { class: Class::Flow(f) } => {
-                    self.limits.remove(&f.0);
-                }
                 Action::Annotate { class: Class::All, slot, value, .. } => {
                     // What it writes stands alone: merging is on the way.
                     let header = self.fields.entry(n).or_default();
@@ -131,12 +128,9 @@ impl Mesh {
         for hop in path.windows(2) {
             let (a, b) = (hop[0], hop[1]);
             let delivered = self.dead != Some((a, b));
-            // Who does not take part passes on what is there.
-            if self.nodes.contains_key(&a) {
-                let own = self.fields.get(&a).copied().unwrap_or_default();
-                header.write(0, Merge::Min, if own.0[0] == 0 { 255 } else { own.0[0] });
-                header.write(1, Merge::Set, own.0[1]);
-            }
+            let own = self.fields.get(&a).copied().unwrap_or_default();
+            header.write(0, Merge::Min, if own.0[0] == 0 { 255 } else { own.0[0] });
+            header.write(1, Merge::Set, own.0[1]);
             let bytes = if ack { 40 } else { PACKET };
             self.tell(a, sent(b, flow, ack, bytes, delivered));
             if !delivered {
@@ -155,15 +149,9 @@ impl Mesh {
     fn load(&self, n: u32) -> f64 {
         let near = self.neighbours(n);
         let meets = |p: &[u32]| p.iter().any(|k| *k == n || near.contains(k));
-        let of = |f: usize| self.rate(f);
+        let of = |f: usize| self.limits.get(&(f as u32)).copied().unwrap_or(0.0);
         let flows = self.paths.iter().enumerate().filter(|(f, p)| self.active[*f] && meets(p));
-        flows.map(|(f, _)| of(f)).sum()
-    }
-
-    /// What a flow sends: what it may, and much where its source does not take part and nobody holds it.
-    fn rate(&self, flow: usize) -> f64 {
-        let free = if self.nodes.contains_key(&self.paths[flow][0]) { 0.0 } else { 2e6 };
-        self.limits.get(&(flow as u32)).copied().unwrap_or(free).min(5e6)
+        flows.map(|(f, _)| of(f).min(5e6)).sum()
     }
 
     pub fn run(&mut self, seconds: f64) {
@@ -179,7 +167,7 @@ impl Mesh {
                 self.tell(n, Event::Queue(length));
             }
             for (f, owed) in owed.iter_mut().enumerate() {
-                let limit = self.rate(f);
+                let limit = self.limits.get(&(f as u32)).copied().unwrap_or(0.0).min(5e6);
                 *owed += if self.active[f] { limit * STEP.as_secs_f64() / 8.0 } else { 0.0 };
                 while *owed >= f64::from(PACKET) {
                     *owed -= f64::from(PACKET);
@@ -335,49 +323,4 @@ fn flows_without_acknowledgements_are_told_by_messages() {
         mean += mesh.limit(0) / 200.0;
     }
     about(mean, 300e3, 0.35);
-}
-
-/// Routers 1 and 7 do not take part: the next ones hold the flows that enter there, and nobody takes these
-/// for flows that nobody holds.
-#[test]
-fn what_enters_where_nobody_takes_part_is_held_by_the_first_who_does() {
-    let mut mesh = Mesh::stack();
-    for n in [1, 7] {
-        mesh.nodes.remove(&n);
-    }
-    mesh.carries = |n| if n == 5 { 1.2e6 } else { 1e9 };
-    mesh.run(40.0);
-    let mut sums = [0.0; 3];
-    for _ in 0..100 {
-        mesh.run(0.2);
-        (0..3).for_each(|f| sums[f] += mesh.limit(f as u32) / 100.0);
-    }
-    for sum in sums {
-        about(sum, 400e3, 0.15);
-    }
-    assert!(mesh.said(2, "mesh-maxmin.limit") > 0 && mesh.said(8, "mesh-maxmin.limit") > 0);
-    // Forwarders of a flow that is held already leave it alone.
-    assert_eq!(mesh.said(5, "mesh-maxmin.limit"), 0);
-    assert!((1..10).all(|n| mesh.said(n, "mesh-maxmin.outsiders") == 0), "{:?}", mesh.reasons);
-}
-
-/// The router before it takes part from now on: its limit is enough.
-#[test]
-fn who_need_not_hold_a_flow_any_more_lets_it_go() {
-    let mut mesh = Mesh::stack();
-    let link = Link { from: NodeId(1), to: NodeId(2) };
-    let packet = |header| Heard { link, flow: FlowId(0), ack: false, bytes: PACKET, header };
-    mesh.now = Time::ZERO + Span::from_secs(1);
-    for _ in 0..5 {
-        mesh.tell(2, Event::Received(packet(Header::default())));
-    }
-    mesh.tell(2, Event::Deadline);
-    assert_eq!(mesh.said(2, "mesh-maxmin.limit"), 1);
-    let mut header = Header::default();
-    header.write(0, Merge::Min, 255);
-    mesh.tell(2, Event::Received(packet(header)));
-    mesh.now += Span::from_secs(1);
-    mesh.tell(2, Event::Deadline);
-    assert_eq!(mesh.said(2, "mesh-maxmin.before"), 1);
-    assert!(!mesh.limits.contains_key(&0), "{:?}", mesh.limits);
 }
