@@ -243,7 +243,12 @@ impl Daemon {
         let Some(child) = self.child.as_mut().filter(|_| p.now >= self.next_look) else { return };
         self.next_look = p.now + LOOK;
         if let Ok(Some(status)) = child.try_wait() {
-            self.problem.get_or_insert(format!("the gateway's daemon ended early ({status})"));
+            self.hear_out();
+            let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = heard.last().map_or("nothing", |(_, line)| line);
+            let said =
+                format!("the gateway's daemon ended early ({status}); it said {last:?} last");
+            self.problem.get_or_insert(said);
             return;
         }
         let Some(status) = self.status() else { return };
@@ -327,8 +332,12 @@ impl Daemon {
             let _ = child.kill();
             let _ = child.wait();
         }
-        // The pipe's other end closes with the last process that has it: the guard may take a
-        // moment more.
+        self.hear_out();
+    }
+
+    /// Waits for what it still has to say: the pipe's other end closes with the last process that has
+    /// it, and the guard may take a moment more.
+    fn hear_out(&mut self) {
         let until = Instant::now() + Duration::from_secs(2);
         while let Some(reader) = self.reader.take_if(|r| !r.is_finished()) {
             if Instant::now() > until {
