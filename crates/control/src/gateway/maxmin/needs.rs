@@ -46,8 +46,16 @@ pub(super) fn leave(who: &[usize], all: &mut [Subscriber], actions: &mut Actions
 
 /// Fewer than a fifth of those who send are known to have much to send.
 pub(super) fn few(all: &[Subscriber]) -> bool {
-    let send = all.iter().filter(|s| s.sends() && !s.service.thin()).count();
-    5 * all.iter().filter(|s| s.service.backlogged()).count() < send
+    5 * all.iter().filter(|s| s.service.backlogged()).count() < sending(all)
+}
+
+/// Of so many it is not known though a third of those who send are they.
+pub(super) fn many(doubted: usize, all: &[Subscriber]) -> bool {
+    3 * doubted >= sending(all).max(1)
+}
+
+fn sending(all: &[Subscriber]) -> usize {
+    all.iter().filter(|s| s.sends() && !s.service.thin()).count()
 }
 
 /// Needs that fill their room grow, up to a share like everybody's.
