@@ -307,6 +307,49 @@ fn who_is_short_in_the_first_seconds_is_no_edge_but_once() {
     assert!(!level.startles(), "an edge was met");
 }
 
+/// Two fill whatever they may; four bring 98 kbit/s while these have much, and 120 when they have less: too little
+/// of a gain to be seen. All are asked further down, where the four fill their limits.
+#[test]
+fn who_never_fills_its_limit_is_asked_where_it_does() {
+    let (mut control, plan) = begin(6, 24_000_000);
+    let mut limits = vec![0.0; 6];
+    for (limit, class) in limits.iter_mut().zip(&plan.classes) {
+        let Limit::Rate(rate) = class.limit else { panic!("{class:?}") };
+        *limit = rate.0 as f64;
+    }
+    let (mut bytes, mut greedy) = ([0_u64; 6], 0.0);
+    for second in 1..=400 {
+        let now = Time::ZERO + Span::from_secs(second);
+        let mut actions = Actions::new();
+        let others = if limits[0] > 130e3 { 98e3 } else { 120e3 };
+        for (f, bytes) in (0..6).zip(&mut bytes) {
+            let rate = if f < 2 { limits[f as usize] } else { limits[f as usize].min(others) };
+            *bytes += (rate / 8.0) as u64;
+            let flow = Counters {
+                class: Class::Flow(FlowId(f)),
+                bytes: *bytes,
+                packets: *bytes / 1500,
+                drops: 0,
+                overlimits: 0,
+                queued_packets: 0,
+                queued_bytes: 0,
+            };
+            control.on(now, &Event::Counters(flow), &mut actions);
+            let (flow, bytes, packets) = (FlowId(f), flow.bytes, flow.packets);
+            let flow = FlowCounters { flow, bytes, packets };
+            control.on(now, &Event::FlowCounters(flow), &mut actions);
+        }
+        control.on(now, &Event::Deadline, &mut actions);
+        for action in actions.iter() {
+            if let Action::SetRate { class: Class::Flow(f), rate: Some(rate) } = action {
+                limits[f.index()] = rate.0 as f64;
+            }
+        }
+        greedy += if second > 300 { limits[0] / 100.0 } else { 0.0 };
+    }
+    assert!((90e3..160e3).contains(&greedy), "{greedy}: {limits:?}");
+}
+
 #[test]
 fn guarantees_and_ceilings_are_checked() {
     let here = FlowHere::new(FlowId(0), Place::Forwarder, 1460, 1500);
