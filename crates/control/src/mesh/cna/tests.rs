@@ -192,6 +192,8 @@ pub(super) struct Mesh {
     pub now: Time,
     /// Part of its limit that a packet's link uses: data, acknowledgements.
     pub used: [f64; 2],
+    /// Part of a packet's airtime that is its initial backoff.
+    pub backoff: f64,
     /// Share of the time that a node senses foreign energy.
     pub foreign: fn(u32) -> f64,
     pub messages: usize,
@@ -221,6 +223,7 @@ impl Mesh {
             reasons: Vec::new(),
             now: Time::ZERO,
             used: [1.0, 1.0],
+            backoff: 0.0,
             foreign: |_| 0.0,
             messages: 0,
             mute: |_| false,
@@ -290,7 +293,7 @@ impl Mesh {
             ack,
             bytes: 1500,
             airtime: Span::from_secs_f64(seconds),
-            backoff: Span::ZERO,
+            backoff: Span::from_secs_f64(self.backoff * seconds),
             attempts: 1,
             rate: BitRate(11_000_000),
             delivered: true,
@@ -355,6 +358,20 @@ fn unused_airtime_through_headers() {
     assert!(mesh.share(2, 1) < FREE / 12.0, "{:?}", mesh.shares);
     // Nearly all of the middle's air is used, and no more than that.
     assert!(all > 0.92 && all < 1.03, "{all} of {:?}", mesh.shares);
+}
+
+#[test]
+fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
+    let share = |part: f64, counts: f64| {
+        let mut mesh = Mesh::new(Map::stack(), &[("backoff", counts)]);
+        mesh.backoff = part;
+        mesh.run(10.0);
+        mesh.share(4, 5)
+    };
+    let all = share(0.0, 0.0);
+    about(all, FREE / 12.0, 0.031);
+    about(share(0.4, 1.0), all, 0.01);
+    assert!(share(0.4, 0.0) > 1.3 * all);
 }
 
 /// As published: what a link does not use is given away once. A link that uses none of what it is
