@@ -141,3 +141,21 @@ fn a_flood_that_nothing_limits_at_its_source_is_its_own_homes_loss() {
     g.run(20, keeps);
     assert!((g.limit(1) / g.limit(2) - 1.0).abs() < 0.02, "{:?}", g.limits);
 }
+
+#[test]
+fn what_others_missed_because_of_a_flood_is_not_held_against_the_level() {
+    let mut g = homes("maxmin+agents", &[10, 11, 12]);
+    g.run(15, keeps);
+    g.run(30, |id, limit| match id {
+        0 => FLOOD,
+        1 => 0.4 * limit,
+        _ => limit,
+    });
+    assert!(g.says("flow 0 is a flood") && !g.says("is short: down"), "{:?}", g.reasons);
+    // The source keeps its limit, and the others recover.
+    g.run(40, keeps);
+    assert!(g.says("node 10, keeps its limit") && !g.says("is short: down"), "{:?}", g.reasons);
+    // Who is short from then on is heard.
+    g.run(40, |id, limit| if id == 1 { 0.4 * limit } else { limit });
+    assert!(g.says("flow 1 is short"), "{:?}", g.reasons);
+}

@@ -124,3 +124,29 @@ fn the_highest_level_of_late_is_forgotten_within_minutes() {
     (0..120).for_each(|_| net.second(|_, limit| limit.min(100e3)));
     assert!(net.search.highest(0.0) < 0.35 * high, "{} of {high}", net.search.highest(0.0));
 }
+
+#[test]
+fn who_is_short_without_suffering_is_watched_for_twice_what_it_takes_to_show() {
+    let mut net = Network::new(2);
+    (0..300).for_each(|_| net.second(|_, limit| limit.min(100e3)));
+    // Until the level was moved to where it rests.
+    let mut before = net.search.level();
+    for waited in 0.. {
+        net.second(|_, limit| limit.min(100e3));
+        let now = net.search.level();
+        if net.said.is_empty() && now != before {
+            break;
+        }
+        before = now;
+        assert!(waited < 1000, "{:?}", net.search);
+    }
+    // It takes four seconds and ten packets at a limit.
+    let pace = 4.0 + 10.0 * PACKET / net.all[0].limit;
+    let mut seconds = 0.0;
+    while !net.says("maxmin.short") {
+        net.second(|i, limit| if i == 0 { 0.75 * limit } else { limit.min(100e3) });
+        seconds += 1.0;
+        assert!(seconds < 100.0, "{:?}", net.all[0]);
+    }
+    assert!(seconds > 2.0 * pace && seconds < 2.0 * pace + 2.5, "{seconds} of {pace}");
+}

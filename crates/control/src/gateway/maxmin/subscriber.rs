@@ -284,17 +284,43 @@ mod tests {
     }
 
     #[test]
+    fn what_it_has_does_not_depend_on_how_often_one_looks() {
+        for (elapsed, packets) in [(0.25, 25), (1.0, 100), (4.0, 400)] {
+            let mut s = Subscriber::new(FlowId(0));
+            s.limit = LIMIT;
+            let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+            for n in 0..100 {
+                s.sample(1500 * packets * n, packets * n);
+                s.look(elapsed, (1e9, LIMIT), false, &rules);
+            }
+            assert!((s.service.rate() / LIMIT - 1.0).abs() < 0.01, "{elapsed}: {s:?}");
+        }
+    }
+
+    #[test]
     fn what_is_acknowledged_has_ended_but_up_the_mesh_more_may_wait() {
-        let after = |upstream: bool, awaited: u64| {
+        let after = |upstream: bool, awaited: u64, queued_bytes: u64| {
             let mut s = Subscriber::new(FlowId(0));
             (s.limit, s.upstream) = (LIMIT, Some(upstream));
             (0..30).for_each(|_| second(&mut s, 100, Some(3000)));
+            let class = crate::Class::Flow(s.flow);
+            let (bytes, packets, drops, overlimits, queued_packets) = (0, 0, 0, 0, 0);
+            s.counted(&Counters {
+                class,
+                bytes,
+                packets,
+                drops,
+                overlimits,
+                queued_packets,
+                queued_bytes,
+            });
             (0..3).for_each(|_| second(&mut s, 0, Some(awaited)));
             (s.service.standing(), s.service.want() > 0.0)
         };
-        assert_eq!(after(false, 0), (Standing::Idle, false));
-        assert_eq!(after(false, 3000), (Standing::Sending, true), "it waits in vain");
-        assert_eq!(after(true, 3000), (Standing::Sending, true), "lost on the way");
-        assert_eq!(after(true, 0), (Standing::Sending, false), "nobody knows");
+        assert_eq!(after(false, 0, 0), (Standing::Idle, false));
+        assert_eq!(after(false, 3000, 0), (Standing::Sending, true), "it waits in vain");
+        assert_eq!(after(true, 3000, 0), (Standing::Sending, true), "lost on the way");
+        assert_eq!(after(true, 0, 0), (Standing::Sending, false), "nobody knows");
+        assert_eq!(after(false, 0, 3000), (Standing::Sending, true), "it waits here");
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     fn pays_if(others: u32, part: f64) -> bool {
         let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
         let mut all: Vec<Subscriber> = (0..=others).map(|f| Subscriber::new(FlowId(f))).collect();
-        let mut second = |all: &mut [Subscriber], part: f64| {
+        let second = |all: &mut [Subscriber], part: f64| {
             for (i, s) in all.iter_mut().enumerate() {
                 s.limit = 1e6 * s.factor;
                 let bits = if i == 0 { s.limit } else { part * s.limit };

@@ -408,9 +408,12 @@ fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
     mesh.map.packets.extend(&middle);
     mesh.run(1.0);
     about(mesh.share(1, 2), FREE / 12.0, 0.031);
+    let idle = |mesh: &Mesh, node| mesh.reasons.contains(&(node, "cna.idle"));
+    assert!(!idle(&mesh, 1) && !idle(&mesh, 4) && mesh.reasons.contains(&(4, "cna.limit")));
     mesh.map.packets.retain(|p| p.2 != 1);
     // Twice the window: counted by those who carried it, then told by them.
     mesh.run(5.0);
+    assert!(!idle(&mesh, 1) && idle(&mesh, 4), "no flow goes there any more");
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     about(mesh.share(9, 8), FREE / 4.0, 0.031);
 }
