@@ -294,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn an_estimate_that_is_not_used_does_not_grow() {
+        let mut s = AggregateSearch::new(BOUNDS, BINARY);
+        s.increase(300.0);
+        assert_eq!(at(&s), [300.0, 600.0, 900.0]);
+        // Seven tenths of it must pass.
+        assert_eq!(s.increase(415.0), Step::Same);
+        assert_eq!(at(&s), [300.0, 600.0, 900.0]);
+        s.increase(425.0);
+        assert_eq!(at(&s), [425.0, 662.5, 900.0]);
+    }
+
+    #[test]
     fn algorithm_2_by_hand() {
         let mut s = AggregateSearch::new(BOUNDS, Rule::Exponential { alpha: 1.1, beta: 0.9 });
         s.increase(400.0);

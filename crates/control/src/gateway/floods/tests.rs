@@ -78,6 +78,14 @@ fn a_transport_that_answers_late_is_no_flood() {
     }
 }
 
+#[test]
+fn where_little_is_granted_more_has_to_come_before_it_is_a_flood() {
+    // A packet a second passes in the trial: transports need long to hear of it.
+    let mut watch = Watch::default();
+    let said = run(&mut watch, 40, 2.0, |_, _| 6.0);
+    assert!(matches!(said[..], [(3, News::Suspect(_)), (19..=22, News::Flood(_))]), "{said:?}");
+}
+
 /// Where the air varies, what comes does: less than before, and still many times what is granted.
 #[test]
 fn a_flood_whose_path_gets_worse_is_one() {
@@ -129,6 +137,26 @@ fn what_is_promised_is_kept_in_the_trial() {
     let mut watch = Watch::default();
     for _ in 0..100 {
         assert_eq!(watch.look(&Seen { promised: 0.9, ..second(60.0, 20.0) }), None);
+    }
+}
+
+#[test]
+fn who_gives_up_little_of_what_it_should_is_a_flood() {
+    // It should bring 0.7 of the 30 packets that it brought before.
+    let after = |came: f64| {
+        let mut watch = Watch::default();
+        let look = |s: u32| {
+            let (came, part) = if s < 3 { (30.0, 1.0) } else { (came, watch.part()) };
+            let (promised, share) = (0.7, 20.0 * PACKET_BITS);
+            watch.look(&Seen { promised, share, ..second(came, 20.0 * part) })
+        };
+        (0..10).filter_map(look).collect::<Vec<_>>()
+    };
+    for (came, flood) in [(30.0, true), (27.0, true), (26.0, false), (21.0, false)] {
+        let said = after(came);
+        assert!(matches!(said[0], News::Suspect(_)), "{said:?}");
+        assert_eq!(matches!(said[1], News::Flood(_)), flood, "{came}: {said:?}");
+        assert_eq!(said[1] == News::Answers, !flood, "{came}: {said:?}");
     }
 }
 

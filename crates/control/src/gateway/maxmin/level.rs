@@ -233,3 +233,23 @@ impl Level {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_gave_way_by_is_kept_if_it_was_worth_it() {
+        let carried = |ends: fn(&mut Level)| {
+            let mut level = Level::new(1000.0, 1e6, 0.97);
+            level.give_way(0.95);
+            assert_eq!((level.now(), level.carried()), (950.0, 1000.0));
+            ends(&mut level);
+            // Only once.
+            level.keep_low();
+            level.carried()
+        };
+        assert_eq!(carried(Level::keep_low), 950.0);
+        assert_eq!(carried(Level::recover), 1000.0);
+    }
+}

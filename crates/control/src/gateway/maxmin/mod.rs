@@ -380,4 +380,8 @@ impl Control for MaxMin {
 }
 
 #[cfg(test)]
+mod agents_tests;
+#[cfg(test)]
+mod search_tests;
+#[cfg(test)]
 mod tests;

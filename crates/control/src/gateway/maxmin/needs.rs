@@ -74,3 +74,17 @@ pub(super) fn grow(all: &mut [Subscriber], level: f64, actions: &mut Actions) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::FlowId;
+
+    use super::*;
+
+    #[test]
+    fn who_gets_nothing_whatever_the_others_have_keeps_a_packet_in_ten_seconds() {
+        let mut all = [Subscriber::new(FlowId(0))];
+        leave(&[0], &mut all, &mut Actions::new());
+        assert_eq!(all[0].cap, Some(1200.0));
+    }
+}

@@ -221,3 +221,46 @@ fn near(i: usize, victims: &[usize], all: &[Subscriber]) -> bool {
     let long = |v: usize| 2 * hops(i) > hops(v);
     victims.iter().any(|&v| v == i || branch(v).is_some() && branch(v) == branch(i) && long(v))
 }
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::FlowId;
+
+    use super::super::service::{PACKET, Passed, Rules};
+    use super::*;
+
+    /// Two that have much to send and all that they may.
+    fn two() -> Vec<Subscriber> {
+        let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+        let mut all: Vec<Subscriber> = (0..2).map(|f| Subscriber::new(FlowId(f))).collect();
+        for s in &mut all {
+            s.limit = 1e6;
+            let (elapsed, bits, packets) = (1.0, 1e6, 1e6 / PACKET);
+            let passed = Passed { elapsed, bits, packets, bound: false, under_way: None };
+            (0..30).for_each(|_| s.service.look(&passed, s.limit, &rules));
+            assert!(s.ready());
+        }
+        all
+    }
+
+    #[test]
+    fn who_was_raised_before_is_tried_with_half_until_that_is_little() {
+        let mut all = two();
+        all[0].factor = 1.4;
+        let mut sets = Sets::default();
+        let mut raise = 1.4;
+        let mut tried = Vec::new();
+        while all[0].ready() {
+            sets.refuse(Set { who: vec![0], raise }, &[], 0.0, &mut all);
+            let Some(set) = sets.waiting.pop() else { break };
+            assert_eq!(set.who, [0]);
+            raise = set.raise;
+            tried.push((100.0 * raise).round());
+        }
+        assert_eq!(tried, [120.0, 110.0]);
+        assert!(!all[0].ready(), "it is put off");
+        // Who never had more than the level is put off at once.
+        sets.refuse(Set { who: vec![1], raise: RAISE }, &[], 0.0, &mut all);
+        assert!(sets.waiting.is_empty() && !all[1].ready());
+    }
+}

@@ -251,3 +251,76 @@ impl Subscriber {
         self.doubt = (2.0 * self.doubt).min(8.0 * LATEST);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: f64 = 1.2e6;
+
+    /// A second in which so many full packets passed, after which so many bytes are not acknowledged.
+    fn second(s: &mut Subscriber, packets: u64, awaited: Option<u64>) {
+        let sent = s.bytes.unwrap_or(0) / 1500 + packets;
+        s.sample(1500 * sent, sent);
+        if let Some(awaited) = awaited {
+            s.read(&TcpSigns::new(s.flow).with_awaited(awaited));
+        }
+        let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+        s.look(1.0, (1e9, LIMIT), false, &rules);
+    }
+
+    #[test]
+    fn who_was_put_off_waits_twice_as_long_each_time() {
+        let mut s = Subscriber::new(FlowId(0));
+        s.limit = LIMIT;
+        (0..30).for_each(|_| second(&mut s, 100, None));
+        for wait in [60, 120, 240, 480, 960, 960] {
+            assert!(s.ready());
+            s.put_off();
+            (1..wait).for_each(|_| second(&mut s, 100, None));
+            assert!(!s.ready(), "{wait}");
+            second(&mut s, 100, None);
+        }
+    }
+
+    #[test]
+    fn what_it_has_does_not_depend_on_how_often_one_looks() {
+        for (elapsed, packets) in [(0.25, 25), (1.0, 100), (4.0, 400)] {
+            let mut s = Subscriber::new(FlowId(0));
+            s.limit = LIMIT;
+            let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+            for n in 0..100 {
+                s.sample(1500 * packets * n, packets * n);
+                s.look(elapsed, (1e9, LIMIT), false, &rules);
+            }
+            assert!((s.service.rate() / LIMIT - 1.0).abs() < 0.01, "{elapsed}: {s:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_acknowledged_has_ended_but_up_the_mesh_more_may_wait() {
+        let after = |upstream: bool, awaited: u64, queued_bytes: u64| {
+            let mut s = Subscriber::new(FlowId(0));
+            (s.limit, s.upstream) = (LIMIT, Some(upstream));
+            (0..30).for_each(|_| second(&mut s, 100, Some(3000)));
+            let class = crate::Class::Flow(s.flow);
+            let (bytes, packets, drops, overlimits, queued_packets) = (0, 0, 0, 0, 0);
+            s.counted(&Counters {
+                class,
+                bytes,
+                packets,
+                drops,
+                overlimits,
+                queued_packets,
+                queued_bytes,
+            });
+            (0..3).for_each(|_| second(&mut s, 0, Some(awaited)));
+            (s.service.standing(), s.service.want() > 0.0)
+        };
+        assert_eq!(after(false, 0, 0), (Standing::Idle, false));
+        assert_eq!(after(false, 3000, 0), (Standing::Sending, true), "it waits in vain");
+        assert_eq!(after(true, 3000, 0), (Standing::Sending, true), "lost on the way");
+        assert_eq!(after(true, 0, 0), (Standing::Sending, false), "nobody knows");
+        assert_eq!(after(false, 0, 3000), (Standing::Sending, true), "it waits here");
+    }
+}

@@ -42,7 +42,7 @@ fn pages_and_pauses_are_no_debt() {
         seconds(&mut s, &[0.4, 1.0, 1.0, 0.6, 0.0, 0.0, 0.0, 0.0]);
     }
     assert_eq!((s.standing(), s.want()), (Standing::Idle, 0.0));
-    assert!(s.presence() < 0.95);
+    assert!((0.3..0.95).contains(&s.presence()), "{}", s.presence());
 }
 
 #[test]
@@ -124,6 +124,19 @@ fn starved_is_not_ended() {
     seconds(&mut done, &[1.0; 30]);
     seconds(&mut done, &[0.0; 10]);
     assert_eq!(done.standing(), Standing::Idle);
+}
+
+#[test]
+fn who_ended_more_than_a_minute_ago_has_to_show_again_that_it_has_much_to_send() {
+    let again = |silence: usize| {
+        let mut s = Service::default();
+        seconds(&mut s, &[1.0; 30]);
+        seconds(&mut s, &vec![0.0; silence]);
+        seconds(&mut s, &[1.0, 1.0]);
+        s.backlogged()
+    };
+    assert!(again(30));
+    assert!(!again(100));
 }
 
 #[test]
@@ -250,7 +263,7 @@ fn start(flows: u32) -> (Box<dyn Control>, Plan) {
     begin(flows, 900_000)
 }
 
-fn begin(flows: u32, link: u64) -> (Box<dyn Control>, Plan) {
+pub(super) fn begin(flows: u32, link: u64) -> (Box<dyn Control>, Plan) {
     let here = |f| FlowHere::new(FlowId(f), Place::Forwarder, 1460, 1500);
     let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
         .with_flows((0..flows).map(here))
@@ -305,49 +318,6 @@ fn who_is_short_in_the_first_seconds_is_no_edge_but_once() {
     let mut level = Level::new(100.0, 1e6, 0.97);
     level.meet();
     assert!(!level.startles(), "an edge was met");
-}
-
-/// Two fill whatever they may; four bring 98 kbit/s while these have much, and 120 when they have less: too little
-/// of a gain to be seen. All are asked further down, where the four fill their limits.
-#[test]
-fn who_never_fills_its_limit_is_asked_where_it_does() {
-    let (mut control, plan) = begin(6, 24_000_000);
-    let mut limits = vec![0.0; 6];
-    for (limit, class) in limits.iter_mut().zip(&plan.classes) {
-        let Limit::Rate(rate) = class.limit else { panic!("{class:?}") };
-        *limit = rate.0 as f64;
-    }
-    let (mut bytes, mut greedy) = ([0_u64; 6], 0.0);
-    for second in 1..=400 {
-        let now = Time::ZERO + Span::from_secs(second);
-        let mut actions = Actions::new();
-        let others = if limits[0] > 130e3 { 98e3 } else { 120e3 };
-        for (f, bytes) in (0..6).zip(&mut bytes) {
-            let rate = if f < 2 { limits[f as usize] } else { limits[f as usize].min(others) };
-            *bytes += (rate / 8.0) as u64;
-            let flow = Counters {
-                class: Class::Flow(FlowId(f)),
-                bytes: *bytes,
-                packets: *bytes / 1500,
-                drops: 0,
-                overlimits: 0,
-                queued_packets: 0,
-                queued_bytes: 0,
-            };
-            control.on(now, &Event::Counters(flow), &mut actions);
-            let (flow, bytes, packets) = (FlowId(f), flow.bytes, flow.packets);
-            let flow = FlowCounters { flow, bytes, packets };
-            control.on(now, &Event::FlowCounters(flow), &mut actions);
-        }
-        control.on(now, &Event::Deadline, &mut actions);
-        for action in actions.iter() {
-            if let Action::SetRate { class: Class::Flow(f), rate: Some(rate) } = action {
-                limits[f.index()] = rate.0 as f64;
-            }
-        }
-        greedy += if second > 300 { limits[0] / 100.0 } else { 0.0 };
-    }
-    assert!((90e3..160e3).contains(&greedy), "{greedy}: {limits:?}");
 }
 
 #[test]

@@ -61,3 +61,40 @@ pub(super) fn pays(level: &Level, slack: f64, set: &Set, all: &[Subscriber]) -> 
         && PAYS * loss <= gain
         && fair(level, worst.max(TRIM), None, all)
 }
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::FlowId;
+
+    use super::super::service::{PACKET, Passed, Rules};
+    use super::*;
+
+    /// Whether it pays that one has 1.4 of the level, if so many others have this part of it since then.
+    fn pays_if(others: u32, part: f64) -> bool {
+        let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
+        let mut all: Vec<Subscriber> = (0..=others).map(|f| Subscriber::new(FlowId(f))).collect();
+        let second = |all: &mut [Subscriber], part: f64| {
+            for (i, s) in all.iter_mut().enumerate() {
+                s.limit = 1e6 * s.factor;
+                let bits = if i == 0 { s.limit } else { part * s.limit };
+                let (packets, bound, under_way) = (bits / PACKET, false, None);
+                let passed = Passed { elapsed: 1.0, bits, packets, bound, under_way };
+                s.service.look(&passed, s.limit, &rules);
+            }
+        };
+        (0..30).for_each(|_| second(&mut all, 1.0));
+        all[0].factor = 1.4;
+        all.iter_mut().for_each(|s| s.service.begin_trial());
+        (0..20).for_each(|_| second(&mut all, part));
+        pays(&Level::new(1e6, 9e6, 0.97), 0.0, &Set { who: vec![0], raise: 1.4 }, &all)
+    }
+
+    #[test]
+    fn a_raise_pays_that_brings_six_times_what_the_others_lose() {
+        // It has 400 kbit/s more, and each of the others loses this part of 1 Mbit/s.
+        assert!(pays_if(2, 0.975));
+        assert!(!pays_if(2, 0.96));
+        assert!(pays_if(4, 0.985));
+        assert!(!pays_if(30, 0.985), "many lose a little each");
+    }
+}

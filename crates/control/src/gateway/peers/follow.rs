@@ -45,3 +45,17 @@ pub(super) fn report(own: &Own) -> FlowReport {
         packet: own.here.packet,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reports_an_eighth_of_a_look_before_its_leader_looks_again() {
+        let at = |ms: u64| Time::ZERO + Span::from_millis(ms);
+        let mut follower = Follower::new(NodeId(1), at(0));
+        assert_eq!((follower.due, follower.version), (at(0), 0), "at once, of no limits");
+        follower.told(at(500), 7, Span::from_millis(1000));
+        assert_eq!((follower.due, follower.version), (at(1375), 7));
+    }
+}

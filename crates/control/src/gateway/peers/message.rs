@@ -253,3 +253,32 @@ impl PeerMessage {
         Some(PeerMessage { heading, said })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_full_before_the_next_begins() {
+        let (from, leader) = (NodeId(1), NodeId(1));
+        let heading = Heading { from, leader, run: 1, sequence: 1, sampled: 1, version: 1 };
+        let lengths = |limits: &[FlowLimit]| {
+            let mut all = Vec::new();
+            PeerMessage::pack(heading, &Said::Limits(limits.to_vec()), |body| all.push(body.len()));
+            all
+        };
+        // A record is a byte each of its gateway and its flow, and so many of its rate.
+        let limit = |bytes: usize| FlowLimit {
+            gateway: NodeId(2),
+            flow: FlowId(3),
+            rate: BitRate(1 << (7 * (bytes - 1))),
+        };
+        let empty = lengths(&[])[0];
+        let room = MOST - empty;
+        let mut limits = vec![limit(1); room / 3 - 1];
+        limits.push(limit(1 + room % 3));
+        assert_eq!(lengths(&limits), [MOST]);
+        limits.push(limit(1));
+        assert_eq!(lengths(&limits), [MOST, empty + 3]);
+    }
+}

@@ -297,6 +297,12 @@ mod tests {
     }
 
     #[test]
+    fn most_is_more_than_half() {
+        let windows = |busy: u32, all: u32| Windows { busy, all, ..Windows::default() };
+        assert!(windows(6, 10).most() && !windows(5, 10).most() && !windows(0, 0).most());
+    }
+
+    #[test]
     fn silence_counts_where_the_aggregate_rose() {
         let noise = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
         assert_eq!(fresh(&noise), Unknown);

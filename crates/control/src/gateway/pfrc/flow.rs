@@ -121,3 +121,33 @@ impl Share {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a flow counts for after some epochs of seconds at these rates, kbit/s, of 200 allowed.
+    fn counts(kbps: [u64; 10], verdict: Verdict) -> f64 {
+        let mut share = Share::new(true);
+        for _ in 0..20 {
+            let mut moved = 0;
+            let part = kbps.iter().sum::<u64>() as f64 / 2000.0;
+            for rate in kbps {
+                moved += rate * 1000 / 8;
+                share.bursts.as_mut().unwrap().glance(moved, 200_000.0);
+            }
+            assert_eq!(share.verdict(part, 0.7), verdict);
+            share.bursts.as_mut().unwrap().looked();
+            share.bursts.as_mut().unwrap().restart();
+        }
+        share.bursts.unwrap().duty()
+    }
+
+    #[test]
+    fn who_chose_to_send_little_counts_for_what_it_sends_and_who_starves_in_full() {
+        let pages = counts([0, 200, 200, 200, 0, 0, 0, 0, 0, 0], Verdict::Enough);
+        assert!((pages - 0.3).abs() < 0.01, "{pages}");
+        assert!(counts([20; 10], Verdict::Starved) > 0.99);
+        assert!(counts([190; 10], Verdict::Enough) > 0.99, "it has most of what it may");
+    }
+}

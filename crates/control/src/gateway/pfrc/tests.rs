@@ -414,6 +414,20 @@ fn what_was_learned_is_where_the_next_run_begins() {
 }
 
 #[test]
+fn bursts_counts_the_time_between_readings_whatever_it_is() {
+    // Counters are read every second, or as often as epochs are whole multiples of: here 1, 1.25, 1.9 s.
+    for epoch in [1.0, 10.0, 2.5, 1.9] {
+        let starves = |part: u64| {
+            let mut b = Bench::with("pfrc+bursts", gateway(&[0, 1, 2]), &[("epoch", epoch)]);
+            let said =
+                (0..40).map(|_| b.look(&[b.limits[0], b.limits[1], part * b.limits[2] / 100]));
+            said.collect::<Vec<_>>().iter().any(|reasons| reasons.starts_with("flow 2 at"))
+        };
+        assert!(starves(50) && !starves(100), "{epoch}");
+    }
+}
+
+#[test]
 fn bursts_climbs_by_a_quarter_and_waits_for_whoever_fell_silent() {
     let mut b = Bench::new("pfrc+bursts", 3);
     let epoch = |b: &mut Bench, third: Option<u64>| {

@@ -256,3 +256,19 @@ impl Control for Domain {
         Some(self.due)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rate_is_told_from_none() {
+        for (unit, rate, read) in [(1.0, 0.0, 0.0), (1.0, 7.4, 7.0), (2.0, 7.4, 6.0)] {
+            assert_eq!(decode(unit, encode(unit, rate)), Some(read), "{rate}");
+        }
+        // What is too much, or no number, is told as what can be.
+        assert_eq!(decode(1.0, encode(1.0, 1e9)), Some(65_534.0));
+        assert_eq!(decode(1.0, encode(1.0, -1.0)), Some(0.0));
+        assert_eq!(decode(1.0, 0), None);
+    }
+}

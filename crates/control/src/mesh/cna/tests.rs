@@ -192,6 +192,8 @@ pub(super) struct Mesh {
     pub now: Time,
     /// Part of its limit that a packet's link uses: data, acknowledgements.
     pub used: [f64; 2],
+    /// Part of a packet's airtime that is its initial backoff.
+    pub backoff: f64,
     /// Share of the time that a node senses foreign energy.
     pub foreign: fn(u32) -> f64,
     pub messages: usize,
@@ -221,6 +223,7 @@ impl Mesh {
             reasons: Vec::new(),
             now: Time::ZERO,
             used: [1.0, 1.0],
+            backoff: 0.0,
             foreign: |_| 0.0,
             messages: 0,
             mute: |_| false,
@@ -290,7 +293,7 @@ impl Mesh {
             ack,
             bytes: 1500,
             airtime: Span::from_secs_f64(seconds),
-            backoff: Span::ZERO,
+            backoff: Span::from_secs_f64(self.backoff * seconds),
             attempts: 1,
             rate: BitRate(11_000_000),
             delivered: true,
@@ -357,6 +360,20 @@ fn unused_airtime_through_headers() {
     assert!(all > 0.92 && all < 1.03, "{all} of {:?}", mesh.shares);
 }
 
+#[test]
+fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
+    let share = |part: f64, counts: f64| {
+        let mut mesh = Mesh::new(Map::stack(), &[("backoff", counts)]);
+        mesh.backoff = part;
+        mesh.run(10.0);
+        mesh.share(4, 5)
+    };
+    let all = share(0.0, 0.0);
+    about(all, FREE / 12.0, 0.031);
+    about(share(0.4, 1.0), all, 0.01);
+    assert!(share(0.4, 0.0) > 1.3 * all);
+}
+
 /// As published: what a link does not use is given away once. A link that uses none of what it is
 /// given keeps its limit.
 #[test]
@@ -391,9 +408,12 @@ fn a_new_flow_counts_within_a_second_and_a_gone_one_after_the_window() {
     mesh.map.packets.extend(&middle);
     mesh.run(1.0);
     about(mesh.share(1, 2), FREE / 12.0, 0.031);
+    let idle = |mesh: &Mesh, node| mesh.reasons.contains(&(node, "cna.idle"));
+    assert!(!idle(&mesh, 1) && !idle(&mesh, 4) && mesh.reasons.contains(&(4, "cna.limit")));
     mesh.map.packets.retain(|p| p.2 != 1);
     // Twice the window: counted by those who carried it, then told by them.
     mesh.run(5.0);
+    assert!(!idle(&mesh, 1) && idle(&mesh, 4), "no flow goes there any more");
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     about(mesh.share(9, 8), FREE / 4.0, 0.031);
 }

@@ -378,6 +378,17 @@ fn the_guarantee_is_the_smallest_rate_ever_allocated() {
 }
 
 #[test]
+fn guarantees_may_fill_the_link_and_no_more() {
+    let refused = |promised: u64| {
+        let flow = here(1, Place::Source, 1, 250_000).with_guarantee(Some(BitRate(promised)));
+        try_start("gap", setting(1, vec![flow], &[0]), &[]).err().map(|e| e.to_string())
+    };
+    assert_eq!(refused(CAPACITY), None);
+    let why = refused(CAPACITY + 1).expect("more than the link carries");
+    assert!(why.contains("guarantee"), "{why}");
+}
+
+#[test]
 fn an_allocation_counts_as_a_whole() {
     // Rates change hands one after the other: half of the air goes from one flow to the other.
     let flows = vec![here(0, Place::Sink, 1, 900_000), here(1, Place::Sink, 1, 100_000)];

@@ -140,3 +140,28 @@ fn first_broadcasts_are_spread_over_a_period() {
     let late = all.iter().filter(|at| **at > Span::from_millis(150)).count();
     assert!((4..=16).contains(&late), "{all:?}");
 }
+
+#[test]
+fn more_flows_than_a_message_holds_are_told_in_turns() {
+    let flows = 2 * MOST as u32 + 3;
+    let mut node = node(1, (1..=flows).map(|f| here(f, Place::Source, 1, 100_000)).collect());
+    let (mut told, mut messages) = (std::collections::BTreeSet::new(), 0);
+    while messages < 5 {
+        let now = node.control.next_deadline().unwrap();
+        let mut actions = Actions::new();
+        for f in 1..=flows {
+            let (class, queued_packets) = (Class::Flow(FlowId(f)), 1);
+            let (bytes, packets, drops, overlimits, queued_bytes) = (0, 0, 0, 0, 0);
+            let counters =
+                Counters { class, bytes, packets, drops, overlimits, queued_packets, queued_bytes };
+            node.control.on(now, &Event::Counters(counters), &mut actions);
+        }
+        node.control.on(now, &Event::Deadline, &mut actions);
+        for action in actions.iter().filter(|a| matches!(a, Action::Send { .. })) {
+            let report = DemandReport::decode(actions.body(action)).unwrap();
+            told.extend(report.demands.iter().map(|d| d.flow.0));
+            messages += usize::from(!report.demands.is_empty());
+        }
+    }
+    assert_eq!(told, (1..=flows).collect(), "all within five messages");
+}

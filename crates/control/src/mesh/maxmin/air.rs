@@ -61,3 +61,63 @@ impl Air {
         self.wide = enough && part < if self.wide { LITTLE } else { MUCH };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::{BitRate, Span};
+
+    use super::*;
+
+    const SECOND: u64 = 1000;
+
+    /// What is known after seconds of which these parts were own exchanges, ms, and busy.
+    fn after(exchange: u64, backoff: u64, attempts: u8, busy: u64) -> Air {
+        let mut air = Air::default();
+        for n in 0..1000 {
+            let span = |ms: u64| Span::from_millis(n * ms);
+            let (receive, transmit) = (Span::ZERO, Span::ZERO);
+            let channel = Channel { active: span(SECOND), busy: span(busy), receive, transmit };
+            assert!(air.survey(&channel));
+            air.spent(&Sent {
+                to: None,
+                flow: None,
+                ack: false,
+                bytes: 1500,
+                airtime: Span::from_millis(exchange),
+                backoff: Span::from_millis(backoff),
+                attempts,
+                rate: BitRate(11_000_000),
+                delivered: attempts > 0,
+                ack_bits: None,
+            });
+        }
+        air
+    }
+
+    #[test]
+    fn own_exchanges_are_what_they_take_without_their_first_backoff() {
+        assert!((after(300, 0, 1, 500).own() - 0.3).abs() < 1e-6);
+        assert!((after(300, 100, 1, 500).own() - 0.2).abs() < 1e-6);
+        assert!((after(300, 100, 4, 500).own() - 0.2).abs() < 1e-6, "later ones are the loss's");
+        assert!((after(300, 100, 0, 500).own() - 0.3).abs() < 1e-6, "it was never drawn");
+        assert!((after(300, 0, 1, 500).busy - 0.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn who_senses_much_more_than_it_hears_of_is_disturbed_from_afar() {
+        let wide = |busy: u64, told: f64| {
+            let mut air = after(100, 0, 1, busy);
+            air.compare(told);
+            air.wide
+        };
+        assert!(wide(500, 0.39) && !wide(500, 0.41));
+        assert!(!wide(190, 0.0), "in little traffic nothing is to be seen");
+        // It ends later than it begins.
+        let mut air = after(100, 0, 1, 500);
+        let seen = [0.41, 0.39, 0.44, 0.46, 0.44].map(|told| {
+            air.compare(told);
+            air.wide
+        });
+        assert_eq!(seen, [false, true, true, false, false]);
+    }
+}

@@ -174,6 +174,16 @@ mod tests {
     }
 
     #[test]
+    fn a_level_moves_the_faster_the_more_waits() {
+        // Packets beyond the two that may wait, in parts of these: 0.06 of the level in a second of each.
+        for (waited, error) in [(2.5, -0.25), (3.0, -0.5), (4.0, -1.0), (1.0, 0.5)] {
+            let expected: f64 = 2.0 * 0.06 * error;
+            let moved = after(2, waited, 1.0);
+            assert!((moved / libm::exp(expected) - 1.0).abs() < 0.003, "{waited}: {moved}");
+        }
+    }
+
+    #[test]
     fn what_a_lower_level_holds_already_may_wait_longer_and_moves_faster() {
         // Three packets wait where two may: no flow of the node is held elsewhere, so the level falls.
         assert!(after(10, 3.0, 1.0) < 0.8);

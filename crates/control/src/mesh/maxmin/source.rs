@@ -160,3 +160,34 @@ pub(super) fn enters(here: &FlowHere, gateway: bool) -> bool {
         Place::Sink => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_units::FlowId;
+
+    use super::*;
+
+    #[test]
+    fn what_a_flow_has_is_seen_soon_and_forgotten_four_times_as_slowly() {
+        let here = FlowHere::new(FlowId(0), Place::Forwarder, 1500, 1500);
+        let mut flow = Passing::new(here, false);
+        let at = |n: u64| Time::ZERO + Span::from_millis(10 * n);
+        let mut second = |bytes: u32| {
+            for n in 1..=100 {
+                if bytes > 0 {
+                    flow.left(at(n), bytes / 100);
+                }
+                flow.look(at(n), Span::from_millis(10), Span::from_secs(1));
+            }
+            flow.counts()
+        };
+        // 1 Mbit/s: of a step a first-order lag leaves 1/e after its time constant.
+        let left = libm::exp(-1.0);
+        assert!((second(125_000) / 1e6 - (1.0 - left)).abs() < 0.01);
+        let before = (0..10).map(|_| second(125_000)).last().unwrap();
+        assert!((before / 1e6 - 1.0).abs() < 0.001);
+        assert!((second(0) / before - libm::exp(-0.25)).abs() < 0.01);
+        (0..3).for_each(|_| _ = second(0));
+        assert!((second(0) / before - libm::exp(-1.25)).abs() < 0.01);
+    }
+}

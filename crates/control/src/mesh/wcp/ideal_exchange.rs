@@ -84,3 +84,28 @@ impl IdealExchange {
         near.fold(own, |all, k| all.join(k.1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_tells_of_its_links_counts_for_those_that_share_their_air() {
+        let node = NodeId;
+        let link = |from, to| Link { from: node(from), to: node(to) };
+        // 1 hears 2, which hears 3; 8 and 9 are far away.
+        let mut at_1 = IdealExchange::new(node(1), &[node(2)], &[link(1, 2), link(2, 3)]);
+        let mut congested = OwnLink::new(node(3));
+        congested.queue = 5.0;
+        let told = IdealExchange::body(&[congested, OwnLink::new(node(2))], 4.0);
+        assert_eq!(told.len(), 2 * ENTRY);
+        assert!(!at_1.hear(Time::ZERO, node(8), &IdealExchange::body(&[], 4.0)));
+        let quiet = LinkState::default();
+        assert!(at_1.hear(Time::ZERO, node(2), &told), "that link is congested, which is new");
+        assert!(at_1.shared(node(2), quiet).congested());
+        assert!(!at_1.hear(Time::ZERO, node(2), &told), "nothing new");
+        let mut far = IdealExchange::new(node(8), &[node(9)], &[link(8, 9)]);
+        far.hear(Time::ZERO, node(2), &told);
+        assert!(!far.shared(node(9), quiet).congested());
+    }
+}

@@ -109,3 +109,27 @@ impl Rate {
         Span::from_secs_f64(1.0 / rate.max(0.01)).max(Span::from_nanos(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_that_is_not_known_changes_no_average() {
+        let mut rate = Rate::new(FlowId(0), 1460, Aimd::new(10.0, 1.0, 100.0));
+        let said = |r: &Rate| (r.word().average, r.word().instant);
+        rate.measure(Span::ZERO, 1460, 0);
+        assert_eq!(said(&rate), (0, 0), "not known");
+        rate.measure(Span::from_millis(80), 1460, 0);
+        assert_eq!(said(&rate), (80, 80), "the first is the average");
+        rate.measure(Span::ZERO, 1460, 0);
+        assert_eq!(said(&rate), (80, 80));
+        rate.measure(Span::from_millis(160), 1460, 0);
+        assert_eq!(said(&rate), (90, 160), "an eighth");
+        // Nor does one that tells of no packet say anything of losses.
+        rate.measure(Span::from_millis(80), 0, 0);
+        assert_eq!(rate.loss, 0.0);
+        rate.measure(Span::from_millis(80), 0, 1);
+        assert!(rate.loss > 0.0);
+    }
+}

@@ -273,6 +273,44 @@ mod tests {
         assert_eq!(answers(10.0, None), 0.0, "nothing to answer");
     }
 
+    /// A radio that counts how often it was asked to prepare, and gives up.
+    #[derive(Debug, Default)]
+    struct Counts(std::sync::atomic::AtomicU32);
+
+    impl LinkModel for Counts {
+        fn delivery(&self, _: Link, _: u32) -> f64 {
+            1.0
+        }
+        fn prepare(
+            &self,
+            _: &[LoadedLink],
+            _: &[(NodeId, NodeId)],
+            _: &[FrameStream],
+        ) -> Option<Box<dyn LinkRates>> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            None
+        }
+    }
+
+    #[test]
+    fn a_question_is_prepared_once_for_the_same_links_frames_and_ears() {
+        let (model, mut questions) = (Counts::default(), Questions::default());
+        let mut asked = |ears: &[(u32, u32)], frames: usize| {
+            let hears = ears.iter().map(|&(a, b)| (NodeId(a), NodeId(b))).collect();
+            let streams = vec![FrameStream { link: 0, after: None }; frames];
+            questions.about(&model, Vec::new(), hears, streams);
+            model.0.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!(asked(&[(1, 2)], 1), 1);
+        assert_eq!(asked(&[(1, 2)], 1), 1);
+        assert_eq!(asked(&[(1, 3)], 1), 2, "others hear each other");
+        assert_eq!(asked(&[(1, 2)], 2), 3, "other frames");
+        assert_eq!(asked(&[(1, 2)], 1), 3, "as at first");
+        // The one that was asked least recently goes first.
+        (4..8).for_each(|n| _ = asked(&[(1, n)], 1));
+        assert_eq!(asked(&[(1, 2)], 1), 8);
+    }
+
     #[test]
     fn a_link_passes_on_what_brings_half_of_its_flows() {
         let brings = |flows| passes_on(&[report(1, 2, flows), report(2, 3, 4)])[1];
