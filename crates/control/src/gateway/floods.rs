@@ -30,9 +30,6 @@ const VISIBLE: f64 = 0.8;
 /// long to hear of it: where fewer than so many packets a second are granted, more must come.
 const SETTLE: f64 = 1.0;
 const JUDGED: f64 = 2.0;
-/// s of the trial before which nobody is found guilty. BBR sends what it believes of the path, and
-/// believes the highest of ten round trips (draft-cardwell-iccrg-bbr-congestion-control-00 §4.1.1.3).
-const LATE: f64 = 7.0;
 const ENOUGH: core::ops::RangeInclusive<f64> = 40.0..=120.0;
 const FEW: f64 = 2.5;
 const GRANTED: f64 = 8.0;
@@ -228,10 +225,6 @@ impl Watch {
             self.wait = self.backoff;
             self.backoff = (2.0 * self.backoff).min(LATEST);
             return Some(News::Answers);
-        }
-        if time < LATE {
-            self.begin(State::Tried { time, part, before, granted: 0.0 });
-            return None;
         }
         self.begin(State::Flood { calm: 0.0 });
         self.backoff = WAIT;

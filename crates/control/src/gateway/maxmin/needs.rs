@@ -49,11 +49,6 @@ pub(super) fn few(all: &[Subscriber]) -> bool {
     5 * all.iter().filter(|s| s.service.backlogged()).count() < sending(all)
 }
 
-/// Of so many it is not known though a third of those who send are they.
-pub(super) fn many(doubted: usize, all: &[Subscriber]) -> bool {
-    3 * doubted >= sending(all).max(1)
-}
-
 fn sending(all: &[Subscriber]) -> usize {
     all.iter().filter(|s| s.sends() && !s.service.thin()).count()
 }
