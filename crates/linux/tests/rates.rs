@@ -76,7 +76,7 @@ fn limits_hold_and_change_in_place() {
     flood.stop();
 }
 
-/// A full queue keeps a packet no longer than told, and three packets where the limit is so low.
+/// A full queue keeps a packet no longer than told, and five packets where the limit is so low.
 #[test]
 fn a_full_queue_is_as_long_as_its_limit_allows() {
     if !root("a_full_queue_is_as_long_as_its_limit_allows") {
