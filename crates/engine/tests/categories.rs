@@ -145,16 +145,17 @@ fn cell(access: &str, defaults: &str) -> RunRecord {
     run(&read(&text), &RunOptions::default()).unwrap()
 }
 
-/// A voice packet waits for one exchange of somebody else, now and then for two, and its own AIFS and at most three slots;
-/// as best effort it stands in its station's queue, where most of what comes is dropped.
+/// A voice packet waits for the rest of an exchange, and for another one when a station of best effort has fewer slots left
+/// than it has drawn: on average no longer than one exchange lasts, of twenty packets nineteen less than three. As best effort it
+/// stands in its station's queue, where most of what comes is dropped.
 #[test]
-fn voice_passes_a_saturated_cell_in_the_time_of_a_frame_or_two() {
+fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     for (defaults, frame_s) in [("linux", 5.6e-3), ("802.11", 2.6e-3)] {
         let r = cell("voice", defaults);
         let call = of(&r, "call");
         assert_eq!(call.drops.queue + call.drops.retry_limit, 0, "{call:?}");
         assert!(call.packets_delivered >= 499, "{call:?}");
-        assert!(call.delay_s.mean < frame_s && call.delay_s.p95 < 2.0 * frame_s, "{call:?}");
+        assert!(call.delay_s.mean < frame_s && call.delay_s.p95 < 3.0 * frame_s, "{call:?}");
         let plain = cell("best-effort", defaults);
         let beside = of(&plain, "call");
         assert!(beside.delay_s.mean > 5.0 * call.delay_s.mean, "{beside:?}");
