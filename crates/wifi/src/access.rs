@@ -129,7 +129,8 @@ impl Edca {
 
     fn with_txops(phy: &Phy, us: [u64; Access::COUNT]) -> Self {
         let (min, max) = (phy.timing().cw_min, phy.timing().cw_max);
-        let half = |n: u32| (n + 1) / 2 - 1;
+        // (n + 1)/2 − 1 of an odd number.
+        let half = |n: u32| n / 2;
         let windows =
             [(7, min, max), (3, min, max), (2, half(min), min), (2, half(half(min)), half(min))];
         Edca(core::array::from_fn(|i| {

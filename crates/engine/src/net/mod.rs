@@ -135,7 +135,6 @@ enum Timer {
 impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
     pub fn new(
         interfaces: Vec<Interface>,
-        lanes: Vec<Lanes>,
         flows: Vec<FlowState>,
         wires: Vec<WireDirection>,
         shaping: Shaping,
@@ -170,7 +169,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             answers: None,
             aggregates: 0,
             interfaces,
-            lanes,
+            lanes: Vec::new(),
             flows,
             wires,
             timers,

@@ -181,8 +181,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             true => scenario.wireless().map(|n| Look::of(scenario, n)).collect(),
             false => Vec::new(),
         };
-        let mut net =
-            Net::new(interfaces, lanes, flows, wires, shaping, measure_from, observer, looks);
+        let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, looks);
+        net.lanes = lanes;
         if options.acknowledged {
             net.answers = Some(Answers::of(&net.flows));
         }
