@@ -92,7 +92,12 @@ mod tests {
             [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"bbr\" }\n\
             [[flow]]\nfrom = 0\nto = 2\ntraffic = \"bulk\"\n\
             [[flow]]\nfrom = 0\nto = 1\ntraffic = \"bulk\"\ntransport = { tcp = \"cubic\" }\n";
-        let scenario = Scenario::from_toml(text).unwrap();
+        let scenario = fairmesh_scenario::parse(
+            "t.toml",
+            text.as_bytes(),
+            &fairmesh_scenario::ImportOptions::default(),
+        )
+        .unwrap();
         let own = EmulateOptions::default();
         let names: Vec<_> = scenario.flows.iter().map(|f| own.congestion_of(f).name()).collect();
         assert_eq!(names, ["cubic", "bbr", "reno", "cubic"]);

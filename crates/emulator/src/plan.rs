@@ -108,6 +108,9 @@ impl Plan {
         if let Some(further) = scenario.further.first() {
             return Err(EmulatorError::Radios(further.name.clone()));
         }
+        if scenario.has_access_categories() {
+            return Err(EmulatorError::Categories);
+        }
         if scenario.nodes.len() > MAX_NODES {
             return Err(EmulatorError::TooLarge(scenario.nodes.len()));
         }

@@ -150,6 +150,22 @@ impl Model {
     }
 }
 
+/// Refuses access categories, which no model knows.
+///
+/// # Errors
+/// By the name of the first flow that is not best effort.
+fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
+    if let Some(flow) = scenario.flows.iter().find(|f| f.access != Default::default()) {
+        let problem = format!(
+            "flow \"{}\": the capacity models know no access category but best-effort, found {}; expected flows \
+             without `access` and `dscp`, or `fairmesh optimum`, which simulates",
+            flow.name, flow.access
+        );
+        return Err(LabError::Run { scenario: scenario.name.clone(), problem });
+    }
+    Ok(())
+}
+
 /// Refuses radios of different settings, which these models do not know.
 ///
 /// # Errors
@@ -195,6 +211,7 @@ impl Capacity {
     /// A scenario that the models refuse: no flow uses the air, or a link never delivers.
     pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, LabError> {
         one_phy(scenario)?;
+        best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
         let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };
