@@ -13,6 +13,7 @@ mod air;
 pub mod airtime;
 mod ampdu;
 mod batch;
+mod categories;
 mod config;
 mod counters;
 mod edca;

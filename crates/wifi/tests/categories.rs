@@ -205,8 +205,7 @@ fn shares(cw: [usize; 2], ahead: usize, inside: bool) -> [f64; 2] {
         let mut next = vec![vec![0.0; n]; m];
         won = [0.0; 2];
         for a in 0..m {
-            for b in 0..n {
-                let weight = p[a][b];
+            for (b, &weight) in p[a].iter().enumerate() {
                 let at = b + ahead;
                 match a.cmp(&at) {
                     core::cmp::Ordering::Less => {

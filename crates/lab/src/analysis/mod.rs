@@ -438,6 +438,23 @@ mod tests {
     }
 
     #[test]
+    fn access_categories_are_refused_by_the_flows_name() {
+        let text = |access: &str| {
+            format!(
+                "duration = \"2 s\"\n[radio]\nphy = \"802.11n\"\nmcs = 3\n[topology]\nchain = {{ hops = 1 }}\n[[flow]]\n\
+                 name = \"call\"\nfrom = 1\nto = 0\naccess = \"{access}\"\n"
+            )
+        };
+        let asked = |access: &str| {
+            let text = text(access);
+            best_effort(&build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap())
+        };
+        assert!(asked("best-effort").is_ok());
+        let refused = asked("voice").unwrap_err().to_string();
+        assert!(refused.contains("flow \"call\"") && refused.contains("expected"), "{refused}");
+    }
+
+    #[test]
     fn labels_go_on_after_z() {
         assert_eq!(
             [0, 1, 25, 26, 51, 52, 701, 702].map(letters).join(" "),
