@@ -26,6 +26,12 @@ pub enum EmulatorError {
         "radios.{0}: the emulator has one radio per node, all on one channel; expected `[radio]` alone"
     )]
     Radios(String),
+    /// Access categories.
+    #[error(
+        "radio.edca: the emulator's interfaces have one queue each, without access categories; expected flows \
+         without `access` and `dscp`, and no `radio.edca`"
+    )]
+    Categories,
     /// More nodes than namespaces are made for.
     #[error("{0} nodes; expected at most 1000, each is a namespace")]
     TooLarge(usize),

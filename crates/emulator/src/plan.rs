@@ -108,6 +108,9 @@ impl Plan {
         if let Some(further) = scenario.further.first() {
             return Err(EmulatorError::Radios(further.name.clone()));
         }
+        if scenario.has_access_categories() {
+            return Err(EmulatorError::Categories);
+        }
         if scenario.nodes.len() > MAX_NODES {
             return Err(EmulatorError::TooLarge(scenario.nodes.len()));
         }
@@ -333,4 +336,30 @@ fn tcp(scenario: &Scenario, notes: &mut Vec<String>) -> Option<TcpConfig> {
         notes.push("the flows' TCP settings differ; the kernel gets those of the first".into());
     }
     Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use fairmesh_scenario::{ImportOptions, parse};
+
+    use super::*;
+
+    /// A file without what the kernel's side has no part for, and the same with it.
+    #[test]
+    fn what_cannot_be_emulated_is_refused_by_name() {
+        let text = |radio: &str, flow: &str| {
+            format!(
+                "duration = \"2 s\"\n[radio]\nphy = \"802.11n\"\nmcs = 3\n{radio}\n[topology]\n\
+                 chain = {{ hops = 1 }}\n[[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\n{flow}\n"
+            )
+        };
+        let plan = |radio: &str, flow: &str| {
+            let text = text(radio, flow);
+            let scenario = parse("t.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
+            Plan::new(&scenario, "1.0").map(|_| ()).map_err(|e| e.to_string())
+        };
+        assert_eq!(plan("", ""), Ok(()));
+        let refused = plan("", "access = \"voice\"").unwrap_err();
+        assert!(refused.contains("access categor") && refused.contains("expected"), "{refused}");
+    }
 }

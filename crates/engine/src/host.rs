@@ -229,8 +229,9 @@ pub fn controlled_nodes(scenario: &Scenario) -> usize {
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
-/// Whether a control can do with what a node with several radios tells: all of its radios together.
-fn knows_several(mechanism: &Mechanism) -> Result<(), EngineError> {
+/// Whether a control can do with what a node with several queues towards the air tells: all of them together.
+/// `messages`: it may send some over the air.
+fn counts_at_nodes(mechanism: &Mechanism, why: &str, messages: bool) -> Result<(), EngineError> {
     const EVENTS: EventSet = EventSet::of(&[
         EventKind::FlowCounters,
         EventKind::Counters,
@@ -254,12 +255,24 @@ fn knows_several(mechanism: &Mechanism) -> Result<(), EngineError> {
             && !n.knowledge.has(Knowledge::LinkModel)
             && n.header_bytes == 0
     };
-    if mechanism.all_needs().iter().all(works) { Ok(()) } else { Err(one_radio(mechanism)) }
+    // Its messages would have to be told from data that waits in another category.
+    let speaks = |n: &Needs| n.events.has(EventKind::Messages) || n.abilities.has(Ability::Route);
+    let works = |n: &Needs| works(n) && (messages || !speaks(n));
+    if mechanism.all_needs().iter().all(works) { Ok(()) } else { Err(refused(mechanism, why)) }
 }
 
-fn one_radio(mechanism: &Mechanism) -> EngineError {
-    let problem = "it knows one radio per node, and here are several; expected a control of the gateway, such as maxmin, pfrc, arc or static";
-    EngineError::Control(format!("{mechanism}: {problem}"))
+/// Why a node has more than one queue towards the air, if it has.
+fn one_queue(scenario: &Scenario) -> Option<&'static str> {
+    if scenario.has_several_radios() {
+        return Some("it knows one radio per node, and here are several");
+    }
+    let categories = "it knows one queue per radio, and with access categories there are four";
+    scenario.has_access_categories().then_some(categories)
+}
+
+fn refused(mechanism: &Mechanism, why: &str) -> EngineError {
+    let expected = "a control of the gateway, such as maxmin, pfrc, arc or static";
+    EngineError::Control(format!("{mechanism}: {why}; expected {expected}"))
 }
 
 /// Starts a control wherever it runs.
@@ -273,8 +286,9 @@ pub(crate) fn start(
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
-    if scenario.has_several_radios() {
-        knows_several(mechanism)?;
+    let one_queue = one_queue(scenario);
+    if let Some(why) = one_queue {
+        counts_at_nodes(mechanism, why, !scenario.has_access_categories())?;
     }
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
@@ -329,11 +343,11 @@ pub(crate) fn start(
             .with_model(model);
         let started = Driver::start(mechanism, setting, &OFFERS);
         if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
-            if scenario.has_several_radios()
+            if let Some(why) = one_queue
                 && !driver.plan().is_none()
                 && driver.plan().point == Point::Interface
             {
-                return Err(one_radio(mechanism));
+                return Err(refused(mechanism, why));
             }
             if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
                 let problem = "one box at several gateways has a class for each flow only";

@@ -61,6 +61,8 @@ pub struct AirFrame {
     pub block_ack: Option<BlockAck>,
     /// Whether a data frame has a QoS Control field.
     pub qos: bool,
+    /// The user priority of data, 0 to 7, which is its TID; of a BlockAck, the TID that it is of. 0 is best effort.
+    pub priority: u8,
     /// The IP packet inside a data frame.
     pub packet: Option<AirPacket>,
 }

@@ -273,6 +273,9 @@ pub struct MacCounters {
     pub broadcast: u64,
     /// Transmissions that got no ACK or CTS in time.
     pub timeouts: u64,
+    /// Frames that lost the medium to a higher access category of their own station.
+    #[serde(default, skip_serializing_if = "none")]
+    pub internal_collisions: u64,
     /// Frames given up after the retry limit.
     pub gave_up: u64,
     /// Frames locked on and lost to interference at this receiver.
@@ -362,4 +365,10 @@ pub struct DecisionRecord {
     pub code: Cow<'static, str>,
     /// Why, in words.
     pub reason: String,
+}
+
+/// Counts that most runs do not have are not written where there is none.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn none(count: &u64) -> bool {
+    *count == 0
 }

@@ -47,6 +47,7 @@ impl Cell {
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,
+            edca: None,
         };
         let names: Vec<String> = (0..=self.stations).map(|i| i.to_string()).collect();
         let mut hearing = Vec::new();

@@ -90,6 +90,7 @@ impl Link {
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,
+            edca: None,
         };
         let pair = |from, to| Hearing {
             from,

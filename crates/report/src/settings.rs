@@ -32,10 +32,17 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
         ("external interferers", s.interferers.len().to_string()),
         ("gateway", gateways(s)),
     ];
+    if let Some(edca) = &mac.edca {
+        out.push(("access categories", edca.to_string()));
+    }
     // Flows of one kind share a line.
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for f in &s.flows {
-        let kind = format!("{:?} over {:?}", f.traffic, f.transport);
+        let access = match s.has_access_categories() {
+            true => format!(", {}", f.access),
+            false => String::new(),
+        };
+        let kind = format!("{:?} over {:?}{access}", f.traffic, f.transport);
         match kinds.iter_mut().find(|k| k.0 == kind) {
             Some(k) => k.1 += 1,
             None => kinds.push((kind, 1)),

@@ -41,13 +41,14 @@ mod toml_file;
 
 pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
-    AdaptationDraft, CellLayout, ChainDraft, ChainLayout, CongestionDraft, ControlDraft,
-    DelayedAck, Direction, Draft, EcnDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft,
-    FurtherRadioDraft, GridLayout, InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft,
-    PerDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout,
-    RateChangeDraft, ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft,
-    SubscriberDraft, SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
-    TrafficKind, TrafficTable, TransportDraft, TreeLayout, WireDraft, WiredDraft,
+    AccessDraft, AdaptationDraft, CategoryDraft, CellLayout, ChainDraft, ChainLayout,
+    CongestionDraft, ControlDraft, DelayedAck, Direction, Draft, DscpDraft, EcnDraft, EdcaDefaults,
+    EdcaDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft, FurtherRadioDraft, GridLayout,
+    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName, Profile,
+    QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
+    RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft, SubscribersDraft,
+    TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft,
+    TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{

@@ -7,7 +7,7 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId, Power, Probability, Span};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::Rate;
-use fairmesh_wifi::{Hearing, MacConfig};
+use fairmesh_wifi::{Access, Hearing, MacConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +194,8 @@ pub struct Flow {
     pub traffic: TrafficSpec,
     /// Stream or datagrams.
     pub transport: Transport,
+    /// The access category of its packets at every radio, both ways.
+    pub access: Access,
     /// Earliest start.
     pub start: Span,
     /// The start is late by a random time up to this.
@@ -273,6 +275,11 @@ impl Scenario {
     /// The medium of a station: stations of different media have nothing to do with each other.
     pub fn medium_of(&self, station: NodeId) -> u8 {
         self.further_of(station).map_or(0, |r| r.medium)
+    }
+
+    /// Whether radios have a queue and a backoff for each access category.
+    pub fn has_access_categories(&self) -> bool {
+        self.mac.edca.is_some()
     }
 
     /// The node of a station: itself, or the one whose further radio it is.

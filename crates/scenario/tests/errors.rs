@@ -148,6 +148,42 @@ const CASES: &[(&str, &str, &str)] = &[
         "phy = \"802.11n\"\ntxop = \"1 s\"",
         "test.toml:5: radio.txop: 1 s is out of range; expected at most 32 ms",
     ),
+    // Access categories.
+    (
+        "to = 3",
+        "to = 3\naccess = \"voice\"",
+        "test.toml:10: flow[0].access: 802.11b has no access categories here; expected `radio.phy` of \"802.11n\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "edca = {}",
+        "test.toml:4: radio.edca: 802.11b has no access categories here; expected `radio.phy` of",
+    ),
+    (
+        "to = 3",
+        "to = 3\naccess = \"voices\"",
+        "test.toml:10: flow[0].access: found \"voices\"; expected one of background, best-effort, video, voice",
+    ),
+    (
+        "to = 3",
+        "to = 3\ndscp = \"AF44\"",
+        "test.toml:10: flow[0].dscp: found \"AF44\"; expected one of DF, LE, CS1",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nedca = { voice = { aifsn = 1 } }",
+        "test.toml:5: radio.edca.voice.aifsn: 1 is out of range; expected 2 to 15 slots",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nedca = { voice = { cw_min = 15 } }",
+        "test.toml:5: radio.edca.voice.cw_min: a contention window of 15 to 7; expected windows of 2^k - 1",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nedca = { video = { txop = \"33 ms\" } }",
+        "test.toml:5: radio.edca.video.txop: 33 ms is out of range; expected at most 32 ms",
+    ),
     (
         "to = 3\n",
         "to = 3\n[[link]]\nfrom = 1\nto = 2\nmcs = 3\n",

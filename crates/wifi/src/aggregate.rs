@@ -20,9 +20,9 @@ pub(crate) struct Aggregates {
     pub window: usize,
     /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
     pub lone_delimiter: bool,
-    /// Per link: the last sequence number given.
+    /// Per link, and category where there are several: the last sequence number given.
     pub numbers: Vec<u16>,
-    /// Per link, at its receiver.
+    /// The same, at its receiver.
     pub reorder: Vec<Reorder>,
     /// Per station: what disturbed the frame that it is locked on.
     pub disturbed: Vec<Disturbed>,

@@ -5,8 +5,10 @@
 
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
 
+use crate::access::Access;
 use crate::adapt::Adapter;
 use crate::aggregate::Aggregates;
+use crate::categories::Categories;
 use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::frame::{FrameKind, OnAir, OnAirMpdu};
@@ -76,6 +78,8 @@ pub struct Air {
     pub(crate) gone: Vec<u16>,
     /// With 802.11n, ac and ax.
     pub(crate) aggregates: Option<Aggregates>,
+    /// Where stations have several access categories.
+    pub(crate) categories: Option<Categories>,
     /// Of the frame that is being told.
     told: Vec<OnAirMpdu>,
     pub(crate) neighbours: Neighbours,
@@ -160,7 +164,7 @@ impl Air {
         };
         let mut backoff_rng: Vec<Stream> =
             names.iter().map(|n| Stream::new(seed, &format!("mac/{n}"))).collect();
-        let mut all = vec![Station::new(timing.cw_min); stations + noise.len()];
+        let mut all = vec![Station::new(timing.cw_min, t.difs as u32); stations + noise.len()];
         for (s, rng) in all.iter_mut().zip(&mut backoff_rng) {
             s.slots = rng.below(s.cw + 1);
         }
@@ -173,6 +177,13 @@ impl Air {
             .iter()
             .map(|n| (n.clone(), Stream::new(seed, &format!("noise/{}", n.name))))
             .collect();
+        // Only frames of today have a TID.
+        let edca = mac.edca.filter(|_| phy.as_modern().is_some());
+        let categories = edca.map(|edca| {
+            let rngs = &mut backoff_rng;
+            Categories::new(edca, &t, links, mac.rate, rngs, &mut all)
+        });
+        let places = links * if edca.is_some() { Access::COUNT } else { 1 };
         let idle = Transmission {
             end: 0,
             nav: 0,
@@ -191,7 +202,8 @@ impl Air {
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
             gone: Vec::new(),
-            aggregates: Aggregates::new(&phy, mac.txop, all.len(), links, noise_decides),
+            aggregates: Aggregates::new(&phy, mac.txop, all.len(), places, noise_decides),
+            categories,
             told: Vec::new(),
             stations: all,
             wakes,
@@ -228,7 +240,12 @@ impl Air {
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
         let s = &mut self.stations[i];
-        s.count_down(now, &self.t);
+        s.count_down(now, &self.t, u64::from(U::EDCA));
+        if U::EDCA
+            && let Some(c) = &mut self.categories
+        {
+            c.count_down(i, s, now, &self.t);
+        }
         if s.lock_from != NOBODY {
             // A SIFS response goes out whatever arrives: that reception is abandoned.
             s.lock_from = NOBODY;
@@ -269,7 +286,8 @@ impl Air {
                         a.locked(r, arrival, s.energy, n.limit);
                     }
                     if s.phase == Phase::Contending {
-                        self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
+                        let wake = self.wake_at::<U>(r);
+                        self.wakes.set(r, Time::from_nanos(wake));
                     }
                 } else {
                     s.doomed |= s.energy > s.lock_limit;
@@ -288,7 +306,12 @@ impl Air {
                 s.idle_at = s.idle_at.max(end);
                 continue;
             }
-            s.count_down(noticed, &t);
+            s.count_down(noticed, &t, u64::from(U::EDCA));
+            if U::EDCA
+                && let Some(c) = &mut self.categories
+            {
+                c.count_down(r, s, noticed, &t);
+            }
             s.idle_at = s.idle_at.max(end);
             if n.lockable() {
                 s.settle_nav(arrival, rx_start);
@@ -301,7 +324,8 @@ impl Air {
                 }
             }
             if s.phase == Phase::Contending {
-                self.wakes.set(r, Time::from_nanos(s.wake_at(&t)));
+                let wake = self.wake_at::<U>(r);
+                self.wakes.set(r, Time::from_nanos(wake));
             }
         }
     }
@@ -318,14 +342,23 @@ impl Air {
 
     /// Works out anew when a station acts next.
     #[inline]
-    pub(crate) fn rearm(&mut self, station: u32) {
+    pub(crate) fn rearm<U: Upper>(&mut self, station: u32) {
         let i = station as usize;
-        let at = if self.on_air[i].on_air {
-            self.on_air[i].end
-        } else {
-            self.stations[i].wake_at(&self.t)
-        };
+        let at = if self.on_air[i].on_air { self.on_air[i].end } else { self.wake_at::<U>(i) };
         self.wakes.set(i, Time::from_nanos(at));
+    }
+
+    /// The instant of a station's next own action.
+    #[inline]
+    fn wake_at<U: Upper>(&self, i: usize) -> u64 {
+        let s = &self.stations[i];
+        match &self.categories {
+            Some(c) if U::EDCA => {
+                let own = self.service.get(i).is_some_and(|v| !v.mpdus.is_empty());
+                c.wake_at(i, s, own, &self.t)
+            }
+            _ => s.wake_at(&self.t),
+        }
     }
 
     fn observe<U: Upper>(&mut self, from: u32, now: u64, f: &Transmission, upper: &mut U) {
@@ -349,6 +382,10 @@ impl Air {
             bytes: f.bytes,
             nav: Span::from_nanos(f.nav),
             block_ack: (f.kind == FrameKind::BlockAck).then(|| self.block_ack_for(f.to)),
+            access: match f.kind {
+                FrameKind::Data | FrameKind::Rts | FrameKind::Noise => self.access_of::<U>(from),
+                FrameKind::Ack | FrameKind::BlockAck | FrameKind::Cts => self.access_of::<U>(f.to),
+            },
         };
         upper.on_air(&frame, &self.told);
     }

@@ -32,7 +32,10 @@ impl Air {
     /// A station has won the medium: its frame is put together.
     pub(crate) fn win<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let Some(a) = &self.aggregates else { return };
-        let txop = a.txop.as_nanos();
+        let txop = match &self.categories {
+            Some(c) if U::EDCA => c.parameters(station as usize).txop.as_nanos(),
+            _ => a.txop.as_nanos(),
+        };
         self.stations[station as usize].txop_end = if txop > 0 { now + txop } else { NEVER };
         self.gather(station, now, upper);
     }
@@ -84,6 +87,8 @@ impl Air {
         let i = station as usize;
         let mcs = self.aggregates_at(i);
         let longest = if mcs { self.longest(i, now) } else { 0 };
+        let access = self.access_of::<U>(station);
+        let place = self.service[i].link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let Some(a) = &mut self.aggregates else { return };
         let v = &mut self.service[i];
         let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
@@ -106,7 +111,7 @@ impl Air {
             (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
         }
         // New numbers stay within the window that the oldest unacknowledged one opens.
-        let next = (a.numbers[link.0 as usize] + 1) & NUMBERS;
+        let next = (a.numbers[place] + 1) & NUMBERS;
         let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
         let room = a.window.saturating_sub(distance).min(most - v.aggregate);
         if v.aggregate == v.mpdus.len() && room > 0 {
@@ -114,7 +119,11 @@ impl Air {
             let overhead = self.llc_bytes + QOS_OVERHEAD;
             let mut batch =
                 Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, most: room };
-            upper.pull_more(Time::from_nanos(now), NodeId(station), link, &mut batch);
+            let (at, node) = (Time::from_nanos(now), NodeId(station));
+            match U::EDCA {
+                true => upper.pull_more_of(at, node, link, access, &mut batch),
+                false => upper.pull_more(at, node, link, &mut batch),
+            }
             v.psdu = batch.bytes;
             for k in 0..a.offered.len() {
                 let packet = a.offered[k];
@@ -125,7 +134,7 @@ impl Air {
                     bytes: packet.bytes + overhead,
                     data_attempts: 0,
                     rts_attempts: 0,
-                    sequence: a.number(link.0 as usize),
+                    sequence: a.number(place),
                     accepted: false,
                 });
             }
@@ -216,6 +225,7 @@ impl Air {
         now: u64,
         upper: &mut U,
     ) {
+        let place = self.place::<U>(from, link);
         let Some(a) = &mut self.aggregates else { return };
         let v = &mut self.service[from as usize];
         let counters = &mut self.counters[to as usize];
@@ -231,7 +241,7 @@ impl Air {
             }
             m.accepted = true;
             counters.received += 1;
-            a.reorder[link].accept(m.sequence, m.packet.packet, &mut up);
+            a.reorder[place].accept(m.sequence, m.packet.packet, &mut up);
         }
         self.pass_up(from, to, now, &mut up, upper);
         // The MPDUs of an aggregate have come one by one while the medium was busy with it; one
@@ -267,7 +277,7 @@ impl Air {
             });
         }
         for m in &done {
-            upper.sent(Time::from_nanos(now), NodeId(station), &m.report(answered, rate, now));
+            self.tell(station, now, &m.report(answered, rate, now), upper);
         }
         if !answered {
             self.gone.clear();
@@ -287,11 +297,12 @@ impl Air {
         now: u64,
         upper: &mut U,
     ) {
-        let (Some(a), Some(link)) = (&mut self.aggregates, link) else { return };
-        let link = link.0 as usize;
+        let Some(link) = link.map(|l| l.0 as usize) else { return };
+        let place = self.place::<U>(from, link);
+        let Some(a) = &mut self.aggregates else { return };
         let mut up = core::mem::take(&mut a.up);
         for &sequence in &self.gone {
-            a.reorder[link].skip(sequence, &mut up);
+            a.reorder[place].skip(sequence, &mut up);
         }
         let to = self.neighbours.entry(link).to;
         let any = !up.is_empty();

@@ -2,6 +2,7 @@
 
 use fairmesh_units::{Decibel, Power, Span, Time};
 
+use crate::access::Edca;
 use crate::phy::{Phy, Rate};
 
 /// How a receiver treats several frames at once.
@@ -38,6 +39,9 @@ pub struct MacConfig {
     /// With 802.11n, ac and ax: how long a station that has won the medium may keep it; zero: one
     /// frame.
     pub txop: Span,
+    /// With 802.11n, ac and ax: stations have four access categories, whose TXOP limits go before `txop`;
+    /// `None`: best effort alone.
+    pub edca: Option<Edca>,
 }
 
 /// How the data rate of a link is chosen.

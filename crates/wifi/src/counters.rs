@@ -21,6 +21,8 @@ pub struct MacCounters {
     pub broadcast: u64,
     /// Own RTS and data frames that got no answer in time.
     pub timeouts: u64,
+    /// Frames that lost the medium to a higher category of their own station.
+    pub internal_collisions: u64,
     /// Packets given up after the retry limit.
     pub gave_up: u64,
     /// Decodable frames locked on and lost to other energy.

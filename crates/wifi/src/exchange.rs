@@ -1,7 +1,7 @@
 //! Frame exchanges: what a station sends, answers, retries and gives up
 //! (IEEE 802.11-2020 §10.3.2 and §10.3.4).
 
-use fairmesh_units::{NodeId, Span, Stream, Time};
+use fairmesh_units::{NodeId, Span, Time};
 
 use crate::adapt::Attempt;
 use crate::air::{Air, Transmission};
@@ -9,6 +9,7 @@ use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
 use crate::frame::FrameKind;
 use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
+use crate::packet::{Outgoing, SendReport};
 use crate::phy::Rate;
 use crate::station::{Answer, NEVER, NOBODY, Phase, next_slot};
 use crate::upper::Upper;
@@ -26,36 +27,58 @@ impl Air {
         busy: bool,
         upper: &mut U,
     ) {
+        if U::EDCA {
+            self.take_each(station, now, busy, upper);
+            return;
+        }
         let i = station as usize;
         if self.stations[i].phase != Phase::Idle || !self.load(station, now, upper) {
             return;
         }
+        self.ask::<U>(station, now, busy);
+        self.stations[i].phase = Phase::Contending;
+        self.rearm::<U>(station);
+    }
+
+    /// A packet has come to a MAC that had none: its backoff, if it needs one.
+    #[inline(always)]
+    pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
+        let i = station as usize;
         let s = &mut self.stations[i];
-        s.count_down(now, &self.t);
+        s.count_down(now, &self.t, u64::from(U::EDCA));
         if s.slots == 0 {
             if busy || s.busy(now) {
                 // IEEE 802.11-2020 §10.3.4.2: busy when the frame came: the backoff procedure.
                 s.slots = self.backoff_rng[i].below(s.cw + 1);
                 s.backoff_from = now;
             } else if U::TODAY {
-                s.backoff_from = next_slot(s.countdown_start(&self.t), self.t.slot, now);
+                s.backoff_from = next_slot(s.countdown_start(), self.t.slot, now);
             } else {
                 s.backoff_from = now + self.t.difs;
             }
         }
-        s.phase = Phase::Contending;
-        self.rearm(station);
     }
 
     /// Moves the next packet of the upper layer into service.
     fn load<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) -> bool {
-        let Some(packet) = upper.pull(Time::from_nanos(now), NodeId(station)) else {
-            return false;
+        let at = Time::from_nanos(now);
+        let packet = match U::EDCA {
+            true => upper.pull_of(at, NodeId(station), self.access_of::<U>(station)),
+            false => upper.pull(at, NodeId(station)),
         };
+        let Some(packet) = packet else { return false };
+        self.put::<U>(station, now, packet);
+        true
+    }
+
+    /// Puts a packet into service.
+    #[inline(always)]
+    pub(crate) fn put<U: Upper>(&mut self, station: u32, now: u64, packet: Outgoing) {
         let to = packet.link.map_or(NOBODY, |l| self.neighbours.entry(l.0 as usize).to);
         // Sequence numbers are a link's where blocks are acknowledged, else the station's.
+        let place = packet.link.map_or(0, |l| self.place::<U>(station, l.0 as usize));
         let (overhead, sequence) = match (&mut self.aggregates, packet.link) {
-            (Some(a), Some(link)) if U::TODAY => (a.overhead(), a.number(link.0 as usize)),
+            (Some(a), Some(_)) if U::TODAY => (a.overhead(), a.number(place)),
             _ => {
                 let s = &mut self.stations[station as usize];
                 s.sequence = (s.sequence + 1) & 0xfff;
@@ -77,7 +100,6 @@ impl Air {
             sequence,
             accepted: false,
         });
-        true
     }
 
     /// The backoff ended: RTS, data or broadcast.
@@ -87,7 +109,7 @@ impl Air {
         let v = &mut self.service[i];
         let Some(first) = v.mpdus.first() else {
             self.stations[i].phase = Phase::Idle;
-            self.rearm(station);
+            self.rearm::<U>(station);
             return;
         };
         if let Some(link) = v.link {
@@ -134,7 +156,7 @@ impl Air {
         let v = &mut self.service[i];
         if v.mpdus.is_empty() {
             self.stations[i].phase = Phase::Idle;
-            self.rearm(station);
+            self.rearm::<U>(station);
             return;
         }
         v.tried(|m| &mut m.data_attempts);
@@ -239,7 +261,7 @@ impl Air {
         // reception finds the medium idle.
         let s = &mut self.stations[i];
         s.idle_at = s.idle_at.max(s.after_lock);
-        self.rearm(to);
+        self.rearm::<U>(to);
     }
 
     /// A good frame for this station.
@@ -264,7 +286,14 @@ impl Air {
                 s.answer_rate = self.phy.control_rate(f.rate).0;
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
-                    upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
+                    let at = Time::from_nanos(now);
+                    match U::EDCA {
+                        true => {
+                            let access = self.access_of::<U>(from);
+                            upper.arriving_of(at, NodeId(to), NodeId(from), air, access);
+                        }
+                        false => upper.arriving(at, NodeId(to), NodeId(from), air),
+                    }
                 }
                 if U::TODAY {
                     self.take_in(from, to, link, now, upper);
@@ -367,7 +396,7 @@ impl Air {
         if s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
             // A reception began in time; it may be the answer.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
-            self.rearm(station);
+            self.rearm::<U>(station);
             return;
         }
         if s.lock_end + AFTER_RECEPTION != now {
@@ -401,10 +430,16 @@ impl Air {
             self.counters[i].gave_up += v.aggregate as u64;
             self.release(station, now, false, upper);
         } else {
-            s.cw = limits.next_cw(s.cw);
+            let cw = self.next_cw::<U>(station, self.stations[i].cw);
+            let s = &mut self.stations[i];
+            s.cw = cw;
             s.phase = Phase::Contending;
-            draw(s, now, &mut self.backoff_rng[i]);
-            self.rearm(station);
+            self.draw(station, now);
+            if U::EDCA {
+                // What came for others while the exchange ran.
+                self.take_each(station, now, true, upper);
+            }
+            self.rearm::<U>(station);
         }
     }
 
@@ -423,7 +458,13 @@ impl Air {
     }
 
     /// Done with the frame in hand: report it, draw the post-backoff, take the next.
-    fn release<U: Upper>(&mut self, station: u32, now: u64, answered: bool, upper: &mut U) {
+    pub(crate) fn release<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        answered: bool,
+        upper: &mut U,
+    ) {
         let i = station as usize;
         let v = &mut self.service[i];
         match &mut v.mpdus[..] {
@@ -433,7 +474,7 @@ impl Air {
                 let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
                 let link = v.link;
                 v.mpdus.clear();
-                upper.sent(Time::from_nanos(now), NodeId(station), &told);
+                self.tell(station, now, &told, upper);
                 if let Some(number) = gone {
                     self.gone.clear();
                     self.gone.push(number);
@@ -443,13 +484,14 @@ impl Air {
             _ if U::TODAY => self.release_many(station, now, answered, upper),
             _ => {}
         }
+        let cw = self.cw_min::<U>(station);
         let s = &mut self.stations[i];
         s.short_retries = 0;
         s.long_retries = 0;
         s.rts_failures = 0;
-        s.cw = self.phy.timing().cw_min;
+        s.cw = cw;
         s.phase = Phase::Idle;
-        draw(s, now, &mut self.backoff_rng[i]);
+        self.draw(station, now);
         if (U::TODAY && !self.service[i].mpdus.is_empty()) || self.load(station, now, upper) {
             self.stations[i].phase = Phase::Contending;
             if U::TODAY && answered && self.keeps_the_medium(station, now, upper) {
@@ -458,12 +500,27 @@ impl Air {
                 s.wait_at = now + self.t.sifs;
             }
         }
-        self.rearm(station);
+        if U::EDCA {
+            self.take_each(station, now, true, upper);
+        }
+        self.rearm::<U>(station);
     }
-}
 
-/// A fresh backoff, whatever was left of the last one (IEEE 802.11-2020 §10.3.3).
-fn draw(s: &mut crate::station::Station, now: u64, rng: &mut Stream) {
-    s.slots = rng.below(s.cw + 1);
-    s.backoff_from = now;
+    /// Reports what became of a packet.
+    #[inline(always)]
+    pub(crate) fn tell<U: Upper>(&self, station: u32, now: u64, told: &SendReport, upper: &mut U) {
+        let (at, node) = (Time::from_nanos(now), NodeId(station));
+        match U::EDCA {
+            true => upper.sent_of(at, node, told, self.access_of::<U>(station)),
+            false => upper.sent(at, node, told),
+        }
+    }
+
+    /// A fresh backoff, whatever was left of the last one (IEEE 802.11-2020 §10.3.3).
+    #[inline(always)]
+    pub(crate) fn draw(&mut self, station: u32, now: u64) {
+        let s = &mut self.stations[station as usize];
+        s.slots = self.backoff_rng[station as usize].below(s.cw + 1);
+        s.backoff_from = now;
+    }
 }

@@ -2,6 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
+use crate::access::Access;
 use crate::phy::Rate;
 
 /// Kinds of frame on the air.
@@ -42,6 +43,8 @@ pub struct OnAir {
     pub nav: Span,
     /// What a BlockAck says; `None` in every other frame.
     pub block_ack: Option<BlockAck>,
+    /// The category that it goes by; of an answer, that of what it answers.
+    pub access: Access,
 }
 
 /// The content of a BlockAck.

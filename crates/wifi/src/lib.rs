@@ -6,14 +6,17 @@
 //! ([`phy`], [`airtime`]); a new error process a variant of [`loss::FrameErrors`]; a new rate
 //! adaptation a variant of [`adapt::Adapter`]. Model page: docs/models/radio.md.
 
+mod access;
 pub mod adapt;
 mod aggregate;
 mod air;
 pub mod airtime;
 mod ampdu;
 mod batch;
+mod categories;
 mod config;
 mod counters;
+mod edca;
 mod exchange;
 mod frame;
 pub mod loss;
@@ -32,6 +35,7 @@ mod survival;
 mod upper;
 mod waveform;
 
+pub use access::{Access, AccessParameters, Edca};
 pub use air::{Air, Setup};
 pub use batch::Batch;
 pub use config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};

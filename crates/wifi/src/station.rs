@@ -95,6 +95,8 @@ pub(crate) struct Station {
     pub nav_at: u64,
     /// Whose exchange set the NAV.
     pub nav_of: u32,
+    /// From the medium's end until the countdown starts, ns: DIFS, or the AIFS of the category at hand.
+    pub aifs: u32,
     /// When an RTS set the NAV: instant at which it lapses unless a reception begins; 0: none.
     pub nav_reset_at: u64,
     pub slots: u32,
@@ -123,7 +125,7 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    pub fn new(cw_min: u32) -> Self {
+    pub fn new(cw_min: u32, aifs: u32) -> Self {
         Station {
             energy: 0,
             lock_limit: 0,
@@ -142,6 +144,7 @@ impl Station {
             eifs_at: 0,
             nav_at: 0,
             nav_of: NOBODY,
+            aifs,
             nav_reset_at: 0,
             slots: 0,
             cw: cw_min,
@@ -189,29 +192,34 @@ impl Station {
         self.idle_at > now || self.nav_end() > now
     }
 
+    /// End of everything that keeps the station from counting down.
+    #[inline]
+    pub fn clear(&self) -> u64 {
+        self.idle_at.max(self.eifs_at).max(self.nav_end())
+    }
+
     /// When the countdown starts or started.
     #[inline]
-    pub fn countdown_start(&self, t: &Intervals) -> u64 {
-        let clear = self.idle_at.max(self.eifs_at).max(self.nav_end());
-        self.backoff_from.max(clear + t.difs)
+    pub fn countdown_start(&self) -> u64 {
+        self.backoff_from.max(self.clear() + u64::from(self.aifs))
     }
 
     /// When the backoff ends if nothing else happens.
     #[inline]
     pub fn access_at(&self, t: &Intervals) -> u64 {
-        self.countdown_start(t) + u64::from(self.slots) * t.slot
+        self.countdown_start() + u64::from(self.slots) * t.slot
     }
 
     /// Counts down the slots that were idle until `now`. Only whole slots count: the one under way
-    /// is lost (IEEE 802.11-2020 §10.3.4.3).
+    /// is lost (IEEE 802.11-2020 §10.3.4.3). `begun`: 1 with EDCA, which counts a slot when it begins (§10.23.2.4).
     #[inline]
-    pub fn count_down(&mut self, now: u64, t: &Intervals) {
+    pub fn count_down(&mut self, now: u64, t: &Intervals, begun: u64) {
         if self.slots == 0 {
             return;
         }
-        let start = self.countdown_start(t);
-        if now >= start + t.slot {
-            let idle = ((now - start) / t.slot).min(u64::from(self.slots));
+        let start = self.countdown_start();
+        if now >= start + (1 - begun) * t.slot {
+            let idle = ((now - start) / t.slot + begun).min(u64::from(self.slots));
             self.slots -= idle as u32;
             self.backoff_from = start + idle * t.slot;
         }
@@ -280,7 +288,7 @@ mod tests {
     const US: u64 = 1000;
 
     fn contending(slots: u32) -> Station {
-        Station { phase: Phase::Contending, slots, ..Station::new(31) }
+        Station { phase: Phase::Contending, slots, ..Station::new(31, T.difs as u32) }
     }
 
     #[test]
@@ -300,15 +308,15 @@ mod tests {
     fn only_whole_idle_slots_count() {
         let mut s = contending(5);
         s.idle_at = 1000 * US;
-        s.count_down(1050 * US + 39 * US, &T);
+        s.count_down(1050 * US + 39 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (4, 1070 * US));
         // Asking again a little later loses nothing and counts nothing twice.
-        s.count_down(1050 * US + 41 * US, &T);
+        s.count_down(1050 * US + 41 * US, &T, 0);
         assert_eq!((s.slots, s.backoff_from), (3, 1090 * US));
         // The medium was busy until 2 ms: the rest waits for another DIFS.
         s.idle_at = 2000 * US;
         assert_eq!(s.access_at(&T), 2000 * US + 50 * US + 60 * US);
-        s.count_down(9000 * US, &T);
+        s.count_down(9000 * US, &T, 0);
         assert_eq!(s.slots, 0);
     }
 
@@ -316,9 +324,9 @@ mod tests {
     fn busy_before_the_countdown_started_costs_no_slot() {
         let mut s = contending(3);
         s.idle_at = 1000 * US;
-        s.count_down(1049 * US, &T);
+        s.count_down(1049 * US, &T, 0);
         assert_eq!(s.slots, 3);
-        s.count_down(1069 * US, &T);
+        s.count_down(1069 * US, &T, 0);
         assert_eq!(s.slots, 3);
     }
 

@@ -5,7 +5,7 @@ use fairmesh_units::{NodeId, Time};
 use crate::air::Air;
 use crate::frame::FrameKind;
 use crate::station::{NEVER, NOBODY, Phase};
-use crate::upper::{Today, Upper};
+use crate::upper::{Categorised, Today, Upper};
 
 impl Air {
     /// When something happens next; [`Time::NEVER`] if nothing will.
@@ -23,7 +23,15 @@ impl Air {
     /// Apart, so that what other networks do is compiled as if there were no other.
     #[inline(never)]
     fn act_today<U: Upper>(&mut self, upper: &mut U) -> Time {
+        if self.categories.is_some() {
+            return self.act_by_category(upper);
+        }
         self.act(&mut Today(upper))
+    }
+
+    #[inline(never)]
+    fn act_by_category<U: Upper>(&mut self, upper: &mut U) -> Time {
+        self.act(&mut Categorised(upper))
     }
 
     #[inline]
@@ -44,7 +52,12 @@ impl Air {
             return at;
         }
         match s.phase {
-            Phase::Contending => self.send_own(i as u32, now, upper),
+            Phase::Contending => {
+                if U::EDCA {
+                    self.resolve(i as u32, now, upper);
+                }
+                self.send_own(i as u32, now, upper);
+            }
             Phase::ClearToSend => self.send_data(i as u32, now, upper),
             Phase::AwaitAck | Phase::AwaitCts => self.time_out(i as u32, now, upper),
             Phase::Noise => self.make_noise(i as u32, now, upper),
@@ -64,6 +77,10 @@ impl Air {
 
     #[inline(never)]
     fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        if self.categories.is_some() {
+            self.take_each(node.0, at.as_nanos(), false, &mut Categorised(upper));
+            return;
+        }
         self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
     }
 
@@ -81,7 +98,7 @@ impl Air {
             }
             _ => {}
         }
-        self.rearm(from);
+        self.rearm::<U>(from);
         for k in self.neighbours.of(from) {
             let n = *self.neighbours.entry(k);
             let s = &mut self.stations[n.to as usize];

@@ -2,6 +2,7 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
+use crate::access::Access;
 use crate::batch::Batch;
 use crate::frame::{OnAir, OnAirMpdu};
 use crate::packet::{LinkId, Outgoing, SendReport};
@@ -20,6 +21,9 @@ pub trait Upper {
     /// nothing of it. Leave it alone.
     #[doc(hidden)]
     const TODAY: bool = false;
+    /// The same of stations with several access categories.
+    #[doc(hidden)]
+    const EDCA: bool = false;
 
     /// The MAC of `node` is free: its next packet, if it has one.
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
@@ -48,6 +52,45 @@ pub trait Upper {
     /// have moved on to its receiver already. Only where [`Upper::OVERHEAR`].
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         let _ = (now, node, from, packet);
+    }
+
+    /// [`Upper::pull`], [`Upper::pull_more`], [`Upper::sent`] and [`Upper::arriving`] where stations have several access
+    /// categories ([`MacConfig::edca`](crate::MacConfig::edca)): each has a queue of its own.
+    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+        if access == Access::BestEffort { self.pull(now, node) } else { None }
+    }
+
+    /// See [`Upper::pull_of`].
+    fn pull_more_of(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        if access == Access::BestEffort {
+            self.pull_more(now, node, link, batch);
+        }
+    }
+
+    /// See [`Upper::pull_of`].
+    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+        let _ = access;
+        self.sent(now, node, report);
+    }
+
+    /// See [`Upper::pull_of`].
+    fn arriving_of(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        from: NodeId,
+        airtime: Span,
+        access: Access,
+    ) {
+        let _ = access;
+        self.arriving(now, node, from, airtime);
     }
 
     /// A frame starts, and carries these MPDUs; none where it is not data.
@@ -87,6 +130,71 @@ impl<U: Upper> Upper for Today<'_, U> {
     #[inline]
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
         self.0.overheard(now, node, from, packet);
+    }
+    #[inline]
+    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
+        self.0.on_air(frame, mpdus);
+    }
+}
+
+/// The layer above stations with several access categories.
+pub(crate) struct Categorised<'a, U>(pub &'a mut U);
+
+impl<U: Upper> Upper for Categorised<'_, U> {
+    const OBSERVE: bool = U::OBSERVE;
+    const OVERHEAR: bool = U::OVERHEAR;
+    const TODAY: bool = true;
+    const EDCA: bool = true;
+
+    #[inline]
+    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
+        self.0.pull(now, node)
+    }
+    #[inline]
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        self.0.received(now, node, from, packet, broadcast);
+    }
+    #[inline]
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+        self.0.sent(now, node, report);
+    }
+    #[inline]
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
+        self.0.arriving(now, node, from, airtime);
+    }
+    #[inline]
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.0.overheard(now, node, from, packet);
+    }
+    #[inline]
+    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+        self.0.pull_of(now, node, access)
+    }
+    #[inline]
+    fn pull_more_of(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        self.0.pull_more_of(now, node, link, access, batch);
+    }
+    #[inline]
+    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+        self.0.sent_of(now, node, report, access);
+    }
+    #[inline]
+    fn arriving_of(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        from: NodeId,
+        airtime: Span,
+        access: Access,
+    ) {
+        self.0.arriving_of(now, node, from, airtime, access);
     }
     #[inline]
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {

@@ -68,6 +68,7 @@ fn run(
         capture: Decibel(10.0),
         adaptation: Adaptation::Fixed,
         txop: Span::ZERO,
+        edca: None,
     };
     let hear = |from, to, dbm| Hearing {
         from,

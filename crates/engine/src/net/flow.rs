@@ -4,7 +4,7 @@ use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
 use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
 use fairmesh_units::{NodeId, Span, Stream, Time};
-use fairmesh_wifi::LinkId;
+use fairmesh_wifi::{Access, LinkId};
 
 use crate::measures::Delays;
 use crate::record::Drops;
@@ -42,6 +42,8 @@ pub(crate) struct FlowState {
     pub source: Source,
     /// Index in `ends` of the end that connects.
     pub client: usize,
+    /// The access category of its packets, both ways.
+    pub access: Access,
     /// Connections opened so far.
     pub generation: u32,
     /// Nodes of the path, origin first; where the path changes, of all paths one after the other. A
@@ -121,6 +123,7 @@ impl FlowState {
             ends,
             source: Source::new(&flow.traffic, start, stop, rng),
             client,
+            access: flow.access,
             generation: 0,
             path: flow.path.iter().map(|n| n.0).collect(),
             forward: hops.iter().map(|h| h[0]).collect(),
@@ -144,6 +147,7 @@ impl FlowState {
             ends: Ends::External,
             source: never,
             client: 0,
+            access: Access::BestEffort,
             generation: 0,
             path: vec![from, to],
             forward: vec![hop],

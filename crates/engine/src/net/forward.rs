@@ -119,6 +119,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
         let p = self.packets.get(handle);
         let mut item = p.item(handle);
+        let access = self.access_of(p.flow);
         if self.interfaces[n].tells_stations() {
             // Broadcasts are for a station of their own, as in mac80211.
             item.station = self.next(p).map_or(u16::MAX, |to| to as u16);
@@ -130,7 +131,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         } else {
             None
         };
-        let i = &mut self.interfaces[n];
+        let i = self.lane(n, access);
         i.count(now);
         let verdict = i.enqueue::<HOST>(now, item, class);
         if verdict == Verdict::Marked {
@@ -141,9 +142,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             let drops = &mut self.flows[lost.flow as usize].meters.drops;
             if class.is_some() { drops.limiter += 1 } else { drops.queue += 1 }
         }
-        if self.interfaces[n].modern {
-            self.interfaces[n].fill_device::<HOST>(now);
-            self.settle_late(n);
+        let i = self.lane(n, access);
+        if i.modern {
+            i.fill_device::<HOST>(now);
+            self.settle_late(n, access);
         }
         if HOST {
             self.note_queue(n, class);

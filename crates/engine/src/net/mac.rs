@@ -2,7 +2,9 @@
 
 use fairmesh_queueing::{Item, Late, Queue};
 use fairmesh_units::{NodeId, Span, Time};
-use fairmesh_wifi::{Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper};
+use fairmesh_wifi::{
+    Access, Batch, LinkId, OnAir, OnAirMpdu, Outcome, Outgoing, SendReport, Upper,
+};
 
 use super::Net;
 use super::arrival::{Arrival, Frame};
@@ -17,85 +19,30 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     // Always: the medium is compiled twice, with aggregates and without, and each is hot.
     #[inline(always)]
     fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        let n = node.index();
-        self.interfaces[n].count(now);
-        if HOST && let Some(message) = self.pull_message(n) {
-            return Some(message);
+        self.take(now, node, Access::BestEffort)
+    }
+
+    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+        let taken = self.take(now, node, access);
+        if taken.is_some() {
+            self.waits_no_more(node.index(), access);
         }
-        let i = &mut self.interfaces[n];
-        if i.modern {
-            i.fill_device::<HOST>(now);
-        }
-        let taken = i.dequeue::<HOST>(now);
-        self.settle_late(n);
-        let Some(item) = taken else {
-            let i = &mut self.interfaces[n];
-            let ready = i.next_ready::<HOST>(now);
-            let slot = self.interface_slot(n);
-            self.timers.set(slot, ready);
-            return None;
-        };
-        let hop = self.hop(item);
-        self.hand_over(n, item);
-        let link = match hop {
-            Hop::Radio { link } => Some(link),
-            Hop::Broadcast => None,
-            Hop::Wire { .. } | Hop::Bus { .. } => return None,
-        };
-        Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
+        taken
     }
 
     fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
-        let n = node.index();
-        self.interfaces[n].count(now);
-        let wanted = Hop::Radio { link };
-        if self.interfaces[n].modern && self.interfaces[n].stations().is_some() {
-            self.fill_from_station(now, n, link, batch);
-            return;
-        }
-        let mut k = 0;
-        loop {
-            if k >= self.interfaces[n].aside.len() {
-                if self.interfaces[n].device == 0 {
-                    break;
-                }
-                self.interfaces[n].fill_device::<HOST>(now);
-                self.settle_late(n);
-                if k >= self.interfaces[n].aside.len() {
-                    break;
-                }
-            }
-            let item = self.interfaces[n].aside[k];
-            if self.hop(item) != wanted {
-                k += 1;
-                continue;
-            }
-            if !batch.fits(item.bytes) {
-                return;
-            }
-            self.interfaces[n].aside.remove(k);
-            self.hand_over(n, item);
-            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
-        }
-        if self.interfaces[n].device > 0 {
-            return;
-        }
-        // What is drawn and does not go stays next in turn.
-        while batch.fits(0) {
-            let drawn = self.interfaces[n].draw::<HOST>(now);
-            self.settle_late(n);
-            let Some(item) = drawn else { break };
-            let other = self.hop(item) != wanted;
-            if other || !batch.fits(item.bytes) {
-                self.interfaces[n].aside.push_back(item);
-                if !other || !self.interfaces[n].is_fifo() {
-                    return;
-                }
-                continue;
-            }
-            self.hand_over(n, item);
-            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
-        }
+        self.fill(now, node, link, Access::BestEffort, batch);
+    }
+
+    fn pull_more_of(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        self.fill(now, node, link, access, batch);
     }
 
     #[inline(always)]
@@ -113,45 +60,19 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
 
     #[inline(always)]
     fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
-        let n = node.index();
-        let i = &mut self.interfaces[n];
-        i.count(now);
-        i.release(report.packet.bytes);
-        if WATCH {
-            self.snapshots[n].retain(|s| s.0 != report.packet.packet);
-        }
-        if HOST && self.note_sent(node, report) {
-            return;
-        }
-        let i = &mut self.interfaces[n];
-        if i.modern
-            && let Some(stations) = i.queue.as_stations_mut()
-        {
-            stations.settle(i.serving, report.packet.bytes, report.airtime);
-        }
-        let class = if HOST { self.interfaces[n].settle(report) } else { None };
-        if report.outcome == Outcome::Lost {
-            let p = self.packets.remove(report.packet.packet);
-            self.flows[p.flow as usize].meters.drops.retry_limit += 1;
-        } else if report.packet.link.is_none() {
-            // A broadcast has been heard by whoever could.
-            self.packets.remove(report.packet.packet);
-            self.arrived += 1;
-        }
-        if HOST {
-            self.note_queue(n, class);
-        }
+        self.done(now, node, report, Access::BestEffort);
+    }
+
+    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+        self.done(now, node, report, access);
     }
 
     fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span) {
-        // What a station sends counts as well as what it is sent: Ending the Anomaly §3.2.
-        let here = &mut self.interfaces[node.index()];
-        if here.modern
-            && let Some(stations) = here.queue.as_stations_mut()
-        {
-            stations.charge(from.0 as u16, airtime);
-        }
-        self.listeners.arriving(node, from, airtime);
+        self.coming(node, from, airtime, Access::BestEffort);
+    }
+
+    fn arriving_of(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
+        self.coming(node, from, airtime, access);
     }
 
     fn overheard(&mut self, _: Time, node: NodeId, from: NodeId, packet: u32) {
@@ -185,6 +106,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             aggregate: None,
             block_ack: f.block_ack,
             qos: look.qos && f.to.is_some(),
+            priority: f.access.user_priority(),
             packet: None,
         };
         if mpdus.is_empty() {
@@ -196,7 +118,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         let reference = self.aggregates;
         let snapshots = &self.snapshots[f.from.index()];
         for (index, m) in mpdus.iter().enumerate() {
-            let packet = snapshots.iter().find(|s| s.0 == m.packet).map(|s| s.1);
+            let packet = snapshots.iter().find(|s| s.0 == (m.packet, f.access)).map(|s| s.1);
             let place = AirAggregate { reference, index: index as u16, count };
             observer.frame(&AirFrame {
                 mpdu_bytes: m.bytes,
@@ -220,17 +142,162 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         if p.forward { flow.forward[place] } else { flow.back[place - 1] }
     }
 
+    /// The next packet of a category for the MAC.
+    // Always: the medium is compiled several times, and each is hot.
+    #[inline(always)]
+    fn take(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+        let n = node.index();
+        self.lane(n, access).count(now);
+        // Controls' messages are best effort.
+        if HOST
+            && access == Access::BestEffort
+            && let Some(message) = self.pull_message(n)
+        {
+            return Some(message);
+        }
+        let i = self.lane(n, access);
+        if i.modern {
+            i.fill_device::<HOST>(now);
+        }
+        let taken = i.dequeue::<HOST>(now);
+        self.settle_late(n, access);
+        let Some(item) = taken else {
+            let ready = self.lane(n, access).next_ready::<HOST>(now);
+            self.wait_until(n, access, ready);
+            return None;
+        };
+        let hop = self.hop(item);
+        self.hand_over(n, item, access);
+        let link = match hop {
+            Hop::Radio { link } => Some(link),
+            Hop::Broadcast => None,
+            Hop::Wire { .. } | Hop::Bus { .. } => return None,
+        };
+        Some(Outgoing { packet: item.handle, link, bytes: item.bytes })
+    }
+
+    /// Fills a frame with what waits for the same neighbour in the same category.
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        let n = node.index();
+        self.lane(n, access).count(now);
+        let wanted = Hop::Radio { link };
+        let i = self.lane(n, access);
+        if i.modern && i.stations().is_some() {
+            self.fill_from_station(now, n, link, access, batch);
+            return;
+        }
+        let mut k = 0;
+        loop {
+            if k >= self.lane(n, access).aside.len() {
+                if self.lane(n, access).device == 0 {
+                    break;
+                }
+                self.lane(n, access).fill_device::<HOST>(now);
+                self.settle_late(n, access);
+                if k >= self.lane(n, access).aside.len() {
+                    break;
+                }
+            }
+            let item = self.lane(n, access).aside[k];
+            if self.hop(item) != wanted {
+                k += 1;
+                continue;
+            }
+            if !batch.fits(item.bytes) {
+                return;
+            }
+            self.lane(n, access).aside.remove(k);
+            self.hand_over(n, item, access);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+        if self.lane(n, access).device > 0 {
+            return;
+        }
+        // What is drawn and does not go stays next in turn.
+        while batch.fits(0) {
+            let drawn = self.lane(n, access).draw::<HOST>(now);
+            self.settle_late(n, access);
+            let Some(item) = drawn else { break };
+            let other = self.hop(item) != wanted;
+            if other || !batch.fits(item.bytes) {
+                let i = self.lane(n, access);
+                i.aside.push_back(item);
+                if !other || !i.is_fifo() {
+                    return;
+                }
+                continue;
+            }
+            self.hand_over(n, item, access);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+    }
+
+    /// The MAC is done with a packet of a category.
+    #[inline(always)]
+    fn done(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+        let n = node.index();
+        let i = self.lane(n, access);
+        i.count(now);
+        i.release(report.packet.bytes);
+        if WATCH {
+            let handle = (report.packet.packet, access);
+            self.snapshots[n].retain(|s| s.0 != handle);
+        }
+        if HOST && self.note_sent(node, report) {
+            return;
+        }
+        let i = self.lane(n, access);
+        if i.modern
+            && let Some(stations) = i.queue.as_stations_mut()
+        {
+            stations.settle(i.serving, report.packet.bytes, report.airtime);
+        }
+        let class = if HOST { self.interfaces[n].settle(report) } else { None };
+        if report.outcome == Outcome::Lost {
+            let p = self.packets.remove(report.packet.packet);
+            self.flows[p.flow as usize].meters.drops.retry_limit += 1;
+        } else if report.packet.link.is_none() {
+            // A broadcast has been heard by whoever could.
+            self.packets.remove(report.packet.packet);
+            self.arrived += 1;
+        }
+        if HOST {
+            self.note_queue(n, class);
+        }
+    }
+
+    /// A neighbour's frame of a category has come.
+    #[inline(always)]
+    fn coming(&mut self, node: NodeId, from: NodeId, airtime: Span, access: Access) {
+        // What a station sends counts as well as what it is sent: Ending the Anomaly §3.2.
+        let here = self.lane(node.index(), access);
+        if here.modern
+            && let Some(stations) = here.queue.as_stations_mut()
+        {
+            stations.charge(from.0 as u16, airtime);
+        }
+        self.listeners.arriving(node, from, airtime);
+    }
+
     /// What a queue did to packets after it had let them in.
     #[inline(always)]
-    pub(super) fn settle_late(&mut self, n: usize) {
-        if self.interfaces[n].modern {
-            self.take_late(n);
+    pub(super) fn settle_late(&mut self, n: usize, access: Access) {
+        if self.lane(n, access).modern {
+            self.take_late(n, access);
         }
     }
 
     #[cold]
-    fn take_late(&mut self, n: usize) {
-        while let Some(late) = self.interfaces[n].queue.late() {
+    fn take_late(&mut self, n: usize, access: Access) {
+        while let Some(late) = self.lane(n, access).queue.late() {
             match late {
                 Late::Dropped(item, _) => {
                     let lost = self.packets.remove(item.handle);
@@ -242,31 +309,38 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     }
 
     /// A frame takes what waits for its own station only; what has no room stays the next there.
-    fn fill_from_station(&mut self, now: Time, n: usize, link: LinkId, batch: &mut Batch<'_>) {
-        let station = self.interfaces[n].serving;
+    fn fill_from_station(
+        &mut self,
+        now: Time,
+        n: usize,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        let station = self.lane(n, access).serving;
         while batch.fits(0) {
-            let Some(stations) = self.interfaces[n].stations() else { return };
+            let Some(stations) = self.lane(n, access).stations() else { return };
             let taken = stations.dequeue_for(now, station);
             let back = taken.filter(|item| !batch.fits(item.bytes));
             if let Some(item) = back {
                 stations.put_back(item);
             }
-            self.settle_late(n);
+            self.settle_late(n, access);
             let (Some(item), None) = (taken, back) else { return };
-            self.interfaces[n].held.add(item);
-            self.hand_over(n, item);
+            self.lane(n, access).held.add(item);
+            self.hand_over(n, item, access);
             batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
         }
     }
 
     /// The MAC of a node takes a packet.
     #[inline(always)]
-    fn hand_over(&mut self, n: usize, item: Item) {
+    fn hand_over(&mut self, n: usize, item: Item, access: Access) {
         if HOST {
             self.note_service(n, item);
         }
         if WATCH && let Some(seen) = self.air_packet(item.handle) {
-            self.snapshots[n].push((item.handle, seen));
+            self.snapshots[n].push(((item.handle, access), seen));
         }
     }
 

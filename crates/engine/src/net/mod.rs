@@ -6,6 +6,7 @@ mod endpoints;
 mod flow;
 mod forward;
 mod interface;
+mod lanes;
 mod listening;
 mod mac;
 mod messages;
@@ -15,6 +16,7 @@ mod wire;
 
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{BitRate, Deadlines, NodeId, Time};
+use fairmesh_wifi::Access;
 
 use crate::classes::ByteClasses;
 use crate::listeners::{Listeners, SWEEP};
@@ -26,6 +28,7 @@ pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
 pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
+pub(crate) use lanes::Lanes;
 pub(crate) use wire::WireDirection;
 
 /// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: somebody wants
@@ -37,6 +40,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub stale: u64,
     /// Per wireless node.
     pub interfaces: Vec<Interface>,
+    /// Per wireless node what the access categories beside best effort have; empty where there is none.
+    pub lanes: Vec<Lanes>,
     pub flows: Vec<FlowState>,
     pub wires: Vec<WireDirection>,
     /// One per flow, per wire direction, per interface, in this order.
@@ -58,8 +63,9 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
     pub observer: Option<&'a mut dyn Observer>,
-    /// Per node, when observed: the packets in its MAC as they were handed over, by handle.
-    snapshots: Vec<Vec<(u32, AirPacket)>>,
+    /// Per node, when observed: the packets in its MAC as they were handed over, by handle. A receiver may have passed one
+    /// up, and its handle be another packet's, while a category has not learnt of that yet.
+    snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
     /// Where a run measures how long acknowledgements take.
     pub answers: Option<Answers>,
     /// Aggregates observed.
@@ -163,6 +169,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             answers: None,
             aggregates: 0,
             interfaces,
+            lanes: Vec::new(),
             flows,
             wires,
             timers,

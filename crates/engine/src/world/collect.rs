@@ -136,6 +136,7 @@ pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
             ack: c.ack,
             broadcast: c.broadcast,
             timeouts: c.timeouts,
+            internal_collisions: c.internal_collisions,
             gave_up: c.gave_up,
             collided: c.collided,
             errored: c.errored,
@@ -144,8 +145,7 @@ pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
         totals.mac.add(&mac);
         let time = world.air.channel_time(end, id);
         let (tx, busy) = (time.transmit.as_secs_f64() / all, time.busy.as_secs_f64() / all);
-        let interface = &mut world.net.interfaces[id.index()];
-        interface.count(end);
+        let mean_queue = world.net.mean_queue(end, id);
         nodes.push(NodeRecord {
             name: node.name.clone(),
             position: node.position,
@@ -153,7 +153,7 @@ pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
             airtime_busy: busy,
             airtime_idle: (1.0 - tx - busy).max(0.0), // rounding apart never below 0
             mac,
-            mean_queue: interface.area as f64 / end.as_nanos() as f64,
+            mean_queue,
         });
     }
     nodes
@@ -217,6 +217,7 @@ impl MacCounters {
         self.ack += o.ack;
         self.broadcast += o.broadcast;
         self.timeouts += o.timeouts;
+        self.internal_collisions += o.internal_collisions;
         self.gave_up += o.gave_up;
         self.collided += o.collided;
         self.errored += o.errored;

@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::fair::FairRates;
 use crate::host::ControlAt;
 use crate::listeners::{Backhaul, Listeners, Subscription};
-use crate::net::{Answers, FlowState, Hop, Interface, Look, Net, Shaping, WireDirection};
+use crate::net::{Answers, FlowState, Hop, Interface, Lanes, Look, Net, Shaping, WireDirection};
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
@@ -108,22 +108,33 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let Parts { fair, air, controls, flows } = parts;
         let seed = options.seed;
         let mut interfaces = Vec::new();
+        let mut lanes = Vec::new();
         // Both directions of each flow, as queues number them.
         let ends = scenario.flows.iter().map(|f| (f.from.0 as u16, f.to.0 as u16));
         let hosts: Vec<(u16, u16)> = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         for id in scenario.wireless() {
             let node = &scenario.nodes[id.index()];
             let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
-            let mut queue = spec.discipline.build().map_err(|e| refused(&node.name, &e))?;
-            if let Some(stations) = queue.as_stations_mut() {
-                let weights = scenario.nodes.iter().map(|n| n.airtime_weight);
-                weights
-                    .zip(0..)
-                    .filter(|w| w.0 != 1.0)
-                    .for_each(|(w, s)| stations.set_weight(s, w));
-            }
-            if let Some(cake) = queue.as_cake_mut() {
-                cake.set_hosts(hosts.clone());
+            let make = || {
+                let mut queue = spec.discipline.build().map_err(|e| refused(&node.name, &e))?;
+                if let Some(stations) = queue.as_stations_mut() {
+                    let weights = scenario.nodes.iter().map(|n| n.airtime_weight);
+                    weights
+                        .zip(0..)
+                        .filter(|w| w.0 != 1.0)
+                        .for_each(|(w, s)| stations.set_weight(s, w));
+                }
+                if let Some(cake) = queue.as_cake_mut() {
+                    cake.set_hosts(hosts.clone());
+                }
+                Ok(queue)
+            };
+            let queue = make()?;
+            if scenario.has_access_categories() {
+                lanes.push(Lanes::new(|access| {
+                    let rng = Stream::new(seed, &format!("queue/{}/{access}", node.name));
+                    Ok::<_, EngineError>(Interface::new(make()?, spec.device, None, rng))
+                })?);
             }
             let classes = controls.iter().find(|c| c.node == id && c.in_queue()).map(|_| {
                 let rng = Stream::new(seed, &format!("classes/{}", node.name));
@@ -171,6 +182,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             false => Vec::new(),
         };
         let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, looks);
+        net.lanes = lanes;
         if options.acknowledged {
             net.answers = Some(Answers::of(&net.flows));
         }
@@ -317,8 +329,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 s.limit_bps[f].push(limit);
             }
         }
-        for (n, interface) in self.net.interfaces.iter().enumerate() {
-            s.queue_packets[n].push(f64::from(interface.length()));
+        for n in 0..self.net.interfaces.len() {
+            s.queue_packets[n].push(f64::from(self.net.waiting(n)));
         }
     }
 }

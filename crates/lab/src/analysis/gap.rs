@@ -83,6 +83,7 @@ impl GapReport {
                 format!("has radios.{}; GAP's model knows one radio per node", radio.name);
             return Err(bad(&problem));
         }
+        super::best_effort(scenario)?;
         if scenario.gateways.are_several() {
             return Err(bad("has several gateways; GAP's model knows one"));
         }

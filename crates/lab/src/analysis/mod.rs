@@ -150,6 +150,22 @@ impl Model {
     }
 }
 
+/// Refuses access categories, which no model knows.
+///
+/// # Errors
+/// By the name of the first flow that is not best effort.
+fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
+    if let Some(flow) = scenario.flows.iter().find(|f| f.access != Default::default()) {
+        let problem = format!(
+            "flow \"{}\": the capacity models know no access category but best-effort, found {}; expected flows \
+             without `access` and `dscp`, or `fairmesh optimum`, which simulates",
+            flow.name, flow.access
+        );
+        return Err(LabError::Run { scenario: scenario.name.clone(), problem });
+    }
+    Ok(())
+}
+
 /// Refuses radios of different settings, which these models do not know.
 ///
 /// # Errors
@@ -195,6 +211,7 @@ impl Capacity {
     /// A scenario that the models refuse: no flow uses the air, or a link never delivers.
     pub fn of(scenario: &Scenario, hears: Option<Hears>) -> Result<Self, LabError> {
         one_phy(scenario)?;
+        best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
         let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };
@@ -418,6 +435,23 @@ mod tests {
             assert_eq!(rates(&rest, criterion), rates(&all, criterion));
             assert!(rates(&rest, criterion).is_some());
         }
+    }
+
+    #[test]
+    fn access_categories_are_refused_by_the_flows_name() {
+        let text = |access: &str| {
+            format!(
+                "duration = \"2 s\"\n[radio]\nphy = \"802.11n\"\nmcs = 3\n[topology]\nchain = {{ hops = 1 }}\n[[flow]]\n\
+                 name = \"call\"\nfrom = 1\nto = 0\naccess = \"{access}\"\n"
+            )
+        };
+        let asked = |access: &str| {
+            let text = text(access);
+            best_effort(&build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap())
+        };
+        assert!(asked("best-effort").is_ok());
+        let refused = asked("voice").unwrap_err().to_string();
+        assert!(refused.contains("flow \"call\"") && refused.contains("expected"), "{refused}");
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl RegionReport {
     /// A scenario that the model refuses, or a name that is no flow.
     pub fn of(scenario: &Scenario, first: &[String], settings: Settings) -> Result<Self, LabError> {
         super::one_phy(scenario)?;
+        super::best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = super::on_air(&model)?;
         let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };

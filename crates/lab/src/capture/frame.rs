@@ -67,7 +67,9 @@ pub fn write(out: &mut Vec<u8>, frame: &AirFrame, ports: &[Ports], whole: bool) 
 fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     let Some(said) = frame.block_ack else { return };
     let long = frame.mpdu_bytes > 32;
-    out.extend_from_slice(&COMPRESSED.to_le_bytes());
+    // TID_INFO (§9.3.1.8.2).
+    let control = COMPRESSED | u16::from(frame.priority) << 12;
+    out.extend_from_slice(&control.to_le_bytes());
     let fragment = if long { BITMAP_256 } else { 0 };
     out.extend_from_slice(&(said.first << 4 | fragment).to_le_bytes());
     for word in &said.bitmap[..if long { 4 } else { 1 }] {
@@ -81,7 +83,8 @@ fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whol
     out.extend_from_slice(&(frame.sequence << 4).to_le_bytes());
     let mut overhead = DATA_OVERHEAD;
     if frame.qos {
-        out.extend_from_slice(&QOS_CONTROL);
+        let [low, high] = QOS_CONTROL;
+        out.extend_from_slice(&[low | frame.priority, high]);
         overhead += QOS_CONTROL.len() as u32;
     }
     let Some(packet) = frame.packet else {

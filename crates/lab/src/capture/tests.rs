@@ -40,6 +40,7 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         aggregate: None,
         block_ack: None,
         qos: false,
+        priority: 0,
         packet,
     }
 }

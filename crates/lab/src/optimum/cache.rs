@@ -148,9 +148,10 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
         seen.control = none;
     }
     seen.taking_part = None;
-    // What was kept before there were subscribers, and nodes that take no part, stays true.
+    // What was kept before there were subscribers, nodes that take no part and access categories, stays true.
     let none = format!(", subscribers: {:?}", seen.subscribers);
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
+    let seen = seen.replace(", edca: None", "").replace(", access: BestEffort", "");
     let mut hash = Hash(XxHash3_128::new());
     // Writing into a hash cannot fail.
     let _ = write!(hash, "{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}");

@@ -7,7 +7,7 @@ use fairmesh_units::{NodeId, Span};
 use super::gateways::Routes;
 use super::nodes::Nodes;
 use super::radio_path;
-use super::{MAX_FLOWS, Result, fail};
+use super::{MAX_FLOWS, Result, access, fail};
 use crate::draft::{
     Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft,
 };
@@ -330,6 +330,7 @@ fn finish(
         path,
         traffic,
         transport,
+        access: access::of_flow(draft, key, defaults)?,
         start,
         start_jitter,
         stop,

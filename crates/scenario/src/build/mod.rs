@@ -1,5 +1,6 @@
 //! From a [`Draft`] to a [`Scenario`].
 
+mod access;
 mod air;
 mod flows;
 mod gateways;

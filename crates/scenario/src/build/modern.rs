@@ -8,8 +8,8 @@ use super::{Result, fail};
 use crate::draft::{AdaptationDraft, Draft, LinkDraft, LinkEntry, PhyName, RadioDraft, Rules};
 use crate::error::{KeyPath, Problem, ScenarioError};
 
-/// Longest `txop`: far beyond the 4.096 ms that best effort is given (IEEE 802.11-2020 Table 9-155).
-const LONGEST_TXOP: Span = Span::from_millis(32);
+/// Longest `txop`: far beyond the 4.096 ms that video is given (IEEE 802.11-2020 Table 9-155).
+pub(super) const LONGEST_TXOP: Span = Span::from_millis(32);
 /// Most modes in one scenario; a table of rates has 256 places.
 const MOST_MODES: usize = 200;
 

@@ -5,7 +5,7 @@ use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_wifi::{Adaptation, MacConfig, Reception};
 
-use super::{Result, fail, modern};
+use super::{Result, access, fail, modern};
 use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
 use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
@@ -23,22 +23,24 @@ pub(super) struct Radio {
 pub(super) fn build(all: &Draft) -> Result<Radio> {
     let draft = &all.radio;
     modern::refuse_features(draft)?;
-    let (phy, rate, txop) = match modern::generation(draft.phy) {
+    let (phy, rate, txop, edca) = match modern::generation(draft.phy) {
         Some(g) => {
             let (phy, usual) = modern::phy(all, g)?;
             let phy = adjust(phy, draft)?;
             let rate = phy.rate_of(usual).unwrap_or(phy.highest());
-            (phy, rate, modern::txop(draft)?)
+            let edca = access::edca(all, &phy)?;
+            (phy, rate, modern::txop(draft)?, edca)
         }
         None => {
             modern::refuse_keys(draft)?;
+            access::refuse(all)?;
             modern::check_channel(draft)?;
             let phy = adjust(phy(draft.phy), draft)?;
             let rate = match draft.rate {
                 None => phy.highest(),
                 Some(bit_rate) => find_rate(&phy, bit_rate, "radio.rate".into())?,
             };
-            (phy, rate, Span::ZERO)
+            (phy, rate, Span::ZERO, None)
         }
     };
     let capture = draft.capture.unwrap_or(Decibel(10.0));
@@ -74,6 +76,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
             AdaptationDraft::MinstrelHt => Adaptation::MinstrelHt,
         },
         txop,
+        edca,
         phy,
     };
     let packet_time =

@@ -35,6 +35,7 @@ macro_rules! word_or_table {
     };
 }
 
+mod access;
 mod control;
 mod errors;
 mod queue;
@@ -51,6 +52,7 @@ use fairmesh_units::{BitRate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use access::{AccessDraft, CategoryDraft, DscpDraft, EdcaDefaults, EdcaDraft};
 pub use control::ControlDraft;
 pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;

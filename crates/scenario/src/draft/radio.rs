@@ -6,7 +6,7 @@ use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{ErrorsDraft, QueueDraft};
+use super::{EdcaDraft, ErrorsDraft, QueueDraft};
 use crate::text;
 
 /// `[radio]`.
@@ -45,6 +45,9 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub txop: Option<Span>,
+    /// What access categories contend by, where stations have them: the standard's by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edca: Option<EdcaDraft>,
     /// Channel number, of its primary 20 MHz: 1 to 13 are at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,

@@ -5,7 +5,7 @@ use fairmesh_units::{BitRate, Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::TransportDraft;
+use super::{AccessDraft, DscpDraft, TransportDraft};
 use crate::error::Problem;
 use crate::name::Name;
 use crate::text;
@@ -33,6 +33,12 @@ pub struct FlowsDraft {
     /// Transport; by default `udp` for `cbr`, else `tcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
+    /// Access category of every flow's packets, both ways and over all hops; best effort by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessDraft>,
+    /// The same by the packets' DSCP, as Linux maps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<DscpDraft>,
     /// Start of every flow; 0 s by default.
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
@@ -79,6 +85,12 @@ pub struct FlowDraft {
     /// Transport; `traffic.transport` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<TransportDraft>,
+    /// Access category of its packets, both ways and over all hops; that of `[traffic]` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessDraft>,
+    /// The same by the packets' DSCP, as Linux maps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<DscpDraft>,
     /// Start; `traffic.start` by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
@@ -117,6 +129,8 @@ impl FlowDraft {
             connections: None,
             traffic: None,
             transport: None,
+            access: None,
+            dscp: None,
             start: None,
             start_jitter: None,
             stop: None,

@@ -59,6 +59,7 @@ impl Testbed {
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,
+            edca: None,
         };
         Testbed { mac, hearing: vec![], errors: vec![], noise: vec![], stations }
     }

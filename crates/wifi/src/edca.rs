@@ -1,0 +1,152 @@
+//! What EDCA adds to the backoff (IEEE 802.11-2020 §10.23.2): which of a station's [`crate::categories`] is at hand.
+
+use fairmesh_units::{NodeId, Time};
+
+use crate::access::Access;
+use crate::air::Air;
+use crate::station::Phase;
+use crate::upper::Upper;
+
+impl Air {
+    /// The category that a station has at hand; best effort where there are none.
+    #[inline]
+    pub(crate) fn access_of<U: Upper>(&self, station: u32) -> Access {
+        match &self.categories {
+            Some(c) if U::EDCA => {
+                c.at.get(station as usize).map_or(Access::BestEffort, |c| c.at_hand)
+            }
+            _ => Access::BestEffort,
+        }
+    }
+
+    /// The place of a link's sequence numbers and reorder buffer.
+    #[inline]
+    pub(crate) fn place<U: Upper>(&self, sender: u32, link: usize) -> usize {
+        match &self.categories {
+            Some(c) if U::EDCA => c.place(sender as usize, link),
+            _ => link,
+        }
+    }
+
+    /// The smallest window of what a station has at hand.
+    #[inline]
+    pub(crate) fn cw_min<U: Upper>(&self, station: u32) -> u32 {
+        match &self.categories {
+            Some(c) if U::EDCA => c.parameters(station as usize).cw_min,
+            _ => self.phy.timing().cw_min,
+        }
+    }
+
+    /// Its window after one more failure.
+    #[inline]
+    pub(crate) fn next_cw<U: Upper>(&self, station: u32, cw: u32) -> u32 {
+        match &self.categories {
+            Some(c) if U::EDCA => c.parameters(station as usize).next_cw(cw),
+            _ => self.phy.timing().next_cw(cw),
+        }
+    }
+
+    fn switch(&mut self, station: u32, to: Access) {
+        let i = station as usize;
+        if let Some(c) = &mut self.categories {
+            c.switch(i, to, &mut self.stations[i], &mut self.service[i]);
+        }
+    }
+
+    fn waits(&self, station: u32, access: Access) -> bool {
+        let i = station as usize;
+        let Some(c) = &self.categories else { return false };
+        let service = match c.at_hand(i) == access {
+            true => &self.service[i],
+            false => &c.at[i].parked[access.index()].service,
+        };
+        !service.mpdus.is_empty()
+    }
+
+    /// Every category that has nothing in hand takes its next packet and asks for the medium, unless an exchange
+    /// runs. `busy`: the medium was busy when the packets came.
+    pub(crate) fn take_each<U: Upper>(
+        &mut self,
+        station: u32,
+        now: u64,
+        busy: bool,
+        upper: &mut U,
+    ) {
+        let i = station as usize;
+        if !matches!(self.stations[i].phase, Phase::Idle | Phase::Contending) {
+            return;
+        }
+        let mut any = false;
+        for access in Access::ALL.into_iter().rev() {
+            if self.waits(station, access) {
+                any = true;
+                continue;
+            }
+            let packet = upper.pull_of(Time::from_nanos(now), NodeId(station), access);
+            if let Some(packet) = packet {
+                self.switch(station, access);
+                self.put::<U>(station, now, packet);
+                self.ask::<U>(station, now, busy);
+                any = true;
+            }
+        }
+        if any {
+            self.stations[i].phase = Phase::Contending;
+            self.rearm::<U>(station);
+        }
+    }
+
+    /// The countdown of one or several categories has ended: the highest is put at hand to send, for each other it is
+    /// as if its frame had collided (IEEE 802.11-2020 §10.23.2.4, §10.23.2.12.1).
+    pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        let Some(c) = &self.categories else { return };
+        let (s, at_hand) = (&self.stations[i], c.at_hand(i));
+        let clear = s.clear();
+        let due = |access: Access| {
+            let at = match access == at_hand {
+                true => s.access_at(&self.t),
+                false => {
+                    let slots = u64::from(c.at[i].parked[access.index()].slots);
+                    c.start(i, access.index(), clear) + slots * self.t.slot
+                }
+            };
+            at <= now && self.waits(station, access)
+        };
+        let due = Access::ALL.map(due);
+        let Some(winner) = Access::ALL.into_iter().rev().find(|a| due[a.index()]) else { return };
+        for loser in Access::ALL.into_iter().filter(|&a| a < winner && due[a.index()]) {
+            self.switch(station, loser);
+            self.collide_inside(station, now, upper);
+        }
+        self.switch(station, winner);
+        self.stations[i].phase = Phase::Contending;
+    }
+
+    /// A station's category at hand has lost the medium to a higher one of its own.
+    fn collide_inside<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
+        let i = station as usize;
+        self.counters[i].internal_collisions += 1;
+        let limits = self.phy.timing();
+        let (s, v) = (&mut self.stations[i], &mut self.service[i]);
+        let gives_up = if v.rts {
+            s.long_retries += 1;
+            s.long_retries >= limits.long_retry_limit
+        } else {
+            s.short_retries += 1;
+            s.short_retries >= limits.short_retry_limit
+        };
+        if gives_up {
+            // What was left of a frame that was answered in part is the frame now.
+            v.aggregate = v.aggregate.clamp(1, v.mpdus.len());
+            self.counters[i].gave_up += v.aggregate as u64;
+            self.release(station, now, false, upper);
+            return;
+        }
+        let cw = self.next_cw::<U>(station, self.stations[i].cw);
+        self.stations[i].cw = cw;
+        self.draw(station, now);
+        // This slot is over for it.
+        self.stations[i].backoff_from = now + self.t.slot;
+    }
+}
