@@ -30,6 +30,12 @@ const VISIBLE: f64 = 0.8;
 /// long to hear of it: where fewer than so many packets a second are granted, more must come.
 const SETTLE: f64 = 1.0;
 const JUDGED: f64 = 2.0;
+/// s of the trial before which nobody is found guilty who brought less than so many times what it was granted.
+/// BBR sends what it believes of the path, believes the highest of ten round trips
+/// (draft-cardwell-iccrg-bbr-congestion-control-00 §4.1.1.3) and probes for a quarter more: 2.1 times what it is
+/// granted where its limit has just become 0.6 of what it was.
+const LATE: f64 = 7.0;
+const PLAIN: f64 = 2.2;
 const ENOUGH: core::ops::RangeInclusive<f64> = 40.0..=120.0;
 const FEW: f64 = 2.5;
 const GRANTED: f64 = 8.0;
@@ -92,9 +98,9 @@ pub(crate) enum News {
 enum State {
     /// So long, s, more has come than was granted.
     Watched { over: f64 },
-    /// On trial for so long, s, with this part of its limit; it brought so much before, bit/s, and was
-    /// granted so much since, bits.
-    Tried { time: f64, part: f64, before: f64, granted: f64 },
+    /// On trial for so long, s, with this part of its limit; it brought so much before, bit/s, which may be what a
+    /// transport believes that answers late, and was granted so much since, bits.
+    Tried { time: f64, part: f64, before: f64, late: bool, granted: f64 },
     /// A flood that has kept its limit for so long, s.
     Flood { calm: f64 },
 }
@@ -155,14 +161,14 @@ impl Watch {
         self.wait -= seen.elapsed;
         match self.state {
             State::Watched { over } => self.watch(over, came, seen),
-            State::Tried { time, part, before, mut granted } => {
+            State::Tried { time, part, before, late, mut granted } => {
                 let time = time + seen.elapsed;
                 if time > SETTLE {
                     self.count(came, seen.elapsed);
                     granted += seen.granted * seen.elapsed;
                 }
-                self.state = State::Tried { time, part, before, granted };
-                self.judge(time, part, (before, granted))
+                self.state = State::Tried { time, part, before, late, granted };
+                self.judge(time, part, late, (before, granted))
             }
             State::Flood { calm } => {
                 let keeps = match seen.agents {
@@ -205,11 +211,18 @@ impl Watch {
         if over < LONG || self.packets < MANY || self.wait > 0.0 || part > VISIBLE {
             return None;
         }
-        self.begin(State::Tried { time: 0.0, part, before, granted: 0.0 });
+        let late = before < PLAIN * seen.granted;
+        self.begin(State::Tried { time: 0.0, part, before, late, granted: 0.0 });
         Some(News::Suspect(before))
     }
 
-    fn judge(&mut self, time: f64, part: f64, (before, granted): (f64, f64)) -> Option<News> {
+    fn judge(
+        &mut self,
+        time: f64,
+        part: f64,
+        late: bool,
+        (before, granted): (f64, f64),
+    ) -> Option<News> {
         let passed = granted / self.size.max(1.0);
         let each = (passed / self.time.max(f64::MIN_POSITIVE)).max(f64::MIN_POSITIVE);
         let enough = (ENOUGH.start() * FEW / each).clamp(*ENOUGH.start(), *ENOUGH.end());
@@ -225,6 +238,10 @@ impl Watch {
             self.wait = self.backoff;
             self.backoff = (2.0 * self.backoff).min(LATEST);
             return Some(News::Answers);
+        }
+        if late && time < LATE {
+            self.begin(State::Tried { time, part, before, late, granted: 0.0 });
+            return None;
         }
         self.begin(State::Flood { calm: 0.0 });
         self.backoff = WAIT;

@@ -49,6 +49,13 @@ pub(super) fn few(all: &[Subscriber]) -> bool {
     5 * all.iter().filter(|s| s.service.backlogged()).count() < sending(all)
 }
 
+/// Of a third of those who send it is not known, though they neither pause, as pages do, nor send a packet now
+/// and then.
+pub(super) fn many<'a>(doubted: impl Iterator<Item = &'a Subscriber>, all: &[Subscriber]) -> bool {
+    let much = |s: &&Subscriber| s.service.never_pauses() && s.service.rate() > PACKET;
+    3 * doubted.filter(much).count() >= sending(all).max(1)
+}
+
 fn sending(all: &[Subscriber]) -> usize {
     all.iter().filter(|s| s.sends() && !s.service.thin()).count()
 }

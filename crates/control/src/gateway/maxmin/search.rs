@@ -628,7 +628,8 @@ impl Search {
         let fills = |s: &Subscriber| s.sends() && s.service.rate() > FILLS * s.limit;
         let starved = who.iter().find(|&&(i, before)| gained(&all[i], before)).map(|w| w.0);
         // What is known of the level at the beginning is little: it may be far too high.
-        let young = self.level.young() && needs::few(all);
+        let doubted = who.iter().map(|w| &all[w.0]);
+        let young = self.level.young() && (needs::few(all) || needs::many(doubted, all));
         let low = starved.is_some() || who.iter().any(|&(i, _)| fills(&all[i]));
         if !low && young && self.level.now() > DEEP * from {
             self.level.set(DOUBTED * self.level.now());

@@ -1,12 +1,12 @@
 //! The search over a network of one rule: what each of those who always send has of its limit.
 
-use fairmesh_units::FlowId;
+use fairmesh_units::{FlowId, Span, Time};
 
 use super::search::Search;
 use super::service::{PACKET, Passed, Rules};
 use super::subscriber::{ROOM, Subscriber};
 use crate::gateway::bounds::Bounds;
-use crate::{Action, Actions};
+use crate::{Action, Actions, Class, Counters, Event, FlowCounters, Limit};
 
 const RULES: Rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
 /// The search begins with 500 kbit/s for all together.
@@ -149,4 +149,47 @@ fn who_is_short_without_suffering_is_watched_for_twice_what_it_takes_to_show() {
         assert!(seconds < 100.0, "{:?}", net.all[0]);
     }
     assert!(seconds > 2.0 * pace && seconds < 2.0 * pace + 2.5, "{seconds} of {pace}");
+}
+
+/// Two fill whatever they may; four bring 98 kbit/s while these have much, and 120 when they have less: too little
+/// of a gain to be seen. All are asked further down, where the four fill their limits.
+#[test]
+fn who_never_fills_its_limit_is_asked_where_it_does() {
+    let (mut control, plan) = super::tests::begin(6, 24_000_000);
+    let mut limits = vec![0.0; 6];
+    for (limit, class) in limits.iter_mut().zip(&plan.classes) {
+        let Limit::Rate(rate) = class.limit else { panic!("{class:?}") };
+        *limit = rate.0 as f64;
+    }
+    let (mut bytes, mut greedy) = ([0_u64; 6], 0.0);
+    for second in 1..=400 {
+        let now = Time::ZERO + Span::from_secs(second);
+        let mut actions = Actions::new();
+        let others = if limits[0] > 130e3 { 98e3 } else { 120e3 };
+        for (f, bytes) in (0..6).zip(&mut bytes) {
+            let rate = if f < 2 { limits[f as usize] } else { limits[f as usize].min(others) };
+            *bytes += (rate / 8.0) as u64;
+            let flow = Counters {
+                class: Class::Flow(FlowId(f)),
+                bytes: *bytes,
+                packets: *bytes / 1500,
+                drops: 0,
+                overlimits: 0,
+                queued_packets: 0,
+                queued_bytes: 0,
+            };
+            control.on(now, &Event::Counters(flow), &mut actions);
+            let (flow, bytes, packets) = (FlowId(f), flow.bytes, flow.packets);
+            let flow = FlowCounters { flow, bytes, packets };
+            control.on(now, &Event::FlowCounters(flow), &mut actions);
+        }
+        control.on(now, &Event::Deadline, &mut actions);
+        for action in actions.iter() {
+            if let Action::SetRate { class: Class::Flow(f), rate: Some(rate) } = action {
+                limits[f.index()] = rate.0 as f64;
+            }
+        }
+        greedy += if second > 300 { limits[0] / 100.0 } else { 0.0 };
+    }
+    assert!((90e3..160e3).contains(&greedy), "{greedy}: {limits:?}");
 }

@@ -65,6 +65,8 @@ const READS: f64 = 0.5;
 /// s over which presence is taken, of who reads and of others.
 const READER: f64 = 60.0;
 const PRESENT: f64 = 30.0;
+/// Presence from which it is as good as always there.
+const ALWAYS: f64 = 0.9;
 /// A silence this long after which nothing is under way is an end, s.
 const ENDS: f64 = 1.5;
 /// Part of its slots in which somebody who reads waits in vain from which it may starve.
@@ -488,6 +490,12 @@ impl Service {
     /// Part of the time that it has sent of late, 0 to 1.
     pub fn presence(&self) -> f64 {
         self.presence.min(1.0)
+    }
+
+    /// Has hardly been silent of late, since it was first heard at most.
+    pub fn never_pauses(&self) -> bool {
+        let known = 1.0 - (-self.age / PRESENT).exp();
+        !self.reads() && self.presence > ALWAYS * known
     }
 
     /// Seconds since it began to send.

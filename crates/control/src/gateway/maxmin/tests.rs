@@ -263,7 +263,7 @@ fn start(flows: u32) -> (Box<dyn Control>, Plan) {
     begin(flows, 900_000)
 }
 
-fn begin(flows: u32, link: u64) -> (Box<dyn Control>, Plan) {
+pub(super) fn begin(flows: u32, link: u64) -> (Box<dyn Control>, Plan) {
     let here = |f| FlowHere::new(FlowId(f), Place::Forwarder, 1460, 1500);
     let setting = Setting::new(NodeId(0), Site::new().with_gateway(true), Stream::new(1, "t"))
         .with_flows((0..flows).map(here))
