@@ -70,7 +70,7 @@ struct Daemon<P> {
     clock: Box<dyn Fn() -> Time>,
     /// Seconds since 1970, as far as this machine knows.
     wall: Box<dyn Fn() -> u64>,
-    /// Where events are told.
+    /// Where events are told, a line at a time: who reads them meets no half of one.
     told: Box<dyn Write>,
     /// Overrides as they were last kept.
     overrides: Vec<KeptOverride>,
@@ -175,7 +175,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
             Time::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
         }),
         wall: Box::new(wall_clock),
-        told: Box::new(std::io::stderr()),
+        told: Box::new(std::io::LineWriter::new(std::io::stderr())),
         overrides: Vec::new(),
         kept_layout: None,
         written: None,
