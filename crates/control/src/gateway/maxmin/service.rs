@@ -58,6 +58,8 @@ const SETTLE: u32 = 2;
 const PATIENCE: f64 = 64.0;
 /// Slots after a drop at its limit in which what is missing is its own choice.
 const BOUND: f64 = 5.0;
+/// Unless less passes than this part of its limit, which a window that was halved has.
+const SAWTOOTH: f64 = 0.5;
 /// Presence of a long transfer that has ended: it will hardly come back at once.
 const ENDED: f64 = 0.2;
 /// Pauses of a minute from which somebody is known to read.
@@ -323,7 +325,9 @@ impl Service {
                 }
                 self.held = 0.0;
                 match slot {
-                    Slot::Some if self.bound <= BOUND * time => self.count(1.0, time),
+                    Slot::Some if self.bound <= BOUND * time => {
+                        self.count((ratio / SAWTOOTH).min(1.0), time)
+                    }
                     Slot::Some if self.under_way == Some(false) => {}
                     Slot::Some if self.run > START + START_PACKETS * packet => self.held = missing,
                     Slot::Full => self.charge(missing, time, rules),

@@ -71,6 +71,23 @@ fn what_follows_a_change_is_judged_without_its_first_seconds() {
     assert!(s.trial().1 < 0.8, "{:?}", s.trial());
 }
 
+/// A window that its limit has halved has half at least; who has less is short of something else, too.
+#[test]
+fn who_has_less_than_half_is_short_though_its_limit_drops_packets() {
+    let part_of_trial = |part: f64| {
+        let mut s = Service::default();
+        seconds(&mut s, &[1.0; 20]);
+        s.begin_trial();
+        let packets = (100.0 * part).round();
+        let bits = 12_000.0 * packets;
+        let passed = Passed { elapsed: 1.0, bits, packets, bound: true, under_way: None };
+        (0..20).for_each(|_| s.look(&passed, LIMIT, &RULES));
+        s.trial().1
+    };
+    assert!(part_of_trial(0.5) >= 0.99 && part_of_trial(0.7) >= 0.99);
+    assert!((0.55..0.65).contains(&part_of_trial(0.3)), "{}", part_of_trial(0.3));
+}
+
 #[test]
 fn half_of_its_limit_for_ten_seconds_is_suffering() {
     let mut s = Service::default();
