@@ -11,6 +11,7 @@ mod power;
 mod quantity;
 mod rng;
 mod time;
+mod tournament;
 
 pub use deadlines::Deadlines;
 pub use id::{FlowId, NodeId};
@@ -19,3 +20,4 @@ pub use power::{Decibel, Power};
 pub use quantity::{BitRate, Bytes, Distance, Frequency, Probability};
 pub use rng::Stream;
 pub use time::{Span, Time};
+pub use tournament::Tournament;

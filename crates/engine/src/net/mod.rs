@@ -15,7 +15,7 @@ mod signs;
 mod wire;
 
 use fairmesh_scenario::Scenario;
-use fairmesh_units::{BitRate, Deadlines, NodeId, Time};
+use fairmesh_units::{BitRate, NodeId, Time, Tournament};
 use fairmesh_wifi::Access;
 
 use crate::classes::ByteClasses;
@@ -45,7 +45,7 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub flows: Vec<FlowState>,
     pub wires: Vec<WireDirection>,
     /// One per flow, per wire direction, per interface, in this order.
-    pub timers: Deadlines,
+    pub timers: Tournament,
     /// Interfaces to tell the MAC about once the event is over.
     pub kicks: Vec<NodeId>,
     /// Start of the measured interval.
@@ -145,7 +145,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
         let Shaping { nodes, classes, counting, reading, controls, listeners } = shaping;
         let slots = flows.len() + wires.len() + interfaces.len() + classes.len() + controls + 1;
         let slots = slots + usize::from(HOST);
-        let mut timers = Deadlines::new(slots);
+        let mut timers = Tournament::new(slots);
         let mut classes_at = vec![None; nodes];
         for (i, set) in classes.iter().enumerate() {
             classes_at[set.node.index()] = Some(i as u32);
