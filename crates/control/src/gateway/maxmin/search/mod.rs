@@ -1,9 +1,16 @@
 //! What is done next: a level is tried, or more for some; what nobody misses stays.
+//!
+//! Each effort has its file: [`climb`], [`more`], [`want`], and [`recover`] from what failed.
+
+mod climb;
+mod more;
+mod recover;
+mod want;
 
 use super::judge::{self, Mood};
 use super::level::Level;
 use super::service::{PACKET, Standing};
-use super::sets::{Set, Sets, Undone};
+use super::sets::{Set, Sets};
 use super::subscriber::Subscriber;
 use super::{needs, trade};
 use crate::gateway::arc::bucket;
@@ -33,45 +40,14 @@ const GLANCE: f64 = 0.9;
 const WATCH: f64 = 2.0;
 const LONG: f64 = 3.0;
 const DOUBT: f64 = 2.5;
-/// Paces for which all may recover from a try that failed, and between cuts.
-const CALM: f64 = 12.0;
-const AGAIN: f64 = 2.5;
-/// What is left of the level after a cut for somebody who suffers, and for somebody who is short.
-const CUT: f64 = 0.9;
+/// What is left of the level after somebody was found short of a little.
 const TRIM: f64 = 0.96;
-/// Cuts that help nobody grow by this factor.
-const DEEPER: f64 = 0.97;
-/// Part of the level at which nothing helps.
-const DEEPEST: f64 = 0.45;
-/// Part of the old level to which the others return if nothing helps.
-const RETURN: f64 = 0.96;
-/// Part of the level that all have while somebody is doubted, paces for that, and what whoever has
-/// starved gains at least.
-const DOUBTED: f64 = 0.6;
-const HEAR: f64 = 3.0;
-/// The same part at the beginning, when nobody knows how high the level may be.
-const DEEP: f64 = 0.2;
-/// Mean part of its limit below which somebody who was never seen to have all is doubted, and is
-/// doubted together with another.
-const HALF: f64 = 0.5;
-const SOON: f64 = 0.75;
-const GAINED: f64 = 1.3;
-/// Part of a lower limit that shows the same.
-const FILLS: f64 = 0.85;
-/// What is left of a share above the others' when it is not had, at least; and from which part above them on.
+/// What is left of a share above the others' when it is not had, at least.
 const YIELDS: f64 = 0.8;
-const MORE: f64 = 1.05;
 /// Parts of the level at which somebody is tried with more.
 const WAYS: [f64; 5] = [0.95, 0.96, 0.97, 0.98, 0.99];
 /// A factor of somebody who had more.
 const LITTLE: f64 = 1.001;
-/// s until somebody is asked again.
-const ASKED: f64 = 300.0;
-/// What must have passed at the level before, of what was short, for it to be asked.
-const NEARLY: f64 = 0.9;
-/// Part of its limit above which somebody short may be short by chance.
-const FAR: f64 = 0.9;
-
 /// Part of what each would have of all that there is that is nobody's loss while no edge is known, and
 /// how long a level is remembered, s.
 const YOUNG: f64 = 0.7;
@@ -309,21 +285,10 @@ impl Search {
         if let Some(place) = suffers.or(worst.filter(|_| self.level.since > WATCH * pace)) {
             return self.miss(place, suffers.is_some(), all, actions);
         }
-        if all.iter().any(|s| s.doubtful(HALF)) && self.level.since > pace {
-            // Whoever would be doubted soon is doubted now.
-            let soon = (0..all.len()).filter(|&i| all[i].doubtful(SOON));
-            let doubtful: Vec<(usize, f64)> =
-                soon.map(|i| (i, all[i].service.mean() * all[i].limit)).collect();
-            let from = self.level.now();
-            self.level.set(DOUBTED * from);
-            Self::watch(all);
-            let values = [Value::Flow(all[doubtful[0].0].flow), self.each()];
-            actions.because(Reason::new(
-                "maxmin.doubt",
-                "does flow {} starve? {} each, to see",
-                &values,
-            ));
-            return Effort::Doubt { who: doubtful, from };
+        if self.level.since > pace
+            && let Some(doubt) = self.in_doubt(all, actions)
+        {
+            return doubt;
         }
         let uneasy = all.iter().any(|s| judged(&s) && s.service.want() > judge::UNEASY);
         let unknown = all.iter().any(|s| s.service.unknown());
@@ -371,339 +336,5 @@ impl Search {
             Self::watch(all);
         }
         Effort::Rest
-    }
-
-    /// Somebody misses something though nothing was changed.
-    fn miss(
-        &mut self,
-        place: usize,
-        suffers: bool,
-        all: &mut [Subscriber],
-        actions: &mut Actions,
-    ) -> Effort {
-        let flow = Value::Flow(all[place].flow);
-        let part = all[place].service.part();
-        let from = self.level.now();
-        if all[place].factor > 1.0 {
-            let s = &mut all[place];
-            s.factor = (s.factor * part.clamp(YIELDS, 0.97)).max(1.0);
-            s.put_off();
-            actions.because(Reason::new(
-                "maxmin.less",
-                "flow {} has {} of what it alone may",
-                &[flow, Value::Percent(part)],
-            ));
-        } else {
-            self.undo(flow, if suffers { CUT } else { TRIM }, true, all, actions);
-        }
-        all.iter_mut().for_each(|s| s.service.forgive(0.3));
-        Self::watch(all);
-        Effort::Settle { from, cuts: 1, who: vec![place] }
-    }
-
-    /// Takes back what was raised last, or goes down to a part of the level.
-    fn undo(
-        &mut self,
-        flow: Value,
-        part: f64,
-        edge: bool,
-        all: &mut [Subscriber],
-        actions: &mut Actions,
-    ) {
-        let trim = !self.sets.level_last()
-            && !self.sets.none()
-            && trade::fair(&self.level, TRIM, None, all);
-        let part = if trim { part.max(TRIM) } else { part };
-        let stays = !self.sets.none() && !trade::fair(&self.level, 1.0, None, all);
-        let undone = if trim { None } else { self.sets.undo(stays, all) };
-        match undone {
-            Some(Undone::One(who)) => {
-                self.level.since = 0.0;
-                let values = [flow, Value::Flow(all[who].flow)];
-                let text = "flow {} is short: flow {} gives back what it had last";
-                actions.because(Reason::new("maxmin.take", text, &values));
-            }
-            undone => {
-                if edge && !self.level.startles() {
-                    self.level.meet();
-                }
-                let part = match undone {
-                    Some(Undone::Level(factor)) => {
-                        (1.0 / factor).max(if self.sets.none() { 0.0 } else { CUT })
-                    }
-                    _ => part,
-                };
-                self.level.lower(part);
-                let values = [flow, self.each()];
-                actions.because(Reason::new(
-                    "maxmin.short",
-                    "flow {} is short: down to {} each",
-                    &values,
-                ));
-            }
-        }
-    }
-
-    fn climb(
-        &mut self,
-        mood: Mood,
-        all: &mut [Subscriber],
-        pace: f64,
-        actions: &mut Actions,
-    ) -> Effort {
-        match mood {
-            Mood::Unsure => Effort::Climb,
-            Mood::Quiet if self.level.since < pace => Effort::Climb,
-            Mood::Quiet => {
-                let young = self.level.young();
-                let rise = self.level.carries();
-                if !young {
-                    self.sets.level(rise);
-                }
-                if self.level.next().is_none() {
-                    self.level.relax();
-                }
-                Effort::Rest
-            }
-            Mood::Short(_) if self.yields(1.0, all) => Effort::Climb,
-            Mood::Short(place) => {
-                self.first = judge::short(all, WATCH, self.slack);
-                let before = self.level.carried() / self.level.now();
-                // Who has lost nothing may have all that it wants.
-                let nearly = |&i: &usize| {
-                    let part = all[i].service.trial().1;
-                    all[i].asked <= 0.0 && part > NEARLY * before && part < FAR
-                };
-                let ask: Vec<usize> = self.first.iter().copied().filter(nearly).collect();
-                self.level.meet();
-                self.level.back();
-                for s in all.iter_mut().filter(|s| s.factor > 1.0) {
-                    s.factor *= self.alone;
-                }
-                Sets::bound(&self.first, all);
-                if !self.sets.none() && !trade::fair(&self.level, 1.0, None, all) {
-                    self.sets.undo(true, all);
-                }
-                let values = [Value::Flow(all[place].flow), self.each()];
-                actions.because(Reason::new(
-                    "maxmin.edge",
-                    "flow {} is short of it: back to {} each",
-                    &values,
-                ));
-                all.iter_mut().for_each(|s| s.service.forgive(0.3));
-                Self::watch(all);
-                if !ask.is_empty() && ask.len() == self.first.len() && ask.len() * 2 <= all.len() {
-                    for &i in &ask {
-                        all[i].factor *= needs::ALONE;
-                        all[i].asked = ASKED;
-                    }
-                    return Effort::Ask(ask);
-                }
-                Effort::Settle { from: self.level.now(), cuts: 0, who: self.first.clone() }
-            }
-        }
-    }
-
-    fn more(
-        &mut self,
-        set: Set,
-        mood: Mood,
-        all: &mut [Subscriber],
-        actions: &mut Actions,
-    ) -> Effort {
-        let flow = Value::Flow(all[set.who[0]].flow);
-        match mood {
-            Mood::Unsure => Effort::More(set),
-            Mood::Quiet if !set.who.iter().all(|&i| all[i].fills()) => {
-                set.who.iter().for_each(|&i| all[i].factor /= set.raise);
-                self.level.recover();
-                self.level.relax();
-                actions.because(Reason::new("maxmin.enough", "flow {} does not use more", &[flow]));
-                for &i in &set.who {
-                    if !all[i].fills() {
-                        all[i].put_off();
-                    }
-                }
-                self.sets.refuse(set, &[], 0.0, all);
-                self.wait(all)
-            }
-            Mood::Quiet => {
-                self.level.keep_low();
-                self.level.relax();
-                Self::watch(all);
-                let values = [flow, Value::Rate(bucket(all[set.who[0]].share(self.level.now())))];
-                actions.because(Reason::new(
-                    "maxmin.free",
-                    "flow {} takes from nobody: {}",
-                    &values,
-                ));
-                self.sets.keep(set);
-                self.won = true;
-                Effort::Rest
-            }
-            Mood::Short(_)
-                if self.yields(set.who.iter().map(|&i| all[i].factor).fold(1.0, f64::max), all) =>
-            {
-                Effort::More(set)
-            }
-            Mood::Short(_) if trade::pays(&self.level, self.slack, &set, all) => {
-                let worst = trade::least(all).max(TRIM);
-                self.level.keep_low();
-                self.level.lower(worst);
-                Self::watch(all);
-                let values = [flow, Value::Percent(worst)];
-                let text = "what flow {} has more is worth it: {} of the level for all";
-                actions.because(Reason::new("maxmin.worth", text, &values));
-                self.sets.keep(set);
-                self.wait(all)
-            }
-            Mood::Short(place) => {
-                let victims = judge::short(all, WATCH, self.slack);
-                let cost = self.level.since * (1.0 - trade::least(all));
-                set.who.iter().for_each(|&i| all[i].factor /= set.raise);
-                self.level.recover();
-                self.level.relax();
-                let values = [flow, Value::Flow(all[place].flow)];
-                actions.because(Reason::new(
-                    "maxmin.bound",
-                    "what flow {} has more flow {} misses",
-                    &values,
-                ));
-                self.sets.refuse(set, &victims, cost, all);
-                all.iter_mut().for_each(|s| s.service.forgive(0.3));
-                self.wait(all)
-            }
-        }
-    }
-
-    /// Who is short and has more than so many times the level gives way, before anybody who has less; whether that is
-    /// all that there is to do.
-    fn yields(&mut self, above: f64, all: &mut [Subscriber]) -> bool {
-        let short = judge::short(all, WATCH * Self::pace(all), self.slack);
-        let more = |&i: &usize| all[i].factor > MORE * above;
-        if short.is_empty() || !short.iter().all(more) {
-            return false;
-        }
-        for i in short {
-            let s = &mut all[i];
-            let part = s.service.trial().1.clamp(YIELDS, 0.97);
-            s.factor = (s.factor * part).max(above);
-            s.put_off();
-        }
-        all.iter_mut().for_each(|s| s.service.forgive(0.3));
-        Self::watch(all);
-        self.level.since = 0.0;
-        true
-    }
-
-    /// Whoever cannot use more alone needs no more.
-    fn ask(
-        &mut self,
-        who: Vec<usize>,
-        all: &mut [Subscriber],
-        pace: f64,
-        actions: &mut Actions,
-    ) -> Effort {
-        if self.level.since < WATCH * pace {
-            return Effort::Ask(who);
-        }
-        needs::asked(&who, all, actions);
-        all.iter_mut().for_each(|s| s.service.forgive(0.3));
-        self.wait(all)
-    }
-
-    /// Whoever has much more when the others have less has starved.
-    fn doubt(
-        &mut self,
-        who: Vec<(usize, f64)>,
-        from: f64,
-        all: &mut [Subscriber],
-        pace: f64,
-        actions: &mut Actions,
-    ) -> Effort {
-        if self.level.since < HEAR * pace {
-            return Effort::Doubt { who, from };
-        }
-        let gained = |s: &Subscriber, before| s.sends() && s.service.rate() > GAINED * before;
-        let fills = |s: &Subscriber| s.sends() && s.service.rate() > FILLS * s.limit;
-        let starved = who.iter().find(|&&(i, before)| gained(&all[i], before)).map(|w| w.0);
-        // What is known of the level at the beginning is little: it may be far too high.
-        let doubted = who.iter().map(|w| &all[w.0]);
-        let young = self.level.young() && (needs::few(all) || needs::many(doubted, all));
-        let low = starved.is_some() || who.iter().any(|&(i, _)| fills(&all[i]));
-        if !low && young && self.level.now() > DEEP * from {
-            self.level.set(DOUBTED * self.level.now());
-            Self::watch(all);
-            return Effort::Doubt { who, from };
-        }
-        for &(i, before) in &who {
-            let s = &mut all[i];
-            if gained(s, before) { s.service.believe() } else { s.trust() }
-        }
-        if let Some(place) = starved {
-            self.level.lower(1.0);
-            let values = [Value::Flow(all[place].flow), self.each()];
-            actions.because(Reason::new("maxmin.starved", "flow {} has starved: {} each", &values));
-        } else {
-            // From below it is found soon what all can have.
-            if self.level.young() {
-                self.level.lower(1.0)
-            } else {
-                self.level.back()
-            }
-            let text = "it wants no more: {} each";
-            actions.because(Reason::new("maxmin.little", text, &[self.each()]));
-        }
-        all.iter_mut().for_each(|s| s.service.forgive(0.3));
-        self.wait(all)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn settle(
-        &mut self,
-        from: f64,
-        cuts: i32,
-        mut who: Vec<usize>,
-        mood: Mood,
-        all: &mut [Subscriber],
-        pace: f64,
-        actions: &mut Actions,
-    ) -> Effort {
-        match mood {
-            Mood::Unsure => Effort::Settle { from, cuts, who },
-            Mood::Quiet => {
-                if cuts > 0 {
-                    actions.because(Reason::new(
-                        "maxmin.recovered",
-                        "nobody is short any more: {} each",
-                        &[self.each()],
-                    ));
-                }
-                Effort::Rest
-            }
-            Mood::Short(_) if self.level.since < if cuts == 0 { CALM } else { AGAIN } * pace => {
-                Effort::Settle { from, cuts, who }
-            }
-            Mood::Short(_) if self.yields(1.0, all) => Effort::Settle { from, cuts, who },
-            Mood::Short(place) => {
-                who = judge::short(all, WATCH * pace, self.slack);
-                // Who is silent shows nothing before TCP tries again.
-                if cuts > 0 && who.iter().all(|&i| all[i].service.silent() >= self.level.since) {
-                    return Effort::Settle { from, cuts, who };
-                }
-                if self.level.now() * CUT < DEEPEST * from {
-                    needs::leave(&who, all, actions);
-                    self.level.set(RETURN * from);
-                    self.level.carries();
-                    self.sets.forget();
-                    return self.wait(all);
-                }
-                let part = CUT * DEEPER.powi(cuts.min(8));
-                self.undo(Value::Flow(all[place].flow), part, false, all, actions);
-                all.iter_mut().for_each(|s| s.service.forgive(0.3));
-                Self::watch(all);
-                Effort::Settle { from, cuts: cuts + 1, who }
-            }
-        }
     }
 }
