@@ -1,6 +1,6 @@
 //! What is done next: a level is tried, or more for some; what nobody misses stays.
 //!
-//! Each effort has its file: [`climb`], [`more`], [`want`], and [`recover`] from what failed.
+//! Each effort has its file: `climb`, `more`, `want`, and `recover` from what failed.
 
 mod climb;
 mod more;
