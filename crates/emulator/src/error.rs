@@ -32,6 +32,16 @@ pub enum EmulatorError {
          without `access` and `dscp`, and no `radio.edca`"
     )]
     Categories,
+    /// A congestion control that the kernel does not have.
+    #[error(
+        "flow[{flow}].transport.tcp: the kernel has no \"{name}\"; expected newreno, cubic or bbr, or one of them for all"
+    )]
+    Congestion {
+        /// Its place in the scenario, from 0.
+        flow: usize,
+        /// The scenario's name of it.
+        name: &'static str,
+    },
     /// More nodes than namespaces are made for.
     #[error("{0} nodes; expected at most 1000, each is a namespace")]
     TooLarge(usize),

@@ -3,6 +3,7 @@
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_units::Span;
 
+use crate::error::EmulatorError;
 use crate::settings::{KernelCongestion, TcpSettings};
 
 /// How to emulate.
@@ -51,9 +52,23 @@ impl Default for EmulateOptions {
 }
 
 impl EmulateOptions {
-    /// The congestion control of this flow's connections.
+    /// Refuses flows whose congestion control the kernel does not have, unless one is named for all.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Congestion`] with the first of them.
+    pub fn check_congestion(&self, scenario: &Scenario) -> Result<(), EmulatorError> {
+        let none = |f: &&Flow| self.congestion.or(KernelCongestion::of(f)).is_none();
+        match (0..).zip(&scenario.flows).find(|(_, f)| none(f)) {
+            Some((flow, Flow { transport: Transport::Tcp(tcp), .. })) => {
+                Err(EmulatorError::Congestion { flow, name: tcp.congestion.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The congestion control of this flow's connections; reno's where [`EmulateOptions::check_congestion`] refuses.
     pub fn congestion_of(&self, flow: &Flow) -> KernelCongestion {
-        self.congestion.unwrap_or(KernelCongestion::of(flow))
+        self.congestion.or(KernelCongestion::of(flow)).unwrap_or(KernelCongestion::Reno)
     }
 
     /// The names of those that the scenario's connections have, each once; "reno" without any.
@@ -104,5 +119,26 @@ mod tests {
         assert_eq!(own.congestions(&scenario), ["cubic", "bbr", "reno"]);
         let one = EmulateOptions { congestion: Some(KernelCongestion::Bbr), ..own };
         assert_eq!(one.congestions(&scenario), ["bbr"]);
+    }
+
+    #[test]
+    fn what_the_kernel_has_not_is_refused_unless_one_is_named_for_all() {
+        let text = "duration = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
+            [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"cubic\" }\n\
+            [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { tcp = \"bbr3\" }\n";
+        let scenario = fairmesh_scenario::parse(
+            "t.toml",
+            text.as_bytes(),
+            &fairmesh_scenario::ImportOptions::default(),
+        )
+        .unwrap();
+        let refused = EmulateOptions::default().check_congestion(&scenario).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "flow[1].transport.tcp: the kernel has no \"bbr3\"; expected newreno, cubic or bbr, or one of them for all"
+        );
+        let cubic = Some(KernelCongestion::Cubic);
+        let one = EmulateOptions { congestion: cubic, ..EmulateOptions::default() };
+        assert!(one.check_congestion(&scenario).is_ok());
     }
 }

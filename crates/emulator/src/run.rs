@@ -176,6 +176,7 @@ pub fn emulate(
 
 /// Refuses what cannot be had before anything is built.
 fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorError> {
+    options.check_congestion(scenario)?;
     match options.routing {
         Routing::Static => {}
         Routing::Babeld if Children::finds("babeld") => {}

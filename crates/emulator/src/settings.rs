@@ -25,14 +25,16 @@ impl KernelCongestion {
         }
     }
 
-    /// What the kernel has of the flow's own; [`KernelCongestion::Reno`] for UDP, which has none.
-    pub const fn of(flow: &Flow) -> Self {
-        match flow.transport {
-            Transport::Tcp(TcpConfig { congestion: Congestion::Cubic, .. }) => {
-                KernelCongestion::Cubic
-            }
-            Transport::Tcp(TcpConfig { congestion: Congestion::Bbr, .. }) => KernelCongestion::Bbr,
-            Transport::Tcp(_) | Transport::Udp => KernelCongestion::Reno,
+    /// The flow's own, if the kernel has it; [`KernelCongestion::Reno`] for UDP, which has none.
+    pub const fn of(flow: &Flow) -> Option<Self> {
+        let Transport::Tcp(TcpConfig { congestion, .. }) = flow.transport else {
+            return Some(KernelCongestion::Reno);
+        };
+        match congestion {
+            Congestion::NewReno => Some(KernelCongestion::Reno),
+            Congestion::Cubic => Some(KernelCongestion::Cubic),
+            Congestion::Bbr => Some(KernelCongestion::Bbr),
+            Congestion::Bbr3 => None,
         }
     }
 }

@@ -465,7 +465,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "to = 3",
         "to = 3\ntransport = { tcp = \"vegas\" }",
-        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr",
+        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3",
     ),
     (
         "to = 3",

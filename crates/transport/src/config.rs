@@ -13,6 +13,25 @@ pub enum Congestion {
     Cubic,
     /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of bandwidth and round trip.
     Bbr,
+    /// BBR version 3 (draft-ietf-ccwg-bbr-06): the model has bounds that losses and marks set.
+    Bbr3,
+}
+
+impl Congestion {
+    /// Its name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Congestion::NewReno => "newreno",
+            Congestion::Cubic => "cubic",
+            Congestion::Bbr => "bbr",
+            Congestion::Bbr3 => "bbr3",
+        }
+    }
+
+    /// Whether it goes by a model of the path and paces by it, instead of reducing a window.
+    pub(crate) const fn is_model(self) -> bool {
+        matches!(self, Congestion::Bbr | Congestion::Bbr3)
+    }
 }
 
 /// Which of the choices the RFCs leave open (or that ns-3 makes against them) an endpoint makes.

@@ -337,7 +337,7 @@ impl Connection {
             // timeout of many seconds.
             Dialect::Ns3 => Some(now - self.syn_first),
         };
-        self.sender.establish(rtt, self.ecn);
+        self.sender.establish(now, rtt, self.ecn);
     }
 
     fn syn(&self) -> Segment {

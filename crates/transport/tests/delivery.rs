@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use support::{Arrival, CLIENT, SERVER, World};
 
 fn any_config() -> impl Strategy<Value = TcpConfig> {
-    let switches = (any::<[bool; 11]>(), 100u32..1500, 1u32..12);
+    let switches = (any::<[bool; 12]>(), 100u32..1500, 1u32..12);
     let times = (1u64..1500, 0u64..50, prop::option::of(1u64..500), 100u64..4000);
     (switches, times, prop::option::of(1u32..30)).prop_map(
         |((on, mss, initial_window), (min_rto, granularity, delayed_ack, syn), max_window)| {
@@ -17,6 +17,7 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
                 congestion: match (on[0], on[8]) {
                     (true, _) => Congestion::NewReno,
                     (false, true) => Congestion::Cubic,
+                    (false, false) if on[11] => Congestion::Bbr3,
                     (false, false) => Congestion::Bbr,
                 },
                 mss,

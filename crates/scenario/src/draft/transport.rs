@@ -90,6 +90,8 @@ pub enum CongestionDraft {
     Cubic,
     /// BBR version 1.
     Bbr,
+    /// BBR version 3.
+    Bbr3,
 }
 
 /// A TCP and where it differs from its preset.
@@ -294,6 +296,7 @@ impl TcpDraft {
                 CongestionDraft::NewReno => Congestion::NewReno,
                 CongestionDraft::Cubic => Congestion::Cubic,
                 CongestionDraft::Bbr => Congestion::Bbr,
+                CongestionDraft::Bbr3 => Congestion::Bbr3,
             },
             mss,
             sack: self.sack.unwrap_or(base.sack),

@@ -3,7 +3,7 @@
 
 use fairmesh_units::{Span, Time};
 
-use super::window::{Progress, RateSample, Window};
+use super::window::{Model, Progress, RateSample, Window};
 
 /// 2 / ln 2: the least gain that doubles per round trip. §4.1.2 of the draft
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
@@ -83,23 +83,6 @@ impl Bbr {
         }
     }
 
-    /// The rate at which segments leave, bytes per second; 0: not known yet.
-    pub(super) fn pacing_rate(&self) -> f64 {
-        self.pacing
-    }
-
-    /// Bytes that leave at once. §4.2.2
-    pub(super) fn quantum(&self, mss: u64) -> u64 {
-        let bits = self.pacing * 8.0;
-        if bits < 1.2e6 {
-            mss
-        } else if bits < 24e6 {
-            2 * mss
-        } else {
-            ((self.pacing * 1e-3) as u64).clamp(2 * mss, 65_536)
-        }
-    }
-
     fn rate(&self) -> f64 {
         self.bandwidth.first().map_or(0.0, |b| b.1)
     }
@@ -122,37 +105,6 @@ impl Bbr {
             }
             _ => self.initial,
         }
-    }
-
-    /// An acknowledgement that delivered something. §4.1, §4.2, §4.3
-    pub(super) fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample) {
-        let round_start = sample.prior >= self.round_end;
-        if round_start {
-            self.round_end = sample.total;
-            self.round += 1;
-            if self.conserve_until.is_some_and(|r| self.round > r) {
-                self.conserve_until = None;
-            }
-        }
-        if let Some(rate) = sample.rate
-            && (!sample.app_limited || rate >= self.rate())
-        {
-            self.bandwidth.retain(|b| b.1 > rate);
-            self.bandwidth.push((self.round, rate));
-        }
-        let round = self.round;
-        self.bandwidth.retain(|b| b.0 + BANDWIDTH_ROUNDS > round);
-        self.advance_phase(p, window);
-        self.check_full(round_start, sample.app_limited);
-        if self.state == State::Startup && self.full {
-            self.state = State::Drain;
-        }
-        if self.state == State::Drain && p.in_flight <= self.inflight(1.0, window) {
-            self.enter_probe_bandwidth(p.now);
-        }
-        self.update_propagation(p, &sample, round_start, window);
-        self.set_pacing(p, window);
-        self.set_window(window, p, sample.now, sample.total);
     }
 
     /// §4.3.4.3
@@ -278,9 +230,59 @@ impl Bbr {
             window.cwnd = window.cwnd.min(LEAST * window.mss);
         }
     }
+}
+
+impl Model for Bbr {
+    /// The rate at which segments leave, bytes per second; 0: not known yet.
+    fn pacing_rate(&self) -> f64 {
+        self.pacing
+    }
+
+    /// Bytes that leave at once. §4.2.2
+    fn quantum(&self, mss: u64) -> u64 {
+        let bits = self.pacing * 8.0;
+        if bits < 1.2e6 {
+            mss
+        } else if bits < 24e6 {
+            2 * mss
+        } else {
+            ((self.pacing * 1e-3) as u64).min(65_536).max(2 * mss)
+        }
+    }
+
+    /// An acknowledgement that delivered something. §4.1, §4.2, §4.3
+    fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample) {
+        let round_start = sample.prior >= self.round_end;
+        if round_start {
+            self.round_end = sample.total;
+            self.round += 1;
+            if self.conserve_until.is_some_and(|r| self.round > r) {
+                self.conserve_until = None;
+            }
+        }
+        if let Some(rate) = sample.rate
+            && (!sample.app_limited || rate >= self.rate())
+        {
+            self.bandwidth.retain(|b| b.1 > rate);
+            self.bandwidth.push((self.round, rate));
+        }
+        let round = self.round;
+        self.bandwidth.retain(|b| b.0 + BANDWIDTH_ROUNDS > round);
+        self.advance_phase(p, window);
+        self.check_full(round_start, sample.app_limited);
+        if self.state == State::Startup && self.full {
+            self.state = State::Drain;
+        }
+        if self.state == State::Drain && p.in_flight <= self.inflight(1.0, window) {
+            self.enter_probe_bandwidth(p.now);
+        }
+        self.update_propagation(p, &sample, round_start, window);
+        self.set_pacing(p, window);
+        self.set_window(window, p, sample.now, sample.total);
+    }
 
     /// A loss was found: a round trip of packet conservation. §4.2.3.4
-    pub(super) fn enter_recovery(&mut self, window: &mut Window, in_flight: u64) {
+    fn enter_recovery(&mut self, window: &mut Window, in_flight: u64) {
         self.prior = self.prior_window(window.cwnd);
         self.recovering = true;
         self.lost = true;
@@ -289,7 +291,7 @@ impl Bbr {
     }
 
     /// The losses are repaired.
-    pub(super) fn leave_recovery(&mut self, window: &mut Window) {
+    fn leave_recovery(&mut self, window: &mut Window) {
         if core::mem::take(&mut self.recovering) {
             self.conserve_until = None;
             if self.state != State::ProbeRtt {
@@ -299,7 +301,7 @@ impl Bbr {
     }
 
     /// Everything is taken for lost. §4.2.3.4
-    pub(super) fn on_timeout(&mut self, window: &mut Window) {
+    fn on_timeout(&mut self, window: &mut Window) {
         self.prior = self.prior_window(window.cwnd);
         self.recovering = true;
         self.lost = true;

@@ -4,10 +4,11 @@
 //! one of [`crate::Congestion`].
 
 use super::bbr::Bbr;
+use super::bbr3::Bbr3;
 use super::cubic::Cubic;
 use super::hystart::HyStart;
 use super::newreno::NewReno;
-use super::window::{CongestionControl, Progress, Window};
+use super::window::{CongestionControl, Model, Progress, Window};
 use crate::config::{Congestion, Dialect, TcpConfig};
 
 /// The controllers, chosen at run time without a virtual call.
@@ -15,26 +16,28 @@ use crate::config::{Congestion, Dialect, TcpConfig};
 pub(super) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
-    /// Goes by a model of the path: loss and marks are not its signals.
+    /// Go by a model of the path.
     Bbr(Box<Bbr>),
+    Bbr3(Box<Bbr3>),
 }
 
 impl Controller {
     /// The model, if it is one that goes by a model.
-    pub(super) fn as_model(&mut self) -> Option<&mut Bbr> {
+    pub(super) fn as_model(&mut self) -> Option<&mut dyn Model> {
         match self {
-            Controller::Bbr(bbr) => Some(bbr),
-            _ => None,
+            Controller::Bbr(bbr) => Some(&mut **bbr),
+            Controller::Bbr3(bbr) => Some(&mut **bbr),
+            Controller::NewReno(_) | Controller::Cubic(_) => None,
         }
     }
 
     pub(super) const fn is_model(&self) -> bool {
-        matches!(self, Controller::Bbr(_))
+        matches!(self, Controller::Bbr(_) | Controller::Bbr3(_))
     }
 
     /// HyStart++ for a controller that has a slow start.
     pub(super) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
-        (cfg.hystart && cfg.congestion != Congestion::Bbr).then(|| HyStart::new(cfg.pacing))
+        (cfg.hystart && !cfg.congestion.is_model()).then(|| HyStart::new(cfg.pacing))
     }
 
     pub(super) fn new(cfg: &TcpConfig) -> Self {
@@ -47,6 +50,10 @@ impl Controller {
                 let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
                 Controller::Bbr(Box::new(Bbr::new(initial)))
             }
+            Congestion::Bbr3 => {
+                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
+                Controller::Bbr3(Box::new(Bbr3::new(initial, cfg.sack)))
+            }
         }
     }
 }
@@ -57,7 +64,7 @@ impl CongestionControl for Controller {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
             // It is told of every ACK, in recovery too: `Sender::model`.
-            Controller::Bbr(_) => {}
+            Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }
 
@@ -65,7 +72,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.reduce(window, flight),
             Controller::Cubic(c) => c.reduce(window, flight),
-            Controller::Bbr(_) => window.cwnd,
+            Controller::Bbr(_) | Controller::Bbr3(_) => window.cwnd,
         }
     }
 
@@ -73,7 +80,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.on_timeout(),
             Controller::Cubic(c) => c.on_timeout(),
-            Controller::Bbr(_) => {}
+            Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }
 }

@@ -26,8 +26,20 @@ impl Delivery {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
-            app_limited: self.app_limited > self.delivered,
+            app_limited: self.is_starved(),
+            in_flight: 0,
+            lost: 0,
         }
+    }
+
+    /// Whether the application is the limit.
+    pub(super) const fn is_starved(&self) -> bool {
+        self.app_limited > self.delivered
+    }
+
+    /// Bytes delivered in all.
+    pub(super) const fn total(&self) -> u64 {
+        self.delivered
     }
 
     /// The application has nothing more while there is room in the window.
@@ -35,8 +47,13 @@ impl Delivery {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// What an ACK has delivered; `None`: nothing.
-    pub(super) fn on_ack(&mut self, now: Time, news: &[Delivered]) -> Option<RateSample> {
+    /// What an ACK has delivered; `None`: nothing. `lost`: bytes found lost in all.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        news: &[Delivered],
+        lost: u64,
+    ) -> Option<RateSample> {
         let before = self.delivered;
         let mut latest: Option<&Delivered> = None;
         for d in news {
@@ -62,6 +79,9 @@ impl Delivery {
             now: self.delivered - before,
             app_limited: stamp.app_limited,
             rtt: (!resent).then_some(rtt),
+            interval,
+            in_flight: stamp.in_flight,
+            lost: lost - stamp.lost,
         })
     }
 }
@@ -85,7 +105,7 @@ mod tests {
                 let stamp = stamps[(t - 10) as usize];
                 let end = 1000 * (t - 9);
                 let news = [Delivered { end, len: 1000, stamp, resent: false }];
-                let sample = d.on_ack(ms(t), &news).unwrap();
+                let sample = d.on_ack(ms(t), &news, 0).unwrap();
                 assert_eq!(sample.rtt, Some(Span::from_millis(10)));
                 if t >= 21 {
                     let rate = sample.rate.unwrap();
@@ -103,7 +123,7 @@ mod tests {
                 resent: false,
             })
             .collect();
-        let sample = d.on_ack(ms(40), &news).unwrap();
+        let sample = d.on_ack(ms(40), &news, 0).unwrap();
         assert!(sample.rate.unwrap() <= 1.01e6, "{:?}", sample.rate);
         assert_eq!(sample.now, 10_000);
     }
@@ -115,9 +135,9 @@ mod tests {
         let stamp = d.stamp(ms(0), true);
         assert!(stamp.app_limited);
         let news = [Delivered { end: 1000, len: 1000, stamp, resent: true }];
-        let sample = d.on_ack(ms(5), &news).unwrap();
+        let sample = d.on_ack(ms(5), &news, 0).unwrap();
         assert!(sample.app_limited && sample.rtt.is_none());
         assert!(!d.stamp(ms(6), true).app_limited);
-        assert_eq!(d.on_ack(ms(7), &[]), None);
+        assert_eq!(d.on_ack(ms(7), &[], 0), None);
     }
 }

@@ -5,6 +5,7 @@
 //! window inflation of RFC 6582 §3.2.
 
 mod bbr;
+mod bbr3;
 mod control;
 mod cubic;
 mod delivery;
@@ -27,7 +28,7 @@ use self::hystart::HyStart;
 use self::pacing::Pacing;
 use self::rack::Rack;
 use self::rto::Rto;
-use self::scoreboard::{Scoreboard, Sent};
+use self::scoreboard::{Scoreboard, Sent, Stamp};
 use self::window::Window;
 use crate::config::{Congestion, Dialect, TcpConfig};
 use crate::segment::Flags;
@@ -135,20 +136,20 @@ impl Sender {
     pub(crate) fn new(cfg: &TcpConfig) -> Self {
         let window = Window::new(cfg);
         let rack = cfg.rack && cfg.sack;
-        let stamped = rack || cfg.congestion == Congestion::Bbr;
+        let model = cfg.congestion.is_model();
         Sender {
             una: 1,
             next: 1,
             end: 1,
             closing: false,
             fin_sent: false,
-            board: Scoreboard::new(stamped),
+            board: Scoreboard::new(rack || model, cfg.congestion == Congestion::Bbr3),
             initial_cwnd: window.cwnd,
             window,
             control: Controller::new(cfg),
             hystart: Controller::hystart(cfg),
             rack: rack.then(|| Box::new(Rack::new())),
-            delivery: (cfg.congestion == Congestion::Bbr).then(Box::default),
+            delivery: model.then(Box::default),
             phase: Phase::Open,
             recover: 0,
             dup_acks: 0,
@@ -183,7 +184,7 @@ impl Sender {
     }
 
     /// The handshake is over. `rtt`: its round trip, unless a SYN was repeated.
-    pub(crate) fn establish(&mut self, rtt: Option<Span>, ecn: bool) {
+    pub(crate) fn establish(&mut self, now: Time, rtt: Option<Span>, ecn: bool) {
         self.ecn = ecn;
         match rtt {
             Some(rtt) => self.rto.sample(rtt),
@@ -193,6 +194,12 @@ impl Sender {
                     // RFC 5681 §3.1: one segment if the SYN or SYN-ACK was lost
                     self.window.cwnd = self.window.mss.min(self.window.cwnd);
                 }
+            }
+        }
+        if let Some(model) = self.control.as_model() {
+            model.start(now, &self.window, rtt);
+            if model.pacing_rate() > 0.0 {
+                self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
             }
         }
     }
@@ -312,6 +319,9 @@ impl Sender {
         let fin = self.closing && u64::from(len) == self.unsent();
         let seq = self.next;
         let idle = self.board.pipe() == 0;
+        if self.board.is_empty() && self.delivery.as_ref().is_some_and(|d| d.is_starved()) {
+            self.restart_model(now);
+        }
         self.board.push(now, seq, len, fin);
         self.stamp(now, self.board.len() - 1, idle);
         self.next += u64::from(len) + u64::from(fin);
@@ -378,6 +388,8 @@ impl Sender {
             Some(d) => d.stamp(now, idle),
             None => Delivery::default().stamp(now, true),
         };
+        let in_flight = self.board.pipe().saturating_sub(self.inflation);
+        let stamp = Stamp { in_flight, lost: self.board.lost(), ..stamp };
         self.board.stamp(i, stamp);
     }
 
@@ -426,6 +438,16 @@ impl Sender {
         self.last_sent = now;
         if self.timer == Time::NEVER {
             self.timer = now + self.rto.get(); // RFC 6298 §5.1
+        }
+    }
+
+    /// Data leaves after a silence of the application.
+    #[cold]
+    fn restart_model(&mut self, now: Time) {
+        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
+        if let Some(model) = self.control.as_model() {
+            model.restart(now, &mut self.window, delivered);
+            self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
         }
     }
 

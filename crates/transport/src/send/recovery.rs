@@ -16,6 +16,7 @@ impl Sender {
             return 0;
         }
         let limited = self.is_limited();
+        let full = self.board.pipe() + self.window.mss > self.window.cwnd + self.inflation;
         let mut news = false;
         if self.sack && !seg.sack.is_empty() {
             let told = self.board.sack(seg.ack, &seg.sack);
@@ -40,7 +41,7 @@ impl Sender {
             if duplicate {
                 self.on_duplicate();
             }
-            self.model(now, 0, limited);
+            self.model(now, 0, limited, full);
             return 0;
         }
         let acked = seg.ack - self.una;
@@ -62,7 +63,7 @@ impl Sender {
         {
             self.on_duplicate();
         }
-        self.model(now, acked, limited);
+        self.model(now, acked, limited, full);
         self.arm_probe(now);
         acked
     }
@@ -78,7 +79,8 @@ impl Sender {
     #[cold]
     fn take_arrivals(&mut self, now: Time, seg: &Segment, duplicate: bool) {
         let news = self.board.take_news();
-        self.rate = self.delivery.as_mut().and_then(|d| d.on_ack(now, &news));
+        let lost = self.board.lost();
+        self.rate = self.delivery.as_mut().and_then(|d| d.on_ack(now, &news, lost));
         let recovering = self.phase != Phase::Open;
         let srtt = self.rto.srtt();
         if let Some(rack) = &mut self.rack {
@@ -107,24 +109,35 @@ impl Sender {
 
     /// Tells the model of the path of an ACK.
     #[inline]
-    fn model(&mut self, now: Time, acked: u64, limited: bool) {
+    fn model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
         if self.control.is_model() {
-            self.tell_model(now, acked, limited);
+            self.tell_model(now, acked, limited, full);
+        }
+    }
+
+    /// Tells the model of losses that were found.
+    #[cold]
+    fn tell_losses(&mut self, now: Time) {
+        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
+        let Some(model) = self.control.as_model() else { return };
+        for loss in self.board.take_losses() {
+            model.on_lost(now, &mut self.window, &loss, delivered);
         }
     }
 
     #[cold]
-    fn tell_model(&mut self, now: Time, acked: u64, limited: bool) {
+    fn tell_model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
+        self.tell_losses(now);
         let in_flight = self.in_flight();
         let starved = self.unsent() == 0 && in_flight < self.window.cwnd;
         let (srtt, una, next, rtt) = (self.rto.srtt(), self.una, self.next, self.sampled);
         let (Some(sample), Some(model)) = (self.rate.take(), self.control.as_model()) else {
             return;
         };
-        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight };
+        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight, full };
         model.on_ack(&mut self.window, &p, sample);
         self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
-        if let (true, Some(d)) = (starved, &mut self.delivery) {
+        if let (true, Some(d)) = (starved || model.hides_samples(), &mut self.delivery) {
             d.starved(in_flight);
         }
     }
@@ -356,14 +369,15 @@ impl Sender {
     fn on_echo(&mut self, now: Time, flight: u64) {
         // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
         // window was reduced already
-        // BBR version 1 does not answer marks.
-        let model = self.control.is_model();
-        if model || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
+        let deaf = self.control.as_model().is_some_and(|m| !m.takes_marks());
+        if deaf || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
             return;
         }
-        match self.dialect {
-            Dialect::Rfc => self.on_mark(now, flight),
-            Dialect::Ns3 => {
+        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
+        match (self.control.as_model(), self.dialect) {
+            (Some(model), _) => model.on_mark(now, &mut self.window, flight, delivered),
+            (None, Dialect::Rfc) => self.on_mark(now, flight),
+            (None, Dialect::Ns3) => {
                 self.window.ssthresh = self.reduced(self.in_flight());
                 self.window.cwnd = self.window.ssthresh;
             }
@@ -414,6 +428,9 @@ impl Sender {
             if lost && !recovering {
                 self.enter_recovery();
             }
+            if lost && self.control.is_model() {
+                self.tell_losses(now);
+            }
         }
     }
 
@@ -445,6 +462,9 @@ impl Sender {
             None => self.window.cwnd = self.window.mss, // RFC 5681 §3.1: the loss window
         }
         self.board.lose_all(self.dialect == Dialect::Ns3);
+        if self.control.is_model() {
+            self.tell_losses(now);
+        }
         self.phase = Phase::Loss;
         self.recover = self.next; // RFC 6582 §3.2 step 4, RFC 6675 §5.1
         self.first_partial = true;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use fairmesh_units::Time;
 
+use super::window::Loss;
 use crate::segment::SackBlocks;
 
 /// DupThresh of RFC 6675 §2.
@@ -69,6 +70,9 @@ pub(super) struct Stamp {
     pub(super) delivered_at: Time,
     pub(super) first_sent: Time,
     pub(super) app_limited: bool,
+    /// Bytes in the network with it, and found lost in all (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
+    pub(super) in_flight: u64,
+    pub(super) lost: u64,
 }
 
 /// A segment that has arrived.
@@ -107,12 +111,52 @@ pub(super) struct Scoreboard {
     stamps: Option<VecDeque<Stamp>>,
     /// Segments that arrived since somebody took them, in the order in which they were told.
     news: Vec<Delivered>,
+    /// Bytes found lost in all, and what somebody who asks has not taken yet.
+    lost: u64,
+    losses: Option<Vec<Loss>>,
 }
 
 impl Scoreboard {
-    /// A board that keeps the time of every transmission, or does not.
-    pub(super) fn new(stamps: bool) -> Self {
-        Scoreboard { stamps: stamps.then(VecDeque::new), ..Scoreboard::default() }
+    /// A board that keeps the time of every transmission, or does not, and each loss, or does not.
+    pub(super) fn new(stamps: bool, losses: bool) -> Self {
+        Scoreboard {
+            stamps: stamps.then(VecDeque::new),
+            losses: losses.then(Vec::new),
+            ..Scoreboard::default()
+        }
+    }
+
+    /// Bytes found lost in all, repeated segments each time.
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What was found lost since the last call, in the order of its finding.
+    pub(super) fn take_losses(&mut self) -> Vec<Loss> {
+        self.losses.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    #[inline]
+    fn note_lost(&mut self, i: usize) {
+        if self.losses.is_some() {
+            self.keep_lost(i);
+        }
+    }
+
+    #[cold]
+    fn keep_lost(&mut self, i: usize) {
+        let s = self.ring[i];
+        self.lost += u64::from(s.len);
+        let stamp = self.stamps.as_ref().and_then(|all| all.get(i));
+        if let (Some(stamp), Some(losses)) = (stamp, &mut self.losses) {
+            losses.push(Loss {
+                seq: s.seq,
+                len: s.len,
+                in_flight: stamp.in_flight,
+                lost: self.lost - stamp.lost,
+                app_limited: stamp.app_limited,
+            });
+        }
     }
 
     /// What has arrived since the last call, for [`Scoreboard::give_back`].
@@ -179,6 +223,7 @@ impl Scoreboard {
         self.pipe += s.pipe();
         self.missing += 1;
         self.missing_from = self.missing_from.min(s.seq);
+        self.note_lost(i);
     }
 
     /// Index of the last segment that has not been acknowledged selectively.
@@ -229,6 +274,8 @@ impl Scoreboard {
                 delivered_at: zero,
                 first_sent: zero,
                 app_limited: false,
+                in_flight: 0,
+                lost: 0,
             });
         }
         self.ring.push_back(Sent { seq, time: now, len, state: if fin { FIN } else { 0 } });
@@ -344,6 +391,7 @@ impl Scoreboard {
         if s.missing() {
             self.missing += 1;
             self.missing_from = self.missing_from.min(s.seq);
+            self.note_lost(i);
         }
     }
 
@@ -356,9 +404,13 @@ impl Scoreboard {
     pub(super) fn lose_head(&mut self) {
         let Some(s) = self.ring.front_mut() else { return };
         self.pipe -= s.pipe();
-        self.missing += u32::from(!s.missing());
+        let new = !s.missing();
+        self.missing += u32::from(new);
         s.state = (s.state | LOST) & !(RESENT | SACKED);
         self.missing_from = s.seq;
+        if new {
+            self.note_lost(0);
+        }
     }
 
     /// The retransmission timer expired: nothing is in the network, and whatever was not
@@ -368,6 +420,14 @@ impl Scoreboard {
     /// No round trip that began before is measured. `forget` (as ns-3 does) lets an ACK that covers
     /// such segments and newer ones measure the newer; otherwise it measures nothing.
     pub(super) fn lose_all(&mut self, forget: bool) {
+        if self.losses.is_some() {
+            for i in 0..self.ring.len() {
+                let s = self.ring[i];
+                if !s.is(SACKED) && !s.missing() {
+                    self.note_lost(i);
+                }
+            }
+        }
         self.pipe = 0;
         self.missing = 0;
         for s in &mut self.ring {

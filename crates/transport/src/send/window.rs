@@ -43,6 +43,8 @@ pub(super) struct Progress {
     pub(super) next: u64,
     /// Bytes in the network, this ACK taken in.
     pub(super) in_flight: u64,
+    /// The window was full when this ACK came.
+    pub(super) full: bool,
 }
 
 /// How fast data was delivered over about a round trip (draft-cheng-iccrg-delivery-rate-estimation-00).
@@ -60,6 +62,25 @@ pub(super) struct RateSample {
     pub(super) app_limited: bool,
     /// The round trip of the latest segment that was acknowledged, if it was sent once.
     pub(super) rtt: Option<Span>,
+    /// Over how long the rate was measured.
+    pub(super) interval: Span,
+    /// Bytes in the network when that segment had left, itself included.
+    pub(super) in_flight: u64,
+    /// Bytes found lost since that segment left.
+    pub(super) lost: u64,
+}
+
+/// A segment that was found lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    pub(super) seq: u64,
+    pub(super) len: u32,
+    /// Bytes in the network when it had left, itself included.
+    pub(super) in_flight: u64,
+    /// Bytes found lost since it left, itself included.
+    pub(super) lost: u64,
+    /// It left while the application was the limit.
+    pub(super) app_limited: bool,
 }
 
 /// How a window grows and shrinks.
@@ -73,4 +94,47 @@ pub(super) trait CongestionControl {
 
     /// The retransmission timer expired; called after [`CongestionControl::reduce`].
     fn on_timeout(&mut self) {}
+}
+
+/// A controller that goes by a model of the path: it sets the window and paces everything, repairs too.
+pub(super) trait Model {
+    /// The rate at which segments leave, bytes per second; 0: not known yet.
+    fn pacing_rate(&self) -> f64;
+
+    /// Bytes that leave at once.
+    fn quantum(&self, mss: u64) -> u64;
+
+    /// The handshake is over; `rtt`: its round trip, unless a SYN was repeated.
+    fn start(&mut self, _now: Time, _window: &Window, _rtt: Option<Span>) {}
+
+    /// Data leaves after a silence of the application, `delivered` bytes having arrived in all.
+    fn restart(&mut self, _now: Time, _window: &mut Window, _delivered: u64) {}
+
+    /// A segment was found lost, `delivered` bytes having arrived in all.
+    fn on_lost(&mut self, _now: Time, _window: &mut Window, _loss: &Loss, _delivered: u64) {}
+
+    /// The receiver saw a mark, at most once per window; `flight`: what was outstanding.
+    fn on_mark(&mut self, _now: Time, _window: &mut Window, _flight: u64, _delivered: u64) {}
+
+    /// Whether it answers marks.
+    fn takes_marks(&self) -> bool {
+        false
+    }
+
+    /// An acknowledgement that delivered something.
+    fn on_ack(&mut self, window: &mut Window, p: &Progress, sample: RateSample);
+
+    /// Whether what is sent now says nothing of the path's rate.
+    fn hides_samples(&self) -> bool {
+        false
+    }
+
+    /// A loss was found, and is being repaired; `in_flight`: bytes in the network.
+    fn enter_recovery(&mut self, window: &mut Window, in_flight: u64);
+
+    /// The losses are repaired.
+    fn leave_recovery(&mut self, window: &mut Window);
+
+    /// Everything is taken for lost.
+    fn on_timeout(&mut self, window: &mut Window);
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+pub mod shared;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

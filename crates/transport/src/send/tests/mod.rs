@@ -29,7 +29,7 @@ impl Rig {
     fn full(cfg: TcpConfig, segments: u64) -> Rig {
         let cfg = TcpConfig { mss: MSS as u32, ..cfg };
         let mut s = Sender::new(&cfg);
-        s.establish(Some(Span::from_millis(100)), cfg.ecn);
+        s.establish(Time::ZERO, Some(Span::from_millis(100)), cfg.ecn);
         s.write(u64::MAX);
         s.window.cwnd = segments * MSS;
         s.window.ssthresh = segments * MSS;
@@ -306,7 +306,7 @@ fn rescue_retransmission_once() {
     // Ten segments and the end of the data; 0 and the last two are lost.
     let cfg = TcpConfig { mss: MSS as u32, ..rfc_sack() };
     let mut s = Sender::new(&cfg);
-    s.establish(Some(Span::from_millis(100)), false);
+    s.establish(Time::ZERO, Some(Span::from_millis(100)), false);
     s.write(10 * MSS);
     s.window.cwnd = 10 * MSS;
     let mut r = Rig { s, now: at(100) };
@@ -335,7 +335,7 @@ fn idle_restart_rfc_5681() {
     for (idle_restart, expected) in [(true, 4), (false, 20)] {
         let cfg = TcpConfig { mss: MSS as u32, idle_restart, ..cfg };
         let mut s = Sender::new(&cfg);
-        s.establish(Some(Span::from_millis(100)), false);
+        s.establish(Time::ZERO, Some(Span::from_millis(100)), false);
         s.window.cwnd = 20 * MSS;
         s.write(MSS);
         let mut r = Rig { s, now: at(100) };
@@ -353,7 +353,7 @@ fn the_sender_window_limits() {
     let cfg = TcpConfig { max_window: Some(4), ..TcpConfig::ns3() };
     let cfg = TcpConfig { mss: MSS as u32, initial_window: 10, ..cfg };
     let mut s = Sender::new(&cfg);
-    s.establish(Some(Span::from_millis(100)), false);
+    s.establish(Time::ZERO, Some(Span::from_millis(100)), false);
     s.write(u64::MAX);
     let mut r = Rig { s, now: at(100) };
     assert_eq!(r.sent(), [0, 1, 2, 3]);
@@ -363,11 +363,11 @@ fn the_sender_window_limits() {
 #[test]
 fn a_lost_syn_costs_the_initial_window_and_a_slow_timer() {
     let mut s = Sender::new(&rfc_reno());
-    s.establish(None, false);
+    s.establish(Time::ZERO, None, false);
     assert_eq!(s.cwnd(), 1460);
     assert_eq!(s.rto(), Span::from_secs(3)); // RFC 6298 §5.7
     let mut s = Sender::new(&TcpConfig::ns3());
-    s.establish(None, false);
+    s.establish(Time::ZERO, None, false);
     assert_eq!(s.cwnd(), 2 * 1460);
 }
 
