@@ -10,12 +10,19 @@ use crate::Time;
 /// slot order, which makes the order of events total.
 #[derive(Clone, Debug)]
 pub struct Tournament {
-    /// Deadlines by slot, ns, padded to a power of two.
-    slots: Vec<u64>,
-    /// Winners of all games: the last from place 1 on, the two before it from 2 on, and so forth; the
-    /// slots themselves from `slots.len()` on.
-    winners: Vec<u32>,
+    /// Who play each game: the last is at 1, the two before it at 2 and 3, and so forth; slots are the players
+    /// of the first round.
+    games: Vec<[Player; 2]>,
+    /// Who has won the last.
+    first: Player,
     len: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Player {
+    /// ns.
+    at: u64,
+    slot: u32,
 }
 
 impl Tournament {
@@ -24,16 +31,15 @@ impl Tournament {
     /// # Panics
     /// With 2³¹ slots or more.
     pub fn new(len: usize) -> Self {
-        let places = len.max(2).next_power_of_two();
-        let mut winners = vec![0; 2 * places];
-        for slot in 0..places {
-            winners[places + slot] = u32::try_from(slot).expect("fewer than 2^31 slots");
-        }
-        for game in (1..places).rev() {
-            // Of equals the first.
-            winners[game] = winners[2 * game];
-        }
-        Tournament { slots: vec![u64::MAX; places], winners, len }
+        let rounds = len.max(2).next_power_of_two();
+        let slot = |slot| u32::try_from(slot).expect("fewer than 2^31 slots");
+        // Of equals the first has won.
+        let player = |place: usize| Player {
+            at: u64::MAX,
+            slot: slot((place << (rounds.ilog2() - place.ilog2())) - rounds),
+        };
+        let games = (0..rounds).map(|game| [player((2 * game).max(1)), player(2 * game + 1)]);
+        Tournament { games: games.collect(), first: player(1), len }
     }
 
     /// Number of slots.
@@ -49,31 +55,32 @@ impl Tournament {
     /// The deadline of a slot.
     #[inline]
     pub fn get(&self, slot: usize) -> Time {
-        Time::from_nanos(self.slots[slot])
+        Time::from_nanos(self.games[(self.games.len() + slot) / 2][slot % 2].at)
     }
 
     /// Sets or (with [`Time::NEVER`]) clears the deadline of a slot.
     #[inline]
     pub fn set(&mut self, slot: usize, at: Time) {
-        self.slots[slot] = at.as_nanos();
-        let (slots, winners) = (&self.slots[..], &mut self.winners[..]);
-        let mut game = (slots.len() + slot) / 2;
-        while game > 0 {
-            let (a, b) = (winners[2 * game], winners[2 * game + 1]);
-            let winner = if slots[b as usize] < slots[a as usize] { b } else { a };
-            if winners[game] == winner && winner as usize != slot {
+        let games = &mut self.games[..];
+        let mut place = games.len() + slot;
+        let mut winner = Player { at: at.as_nanos(), slot: slot as u32 };
+        while place > 1 {
+            let game = &mut games[place / 2];
+            let player = &mut game[place % 2];
+            if *player == winner {
                 return;
             }
-            winners[game] = winner;
-            game /= 2;
+            *player = winner;
+            winner = if game[1].at < game[0].at { game[1] } else { game[0] };
+            place /= 2;
         }
+        self.first = winner;
     }
 
     /// The earliest deadline and its slot; the lowest slot among equals.
     #[inline]
     pub fn earliest(&self) -> (Time, usize) {
-        let slot = self.winners[1] as usize;
-        (Time::from_nanos(self.slots[slot]), slot)
+        (Time::from_nanos(self.first.at), self.first.slot as usize)
     }
 }
 
