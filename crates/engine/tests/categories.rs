@@ -146,8 +146,9 @@ fn cell(access: &str, defaults: &str) -> RunRecord {
 }
 
 /// A voice packet waits for the rest of an exchange, and for another one when a station of best effort has fewer slots left
-/// than it has drawn: on average no longer than one exchange lasts, of twenty packets nineteen less than three. As best effort it
-/// stands in its station's queue, where most of what comes is dropped.
+/// than it has drawn: on average no longer than one exchange lasts, but for the seventh of one that frames cost which it meets in
+/// the same slot; of twenty packets nineteen less than three. As best effort it stands in its station's queue, where most of what
+/// comes is dropped.
 #[test]
 fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
     for (defaults, frame_s) in [("linux", 5.6e-3), ("802.11", 2.6e-3)] {
@@ -155,7 +156,10 @@ fn voice_passes_a_saturated_cell_in_the_time_of_an_exchange() {
         let call = of(&r, "call");
         assert_eq!(call.drops.queue + call.drops.retry_limit, 0, "{call:?}");
         assert!(call.packets_delivered >= 499, "{call:?}");
-        assert!(call.delay_s.mean < frame_s && call.delay_s.p95 < 3.0 * frame_s, "{call:?}");
+        assert!(
+            call.delay_s.mean < 8.0 / 7.0 * frame_s && call.delay_s.p95 < 3.0 * frame_s,
+            "{call:?}"
+        );
         let plain = cell("best-effort", defaults);
         let beside = of(&plain, "call");
         assert!(beside.delay_s.mean > 5.0 * call.delay_s.mean, "{beside:?}");

@@ -303,6 +303,12 @@ impl Air {
             let noticed = arrival + t.cca;
             if s.tx_end > arrival || (wake <= noticed && s.transmits_at(wake)) {
                 // Deaf: on the air itself, or about to be.
+                if U::EDCA
+                    && s.tx_end <= arrival
+                    && let Some(c) = &mut self.categories
+                {
+                    c.commit(r, s, wake, &t);
+                }
                 s.idle_at = s.idle_at.max(end);
                 continue;
             }

@@ -26,6 +26,8 @@ pub(crate) struct Categories {
 #[derive(Clone, Debug)]
 pub(crate) struct Contenders {
     pub at_hand: Access,
+    /// Whose countdowns end before what has just begun in the air is noticed, by bits: they collide with it.
+    committed: u8,
     /// The place of the one at hand means nothing.
     pub parked: [Contender; Access::COUNT],
 }
@@ -70,7 +72,7 @@ impl Categories {
                 short_retries: 0,
                 long_retries: 0,
             });
-            at.push(Contenders { at_hand: Access::BestEffort, parked });
+            at.push(Contenders { at_hand: Access::BestEffort, committed: 0, parked });
         }
         Categories { edca, aifs, links, at }
     }
@@ -122,6 +124,39 @@ impl Categories {
                 c.backoff_from = start + idle * t.slot;
             }
         }
+    }
+
+    /// Whose countdowns are over at `now`, by bits, whether or not they have something to send.
+    fn over(&self, i: usize, s: &Station, now: u64, t: &Intervals) -> u8 {
+        let clear = s.clear();
+        let over = |a: &usize| {
+            let end = match *a == self.at[i].at_hand.index() {
+                true => s.access_at(t),
+                false => self.start(i, *a, clear) + u64::from(self.at[i].parked[*a].slots) * t.slot,
+            };
+            end <= now
+        };
+        (0..Access::COUNT).filter(over).fold(0, |bits, a| bits | 1 << a)
+    }
+
+    /// A frame has begun that a station does not notice before its wake: what it does then is settled.
+    pub fn commit(&mut self, i: usize, s: &Station, wake: u64, t: &Intervals) {
+        if i < self.at.len() && s.phase == Phase::Contending && !self.is_committed(i) {
+            self.at[i].committed = self.over(i, s, wake, t);
+        }
+    }
+
+    pub fn is_committed(&self, i: usize) -> bool {
+        self.at[i].committed != 0
+    }
+
+    /// Whose countdowns are over.
+    pub fn due(&mut self, i: usize, s: &Station, now: u64, t: &Intervals) -> [bool; Access::COUNT] {
+        let bits = match core::mem::take(&mut self.at[i].committed) {
+            0 => self.over(i, s, now, t),
+            settled => settled,
+        };
+        core::array::from_fn(|a| bits & 1 << a != 0)
     }
 
     /// The instant of a station's next own action, of whatever category; `own` is in the service at hand.

@@ -73,7 +73,8 @@ impl Air {
         upper: &mut U,
     ) {
         let i = station as usize;
-        if !matches!(self.stations[i].phase, Phase::Idle | Phase::Contending) {
+        let settled = self.categories.as_ref().is_some_and(|c| c.is_committed(i));
+        if settled || !matches!(self.stations[i].phase, Phase::Idle | Phase::Contending) {
             return;
         }
         let mut any = false;
@@ -100,20 +101,9 @@ impl Air {
     /// as if its frame had collided (IEEE 802.11-2020 §10.23.2.4, §10.23.2.12.1).
     pub(crate) fn resolve<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
-        let Some(c) = &self.categories else { return };
-        let (s, at_hand) = (&self.stations[i], c.at_hand(i));
-        let clear = s.clear();
-        let due = |access: Access| {
-            let at = match access == at_hand {
-                true => s.access_at(&self.t),
-                false => {
-                    let slots = u64::from(c.at[i].parked[access.index()].slots);
-                    c.start(i, access.index(), clear) + slots * self.t.slot
-                }
-            };
-            at <= now && self.waits(station, access)
-        };
-        let due = Access::ALL.map(due);
+        let Some(c) = &mut self.categories else { return };
+        let over = c.due(i, &self.stations[i], now, &self.t);
+        let due = Access::ALL.map(|a| over[a.index()] && self.waits(station, a));
         let Some(winner) = Access::ALL.into_iter().rev().find(|a| due[a.index()]) else { return };
         for loser in Access::ALL.into_iter().filter(|&a| a < winner && due[a.index()]) {
             self.switch(station, loser);

@@ -108,6 +108,7 @@ impl Air {
         self.stations[i].slots = 0;
         let v = &mut self.service[i];
         let Some(first) = v.mpdus.first() else {
+            debug_assert!(!U::EDCA, "the countdown of a category that has nothing to send");
             self.stations[i].phase = Phase::Idle;
             self.rearm::<U>(station);
             return;

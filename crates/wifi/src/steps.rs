@@ -67,7 +67,11 @@ impl Air {
     }
 
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
+    #[inline]
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
+        if self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle {
+            return;
+        }
         if self.aggregates.is_some() {
             self.kick_today(at, node, upper);
         } else {

@@ -14,20 +14,32 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         if self.flows[f].source.next_deadline() <= now {
             self.application(now, f, |source, out| source.on_deadline(now, out));
         }
-        if let Ends::Tcp(ends, _) = &mut self.flows[f].ends {
-            for end in ends.iter_mut() {
-                if end.next_deadline() <= now {
-                    end.on_deadline(now);
+        let flow = &mut self.flows[f];
+        match &mut flow.ends {
+            Ends::Tcp(ends, _) => {
+                for end in ends.iter_mut() {
+                    if end.next_deadline() <= now {
+                        end.on_deadline(now);
+                    }
+                }
+                for end in 0..2 {
+                    let node = self.flush(now, f, end);
+                    self.kick(node);
                 }
             }
-        }
-        for end in 0..2 {
-            let node = self.flush(now, f, end);
-            if (node as usize) < self.interfaces.len() {
-                self.kicks.push(NodeId(node));
+            Ends::Udp { .. } | Ends::External => {
+                let node = flow.path[flow.place_of(0)];
+                self.kick(node);
             }
         }
         self.rearm_flow(f);
+    }
+
+    /// The MAC of a node, if it has one, is to look for packets.
+    fn kick(&mut self, node: u32) {
+        if (node as usize) < self.interfaces.len() {
+            self.kicks.push(NodeId(node));
+        }
     }
 
     /// Lets the application speak, and does what it says.
