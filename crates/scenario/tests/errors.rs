@@ -465,7 +465,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "to = 3",
         "to = 3\ntransport = { tcp = \"vegas\" }",
-        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3",
+        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3, prague",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { tcp = \"prague\", ecn = true }",
+        "test.toml:10: flow[0].transport: prague needs ecn = \"ect1\"; expected settings an endpoint can work with",
     ),
     (
         "to = 3",
