@@ -632,6 +632,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "[radio]",
+        "[radio]\nqueue = { kind = \"fq_codel\", ce_ect1 = true }",
+        "test.toml:4: radio.queue: `ce_ect1` without `ce_threshold`; expected a step to mark at",
+    ),
+    (
+        "[radio]",
         "[radio]\nqueue = { kind = \"mac80211\", aql = true }",
         "test.toml:4: radio.queue: `aql` without `device`; expected a card with a queue to limit",
     ),
