@@ -34,7 +34,7 @@ impl KernelCongestion {
             Congestion::NewReno => Some(KernelCongestion::Reno),
             Congestion::Cubic => Some(KernelCongestion::Cubic),
             Congestion::Bbr => Some(KernelCongestion::Bbr),
-            Congestion::Bbr3 => None,
+            Congestion::Bbr3 | Congestion::Prague => None,
         }
     }
 }

@@ -253,8 +253,14 @@ impl Case {
             serve(&mut model, &mut clock, now, &leaves, &mut served);
             match happening {
                 &Happening::Sent { class, bytes } => {
-                    let item =
-                        Item { handle: 0, bytes, flow: class.into(), ect: false, station: 0 };
+                    let item = Item {
+                        handle: 0,
+                        bytes,
+                        flow: class.into(),
+                        ect: false,
+                        ect1: false,
+                        station: 0,
+                    };
                     model.enqueue(now, item, Backlog::NONE, &mut rng);
                 }
                 Happening::Changed(rows) => {

@@ -18,6 +18,8 @@ pub struct CodelSpec {
     /// Mark every ECN-capable packet that has waited longer than this, whatever the control law
     /// says: the shallow threshold of L4S senders (Linux `ce_threshold`).
     pub ce_threshold: Option<Span>,
+    /// Only those with ECT(1) (Linux `ce_threshold_selector 1/1`).
+    pub ce_ect1: bool,
     /// Nothing is dropped while no more than this many bytes are left (the RFC's `maxpacket`).
     pub mtu: u32,
 }
@@ -30,6 +32,7 @@ impl Default for CodelSpec {
             interval: Span::from_millis(100),
             ecn: false,
             ce_threshold: None,
+            ce_ect1: false,
             mtu: 1514,
         }
     }
@@ -142,7 +145,8 @@ impl Control {
         }
         let entry = taken?;
         let above = spec.ce_threshold.is_some_and(|most| now.since(entry.since) > most);
-        if entry.item.ect && (marked || above) {
+        let shallow = above && (entry.item.ect1 || !spec.ce_ect1);
+        if entry.item.ect && (marked || shallow) {
             late.push_back(Late::Marked(entry.item));
         }
         Some(entry.item)
@@ -239,11 +243,12 @@ mod tests {
     }
 
     /// One packet of 1000 bytes a millisecond in and one out, 50 waiting from the start: every one
-    /// waits 50 ms. The instants of the drops.
-    fn standing(spec: CodelSpec, ect: bool) -> (Vec<f64>, Vec<f64>) {
+    /// waits 50 ms. The instants of the drops and marks. `ect`: 0 for none, 1 for ECT(0), 2 for ECT(1).
+    fn standing(spec: CodelSpec, ect: u8) -> (Vec<f64>, Vec<f64>) {
         let mut q = Codel::new(Limit::Packets(2000), spec);
         let mut rng = Stream::new(1, "codel");
-        let item = |n| Item { handle: n, bytes: 1000, flow: 0, ect, station: 0 };
+        let item =
+            |n| Item { handle: n, bytes: 1000, flow: 0, ect: ect > 0, ect1: ect > 1, station: 0 };
         for n in 0..50 {
             q.enqueue(ms(0), item(n), Backlog::NONE, &mut rng);
         }
@@ -272,33 +277,37 @@ mod tests {
     fn drops_come_closer_by_the_square_root() {
         // Above the target from 5 ms on, so the first drop is at 105 ms; then after 100/√n each.
         let expected = [105.0, 205.0, 275.7, 333.4, 383.4, 428.2, 469.0, 506.8, 542.1, 575.5];
-        let (drops, marks) = standing(CodelSpec::default(), false);
+        let (drops, marks) = standing(CodelSpec::default(), 0);
         assert!(marks.is_empty());
         assert_eq!(drops.len(), expected.len(), "{drops:?}");
         for (drop, expected) in drops.iter().zip(expected) {
             // Packets are asked for at whole milliseconds.
             assert!(*drop >= expected && *drop < expected + 1.1, "{drop}: {expected}");
         }
-        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, true);
+        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, 1);
         assert!(drops.is_empty());
         assert_eq!(marks.len(), expected.len());
     }
 
     #[test]
     fn ecn_needs_a_capable_transport_and_the_threshold_marks_at_once() {
-        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, false);
+        let (drops, marks) = standing(CodelSpec { ecn: true, ..CodelSpec::default() }, 0);
         assert!(!drops.is_empty() && marks.is_empty());
         let shallow =
             CodelSpec { ce_threshold: Some(Span::from_millis(1)), ..CodelSpec::default() };
-        let (drops, marks) = standing(CodelSpec { interval: Span::from_secs(9), ..shallow }, true);
+        let (drops, marks) = standing(CodelSpec { interval: Span::from_secs(9), ..shallow }, 1);
         assert!(drops.is_empty());
         assert_eq!(marks.len(), 598, "all but the one that came just before");
+        let selective = CodelSpec { ce_ect1: true, interval: Span::from_secs(9), ..shallow };
+        assert!(standing(selective, 1).1.is_empty());
+        assert_eq!(standing(selective, 2).1.len(), 598);
     }
 
     #[test]
     fn short_queues_and_short_waits_pass() {
         let mut rng = Stream::new(1, "codel");
-        let item = |n| Item { handle: n, bytes: 1500, flow: 0, ect: false, station: 0 };
+        let item =
+            |n| Item { handle: n, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 };
         let mut q = Codel::new(Limit::Packets(100), CodelSpec::default());
         // Two packets that wait for ages: what is left after the first is one packet, no more.
         for t in 0..50 {

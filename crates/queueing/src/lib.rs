@@ -52,6 +52,8 @@ pub struct Item {
     pub flow: u32,
     /// ECN-capable transport: may be marked instead of dropped (RFC 3168 §5).
     pub ect: bool,
+    /// By ECT(1): a sender that answers many small marks (RFC 9331 §4.1).
+    pub ect1: bool,
     /// The neighbour that it goes to, for queues that tell stations apart: a small dense number.
     pub station: u16,
 }

@@ -465,7 +465,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "to = 3",
         "to = 3\ntransport = { tcp = \"vegas\" }",
-        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3",
+        "test.toml:10: flow[0].transport.tcp: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3, prague",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { tcp = \"prague\", ecn = true }",
+        "test.toml:10: flow[0].transport: prague needs ecn = \"ect1\"; expected settings an endpoint can work with",
     ),
     (
         "to = 3",
@@ -624,6 +629,11 @@ const CASES: &[(&str, &str, &str)] = &[
         "[radio]",
         "[radio]\nqueue = { kind = \"fq_codel\", bytes = \"9 kB\" }",
         "test.toml:4: radio.queue: `bytes` is no setting of this kind of queue",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = \"fq_codel\", ce_ect1 = true }",
+        "test.toml:4: radio.queue: `ce_ect1` without `ce_threshold`; expected a step to mark at",
     ),
     (
         "[radio]",

@@ -15,6 +15,8 @@ pub enum Congestion {
     Bbr,
     /// BBR version 3 (draft-ietf-ccwg-bbr-06): the model has bounds that losses and marks set.
     Bbr3,
+    /// Prague (draft-briscoe-iccrg-prague-congestion-control-04): a cut by the part of the data that was marked.
+    Prague,
 }
 
 impl Congestion {
@@ -25,6 +27,7 @@ impl Congestion {
             Congestion::Cubic => "cubic",
             Congestion::Bbr => "bbr",
             Congestion::Bbr3 => "bbr3",
+            Congestion::Prague => "prague",
         }
     }
 
@@ -59,7 +62,7 @@ pub struct TcpConfig {
     /// Negotiate explicit congestion notification (RFC 3168).
     pub ecn: bool,
     /// Data carries ECT(1) instead of ECT(0). RFC 9331 keeps that for senders that take many small
-    /// marks; ours answers as to ECT(0), which RFC 3168 §5 had allowed.
+    /// marks: [`Congestion::Prague`] here. Others answer as to ECT(0), which RFC 3168 §5 had allowed.
     pub ect1: bool,
     /// The wait that a mark costs at a window of one segment doubles from mark to mark, as in ns-2
     /// (RFC 3168 §6.1.2 asks for one timeout each). For [`Dialect::Rfc`] only: in ns-3 the window
@@ -217,6 +220,9 @@ impl TcpConfig {
         if self.rack && !self.sack {
             return Err(ConfigError::RackWithoutSack);
         }
+        if self.congestion == Congestion::Prague && !(self.ecn && self.ect1) {
+            return Err(ConfigError::PragueWithoutEct1);
+        }
         if self.min_rto > self.max_rto {
             return Err(ConfigError::RtoOrder { min: self.min_rto, max: self.max_rto });
         }
@@ -239,6 +245,8 @@ pub enum ConfigError {
     SegmentTooLarge(u32),
     /// RACK goes by selective acknowledgements.
     RackWithoutSack,
+    /// Prague goes by marks of ECT(1).
+    PragueWithoutEct1,
     /// The smallest timeout is larger than the largest.
     RtoOrder {
         /// The smallest timeout given.
@@ -256,6 +264,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "mss is {mss} B; an IPv4 datagram carries at most 65495 B of TCP payload")
             }
             ConfigError::RackWithoutSack => f.write_str("rack needs sack"),
+            ConfigError::PragueWithoutEct1 => f.write_str("prague needs ecn = \"ect1\""),
             ConfigError::RtoOrder { min, max } => {
                 write!(f, "min_rto ({min}) is larger than max_rto ({max})")
             }

@@ -4,7 +4,7 @@ use fairmesh_units::{Span, Time};
 
 use crate::config::{Dialect, TcpConfig};
 use crate::receive::Receiver;
-use crate::segment::{Flags, SackBlocks, Segment};
+use crate::segment::{Flags, Segment};
 use crate::send::Sender;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -267,6 +267,7 @@ impl Connection {
                 len: out.len,
                 flags: Flags::ACK | out.flags | self.receiver.echo(),
                 sack: self.receiver.blocks(),
+                ce: self.receiver.marks(),
             });
         }
         self.receiver.due().then(|| self.ack())
@@ -347,7 +348,7 @@ impl Connection {
         } else {
             (Flags::SYN | Flags::ACK).with(Flags::ECE, self.ecn)
         };
-        Segment { seq: 0, ack: self.receiver.next(), len: 0, flags, sack: SackBlocks::default() }
+        Segment { ack: self.receiver.next(), flags, ..Segment::default() }
     }
 
     fn ack(&mut self) -> Segment {
@@ -359,6 +360,7 @@ impl Connection {
             len: 0,
             flags: Flags::ACK | self.receiver.echo(),
             sack: self.receiver.blocks(),
+            ce: self.receiver.marks(),
         }
     }
 }

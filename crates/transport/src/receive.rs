@@ -2,7 +2,7 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::config::TcpConfig;
+use crate::config::{Congestion, TcpConfig};
 use crate::segment::{Flags, SackBlocks, Segment};
 
 /// A range received out of order.
@@ -34,6 +34,9 @@ pub(crate) struct Receiver {
     delayed_until: Time,
     /// Congestion is echoed until the sender says it has slowed down.
     echo: bool,
+    /// Marks are counted instead.
+    exact: bool,
+    marks: u32,
 }
 
 impl Receiver {
@@ -51,6 +54,8 @@ impl Receiver {
             due_alone: 0,
             delayed_until: Time::NEVER,
             echo: false,
+            exact: cfg.congestion == Congestion::Prague,
+            marks: 0,
         }
     }
 
@@ -96,7 +101,8 @@ impl Receiver {
         if seg.flags.has(Flags::CWR) {
             self.echo = false;
         }
-        self.echo |= ce;
+        self.echo |= ce && !self.exact;
+        self.marks += u32::from(ce && self.exact);
         let end = seg.end();
         if seg.flags.has(Flags::FIN) {
             self.fin_at = end - 1;
@@ -162,6 +168,11 @@ impl Receiver {
         self.due = false;
         self.unacked = 0;
         self.delayed_until = Time::NEVER;
+    }
+
+    /// Marked datagrams that have arrived, where they are counted.
+    pub(crate) const fn marks(&self) -> u32 {
+        self.marks
     }
 
     /// ECE if congestion is to be echoed.

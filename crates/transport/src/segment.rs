@@ -118,6 +118,9 @@ pub struct Segment {
     pub flags: Flags,
     /// Ranges received out of order.
     pub sack: SackBlocks,
+    /// Datagrams of data with a mark that have arrived in all, where both ends count them: the packet counter of RFC
+    /// 9768 (§3.2.2), whole instead of its last three bits, which are in the header. Else 0.
+    pub ce: u32,
 }
 
 impl Segment {

@@ -15,6 +15,7 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
             let ms = Span::from_millis;
             TcpConfig {
                 congestion: match (on[0], on[8]) {
+                    (true, _) if on[2] && on[6] && on[11] => Congestion::Prague,
                     (true, _) => Congestion::NewReno,
                     (false, true) => Congestion::Cubic,
                     (false, false) if on[11] => Congestion::Bbr3,

@@ -338,7 +338,7 @@ mod tests {
     }
 
     fn item(handle: u32) -> Item {
-        Item { handle, bytes: 1500, flow: 0, ect: false, station: 0 }
+        Item { handle, bytes: 1500, flow: 0, ect: false, ect1: false, station: 0 }
     }
 
     /// Lets a backlogged class send for a while; airtime used and the largest use of any window.

@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn item(flow: u32) -> Item {
-        Item { handle: flow, bytes: 1500, flow: 2 * flow, ect: false, station: 0 }
+        Item { handle: flow, bytes: 1500, flow: 2 * flow, ect: false, ect1: false, station: 0 }
     }
 
     #[test]

@@ -157,7 +157,14 @@ pub(crate) mod in_force {
         let holds = |flow: fn(u32) -> u32| {
             let (mut queue, mut rng) = (queue.clone(), Stream::new(1, "profile"));
             queue.drain().for_each(drop);
-            let item = |n| Item { handle: n, bytes: 40, flow: flow(n), ect: false, station: 0 };
+            let item = |n| Item {
+                handle: n,
+                bytes: 40,
+                flow: flow(n),
+                ect: false,
+                ect1: false,
+                station: 0,
+            };
             let takes = |n: &u32| {
                 let verdict = queue.enqueue(Time::ZERO, item(*n), Backlog::NONE, &mut rng);
                 matches!(verdict, Verdict::Queued | Verdict::Marked)

@@ -60,7 +60,7 @@ impl Packet {
     /// As queues see it; each direction of a flow is a flow of its own there.
     pub fn item(&self, handle: u32) -> Item {
         let flow = 2 * self.flow + u32::from(!self.forward);
-        Item { handle, bytes: self.bytes, flow, ect: self.ect, station: 0 }
+        Item { handle, bytes: self.bytes, flow, ect: self.ect, ect1: self.ect1, station: 0 }
     }
 
     /// Carries application data (as opposed to a bare acknowledgement).

@@ -405,7 +405,7 @@ mod tests {
         let mut tree = Htb::new(&spec).unwrap();
         let mut rng = Stream::new(1, "visits");
         let mut put = |tree: &mut Htb, now, flow| {
-            let item = Item { handle: 0, bytes: 1500, flow, ect: false, station: 0 };
+            let item = Item { handle: 0, bytes: 1500, flow, ect: false, ect1: false, station: 0 };
             assert_eq!(tree.enqueue(now, item, Backlog::NONE, &mut rng), Verdict::Queued);
         };
         // Not all at once, or all wake at once.

@@ -9,7 +9,7 @@ pub fn stream() -> Stream {
 }
 
 pub fn item(handle: u32, bytes: u32, flow: u32) -> Item {
-    Item { handle, bytes, flow, ect: false, station: 0 }
+    Item { handle, bytes, flow, ect: false, ect1: false, station: 0 }
 }
 
 pub fn at_ms(ms: u64) -> Time {

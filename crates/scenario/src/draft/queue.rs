@@ -124,6 +124,9 @@ pub struct QueueTable {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
+    /// The same: `ce_threshold` marks packets with ECT(1) only; false by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ce_ect1: Option<bool>,
     /// `fq_codel`, `cake`, `mac80211`: bytes of all flows together; 32 MiB, with `cake` by its rate, 16 MiB by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
@@ -204,6 +207,7 @@ impl QueueTable {
             target: None,
             interval: None,
             ce_threshold: None,
+            ce_ect1: None,
             memory: None,
             flows: None,
             drop_batch: None,
@@ -222,13 +226,14 @@ impl QueueTable {
     fn check(&self) -> Result<(), Problem> {
         use QueueKind::{Cake, Codel, DropTail, Fq, FqCodel, Fred, Mac80211, Mark, Red};
         let hashed: &[QueueKind] = &[FqCodel, Cake, Mac80211];
-        let given: [(&str, bool, &[QueueKind]); 27] = [
+        let given: [(&str, bool, &[QueueKind]); 28] = [
             ("packets", self.packets.is_some() && self.kind == Cake, &[]),
             ("rate", self.rate.is_some(), &[Cake]),
             ("isolation", self.isolation.is_some(), &[Cake]),
             ("target", self.target.is_some(), QueueKind::TODAY),
             ("interval", self.interval.is_some(), QueueKind::TODAY),
             ("ce_threshold", self.ce_threshold.is_some(), &[Codel, FqCodel, Mac80211]),
+            ("ce_ect1", self.ce_ect1.is_some(), &[Codel, FqCodel, Mac80211]),
             ("memory", self.memory.is_some(), hashed),
             ("flows", self.flows.is_some(), hashed),
             ("drop_batch", self.drop_batch.is_some(), &[FqCodel]),
@@ -270,6 +275,9 @@ impl QueueTable {
         {
             return Err(Problem::refused("`aql` without `device`", "a card with a queue to limit"));
         }
+        if self.ce_ect1.is_some() && self.ce_threshold.is_none() {
+            return Err(Problem::refused("`ce_ect1` without `ce_threshold`", "a step to mark at"));
+        }
         if self.packets.is_some() && self.bytes.is_some() {
             return Err(Problem::refused("`packets` and `bytes` together", "one of them"));
         }
@@ -290,6 +298,7 @@ impl QueueTable {
             interval: self.interval.unwrap_or(usual.interval),
             ecn: self.ecn.unwrap_or(usual.ecn),
             ce_threshold: self.ce_threshold.or(usual.ce_threshold),
+            ce_ect1: self.ce_ect1.unwrap_or(usual.ce_ect1),
             ..usual
         }
     }

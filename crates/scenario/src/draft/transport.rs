@@ -92,6 +92,8 @@ pub enum CongestionDraft {
     Bbr,
     /// BBR version 3.
     Bbr3,
+    /// Prague: small cuts for many marks of ECT(1).
+    Prague,
 }
 
 /// A TCP and where it differs from its preset.
@@ -291,17 +293,23 @@ impl TcpDraft {
                 u32::try_from(b.0).map_err(|_| Problem::range(b, "an mss of at most 65495 B"))?
             }
         };
+        // RFC 9331 §4.1: who answers many small marks sends ECT(1).
+        let usual = match self.tcp {
+            CongestionDraft::Prague => (true, true),
+            _ => (base.ecn, base.ect1),
+        };
         let config = TcpConfig {
             congestion: match self.tcp {
                 CongestionDraft::NewReno => Congestion::NewReno,
                 CongestionDraft::Cubic => Congestion::Cubic,
                 CongestionDraft::Bbr => Congestion::Bbr,
                 CongestionDraft::Bbr3 => Congestion::Bbr3,
+                CongestionDraft::Prague => Congestion::Prague,
             },
             mss,
             sack: self.sack.unwrap_or(base.sack),
-            ecn: self.ecn.map_or(base.ecn, |e| e != EcnDraft::Off),
-            ect1: self.ecn.map_or(base.ect1, |e| e == EcnDraft::Ect1),
+            ecn: self.ecn.map_or(usual.0, |e| e != EcnDraft::Off),
+            ect1: self.ecn.map_or(usual.1, |e| e == EcnDraft::Ect1),
             ecn_backoff: self.ecn_backoff.unwrap_or(base.ecn_backoff),
             initial_window: self.initial_window.unwrap_or(base.initial_window),
             initial_rto: self.initial_rto.unwrap_or(base.initial_rto),

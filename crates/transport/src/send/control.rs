@@ -8,6 +8,7 @@ use super::bbr3::Bbr3;
 use super::cubic::Cubic;
 use super::hystart::HyStart;
 use super::newreno::NewReno;
+use super::prague::Prague;
 use super::window::{CongestionControl, Model, Progress, Window};
 use crate::config::{Congestion, Dialect, TcpConfig};
 
@@ -16,6 +17,8 @@ use crate::config::{Congestion, Dialect, TcpConfig};
 pub(super) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
+    /// Counts marks.
+    Prague(Prague),
     /// Go by a model of the path.
     Bbr(Box<Bbr>),
     Bbr3(Box<Bbr3>),
@@ -27,8 +30,20 @@ impl Controller {
         match self {
             Controller::Bbr(bbr) => Some(&mut **bbr),
             Controller::Bbr3(bbr) => Some(&mut **bbr),
-            Controller::NewReno(_) | Controller::Cubic(_) => None,
+            Controller::NewReno(_) | Controller::Cubic(_) | Controller::Prague(_) => None,
         }
+    }
+
+    /// The controller, if it goes by counted marks.
+    pub(super) fn as_prague(&mut self) -> Option<&mut Prague> {
+        match self {
+            Controller::Prague(prague) => Some(prague),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn is_prague(&self) -> bool {
+        matches!(self, Controller::Prague(_))
     }
 
     pub(super) const fn is_model(&self) -> bool {
@@ -46,6 +61,7 @@ impl Controller {
                 Controller::NewReno(NewReno { spill: cfg.dialect == Dialect::Ns3 })
             }
             Congestion::Cubic => Controller::Cubic(Cubic::default()),
+            Congestion::Prague => Controller::Prague(Prague::default()),
             Congestion::Bbr => {
                 let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
                 Controller::Bbr(Box::new(Bbr::new(initial)))
@@ -63,6 +79,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
+            Controller::Prague(c) => c.on_ack(window, progress),
             // It is told of every ACK, in recovery too: `Sender::model`.
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
@@ -72,6 +89,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.reduce(window, flight),
             Controller::Cubic(c) => c.reduce(window, flight),
+            Controller::Prague(c) => c.reduce(window, flight),
             Controller::Bbr(_) | Controller::Bbr3(_) => window.cwnd,
         }
     }
@@ -80,6 +98,7 @@ impl CongestionControl for Controller {
         match self {
             Controller::NewReno(c) => c.on_timeout(),
             Controller::Cubic(c) => c.on_timeout(),
+            Controller::Prague(c) => c.on_timeout(),
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }

@@ -10,8 +10,11 @@ mod control;
 mod cubic;
 mod delivery;
 mod hystart;
+mod marks;
+mod models;
 mod newreno;
 mod pacing;
+mod prague;
 mod rack;
 mod recovery;
 mod rto;
@@ -117,6 +120,8 @@ pub(crate) struct Sender {
     /// Such marks in a row, each doubling the timer but the first (`ecn_backoff`).
     marks_at_one: u32,
     ecn_backoff: bool,
+    /// Marked datagrams that the peer has told of.
+    marks: u32,
 
     mss: u32,
     max_window: u64,
@@ -137,6 +142,8 @@ impl Sender {
         let window = Window::new(cfg);
         let rack = cfg.rack && cfg.sack;
         let model = cfg.congestion.is_model();
+        // Prague paces. §2.4.5 of its draft
+        let paced = cfg.pacing || cfg.congestion == Congestion::Prague;
         Sender {
             una: 1,
             next: 1,
@@ -157,7 +164,7 @@ impl Sender {
             forced: false,
             first_partial: true,
             rescued: 0,
-            pacing: Pacing::new(cfg.pacing, u64::from(cfg.burst) * u64::from(cfg.mss)),
+            pacing: Pacing::new(paced, u64::from(cfg.burst) * u64::from(cfg.mss)),
             clocked: false,
             rto: Rto::new(cfg),
             sampled: None,
@@ -171,6 +178,7 @@ impl Sender {
             held: false,
             marks_at_one: 0,
             ecn_backoff: cfg.ecn_backoff,
+            marks: 0,
             ect1: cfg.ect1,
             mss: cfg.mss,
             max_window: cfg.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(cfg.mss)),
@@ -337,7 +345,10 @@ impl Sender {
             self.tell_reduced = false;
         }
         if self.pacing.is_on() && len > 0 {
-            self.pacing.sent(now, len, self.window.cwnd, self.rto.srtt());
+            // In slow start Prague's window must be able to double.
+            let doubles = self.control.is_prague() && self.window.in_slow_start();
+            let cwnd = self.window.cwnd << u32::from(doubles);
+            self.pacing.sent(now, len, cwnd, self.rto.srtt());
         }
         self.left(now);
         self.arm_probe(now);

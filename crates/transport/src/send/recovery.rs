@@ -37,6 +37,7 @@ impl Sender {
             if echo {
                 self.on_echo(now, flight);
             }
+            self.on_marks(now, seg, 0);
             self.on_arrivals(now, seg, duplicate);
             if duplicate {
                 self.on_duplicate();
@@ -55,6 +56,7 @@ impl Sender {
         } else {
             self.marks_at_one = 0;
         }
+        self.on_marks(now, seg, acked);
         self.on_arrivals(now, seg, false);
         self.on_progress(now, acked, limited);
         if self.sack
@@ -105,41 +107,6 @@ impl Sender {
         self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
         self.reduced_until = self.next;
         self.tell_reduced = true;
-    }
-
-    /// Tells the model of the path of an ACK.
-    #[inline]
-    fn model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
-        if self.control.is_model() {
-            self.tell_model(now, acked, limited, full);
-        }
-    }
-
-    /// Tells the model of losses that were found.
-    #[cold]
-    fn tell_losses(&mut self, now: Time) {
-        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
-        let Some(model) = self.control.as_model() else { return };
-        for loss in self.board.take_losses() {
-            model.on_lost(now, &mut self.window, &loss, delivered);
-        }
-    }
-
-    #[cold]
-    fn tell_model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
-        self.tell_losses(now);
-        let in_flight = self.in_flight();
-        let starved = self.unsent() == 0 && in_flight < self.window.cwnd;
-        let (srtt, una, next, rtt) = (self.rto.srtt(), self.una, self.next, self.sampled);
-        let (Some(sample), Some(model)) = (self.rate.take(), self.control.as_model()) else {
-            return;
-        };
-        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight, full };
-        model.on_ack(&mut self.window, &p, sample);
-        self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
-        if let (true, Some(d)) = (starved || model.hides_samples(), &mut self.delivery) {
-            d.starved(in_flight);
-        }
     }
 
     /// Whether the window, not the application, limited the sender before this ACK.
@@ -198,7 +165,7 @@ impl Sender {
 
     fn grow(&mut self, now: Time, acked: u64, limited: bool) {
         // Not while the window that met a mark is still being acknowledged.
-        if self.una > self.reduced_until {
+        if self.una > self.reduced_until || self.control.is_prague() {
             let progress = Progress {
                 now,
                 acked,
@@ -338,7 +305,9 @@ impl Sender {
             self.window.ssthresh = self.reduced(flight);
             self.tell_reduced = true;
         } else {
-            self.window.ssthresh = self.window.cwnd.max(2 * mss);
+            let left = self.control.as_prague().map(|p| p.loss_after_mark());
+            let cwnd = self.window.cwnd;
+            self.window.ssthresh = left.map_or(cwnd, |left| left.min(cwnd)).max(2 * mss);
         }
         if !self.control.is_model() {
             self.window.cwnd = self.window.ssthresh;
@@ -361,56 +330,8 @@ impl Sender {
     }
 
     /// The slow-start threshold after a loss. RFC 5681 §3.1 (4)
-    fn reduced(&mut self, flight: u64) -> u64 {
+    pub(super) fn reduced(&mut self, flight: u64) -> u64 {
         self.control.reduce(&self.window, flight).max(2 * self.window.mss)
-    }
-
-    /// The receiver saw a mark. `flight`: what was outstanding before this acknowledgement.
-    fn on_echo(&mut self, now: Time, flight: u64) {
-        // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
-        // window was reduced already
-        let deaf = self.control.as_model().is_some_and(|m| !m.takes_marks());
-        if deaf || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
-            return;
-        }
-        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
-        match (self.control.as_model(), self.dialect) {
-            (Some(model), _) => model.on_mark(now, &mut self.window, flight, delivered),
-            (None, Dialect::Rfc) => self.on_mark(now, flight),
-            (None, Dialect::Ns3) => {
-                self.window.ssthresh = self.reduced(self.in_flight());
-                self.window.cwnd = self.window.ssthresh;
-            }
-        }
-        self.reduced_until = self.next;
-        self.tell_reduced = true;
-        self.counters.ecn_reductions += 1;
-    }
-
-    /// Half of what was in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6); a
-    /// mark at one segment makes the sender wait for its timer.
-    fn on_mark(&mut self, now: Time, flight: u64) {
-        let mss = self.window.mss;
-        // What was outstanding beyond the window was there by limited transmit or before a cut.
-        let left = self.control.reduce(&self.window, flight.min(self.window.cwnd));
-        let at_one = self.window.cwnd < 2 * mss && !self.clocked;
-        self.window.ssthresh = left.max(2 * mss);
-        self.window.cwnd = left.max(mss);
-        if !at_one {
-            self.marks_at_one = 0;
-            return;
-        }
-        self.window.cwnd = mss;
-        self.held = true;
-        if self.ecn_backoff {
-            // ns-2 doubles the timer from the second such mark in a row on. The sample that this
-            // acknowledgement brought has undone the doubling.
-            for _ in 0..self.marks_at_one {
-                self.rto.back_off();
-            }
-            self.marks_at_one = self.marks_at_one.saturating_add(1).min(32);
-        }
-        self.timer = now + self.rto.get();
     }
 
     /// A segment has become too late, or it is time to probe.

@@ -129,3 +129,61 @@ fn a_loss_in_a_marked_window_costs_nothing_more() {
     assert_eq!(r.s.phase, Phase::Recovery);
     assert_eq!(r.s.window.cwnd, cwnd);
 }
+
+/// Prague with a full window of ten segments, not paced.
+fn prague() -> Rig {
+    let cfg = TcpConfig {
+        congestion: Congestion::Prague,
+        ecn: true,
+        ect1: true,
+        mss: MSS as u32,
+        ..rfc_sack()
+    };
+    let mut s = Sender::new(&cfg);
+    s.pacing = Pacing::new(false, MSS);
+    s.establish(Time::ZERO, Some(Span::from_millis(100)), true);
+    s.write(u64::MAX);
+    (s.window.cwnd, s.window.ssthresh) = (10 * MSS, 10 * MSS);
+    let mut rig = Rig { s, now: at(100) };
+    assert_eq!(rig.sent().len(), 10);
+    rig
+}
+
+/// An ACK of everything below segment `n` that tells of so many marks in all.
+fn counted(r: &mut Rig, n: u64, ce: u32) {
+    let ack = Segment { ack: seq(n), flags: Flags::ACK, ce, ..Segment::default() };
+    r.s.on_ack(r.now, &ack);
+    r.sent();
+}
+
+#[test]
+fn counted_marks_cut_once_in_a_round_trip_and_a_late_count_not_at_all() {
+    let mut r = prague();
+    counted(&mut r, 1, 1);
+    // α is one at the first mark.
+    assert_eq!(r.s.window.cwnd, 5 * MSS);
+    counted(&mut r, 3, 3);
+    assert_eq!((r.s.window.cwnd, r.s.counters.ecn_reductions), (5 * MSS, 1));
+    // Unmarked data goes on opening the window, in the same round trip.
+    counted(&mut r, 8, 3);
+    assert_eq!(r.s.window.cwnd, 6 * MSS);
+    counted(&mut r, 11, 2);
+    assert_eq!(r.s.counters.ecn_reductions, 1);
+    counted(&mut r, 12, 4);
+    assert_eq!(r.s.counters.ecn_reductions, 2);
+    assert_eq!(r.s.counters.resent, 0);
+}
+
+#[test]
+fn a_loss_in_a_round_trip_that_met_marks_cuts_no_deeper_than_alone() {
+    let mut r = prague();
+    counted(&mut r, 1, 1);
+    let cut = r.s.window.cwnd;
+    // Segments 2 to 4 arrive, 1 does not.
+    r.ack_with(1, &[(2, 3)], Flags::NONE);
+    r.ack_with(1, &[(2, 4)], Flags::NONE);
+    r.ack_with(1, &[(2, 5)], Flags::NONE);
+    assert_eq!(r.s.phase, Phase::Recovery);
+    // Half of the ten before the marks, which the first mark has taken already.
+    assert_eq!((cut, r.s.window.cwnd), (5 * MSS, 5 * MSS));
+}

@@ -1,0 +1,85 @@
+//! What congestion marks tell the sender.
+
+use fairmesh_units::Time;
+
+use super::window::{CongestionControl, Progress};
+use super::{Phase, Sender};
+use crate::config::Dialect;
+use crate::segment::Segment;
+
+impl Sender {
+    /// The receiver saw a mark. `flight`: what was outstanding before this acknowledgement.
+    pub(super) fn on_echo(&mut self, now: Time, flight: u64) {
+        // RFC 3168 §6.1.2: at most once per window, and not while repairing a loss, for which the
+        // window was reduced already
+        let deaf = self.control.as_model().is_some_and(|m| !m.takes_marks());
+        if deaf || self.phase != Phase::Open || self.una <= self.reduced_until.max(self.recover) {
+            return;
+        }
+        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
+        match (self.control.as_model(), self.dialect) {
+            (Some(model), _) => model.on_mark(now, &mut self.window, flight, delivered),
+            (None, Dialect::Rfc) => self.on_mark(now, flight),
+            (None, Dialect::Ns3) => {
+                self.window.ssthresh = self.reduced(self.in_flight());
+                self.window.cwnd = self.window.ssthresh;
+            }
+        }
+        self.reduced_until = self.next;
+        self.tell_reduced = true;
+        self.counters.ecn_reductions += 1;
+    }
+
+    /// Counted marks, for who goes by them.
+    #[inline]
+    pub(super) fn on_marks(&mut self, now: Time, seg: &Segment, acked: u64) {
+        if self.control.is_prague() {
+            self.take_marks(now, seg, acked);
+        }
+    }
+
+    #[cold]
+    fn take_marks(&mut self, now: Time, seg: &Segment, acked: u64) {
+        let new = seg.ce.saturating_sub(self.marks);
+        self.marks += new;
+        let marked = u64::from(new) * self.window.mss;
+        let (una, next) = (self.una, self.next);
+        let Some(prague) = self.control.as_prague() else { return };
+        let p = Progress { now, acked, una, next, ..Progress::default() };
+        prague.count(&self.window, &p, marked);
+        // Once per round trip, and not while a loss is repaired.
+        let again = una <= self.reduced_until.max(self.recover);
+        if new == 0 || again || self.phase != Phase::Open {
+            return;
+        }
+        prague.on_mark(&mut self.window);
+        self.reduced_until = next;
+        self.counters.ecn_reductions += 1;
+    }
+
+    /// Half of what was in the network, down to one segment (RFC 3168 §6.1.2, RFC 9438 §4.6); a
+    /// mark at one segment makes the sender wait for its timer.
+    fn on_mark(&mut self, now: Time, flight: u64) {
+        let mss = self.window.mss;
+        // What was outstanding beyond the window was there by limited transmit or before a cut.
+        let left = self.control.reduce(&self.window, flight.min(self.window.cwnd));
+        let at_one = self.window.cwnd < 2 * mss && !self.clocked;
+        self.window.ssthresh = left.max(2 * mss);
+        self.window.cwnd = left.max(mss);
+        if !at_one {
+            self.marks_at_one = 0;
+            return;
+        }
+        self.window.cwnd = mss;
+        self.held = true;
+        if self.ecn_backoff {
+            // ns-2 doubles the timer from the second such mark in a row on. The sample that this
+            // acknowledgement brought has undone the doubling.
+            for _ in 0..self.marks_at_one {
+                self.rto.back_off();
+            }
+            self.marks_at_one = self.marks_at_one.saturating_add(1).min(32);
+        }
+        self.timer = now + self.rto.get();
+    }
+}

@@ -1,0 +1,43 @@
+//! What a model of the path is told.
+
+use fairmesh_units::Time;
+
+use super::Sender;
+use super::window::Progress;
+
+impl Sender {
+    /// Tells the model of the path of an ACK.
+    #[inline]
+    pub(super) fn model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
+        if self.control.is_model() {
+            self.tell_model(now, acked, limited, full);
+        }
+    }
+
+    /// Tells the model of losses that were found.
+    #[cold]
+    pub(super) fn tell_losses(&mut self, now: Time) {
+        let delivered = self.delivery.as_ref().map_or(0, |d| d.total());
+        let Some(model) = self.control.as_model() else { return };
+        for loss in self.board.take_losses() {
+            model.on_lost(now, &mut self.window, &loss, delivered);
+        }
+    }
+
+    #[cold]
+    fn tell_model(&mut self, now: Time, acked: u64, limited: bool, full: bool) {
+        self.tell_losses(now);
+        let in_flight = self.in_flight();
+        let starved = self.unsent() == 0 && in_flight < self.window.cwnd;
+        let (srtt, una, next, rtt) = (self.rto.srtt(), self.una, self.next, self.sampled);
+        let (Some(sample), Some(model)) = (self.rate.take(), self.control.as_model()) else {
+            return;
+        };
+        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight, full };
+        model.on_ack(&mut self.window, &p, sample);
+        self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
+        if let (true, Some(d)) = (starved || model.hides_samples(), &mut self.delivery) {
+            d.starved(in_flight);
+        }
+    }
+}
