@@ -1,10 +1,11 @@
-//! Progress on standard error, where a person watches.
+//! Progress on standard error: a bar where a person watches, a line a minute in a log.
 
+use std::io::{IsTerminal, stderr};
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fairmesh_lab::{Pool, Progress};
+use fairmesh_lab::{Pool, Progress, Unfinished};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::ThreadArgs;
@@ -22,31 +23,69 @@ pub fn bar(total: usize, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// Does `work` with a bar for each of its batches.
-pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T {
-    let current: Mutex<Option<ProgressBar>> = Mutex::new(None);
-    let lock = || current.lock().unwrap_or_else(PoisonError::into_inner);
-    let show = |p: Progress| {
-        let mut current = lock();
+/// A line of a log is due this often.
+const LINE: Duration = Duration::from_secs(60);
+
+/// Says how far a batch is: with a bar on a terminal, else with a line a minute.
+#[derive(Default)]
+struct Teller {
+    bar: Option<ProgressBar>,
+    started: Option<Instant>,
+    /// Lines that were written.
+    lines: u32,
+    done: usize,
+}
+
+impl Teller {
+    fn tell(&mut self, p: Progress) {
         if p.done == 0 {
-            *current = Some(bar(p.total, p.what));
+            *self = Teller {
+                bar: stderr().is_terminal().then(|| bar(p.total, p.what)),
+                started: Some(Instant::now()),
+                ..Teller::default()
+            };
+            return;
         }
-        if let Some(bar) = current.as_ref() {
-            // Jobs end in any order, and so do their calls.
-            bar.inc(u64::from(p.done > 0));
-        }
-        if p.done == p.total
-            && let Some(bar) = current.take()
+        // Jobs end in any order, and so do their calls.
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        } else if let Some(elapsed) = self.started.map(|s| s.elapsed())
+            && elapsed > LINE * (self.lines + 1)
         {
+            self.lines = (elapsed.as_secs() / LINE.as_secs()) as u32;
+            eprintln!("{}: {} of {}, {} min so far", p.what, self.done, p.total, self.lines);
+        }
+        if self.done == p.total {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-    };
-    let threads = self::threads(threads);
-    let outcome = work(&Pool { threads, progress: Some(&show) });
-    // A batch that was broken off left its bar.
-    if let Some(bar) = lock().take() {
-        bar.finish_and_clear();
     }
+}
+
+/// Does `work` and says how far each of its batches is.
+pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T {
+    with_bars_and(threads, None, work)
+}
+
+/// The same; runs that were through when the batch was broken off are in `unfinished`.
+pub fn with_bars_and<T>(
+    threads: ThreadArgs,
+    unfinished: Option<&Unfinished>,
+    work: impl FnOnce(&Pool<'_>) -> T,
+) -> T {
+    let teller: Mutex<Teller> = Mutex::default();
+    let lock = || teller.lock().unwrap_or_else(PoisonError::into_inner);
+    let show = |p: Progress| lock().tell(p);
+    let threads = self::threads(threads);
+    let outcome = work(&Pool { threads, progress: Some(&show), unfinished });
+    // A batch that was broken off left its bar.
+    lock().clear();
     outcome
 }
 

@@ -4,8 +4,9 @@ mod common;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use common::{folder, names, ok, run, workspace};
+use common::{fairmesh, folder, names, ok, run, workspace};
 use serde_json::Value;
 
 fn json(text: &str) -> Vec<Value> {
@@ -119,13 +120,45 @@ fn numbers_do_not_depend_on_threads_or_company() {
     let dir = folder();
     let from = reproductions();
     let once = |more: &[&str]| {
-        let args = [&["reproduce", "figure-8.6", "--json", "--from", &from], more].concat();
+        let args = ["reproduce", "figure-8.6", "--json", "--no-cache", "--from", &from];
+        let args = [&args, more].concat();
         json(&ok(dir.path(), &args)).remove(0)
     };
     let alone = once(&["--threads", "1", "--seeds", "3"]);
     assert_eq!(alone, once(&["--threads", "3", "--seeds", "3"]));
     assert_eq!(alone, once(&["jamshaid-figure-3.4", "--seeds", "3"]));
     assert_ne!(alone["fingerprint"], once(&["--seeds", "4"])["fingerprint"]);
+}
+
+/// Killed in the middle, it goes on where it was, and nobody sees it in the numbers.
+#[test]
+fn what_was_killed_goes_on() {
+    let dir = folder();
+    let from = reproductions();
+    let args = ["reproduce", "figure-6.5", "--json", "--seeds", "3", "--threads", "1", "--from"];
+    let of = |cache: &'static str| [&args[..], &[&from, "--cache", cache]].concat();
+    let kept = dir.path().join("cache/unfinished");
+    let runs = || fs::read_dir(&kept).into_iter().flatten().flatten().map(|e| e.path());
+    let mut first = fairmesh(dir.path()).args(of("cache")).stdout(Stdio::null()).spawn().unwrap();
+    // One is through; the others are not.
+    while runs().all(|p| p.extension().is_none_or(|e| e != "run")) {
+        assert!(first.try_wait().unwrap().is_none(), "it was through before anything was kept");
+        std::thread::yield_now();
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let one = runs().find(|p| p.extension().is_some_and(|e| e == "run")).unwrap();
+    let text = fs::read_to_string(&one).unwrap();
+    let again = ok(dir.path(), &of("cache"));
+    assert_eq!(json(&again), json(&ok(dir.path(), &of("other"))));
+    // Nothing is left but what was being written when it was killed.
+    assert!(runs().all(|p| p.extension().is_none_or(|e| e != "run")));
+    // It does believe what it kept: another fingerprint there is another record.
+    let mut told: Value = serde_json::from_str(&text).unwrap();
+    told["fingerprint"] = "0123456789abcdef".into();
+    fs::write(&one, told.to_string()).unwrap();
+    let believed = json(&ok(dir.path(), &of("cache")));
+    assert_ne!(believed[0]["fingerprint"], json(&again)[0]["fingerprint"]);
 }
 
 /// A kept record can be had again, to the last digit, by the command that it names.

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             &controls,
             &reference,
             seeds,
-            &Pool { threads: std::num::NonZero::new(1), progress: None },
+            &Pool { threads: std::num::NonZero::new(1), ..Pool::default() },
         )?;
         for (k, b) in all.iter().enumerate() {
             ratios[k].push(b.worst());

@@ -15,6 +15,7 @@ use crate::LabError;
 use crate::capture::{Capture, Ports};
 use crate::changes::with_controls;
 use crate::files::folder::PendingFile;
+use crate::unfinished::Unfinished;
 
 /// How far a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,34 @@ pub struct Pool<'a> {
     pub threads: Option<NonZero<usize>>,
     /// Called before the first job and after each, from any thread.
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
+    /// Runs of this batch that were through when it was broken off.
+    pub unfinished: Option<&'a Unfinished>,
+}
+
+impl Pool<'_> {
+    /// Runs a scenario once, unless it ran before the batch was broken off.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn once(&self, scenario: &Scenario, seed: u64) -> Result<RunRecord, LabError> {
+        self.measured(scenario, &RunOptions { seed, ..RunOptions::default() })
+    }
+
+    /// Runs a scenario once and measures what is asked for, unless that was done before the batch was
+    /// broken off.
+    ///
+    /// # Errors
+    /// What the engine refuses.
+    pub fn measured(
+        &self,
+        scenario: &Scenario,
+        options: &RunOptions,
+    ) -> Result<RunRecord, LabError> {
+        match self.unfinished {
+            Some(kept) => kept.or(scenario, options, || measured(scenario, options)),
+            None => measured(scenario, options),
+        }
+    }
 }
 
 /// A scenario under some controls, with some seeds each.
@@ -199,7 +228,7 @@ mod tests {
     fn outcomes_come_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..100).collect();
         for threads in [1, 2, 7] {
-            let pool = Pool { threads: NonZero::new(threads), progress: None };
+            let pool = Pool { threads: NonZero::new(threads), ..Pool::default() };
             assert_eq!(all(&pool, "", &jobs, |j| Ok(j * 2)).unwrap()[99], 198);
         }
         let e = all(&Pool::default(), "", &jobs, |j| match j {

@@ -12,6 +12,7 @@ pub mod comparison;
 mod error;
 pub mod estimate;
 pub mod files;
+mod hash;
 pub mod notes;
 pub mod optimum;
 pub mod record;
@@ -21,12 +22,14 @@ pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod unfinished;
 
 pub use batch::{Batch, Pool, Progress};
 pub use changes::Changes;
 pub use comparison::Comparison;
 pub use error::LabError;
 pub use estimate::Estimate;
+pub use unfinished::Unfinished;
 // What the laboratory takes and gives, so that a program needs no other crate of ours.
 pub use fairmesh_capacity as models;
 pub use fairmesh_engine::measures;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fairmesh_lab::Changes;
 use fairmesh_lab::changes::{Assignment, MapRadio};
 use fairmesh_lab::optimum::{Cache, Per};
+use fairmesh_lab::{Changes, Unfinished};
 use fairmesh_scenario::{Direction, PhyName};
 use fairmesh_units::{BitRate, Frequency, Span};
 
@@ -159,7 +159,7 @@ impl Share {
     }
 }
 
-/// Where optima are kept.
+/// Where optima, and runs of what was broken off, are kept.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CacheArgs {
     /// Keep optima in this folder, and take them from there; by default fairmesh in
@@ -174,12 +174,22 @@ pub struct CacheArgs {
 impl CacheArgs {
     /// The folder; `None` where nothing is to be kept, or nobody says where.
     pub fn open(&self) -> Option<Cache> {
+        self.folder().map(Cache::new)
+    }
+
+    /// Runs of a batch that was broken off, below the same folder; `None` as there, or where it cannot
+    /// be used.
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        Unfinished::of_this_program(&self.folder()?.join("unfinished"))
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
         if self.no_cache {
             return None;
         }
         // The base directory specification ignores relative paths.
         let of = |key| std::env::var_os(key).map(PathBuf::from).filter(|p| p.is_absolute());
         let usual = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
-        self.cache.clone().or_else(|| Some(usual()?.join("fairmesh"))).map(Cache::new)
+        self.cache.clone().or_else(|| Some(usual()?.join("fairmesh")))
     }
 }

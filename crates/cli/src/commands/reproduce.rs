@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::ReproduceArgs;
 use crate::commands::print_json;
 use crate::error::CliError;
-use crate::terminal::with_bars;
+use crate::terminal::with_bars_and;
 
 /// Runs experiments, lists them, or makes the page of the kept records.
 ///
@@ -69,10 +69,13 @@ fn reproduce(
         .iter()
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
-    let runs = with_bars(args.threads, |pool| Runs::of(&plans, pool))?;
+    let unfinished = args.cache.unfinished();
+    let kept = unfinished.as_ref();
+    let runs = with_bars_and(args.threads, kept, |pool| Runs::of(&plans, pool))?;
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
-        let found = with_bars(args.threads, |pool| study::record(plan, cache.as_ref(), pool))?;
+        let found =
+            with_bars_and(args.threads, kept, |pool| study::record(plan, cache.as_ref(), pool))?;
         let (record, files) = match found {
             Some(found) => (found.record, found.files),
             None => (Record::of(plan, i, &runs), Vec::new()),
@@ -102,6 +105,9 @@ fn reproduce(
             }
         }
         done.push(record);
+    }
+    if let Some(kept) = unfinished {
+        kept.finish();
     }
     if args.json {
         return print_json(out, &done);

@@ -24,7 +24,6 @@ pub struct Entry {
 }
 
 /// Where a mechanism runs and how it is built.
-#[derive(Debug)]
 pub enum Runs {
     /// At no node: the mesh is left as it is.
     Nowhere,
@@ -35,6 +34,17 @@ pub enum Runs {
         /// Builds it for one of those nodes, or says what is wrong with the setting.
         build: fn(&Chosen, Setting) -> Result<Instance, Refusal>,
     },
+}
+
+/// Without addresses of functions, which differ from process to process: what is printed of a scenario
+/// names it.
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runs::Nowhere => "Nowhere",
+            Runs::At { .. } => "At",
+        })
+    }
 }
 
 /// A mechanism running at one node.

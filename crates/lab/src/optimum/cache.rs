@@ -5,14 +5,12 @@
 //! fingerprint of a short run under its limits, and that run is made again. Everything else (a file
 //! that is cut off, of another program, of somebody's making) is as good as none.
 
-use std::fmt::{self, Write};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
 use fairmesh_scenario::{Scenario, Subscribers};
 use serde::{Deserialize, Serialize};
-use twox_hash::XxHash3_128;
 
 use super::bench::Bench;
 use super::meter::Meter;
@@ -21,6 +19,7 @@ use super::settings::{Group, OptimumError, Settings};
 use super::{OnProgress, find, steady};
 use crate::comparison::GENERATOR;
 use crate::files::folder::write_file;
+use crate::hash::Hash;
 
 /// Version of the search: to be raised when it finds something else in the same simulator.
 const SEARCH: u32 = 3;
@@ -152,17 +151,5 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     let none = format!(", subscribers: {:?}", seen.subscribers);
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
     let seen = seen.replace(", edca: None", "").replace(", access: BestEffort", "");
-    let mut hash = Hash(XxHash3_128::new());
-    // Writing into a hash cannot fail.
-    let _ = write!(hash, "{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}");
-    format!("{:032x}", hash.0.finish_128())
-}
-
-struct Hash(XxHash3_128);
-
-impl Write for Hash {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        self.0.write(s.as_bytes());
-        Ok(())
-    }
+    Hash::of(format_args!("{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}"))
 }

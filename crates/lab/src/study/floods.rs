@@ -9,10 +9,10 @@ use core::fmt::Write as _;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
+use super::against::{Compared, Optima};
 use super::families::{Family, Times, network};
-use crate::changes::with_controls;
-use crate::optimum::{Cache, Per, Settings as Search, find};
-use crate::{LabError, Pool, batch};
+use crate::optimum::Cache;
+use crate::{LabError, Pool};
 
 /// s after its start from which on what a flood does is measured: it has been recognised by then.
 const SETTLED: u32 = 20;
@@ -62,8 +62,8 @@ pub fn named_network(name: &str) -> Option<(Family, u32)> {
 /// What is run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Controls.
-    pub controls: Vec<String>,
+    /// Controls, seeds and how optima are searched.
+    pub runs: super::Settings,
     /// Networks: family and number.
     pub networks: Vec<(Family, u32)>,
     /// What is sent.
@@ -72,10 +72,6 @@ pub struct Settings {
     pub start: u32,
     /// s.
     pub end: u32,
-    /// Runs of each: seeds 1 to this.
-    pub seeds: u32,
-    /// How optima are searched.
-    pub search: Search,
 }
 
 /// What one control leaves the others in one network; goodputs are means over seeds.
@@ -183,60 +179,36 @@ pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Resul
         .iter()
         .map(|(text, home)| with(settings, text, *home, None))
         .collect::<Result<_, _>>()?;
-    let optima = batch::all(pool, "searching optima", &shared, |scenario| {
-        let groups = Per::usual(scenario).groups(scenario);
-        let found = match cache {
-            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}).map(|o| o.0),
-            None => find(scenario, &groups, &settings.search, &|_| {}),
-        };
-        found.map(|o| o.rates_bps()).map_err(|e| LabError::run(&scenario.name, e))
-    })?;
-    let mut jobs = Vec::new();
+    let optima = Optima::of(&shared, &settings.runs.search, cache, pool)?;
+    let best: Vec<Vec<f64>> = optima.list.iter().map(|o| o.rates_bps()).collect();
+    let mut flooded = Vec::new();
     for (n, (text, home)) in texts.iter().enumerate() {
         for flood in &settings.floods {
-            let share = optima[n].last().copied().unwrap_or(0.0);
-            let scenario = match *flood {
+            let share = best[n].last().copied().unwrap_or(0.0);
+            flooded.push(match *flood {
                 Flood::Tcp => shared[n].clone(),
                 Flood::Rate(kbps) => with(settings, text, *home, Some(kbps))?,
                 Flood::Times(times) => {
                     let kbps = (f64::from(times) * share / 1e3).ceil() as u32;
                     with(settings, text, *home, Some(kbps.max(1)))?
                 }
-            };
-            for controlled in with_controls(&scenario, &settings.controls)? {
-                for seed in 1..=u64::from(settings.seeds) {
-                    jobs.push((controlled.clone(), seed));
-                }
-            }
+            });
         }
     }
-    let records =
-        batch::all(pool, "flooding", &jobs, |(scenario, seed)| batch::once(scenario, *seed, None))?;
-    let mut fingerprint = 0u64;
-    for r in &records {
-        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    let (controls, floods) = (settings.controls.len(), settings.floods.len());
-    let seeds = settings.seeds as usize;
-    let outcomes = records.chunks(seeds).enumerate().map(|(k, records)| {
-        let (control, flood, network) =
-            (k % controls, k / controls % floods, k / controls / floods);
-        let (worst, sum, starved) = others(&shared[network], &optima[network], records);
+    let compared = Compared::run(&flooded, &settings.runs, optima, true, pool)?;
+    let floods = settings.floods.len();
+    let outcomes = compared.arms().map(|(scenario, control, records)| {
+        let (network, flood) = (scenario / floods, scenario % floods);
+        let (worst, sum, starved) = others(&shared[network], &best[network], records);
         let (named, wrong) = named(&shared[network], records, settings.start);
         Outcome { control, network, flood, worst, sum, starved, named, wrong }
     });
     Ok(Study {
         outcomes: outcomes.collect(),
-        controls: jobs
-            .iter()
-            .step_by(seeds)
-            .take(controls)
-            .map(|j| j.0.control.to_string())
-            .collect(),
         networks: shared.iter().map(|s| s.name.clone()).collect(),
-        runs: records.len(),
-        fingerprint,
+        runs: compared.runs(),
+        fingerprint: compared.fingerprint,
+        controls: compared.controls,
     })
 }
 

@@ -123,7 +123,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut draft = fairmesh_scenario::draft_from_toml(&path, &text).unwrap();
         (draft.duration, draft.warmup) = (Span::from_secs(20), Some(Span::from_secs(2)));
-        let pool = Pool { threads: std::num::NonZero::new(1), progress: None };
+        let pool = Pool { threads: std::num::NonZero::new(1), ..Pool::default() };
         let points = run(&draft, &[true, false, true], &[2e5, 4e5], 1, &pool).unwrap();
         for p in &points {
             assert!((0.7..1.3).contains(&(p.simulated / p.model)), "{p:?}");

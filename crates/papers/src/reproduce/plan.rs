@@ -216,7 +216,7 @@ impl Runs {
         let mut done = batch::all(pool, "reproducing", &jobs, |&(i, seed)| {
             let Asks { sample, acknowledged } = unique[i].asks;
             let options = RunOptions { seed, sample, acknowledged };
-            let mut record = batch::measured(unique[i].scenario, &options)?;
+            let mut record = pool.measured(unique[i].scenario, &options)?;
             record.decisions = Vec::new();
             Ok(record)
         })?

@@ -4,7 +4,8 @@ use fairmesh_lab::Estimate;
 use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Cache;
-use fairmesh_lab::study::accuracy::{self, Settings};
+use fairmesh_lab::study::Settings;
+use fairmesh_lab::study::accuracy;
 use fairmesh_lab::study::families::{self, Family};
 use fairmesh_lab::study::floods::{self, Flood};
 use fairmesh_lab::study::meshes::{self, Kind};
@@ -148,6 +149,12 @@ fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
     })
 }
 
+/// Controls and seeds of a study against optima.
+fn settings_of(plan: &Plan) -> Result<Settings, LabError> {
+    let controls = words(plan, "controls")?;
+    Ok(Settings { controls, seeds: plan.seeds(), search: Default::default() })
+}
+
 /// One row: a value for each measure that the declaration names, in its order.
 fn row_of(plan: &Plan, label: &str, values: &[f64]) -> Result<Vec<Cell>, LabError> {
     let measures = &plan.entry.experiment.measures;
@@ -179,11 +186,7 @@ fn gateway_families(
         warmup_s: seconds(plan, "warmup")?,
     };
     let networks = families::networks(plan.extent.networks(&plan.entry.experiment), times)?;
-    let settings = families::Settings {
-        controls: words(plan, "controls")?,
-        seeds: plan.seeds(),
-        search: Default::default(),
-    };
+    let settings = settings_of(plan)?;
     let study = families::run(&networks, &settings, cache, pool)?;
     let mut cells = Vec::new();
     let all = Family::ALL.iter().map(|f| Some(*f)).chain([None]);
@@ -217,11 +220,7 @@ fn mesh_families(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<
     let all = meshes::REPORTED * Kind::ALL.len() as u32;
     let most = plan.extent.networks(&plan.entry.experiment).unwrap_or(all);
     let nets = meshes::meshes(0, most, times)?;
-    let settings = families::Settings {
-        controls: words(plan, "controls")?,
-        seeds: plan.seeds(),
-        search: Default::default(),
-    };
+    let settings = settings_of(plan)?;
     let study = meshes::run(&nets, &settings, cache, pool)?;
     let mut cells = Vec::new();
     let kinds = Kind::ALL.iter().map(|k| Some(*k)).chain([None]);
@@ -265,20 +264,18 @@ fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result
         networks.truncate(most as usize);
     }
     let settings = floods::Settings {
-        controls: words(plan, "controls")?,
+        runs: settings_of(plan)?,
         networks,
         floods: words(plan, "floods")?.iter().map(flood).collect::<Result<_, _>>()?,
         start: seconds(plan, "start")?,
         end: seconds(plan, "end")?,
-        seeds: plan.seeds(),
-        search: Default::default(),
     };
     let study = floods::run(&settings, cache, pool)?;
     let mut cells = Vec::new();
     let pairs =
-        (0..settings.floods.len()).flat_map(|f| (0..settings.controls.len()).map(move |c| (f, c)));
+        (0..settings.floods.len()).flat_map(|f| (0..study.controls.len()).map(move |c| (f, c)));
     for (f, c) in pairs {
-        let row = study.row(f, c, settings.seeds);
+        let row = study.row(f, c, settings.runs.seeds);
         let label = format!("{}, {}", settings.floods[f], study.controls[c]);
         let values = [
             row.sum.0,
@@ -317,7 +314,13 @@ fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     };
     let topologies = plan.extent.networks(experiment).unwrap_or(50);
     let study = accuracy::run(
-        Settings { topologies, seeds: plan.seeds(), direction, reception, ..Settings::default() },
+        accuracy::Settings {
+            topologies,
+            seeds: plan.seeds(),
+            direction,
+            reception,
+            ..accuracy::Settings::default()
+        },
         pool,
     )?;
     let mut cells = Vec::new();

@@ -1,13 +1,11 @@
 //! Controls of the gateway on families of networks, against what the simulator can carry.
 //!
-//! Every network's optimum is searched once ([`crate::optimum`]) and kept; every control runs with
-//! every seed. Subscribers are what counts: a home's flows of both directions together.
+//! Subscribers are what counts: a home's flows of both directions together.
 
 mod networks;
 mod several;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairmesh_engine::measures;
 use fairmesh_engine::record::RunRecord;
@@ -17,20 +15,10 @@ use fairmesh_transport::traffic::TrafficSpec;
 pub use networks::{Family, Network, Times, network};
 pub use several::{Beside, beside_one_box};
 
-use crate::changes::with_controls;
-use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};
-use crate::{LabError, Pool, batch};
-
-/// What is run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Controls.
-    pub controls: Vec<String>,
-    /// Runs of each network under each control: seeds 1 to this.
-    pub seeds: u32,
-    /// How optima are searched.
-    pub search: Search,
-}
+use super::Settings;
+use super::against::{Compared, Optima, goodput_bps};
+use crate::optimum::{Cache, Optimum};
+use crate::{LabError, Pool};
 
 /// A home is starved below this part of its optimum.
 pub const STARVED: f64 = 0.1;
@@ -97,54 +85,18 @@ pub fn run(
 ) -> Result<Study, LabError> {
     let scenarios: Vec<Scenario> =
         networks.iter().map(Network::scenario).collect::<Result<_, _>>()?;
-    let searched = AtomicUsize::new(0);
-    let optima = batch::all(pool, "searching optima", &scenarios, |scenario| {
-        let groups = Per::usual(scenario).groups(scenario);
-        let found = match cache {
-            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}),
-            None => find(scenario, &groups, &settings.search, &|_| {}).map(|o| (o, false)),
-        };
-        let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
-        searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
-        Ok(optimum)
-    })?;
-    let mut jobs = Vec::new();
-    for scenario in &scenarios {
-        for controlled in with_controls(scenario, &settings.controls)? {
-            for seed in 1..=u64::from(settings.seeds) {
-                jobs.push((controlled.clone(), seed));
-            }
-        }
-    }
-    let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
-        let mut record = batch::once(scenario, *seed, None)?;
-        record.decisions = Vec::new();
-        Ok(record)
-    })?;
-    let mut fingerprint = 0u64;
-    for r in &records {
-        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    let seeds = settings.seeds as usize;
-    let controls = settings.controls.len();
-    let outcomes = records.chunks(seeds).enumerate().map(|(k, records)| {
-        let (network, control) = (k / controls, k % controls);
-        outcome(&scenarios[network], &optima[network], records, network, control)
+    let optima = Optima::of(&scenarios, &settings.search, cache, pool)?;
+    let compared = Compared::run(&scenarios, settings, optima, false, pool)?;
+    let outcomes = compared.arms().map(|(network, control, records)| {
+        outcome(&scenarios[network], &compared.optima.list[network], records, network, control)
     });
-    let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
     Ok(Study {
-        controls: jobs
-            .iter()
-            .step_by(seeds)
-            .take(controls)
-            .map(|j| j.0.control.to_string())
-            .collect(),
         outcomes: outcomes.collect(),
-        bounded: (0..optima.len()).filter(|&n| bounded(&optima[n])).collect(),
-        searched: searched.into_inner(),
-        runs: records.len(),
-        fingerprint,
+        bounded: compared.optima.bounded(),
+        searched: compared.optima.searched,
+        runs: compared.runs(),
+        fingerprint: compared.fingerprint,
+        controls: compared.controls,
     })
 }
 
@@ -155,12 +107,7 @@ fn outcome(
     network: usize,
     control: usize,
 ) -> Outcome {
-    let mut goodput = vec![0.0; scenario.flows.len()];
-    for record in records {
-        for (sum, flow) in goodput.iter_mut().zip(&record.flows) {
-            *sum += flow.goodput_bps / records.len() as f64;
-        }
-    }
+    let goodput = goodput_bps(records);
     let best = optimum.rates_bps();
     let mut parts = Vec::new();
     let mut starved = 0;

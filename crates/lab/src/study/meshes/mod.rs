@@ -1,21 +1,18 @@
 //! Controls at every node on random meshes, against what the simulator can carry.
-//!
-//! Every mesh's optimum is searched once ([`crate::optimum`]) and kept; every control runs with every seed.
 
 mod networks;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
 pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
 
-use super::families::Settings;
-use crate::changes::with_controls;
-use crate::optimum::{Cache, Optimum, Per, find};
-use crate::{LabError, Pool, batch};
+use super::Settings;
+use super::against::{Compared, Optima, goodput_bps};
+use crate::optimum::{Cache, Optimum};
+use crate::{LabError, Pool};
 
 /// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,59 +74,28 @@ pub fn run(
     pool: &Pool<'_>,
 ) -> Result<Study, LabError> {
     let scenarios: Vec<Scenario> = meshes.iter().map(Mesh::scenario).collect::<Result<_, _>>()?;
-    let searched = AtomicUsize::new(0);
-    let optima = batch::all(pool, "searching optima", &scenarios, |scenario| {
-        let groups = Per::usual(scenario).groups(scenario);
-        let found = match cache {
-            Some(cache) => cache.find(scenario, &groups, &settings.search, &|_| {}),
-            None => find(scenario, &groups, &settings.search, &|_| {}).map(|o| (o, false)),
-        };
-        let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
-        searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
-        Ok(optimum)
-    })?;
-    let mut jobs = Vec::new();
-    let mut names = Vec::new();
-    for scenario in &scenarios {
-        let controlled = with_controls(scenario, &settings.controls)?;
-        names = controlled.iter().map(|s| s.control.to_string()).collect();
-        for one in controlled {
-            jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));
-        }
-    }
-    let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
-        let mut record = batch::once(scenario, *seed, None)?;
-        record.decisions = Vec::new();
-        Ok(record)
-    })?;
-    let mut fingerprint = 0u64;
-    for r in &records {
-        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    let outcomes = records.chunks(settings.seeds as usize).enumerate().map(|(k, records)| {
-        let (mesh, control) = (k / settings.controls.len(), k % settings.controls.len());
-        outcome(&optima[mesh], records, mesh, control)
+    let optima = Optima::of(&scenarios, &settings.search, cache, pool)?;
+    let compared = Compared::run(&scenarios, settings, optima, false, pool)?;
+    let arms = compared.arms();
+    let outcomes = arms.map(|(mesh, control, records)| {
+        outcome(&compared.optima.list[mesh], records, mesh, control)
     });
-    let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
     Ok(Study {
-        controls: names,
         outcomes: outcomes.collect(),
-        bounded: (0..optima.len()).filter(|&n| bounded(&optima[n])).collect(),
-        searched: searched.into_inner(),
-        runs: records.len(),
-        fingerprint,
+        bounded: compared.optima.bounded(),
+        searched: compared.optima.searched,
+        runs: compared.runs(),
+        fingerprint: compared.fingerprint,
+        controls: compared.controls,
     })
 }
 
 fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize) -> Outcome {
     let best = optimum.rates_bps();
-    let mut goodput = vec![0.0; best.len()];
     let (mut delay, mut heard) = (0.0, 0u32);
     let mut signalling = 0.0;
     for record in records {
-        for (sum, flow) in goodput.iter_mut().zip(&record.flows) {
-            *sum += flow.goodput_bps / records.len() as f64;
+        for flow in &record.flows {
             if flow.packets_delivered > 0 {
                 delay += flow.delay_s.mean;
                 heard += 1;
@@ -137,6 +103,7 @@ fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize
         }
         signalling += record.totals.signalling.bytes_per_s / records.len() as f64;
     }
+    let goodput = goodput_bps(records);
     let parts = goodput.iter().zip(&best).filter(|(_, b)| **b > 0.0).map(|(g, b)| g / b);
     Outcome {
         control,

@@ -1,0 +1,133 @@
+//! Controls on networks, against what the simulator can carry.
+//!
+//! Every network's optimum is searched once ([`crate::optimum`]) and kept; every control runs with every seed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::Scenario;
+
+use crate::changes::with_controls;
+use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};
+use crate::{LabError, Pool, batch};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Controls.
+    pub controls: Vec<String>,
+    /// Runs of each network under each control: seeds 1 to this.
+    pub seeds: u32,
+    /// How optima are searched.
+    pub search: Search,
+}
+
+/// What was run and found.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// Controls as they are called in results.
+    pub(super) controls: Vec<String>,
+    /// Of each network.
+    pub(super) optima: Optima,
+    records: Vec<RunRecord>,
+    seeds: usize,
+    /// Hash of the runs' fingerprints, in order.
+    pub(super) fingerprint: u64,
+}
+
+/// Optima of several networks.
+#[derive(Debug)]
+pub(super) struct Optima {
+    /// One per network.
+    pub(super) list: Vec<Optimum>,
+    /// How many were searched; the others were kept.
+    pub(super) searched: usize,
+}
+
+impl Optima {
+    /// Taken from the cache, or searched.
+    pub(super) fn of(
+        scenarios: &[Scenario],
+        search: &Search,
+        cache: Option<&Cache>,
+        pool: &Pool<'_>,
+    ) -> Result<Self, LabError> {
+        let searched = AtomicUsize::new(0);
+        let list = batch::all(pool, "searching optima", scenarios, |scenario| {
+            let groups = Per::usual(scenario).groups(scenario);
+            let found = match cache {
+                Some(cache) => cache.find(scenario, &groups, search, &|_| {}),
+                None => find(scenario, &groups, search, &|_| {}).map(|o| (o, false)),
+            };
+            let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
+            searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
+            Ok(optimum)
+        })?;
+        Ok(Optima { list, searched: searched.into_inner() })
+    }
+
+    /// Networks whose search ended at its bound of effort.
+    pub(super) fn bounded(&self) -> BTreeSet<usize> {
+        let bounded = |o: &Optimum| o.stretches.iter().any(|s| s.bounded);
+        (0..self.list.len()).filter(|&n| bounded(&self.list[n])).collect()
+    }
+}
+
+impl Compared {
+    /// Runs every control on every network. `decisions`: whether the records keep those of the controls.
+    pub(super) fn run(
+        scenarios: &[Scenario],
+        settings: &Settings,
+        optima: Optima,
+        decisions: bool,
+        pool: &Pool<'_>,
+    ) -> Result<Self, LabError> {
+        let mut jobs = Vec::new();
+        let mut controls = Vec::new();
+        for scenario in scenarios {
+            let controlled = with_controls(scenario, &settings.controls)?;
+            controls = controlled.iter().map(|s| s.control.to_string()).collect();
+            for one in controlled {
+                jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));
+            }
+        }
+        let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
+            let mut record = pool.once(scenario, *seed)?;
+            if !decisions {
+                record.decisions = Vec::new();
+            }
+            Ok(record)
+        })?;
+        let mut fingerprint = 0u64;
+        for r in &records {
+            let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+            fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        Ok(Compared { controls, optima, records, seeds: settings.seeds as usize, fingerprint })
+    }
+
+    /// Number of runs, without those of searches.
+    pub(super) fn runs(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Indices of a scenario and a control, and the runs with each seed.
+    pub(super) fn arms(&self) -> impl Iterator<Item = (usize, usize, &[RunRecord])> {
+        let controls = self.controls.len();
+        let arms = self.records.chunks(self.seeds).enumerate();
+        arms.map(move |(k, records)| (k / controls, k % controls, records))
+    }
+}
+
+/// Mean goodput of each flow over the runs, bit/s.
+pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
+    let flows = records.first().map_or(0, |r| r.flows.len());
+    let mut mean = vec![0.0; flows];
+    for record in records {
+        for (sum, flow) in mean.iter_mut().zip(&record.flows) {
+            *sum += flow.goodput_bps / records.len() as f64;
+        }
+    }
+    mean
+}
