@@ -2,7 +2,7 @@
 //! Fig. 6.1c).
 //!
 //! `limit = fair × (IP bytes of a full packet / application bytes in it)`. A flow whose fair rate
-//! is 0 is not there and keeps its last limit.
+//! is 0 is not there and keeps its last limit. A limit that is given is everybody's, and stays.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
@@ -19,6 +19,8 @@ options! {
     parameters {
         /// §6.3.3, Fig. 6.6: 5 packets each.
         queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+        /// §6.4.2, Fig. 6.9b and d: how the mesh carries a limit that is given.
+        limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of each flow, instead of its fair rate; 0: its fair rate";
     }
 }
 
@@ -43,8 +45,10 @@ fn needs() -> Vec<Needs> {
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let leaf = Leaf::DropTail { packets: options.queue };
+    let given = (options.limit > 0).then_some(BitRate(options.limit));
+    let first = |here: &FlowHere| given.or_else(|| limit(here, here.fair?));
     let mut flows: Vec<(FlowHere, Option<BitRate>)> =
-        setting.flows.iter().map(|here| (*here, here.fair.and_then(|f| limit(here, f)))).collect();
+        setting.flows.iter().map(|here| (*here, first(here))).collect();
     flows.sort_by_key(|f| f.0.flow);
     let class = |(here, limit): &(FlowHere, Option<BitRate>)| ClassPlan {
         class: Class::Flow(here.flow),
@@ -53,10 +57,14 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         leaf,
     };
     let classes = flows.iter().map(class).collect();
-    let template =
-        ClassPlan { class: Class::Flow(FlowId(0)), limit: Limit::None, burst: Bytes(1500), leaf };
+    let template = ClassPlan {
+        class: Class::Flow(FlowId(0)),
+        limit: given.map_or(Limit::None, Limit::Rate),
+        burst: Bytes(1500),
+        leaf,
+    };
     Ok(Instance {
-        control: Box::new(StaticFlow { flows }),
+        control: Box::new(StaticFlow { flows, given: given.is_some() }),
         plan: Plan { point: Point::Transit, classes, template: Some(template) },
     })
 }
@@ -85,10 +93,15 @@ pub(crate) fn allow(
 struct StaticFlow {
     /// By id: each flow and the limit in force.
     flows: Vec<(FlowHere, Option<BitRate>)>,
+    /// Whether all have a limit that was given, whatever is fair.
+    given: bool,
 }
 
 impl StaticFlow {
     fn allocate(&mut self, flow: FlowId, fair: BitRate, actions: &mut Actions) {
+        if self.given {
+            return;
+        }
         let Ok(place) = self.flows.binary_search_by_key(&flow, |f| f.0.flow) else { return };
         let (here, in_force) = &mut self.flows[place];
         let Some(rate) = limit(here, fair) else { return };
@@ -126,7 +139,7 @@ impl Control for StaticFlow {
 mod tests {
     use super::*;
     use crate::Allocation;
-    use crate::testing::{flow, gateway, limits, start};
+    use crate::testing::{flow, gateway, limits, start, start_with};
 
     #[test]
     fn each_flow_has_its_fair_rate_with_headers() {
@@ -149,5 +162,16 @@ mod tests {
         assert_eq!(at(allocate(9, 1)), [], "does not cross the gateway");
         let late = FlowHere { fair: Some(BitRate(73_000)), ..flow(5) };
         assert_eq!(at(Event::FlowSeen(late)), [(class(5), 75_000)]);
+    }
+
+    #[test]
+    fn a_given_limit_is_everybodys_and_stays() {
+        let mut setting = gateway(&[1, 2]);
+        setting.flows[0].fair = Some(BitRate(146_000));
+        let mut i = start_with("static-flow", setting, &[("limit", 200_000.0)]).unwrap();
+        let all = i.plan.classes.iter().chain(&i.plan.template).map(|c| c.limit);
+        assert!(all.eq([Limit::Rate(BitRate(200_000)); 3]));
+        let fair = Event::Allocation(Allocation { flow: FlowId(1), rate: BitRate(100_000) });
+        assert_eq!(limits(&mut i, Time::ZERO, fair), []);
     }
 }
