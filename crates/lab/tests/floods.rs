@@ -2,6 +2,7 @@
 
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Settings as Search;
+use fairmesh_lab::study;
 use fairmesh_lab::study::families::Family;
 use fairmesh_lab::study::floods::{Flood, Settings, named_network, run};
 
@@ -19,21 +20,21 @@ fn names_of_networks_and_floods_are_read() {
 
 #[test]
 fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
+    let search = Search {
+        search: vec![1001, 1002],
+        check: vec![2001],
+        times_s: (8.0, 16.0),
+        most_events: 4_000_000,
+        ..Search::default()
+    };
+    let controls = ["maxmin", "maxmin+agents"].map(String::from).to_vec();
     let settings = Settings {
-        controls: ["maxmin", "maxmin+agents"].map(String::from).to_vec(),
+        runs: study::Settings { controls, seeds: 1, search },
         networks: vec![(Family::Chains, 0), (Family::Grids, 0)],
         floods: vec![Flood::Tcp, Flood::Rate(400), Flood::Times(10)],
         // Before, the search may not have found its level, and then goes on more slowly: docs/controls/floods.md.
         start: 300,
         end: 440,
-        seeds: 1,
-        search: Search {
-            search: vec![1001, 1002],
-            check: vec![2001],
-            times_s: (8.0, 16.0),
-            most_events: 4_000_000,
-            ..Search::default()
-        },
     };
     let study = run(&settings, None, &Pool::default()).unwrap();
     assert_eq!((study.runs, study.outcomes.len()), (12, 12));
