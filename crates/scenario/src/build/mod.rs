@@ -6,6 +6,7 @@ mod flows;
 mod gateways;
 mod hearing;
 mod kinds;
+mod layout;
 mod leaks;
 mod modern;
 mod nodes;
