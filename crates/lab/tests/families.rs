@@ -12,7 +12,7 @@ const SHORT: Times = Times { duration_s: 40, warmup_s: 20 };
 
 #[test]
 fn every_network_builds_and_follows_from_its_number() {
-    let all = networks(None, SHORT).unwrap();
+    let all = networks(&Family::ALL, None, SHORT).unwrap();
     let random = all.iter().filter(|n| matches!(n.family, Family::Random | Family::Lossy));
     assert!(random.count() >= 50);
     let names: BTreeSet<&str> = all.iter().map(|n| n.name.as_str()).collect();
@@ -37,7 +37,7 @@ fn every_network_builds_and_follows_from_its_number() {
 
 #[test]
 fn a_few_are_as_even_over_the_families_as_it_goes() {
-    let few = networks(Some(9), SHORT).unwrap();
+    let few = networks(&Family::ALL, Some(9), SHORT).unwrap();
     let of = |f: Family| few.iter().filter(|n| n.family == f).count();
     assert_eq!(Family::ALL.map(of), [2, 2, 1, 1, 1, 1, 1]);
 }

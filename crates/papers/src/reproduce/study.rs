@@ -174,8 +174,17 @@ fn row_of(plan: &Plan, label: &str, values: &[f64]) -> Result<Vec<Cell>, LabErro
     Ok(values.iter().enumerate().map(cell).collect())
 }
 
+/// A family by its name.
+fn family(plan: &Plan, name: &str) -> Result<Family, LabError> {
+    Family::ALL.into_iter().find(|f| f.name() == name).ok_or_else(|| {
+        let names = Family::ALL.map(Family::name).join(", ");
+        let problem = format!("set.families: found \"{name}\"; expected some of {names}");
+        LabError::run(&plan.entry.id, problem)
+    })
+}
+
 /// Controls of the gateway on families of networks: rows by family and control. `controls`: their names;
-/// `duration`, `warmup`: of each run, s.
+/// `families`: theirs; `duration`, `warmup`: of each run, s.
 fn gateway_families(
     plan: &Plan,
     cache: Option<&Cache>,
@@ -185,11 +194,14 @@ fn gateway_families(
         duration_s: seconds(plan, "duration")?,
         warmup_s: seconds(plan, "warmup")?,
     };
-    let networks = families::networks(plan.extent.networks(&plan.entry.experiment), times)?;
+    let families: Vec<Family> =
+        words(plan, "families")?.iter().map(|name| family(plan, name)).collect::<Result<_, _>>()?;
+    let networks =
+        families::networks(&families, plan.extent.networks(&plan.entry.experiment), times)?;
     let settings = settings_of(plan)?;
     let study = families::run(&networks, &settings, cache, pool)?;
     let mut cells = Vec::new();
-    let all = Family::ALL.iter().map(|f| Some(*f)).chain([None]);
+    let all = families.iter().map(|f| Some(*f)).chain([None]);
     for (family, control) in all.flat_map(|f| (0..study.controls.len()).map(move |c| (f, c))) {
         let Some(row) = study.row(&networks, family, control) else { continue };
         let label = format!("{}, {}", family.map_or("all", Family::name), study.controls[control]);

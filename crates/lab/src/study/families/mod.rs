@@ -172,20 +172,22 @@ impl Study {
     }
 }
 
-/// The networks of every family, or about `most` of them, as evenly over the families as it goes.
+/// The networks of some families, or about `most` of them, as evenly over the families as it goes.
 ///
 /// # Errors
 /// None but a mistake in this module.
-pub fn networks(most: Option<u32>, times: Times) -> Result<Vec<Network>, LabError> {
+pub fn networks(
+    families: &[Family],
+    most: Option<u32>,
+    times: Times,
+) -> Result<Vec<Network>, LabError> {
     let all: Vec<(Family, u32)> =
-        Family::ALL.iter().flat_map(|&f| (0..f.size()).map(move |n| (f, n))).collect();
+        families.iter().flat_map(|&f| (0..f.size()).map(move |n| (f, n))).collect();
     let chosen: Vec<(Family, u32)> = match most {
         Some(most) if (most as usize) < all.len() => {
             // One of each family in turn.
             let mut chosen: Vec<(Family, u32)> = (0..)
-                .flat_map(|n| {
-                    Family::ALL.iter().filter(move |f| n < f.size()).map(move |&f| (f, n))
-                })
+                .flat_map(|n| families.iter().filter(move |f| n < f.size()).map(move |&f| (f, n)))
                 .take(most as usize)
                 .collect();
             chosen.sort_by_key(|c| all.iter().position(|a| a == c));
