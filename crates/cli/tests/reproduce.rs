@@ -210,7 +210,7 @@ fn experiments_are_part_of_the_program() {
     assert_eq!(built_in, listed(&["--from", &reproductions()]));
     assert!(built_in.len() >= 29, "{}", built_in.len());
     let text = ok(dir.path(), &["reproduce", "list", "--from", &reproductions()]);
-    assert!(text.contains("absent: Jamshaid 2010, Figure 6.8: "), "{text}");
+    assert!(text.contains("absent: Jamshaid 2010, Figure 6.10: "), "{text}");
     let out = run(dir.path(), &["reproduce", "jamshaid-figure-3.4", "--record"]);
     assert_eq!(out.status.code(), Some(2), "there is no folder to keep it in");
 }
