@@ -42,7 +42,9 @@ impl Unfinished {
         for entry in fs::read_dir(folder).ok()?.flatten() {
             let old = entry.file_name();
             let old = old.to_string_lossy();
-            if old.ends_with(".run") && !old.starts_with(program) {
+            // And what it was writing when it was killed.
+            let of_runs = old.ends_with(".run") || old.contains(".run.part-");
+            if of_runs && !old.trim_start_matches('.').starts_with(program) {
                 fs::remove_file(entry.path()).ok()?;
             }
         }
