@@ -32,9 +32,20 @@ impl Estimate {
         Estimate { mean: value, ci95: None }
     }
 
+    /// A number that is counted or worked out: nothing about it is unsure.
+    pub fn counted(value: f64) -> Self {
+        Estimate { mean: value, ci95: Some(0.0) }
+    }
+
     /// Half-width of the interval; 0 where there is none.
     pub fn half_width(&self) -> f64 {
         self.ci95.unwrap_or(0.0)
+    }
+
+    /// In another unit.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Self {
+        Estimate { mean: self.mean * by, ci95: self.ci95.map(|ci| ci * by) }
     }
 
     /// "614.3 ± 1.8", scaled and rounded; without "±" where there is no interval.

@@ -18,9 +18,8 @@ use fairmesh_scenario::{
 use fairmesh_units::{BitRate, Bytes, Distance, Span, Stream};
 use serde::Serialize;
 
-use crate::LabError;
-use crate::Pool;
 use crate::batch;
+use crate::{Estimate, LabError, Pool};
 
 /// Size of the experiment; [`Settings::default`] is the thesis's.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -103,6 +102,8 @@ pub struct Row {
     pub cases: usize,
     /// Mean of the errors.
     pub mean: f64,
+    /// Half-width of its 95 % interval over the topologies.
+    pub ci95: Option<f64>,
     /// Their standard deviation (of a sample).
     pub std: f64,
 }
@@ -135,7 +136,7 @@ pub fn run(settings: Settings, pool: &Pool<'_>) -> Result<Study, LabError> {
         let errors: Vec<f64> =
             cases.iter().filter(|c| c.rts == rts).filter_map(prediction).collect();
         let (mean, std) = mean_and_deviation(&errors);
-        Row { model, rts, cases: errors.len(), mean, std }
+        Row { model, rts, cases: errors.len(), mean, ci95: Estimate::of(&errors).ci95, std }
     };
     let rows = [false, true].map(|rts| ["cliques", "domains"].map(|model| row(model, rts)));
     Ok(Study { settings, rows: rows.into_iter().flatten().collect(), cases })

@@ -9,6 +9,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
 use crate::changes::with_controls;
+use crate::estimate::Estimate;
 use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};
 use crate::{LabError, Pool, batch};
 
@@ -130,4 +131,46 @@ pub(super) fn goodput_bps(records: &[RunRecord]) -> Vec<f64> {
         }
     }
     mean
+}
+
+/// A statistic of all flows' goodputs (bit/s): of their means over the runs, as the optimum is one, with the
+/// interval of what each run has of it.
+pub(super) fn over_runs(records: &[RunRecord], of: impl Fn(&[f64]) -> f64) -> Estimate {
+    let each: Vec<f64> =
+        records.iter().map(|r| of(&goodput_bps(core::slice::from_ref(r)))).collect();
+    Estimate { mean: of(&goodput_bps(records)), ci95: Estimate::of(&each).ci95 }
+}
+
+/// Of several networks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Over {
+    /// Their mean, with its interval over the networks.
+    pub mean: Estimate,
+    /// The least of them, with its own interval over the runs.
+    pub least: Estimate,
+}
+
+impl Over {
+    /// `None` of none.
+    pub(super) fn of(values: impl Iterator<Item = Estimate>) -> Option<Over> {
+        let values: Vec<Estimate> = values.collect();
+        let least = values.iter().copied().min_by(|a, b| a.mean.total_cmp(&b.mean))?;
+        let means: Vec<f64> = values.iter().map(|v| v.mean).collect();
+        Some(Over { mean: Estimate::of(&means), least })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_networks_the_mean_has_their_interval_and_the_least_its_own() {
+        let of = |mean, half| Estimate { mean, ci95: Some(half) };
+        let over = Over::of([of(0.9, 0.2), of(0.5, 0.01), of(0.7, 0.3)].into_iter()).unwrap();
+        assert_eq!(over.least, of(0.5, 0.01));
+        assert_eq!(over.mean, Estimate::of(&[0.9, 0.5, 0.7]));
+        assert_eq!(Over::of([of(0.9, 0.2)].into_iter()).unwrap().mean, Estimate::exact(0.9));
+        assert!(Over::of(core::iter::empty()).is_none());
+    }
 }

@@ -9,10 +9,10 @@ use core::fmt::Write as _;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::{Scenario, draft_from_toml};
 
-use super::against::{Compared, Optima};
+use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
 use super::families::{Family, Times, network};
 use crate::optimum::Cache;
-use crate::{LabError, Pool};
+use crate::{Estimate, LabError, Pool};
 
 /// s after its start from which on what a flood does is measured: it has been recognised by then.
 const SETTLED: u32 = 20;
@@ -74,7 +74,7 @@ pub struct Settings {
     pub end: u32,
 }
 
-/// What one control leaves the others in one network; goodputs are means over seeds.
+/// What one control leaves the others in one network; goodputs are means over seeds, intervals are over seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// Index of the control, the network and the flood.
@@ -84,9 +84,9 @@ pub struct Outcome {
     /// Index of the flood.
     pub flood: usize,
     /// Least part of its optimum that one of the others has.
-    pub worst: f64,
+    pub worst: Estimate,
     /// Sum of what they have over that of their optima.
-    pub sum: f64,
+    pub sum: Estimate,
     /// How many of them have less than a tenth.
     pub starved: usize,
     /// Runs in which the flood was named, and the longest time that took, s.
@@ -115,10 +115,10 @@ pub struct Study {
 pub struct Row {
     /// Networks.
     pub networks: usize,
-    /// Part of the worst of the others: mean over the networks.
-    pub worst: f64,
-    /// Their sum over that of their optima: mean and least.
-    pub sum: (f64, f64),
+    /// Part of the worst of the others.
+    pub worst: Over,
+    /// Their sum over that of their optima.
+    pub sum: Over,
     /// How many of them are starved, in all networks.
     pub starved: usize,
     /// Part of the runs in which the flood was named; the longest time that took, s.
@@ -213,20 +213,20 @@ pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Resul
 }
 
 /// What the homes other than the flood's have: the least part, the sum, how many have less than a tenth.
-fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (f64, f64, usize) {
+fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate, Estimate, usize) {
     let flood = scenario.flows.len() - 1;
-    let goodput = |f: usize| {
-        records.iter().map(|r| r.flows[f].goodput_bps).sum::<f64>() / records.len() as f64
+    let homes: Vec<Vec<usize>> =
+        scenario.subscribers.list.iter().map(|s| s.flows().collect()).collect();
+    let homes: Vec<Vec<usize>> = homes.into_iter().filter(|f| !f.contains(&flood)).collect();
+    let of = |rates: &[f64], home: &[usize]| home.iter().map(|&f| rates[f]).sum::<f64>();
+    let parts = |rates: &[f64]| -> Vec<f64> {
+        let able = homes.iter().filter(|h| of(best, h) > 0.0);
+        able.map(|h| of(rates, h) / of(best, h)).collect()
     };
-    let (mut parts, mut had, mut could) = (Vec::new(), 0.0, 0.0);
-    for s in scenario.subscribers.list.iter().filter(|s| !s.flows().any(|f| f == flood)) {
-        let rate: f64 = s.flows().map(goodput).sum();
-        let best: f64 = s.flows().map(|f| best[f]).sum();
-        (had, could) = (had + rate, could + best);
-        parts.extend((best > 0.0).then_some(rate / best));
-    }
-    let worst = parts.iter().copied().reduce(f64::min).unwrap_or(0.0);
-    (worst, had / could, parts.iter().filter(|p| **p < STARVED).count())
+    let worst = |rates: &[f64]| parts(rates).into_iter().reduce(f64::min).unwrap_or(0.0);
+    let all = |rates: &[f64]| homes.iter().map(|h| of(rates, h)).sum::<f64>();
+    let starved = parts(&goodput_bps(records)).iter().filter(|p| **p < STARVED).count();
+    (over_runs(records, worst), over_runs(records, |rates| all(rates) / all(best)), starved)
 }
 
 /// In how many runs the flood was named, and after what time at most; how many flows of others were.
@@ -252,25 +252,24 @@ fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64),
 }
 
 impl Study {
-    /// What a control leaves the others of a kind of flood.
-    pub fn row(&self, flood: usize, control: usize, seeds: u32) -> Row {
+    /// What a control leaves the others of a kind of flood; `None` where there are no networks.
+    pub fn row(&self, flood: usize, control: usize, seeds: u32) -> Option<Row> {
         let of = |o: &&Outcome| o.control == control && o.flood == flood;
         let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
         let networks = own.len();
         let mean =
             |of: &dyn Fn(&Outcome) -> f64| own.iter().map(|o| of(o)).sum::<f64>() / networks as f64;
-        let least = own.iter().map(|o| o.sum).fold(f64::INFINITY, f64::min);
-        Row {
+        Some(Row {
             networks,
-            worst: mean(&|o| o.worst),
-            sum: (mean(&|o| o.sum), least),
+            worst: Over::of(own.iter().map(|o| o.worst))?,
+            sum: Over::of(own.iter().map(|o| o.sum))?,
             starved: own.iter().map(|o| o.starved).sum(),
             named: (
                 mean(&|o| f64::from(o.named.0)) / f64::from(seeds),
                 own.iter().map(|o| o.named.1).fold(0.0, f64::max),
             ),
             wrong: own.iter().map(|o| o.wrong).sum(),
-        }
+        })
     }
 
     /// One line per network, flood and control, as comma-separated values.
@@ -285,8 +284,8 @@ impl Study {
                 self.networks[o.network],
                 floods[o.flood],
                 self.controls[o.control],
-                o.worst,
-                o.sum,
+                o.worst.mean,
+                o.sum.mean,
                 o.starved,
                 o.named.0,
                 o.named.1,

@@ -8,4 +8,4 @@ pub mod floods;
 pub mod meshes;
 pub mod section;
 
-pub use against::Settings;
+pub use against::{Over, Settings};

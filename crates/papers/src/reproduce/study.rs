@@ -83,8 +83,7 @@ fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
                 point: String::new(),
                 line: String::new(),
                 measure: 0,
-                // Worked out, not measured: without any interval.
-                value: Estimate { mean: *value, ci95: Some(0.0) },
+                value: Estimate::counted(*value),
             }
         })
         .collect();
@@ -116,7 +115,7 @@ fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     }
     for (k, rate) in rates.iter().enumerate() {
         let simulated: Vec<f64> = all.iter().map(|s| s[k].simulated / 1e3).collect();
-        let model = Estimate { mean: all[0][k].model / 1e3, ci95: Some(0.0) };
+        let model = Estimate::counted(all[0][k].model / 1e3);
         for (column, value) in [("region", model), ("simulated", Estimate::of(&simulated))] {
             hash = (hash ^ value.mean.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             cells.push(Cell {
@@ -156,20 +155,20 @@ fn settings_of(plan: &Plan) -> Result<Settings, LabError> {
 }
 
 /// One row: a value for each measure that the declaration names, in its order.
-fn row_of(plan: &Plan, label: &str, values: &[f64]) -> Result<Vec<Cell>, LabError> {
+fn row_of(plan: &Plan, label: &str, values: &[Estimate]) -> Result<Vec<Cell>, LabError> {
     let measures = &plan.entry.experiment.measures;
     if measures.len() != values.len() {
         let problem = format!("measure: expected {} of them", values.len());
         return Err(LabError::run(&plan.entry.id, problem));
     }
-    let cell = |(measure, value): (usize, &f64)| Cell {
+    let cell = |(measure, value): (usize, &Estimate)| Cell {
         row: label.to_owned(),
         column: measures[measure].label.clone(),
         arm: String::new(),
         point: String::new(),
         line: String::new(),
         measure,
-        value: Estimate::exact(*value),
+        value: *value,
     };
     Ok(values.iter().enumerate().map(cell).collect())
 }
@@ -206,13 +205,13 @@ fn gateway_families(
         let Some(row) = study.row(&networks, family, control) else { continue };
         let label = format!("{}, {}", family.map_or("all", Family::name), study.controls[control]);
         let values = [
-            row.networks as f64,
-            row.worst.0,
-            row.worst.1,
-            row.sum,
-            row.jain.0,
-            row.jain.1,
-            row.starved as f64,
+            Estimate::counted(row.networks as f64),
+            row.worst.mean,
+            row.worst.least,
+            row.sum.mean,
+            row.jain.mean,
+            row.jain.least,
+            Estimate::counted(row.starved as f64),
         ];
         cells.extend(row_of(plan, &label, &values)?);
     }
@@ -240,11 +239,11 @@ fn mesh_families(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<
         let Some(row) = study.row(&nets, kind, control) else { continue };
         let label = format!("{}, {}", kind.map_or("all", Kind::name), study.controls[control]);
         let values = [
-            row.meshes as f64,
-            row.worst.0,
-            row.worst.1,
-            row.sum,
-            1e3 * row.delay_s,
+            Estimate::counted(row.meshes as f64),
+            row.worst.mean,
+            row.worst.least,
+            row.sum.mean,
+            row.delay_s.scaled(1e3),
             row.signalling,
         ];
         cells.extend(row_of(plan, &label, &values)?);
@@ -287,16 +286,16 @@ fn gateway_floods(plan: &Plan, cache: Option<&Cache>, pool: &Pool<'_>) -> Result
     let pairs =
         (0..settings.floods.len()).flat_map(|f| (0..study.controls.len()).map(move |c| (f, c)));
     for (f, c) in pairs {
-        let row = study.row(f, c, settings.runs.seeds);
+        let Some(row) = study.row(f, c, settings.runs.seeds) else { continue };
         let label = format!("{}, {}", settings.floods[f], study.controls[c]);
         let values = [
-            row.sum.0,
-            row.sum.1,
-            row.worst,
-            row.starved as f64,
-            row.named.0,
-            row.named.1,
-            f64::from(row.wrong),
+            row.sum.mean,
+            row.sum.least,
+            row.worst.mean,
+            Estimate::counted(row.starved as f64),
+            Estimate::counted(row.named.0),
+            Estimate::counted(row.named.1),
+            Estimate::counted(f64::from(row.wrong)),
         ];
         cells.extend(row_of(plan, &label, &values)?);
     }
@@ -341,8 +340,12 @@ fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     for (statistic, what) in ["mean error of ", "std. dev. of the error of "].iter().enumerate() {
         for (model, label) in models {
             for row in study.rows.iter().filter(|r| r.model == model) {
-                let value = if statistic == 0 { row.mean } else { row.std };
-                hash = (hash ^ value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let value = if statistic == 0 {
+                    Estimate { mean: row.mean, ci95: row.ci95 }
+                } else {
+                    Estimate::exact(row.std)
+                };
+                hash = (hash ^ value.mean.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 cells.push(Cell {
                     row: format!("{what}{label}"),
                     column: if row.rts { "with RTS/CTS" } else { "no RTS/CTS" }.to_owned(),
@@ -350,7 +353,7 @@ fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
                     point: String::new(),
                     line: String::new(),
                     measure: statistic,
-                    value: Estimate::exact(value),
+                    value,
                 });
             }
         }

@@ -16,15 +16,15 @@ pub use networks::{Family, Network, Times, network};
 pub use several::{Beside, beside_one_box};
 
 use super::Settings;
-use super::against::{Compared, Optima, goodput_bps};
+use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
 use crate::optimum::{Cache, Optimum};
-use crate::{LabError, Pool};
+use crate::{Estimate, LabError, Pool};
 
 /// A home is starved below this part of its optimum.
 pub const STARVED: f64 = 0.1;
 
 /// What one control gives the subscribers of one network, as parts of their optimum; goodputs are
-/// means over seeds, as the optimum is one.
+/// means over seeds, as the optimum is one, and intervals are over seeds.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Index of the control.
@@ -32,11 +32,11 @@ pub struct Outcome {
     /// Index of the network.
     pub network: usize,
     /// The part of whom has least.
-    pub worst: f64,
+    pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
-    pub sum: f64,
+    pub sum: Estimate,
     /// Jain's index of the parts.
-    pub jain: f64,
+    pub jain: Estimate,
     /// Subscribers below [`STARVED`] that always have something to send.
     pub starved: usize,
 }
@@ -63,12 +63,12 @@ pub struct Study {
 pub struct Row {
     /// Networks.
     pub networks: usize,
-    /// Part of the worst home: mean and least over the networks.
-    pub worst: (f64, f64),
-    /// Sum over the optimum's: mean.
-    pub sum: f64,
-    /// Jain's index: mean and least.
-    pub jain: (f64, f64),
+    /// Part of the worst home.
+    pub worst: Over,
+    /// Sum over the optimum's.
+    pub sum: Over,
+    /// Jain's index.
+    pub jain: Over,
     /// Starved homes in all networks.
     pub starved: usize,
 }
@@ -107,26 +107,23 @@ fn outcome(
     network: usize,
     control: usize,
 ) -> Outcome {
-    let goodput = goodput_bps(records);
     let best = optimum.rates_bps();
-    let mut parts = Vec::new();
-    let mut starved = 0;
-    for group in &optimum.groups {
-        let sum = |rates: &[f64]| group.flows.iter().map(|&f| rates[f]).sum::<f64>();
-        let (rate, best) = (sum(&goodput), sum(&best));
-        if best > 0.0 {
-            let part = rate / best;
-            parts.push(part);
-            starved += usize::from(part < STARVED && backlogged(scenario, &group.flows));
-        }
-    }
+    let sum = |rates: &[f64], flows: &[usize]| flows.iter().map(|&f| rates[f]).sum::<f64>();
+    let able: Vec<&[usize]> =
+        optimum.groups.iter().map(|g| &g.flows[..]).filter(|f| sum(&best, f) > 0.0).collect();
+    let parts = |goodput: &[f64]| -> Vec<f64> {
+        able.iter().map(|f| sum(goodput, f) / sum(&best, f)).collect()
+    };
+    let worst = |rates: &[f64]| parts(rates).into_iter().reduce(f64::min).unwrap_or(0.0);
+    let mean = parts(&goodput_bps(records));
+    let starves = |(part, flows): &(f64, &&[usize])| *part < STARVED && backlogged(scenario, flows);
     Outcome {
         control,
         network,
-        worst: parts.iter().copied().reduce(f64::min).unwrap_or(0.0),
-        sum: optimum.sum_over(&goodput),
-        jain: measures::jain(&parts),
-        starved,
+        worst: over_runs(records, worst),
+        sum: over_runs(records, |rates| optimum.sum_over(rates)),
+        jain: over_runs(records, |rates| measures::jain(&parts(rates))),
+        starved: mean.into_iter().zip(&able).filter(starves).count(),
     }
 }
 
@@ -142,15 +139,12 @@ impl Study {
             o.control == control && family.is_none_or(|f| networks[o.network].family == f)
         };
         let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
-        let mean = |of: &dyn Fn(&Outcome) -> f64| {
-            own.iter().map(|o| of(o)).sum::<f64>() / own.len() as f64
-        };
-        let least = |of: &dyn Fn(&Outcome) -> f64| own.iter().map(|o| of(o)).reduce(f64::min);
+        let over = |of: &dyn Fn(&Outcome) -> Estimate| Over::of(own.iter().map(|o| of(o)));
         Some(Row {
             networks: own.len(),
-            worst: (mean(&|o| o.worst), least(&|o| o.worst)?),
-            sum: mean(&|o| o.sum),
-            jain: (mean(&|o| o.jain), least(&|o| o.jain)?),
+            worst: over(&|o| o.worst)?,
+            sum: over(&|o| o.sum)?,
+            jain: over(&|o| o.jain)?,
             starved: own.iter().map(|o| o.starved).sum(),
         })
     }
@@ -165,7 +159,13 @@ impl Study {
             let bounded = if self.bounded.contains(&o.network) { "bounded" } else { "found" };
             out += &format!(
                 "{},\"{}\",{bounded},{},{:.3},{:.3},{:.3},{}\n",
-                n.name, n.about, self.controls[o.control], o.worst, o.sum, o.jain, o.starved
+                n.name,
+                n.about,
+                self.controls[o.control],
+                o.worst.mean,
+                o.sum.mean,
+                o.jain.mean,
+                o.starved
             );
         }
         out

@@ -10,11 +10,12 @@ use fairmesh_scenario::Scenario;
 pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
 
 use super::Settings;
-use super::against::{Compared, Optima, goodput_bps};
+use super::against::{Compared, Optima, Over, over_runs};
 use crate::optimum::{Cache, Optimum};
-use crate::{LabError, Pool};
+use crate::{Estimate, LabError, Pool};
 
-/// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one.
+/// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one, and
+/// intervals are over seeds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// Index of the control.
@@ -22,9 +23,9 @@ pub struct Outcome {
     /// Index of the mesh.
     pub mesh: usize,
     /// Least part of its optimum that a flow has.
-    pub worst: f64,
+    pub worst: Estimate,
     /// Sum of all goodputs over that of all optima.
-    pub sum: f64,
+    pub sum: Estimate,
     /// Mean of the flows' mean delays, s, of those that delivered anything.
     pub delay_s: f64,
     /// Signalling of all nodes together, bytes per second.
@@ -53,14 +54,14 @@ pub struct Study {
 pub struct Row {
     /// Meshes.
     pub meshes: usize,
-    /// Part of the worst flow: mean and least over the meshes.
-    pub worst: (f64, f64),
-    /// Sum over the optimum's: mean.
-    pub sum: f64,
+    /// Part of the worst flow.
+    pub worst: Over,
+    /// Sum over the optimum's.
+    pub sum: Over,
     /// Mean delay, s.
-    pub delay_s: f64,
+    pub delay_s: Estimate,
     /// Signalling, bytes per second.
-    pub signalling: f64,
+    pub signalling: Estimate,
 }
 
 /// Runs every control on every mesh.
@@ -103,13 +104,15 @@ fn outcome(optimum: &Optimum, records: &[RunRecord], mesh: usize, control: usize
         }
         signalling += record.totals.signalling.bytes_per_s / records.len() as f64;
     }
-    let goodput = goodput_bps(records);
-    let parts = goodput.iter().zip(&best).filter(|(_, b)| **b > 0.0).map(|(g, b)| g / b);
+    let worst = |goodput: &[f64]| {
+        let parts = goodput.iter().zip(&best).filter(|(_, b)| **b > 0.0).map(|(g, b)| g / b);
+        parts.reduce(f64::min).unwrap_or(0.0)
+    };
     Outcome {
         control,
         mesh,
-        worst: parts.reduce(f64::min).unwrap_or(0.0),
-        sum: optimum.sum_over(&goodput),
+        worst: over_runs(records, worst),
+        sum: over_runs(records, |rates| optimum.sum_over(rates)),
         delay_s: delay / f64::from(heard.max(1)),
         signalling,
     }
@@ -122,12 +125,12 @@ impl Study {
             |o: &&Outcome| o.control == control && kind.is_none_or(|k| meshes[o.mesh].kind == k);
         let own: Vec<&Outcome> = self.outcomes.iter().filter(of).collect();
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
-            own.iter().map(|o| of(o)).sum::<f64>() / own.len() as f64
+            Estimate::of(&own.iter().map(|o| of(o)).collect::<Vec<_>>())
         };
         Some(Row {
             meshes: own.len(),
-            worst: (mean(&|o| o.worst), own.iter().map(|o| o.worst).reduce(f64::min)?),
-            sum: mean(&|o| o.sum),
+            worst: Over::of(own.iter().map(|o| o.worst))?,
+            sum: Over::of(own.iter().map(|o| o.sum))?,
             delay_s: mean(&|o| o.delay_s),
             signalling: mean(&|o| o.signalling),
         })
@@ -146,8 +149,8 @@ impl Study {
                 m.name,
                 m.about,
                 self.controls[o.control],
-                o.worst,
-                o.sum,
+                o.worst.mean,
+                o.sum.mean,
                 1e3 * o.delay_s,
                 o.signalling
             );
