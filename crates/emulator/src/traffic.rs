@@ -119,9 +119,6 @@ struct State<'j> {
     pending: [u64; 2],
     /// Timeouts of the connection and long stalls when last looked at.
     fired: (u32, u64),
-    /// As the simulator counts transfers: since when, and what the origin still owes.
-    transfer_since: Option<Time>,
-    owed: u64,
 }
 
 impl<'j> State<'j> {
@@ -147,8 +144,6 @@ impl<'j> State<'j> {
             },
             pending: [0; 2],
             fired: (0, 0),
-            transfer_since: None,
-            owed: 0,
         }
     }
 
@@ -229,7 +224,7 @@ impl<'j> State<'j> {
             if self.source.next_deadline() <= now {
                 let mut said = Vec::new();
                 self.source.on_deadline(now, &mut |what| said.push(what));
-                self.obey(now, &said, &mut connect, &mut closing);
+                self.obey(&said, &mut connect, &mut closing);
             }
             if connect {
                 self.retire(&mut ends);
@@ -303,7 +298,7 @@ impl<'j> State<'j> {
                 }
             }
             let mut connect = false;
-            self.obey(self.job.now(), &said, &mut connect, &mut closing);
+            self.obey(&said, &mut connect, &mut closing);
             if connect {
                 retry = Time::ZERO;
             }
@@ -313,7 +308,7 @@ impl<'j> State<'j> {
     }
 
     /// Does what the application says.
-    fn obey(&mut self, now: Time, said: &[Do], connect: &mut bool, closing: &mut bool) {
+    fn obey(&mut self, said: &[Do], connect: &mut bool, closing: &mut bool) {
         for what in said {
             match *what {
                 Do::Connect => {
@@ -324,14 +319,6 @@ impl<'j> State<'j> {
                 Do::Write { side, bytes } => {
                     let end = self.end_of(side);
                     self.pending[end] = self.pending[end].saturating_add(bytes);
-                    if self.outcome.transfers.is_some() {
-                        if side == Side::Client {
-                            self.transfer_since.get_or_insert(now);
-                        }
-                        if end == 0 {
-                            self.owed += bytes;
-                        }
-                    }
                 }
                 Do::Close => *closing = true,
                 Do::Datagram { .. } => {}
@@ -384,18 +371,14 @@ impl<'j> State<'j> {
             if measuring {
                 self.outcome.measured += bytes;
             }
-            if let Some(transfers) = &mut self.outcome.transfers {
-                self.owed = self.owed.saturating_sub(bytes);
-                if self.owed == 0
-                    && let Some(since) = self.transfer_since.take()
-                    && measuring
-                {
-                    transfers.record((now - since).as_nanos());
-                }
-            }
         }
         let side = if end == self.client { Side::Client } else { Side::Server };
         self.source.on_delivered(now, side, bytes, &mut |what| said.push(what));
+        while let Some(since) = self.source.completed() {
+            if let Some(transfers) = self.outcome.transfers.as_mut().filter(|_| measuring) {
+                transfers.record((now - since).as_nanos());
+            }
+        }
     }
 
     /// Adds the counters of a connection that ends.

@@ -459,6 +459,31 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "to = 3",
+        "to = 3\ntraffic = { kind = \"http\", every = \"1 s\", pause = \"1 s\" }",
+        "test.toml:10: flow[0].traffic: `every` and `pause` exclude each other; expected one of them",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"http\", every = \"0 s\" }",
+        "test.toml:10: flow[0].traffic: time between requests must not be zero",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"file\", every = \"1 s\" }",
+        "test.toml:10: flow[0].traffic: `every` is no setting of this kind of traffic",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"http\", request = \"1 kB\", request_max = \"200 B\" }",
+        "test.toml:10: flow[0].traffic: sizes from 1000 B to 200 B; the least must not be above the most",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"http\", deviation = \"10 kB\", shape = 1.5 }",
+        "test.toml:10: flow[0].traffic: `deviation` and `shape` exclude each other; expected one of them",
+    ),
+    (
+        "to = 3",
         "to = 3\ntransport = \"udp\"",
         "test.toml:10: flow[0].transport: this traffic needs a stream; expected TCP",
     ),

@@ -307,7 +307,7 @@ fn every_kind_of_traffic() {
     assert_eq!(tcp.delayed_ack, Some(Span::from_millis(200)));
     assert!(matches!(
         f[2].traffic,
-        TrafficSpec::Http { request: Bytes(500), per_connection: 10, .. }
+        TrafficSpec::Http { request: SizeLaw::Fixed(Bytes(500)), per_connection: 10, .. }
     ));
     let Transport::Tcp(tcp) = &f[3].transport else { panic!() };
     assert_eq!((tcp.delayed_ack, tcp.initial_window), (Some(Span::from_millis(50)), 10));

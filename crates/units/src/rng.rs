@@ -52,6 +52,13 @@ impl Stream {
         -mean * libm::log1p(-self.unit())
     }
 
+    /// Normal with this mean and standard deviation (Box and Muller 1958; one of the pair is used, so that a
+    /// draw leaves nothing behind).
+    pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
+        mean + deviation * radius * libm::cos(core::f64::consts::TAU * self.unit())
+    }
+
     /// Pareto with this shape (> 1) and mean.
     pub fn pareto(&mut self, shape: f64, mean: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
@@ -82,6 +89,9 @@ mod tests {
         assert!((mean(Box::new(move || f64::from(a.below(32)))) - 15.5).abs() < 0.1);
         let mut b = s.clone();
         assert!((mean(Box::new(move || b.exponential(2.0))) - 2.0).abs() < 0.03);
+        let (mut c, mut d) = (s.clone(), s.clone());
+        assert!((mean(Box::new(move || c.normal(3.0, 2.0))) - 3.0).abs() < 0.02);
+        assert!((mean(Box::new(move || (d.normal(3.0, 2.0) - 3.0).powi(2))) - 4.0).abs() < 0.05);
         assert!((mean(Box::new(move || s.pareto(2.5, 10.0))) - 10.0).abs() < 0.5);
     }
 }

@@ -62,14 +62,6 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 Do::Write { side, bytes } => {
                     let flow = &mut self.flows[f];
                     let end = flow.end_of(side);
-                    if flow.has_transfers {
-                        if side == Side::Client {
-                            flow.meters.transfer_since.get_or_insert(now);
-                        }
-                        if end == 0 {
-                            flow.meters.owed += bytes;
-                        }
-                    }
                     if let Ends::Tcp(ends, _) = &mut flow.ends {
                         ends[end].write(bytes);
                     }
@@ -235,20 +227,17 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             if measuring {
                 m.delivered_measured += bytes;
             }
-            if flow.has_transfers {
-                m.owed = m.owed.saturating_sub(bytes);
-                if m.owed == 0
-                    && let Some(since) = m.transfer_since.take()
-                    && measuring
-                {
-                    m.completed += 1;
-                    m.transfers.record((now - since).as_nanos());
-                }
-            }
         }
         if flow.has_transfers {
             let side = if end == flow.client { Side::Client } else { Side::Server };
             self.application(now, f, |source, out| source.on_delivered(now, side, bytes, out));
+            let flow = &mut self.flows[f];
+            while let Some(since) = flow.source.completed() {
+                if measuring {
+                    flow.meters.completed += 1;
+                    flow.meters.transfers.record((now - since).as_nanos());
+                }
+            }
         }
     }
 }

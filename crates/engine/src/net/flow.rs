@@ -76,10 +76,7 @@ pub(crate) struct Meters {
     pub segments: u64,
     pub retransmits: u64,
     pub timeouts: u64,
-    /// For traffic made of transfers: start of the one under way, bytes the origin still owes.
-    pub transfer_since: Option<Time>,
-    pub owed: u64,
-    /// Durations of the completed ones.
+    /// For traffic made of transfers: durations of the completed ones.
     pub transfers: Delays,
     pub completed: u64,
 }
@@ -96,8 +93,6 @@ impl Meters {
             segments: 0,
             retransmits: 0,
             timeouts: 0,
-            transfer_since: None,
-            owed: 0,
             transfers: Delays::new(),
             completed: 0,
         }

@@ -1,6 +1,6 @@
 //! `[traffic]` and `[[flow]]`.
 
-use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
+use fairmesh_transport::traffic::{Asking, Pause, SizeLaw, TrafficSpec};
 use fairmesh_units::{BitRate, Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -251,18 +251,31 @@ pub struct TrafficTable {
     /// `file`: how many; without end by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
+    /// `file`, `http`: standard deviation of sizes that are normally distributed; not with `shape`.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub deviation: Option<Bytes>,
     /// `file`, `http`: mean time from the end of one transfer to the next; 0 s for files, 1 s for
     /// requests.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub pause: Option<Span>,
-    /// `file`, `http`: pauses are exponentially distributed; true by default for `http`.
+    /// `http`: mean time from one request to the next, whatever has become of it (an open loop, over one
+    /// connection), in place of `pause` and `per_connection`.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Span>")]
+    pub every: Option<Span>,
+    /// `file`, `http`: pauses, or times between requests, are exponentially distributed; true by default for `http`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_pause: Option<bool>,
     /// `http`: size of a request, 500 B by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub request: Option<Bytes>,
+    /// `http`: the most that a request has; sizes are then uniform from `request` on.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub request_max: Option<Bytes>,
     /// `http`: requests before the connection is replaced; 10 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_connection: Option<u32>,
@@ -278,10 +291,13 @@ impl TrafficTable {
             jitter: None,
             size: None,
             shape: None,
+            deviation: None,
             count: None,
             pause: None,
+            every: None,
             random_pause: None,
             request: None,
+            request_max: None,
             per_connection: None,
         }
     }
@@ -289,23 +305,39 @@ impl TrafficTable {
     /// Refuses settings of other kinds.
     fn check(&self) -> Result<(), Problem> {
         use TrafficKind::{Cbr, File, Http, Limited};
-        let given: [(&str, bool, &[TrafficKind]); 10] = [
+        let given: [(&str, bool, &[TrafficKind]); 13] = [
             ("rate", self.rate.is_some(), &[Cbr, Limited]),
             ("packet", self.packet.is_some(), &[Cbr, Limited]),
             ("jitter", self.jitter.is_some(), &[Cbr]),
             ("size", self.size.is_some(), &[File, Http]),
             ("shape", self.shape.is_some(), &[File, Http]),
+            ("deviation", self.deviation.is_some(), &[File, Http]),
             ("count", self.count.is_some(), &[File]),
             ("pause", self.pause.is_some(), &[File, Http]),
+            ("every", self.every.is_some(), &[Http]),
             ("random_pause", self.random_pause.is_some(), &[File, Http]),
             ("request", self.request.is_some(), &[Http]),
+            ("request_max", self.request_max.is_some(), &[Http]),
             ("per_connection", self.per_connection.is_some(), &[Http]),
         ];
-        match given.iter().find(|(_, is, kinds)| *is && !kinds.contains(&self.kind)) {
-            None => Ok(()),
-            Some((key, ..)) => Err(Problem::refused(
+        if let Some((key, ..)) =
+            given.iter().find(|(_, is, kinds)| *is && !kinds.contains(&self.kind))
+        {
+            return Err(Problem::refused(
                 format!("`{key}` is no setting of this kind of traffic"),
                 "the settings of one kind",
+            ));
+        }
+        let apart = [
+            ("every", self.every.is_some(), "pause", self.pause.is_some()),
+            ("every", self.every.is_some(), "per_connection", self.per_connection.is_some()),
+            ("deviation", self.deviation.is_some(), "shape", self.shape.is_some()),
+        ];
+        match apart.iter().find(|(_, one, _, other)| *one && *other) {
+            None => Ok(()),
+            Some((one, _, other, _)) => Err(Problem::refused(
+                format!("`{one}` and `{other}` exclude each other"),
+                "one of them",
             )),
         }
     }
@@ -320,13 +352,15 @@ impl TrafficTable {
         };
         let size = |usual_bytes, usual_shape| {
             let mean = self.size.unwrap_or(Bytes(usual_bytes));
+            if let Some(deviation) = self.deviation {
+                return SizeLaw::Normal { mean, deviation };
+            }
             match self.shape.unwrap_or(usual_shape) {
                 0.0 => SizeLaw::Fixed(mean),
                 shape => SizeLaw::Pareto { mean, shape },
             }
         };
-        let pause = |usual, usually_random| {
-            let mean = self.pause.unwrap_or(usual);
+        let random = |mean, usually_random| {
             if self.random_pause.unwrap_or(usually_random) {
                 Pause::Exponential(mean)
             } else {
@@ -337,7 +371,7 @@ impl TrafficTable {
             TrafficKind::Bulk => TrafficSpec::Bulk,
             TrafficKind::File => TrafficSpec::Files {
                 size: size(500_000, 1.5),
-                pause: pause(Span::ZERO, false),
+                pause: random(self.pause.unwrap_or(Span::ZERO), false),
                 count: self.count,
             },
             TrafficKind::Cbr => TrafficSpec::Cbr {
@@ -346,9 +380,18 @@ impl TrafficTable {
                 jitter: self.jitter.unwrap_or(0.5),
             },
             TrafficKind::Http => TrafficSpec::Http {
-                request: self.request.unwrap_or(Bytes(500)),
+                request: match (self.request.unwrap_or(Bytes(500)), self.request_max) {
+                    (request, None) => SizeLaw::Fixed(request),
+                    (least, Some(most)) => SizeLaw::Uniform { least, most },
+                },
                 response: size(50_000, 0.0),
-                think: pause(Span::from_secs(1), true),
+                asking: match self.every {
+                    Some(gap) => Asking::Every(random(gap, true)),
+                    None => {
+                        let pause = self.pause.unwrap_or(Span::from_secs(1));
+                        Asking::AfterAnswer(random(pause, true))
+                    }
+                },
                 per_connection: self.per_connection.unwrap_or(10),
             },
             TrafficKind::Limited => TrafficSpec::Limited { rate: rate()?, chunk: packet(1460)? },

@@ -12,21 +12,26 @@ pub(super) struct Files {
     left: Option<u32>,
     /// Bytes of the running file that have not arrived.
     missing: u64,
+    /// When it was started.
+    since: Time,
+    /// When one was started that has arrived since that was last taken.
+    arrived: Option<Time>,
 }
 
 impl Files {
     pub(super) const fn new(size: SizeLaw, pause: Pause, count: Option<u32>) -> Self {
-        Files { size, pause, left: count, missing: 0 }
+        Files { size, pause, left: count, missing: 0, since: Time::ZERO, arrived: None }
     }
 
     /// Starts the next file, if there is one.
-    pub(super) fn start(&mut self, rng: &mut Stream, out: Out) -> Time {
+    pub(super) fn start(&mut self, now: Time, rng: &mut Stream, out: Out) -> Time {
         match &mut self.left {
             Some(0) => return Time::NEVER,
             Some(n) => *n -= 1,
             None => {}
         }
         self.missing = self.size.draw(rng);
+        self.since = now;
         out(Do::Connect);
         out(Do::Write { side: Side::Client, bytes: self.missing });
         out(Do::Close);
@@ -48,6 +53,12 @@ impl Files {
         if self.missing > 0 {
             return None;
         }
+        self.arrived = Some(self.since);
         Some(if self.left == Some(0) { Time::NEVER } else { now + self.pause.draw(rng) })
+    }
+
+    /// When a file was started that has arrived since this was last asked.
+    pub(super) fn arrived(&mut self) -> Option<Time> {
+        self.arrived.take()
     }
 }

@@ -19,7 +19,7 @@ mod tests;
 
 use fairmesh_units::{Span, Stream, Time};
 
-pub use self::spec::{FlowEnd, Pause, SizeLaw, TrafficError, TrafficSpec};
+pub use self::spec::{Asking, FlowEnd, Pause, SizeLaw, TrafficError, TrafficSpec};
 use self::{cbr::Cbr, file::Files, http::Http, limited::Limited};
 
 /// An end of a connection.
@@ -86,8 +86,8 @@ impl Source {
             TrafficSpec::Cbr { rate, datagram, jitter } => {
                 Kind::Cbr(Cbr::new(rate, datagram, jitter))
             }
-            TrafficSpec::Http { request, response, think, per_connection } => {
-                Kind::Http(Http::new(request, response, think, per_connection))
+            TrafficSpec::Http { request, response, asking, per_connection } => {
+                Kind::Http(Http::new(request, response, asking, per_connection))
             }
             TrafficSpec::Limited { rate, chunk } => Kind::Limited(Limited::new(rate, chunk)),
         };
@@ -118,9 +118,9 @@ impl Source {
                 out(Do::Write { side: Side::Client, bytes: u64::MAX });
                 Time::NEVER
             }
-            Kind::Files(files) => files.start(&mut self.rng, out),
+            Kind::Files(files) => files.start(now, &mut self.rng, out),
             Kind::Cbr(cbr) => cbr.send(now, &mut self.rng, out),
-            Kind::Http(http) => http.ask(&mut self.rng, out),
+            Kind::Http(http) => http.ask(now, &mut self.rng, out),
             Kind::Limited(limited) => limited.write(now, out),
         };
         self.wait_until(next);
@@ -128,16 +128,25 @@ impl Source {
 
     /// `bytes` of application data are now in order at `side`.
     pub fn on_delivered(&mut self, now: Time, side: Side, bytes: u64, out: &mut dyn FnMut(Do)) {
-        if now >= self.stop {
-            return;
-        }
+        // After the stop nothing is written; what is under way may still arrive.
+        let mut silent = |_| {};
+        let out: Out = if now < self.stop { out } else { &mut silent };
         let next = match &mut self.kind {
             Kind::Files(files) => files.on_delivered(now, side, bytes, &mut self.rng),
             Kind::Http(http) => http.on_delivered(now, side, bytes, &mut self.rng, out),
             Kind::Bulk | Kind::Cbr(_) | Kind::Limited(_) => None,
         };
-        if let Some(next) = next {
+        if let Some(next) = next.filter(|_| now < self.stop) {
             self.wait_until(next);
+        }
+    }
+
+    /// When a file or a request was begun that has come to its end since this was last asked: each once, in order.
+    pub fn completed(&mut self) -> Option<Time> {
+        match &mut self.kind {
+            Kind::Files(files) => files.arrived(),
+            Kind::Http(http) => http.answered(),
+            Kind::Bulk | Kind::Cbr(_) | Kind::Limited(_) => None,
         }
     }
 

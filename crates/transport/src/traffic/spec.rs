@@ -27,6 +27,20 @@ pub enum SizeLaw {
         /// Shape; below 2 the variance is infinite.
         shape: f64,
     },
+    /// Normal; what is below a byte counts as one.
+    Normal {
+        /// Mean size.
+        mean: Bytes,
+        /// Standard deviation.
+        deviation: Bytes,
+    },
+    /// Every size from the least to the most, both included, alike.
+    Uniform {
+        /// The least.
+        least: Bytes,
+        /// The most.
+        most: Bytes,
+    },
 }
 
 impl SizeLaw {
@@ -38,13 +52,25 @@ impl SizeLaw {
             SizeLaw::Pareto { mean, shape } => {
                 ((rng.pareto(shape, mean.0 as f64) + 0.5) as u64).clamp(1, u64::MAX / 2)
             }
+            SizeLaw::Normal { mean, deviation } => {
+                let size = rng.normal(mean.0 as f64, deviation.0 as f64) + 0.5;
+                (size as u64).clamp(1, u64::MAX / 2)
+            }
+            SizeLaw::Uniform { least, most } => {
+                let size = rng.uniform(least.0 as f64, most.0 as f64 + 1.0);
+                (size as u64).clamp(least.0, most.0)
+            }
         }
     }
 
     fn problem(self, what: &'static str) -> Result<(), TrafficError> {
         match self {
-            SizeLaw::Fixed(Bytes(0)) | SizeLaw::Pareto { mean: Bytes(0), .. } => {
-                Err(TrafficError::Zero(what))
+            SizeLaw::Fixed(Bytes(0))
+            | SizeLaw::Pareto { mean: Bytes(0), .. }
+            | SizeLaw::Normal { mean: Bytes(0), .. }
+            | SizeLaw::Uniform { least: Bytes(0), .. } => Err(TrafficError::Zero(what)),
+            SizeLaw::Uniform { least, most } if most < least => {
+                Err(TrafficError::Sizes { least, most })
             }
             SizeLaw::Pareto { shape, .. } if !(shape > 1.0 && shape.is_finite()) => {
                 Err(TrafficError::Shape(shape))
@@ -70,6 +96,16 @@ impl Pause {
             Pause::Exponential(mean) => scale(mean, rng.exponential(1.0)),
         }
     }
+}
+
+/// When the client asks for the next answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// So long after the last byte of an answer has arrived: a closed loop.
+    AfterAnswer(Pause),
+    /// So long after the request before, whatever has become of it: an open loop. All requests
+    /// go over one connection, and answers come in their order.
+    Every(Pause),
 }
 
 /// What the application of a flow does.
@@ -99,12 +135,12 @@ pub enum TrafficSpec {
     /// the flow's destination.
     Http {
         /// Size of a request.
-        request: Bytes,
+        request: SizeLaw,
         /// Size of a response.
         response: SizeLaw,
-        /// From the arrival of a response's last byte to the next request.
-        think: Pause,
-        /// Requests before the connection is replaced by a new one.
+        /// When the next request is made.
+        asking: Asking,
+        /// Requests before the connection is replaced by a new one; an open loop keeps its first.
         per_connection: u32,
     },
     /// TCP whose application writes at a constant rate.
@@ -152,9 +188,13 @@ impl TrafficSpec {
                     Err(TrafficError::Jitter(jitter))
                 }
             }
-            TrafficSpec::Http { request, response, per_connection, .. } => {
-                zero("request size", request.0 == 0)?;
+            TrafficSpec::Http { request, response, asking, per_connection } => {
+                request.problem("request size")?;
                 zero("requests per connection", per_connection == 0)?;
+                let Asking::Every(Pause::Fixed(gap) | Pause::Exponential(gap)) = asking else {
+                    return response.problem("response size");
+                };
+                zero("time between requests", gap == Span::ZERO)?;
                 response.problem("response size")
             }
             TrafficSpec::Limited { rate, chunk } => {
@@ -174,6 +214,13 @@ pub enum TrafficError {
     Shape(f64),
     /// The jitter fraction must be between 0 and 1.
     Jitter(f64),
+    /// The least size is above the most.
+    Sizes {
+        /// The least.
+        least: Bytes,
+        /// The most.
+        most: Bytes,
+    },
     /// The datagram does not fit IPv4 (65,507 bytes of payload at most).
     DatagramTooLarge(u32),
 }
@@ -187,6 +234,9 @@ impl fmt::Display for TrafficError {
             }
             TrafficError::Jitter(jitter) => {
                 write!(f, "the jitter is {jitter}; it must be between 0 and 1")
+            }
+            TrafficError::Sizes { least, most } => {
+                write!(f, "sizes from {least} to {most}; the least must not be above the most")
             }
             TrafficError::DatagramTooLarge(bytes) => {
                 write!(f, "a datagram of {bytes} B does not fit IPv4 (65507 B at most)")

@@ -57,7 +57,9 @@ fn files_follow_each_other() {
     assert_eq!(s.next_deadline(), Time::NEVER);
     deliver(&mut s, secs(1.0), Side::Server, 4000);
     assert_eq!(s.next_deadline(), Time::NEVER);
+    assert_eq!(s.completed(), None);
     deliver(&mut s, secs(3.0), Side::Server, 1000);
+    assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
     assert_eq!(fire(&mut s), (secs(5.0), vec![Do::Connect, up(5000), Do::Close]));
     deliver(&mut s, secs(6.0), Side::Server, 5000);
     assert_eq!(s.next_deadline(), Time::NEVER);
@@ -100,9 +102,9 @@ fn cbr_keeps_its_rate() {
 #[test]
 fn http_takes_turns() {
     let spec = TrafficSpec::Http {
-        request: Bytes(300),
+        request: SizeLaw::Fixed(Bytes(300)),
         response: SizeLaw::Fixed(Bytes(20_000)),
-        think: Pause::Fixed(Span::from_secs(1)),
+        asking: Asking::AfterAnswer(Pause::Fixed(Span::from_secs(1))),
         per_connection: 2,
     };
     assert_eq!(spec.opener(), FlowEnd::To);
@@ -114,11 +116,77 @@ fn http_takes_turns() {
     assert_eq!(deliver(&mut s, secs(0.5), Side::Client, 19_999), []);
     assert_eq!(s.next_deadline(), Time::NEVER);
     assert_eq!(deliver(&mut s, secs(0.6), Side::Client, 1), []);
+    assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
     // Second request, same connection; after its response the connection closes.
     assert_eq!(fire(&mut s), (secs(1.6), vec![up(300)]));
     assert_eq!(deliver(&mut s, secs(1.7), Side::Server, 300), [answer]);
     assert_eq!(deliver(&mut s, secs(1.9), Side::Client, 20_000), [Do::Close]);
     assert_eq!(fire(&mut s), (secs(2.9), vec![Do::Connect, up(300)]));
+}
+
+#[test]
+fn an_open_loop_asks_whatever_becomes_of_its_requests() {
+    let spec = TrafficSpec::Http {
+        request: SizeLaw::Fixed(Bytes(300)),
+        response: SizeLaw::Fixed(Bytes(20_000)),
+        asking: Asking::Every(Pause::Fixed(Span::from_secs(1))),
+        per_connection: 1,
+    };
+    let mut s = Source::new(&spec, secs(0.0), secs(9.0), rng());
+    assert_eq!(fire(&mut s).1, [Do::Connect, up(300)]);
+    // One connection for all, though nothing has been answered yet.
+    assert_eq!(fire(&mut s), (secs(1.0), vec![up(300)]));
+    assert_eq!(fire(&mut s), (secs(2.0), vec![up(300)]));
+    // Two requests and a part of the third arrive at once: one write for both answers.
+    let two = Do::Write { side: Side::Server, bytes: 40_000 };
+    assert_eq!(deliver(&mut s, secs(2.1), Side::Server, 700), [two]);
+    assert_eq!(deliver(&mut s, secs(2.5), Side::Client, 30_000), []);
+    assert_eq!([s.completed(), s.completed()], [Some(secs(0.0)), None]);
+    let third = Do::Write { side: Side::Server, bytes: 20_000 };
+    assert_eq!(deliver(&mut s, secs(2.6), Side::Server, 200), [third]);
+    // An answer does not change when the next request is made.
+    assert_eq!(deliver(&mut s, secs(2.7), Side::Client, 30_000), []);
+    assert_eq!([s.completed(), s.completed()], [Some(secs(1.0)), Some(secs(2.0))]);
+    assert_eq!(fire(&mut s), (secs(3.0), vec![up(300)]));
+    // After the stop nothing is answered.
+    while s.next_deadline() < secs(9.0) {
+        fire(&mut s);
+    }
+    assert_eq!(fire(&mut s).1, [Do::Close]);
+    assert_eq!(deliver(&mut s, secs(9.5), Side::Server, 300), []);
+    assert_eq!(s.next_deadline(), Time::NEVER);
+}
+
+#[test]
+fn what_is_under_way_at_the_stop_still_completes() {
+    let spec = TrafficSpec::Files {
+        size: SizeLaw::Fixed(Bytes(1000)),
+        pause: Pause::Fixed(Span::ZERO),
+        count: None,
+    };
+    let mut s = Source::new(&spec, secs(1.0), secs(5.0), rng());
+    fire(&mut s);
+    assert!(deliver(&mut s, secs(6.0), Side::Server, 1000).is_empty());
+    assert_eq!(s.completed(), Some(secs(1.0)));
+}
+
+#[test]
+fn sizes_follow_their_laws() {
+    let mut rng = rng();
+    let mut draws = |law: SizeLaw| -> (f64, f64, u64, u64) {
+        let sizes: Vec<u64> = (0..100_000).map(|_| law.draw(&mut rng)).collect();
+        let n = sizes.len() as f64;
+        let mean = sizes.iter().sum::<u64>() as f64 / n;
+        let var = sizes.iter().map(|&s| (s as f64 - mean).powi(2)).sum::<f64>() / n;
+        (mean, var.sqrt(), *sizes.iter().min().unwrap(), *sizes.iter().max().unwrap())
+    };
+    let (mean, deviation, ..) =
+        draws(SizeLaw::Normal { mean: Bytes(50_000), deviation: Bytes(10_000) });
+    assert!((mean - 50_000.0).abs() < 150.0 && (deviation - 10_000.0).abs() < 100.0);
+    let (mean, _, least, most) = draws(SizeLaw::Uniform { least: Bytes(200), most: Bytes(1000) });
+    assert!((mean - 600.0).abs() < 4.0 && (least, most) == (200, 1000), "{mean} {least} {most}");
+    // A wide one is cut off at a byte.
+    assert_eq!(draws(SizeLaw::Normal { mean: Bytes(10), deviation: Bytes(100) }).2, 1);
 }
 
 #[test]
