@@ -156,6 +156,8 @@ impl Reading {
                 };
                 50.0 * (error(true) + error(false))
             }
+            Kind::MarkingThreshold => threshold(run).unwrap_or(f64::NAN),
+            Kind::Reached => self.reached(run, phase).unwrap_or(f64::NAN),
             Kind::SumGoodput => goodput.iter().sum::<f64>() / 1e3,
             Kind::PacketDelay => pooled(run, |f| Some(f.delay_s)).0,
             Kind::PacketDelayDeviation => pooled(run, |f| Some(f.delay_s)).1,
@@ -168,6 +170,19 @@ impl Reading {
             _ => f64::NAN,
         };
         vec![value.is_finite().then_some(value)]
+    }
+
+    /// s from the beginning of a phase; `None` without a phase.
+    fn reached(&self, run: &RunRecord, phase: Option<usize>) -> Option<f64> {
+        let (from, to, _) = self.phases[phase?];
+        let near: Vec<&Vec<f64>> = (0..run.flows.len())
+            .filter(|&f| run.flows[f].hops == 1)
+            .map(|f| &run.series.goodput_bps[f])
+            .collect();
+        let sum = |k: usize| near.iter().map(|curve| curve[k]).sum::<f64>();
+        let inside = run.series.time_s.iter().enumerate().filter(|(_, t)| **t > from && **t <= to);
+        let curve: Vec<(f64, f64)> = inside.map(|(k, t)| (t - from, sum(k))).collect();
+        reached(&curve, (to - from) / 2.0)
     }
 
     fn flow(&self, kind: Kind, run: &RunRecord, ends: &str, phase: Option<usize>) -> Option<f64> {
@@ -301,6 +316,32 @@ fn settled(time: &[f64], curve: &[f64]) -> Option<f64> {
     time.get(at).filter(|_| at < curve.len()).copied()
 }
 
+/// Decisions of LBM that tell its threshold.
+pub(super) const LOAD: &str = "lbm.load";
+
+/// Mean over the measured time of the threshold that decisions tell; `None` where there is none.
+fn threshold(run: &RunRecord) -> Option<f64> {
+    let told = run.decisions.iter().filter(|d| d.code == LOAD).filter_map(|d| {
+        let words = d.reason.split("marks from ").nth(1)?;
+        Some((d.time_s, words.split(' ').next()?.parse::<f64>().ok()? / 100.0))
+    });
+    let told: Vec<(f64, f64)> = told.collect();
+    let (mut sum, mut covered) = (0.0, 0.0);
+    for (k, (from, value)) in told.iter().enumerate() {
+        let to = told.get(k + 1).map_or(run.duration_s, |next| next.0);
+        let part = (to - from.max(run.warmup_s)).max(0.0);
+        (sum, covered) = (sum + part * value, covered + part);
+    }
+    (covered > 0.0).then(|| sum / covered)
+}
+
+/// When a curve (time, value) first comes within a tenth of its average from `late` on.
+fn reached(curve: &[(f64, f64)], late: f64) -> Option<f64> {
+    let rest: Vec<f64> = curve.iter().filter(|(t, _)| *t > late).map(|(_, v)| *v).collect();
+    let end = rest.iter().sum::<f64>() / rest.len() as f64;
+    curve.iter().find(|(_, v)| (v - end).abs() <= 0.1 * end).map(|(t, _)| *t)
+}
+
 /// Fair rates averaged over a phase.
 fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<f64> {
     let flows = changes.first().map_or(0, |c| c.1.len());
@@ -319,7 +360,35 @@ fn fair_between(changes: &[(fairmesh_units::Time, Vec<f64>)], p: &Phase) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairmesh_engine::record::DecisionRecord;
     use fairmesh_lab::testing::record;
+
+    #[test]
+    fn a_threshold_is_averaged_over_the_time_that_it_stands() {
+        let mut run = record("lbm", 1, &[]);
+        (run.warmup_s, run.duration_s) = (10.0, 30.0);
+        assert_eq!(threshold(&run), None);
+        let say = |time_s, percent| DecisionRecord {
+            time_s,
+            node: "ap".to_owned(),
+            code: LOAD.into(),
+            reason: format!(
+                "utilisation 80 %, marks from {percent} % on, delay 12 ms: 3 % of the packets are marked"
+            ),
+        };
+        run.decisions = vec![say(4.0, 20), say(15.0, 10), say(25.0, -20)];
+        // 5 s of 0.2, 10 s of 0.1, 5 s of -0.2.
+        assert!((threshold(&run).unwrap() - 0.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_curve_reaches_where_it_comes_to_rest() {
+        let rise = [(1.0, 0.0), (2.0, 50.0), (3.0, 95.0), (4.0, 80.0), (5.0, 100.0), (6.0, 100.0)];
+        assert_eq!(reached(&rise, 4.0), Some(3.0));
+        let fall = [(1.0, 900.0), (2.0, 120.0), (3.0, 109.0), (4.0, 100.0), (5.0, 100.0)];
+        assert_eq!(reached(&fall, 3.0), Some(3.0));
+        assert_eq!(reached(&[], 1.0), None);
+    }
 
     #[test]
     fn curves_are_averaged_over_what_a_phase_covers() {

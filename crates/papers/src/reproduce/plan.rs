@@ -15,7 +15,7 @@ use toml::{Table, Value};
 
 use super::catalogue::Entry;
 use super::declare::{Effort, Experiment, Point, Topology, apply};
-use super::measure::Reading;
+use super::measure::{LOAD, Reading};
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +217,7 @@ impl Runs {
             let Asks { sample, acknowledged } = unique[i].asks;
             let options = RunOptions { seed, sample, acknowledged };
             let mut record = pool.measured(unique[i].scenario, &options)?;
-            record.decisions = Vec::new();
+            record.decisions.retain(|d| d.code == LOAD);
             Ok(record)
         })?
         .into_iter();
