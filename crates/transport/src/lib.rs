@@ -30,6 +30,7 @@
 //! Bytes are counted, not carried: a simulated payload has a length and no content.
 
 mod config;
+mod congestion;
 mod connection;
 mod datagram;
 mod receive;

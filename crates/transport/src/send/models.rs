@@ -3,7 +3,7 @@
 use fairmesh_units::Time;
 
 use super::Sender;
-use super::window::Progress;
+use crate::congestion::window::Progress;
 
 impl Sender {
     /// Tells the model of the path of an ACK.

@@ -3,18 +3,28 @@
 //! A new one is one file that implements [`CongestionControl`], one variant of [`Controller`] and
 //! one of [`crate::Congestion`].
 
-use super::bbr::Bbr;
-use super::bbr3::Bbr3;
-use super::cubic::Cubic;
-use super::hystart::HyStart;
-use super::newreno::NewReno;
-use super::prague::Prague;
-use super::window::{CongestionControl, Model, Progress, Window};
+mod bbr;
+mod bbr3;
+mod cubic;
+pub(crate) mod delivery;
+pub(crate) mod hystart;
+mod newreno;
+pub(crate) mod pacing;
+pub(crate) mod prague;
+pub(crate) mod window;
+
+use self::bbr::Bbr;
+use self::bbr3::Bbr3;
+use self::cubic::Cubic;
+use self::hystart::HyStart;
+use self::newreno::NewReno;
+use self::prague::Prague;
+use self::window::{CongestionControl, Model, Progress, Window};
 use crate::config::{Congestion, Dialect, TcpConfig};
 
 /// The controllers, chosen at run time without a virtual call.
 #[derive(Clone, Debug)]
-pub(super) enum Controller {
+pub(crate) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
     /// Counts marks.
@@ -26,7 +36,7 @@ pub(super) enum Controller {
 
 impl Controller {
     /// The model, if it is one that goes by a model.
-    pub(super) fn as_model(&mut self) -> Option<&mut dyn Model> {
+    pub(crate) fn as_model(&mut self) -> Option<&mut dyn Model> {
         match self {
             Controller::Bbr(bbr) => Some(&mut **bbr),
             Controller::Bbr3(bbr) => Some(&mut **bbr),
@@ -35,27 +45,27 @@ impl Controller {
     }
 
     /// The controller, if it goes by counted marks.
-    pub(super) fn as_prague(&mut self) -> Option<&mut Prague> {
+    pub(crate) fn as_prague(&mut self) -> Option<&mut Prague> {
         match self {
             Controller::Prague(prague) => Some(prague),
             _ => None,
         }
     }
 
-    pub(super) const fn is_prague(&self) -> bool {
+    pub(crate) const fn is_prague(&self) -> bool {
         matches!(self, Controller::Prague(_))
     }
 
-    pub(super) const fn is_model(&self) -> bool {
+    pub(crate) const fn is_model(&self) -> bool {
         matches!(self, Controller::Bbr(_) | Controller::Bbr3(_))
     }
 
     /// HyStart++ for a controller that has a slow start.
-    pub(super) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
+    pub(crate) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
         (cfg.hystart && !cfg.congestion.is_model()).then(|| HyStart::new(cfg.pacing))
     }
 
-    pub(super) fn new(cfg: &TcpConfig) -> Self {
+    pub(crate) fn new(cfg: &TcpConfig) -> Self {
         match cfg.congestion {
             Congestion::NewReno => {
                 Controller::NewReno(NewReno { spill: cfg.dialect == Dialect::Ns3 })

@@ -4,14 +4,14 @@ use super::window::{CongestionControl, Progress, Window};
 
 /// Slow start and congestion avoidance of RFC 5681; the recovery of RFC 6582 is in the sender.
 #[derive(Clone, Debug)]
-pub(super) struct NewReno {
+pub(crate) struct NewReno {
     /// ns-3: when slow start ends within an ACK of several segments, the rest of it counts for
     /// congestion avoidance.
-    pub(super) spill: bool,
+    pub(crate) spill: bool,
 }
 
 /// Slow start: at most one segment per ACK. RFC 5681 §3.1 (2).
-pub(super) fn slow_start(window: &mut Window, acked: u64) {
+pub(crate) fn slow_start(window: &mut Window, acked: u64) {
     window.cwnd += acked.min(window.mss);
 }
 

@@ -5,7 +5,7 @@ use fairmesh_units::{Span, Time};
 
 /// When the next segment of new data may leave.
 #[derive(Clone, Debug)]
-pub(super) struct Pacing {
+pub(crate) struct Pacing {
     /// By the window: `srtt × segment / cwnd`.
     by_window: bool,
     /// Set from outside; comes before `by_window`.
@@ -23,7 +23,7 @@ pub(super) struct Pacing {
 
 impl Pacing {
     /// `burst`: bytes that leave at once.
-    pub(super) fn new(by_window: bool, burst: u64) -> Self {
+    pub(crate) fn new(by_window: bool, burst: u64) -> Self {
         Pacing {
             by_window,
             interval: None,
@@ -35,40 +35,40 @@ impl Pacing {
         }
     }
 
-    pub(super) fn set(&mut self, interval: Option<Span>) {
+    pub(crate) fn set(&mut self, interval: Option<Span>) {
         self.interval = interval;
     }
 
     /// A model's rate in bytes per second, and what leaves at once.
-    pub(super) fn set_rate(&mut self, rate: f64, quantum: u64) {
+    pub(crate) fn set_rate(&mut self, rate: f64, quantum: u64) {
         (self.rate, self.quantum) = (rate, quantum);
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.by_window || self.interval.is_some() || self.rate > 0.0
     }
 
     /// When to ask again.
-    pub(super) const fn due(&self) -> Time {
+    pub(crate) const fn due(&self) -> Time {
         self.due
     }
 
     /// The deadline was noticed.
-    pub(super) fn on_deadline(&mut self, now: Time) {
+    pub(crate) fn on_deadline(&mut self, now: Time) {
         if now >= self.due {
             self.due = Time::NEVER;
         }
     }
 
     /// Whether a segment that the window allows may leave; if not, `due` says when.
-    pub(super) fn may_send(&mut self, now: Time) -> bool {
+    pub(crate) fn may_send(&mut self, now: Time) -> bool {
         let may = now >= self.from || !self.is_on();
         self.due = if may { Time::NEVER } else { self.from };
         may
     }
 
     /// A segment of `len` bytes of new data has left.
-    pub(super) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
+    pub(crate) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
         let bytes = if self.interval.is_some() {
             u64::from(len)
         } else {

@@ -15,7 +15,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// State of CUBIC; windows are in segments.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cubic {
+pub(crate) struct Cubic {
     /// The plateau the curve returns to.
     w_max: f64,
     /// Window just before the last cut.
