@@ -1,4 +1,4 @@
-//! The congestion controllers.
+//! The congestion controllers, which TCP and QUIC share.
 //!
 //! A new one is one file that implements [`CongestionControl`], one variant of [`Controller`] and
 //! one of [`crate::Congestion`].
@@ -20,7 +20,19 @@ use self::hystart::HyStart;
 use self::newreno::NewReno;
 use self::prague::Prague;
 use self::window::{CongestionControl, Model, Progress, Window};
-use crate::config::{Congestion, Dialect, TcpConfig};
+use crate::config::Congestion;
+
+/// What a controller is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) congestion: Congestion,
+    /// The initial window, bytes.
+    pub(crate) initial: u64,
+    /// Losses are told one by one.
+    pub(crate) each_loss: bool,
+    /// ns-3's end of slow start ([`NewReno`]).
+    pub(crate) spill: bool,
+}
 
 /// The controllers, chosen at run time without a virtual call.
 #[derive(Clone, Debug)]
@@ -60,25 +72,19 @@ impl Controller {
         matches!(self, Controller::Bbr(_) | Controller::Bbr3(_))
     }
 
-    /// HyStart++ for a controller that has a slow start.
-    pub(crate) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
-        (cfg.hystart && !cfg.congestion.is_model()).then(|| HyStart::new(cfg.pacing))
+    /// HyStart++ for a controller that has a slow start; `paced`: what leaves is spread over the round trip.
+    pub(crate) fn hystart(of: Congestion, on: bool, paced: bool) -> Option<HyStart> {
+        (on && !of.is_model()).then(|| HyStart::new(paced))
     }
 
-    pub(crate) fn new(cfg: &TcpConfig) -> Self {
-        match cfg.congestion {
-            Congestion::NewReno => {
-                Controller::NewReno(NewReno { spill: cfg.dialect == Dialect::Ns3 })
-            }
+    pub(crate) fn new(setup: &Setup) -> Self {
+        match setup.congestion {
+            Congestion::NewReno => Controller::NewReno(NewReno::new(setup.spill)),
             Congestion::Cubic => Controller::Cubic(Cubic::default()),
             Congestion::Prague => Controller::Prague(Prague::default()),
-            Congestion::Bbr => {
-                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
-                Controller::Bbr(Box::new(Bbr::new(initial)))
-            }
+            Congestion::Bbr => Controller::Bbr(Box::new(Bbr::new(setup.initial))),
             Congestion::Bbr3 => {
-                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
-                Controller::Bbr3(Box::new(Bbr3::new(initial, cfg.sack)))
+                Controller::Bbr3(Box::new(Bbr3::new(setup.initial, setup.each_loss)))
             }
         }
     }
@@ -90,7 +96,7 @@ impl CongestionControl for Controller {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
             Controller::Prague(c) => c.on_ack(window, progress),
-            // It is told of every ACK, in recovery too: `Sender::model`.
+            // It is told of every ACK, in recovery too: `Model::on_ack`.
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }

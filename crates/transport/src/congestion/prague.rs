@@ -94,7 +94,7 @@ impl CongestionControl for Prague {
         }
         let clean = p.acked.saturating_sub(self.marked_now);
         if window.in_slow_start() {
-            newreno::slow_start(window, clean);
+            newreno::slow_start(window, clean, p.by_bytes);
             return;
         }
         let segment = window.mss as f64 * self.increase(p.srtt);

@@ -45,6 +45,8 @@ pub(crate) struct Progress {
     pub(crate) in_flight: u64,
     /// The window was full when this ACK came.
     pub(crate) full: bool,
+    /// An acknowledgement counts for as much as it acknowledges (RFC 9002 §7.3), not for one segment (RFC 5681 §3.1).
+    pub(crate) by_bytes: bool,
 }
 
 /// How fast data was delivered over about a round trip (draft-cheng-iccrg-delivery-rate-estimation-00).

@@ -19,11 +19,11 @@ use self::rack::Rack;
 use self::rto::Rto;
 use self::scoreboard::{Scoreboard, Sent};
 use crate::config::{Congestion, Dialect, TcpConfig};
-use crate::congestion::Controller;
 use crate::congestion::delivery::{Delivery, Stamp};
 use crate::congestion::hystart::HyStart;
 use crate::congestion::pacing::Pacing;
 use crate::congestion::window::{self, Window};
+use crate::congestion::{Controller, Setup};
 use crate::segment::Flags;
 
 /// Where loss recovery stands.
@@ -143,8 +143,13 @@ impl Sender {
             board: Scoreboard::new(rack || model, cfg.congestion == Congestion::Bbr3),
             initial_cwnd: window.cwnd,
             window,
-            control: Controller::new(cfg),
-            hystart: Controller::hystart(cfg),
+            control: Controller::new(&Setup {
+                congestion: cfg.congestion,
+                initial: u64::from(cfg.mss) * u64::from(cfg.initial_window),
+                each_loss: cfg.sack,
+                spill: cfg.dialect == Dialect::Ns3,
+            }),
+            hystart: Controller::hystart(cfg.congestion, cfg.hystart, cfg.pacing),
             rack: rack.then(|| Box::new(Rack::new())),
             delivery: model.then(Box::default),
             phase: Phase::Open,
