@@ -19,6 +19,8 @@ pub(crate) struct Pacing {
     /// Bytes that leave at once (GSO), and how many of them have.
     quantum: u64,
     spent: u64,
+    /// `quantum` is what a bucket holds instead, which fills while nothing may leave for another reason.
+    bucket: bool,
 }
 
 impl Pacing {
@@ -32,7 +34,13 @@ impl Pacing {
             rate: 0.0,
             quantum: burst,
             spent: 0,
+            bucket: false,
         }
+    }
+
+    /// By the window, from a bucket of so many bytes. RFC 9002 §7.7
+    pub(crate) fn leaky_bucket(burst: u64) -> Self {
+        Pacing { bucket: true, ..Pacing::new(true, burst) }
     }
 
     pub(crate) fn set(&mut self, interval: Option<Span>) {
@@ -69,7 +77,9 @@ impl Pacing {
 
     /// A segment of `len` bytes of new data has left.
     pub(crate) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
-        let bytes = if self.interval.is_some() {
+        // A control and a model space packets by their own rules.
+        let bucket = self.bucket && self.interval.is_none() && self.rate == 0.0;
+        let bytes = if self.interval.is_some() || bucket {
             u64::from(len)
         } else {
             self.spent += u64::from(len);
@@ -87,6 +97,49 @@ impl Pacing {
             let srtt = u128::from(srtt?.as_nanos());
             Some(Span::from_nanos((srtt * u128::from(bytes) / u128::from(cwnd.max(1))) as u64))
         });
-        self.from = now + spacing.unwrap_or(Span::ZERO);
+        let spacing = spacing.unwrap_or(Span::ZERO);
+        let since = if bucket { self.filled(now, spacing, bytes) } else { now };
+        self.from = since + spacing;
+    }
+
+    /// From when on the bucket has been filling: who was held up by something else makes up for it, by what the
+    /// bucket holds beside this packet at most.
+    fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {
+        let more = u128::from(self.quantum.saturating_sub(bytes));
+        let most = u128::from(spacing.as_nanos()) * more / u128::from(bytes.max(1));
+        let earliest = now.as_nanos().saturating_sub(u64::try_from(most).unwrap_or(u64::MAX));
+        self.from.max(Time::from_nanos(earliest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends as much as it may at each of these instants, in ms; ten packets of 1000 bytes in 100 ms.
+    fn run(mut pacing: Pacing, at: &[u64]) -> Vec<u32> {
+        let (cwnd, srtt) = (10_000, Some(Span::from_millis(100)));
+        let mut all = Vec::new();
+        for &ms in at {
+            let now = Time::ZERO + Span::from_millis(ms);
+            let mut n = 0;
+            while pacing.may_send(now) && n < 100 {
+                pacing.sent(now, 1000, cwnd, srtt);
+                n += 1;
+            }
+            all.push(n);
+        }
+        all
+    }
+
+    #[test]
+    fn a_bucket_gives_back_what_was_not_used_and_no_more_than_it_holds() {
+        let at = [1000, 1005, 1010, 1020, 1030, 1045, 1050, 2000, 2005, 2010];
+        // One packet per 10 ms, and 5 ms late once made up for.
+        let bucket = Pacing::leaky_bucket(2000);
+        assert_eq!(run(bucket, &at), [2, 0, 1, 1, 1, 1, 1, 2, 0, 1]);
+        assert_eq!(run(Pacing::leaky_bucket(5000), &at)[..3], [5, 0, 1]);
+        // Without one, a late packet holds up the next.
+        assert_eq!(run(Pacing::new(true, 1000), &at), [1, 0, 1, 1, 1, 1, 0, 1, 0, 1]);
     }
 }

@@ -22,8 +22,8 @@ pub struct Config {
     pub initial_window: u32,
     /// How long an acknowledgement may wait (RFC 9000 §18.2).
     pub max_ack_delay: Span,
-    /// Datagrams that leave at once where packets are paced, as generic segmentation offload makes them; BBR sets
-    /// its own.
+    /// Datagrams that the bucket of pacing holds, and so the most that leave at once (RFC 9002 §7.7; segmentation
+    /// offload makes such bursts); BBR sets its own. An ACK lets two go: with less, one of them waits.
     pub burst: u32,
     /// End the first slow start by HyStart++ (RFC 9406) instead of by a loss.
     pub hystart: bool,
@@ -49,7 +49,7 @@ impl Config {
             ect1: prague,
             initial_window: 10,
             max_ack_delay: Span::from_millis(25),
-            burst: 1,
+            burst: 2,
             hystart: matches!(congestion, Congestion::Cubic),
         }
     }

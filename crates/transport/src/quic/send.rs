@@ -149,7 +149,7 @@ impl Sender {
             control: Controller::new(&setup),
             hystart: Controller::hystart(cfg.congestion, cfg.hystart, true),
             delivery: cfg.congestion.is_model().then(Box::default),
-            pacing: Pacing::new(true, u64::from(cfg.burst) * mss),
+            pacing: Pacing::leaky_bucket(u64::from(cfg.burst) * mss),
             spaced: false,
             clocked: false,
             starved: true,
@@ -269,11 +269,11 @@ impl Sender {
         }
         self.starved = false;
         let size = self.upcoming();
-        if self.in_flight + size > self.allowed() && !self.one_more {
-            return None;
-        }
-        if !self.pacing.may_send(now) {
-            return None;
+        // RFC 9002 §7.3.2: at once, so that it belongs to the loss epoch that it is to repair
+        if !self.one_more {
+            if self.in_flight + size > self.allowed() || !self.pacing.may_send(now) {
+                return None;
+            }
         }
         self.one_more = false;
         let mut packet = self.packet();
