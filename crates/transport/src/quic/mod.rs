@@ -19,7 +19,7 @@ mod tests;
 use fairmesh_units::{Span, Time};
 
 pub use self::config::{Config, ConfigError};
-pub use self::packet::{Ack, Ecn, EcnCounts, Kind, Packet, StreamFrame};
+pub use self::packet::{Ack, Ecn, EcnCounts, Kind, PLAIN_ACK, Packet, StreamFrame};
 use self::receive::Received as Arrivals;
 use self::send::Sender;
 use self::stream::Incoming;

@@ -9,6 +9,8 @@ const IP_UDP: u32 = 28;
 pub(super) const OVERHEAD: u32 = 1 + 8 + 2 + 16;
 /// Type, stream ID and an offset of 4 bytes; the frame ends with the packet, and has no length (RFC 9000 §19.8).
 pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
+/// Length of the IPv4 datagram of a lone ACK frame without holes, far into a connection, bytes.
+pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// A datagram of the handshake: both sides fill it up (RFC 9000 §14.1).
 const HANDSHAKE_DATAGRAM: u32 = super::config::LEAST_DATAGRAM;
 

@@ -300,7 +300,8 @@ impl Sender {
     }
 
     fn grow(&mut self, now: Time, newly: &Newly, limited: bool, rtt: Option<Span>) {
-        if newly.counted == 0 {
+        // What this ACK has found opened a loss epoch: nothing of it left later.
+        if newly.counted == 0 || self.recovery_from == Some(now) {
             return;
         }
         let progress = Progress {

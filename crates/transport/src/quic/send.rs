@@ -270,10 +270,9 @@ impl Sender {
         self.starved = false;
         let size = self.upcoming();
         // RFC 9002 §7.3.2: at once, so that it belongs to the loss epoch that it is to repair
-        if !self.one_more {
-            if self.in_flight + size > self.allowed() || !self.pacing.may_send(now) {
-                return None;
-            }
+        let fits = self.in_flight + size <= self.allowed();
+        if !self.one_more && !(fits && self.pacing.may_send(now)) {
+            return None;
         }
         self.one_more = false;
         let mut packet = self.packet();
