@@ -5,10 +5,10 @@ use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, run, run_observed};
 use fairmesh_scenario::{
-    AccessDraft, AdaptationDraft, CongestionDraft, ControlDraft, Draft, EdcaDefaults, EdcaDraft, ErrorsDraft,
-    FadingDraft, Flow, FlowDraft, InterfererDraft, LinkDraft, LinkEntry, NodeDraft, NodeKind,
-    PhyName, QueueDraft, QueueKind, QueueTable, ReceptionDraft, RtsDraft, Scenario, SnrDraft,
-    QuicDraft, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
+    AccessDraft, AdaptationDraft, CongestionDraft, ControlDraft, Draft, EdcaDefaults, EdcaDraft,
+    ErrorsDraft, FadingDraft, Flow, FlowDraft, InterfererDraft, LinkDraft, LinkEntry, NodeDraft,
+    NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, QuicDraft, ReceptionDraft, RtsDraft,
+    Scenario, SnrDraft, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
