@@ -42,6 +42,12 @@ pub enum EmulatorError {
         /// The scenario's name of it.
         name: &'static str,
     },
+    /// A transport that the kernel does not have.
+    #[error("flow[{flow}].transport.quic: the kernel has no QUIC; expected tcp or udp")]
+    Quic {
+        /// Its place in the scenario, from 0.
+        flow: usize,
+    },
     /// More nodes than namespaces are made for.
     #[error("{0} nodes; expected at most 1000, each is a namespace")]
     TooLarge(usize),

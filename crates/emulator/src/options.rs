@@ -55,8 +55,12 @@ impl EmulateOptions {
     /// Refuses flows whose congestion control the kernel does not have, unless one is named for all.
     ///
     /// # Errors
-    /// [`EmulatorError::Congestion`] with the first of them.
+    /// [`EmulatorError::Congestion`] with the first of them, or [`EmulatorError::Quic`] with the first QUIC flow.
     pub fn check_congestion(&self, scenario: &Scenario) -> Result<(), EmulatorError> {
+        let quic = |f: &Flow| matches!(f.transport, Transport::Quic(_));
+        if let Some(flow) = scenario.flows.iter().position(quic) {
+            return Err(EmulatorError::Quic { flow });
+        }
         let none = |f: &&Flow| self.congestion.or(KernelCongestion::of(f)).is_none();
         match (0..).zip(&scenario.flows).find(|(_, f)| none(f)) {
             Some((flow, Flow { transport: Transport::Tcp(tcp), .. })) => {
@@ -140,5 +144,25 @@ mod tests {
         let cubic = Some(KernelCongestion::Cubic);
         let one = EmulateOptions { congestion: cubic, ..EmulateOptions::default() };
         assert!(one.check_congestion(&scenario).is_ok());
+    }
+
+    #[test]
+    fn quic_is_refused_whatever_is_named() {
+        let text = "duration = \"2 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
+            [[flow]]\nfrom = 1\nto = 0\ntraffic = \"bulk\"\n\
+            [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\ntransport = { quic = \"cubic\" }\n";
+        let scenario = fairmesh_scenario::parse(
+            "t.toml",
+            text.as_bytes(),
+            &fairmesh_scenario::ImportOptions::default(),
+        )
+        .unwrap();
+        for congestion in [None, Some(KernelCongestion::Cubic)] {
+            let options = EmulateOptions { congestion, ..EmulateOptions::default() };
+            assert_eq!(
+                options.check_congestion(&scenario).unwrap_err().to_string(),
+                "flow[1].transport.quic: the kernel has no QUIC; expected tcp or udp"
+            );
+        }
     }
 }

@@ -92,7 +92,7 @@ impl Done {
                 });
             let mss = match &flow.transport {
                 Transport::Tcp(tcp) => u64::from(tcp.mss),
-                Transport::Udp => 0,
+                Transport::Quic(_) | Transport::Udp => 0,
             };
             let (sent, delivered) = match (&o, &tcp) {
                 (Some(_), Some(tcp)) => (tcp.segments, bytes.div_ceil(mss.max(1))),
@@ -117,6 +117,7 @@ impl Done {
                 packets_delivered: delivered,
                 drops: Drops::default(),
                 tcp,
+                quic: None,
                 transfers,
             });
         }

@@ -312,6 +312,7 @@ fn neighbours(scenario: &Scenario) -> Vec<Vec<u32>> {
 fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
     let needs = scenario.flows.iter().map(|f| match (&f.transport, f.traffic) {
         (Transport::Tcp(tcp), _) => tcp.mss + 40,
+        (Transport::Quic(quic), _) => quic.full_packet().1,
         (Transport::Udp, TrafficSpec::Cbr { datagram, .. }) => datagram + 28,
         (Transport::Udp, _) => 1500,
     });
@@ -328,7 +329,7 @@ fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
 fn tcp(scenario: &Scenario, notes: &mut Vec<String>) -> Option<TcpConfig> {
     let mut all = scenario.flows.iter().filter_map(|f| match f.transport {
         Transport::Tcp(tcp) => Some(tcp),
-        Transport::Udp => None,
+        Transport::Quic(_) | Transport::Udp => None,
     });
     let first = all.next()?;
     let comparable = |t: TcpConfig| TcpConfig { congestion: Congestion::NewReno, ..t };

@@ -5,6 +5,7 @@ use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::Demand;
 use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
+use fairmesh_transport::quic;
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::MacConfig;
@@ -199,6 +200,16 @@ pub(crate) fn traffic(flow: &Flow, llc: u32) -> Traffic {
             reverse_psdu: psdu(40),
             reverse_per_packet: if tcp.delayed_ack.is_some() { 0.5 } else { 1.0 },
         },
+        Transport::Quic(quic) => {
+            let (payload, packet) = quic.full_packet();
+            // An ACK frame without holes, for every second packet (RFC 9000 §13.2.2).
+            Traffic {
+                payload,
+                psdu: psdu(packet),
+                reverse_psdu: psdu(quic::PLAIN_ACK),
+                reverse_per_packet: 0.5,
+            }
+        }
         Transport::Udp => {
             let payload = match flow.traffic {
                 TrafficSpec::Cbr { datagram, .. } => datagram,

@@ -1,6 +1,6 @@
 //! Looking at a run while it happens, frame by frame.
 
-use fairmesh_transport::Segment;
+use fairmesh_transport::{Segment, quic};
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 pub use fairmesh_wifi::BlockAck;
 
@@ -97,6 +97,11 @@ pub enum AirPayload {
     Udp {
         /// Running number within the flow.
         sequence: u64,
+    },
+    /// A QUIC packet in a UDP datagram; all but its header is encrypted.
+    Quic {
+        /// Which of a connection's packets it is.
+        kind: quic::Kind,
     },
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use fairmesh_transport::quic;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of one run of one scenario under one control with one seed.
@@ -156,8 +157,11 @@ pub struct FlowRecord {
     pub packets_delivered: u64,
     /// Data packets and transport acknowledgements of this flow lost, by cause (whole run).
     pub drops: Drops,
-    /// Transport counters; `None` for UDP.
+    /// TCP's counters, where the flow is TCP.
     pub tcp: Option<TcpRecord>,
+    /// QUIC's counters, where it is QUIC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicRecord>,
     /// Completed files or responses, for traffic made of them.
     pub transfers: Option<TransferRecord>,
 }
@@ -220,6 +224,46 @@ pub struct TcpRecord {
     pub timeouts: u64,
     /// Mean congestion window while sampled, bytes.
     pub mean_cwnd_bytes: f64,
+}
+
+/// QUIC counters over the whole run, both ends' together.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct QuicRecord {
+    /// Packets sent that ask for an acknowledgement.
+    pub packets: u64,
+    /// Of them, those with data that was sent before.
+    pub retransmits: u64,
+    /// Packets found lost.
+    pub lost: u64,
+    /// Of them, those that arrived after all.
+    pub spurious: u64,
+    /// Probe timeouts.
+    pub probe_timeouts: u64,
+    /// Loss epochs: times that losses or marks reduced the window, or told a model.
+    pub congestion_events: u64,
+    /// Times that congestion was persistent.
+    pub persistent_congestions: u64,
+    /// Packets told to have been marked.
+    pub marks: u64,
+    /// Ends that took their path for one that does not carry ECN.
+    pub ecn_failed: u64,
+    /// Mean congestion window while sampled, bytes of UDP payload.
+    pub mean_cwnd_bytes: f64,
+}
+
+impl QuicRecord {
+    /// Adds the counters of an end.
+    pub(crate) fn add(&mut self, s: &quic::Stats) {
+        self.packets += s.packets_sent;
+        self.retransmits += s.retransmitted;
+        self.lost += s.lost;
+        self.spurious += s.spurious;
+        self.probe_timeouts += s.probe_timeouts;
+        self.congestion_events += s.congestion_events;
+        self.persistent_congestions += s.persistent_congestions;
+        self.marks += s.marks;
+        self.ecn_failed += u64::from(s.ecn_failed);
+    }
 }
 
 /// Completed transfers over the measured interval.

@@ -5,10 +5,10 @@ use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, run, run_observed};
 use fairmesh_scenario::{
-    AccessDraft, AdaptationDraft, ControlDraft, Draft, EdcaDefaults, EdcaDraft, ErrorsDraft,
-    FadingDraft, Flow, FlowDraft, InterfererDraft, LinkDraft, LinkEntry, NodeDraft, NodeKind,
-    PhyName, QueueDraft, QueueKind, QueueTable, ReceptionDraft, RtsDraft, Scenario, SnrDraft,
-    TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
+    AccessDraft, AdaptationDraft, CongestionDraft, ControlDraft, Draft, EdcaDefaults, EdcaDraft,
+    ErrorsDraft, FadingDraft, Flow, FlowDraft, InterfererDraft, LinkDraft, LinkEntry, NodeDraft,
+    NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, QuicDraft, ReceptionDraft, RtsDraft,
+    Scenario, SnrDraft, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
@@ -37,7 +37,7 @@ struct Recipe {
 
 fn recipe() -> impl Strategy<Value = Recipe> {
     let places = prop::collection::vec((0.0f64..600.0, 0.0f64..400.0), 3..9);
-    let flows = prop::collection::vec((0u32..9, 0u32..9, 0u8..6, 20_000u64..2_000_000), 1..6);
+    let flows = prop::collection::vec((0u32..9, 0u32..9, 0u8..8, 20_000u64..2_000_000), 1..6);
     let air = (any::<bool>(), 0u8..3, 0usize..4, prop::option::of(0u64..1600), 0u8..3, 0u8..3);
     let rest = (
         0u8..4,
@@ -78,6 +78,14 @@ fn queue((kind, packets): (u8, u32)) -> QueueDraft {
     let device = (device > 0).then_some(u32::from(device));
     let packets = (kind != Cake).then_some(packets);
     QueueDraft::Table(Box::new(QueueTable { packets, device, ..QueueTable::new(kind) }))
+}
+
+/// One of the controllers, with marks or without.
+fn quic(of: u64) -> QuicDraft {
+    use CongestionDraft::{Bbr, Bbr3, Cubic, NewReno, Prague};
+    let controller = [NewReno, Cubic, Bbr, Bbr3, Prague][of as usize / 3 % 5];
+    let ecn = (controller != Prague).then(|| of.is_multiple_of(2).into());
+    QuicDraft { quic: controller, ecn, ..QuicDraft::default() }
 }
 
 /// What makes a radio of today of a recipe's.
@@ -245,6 +253,13 @@ impl Recipe {
                 2 => f.transport = tcp(true, true),
                 3 => f.traffic = Some(TrafficDraft::Word(TrafficKind::File)),
                 4 => f.traffic = Some(TrafficDraft::Word(TrafficKind::Http)),
+                6 | 7 => {
+                    // Every controller, as a stream, as files and as pages.
+                    let quic = quic(rate);
+                    f.transport = Some(TransportDraft::Quic(quic));
+                    let kinds = [TrafficKind::Bulk, TrafficKind::File, TrafficKind::Http];
+                    f.traffic = Some(TrafficDraft::Word(kinds[rate as usize % 3]));
+                }
                 _ => f.transport = tcp(false, false),
             }
             d.flow.push(f);
@@ -327,6 +342,8 @@ fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
     let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
     let traffic = match flow.transport {
         Transport::Udp => Traffic::udp(900, true),
+        // More than it can have: the whole UDP payload, and no answers.
+        Transport::Quic(quic) => Traffic::udp(quic.datagram, true),
         Transport::Tcp(_) => Traffic::tcp(1460, 0, 1.0, true),
     };
     let wireless = |n: NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;

@@ -74,6 +74,7 @@ fn hears_marks(scenario: &Scenario) -> bool {
     let ect1_too = scenario.control.has("ect1");
     scenario.flows.iter().any(|f| match &f.transport {
         Transport::Tcp(tcp) => tcp.ecn && (!tcp.ect1 || ect1_too),
+        Transport::Quic(quic) => quic.ecn && (!quic.ect1 || ect1_too),
         Transport::Udp => false,
     })
 }

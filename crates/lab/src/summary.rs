@@ -310,6 +310,10 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
         segments += tcp.segments;
         retransmits += tcp.retransmits;
     }
+    for quic in flows().filter_map(|f| f.quic.as_ref()) {
+        segments += quic.packets;
+        retransmits += quic.retransmits;
+    }
     FlowSummary {
         name: first.name.clone(),
         from: first.from.clone(),

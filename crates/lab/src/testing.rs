@@ -29,6 +29,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
         packets_delivered: 900,
         drops: Drops { queue: 60, wire: 0, retry_limit: 40, limiter: 0 },
         tcp: Some(TcpRecord { segments: 1000, retransmits: 50, timeouts: 2, mean_cwnd_bytes: 4e4 }),
+        quic: None,
         transfers: None,
     };
     let n = flows.len();

@@ -45,10 +45,10 @@ pub use draft::{
     CongestionDraft, ControlDraft, DelayedAck, Direction, Draft, DscpDraft, EcnDraft, EdcaDefaults,
     EdcaDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft, FurtherRadioDraft, GridLayout,
     InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName, Profile,
-    QueueDraft, QueueKind, QueueTable, RadioDraft, RandomLayout, RateChangeDraft, ReceptionDraft,
-    RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft, SubscribersDraft,
-    TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable, TransportDraft,
-    TreeLayout, WireDraft, WiredDraft,
+    QueueDraft, QueueKind, QueueTable, QuicDraft, RadioDraft, RandomLayout, RateChangeDraft,
+    ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft,
+    SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
+    TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use error::{KeyPath, Problem, ScenarioError, Step};
 pub use import::{

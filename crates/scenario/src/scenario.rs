@@ -2,8 +2,8 @@
 
 use fairmesh_control::Mechanism;
 use fairmesh_queueing::DisciplineSpec;
-use fairmesh_transport::TcpConfig;
 use fairmesh_transport::traffic::TrafficSpec;
+use fairmesh_transport::{TcpConfig, quic};
 use fairmesh_units::{BitRate, NodeId, Power, Probability, Span};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::phy::Rate;
@@ -215,6 +215,8 @@ pub struct Flow {
 pub enum Transport {
     /// A stream.
     Tcp(TcpConfig),
+    /// A stream over datagrams.
+    Quic(quic::Config),
     /// Datagrams.
     Udp,
 }

@@ -499,6 +499,46 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "to = 3",
+        "to = 3\ntransport = { quic = \"vegas\" }",
+        "test.toml:10: flow[0].transport.quic: found \"vegas\"; expected one of newreno, cubic, bbr, bbr3, prague",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { quic = \"cubic\", tcp = \"cubic\" }",
+        "test.toml:10: flow[0].transport: both `tcp` and `quic`; expected one of them",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { quic = \"cubic\", sack = true }",
+        "test.toml:10: flow[0].transport: `sack` is no setting of QUIC; expected datagram, ecn, initial_window, max_ack_delay, burst or hystart",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { tcp = \"cubic\", datagram = \"1200 B\" }",
+        "test.toml:10: flow[0].transport: `datagram` is no setting of TCP; expected `quic` beside it",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { quic = \"cubic\", datagram = \"1000 B\" }",
+        "test.toml:10: flow[0].transport: datagram is 1000 B; QUIC needs 1200 B, and IPv4 carries at most 65507 B; expected settings an endpoint can work with",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { quic = \"prague\", ecn = true }",
+        "test.toml:10: flow[0].transport: prague needs ecn = \"ect1\"; expected settings an endpoint can work with",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntransport = { quick = \"cubic\" }",
+        "test.toml:10: flow[0].transport.quick: ",
+    ),
+    (
+        "to = 3",
+        "to = 3\ntraffic = { kind = \"cbr\", rate = \"1 kbit/s\" }\ntransport = \"quic\"",
+        "test.toml:11: flow[0].transport: `cbr` traffic over a stream; expected `transport = \"udp\"`, or `limited` traffic",
+    ),
+    (
+        "to = 3",
         "to = 3\ntransport = { ecn = \"ect2\" }",
         "test.toml:10: flow[0].transport.ecn: found string \"ect2\"; expected true, false, \"ect0\" or \"ect1\"",
     ),

@@ -249,6 +249,35 @@ fn codepoints_of_ecn() {
 }
 
 #[test]
+fn quic_by_a_word_and_by_a_table() {
+    let of = |transport: &str| {
+        let flow = format!("[[flow]]\nfrom = 1\nto = 0\ntransport = {transport}");
+        let s = read(&format!("{CHAIN}\n{flow}"));
+        let Transport::Quic(quic) = s.flows[0].transport else { panic!("{transport}") };
+        quic
+    };
+    use fairmesh_transport::Congestion;
+    use fairmesh_transport::quic::Config;
+    assert_eq!(of("\"quic\""), Config::new(Congestion::NewReno));
+    assert_eq!(of("{ quic = \"cubic\" }"), Config::new(Congestion::Cubic));
+    // ECT(1) comes with the controller that goes by it.
+    let prague = of("{ quic = \"prague\" }");
+    assert!(prague.ecn && prague.ect1);
+    let all = of("{ quic = \"bbr3\", datagram = \"1200 B\", ecn = true, initial_window = 4, \
+                 max_ack_delay = \"5 ms\", burst = 10, hystart = true }");
+    let expected = Config {
+        datagram: 1200,
+        ecn: true,
+        initial_window: 4,
+        max_ack_delay: Span::from_millis(5),
+        burst: 10,
+        hystart: true,
+        ..Config::new(Congestion::Bbr3)
+    };
+    assert_eq!(all, expected);
+}
+
+#[test]
 fn every_kind_of_traffic() {
     let s = read(&format!(
         r#"{CHAIN}

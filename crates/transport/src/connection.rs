@@ -63,6 +63,8 @@ pub struct Received {
     pub established: bool,
     /// The peer's last byte and its FIN are now in order.
     pub finished: bool,
+    /// Own packets that it tells to have been marked, where the transport counts them (QUIC).
+    pub marks: u64,
 }
 
 /// State and counters of one end.

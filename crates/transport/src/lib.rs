@@ -1,4 +1,4 @@
-//! Sans-IO TCP and UDP endpoints and the traffic that drives them.
+//! Sans-IO TCP, QUIC and UDP endpoints and the traffic that drives them.
 //!
 //! Nothing here reads a clock or sends a packet. A [`Connection`] takes segments and the time in,
 //! gives segments and its next deadline out; a [`traffic::Source`] says when an application
@@ -30,8 +30,10 @@
 //! Bytes are counted, not carried: a simulated payload has a length and no content.
 
 mod config;
+mod congestion;
 mod connection;
 mod datagram;
+pub mod quic;
 mod receive;
 mod segment;
 mod send;

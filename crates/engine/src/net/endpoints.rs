@@ -1,7 +1,7 @@
 //! Applications and transports: what leaves an endpoint and what reaches one.
 
 use fairmesh_transport::traffic::{Do, Side};
-use fairmesh_transport::{Datagram, Flags};
+use fairmesh_transport::{Datagram, Flags, quic};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
@@ -24,6 +24,17 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 }
                 for end in 0..2 {
                     let node = self.flush(now, f, end);
+                    self.kick(node);
+                }
+            }
+            Ends::Quic(ends, _) => {
+                for end in ends.iter_mut() {
+                    if end.next_deadline() <= now {
+                        end.on_deadline(now);
+                    }
+                }
+                for end in 0..2 {
+                    let node = self.flush_quic(now, f, end);
                     self.kick(node);
                 }
             }
@@ -62,16 +73,20 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 Do::Write { side, bytes } => {
                     let flow = &mut self.flows[f];
                     let end = flow.end_of(side);
-                    if let Ends::Tcp(ends, _) = &mut flow.ends {
-                        ends[end].write(bytes);
+                    match &mut flow.ends {
+                        Ends::Tcp(ends, _) => ends[end].write(bytes),
+                        Ends::Quic(ends, _) => ends[end].write(bytes),
+                        Ends::Udp { .. } | Ends::External => {}
                     }
                 }
                 Do::Datagram { bytes } => self.send_datagram(now, f, bytes),
                 Do::Close => {
                     let flow = &mut self.flows[f];
                     let client = flow.client;
-                    if let Ends::Tcp(ends, _) = &mut flow.ends {
-                        ends[client].close();
+                    match &mut flow.ends {
+                        Ends::Tcp(ends, _) => ends[client].close(),
+                        Ends::Quic(ends, _) => ends[client].close(),
+                        Ends::Udp { .. } | Ends::External => {}
                     }
                 }
             }
@@ -126,6 +141,35 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 ect,
                 ect1,
                 ce: false,
+            };
+            self.emit(now, f, packet);
+        }
+        node
+    }
+
+    /// The same of a QUIC endpoint.
+    #[cold]
+    fn flush_quic(&mut self, now: Time, f: usize, end: usize) -> u32 {
+        let place = self.flows[f].place_of(end);
+        let node = self.flows[f].path[place];
+        loop {
+            let flow = &mut self.flows[f];
+            let Ends::Quic(ends, _) = &mut flow.ends else { break };
+            let Some(body) = ends[end].poll_transmit(now) else { break };
+            if body.data() > 0 && end == 0 && now >= self.measure_from {
+                flow.meters.packets_sent += 1;
+            }
+            let packet = Packet {
+                born: now.as_nanos(),
+                flow: f as u32,
+                generation: flow.generation,
+                bytes: body.ip_bytes(),
+                place: place as u16,
+                forward: end == 0,
+                ect: body.ecn != quic::Ecn::NotEct,
+                ect1: body.ecn == quic::Ecn::Ect1,
+                ce: false,
+                payload: self.packets.keep(body),
             };
             self.emit(now, f, packet);
         }
@@ -197,6 +241,20 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 }
                 received.delivered
             }
+            (Ends::Quic(ends, _), Payload::Quic { body, .. }) => {
+                if p.generation != flow.generation {
+                    self.stale += 1;
+                    return;
+                }
+                let body = self.packets.body(*body);
+                let ecn = if p.ce { quic::Ecn::Ce } else { body.ecn };
+                let acknowledges = body.ack.is_some();
+                let received = ends[end].on_packet(now, body, ecn);
+                if HOST && end == 0 && acknowledges {
+                    self.quic_feedback(f, handle, &received);
+                }
+                received.delivered
+            }
             (Ends::Udp { sink, .. }, Payload::Udp(datagram)) => {
                 sink.on_datagram(now, datagram);
                 u64::from(datagram.len)
@@ -212,9 +270,16 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         if delivered > 0 {
             self.delivered(now, f, end, delivered, measuring);
         }
-        if matches!(self.flows[f].ends, Ends::Tcp(..)) {
-            self.flush(now, f, end);
-            self.rearm_flow(f);
+        match self.flows[f].ends {
+            Ends::Tcp(..) => {
+                self.flush(now, f, end);
+                self.rearm_flow(f);
+            }
+            Ends::Quic(..) => {
+                self.flush_quic(now, f, end);
+                self.rearm_flow(f);
+            }
+            Ends::Udp { .. } | Ends::External => {}
         }
     }
 

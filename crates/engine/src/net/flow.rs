@@ -2,12 +2,12 @@
 
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
-use fairmesh_transport::{Connection, DatagramSink, TcpConfig};
+use fairmesh_transport::{Connection, DatagramSink, TcpConfig, quic};
 use fairmesh_units::{NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Access, LinkId};
 
 use crate::measures::Delays;
-use crate::record::Drops;
+use crate::record::{Drops, QuicRecord};
 
 /// The next step from a node on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,7 @@ pub(crate) enum Hop {
 pub(crate) enum Ends {
     /// `[0]` at the flow's origin, `[1]` at its destination.
     Tcp(Box<[Connection; 2]>, TcpConfig),
+    Quic(Box<[quic::Connection; 2]>, quic::Config),
     Udp {
         next: u64,
         sink: DatagramSink,
@@ -76,6 +77,8 @@ pub(crate) struct Meters {
     pub segments: u64,
     pub retransmits: u64,
     pub timeouts: u64,
+    /// The same of QUIC's.
+    pub quic: QuicRecord,
     /// For traffic made of transfers: durations of the completed ones.
     pub transfers: Delays,
     pub completed: u64,
@@ -93,6 +96,7 @@ impl Meters {
             segments: 0,
             retransmits: 0,
             timeouts: 0,
+            quic: QuicRecord::default(),
             transfers: Delays::new(),
             completed: 0,
         }
@@ -112,6 +116,7 @@ impl FlowState {
         };
         let ends = match &flow.transport {
             Transport::Tcp(config) => Ends::Tcp(Box::new(pair(config, client)), *config),
+            Transport::Quic(config) => Ends::Quic(Box::new(quic_pair(config, client)), *config),
             Transport::Udp => Ends::Udp { next: 0, sink: DatagramSink::default() },
         };
         FlowState {
@@ -195,18 +200,28 @@ impl FlowState {
     pub fn reconnect(&mut self, now: Time) {
         self.retire();
         self.generation += 1;
-        if let Ends::Tcp(ends, config) = &mut self.ends {
-            **ends = pair(config, self.client);
-            ends[0].pace(self.pace.0, self.pace.1);
-            ends[self.client].connect(now);
+        match &mut self.ends {
+            Ends::Tcp(ends, config) => {
+                **ends = pair(config, self.client);
+                ends[0].pace(self.pace.0, self.pace.1);
+                ends[self.client].connect(now);
+            }
+            Ends::Quic(ends, config) => {
+                **ends = quic_pair(config, self.client);
+                ends[0].pace(self.pace.0, self.pace.1);
+                ends[self.client].connect(now);
+            }
+            Ends::Udp { .. } | Ends::External => {}
         }
     }
 
     /// Spaces segments from the origin, in this connection and those to come.
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.pace = (interval, window);
-        if let Ends::Tcp(ends, _) = &mut self.ends {
-            ends[0].pace(interval, window);
+        match &mut self.ends {
+            Ends::Tcp(ends, _) => ends[0].pace(interval, window),
+            Ends::Quic(ends, _) => ends[0].pace(interval, window),
+            Ends::Udp { .. } | Ends::External => {}
         }
     }
 
@@ -218,30 +233,38 @@ impl FlowState {
 
     /// The rate of payload that a control's spacing in place of the window allows, bit/s.
     pub fn spaced(&self) -> Option<f64> {
-        match (&self.ends, self.pace) {
-            (Ends::Tcp(_, config), (Some(interval), false)) => {
-                Some(f64::from(config.mss) * 8.0 / interval.as_secs_f64())
-            }
-            _ => None,
-        }
+        let payload = match &self.ends {
+            Ends::Tcp(_, config) => config.mss,
+            Ends::Quic(_, config) => config.full_packet().0,
+            Ends::Udp { .. } | Ends::External => return None,
+        };
+        let (Some(interval), false) = self.pace else { return None };
+        Some(f64::from(payload) * 8.0 / interval.as_secs_f64())
     }
 
     /// Adds the counters of the connection to the totals.
     pub fn retire(&mut self) {
-        if let Ends::Tcp(ends, _) = &self.ends {
-            for end in ends.iter() {
-                let s = end.stats();
-                self.meters.segments += s.segments_sent;
-                self.meters.retransmits += s.retransmitted;
-                self.meters.timeouts += s.timeouts;
+        match &self.ends {
+            Ends::Tcp(ends, _) => {
+                for end in ends.iter() {
+                    let s = end.stats();
+                    self.meters.segments += s.segments_sent;
+                    self.meters.retransmits += s.retransmitted;
+                    self.meters.timeouts += s.timeouts;
+                }
             }
+            Ends::Quic(ends, _) => {
+                ends.iter().for_each(|end| self.meters.quic.add(&end.stats()));
+            }
+            Ends::Udp { .. } | Ends::External => {}
         }
     }
 
-    /// Segments that the origin's connection has sent again.
+    /// Segments that the origin's connection has sent again; packets that it has found lost, of QUIC.
     pub fn resent(&self) -> u64 {
         match &self.ends {
             Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
+            Ends::Quic(ends, _) => ends[0].stats().lost,
             Ends::Udp { .. } | Ends::External => 0,
         }
     }
@@ -260,6 +283,7 @@ impl FlowState {
         let app = self.source.next_deadline();
         match &self.ends {
             Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
+            Ends::Quic(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
             Ends::Udp { .. } | Ends::External => app,
         }
     }
@@ -268,6 +292,7 @@ impl FlowState {
     pub fn cwnd(&self) -> Option<u64> {
         match &self.ends {
             Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
+            Ends::Quic(ends, _) => Some(ends[0].stats().cwnd),
             Ends::Udp { .. } | Ends::External => None,
         }
     }
@@ -276,5 +301,11 @@ impl FlowState {
 fn pair(config: &TcpConfig, client: usize) -> [Connection; 2] {
     let mut ends = [Connection::server(config), Connection::server(config)];
     ends[client] = Connection::client(config);
+    ends
+}
+
+fn quic_pair(config: &quic::Config, client: usize) -> [quic::Connection; 2] {
+    let mut ends = [quic::Connection::server(config), quic::Connection::server(config)];
+    ends[client] = quic::Connection::client(config);
     ends
 }

@@ -30,6 +30,24 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         self.listeners.feedback(node, feedback, resent);
     }
 
+    /// An ACK frame has been taken in by a QUIC flow's source.
+    pub(super) fn quic_feedback(&mut self, f: usize, handle: u32, r: &Received) {
+        let node = self.flows[f].path[0] as usize;
+        if !self.listeners.wants(node, EventKind::Feedback) {
+            return;
+        }
+        let feedback = Feedback {
+            flow: FlowId(f as u32),
+            rtt: r.rtt.unwrap_or_default(),
+            acked: r.acked as u32,
+            lost: 0,
+            marked: r.marks > 0,
+            header: self.listeners.rider(handle).echo,
+        };
+        let lost = self.flows[f].resent();
+        self.listeners.feedback(node, feedback, lost);
+    }
+
     /// A packet is done with the classes of a node: who times it, and who counts flows.
     pub(super) fn note_passing(&mut self, now: Time, node: u32, handle: u32) {
         let p = self.packets.get(handle);

@@ -349,6 +349,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         let payload = match p.payload {
             Payload::Tcp(s) => AirPayload::Tcp(s),
             Payload::Udp(d) => AirPayload::Udp { sequence: d.seq },
+            Payload::Quic { body, .. } => AirPayload::Quic { kind: self.packets.body(body).kind },
             Payload::Message(_) | Payload::External => return None,
         };
         let path = &self.flows[p.flow as usize].path;

@@ -1,7 +1,7 @@
 //! Packets in flight, in one slab.
 
 use fairmesh_queueing::Item;
-use fairmesh_transport::{Datagram, Segment};
+use fairmesh_transport::{Datagram, Segment, quic};
 use fairmesh_units::Time;
 
 /// In place of a flow or a neighbour: none.
@@ -12,6 +12,11 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 pub(crate) enum Payload {
     Tcp(Segment),
     Udp(Datagram),
+    /// A QUIC packet, whose content is kept beside ([`Packets::body`]), and whether it has data.
+    Quic {
+        body: u32,
+        data: bool,
+    },
     /// A control's message, by number.
     Message(u32),
     /// Known to the outside only.
@@ -67,6 +72,7 @@ impl Packet {
     pub fn is_data(&self) -> bool {
         match self.payload {
             Payload::Tcp(s) => s.len > 0,
+            Payload::Quic { data, .. } => data,
             Payload::Udp(_) | Payload::External => true,
             Payload::Message(_) => false,
         }
@@ -79,6 +85,9 @@ pub(crate) struct Packets {
     slots: Vec<Packet>,
     free: Vec<u32>,
     created: u64,
+    /// What QUIC packets carry, which differs in length, and the free places among them.
+    bodies: Vec<quic::Packet>,
+    free_bodies: Vec<u32>,
 }
 
 impl Packets {
@@ -95,7 +104,29 @@ impl Packets {
 
     pub fn remove(&mut self, handle: u32) -> Packet {
         self.free.push(handle);
-        self.slots[handle as usize]
+        let packet = self.slots[handle as usize];
+        if let Payload::Quic { body, .. } = packet.payload {
+            self.free_bodies.push(body);
+        }
+        packet
+    }
+
+    /// Keeps what a QUIC packet carries, until the packet is removed.
+    pub fn keep(&mut self, body: quic::Packet) -> Payload {
+        let data = body.data() > 0;
+        let place = if let Some(i) = self.free_bodies.pop() {
+            self.bodies[i as usize] = body;
+            i
+        } else {
+            self.bodies.push(body);
+            self.bodies.len() as u32 - 1
+        };
+        Payload::Quic { body: place, data }
+    }
+
+    /// What was kept; also of a packet that has just been removed.
+    pub fn body(&self, body: u32) -> &quic::Packet {
+        &self.bodies[body as usize]
     }
 
     #[inline]

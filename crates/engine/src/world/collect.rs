@@ -6,8 +6,8 @@ use fairmesh_units::{NodeId, Time};
 use crate::listeners::Signalling;
 use crate::net::{Ends, FlowState};
 use crate::record::{
-    Drops, FlowRecord, MacCounters, NodeRecord, RunRecord, SignallingRecord, SubscriberRecord,
-    TcpRecord, Totals, TransferRecord,
+    Drops, FlowRecord, MacCounters, NodeRecord, QuicRecord, RunRecord, SignallingRecord,
+    SubscriberRecord, TcpRecord, Totals, TransferRecord,
 };
 use crate::world::World;
 
@@ -23,7 +23,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (i, spec) in scenario.flows.iter().enumerate() {
         let flow = &mut world.net.flows[i];
-        let tcp = tcp_record(flow, world.series.cwnd_bytes.get(i));
+        let (tcp, quic) = counters(flow, world.series.cwnd_bytes.get(i));
         let m = &flow.meters;
         fingerprint = mix(fingerprint, m.delivered, m.packets_delivered);
         totals.drops.add(&m.drops);
@@ -43,6 +43,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             packets_delivered: m.packets_delivered,
             drops: m.drops,
             tcp,
+            quic,
             transfers: flow.has_transfers.then_some(TransferRecord {
                 completed: m.completed,
                 mean_s: transfers.mean,
@@ -176,18 +177,27 @@ fn signalling(s: &Signalling, end: Time) -> SignallingRecord {
     }
 }
 
-fn tcp_record(flow: &mut FlowState, cwnd: Option<&Vec<f64>>) -> Option<TcpRecord> {
-    if !matches!(flow.ends, Ends::Tcp(..)) {
-        return None;
-    }
-    flow.retire();
+/// Counters of the flow's transport, if it has any.
+fn counters(
+    flow: &mut FlowState,
+    cwnd: Option<&Vec<f64>>,
+) -> (Option<TcpRecord>, Option<QuicRecord>) {
     let cwnd = cwnd.filter(|c| !c.is_empty());
-    Some(TcpRecord {
-        segments: flow.meters.segments,
-        retransmits: flow.meters.retransmits,
-        timeouts: flow.meters.timeouts,
-        mean_cwnd_bytes: cwnd.map_or(0.0, |c| c.iter().sum::<f64>() / c.len() as f64),
-    })
+    let mean_cwnd_bytes = cwnd.map_or(0.0, |c| c.iter().sum::<f64>() / c.len() as f64);
+    flow.retire();
+    match flow.ends {
+        Ends::Tcp(..) => {
+            let tcp = TcpRecord {
+                segments: flow.meters.segments,
+                retransmits: flow.meters.retransmits,
+                timeouts: flow.meters.timeouts,
+                mean_cwnd_bytes,
+            };
+            (Some(tcp), None)
+        }
+        Ends::Quic(..) => (None, Some(QuicRecord { mean_cwnd_bytes, ..flow.meters.quic })),
+        Ends::Udp { .. } | Ends::External => (None, None),
+    }
 }
 
 impl Drops {

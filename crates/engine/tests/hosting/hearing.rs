@@ -7,7 +7,7 @@ use fairmesh_control::*;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use crate::probe::{everywhere, listen, scenario};
+use crate::probe::{Probe, everywhere, listen, probe, scenario};
 
 /// Two hops of TCP and one of UDP beside them; node 3 hears only 2.
 const LINE: &str = r#"
@@ -230,4 +230,58 @@ fn only_what_was_asked_for_is_told() {
         Some(others.get())
     });
     assert_eq!(n.last(), Some(&0));
+}
+
+/// QUIC is UDP to a box at the gateway: what it could read of TCP's headers, QUIC encrypts.
+#[test]
+fn signs_of_tcp_are_seen_of_tcp_and_not_of_quic() {
+    let seen = |transport: &str| {
+        let s = scenario(&format!(
+            "duration = \"3 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
+             [topology]\nchain = {{ hops = 2 }}\ngateway = 0\n[wired]\nhosts = [\"host\"]\n\
+             [[flow]]\nfrom = \"host\"\nto = 2\ntransport = {transport}\n"
+        ));
+        let needs = Needs {
+            at: PlacementSet::of(&[Placement::Gateway]),
+            events: EventSet::of(&[EventKind::TcpSigns, EventKind::FlowCounters]),
+            ..Needs::default()
+        };
+        let log = std::rc::Rc::new(Cell::new((0, 0)));
+        let kept = log.clone();
+        let act = move |_: NodeId, _: Time, event: &Event<'_>, _: &mut Actions| {
+            let (signs, counters) = kept.get();
+            match event {
+                Event::TcpSigns(_) => kept.set((signs + 1, counters)),
+                Event::FlowCounters(c) if c.bytes > 0 => kept.set((signs, counters + 1)),
+                _ => {}
+            }
+        };
+        let every = Some(Span::from_millis(100));
+        let plan = |_: &Setting| Plan::none();
+        let record = probe(&s, Probe { needs, plan, every, act: Box::new(act) });
+        assert!(record.flows[0].goodput_bps > 100_000.0);
+        log.get()
+    };
+    let (signs, counters) = seen("{ tcp = \"cubic\", preset = \"linux\" }");
+    assert!(signs > 20 && counters > 20, "{signs} {counters}");
+    let (signs, counters) = seen("{ quic = \"cubic\" }");
+    assert!(signs == 0 && counters > 20, "{signs} {counters}");
+}
+
+/// What a QUIC source hears back: round trips, and losses that it has found.
+#[test]
+fn a_quic_source_hears_its_acknowledgements() {
+    let s = scenario(&LINE.replace("{ tcp = \"newreno\", mss = \"1000 B\" }", "\"quic\""));
+    let needs = everywhere(&[EventKind::Feedback], &[]);
+    let (record, heard) = listen(&s, needs, None, |node, _, e| {
+        let Event::Feedback(f) = e else { return None };
+        Some((node, f.rtt, f.acked, f.lost))
+    });
+    assert!(heard.iter().all(|(node, ..)| *node == NodeId(0)));
+    let acked: u64 = heard.iter().map(|h| u64::from(h.2)).sum();
+    let lost: u64 = heard.iter().map(|h| u64::from(h.3)).sum();
+    let quic = record.flows[0].quic.unwrap();
+    assert!(acked > 100_000 && heard.iter().filter(|h| h.1 > Span::ZERO).count() > 50, "{acked}");
+    assert!(lost <= quic.lost, "{lost} {quic:?}");
+    assert!(record.flows[0].tcp.is_none());
 }

@@ -1,6 +1,7 @@
-//! IPv4, TCP and UDP headers of the packets inside data frames.
+//! IPv4, TCP, UDP and QUIC headers of the packets inside data frames.
 
 use fairmesh_engine::observe::{AirPacket, AirPayload};
+use fairmesh_transport::quic::Kind;
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::NodeId;
 
@@ -18,6 +19,8 @@ pub struct Ports {
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const IP_HEADER: usize = 20;
+/// Of every QUIC connection.
+const CONNECTION_ID: [u8; 8] = *b"fairmesh";
 
 /// The IPv4 address of a node, numbered from 10.0.0.1.
 pub fn address(node: NodeId) -> [u8; 4] {
@@ -31,7 +34,7 @@ pub fn write(out: &mut Vec<u8>, packet: &AirPacket, ports: Option<&Ports>) -> bo
     let (source, destination) = (address(packet.source), address(packet.destination));
     let protocol = match packet.payload {
         AirPayload::Tcp(_) => PROTOCOL_TCP,
-        AirPayload::Udp { .. } => PROTOCOL_UDP,
+        AirPayload::Udp { .. } | AirPayload::Quic { .. } => PROTOCOL_UDP,
     };
     let start = out.len();
     // RFC 3168 §5: ECN field, CE = 11, ECT(0) = 10, ECT(1) = 01.
@@ -60,6 +63,7 @@ pub fn write(out: &mut Vec<u8>, packet: &AirPacket, ports: Option<&Ports>) -> bo
     let sum_at = match packet.payload {
         AirPayload::Tcp(segment) => tcp(out, &segment),
         AirPayload::Udp { sequence } => udp(out, length, sequence),
+        AirPayload::Quic { kind } => quic(out, length, kind),
     };
     // Pseudo-header (RFC 9293 §3.1, RFC 768). The payload adds nothing: it is zero.
     let mut pseudo = [0; 12];
@@ -120,6 +124,27 @@ fn udp(out: &mut Vec<u8>, length: usize, sequence: u64) -> usize {
     out.extend_from_slice(&[0, 0]);
     if length >= 16 {
         out.extend_from_slice(&sequence.to_be_bytes());
+    }
+    6
+}
+
+/// Appends the rest of a UDP header and a QUIC header; what follows would be encrypted, and is zero.
+fn quic(out: &mut Vec<u8>, length: usize, kind: Kind) -> usize {
+    out.extend_from_slice(&(length as u16).to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    let handshake = |first: u8| {
+        // RFC 9000 §17.2: long header, version 1, connection IDs of 8 bytes.
+        [&[first][..], &[0, 0, 0, 1], &[8], &CONNECTION_ID, &[8], &CONNECTION_ID].concat()
+    };
+    match kind {
+        Kind::Initial { .. } => out.extend(handshake(0xc1)),
+        Kind::Handshake { .. } => out.extend(handshake(0xe1)),
+        Kind::OneRtt { number } => {
+            // RFC 9000 §17.3: short header, a packet number of 2 bytes.
+            out.push(0x41);
+            out.extend_from_slice(&CONNECTION_ID);
+            out.extend_from_slice(&(number as u16).to_be_bytes());
+        }
     }
     6
 }

@@ -1,4 +1,5 @@
 use fairmesh_engine::observe::{AirAggregate, AirPacket, AirPayload, BlockAck, FrameKind};
+use fairmesh_transport::quic::Kind;
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
 use pcap_file::pcap::PcapReader;
@@ -137,6 +138,26 @@ fn long_frames_are_cut_and_say_so() {
     let pseudo = [&ip[12..20], &[0, 17], &1508u16.to_be_bytes()].concat();
     assert_eq!(ones_complement_sum(&[&pseudo[..], &udp].concat()), 0, "UDP checksum");
     assert_eq!(udp[15], 9);
+}
+
+#[test]
+fn quic_is_udp_with_a_header_that_can_be_told() {
+    let quic = |ip_bytes, kind| {
+        let p = captured(
+            &[frame(FrameKind::Data, Some(packet(ip_bytes, AirPayload::Quic { kind })))],
+            None,
+        );
+        p[0].data[24 + 32..][..ip_bytes as usize].to_vec()
+    };
+    let short = quic(66, Kind::OneRtt { number: 0x1_0203 });
+    assert_eq!((short[9], &short[24..26]), (17, &[0, 46][..]), "UDP, and its length");
+    let pseudo = [&short[12..20], &[0, 17, 0, 46]].concat();
+    assert_eq!(ones_complement_sum(&[&pseudo[..], &short[20..]].concat()), 0, "UDP checksum");
+    // RFC 9000 §17.3: the fixed bit and a number of two bytes.
+    assert_eq!((short[28], &short[37..39]), (0x41, &[2, 3][..]));
+    let initial = quic(1228, Kind::Initial { attempt: 0 });
+    // RFC 9000 §17.2: a long header of version 1.
+    assert_eq!(initial[28..34], [0xc1, 0, 0, 0, 1, 8]);
 }
 
 #[test]

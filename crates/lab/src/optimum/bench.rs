@@ -169,8 +169,13 @@ fn limit(flow: &mut Flow, at: f64, seed: u64) -> f64 {
         other => {
             let mut rate = BitRate(u64::MAX);
             let part = cap(&mut rate);
-            if let Transport::Tcp(tcp) = &flow.transport {
-                *other = TrafficSpec::Limited { rate, chunk: tcp.mss };
+            let chunk = match &flow.transport {
+                Transport::Tcp(tcp) => Some(tcp.mss),
+                Transport::Quic(quic) => Some(quic.full_packet().0),
+                Transport::Udp => None,
+            };
+            if let Some(chunk) = chunk {
+                *other = TrafficSpec::Limited { rate, chunk };
             }
             part
         }

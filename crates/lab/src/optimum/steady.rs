@@ -142,7 +142,7 @@ pub(super) fn asked(
 ) -> Result<Vec<Option<f64>>, OptimumError> {
     let bursty = |f: &Flow| {
         matches!(f.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. })
-            && matches!(f.transport, Transport::Tcp(_))
+            && !matches!(f.transport, Transport::Udp)
     };
     let jobs: Vec<(usize, u64)> = (0..scenario.flows.len())
         .filter(|&i| bursty(&scenario.flows[i]))

@@ -46,6 +46,7 @@ impl Reading {
         }
         let segment = scenario.flows.iter().map(|f| match &f.transport {
             Transport::Tcp(tcp) => f64::from(tcp.mss),
+            Transport::Quic(quic) => f64::from(quic.full_packet().0),
             Transport::Udp => 0.0,
         });
         let phases = if phases.is_empty() {

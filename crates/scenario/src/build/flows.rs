@@ -281,17 +281,17 @@ fn finish(
     let transport_key = at(own.is_some(), "transport");
     let transport = match own.or(inherited) {
         None if traffic.is_udp() => Transport::Udp,
-        None => tcp(&TransportDraft::default(), transport_key.clone())?,
-        Some(given) => tcp(given, transport_key.clone())?,
+        None => built(&TransportDraft::default(), transport_key.clone())?,
+        Some(given) => built(given, transport_key.clone())?,
     };
     if traffic.is_udp() != (transport == Transport::Udp) {
         let problem = if traffic.is_udp() {
             Problem::refused(
-                "`cbr` traffic over TCP",
+                "`cbr` traffic over a stream",
                 "`transport = \"udp\"`, or `limited` traffic",
             )
         } else {
-            Problem::refused("this traffic needs a stream", "TCP, or `cbr` traffic")
+            Problem::refused("this traffic needs a stream", "TCP, QUIC, or `cbr` traffic")
         };
         return fail(transport_key, problem);
     }
@@ -340,11 +340,14 @@ fn finish(
     })
 }
 
-fn tcp(draft: &TransportDraft, key: KeyPath) -> Result<Transport> {
+fn built(draft: &TransportDraft, key: KeyPath) -> Result<Transport> {
     match draft {
         TransportDraft::Udp => Ok(Transport::Udp),
         TransportDraft::Tcp(tcp) => {
             tcp.build().map(Transport::Tcp).map_err(|p| ScenarioError::at(key, p))
+        }
+        TransportDraft::Quic(quic) => {
+            quic.build().map(Transport::Quic).map_err(|p| ScenarioError::at(key, p))
         }
     }
 }

@@ -39,6 +39,7 @@ mod access;
 mod control;
 mod errors;
 mod queue;
+mod quic;
 mod radio;
 mod radios;
 mod subscribers;
@@ -57,6 +58,7 @@ pub use control::ControlDraft;
 pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;
 pub use queue::{QueueDraft, QueueKind, QueueTable};
+pub use quic::QuicDraft;
 pub use radio::{
     AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
 };

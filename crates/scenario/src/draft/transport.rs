@@ -7,16 +7,19 @@ use fairmesh_units::{Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::quic::{QuicDraft, TransportTable};
 use crate::error::Problem;
 use crate::text;
 
-/// A flow's transport: `"udp"`, `"tcp"`, or a table for a TCP of other settings.
+/// A flow's transport: `"udp"`, `"tcp"`, `"quic"`, or a table for a TCP or a QUIC of other settings.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TransportDraft {
     /// Datagrams.
     Udp,
     /// A stream.
     Tcp(TcpDraft),
+    /// A stream over datagrams.
+    Quic(QuicDraft),
 }
 
 impl Default for TransportDraft {
@@ -31,25 +34,48 @@ impl From<TcpDraft> for TransportDraft {
     }
 }
 
-const WORDS: &str = "\"tcp\", \"udp\", or a table such as { tcp = \"newreno\", mss = \"512 B\" }";
+const WORDS: &str =
+    "\"tcp\", \"quic\", \"udp\", or a table such as { tcp = \"newreno\", mss = \"512 B\" }";
 
 impl TransportDraft {
     fn word(word: &str) -> Option<Self> {
         Some(match word {
             "udp" => TransportDraft::Udp,
             "tcp" => TransportDraft::default(),
+            "quic" => TransportDraft::Quic(QuicDraft::default()),
             _ => return None,
         })
     }
 }
 
-word_or_table!(TransportDraft, TcpDraft, WORDS);
+impl<'de> Deserialize<'de> for TransportDraft {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = TransportDraft;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(WORDS)
+            }
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<TransportDraft, E> {
+                TransportDraft::word(word)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(word), &self))
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TransportDraft, A::Error> {
+                let table =
+                    TransportTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                table.split().map_err(de::Error::custom)
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
 
 impl Serialize for TransportDraft {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         match self {
             TransportDraft::Udp => s.serialize_str("udp"),
             TransportDraft::Tcp(tcp) => tcp.serialize(s),
+            TransportDraft::Quic(quic) => quic.serialize(s),
         }
     }
 }
@@ -59,8 +85,8 @@ impl JsonSchema for TransportDraft {
         "Transport".into()
     }
     fn json_schema(g: &mut SchemaGenerator) -> Schema {
-        let table = g.subschema_for::<TcpDraft>();
-        json_schema!({ "anyOf": [{ "enum": ["tcp", "udp"] }, table] })
+        let (tcp, quic) = (g.subschema_for::<TcpDraft>(), g.subschema_for::<QuicDraft>());
+        json_schema!({ "anyOf": [{ "enum": ["tcp", "quic", "udp"] }, tcp, quic] })
     }
 }
 
@@ -79,7 +105,7 @@ pub enum TcpPreset {
     Linux,
 }
 
-/// Congestion controller of a TCP.
+/// Congestion controller of a TCP or a QUIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CongestionDraft {
@@ -94,6 +120,18 @@ pub enum CongestionDraft {
     Bbr3,
     /// Prague: small cuts for many marks of ECT(1).
     Prague,
+}
+
+impl From<CongestionDraft> for Congestion {
+    fn from(draft: CongestionDraft) -> Self {
+        match draft {
+            CongestionDraft::NewReno => Congestion::NewReno,
+            CongestionDraft::Cubic => Congestion::Cubic,
+            CongestionDraft::Bbr => Congestion::Bbr,
+            CongestionDraft::Bbr3 => Congestion::Bbr3,
+            CongestionDraft::Prague => Congestion::Prague,
+        }
+    }
 }
 
 /// A TCP and where it differs from its preset.
@@ -299,13 +337,7 @@ impl TcpDraft {
             _ => (base.ecn, base.ect1),
         };
         let config = TcpConfig {
-            congestion: match self.tcp {
-                CongestionDraft::NewReno => Congestion::NewReno,
-                CongestionDraft::Cubic => Congestion::Cubic,
-                CongestionDraft::Bbr => Congestion::Bbr,
-                CongestionDraft::Bbr3 => Congestion::Bbr3,
-                CongestionDraft::Prague => Congestion::Prague,
-            },
+            congestion: self.tcp.into(),
             mss,
             sack: self.sack.unwrap_or(base.sack),
             ecn: self.ecn.map_or(usual.0, |e| e != EcnDraft::Off),

@@ -2,9 +2,9 @@
 
 use fairmesh_units::Time;
 
-use super::window::{CongestionControl, Progress};
 use super::{Phase, Sender};
 use crate::config::Dialect;
+use crate::congestion::window::{CongestionControl, Progress};
 use crate::segment::Segment;
 
 impl Sender {

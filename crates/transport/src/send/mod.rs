@@ -4,36 +4,26 @@
 //! (RFC 6675 §4). Without SACK, each duplicate ACK adds a segment to `inflation` instead: the
 //! window inflation of RFC 6582 §3.2.
 
-mod bbr;
-mod bbr3;
-mod control;
-mod cubic;
-mod delivery;
-mod hystart;
 mod marks;
 mod models;
-mod newreno;
-mod pacing;
-mod prague;
 mod rack;
 mod recovery;
 mod rto;
 mod scoreboard;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use fairmesh_units::{Span, Time};
 
-use self::control::Controller;
-use self::delivery::Delivery;
-use self::hystart::HyStart;
-use self::pacing::Pacing;
 use self::rack::Rack;
 use self::rto::Rto;
-use self::scoreboard::{Scoreboard, Sent, Stamp};
-use self::window::Window;
+use self::scoreboard::{Scoreboard, Sent};
 use crate::config::{Congestion, Dialect, TcpConfig};
+use crate::congestion::delivery::{Delivery, Stamp};
+use crate::congestion::hystart::HyStart;
+use crate::congestion::pacing::Pacing;
+use crate::congestion::window::{self, Window};
+use crate::congestion::{Controller, Setup};
 use crate::segment::Flags;
 
 /// Where loss recovery stands.
@@ -153,8 +143,13 @@ impl Sender {
             board: Scoreboard::new(rack || model, cfg.congestion == Congestion::Bbr3),
             initial_cwnd: window.cwnd,
             window,
-            control: Controller::new(cfg),
-            hystart: Controller::hystart(cfg),
+            control: Controller::new(&Setup {
+                congestion: cfg.congestion,
+                initial: u64::from(cfg.mss) * u64::from(cfg.initial_window),
+                each_loss: cfg.sack,
+                spill: cfg.dialect == Dialect::Ns3,
+            }),
+            hystart: Controller::hystart(cfg.congestion, cfg.hystart, cfg.pacing),
             rack: rack.then(|| Box::new(Rack::new())),
             delivery: model.then(Box::default),
             phase: Phase::Open,

@@ -3,7 +3,7 @@
 use fairmesh_units::Time;
 
 use super::Sender;
-use super::window::Progress;
+use crate::congestion::window::Progress;
 
 impl Sender {
     /// Tells the model of the path of an ACK.
@@ -33,7 +33,8 @@ impl Sender {
         let (Some(sample), Some(model)) = (self.rate.take(), self.control.as_model()) else {
             return;
         };
-        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight, full };
+        let by_bytes = false;
+        let p = Progress { now, acked, srtt, limited, rtt, una, next, in_flight, full, by_bytes };
         model.on_ack(&mut self.window, &p, sample);
         self.pacing.set_rate(model.pacing_rate(), model.quantum(self.window.mss));
         if let (true, Some(d)) = (starved || model.hides_samples(), &mut self.delivery) {

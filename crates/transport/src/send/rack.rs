@@ -2,7 +2,8 @@
 
 use fairmesh_units::{Span, Time};
 
-use super::scoreboard::{DUP_THRESH, Delivered, Scoreboard};
+use super::scoreboard::{DUP_THRESH, Scoreboard};
+use crate::congestion::delivery::Delivered;
 
 /// How long a receiver may delay an acknowledgement of a lone segment, at worst. RFC 8985 §7.2
 const WORST_DELAYED_ACK: Span = Span::from_millis(200);

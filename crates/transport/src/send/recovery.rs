@@ -3,9 +3,9 @@
 use fairmesh_units::Time;
 
 use super::scoreboard::DUP_THRESH;
-use super::window::{CongestionControl, Progress};
 use super::{Phase, Sender};
 use crate::config::Dialect;
+use crate::congestion::window::{CongestionControl, Progress};
 use crate::segment::{Flags, Segment};
 
 impl Sender {

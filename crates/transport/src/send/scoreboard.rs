@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use fairmesh_units::Time;
 
-use super::window::Loss;
+use crate::congestion::delivery::{Delivered, Stamp};
+use crate::congestion::window::Loss;
 use crate::segment::SackBlocks;
 
 /// DupThresh of RFC 6675 §2.
@@ -59,29 +60,6 @@ impl Sent {
         }
         self.len as u64 * (!self.is(LOST) as u64 + self.is(RESENT) as u64)
     }
-}
-
-/// When a segment left last, and what had been delivered then (draft-cheng-iccrg-delivery-rate-estimation-00
-/// §3.2).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    pub(super) sent: Time,
-    pub(super) delivered: u64,
-    pub(super) delivered_at: Time,
-    pub(super) first_sent: Time,
-    pub(super) app_limited: bool,
-    /// Bytes in the network with it, and found lost in all (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
-    pub(super) in_flight: u64,
-    pub(super) lost: u64,
-}
-
-/// A segment that has arrived.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Delivered {
-    pub(super) end: u64,
-    pub(super) len: u32,
-    pub(super) stamp: Stamp,
-    pub(super) resent: bool,
 }
 
 /// What selective acknowledgements told that was not known.

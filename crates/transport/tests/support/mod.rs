@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+pub mod quic;
 pub mod shared;
 
 use std::cmp::Reverse;
@@ -214,20 +215,27 @@ impl Bottleneck {
     }
 }
 
-impl Network for Bottleneck {
-    fn carry(&mut self, from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>) {
+impl Bottleneck {
+    /// An IPv4 datagram of so many bytes, and whether it may be marked; `None`: dropped.
+    pub fn pass(&mut self, from: usize, now: Time, bytes: u32, ect: bool) -> Option<Arrival> {
         let waiting = &mut self.waiting[from];
         waiting.retain(|&leaves| leaves > now);
         if waiting.len() >= self.queue {
             self.drops += 1;
-            return;
+            return None;
         }
-        let ce = seg.flags.has(Flags::ECT) && waiting.len() >= self.mark_at;
+        let ce = ect && waiting.len() >= self.mark_at;
         self.marks += u64::from(ce);
-        let service = fairmesh_units::BitRate(self.rate).time_for(u64::from(seg.ip_bytes()));
+        let service = fairmesh_units::BitRate(self.rate).time_for(u64::from(bytes));
         let leaves = self.free[from].max(now) + service;
         self.free[from] = leaves;
         waiting.push(leaves);
-        out.push(Arrival { at: leaves + self.delay, ce });
+        Some(Arrival { at: leaves + self.delay, ce })
+    }
+}
+
+impl Network for Bottleneck {
+    fn carry(&mut self, from: usize, now: Time, seg: &Segment, out: &mut Vec<Arrival>) {
+        out.extend(self.pass(from, now, seg.ip_bytes(), seg.flags.has(Flags::ECT)));
     }
 }

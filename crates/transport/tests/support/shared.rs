@@ -1,9 +1,9 @@
-//! Several connections behind one queue.
+//! Several connections behind one queue, TCP's and QUIC's.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fairmesh_transport::{Connection, Flags, Segment, TcpConfig};
+use fairmesh_transport::{Connection, Flags, Segment, TcpConfig, quic};
 use fairmesh_units::{BitRate, Span, Time};
 
 /// A queue with a rate that connections share, drop-tail, with a step threshold of marks.
@@ -19,8 +19,107 @@ pub struct Queue {
     pub drops: u64,
 }
 
+/// One end of a connection.
+pub enum End {
+    Tcp(Connection),
+    Quic(quic::Connection),
+}
+
+/// What travels.
+#[derive(Clone)]
+enum Parcel {
+    Tcp(Segment),
+    Quic(quic::Packet),
+}
+
+impl Parcel {
+    fn ip_bytes(&self) -> u32 {
+        match self {
+            Parcel::Tcp(s) => s.ip_bytes(),
+            Parcel::Quic(p) => p.ip_bytes(),
+        }
+    }
+    fn ect(&self) -> bool {
+        match self {
+            Parcel::Tcp(s) => s.flags.has(Flags::ECT),
+            Parcel::Quic(p) => p.ecn != quic::Ecn::NotEct,
+        }
+    }
+    fn is_data(&self) -> bool {
+        match self {
+            Parcel::Tcp(s) => s.len > 0,
+            Parcel::Quic(p) => p.data() > 0,
+        }
+    }
+}
+
+impl End {
+    fn poll_transmit(&mut self, now: Time) -> Option<Parcel> {
+        match self {
+            End::Tcp(c) => c.poll_transmit(now).map(Parcel::Tcp),
+            End::Quic(c) => c.poll_transmit(now).map(Parcel::Quic),
+        }
+    }
+    fn next_deadline(&self) -> Time {
+        match self {
+            End::Tcp(c) => c.next_deadline(),
+            End::Quic(c) => c.next_deadline(),
+        }
+    }
+    fn on_deadline(&mut self, now: Time) {
+        match self {
+            End::Tcp(c) => c.on_deadline(now),
+            End::Quic(c) => c.on_deadline(now),
+        }
+    }
+    fn take(&mut self, now: Time, parcel: &Parcel, ce: bool) -> u64 {
+        match (self, parcel) {
+            (End::Tcp(c), Parcel::Tcp(s)) => c.on_segment(now, s, ce).delivered,
+            (End::Quic(c), Parcel::Quic(p)) => {
+                c.on_packet(now, p, if ce { quic::Ecn::Ce } else { p.ecn }).delivered
+            }
+            _ => unreachable!("a parcel of the other transport"),
+        }
+    }
+    fn close(&mut self) {
+        match self {
+            End::Tcp(c) => c.close(),
+            End::Quic(c) => c.close(),
+        }
+    }
+    pub fn cwnd(&self) -> u64 {
+        match self {
+            End::Tcp(c) => c.stats().cwnd,
+            End::Quic(c) => c.stats().cwnd,
+        }
+    }
+}
+
+/// What a connection is made of.
+pub trait Transport {
+    fn ends(&self, now: Time) -> [End; 2];
+}
+
+impl Transport for TcpConfig {
+    fn ends(&self, now: Time) -> [End; 2] {
+        let mut client = Connection::client(self);
+        client.write(u64::MAX);
+        client.connect(now);
+        [End::Tcp(client), End::Tcp(Connection::server(self))]
+    }
+}
+
+impl Transport for quic::Config {
+    fn ends(&self, now: Time) -> [End; 2] {
+        let mut client = quic::Connection::client(self);
+        client.write(u64::MAX);
+        client.connect(now);
+        [End::Quic(client), End::Quic(quic::Connection::server(self))]
+    }
+}
+
 struct Flow {
-    ends: [Connection; 2],
+    ends: [End; 2],
     /// One way.
     delay: Span,
     delivered: u64,
@@ -36,7 +135,7 @@ pub struct Shared {
     pub queue: Queue,
     flows: Vec<Flow>,
     flying: BinaryHeap<Flying>,
-    segments: Vec<Segment>,
+    parcels: Vec<Parcel>,
     pub now: Time,
     /// Time integral of what waits, seconds of service.
     backlog: f64,
@@ -56,17 +155,15 @@ impl Shared {
             queue,
             flows: Vec::new(),
             flying: BinaryHeap::new(),
-            segments: Vec::new(),
+            parcels: Vec::new(),
             now: Time::ZERO,
             backlog: 0.0,
         }
     }
 
     /// Endless data from now on; `delay`: one way, without queue.
-    pub fn add(&mut self, cfg: &TcpConfig, delay: Span) -> usize {
-        let mut ends = [Connection::client(cfg), Connection::server(cfg)];
-        ends[0].write(u64::MAX);
-        ends[0].connect(self.now);
+    pub fn add(&mut self, cfg: &impl Transport, delay: Span) -> usize {
+        let ends = cfg.ends(self.now);
         self.flows.push(Flow { ends, delay, delivered: 0, passed: 0, marks: 0 });
         let flow = self.flows.len() - 1;
         self.flush(flow);
@@ -80,6 +177,16 @@ impl Shared {
     }
 
     pub fn sender(&self, flow: usize) -> &Connection {
+        let End::Tcp(c) = self.end(flow) else { panic!("flow {flow} is QUIC") };
+        c
+    }
+
+    pub fn quic(&self, flow: usize) -> &quic::Connection {
+        let End::Quic(c) = self.end(flow) else { panic!("flow {flow} is TCP") };
+        c
+    }
+
+    pub fn end(&self, flow: usize) -> &End {
         &self.flows[flow].ends[0]
     }
 
@@ -90,24 +197,24 @@ impl Shared {
 
     fn flush(&mut self, flow: usize) {
         for end in 0..2 {
-            while let Some(seg) = self.flows[flow].ends[end].poll_transmit(self.now) {
+            while let Some(parcel) = self.flows[flow].ends[end].poll_transmit(self.now) {
                 let delay = self.flows[flow].delay;
                 let (leaves, ce) = if end == 0 {
-                    match self.enqueue(flow, &seg) {
+                    match self.enqueue(flow, &parcel) {
                         Some(passage) => passage,
                         None => continue,
                     }
                 } else {
                     (self.now, false)
                 };
-                let id = self.segments.len() as u64;
-                self.segments.push(seg);
+                let id = self.parcels.len() as u64;
+                self.parcels.push(parcel);
                 self.flying.push(Reverse((leaves + delay, id, flow, 1 - end, ce)));
             }
         }
     }
 
-    fn enqueue(&mut self, flow: usize, seg: &Segment) -> Option<(Time, bool)> {
+    fn enqueue(&mut self, flow: usize, parcel: &Parcel) -> Option<(Time, bool)> {
         let queue = &mut self.queue;
         while queue.waiting.front().is_some_and(|&t| t <= self.now) {
             queue.waiting.pop_front();
@@ -117,12 +224,12 @@ impl Shared {
             return None;
         }
         let wait = queue.free.max(self.now) - self.now;
-        let service = BitRate(queue.rate).time_for(u64::from(seg.ip_bytes()));
+        let service = BitRate(queue.rate).time_for(u64::from(parcel.ip_bytes()));
         self.backlog += wait.as_secs_f64() * service.as_secs_f64();
         queue.free = queue.free.max(self.now) + service;
         queue.waiting.push_back(queue.free);
-        let ce = seg.flags.has(Flags::ECT) && wait >= queue.mark_at;
-        self.flows[flow].passed += u64::from(seg.len > 0);
+        let ce = parcel.ect() && wait >= queue.mark_at;
+        self.flows[flow].passed += u64::from(parcel.is_data());
         self.flows[flow].marks += u64::from(ce);
         Some((queue.free, ce))
     }
@@ -143,11 +250,11 @@ impl Shared {
             if arrival <= deadline {
                 let Reverse((at, id, flow, to, ce)) = self.flying.pop().unwrap();
                 self.now = at;
-                let seg = self.segments[id as usize];
+                let parcel = self.parcels[id as usize].clone();
                 let f = &mut self.flows[flow];
-                let got = f.ends[to].on_segment(at, &seg, ce);
+                let got = f.ends[to].take(at, &parcel, ce);
                 if to == 1 {
-                    f.delivered += got.delivered;
+                    f.delivered += got;
                 }
                 self.flush(flow);
             } else {

@@ -90,7 +90,7 @@ enum AckPhase {
 
 /// State of BBR version 3. Volumes are bytes, rates bytes per second.
 #[derive(Clone, Debug)]
-pub(super) struct Bbr3 {
+pub(crate) struct Bbr3 {
     state: State,
     initial: u64,
     sack: bool,

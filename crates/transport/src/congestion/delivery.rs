@@ -2,12 +2,34 @@
 
 use fairmesh_units::{Span, Time};
 
-use super::scoreboard::{Delivered, Stamp};
 use super::window::RateSample;
+
+/// When a segment left last, and what had been delivered then (draft-cheng-iccrg-delivery-rate-estimation-00
+/// §3.2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) sent: Time,
+    pub(crate) delivered: u64,
+    pub(crate) delivered_at: Time,
+    pub(crate) first_sent: Time,
+    pub(crate) app_limited: bool,
+    /// Bytes in the network with it, and found lost in all (draft-ietf-ccwg-bbr-06 §4.1.2.1.2).
+    pub(crate) in_flight: u64,
+    pub(crate) lost: u64,
+}
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered {
+    pub(crate) end: u64,
+    pub(crate) len: u32,
+    pub(crate) stamp: Stamp,
+    pub(crate) resent: bool,
+}
 
 /// Counts what has been delivered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     delivered: u64,
     delivered_at: Time,
     first_sent: Time,
@@ -17,7 +39,7 @@ pub(super) struct Delivery {
 
 impl Delivery {
     /// A segment leaves; `idle`: nothing was in the network.
-    pub(super) fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
+    pub(crate) fn stamp(&mut self, now: Time, idle: bool) -> Stamp {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
         }
@@ -33,22 +55,22 @@ impl Delivery {
     }
 
     /// Whether the application is the limit.
-    pub(super) const fn is_starved(&self) -> bool {
+    pub(crate) const fn is_starved(&self) -> bool {
         self.app_limited > self.delivered
     }
 
     /// Bytes delivered in all.
-    pub(super) const fn total(&self) -> u64 {
+    pub(crate) const fn total(&self) -> u64 {
         self.delivered
     }
 
     /// The application has nothing more while there is room in the window.
-    pub(super) fn starved(&mut self, in_flight: u64) {
+    pub(crate) fn starved(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
     /// What an ACK has delivered; `None`: nothing. `lost`: bytes found lost in all.
-    pub(super) fn on_ack(
+    pub(crate) fn on_ack(
         &mut self,
         now: Time,
         news: &[Delivered],

@@ -30,7 +30,7 @@ enum State {
 
 /// State of BBR.
 #[derive(Clone, Debug)]
-pub(super) struct Bbr {
+pub(crate) struct Bbr {
     state: State,
     /// (round, bytes per second), decreasing in rate, increasing in round.
     bandwidth: Vec<(u64, f64)>,
@@ -59,7 +59,7 @@ pub(super) struct Bbr {
 }
 
 impl Bbr {
-    pub(super) fn new(initial: u64) -> Self {
+    pub(crate) fn new(initial: u64) -> Self {
         Bbr {
             state: State::Startup,
             bandwidth: Vec::new(),

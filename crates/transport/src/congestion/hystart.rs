@@ -20,7 +20,7 @@ const L: u64 = 8;
 
 /// State of HyStart++ in one connection's first slow start.
 #[derive(Clone, Debug)]
-pub(super) struct HyStart {
+pub(crate) struct HyStart {
     /// Pacing spreads what an acknowledgement lets go, so it may be any amount.
     paced: bool,
     /// The round ends when this is acknowledged.
@@ -34,7 +34,7 @@ pub(super) struct HyStart {
 }
 
 impl HyStart {
-    pub(super) fn new(paced: bool) -> Self {
+    pub(crate) fn new(paced: bool) -> Self {
         HyStart {
             paced,
             window_end: 0,
@@ -47,7 +47,7 @@ impl HyStart {
     }
 
     /// An acknowledgement in slow start. RFC 9406 §4.2
-    pub(super) fn on_ack(&mut self, window: &mut Window, p: &Progress) {
+    pub(crate) fn on_ack(&mut self, window: &mut Window, p: &Progress) {
         if self.window_end == 0 {
             self.window_end = p.next;
         }

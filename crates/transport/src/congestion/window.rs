@@ -6,14 +6,14 @@ use crate::config::TcpConfig;
 
 /// The sending window, bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
-    pub(super) cwnd: u64,
-    pub(super) ssthresh: u64,
-    pub(super) mss: u64,
+pub(crate) struct Window {
+    pub(crate) cwnd: u64,
+    pub(crate) ssthresh: u64,
+    pub(crate) mss: u64,
 }
 
 impl Window {
-    pub(super) fn new(cfg: &TcpConfig) -> Self {
+    pub(crate) fn new(cfg: &TcpConfig) -> Self {
         let mss = u64::from(cfg.mss);
         // RFC 5681 §3.1: the initial ssthresh is arbitrarily high, or the largest window that
         // there can be (as in ns-2).
@@ -21,70 +21,72 @@ impl Window {
         Window { cwnd: mss * u64::from(cfg.initial_window), ssthresh, mss }
     }
 
-    pub(super) const fn in_slow_start(&self) -> bool {
+    pub(crate) const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 }
 
 /// An ACK of new data outside loss recovery.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    pub(super) now: Time,
+pub(crate) struct Progress {
+    pub(crate) now: Time,
     /// Newly acknowledged bytes.
-    pub(super) acked: u64,
-    pub(super) srtt: Option<Span>,
+    pub(crate) acked: u64,
+    pub(crate) srtt: Option<Span>,
     /// Whether the window was what limited the sender.
-    pub(super) limited: bool,
+    pub(crate) limited: bool,
     /// The round trip that this ACK measured.
-    pub(super) rtt: Option<Span>,
+    pub(crate) rtt: Option<Span>,
     /// Oldest byte not acknowledged, this ACK taken in.
-    pub(super) una: u64,
+    pub(crate) una: u64,
     /// Next byte never sent.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// Bytes in the network, this ACK taken in.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// The window was full when this ACK came.
-    pub(super) full: bool,
+    pub(crate) full: bool,
+    /// An acknowledgement counts for as much as it acknowledges (RFC 9002 §7.3), not for one segment (RFC 5681 §3.1).
+    pub(crate) by_bytes: bool,
 }
 
 /// How fast data was delivered over about a round trip (draft-cheng-iccrg-delivery-rate-estimation-00).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct RateSample {
+pub(crate) struct RateSample {
     /// Bytes per second; `None`: too short a time to tell.
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// Delivered in all when the segment left that was acknowledged.
-    pub(super) prior: u64,
+    pub(crate) prior: u64,
     /// Delivered in all.
-    pub(super) total: u64,
+    pub(crate) total: u64,
     /// Delivered by this ACK.
-    pub(super) now: u64,
+    pub(crate) now: u64,
     /// The application was the limit meanwhile.
-    pub(super) app_limited: bool,
+    pub(crate) app_limited: bool,
     /// The round trip of the latest segment that was acknowledged, if it was sent once.
-    pub(super) rtt: Option<Span>,
+    pub(crate) rtt: Option<Span>,
     /// Over how long the rate was measured.
-    pub(super) interval: Span,
+    pub(crate) interval: Span,
     /// Bytes in the network when that segment had left, itself included.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Bytes found lost since that segment left.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
 }
 
 /// A segment that was found lost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss {
-    pub(super) seq: u64,
-    pub(super) len: u32,
+pub(crate) struct Loss {
+    pub(crate) seq: u64,
+    pub(crate) len: u32,
     /// Bytes in the network when it had left, itself included.
-    pub(super) in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Bytes found lost since it left, itself included.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// It left while the application was the limit.
-    pub(super) app_limited: bool,
+    pub(crate) app_limited: bool,
 }
 
 /// How a window grows and shrinks.
-pub(super) trait CongestionControl {
+pub(crate) trait CongestionControl {
     /// Grows `window.cwnd`.
     fn on_ack(&mut self, window: &mut Window, progress: Progress);
 
@@ -97,7 +99,7 @@ pub(super) trait CongestionControl {
 }
 
 /// A controller that goes by a model of the path: it sets the window and paces everything, repairs too.
-pub(super) trait Model {
+pub(crate) trait Model {
     /// The rate at which segments leave, bytes per second; 0: not known yet.
     fn pacing_rate(&self) -> f64;
 

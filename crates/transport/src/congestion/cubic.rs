@@ -15,7 +15,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// State of CUBIC; windows are in segments.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cubic {
+pub(crate) struct Cubic {
     /// The plateau the curve returns to.
     w_max: f64,
     /// Window just before the last cut.
@@ -63,7 +63,7 @@ impl CongestionControl for Cubic {
     fn on_ack(&mut self, window: &mut Window, p: Progress) {
         if window.in_slow_start() {
             if p.limited {
-                slow_start(window, p.acked);
+                slow_start(window, p.acked, p.by_bytes);
             }
             return;
         }
@@ -84,7 +84,9 @@ impl CongestionControl for Cubic {
             } else {
                 // RFC 9438 §4.2: where the curve is one round trip later, within limits
                 let target = curve(t + rtt, epoch.k, self.w_max).clamp(cwnd, 1.5 * cwnd);
-                cwnd + (target - cwnd) / cwnd // RFC 9438 §4.4, §4.5
+                // RFC 9438 §4.4, §4.5; where bytes count, an ACK of several segments is as many ACKs.
+                let acks = if p.by_bytes { p.acked as f64 / mss } else { 1.0 };
+                cwnd + acks * (target - cwnd) / cwnd
             };
             let bytes = (grown - cwnd) * mss + self.fraction;
             window.cwnd += bytes as u64;

@@ -17,7 +17,7 @@ const LEAST: u64 = 2;
 
 /// State of Prague.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prague {
+pub(crate) struct Prague {
     /// Average of the marked part; `None` before the first mark.
     alpha: Option<f64>,
     /// Acknowledged in this round, and marked of it, bytes.
@@ -37,7 +37,7 @@ pub(super) struct Prague {
 
 impl Prague {
     /// Takes in what an acknowledgement says: `acked` bytes, `marked` of them. §2.3.2
-    pub(super) fn count(&mut self, window: &Window, p: &Progress, marked: u64) {
+    pub(crate) fn count(&mut self, window: &Window, p: &Progress, marked: u64) {
         self.marked_now = marked;
         self.acked += p.acked;
         self.marked += marked;
@@ -64,7 +64,7 @@ impl Prague {
 
     /// The window shrinks by half of the marked part; the caller sees to it that this happens once per round trip.
     /// §2.4.2
-    pub(super) fn on_mark(&mut self, window: &mut Window) {
+    pub(crate) fn on_mark(&mut self, window: &mut Window) {
         self.before = window.cwnd;
         let alpha = self.alpha.unwrap_or(1.0);
         let left = (window.cwnd as f64 * (1.0 - alpha / 2.0)) as u64;
@@ -73,7 +73,7 @@ impl Prague {
     }
 
     /// What a loss leaves in a round trip that met a mark: both together cut no deeper than the loss alone.
-    pub(super) fn loss_after_mark(&self) -> u64 {
+    pub(crate) fn loss_after_mark(&self) -> u64 {
         self.before / 2
     }
 
@@ -94,7 +94,7 @@ impl CongestionControl for Prague {
         }
         let clean = p.acked.saturating_sub(self.marked_now);
         if window.in_slow_start() {
-            newreno::slow_start(window, clean);
+            newreno::slow_start(window, clean, p.by_bytes);
             return;
         }
         let segment = window.mss as f64 * self.increase(p.srtt);

@@ -1,20 +1,42 @@
-//! The congestion controllers.
+//! The congestion controllers, which TCP and QUIC share.
 //!
 //! A new one is one file that implements [`CongestionControl`], one variant of [`Controller`] and
 //! one of [`crate::Congestion`].
 
-use super::bbr::Bbr;
-use super::bbr3::Bbr3;
-use super::cubic::Cubic;
-use super::hystart::HyStart;
-use super::newreno::NewReno;
-use super::prague::Prague;
-use super::window::{CongestionControl, Model, Progress, Window};
-use crate::config::{Congestion, Dialect, TcpConfig};
+mod bbr;
+mod bbr3;
+mod cubic;
+pub(crate) mod delivery;
+pub(crate) mod hystart;
+mod newreno;
+pub(crate) mod pacing;
+pub(crate) mod prague;
+pub(crate) mod window;
+
+use self::bbr::Bbr;
+use self::bbr3::Bbr3;
+use self::cubic::Cubic;
+use self::hystart::HyStart;
+use self::newreno::NewReno;
+use self::prague::Prague;
+use self::window::{CongestionControl, Model, Progress, Window};
+use crate::config::Congestion;
+
+/// What a controller is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) congestion: Congestion,
+    /// The initial window, bytes.
+    pub(crate) initial: u64,
+    /// Losses are told one by one.
+    pub(crate) each_loss: bool,
+    /// ns-3's end of slow start ([`NewReno`]).
+    pub(crate) spill: bool,
+}
 
 /// The controllers, chosen at run time without a virtual call.
 #[derive(Clone, Debug)]
-pub(super) enum Controller {
+pub(crate) enum Controller {
     NewReno(NewReno),
     Cubic(Cubic),
     /// Counts marks.
@@ -26,7 +48,7 @@ pub(super) enum Controller {
 
 impl Controller {
     /// The model, if it is one that goes by a model.
-    pub(super) fn as_model(&mut self) -> Option<&mut dyn Model> {
+    pub(crate) fn as_model(&mut self) -> Option<&mut dyn Model> {
         match self {
             Controller::Bbr(bbr) => Some(&mut **bbr),
             Controller::Bbr3(bbr) => Some(&mut **bbr),
@@ -35,40 +57,34 @@ impl Controller {
     }
 
     /// The controller, if it goes by counted marks.
-    pub(super) fn as_prague(&mut self) -> Option<&mut Prague> {
+    pub(crate) fn as_prague(&mut self) -> Option<&mut Prague> {
         match self {
             Controller::Prague(prague) => Some(prague),
             _ => None,
         }
     }
 
-    pub(super) const fn is_prague(&self) -> bool {
+    pub(crate) const fn is_prague(&self) -> bool {
         matches!(self, Controller::Prague(_))
     }
 
-    pub(super) const fn is_model(&self) -> bool {
+    pub(crate) const fn is_model(&self) -> bool {
         matches!(self, Controller::Bbr(_) | Controller::Bbr3(_))
     }
 
-    /// HyStart++ for a controller that has a slow start.
-    pub(super) fn hystart(cfg: &TcpConfig) -> Option<HyStart> {
-        (cfg.hystart && !cfg.congestion.is_model()).then(|| HyStart::new(cfg.pacing))
+    /// HyStart++ for a controller that has a slow start; `paced`: what leaves is spread over the round trip.
+    pub(crate) fn hystart(of: Congestion, on: bool, paced: bool) -> Option<HyStart> {
+        (on && !of.is_model()).then(|| HyStart::new(paced))
     }
 
-    pub(super) fn new(cfg: &TcpConfig) -> Self {
-        match cfg.congestion {
-            Congestion::NewReno => {
-                Controller::NewReno(NewReno { spill: cfg.dialect == Dialect::Ns3 })
-            }
+    pub(crate) fn new(setup: &Setup) -> Self {
+        match setup.congestion {
+            Congestion::NewReno => Controller::NewReno(NewReno::new(setup.spill)),
             Congestion::Cubic => Controller::Cubic(Cubic::default()),
             Congestion::Prague => Controller::Prague(Prague::default()),
-            Congestion::Bbr => {
-                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
-                Controller::Bbr(Box::new(Bbr::new(initial)))
-            }
+            Congestion::Bbr => Controller::Bbr(Box::new(Bbr::new(setup.initial))),
             Congestion::Bbr3 => {
-                let initial = u64::from(cfg.mss) * u64::from(cfg.initial_window);
-                Controller::Bbr3(Box::new(Bbr3::new(initial, cfg.sack)))
+                Controller::Bbr3(Box::new(Bbr3::new(setup.initial, setup.each_loss)))
             }
         }
     }
@@ -80,7 +96,7 @@ impl CongestionControl for Controller {
             Controller::NewReno(c) => c.on_ack(window, progress),
             Controller::Cubic(c) => c.on_ack(window, progress),
             Controller::Prague(c) => c.on_ack(window, progress),
-            // It is told of every ACK, in recovery too: `Sender::model`.
+            // It is told of every ACK, in recovery too: `Model::on_ack`.
             Controller::Bbr(_) | Controller::Bbr3(_) => {}
         }
     }

@@ -6,7 +6,7 @@ use super::{
     AckPhase, Bbr3, HEADROOM, MIN_PIPE, MIN_RTT_LENGTH, NONE, PROBE_RTT_CWND_GAIN,
     PROBE_RTT_DURATION, PROBE_RTT_INTERVAL, State,
 };
-use crate::send::window::{Progress, RateSample, Window};
+use crate::congestion::window::{Progress, RateSample, Window};
 
 impl Bbr3 {
     /// §5.3.2

@@ -2,17 +2,35 @@
 
 use super::window::{CongestionControl, Progress, Window};
 
-/// Slow start and congestion avoidance of RFC 5681; the recovery of RFC 6582 is in the sender.
+/// Slow start and congestion avoidance: of RFC 5681 by acknowledgements, of RFC 9002 by bytes. Recovery is the
+/// transport's.
 #[derive(Clone, Debug)]
-pub(super) struct NewReno {
+pub(crate) struct NewReno {
     /// ns-3: when slow start ends within an ACK of several segments, the rest of it counts for
     /// congestion avoidance.
-    pub(super) spill: bool,
+    spill: bool,
+    /// Acknowledged since the window last grew, where bytes count.
+    acked: u64,
 }
 
-/// Slow start: at most one segment per ACK. RFC 5681 §3.1 (2).
-pub(super) fn slow_start(window: &mut Window, acked: u64) {
-    window.cwnd += acked.min(window.mss);
+impl NewReno {
+    pub(crate) const fn new(spill: bool) -> Self {
+        NewReno { spill, acked: 0 }
+    }
+
+    /// One segment for each window that is acknowledged. RFC 9002 §7.3.3
+    fn avoid_by_bytes(&mut self, window: &mut Window, acked: u64) {
+        self.acked += acked;
+        if self.acked >= window.cwnd {
+            self.acked -= window.cwnd;
+            window.cwnd += window.mss;
+        }
+    }
+}
+
+/// Slow start: at most one segment per ACK (RFC 5681 §3.1 (2)), or what was acknowledged (RFC 9002 §7.3.1).
+pub(crate) fn slow_start(window: &mut Window, acked: u64, by_bytes: bool) {
+    window.cwnd += if by_bytes { acked } else { acked.min(window.mss) };
 }
 
 impl CongestionControl for NewReno {
@@ -22,17 +40,21 @@ impl CongestionControl for NewReno {
         }
         let mut left = p.acked;
         if window.in_slow_start() {
-            slow_start(window, p.acked);
+            slow_start(window, p.acked, p.by_bytes);
             left = if self.spill { p.acked.saturating_sub(window.mss) } else { 0 };
         }
         if left > 0 && !window.in_slow_start() {
+            if p.by_bytes {
+                return self.avoid_by_bytes(window, left);
+            }
             // RFC 5681 §3.1 (3), rounded down but never to nothing
             window.cwnd += (window.mss * window.mss / window.cwnd).max(1);
         }
     }
 
     fn reduce(&mut self, _window: &Window, flight: u64) -> u64 {
-        flight / 2 // RFC 5681 §3.1 (4)
+        self.acked = 0;
+        flight / 2 // RFC 5681 §3.1 (4), RFC 9002 §7.3.2
     }
 }
 
@@ -40,7 +62,7 @@ impl CongestionControl for NewReno {
 mod tests {
     use super::*;
 
-    const RENO: NewReno = NewReno { spill: false };
+    const RENO: NewReno = NewReno::new(false);
 
     fn ack(acked: u64) -> Progress {
         Progress { acked, limited: true, ..Progress::default() }
@@ -68,12 +90,31 @@ mod tests {
     fn the_end_of_slow_start_within_an_ack() {
         for (spill, cwnd) in [(false, 4000), (true, 4250)] {
             let mut w = Window { cwnd: 3000, ssthresh: 4000, mss: 1000 };
-            NewReno { spill }.on_ack(&mut w, ack(3000));
+            NewReno::new(spill).on_ack(&mut w, ack(3000));
             assert_eq!(w.cwnd, cwnd);
             let mut w = Window { cwnd: 3000, ssthresh: 4000, mss: 1000 };
-            NewReno { spill }.on_ack(&mut w, ack(1000));
+            NewReno::new(spill).on_ack(&mut w, ack(1000));
             assert_eq!(w.cwnd, 4000);
         }
+    }
+
+    #[test]
+    fn by_bytes_an_acknowledgement_counts_for_what_it_acknowledges() {
+        let by_bytes = |acked| Progress { by_bytes: true, ..ack(acked) };
+        let mut reno = RENO;
+        let mut w = Window { cwnd: 10_000, ssthresh: 30_000, mss: 1000 };
+        // RFC 9002 §7.3.1
+        reno.on_ack(&mut w, by_bytes(10_000));
+        assert_eq!(w.cwnd, 20_000);
+        reno.on_ack(&mut w, by_bytes(10_000));
+        assert_eq!(w.cwnd, 30_000);
+        // RFC 9002 §7.3.3: a segment per window, however it is acknowledged.
+        for _ in 0..14 {
+            reno.on_ack(&mut w, by_bytes(2000));
+        }
+        assert_eq!(w.cwnd, 30_000);
+        reno.on_ack(&mut w, by_bytes(2000));
+        assert_eq!(w.cwnd, 31_000);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use fairmesh_units::Time;
 
 use super::{BETA, Bbr3, LOSS_THRESH, NONE, STARTUP_FULL_LOSSES, State};
-use crate::send::window::{Loss, RateSample, Window};
+use crate::congestion::window::{Loss, RateSample, Window};
 
 impl Bbr3 {
     /// A segment was found lost. §5.5.10.2, `HandleLostPacket`

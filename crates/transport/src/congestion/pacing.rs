@@ -1,0 +1,145 @@
+//! Spacing of new data. Retransmissions are never held back, as in TCP-AP's released code, unless a
+//! model of the path sets the rate.
+
+use fairmesh_units::{Span, Time};
+
+/// When the next segment of new data may leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Pacing {
+    /// By the window: `srtt × segment / cwnd`.
+    by_window: bool,
+    /// Set from outside; comes before `by_window`.
+    interval: Option<Span>,
+    /// New data may leave from here on.
+    from: Time,
+    /// `from` while a segment waits for it, else never.
+    due: Time,
+    /// Set by a model of the path, bytes per second; 0: not known yet.
+    rate: f64,
+    /// Bytes that leave at once (GSO), and how many of them have.
+    quantum: u64,
+    spent: u64,
+    /// `quantum` is what a bucket holds instead, which fills while nothing may leave for another reason.
+    bucket: bool,
+}
+
+impl Pacing {
+    /// `burst`: bytes that leave at once.
+    pub(crate) fn new(by_window: bool, burst: u64) -> Self {
+        Pacing {
+            by_window,
+            interval: None,
+            from: Time::ZERO,
+            due: Time::NEVER,
+            rate: 0.0,
+            quantum: burst,
+            spent: 0,
+            bucket: false,
+        }
+    }
+
+    /// By the window, from a bucket of so many bytes. RFC 9002 §7.7
+    pub(crate) fn leaky_bucket(burst: u64) -> Self {
+        Pacing { bucket: true, ..Pacing::new(true, burst) }
+    }
+
+    pub(crate) fn set(&mut self, interval: Option<Span>) {
+        self.interval = interval;
+    }
+
+    /// A model's rate in bytes per second, and what leaves at once.
+    pub(crate) fn set_rate(&mut self, rate: f64, quantum: u64) {
+        (self.rate, self.quantum) = (rate, quantum);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.by_window || self.interval.is_some() || self.rate > 0.0
+    }
+
+    /// When to ask again.
+    pub(crate) const fn due(&self) -> Time {
+        self.due
+    }
+
+    /// The deadline was noticed.
+    pub(crate) fn on_deadline(&mut self, now: Time) {
+        if now >= self.due {
+            self.due = Time::NEVER;
+        }
+    }
+
+    /// Whether a segment that the window allows may leave; if not, `due` says when.
+    pub(crate) fn may_send(&mut self, now: Time) -> bool {
+        let may = now >= self.from || !self.is_on();
+        self.due = if may { Time::NEVER } else { self.from };
+        may
+    }
+
+    /// A segment of `len` bytes of new data has left.
+    pub(crate) fn sent(&mut self, now: Time, len: u32, cwnd: u64, srtt: Option<Span>) {
+        // A control and a model space packets by their own rules.
+        let bucket = self.bucket && self.interval.is_none() && self.rate == 0.0;
+        let bytes = if self.interval.is_some() || bucket {
+            u64::from(len)
+        } else {
+            self.spent += u64::from(len);
+            // What has left of a burst is waited for when the burst is over.
+            if self.spent < self.quantum {
+                return;
+            }
+            core::mem::take(&mut self.spent)
+        };
+        let spacing = self.interval.or_else(|| {
+            if self.rate > 0.0 {
+                return Some(Span::from_secs_f64(bytes as f64 / self.rate));
+            }
+            // Before the first sample there is nothing to spread over.
+            let srtt = u128::from(srtt?.as_nanos());
+            Some(Span::from_nanos((srtt * u128::from(bytes) / u128::from(cwnd.max(1))) as u64))
+        });
+        let spacing = spacing.unwrap_or(Span::ZERO);
+        let since = if bucket { self.filled(now, spacing, bytes) } else { now };
+        self.from = since + spacing;
+    }
+
+    /// From when on the bucket has been filling: who was held up by something else makes up for it, by what the
+    /// bucket holds beside this packet at most.
+    fn filled(&self, now: Time, spacing: Span, bytes: u64) -> Time {
+        let more = u128::from(self.quantum.saturating_sub(bytes));
+        let most = u128::from(spacing.as_nanos()) * more / u128::from(bytes.max(1));
+        let earliest = now.as_nanos().saturating_sub(u64::try_from(most).unwrap_or(u64::MAX));
+        self.from.max(Time::from_nanos(earliest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends as much as it may at each of these instants, in ms; ten packets of 1000 bytes in 100 ms.
+    fn run(mut pacing: Pacing, at: &[u64]) -> Vec<u32> {
+        let (cwnd, srtt) = (10_000, Some(Span::from_millis(100)));
+        let mut all = Vec::new();
+        for &ms in at {
+            let now = Time::ZERO + Span::from_millis(ms);
+            let mut n = 0;
+            while pacing.may_send(now) && n < 100 {
+                pacing.sent(now, 1000, cwnd, srtt);
+                n += 1;
+            }
+            all.push(n);
+        }
+        all
+    }
+
+    #[test]
+    fn a_bucket_gives_back_what_was_not_used_and_no_more_than_it_holds() {
+        let at = [1000, 1005, 1010, 1020, 1030, 1045, 1050, 2000, 2005, 2010];
+        // One packet per 10 ms, and 5 ms late once made up for.
+        let bucket = Pacing::leaky_bucket(2000);
+        assert_eq!(run(bucket, &at), [2, 0, 1, 1, 1, 1, 1, 2, 0, 1]);
+        assert_eq!(run(Pacing::leaky_bucket(5000), &at)[..3], [5, 0, 1]);
+        // Without one, a late packet holds up the next.
+        assert_eq!(run(Pacing::new(true, 1000), &at), [1, 0, 1, 1, 1, 1, 0, 1, 0, 1]);
+    }
+}

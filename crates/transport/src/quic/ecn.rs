@@ -1,0 +1,170 @@
+//! Whether a path carries ECN, by the counts that the peer sends back (RFC 9000 §13.4.2, Appendix A.4).
+
+use super::packet::{Ecn, EcnCounts};
+
+/// Packets that are sent ECN-capable before the path is known to carry that. RFC 9000 §13.4.2
+const TESTING_PACKETS: u64 = 10;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Not wanted.
+    Off,
+    /// The first packets try the path.
+    Testing,
+    /// They have left, and nothing is known yet.
+    Unknown,
+    Capable,
+    Failed,
+}
+
+/// One end's view of its path.
+#[derive(Clone, Debug)]
+pub(super) struct EcnPath {
+    state: State,
+    codepoint: Ecn,
+    /// Packets sent ECN-capable, of them acknowledged, and lost before any was.
+    sent: u64,
+    lost: u64,
+    told: EcnCounts,
+}
+
+impl EcnPath {
+    pub(super) const fn new(ecn: bool, ect1: bool) -> Self {
+        let state = if ecn { State::Testing } else { State::Off };
+        let codepoint = if ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+        let told = EcnCounts { ect0: 0, ect1: 0, ce: 0 };
+        EcnPath { state, codepoint, sent: 0, lost: 0, told }
+    }
+
+    /// The field of the next packet.
+    pub(super) const fn codepoint(&self) -> Ecn {
+        match self.state {
+            State::Testing | State::Capable => self.codepoint,
+            State::Off | State::Unknown | State::Failed => Ecn::NotEct,
+        }
+    }
+
+    /// A packet has left with [`EcnPath::codepoint`].
+    pub(super) fn on_sent(&mut self, ecn: Ecn) {
+        self.sent += u64::from(ecn != Ecn::NotEct);
+        if self.state == State::Testing && self.sent >= TESTING_PACKETS {
+            self.state = State::Unknown;
+        }
+    }
+
+    /// A packet that was ECN-capable is lost: all of those that tried the path, and the path drops them.
+    pub(super) fn on_lost(&mut self) {
+        self.lost += 1;
+        if self.state == State::Unknown && self.lost >= self.sent {
+            self.state = State::Failed;
+        }
+    }
+
+    /// An acknowledgement that moves the largest number acknowledges so many ECN-capable packets for the first
+    /// time. Returns how many more were marked. RFC 9000 §13.4.2.1
+    pub(super) fn on_ack(&mut self, newly: u64, counts: Option<EcnCounts>) -> u64 {
+        if matches!(self.state, State::Off | State::Failed) {
+            return 0;
+        }
+        let Some(counts) = counts else {
+            if newly > 0 {
+                self.state = State::Failed;
+            }
+            return 0;
+        };
+        let (own, told, other) = match self.codepoint {
+            Ecn::Ect1 => (counts.ect1, self.told.ect1, counts.ect0),
+            _ => (counts.ect0, self.told.ect0, counts.ect1),
+        };
+        let marks = counts.ce.checked_sub(self.told.ce);
+        let grown = (own + counts.ce).checked_sub(told + self.told.ce);
+        let valid = grown.is_some_and(|g| g >= newly) && own + counts.ce <= self.sent && other == 0;
+        let (true, Some(marks)) = (valid, marks) else {
+            self.state = State::Failed;
+            return 0;
+        };
+        self.told = counts;
+        if newly > 0 {
+            self.state = State::Capable;
+        }
+        marks
+    }
+
+    pub(super) const fn failed(&self) -> bool {
+        matches!(self.state, State::Failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(ect0: u64, ce: u64) -> Option<EcnCounts> {
+        Some(EcnCounts { ect0, ect1: 0, ce })
+    }
+
+    fn path(sent: u64) -> EcnPath {
+        let mut path = EcnPath::new(true, false);
+        for _ in 0..sent {
+            let ecn = path.codepoint();
+            path.on_sent(ecn);
+        }
+        path
+    }
+
+    #[test]
+    fn ten_packets_try_the_path_and_an_honest_count_proves_it() {
+        let mut p = path(12);
+        assert_eq!((p.sent, p.codepoint()), (10, Ecn::NotEct));
+        assert_eq!(p.on_ack(2, counts(2, 0)), 0);
+        assert_eq!(p.codepoint(), Ecn::Ect0);
+        // Marks stand in for ECT(0).
+        assert_eq!(p.on_ack(3, counts(3, 2)), 2);
+        assert_eq!(p.on_ack(2, counts(5, 2)), 0);
+        assert!(!p.failed());
+    }
+
+    #[test]
+    fn counts_that_cannot_be_end_it() {
+        // None at all; too few; more than were sent; another codepoint; less than before.
+        let swapped = Some(EcnCounts { ect0: 0, ect1: 2, ce: 0 });
+        for told in [None, counts(1, 0), counts(9, 2), swapped] {
+            let mut p = path(10);
+            assert_eq!(p.on_ack(2, told), 0);
+            assert!(p.failed() && p.codepoint() == Ecn::NotEct, "{told:?}");
+        }
+        let mut p = path(10);
+        p.on_ack(2, counts(2, 1));
+        p.on_ack(1, counts(5, 0));
+        assert!(p.failed());
+        // What comes later changes nothing.
+        assert_eq!(p.on_ack(2, counts(9, 1)), 0);
+        assert!(p.failed());
+    }
+
+    #[test]
+    fn a_path_that_drops_all_of_them_carries_none() {
+        let mut p = path(10);
+        for _ in 0..9 {
+            p.on_lost();
+        }
+        assert!(!p.failed());
+        p.on_lost();
+        assert!(p.failed());
+        // Where some arrived, losses say nothing.
+        let mut p = path(10);
+        p.on_ack(1, counts(1, 0));
+        for _ in 0..50 {
+            p.on_lost();
+        }
+        assert!(!p.failed());
+    }
+
+    #[test]
+    fn off_is_off() {
+        let mut p = EcnPath::new(false, false);
+        assert_eq!(p.codepoint(), Ecn::NotEct);
+        assert_eq!(p.on_ack(0, counts(5, 5)), 0);
+        assert!(!p.failed());
+    }
+}

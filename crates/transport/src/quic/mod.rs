@@ -1,0 +1,349 @@
+//! A QUIC transport: RFC 9000's packets, acknowledgements and streams as far as they decide what is sent and when, and
+//! RFC 9002's loss detection and congestion control.
+//!
+//! One stream each way, one packet per datagram, one packet number space; the handshake is a datagram each way.
+//! Payload is counted, not carried. What is left out: docs/models/transport.md.
+
+mod config;
+mod ecn;
+mod packet;
+mod ranges;
+mod receive;
+mod recovery;
+mod rtt;
+mod send;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use fairmesh_units::{Span, Time};
+
+pub use self::config::{Config, ConfigError};
+pub use self::packet::{Ack, Ecn, EcnCounts, Kind, PLAIN_ACK, Packet, StreamFrame};
+use self::receive::Received as Arrivals;
+use self::send::Sender;
+use self::stream::Incoming;
+use crate::connection::Received;
+
+/// RFC 9002 §6.2.2: twice the initial round trip before anything was measured; the variation adds as much again.
+const FIRST_TIMEOUT: Span = Span::from_millis(999);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// A client that has not connected.
+    Idle,
+    /// A server that waits for a client.
+    Listen,
+    /// A client waits for the server's answer.
+    Connecting,
+    /// A server waits for the client's first packet after its answer.
+    Answering,
+    Established,
+}
+
+/// One end of a QUIC connection, with the same methods as TCP's [`crate::Connection`].
+///
+/// Flow control never limits: applications read at once. Connections never give up.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    state: State,
+    sender: Sender,
+    arrivals: Arrivals,
+    incoming: Incoming,
+    /// A datagram of the handshake is due.
+    hello_due: bool,
+    hello_timer: Time,
+    /// Sent so far, and when.
+    hellos: u32,
+    hello_times: Vec<Time>,
+    /// The attempt of the client that the server answers.
+    attempt: u32,
+    /// The client's first packet asks for an answer, whatever is in it: it ends the handshake.
+    finish_due: bool,
+    /// Data came since a PING last left.
+    ping_worth: bool,
+    pinged: Time,
+    acks_sent: u64,
+    bytes_acked: u64,
+    bytes_delivered: u64,
+}
+
+/// State and counters of one end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Stats {
+    /// Congestion window, bytes of UDP payload.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `u64::MAX` before the first reduction.
+    pub ssthresh: u64,
+    /// Bytes of UDP payload in flight.
+    pub in_flight: u64,
+    /// Bytes of the stream that were sent and not acknowledged without a gap.
+    pub outstanding: u64,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Span>,
+    /// Probe timeout, backed off as it stands.
+    pub probe_timeout: Span,
+    /// Packets sent that ask for an acknowledgement.
+    pub packets_sent: u64,
+    /// Of them, those with data that was sent before.
+    pub retransmitted: u64,
+    /// Packets found lost.
+    pub lost: u64,
+    /// Of them, those that arrived after all.
+    pub spurious: u64,
+    /// Probe timeouts.
+    pub probe_timeouts: u64,
+    /// Reductions of the window, for losses or marks, at most one per loss epoch.
+    pub congestion_events: u64,
+    /// Times that congestion was persistent.
+    pub persistent_congestions: u64,
+    /// Own packets that the peer has told to have been marked.
+    pub marks: u64,
+    /// The path has turned out not to carry ECN.
+    pub ecn_failed: bool,
+    /// Packets sent that were only an ACK, with a PING or without.
+    pub acks_sent: u64,
+    /// Datagrams of the handshake that were sent.
+    pub handshakes_sent: u32,
+    /// Application bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Application bytes received in order.
+    pub bytes_delivered: u64,
+}
+
+impl Connection {
+    /// The end that opens the connection. `cfg` must be valid ([`Config::validate`]).
+    pub fn client(cfg: &Config) -> Self {
+        Connection::new(cfg, State::Idle)
+    }
+
+    /// The end that waits for the other. `cfg` must be valid ([`Config::validate`]).
+    pub fn server(cfg: &Config) -> Self {
+        Connection::new(cfg, State::Listen)
+    }
+
+    fn new(cfg: &Config, state: State) -> Self {
+        Connection {
+            state,
+            sender: Sender::new(cfg),
+            arrivals: Arrivals::new(cfg.max_ack_delay),
+            incoming: Incoming::default(),
+            hello_due: false,
+            hello_timer: Time::NEVER,
+            hellos: 0,
+            hello_times: Vec::new(),
+            attempt: 0,
+            finish_due: false,
+            ping_worth: false,
+            pinged: Time::ZERO,
+            acks_sent: 0,
+            bytes_acked: 0,
+            bytes_delivered: 0,
+        }
+    }
+
+    /// Opens the connection. Does nothing at a server or a second time.
+    pub fn connect(&mut self, now: Time) {
+        if self.state == State::Idle {
+            self.state = State::Connecting;
+            self.hello(now);
+        }
+    }
+
+    /// The application writes `bytes`; `u64::MAX` is a source that never ends. Ignored after
+    /// [`close`](Connection::close). May come before the connection is established.
+    pub fn write(&mut self, bytes: u64) {
+        self.sender.stream.write(bytes);
+    }
+
+    /// Ends this direction after what was written. A source that never ends stops with what was
+    /// sent so far.
+    pub fn close(&mut self) {
+        self.sender.stream.close();
+    }
+
+    /// Sends packets at least this far apart from now on; `None`: as the window says. With `window` false the
+    /// interval takes the place of the congestion window, as at TCP's [`crate::Connection::pace`].
+    pub fn pace(&mut self, interval: Option<Span>, window: bool) {
+        self.sender.pace(interval, window);
+    }
+
+    /// Whether both directions have ended and nothing is left to send.
+    pub fn is_closed(&self) -> bool {
+        self.sender.stream.finished() && self.incoming.finished() && !self.arrivals.due()
+    }
+
+    /// Whether the handshake is over at this end.
+    pub fn is_established(&self) -> bool {
+        self.state == State::Established
+    }
+
+    /// Bytes written and not yet sent for the first time.
+    pub fn unsent(&self) -> u64 {
+        self.sender.stream.unsent()
+    }
+
+    /// Takes a packet from the network, with the ECN field of the IP header that it came in.
+    pub fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn) -> Received {
+        match (packet.kind, self.state) {
+            (Kind::Initial { attempt }, State::Listen | State::Answering) => {
+                // The client asks again only when its timer has run out; so does this end.
+                let first = self.state == State::Listen;
+                self.state = State::Answering;
+                self.attempt = self.attempt.max(attempt);
+                if first {
+                    self.hello(now);
+                } else {
+                    self.hello_due = true;
+                }
+                Received::default()
+            }
+            (Kind::Handshake { attempt }, State::Connecting) => {
+                // The answer names the attempt that it answers, so this is a sample even if there were several.
+                let sent = self.hello_times.get(attempt as usize);
+                let rtt = sent.map(|&sent| now - sent);
+                self.establish(now, rtt);
+                self.finish_due = true;
+                Received { established: true, rtt, ..Received::default() }
+            }
+            (Kind::Handshake { .. }, State::Established) => {
+                // The server has not heard that the handshake is over.
+                self.finish_due = true;
+                Received::default()
+            }
+            (Kind::OneRtt { number }, State::Answering) => {
+                let sample = self.hello_times.first().filter(|_| self.hellos == 1);
+                let rtt = sample.map(|&sent| now - sent);
+                self.establish(now, rtt);
+                let received = self.take(now, number, packet, ecn);
+                Received { established: true, ..received }
+            }
+            (Kind::OneRtt { number }, State::Established) => self.take(now, number, packet, ecn),
+            _ => Received::default(),
+        }
+    }
+
+    fn take(&mut self, now: Time, number: u64, packet: &Packet, ecn: Ecn) -> Received {
+        let mut received = Received::default();
+        if !self.arrivals.on_packet(now, number, packet.is_ack_eliciting(), ecn) {
+            return received;
+        }
+        if let Some(ack) = &packet.ack {
+            let news = self.sender.on_ack(now, ack);
+            if let Some(largest) = news.seen {
+                self.arrivals.forget(largest);
+            }
+            (received.acked, received.rtt, received.marks) = (news.acked, news.rtt, news.marks);
+            self.bytes_acked += news.acked;
+        }
+        if let Some(frame) = &packet.stream {
+            self.ping_worth = true;
+            let was_finished = self.incoming.finished();
+            received.delivered = self.incoming.on_frame(frame);
+            received.finished = !was_finished && self.incoming.finished();
+            self.bytes_delivered += received.delivered;
+            if received.finished {
+                self.sender.stream.close();
+            }
+        }
+        received
+    }
+
+    /// The next packet to send, `None` when there is nothing more for now.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if self.hello_due {
+            self.hello_due = false;
+            self.hellos += 1;
+            return Some(Packet::handshake(if self.state == State::Connecting {
+                Kind::Initial { attempt: self.hellos - 1 }
+            } else {
+                Kind::Handshake { attempt: self.attempt }
+            }));
+        }
+        if self.state != State::Established {
+            return None;
+        }
+        let arrivals = &mut self.arrivals;
+        // RFC 9000 §13.2.1: an ACK frame rides on what leaves anyhow
+        let bundle = || if arrivals.waits() { arrivals.ack(now) } else { None };
+        if let Some(packet) = self.sender.poll(now, bundle) {
+            self.finish_due = false;
+            return Some(packet);
+        }
+        if !self.finish_due && !self.arrivals.due() {
+            return None;
+        }
+        let ping = core::mem::take(&mut self.finish_due) || self.wants_ping(now);
+        if ping {
+            (self.pinged, self.ping_worth) = (now, false);
+        }
+        self.acks_sent += 1;
+        let ack = self.arrivals.ack(now);
+        Some(self.sender.acknowledge(now, ack, ping))
+    }
+
+    /// Whether an ACK asks for one in turn, so that the holes in it need not be told for ever: once per round trip
+    /// in which data came. RFC 9000 §13.2.4
+    fn wants_ping(&self, now: Time) -> bool {
+        let round = self.sender.rtt.smoothed();
+        self.arrivals.has_holes() && self.ping_worth && now - self.pinged >= round
+    }
+
+    /// When [`on_deadline`](Connection::on_deadline) must be called; [`Time::NEVER`] if nothing
+    /// is waited for.
+    pub fn next_deadline(&self) -> Time {
+        self.hello_timer.min(self.arrivals.deadline()).min(self.sender.deadline())
+    }
+
+    /// A deadline passed. Harmless when called early.
+    pub fn on_deadline(&mut self, now: Time) {
+        if now >= self.hello_timer {
+            self.hello(now);
+        }
+        self.arrivals.on_deadline(now);
+        self.sender.on_deadline(now);
+    }
+
+    /// State and counters.
+    pub fn stats(&self) -> Stats {
+        let s = &self.sender;
+        let c = s.counters;
+        Stats {
+            cwnd: s.window.cwnd,
+            ssthresh: s.window.ssthresh,
+            in_flight: s.in_flight,
+            outstanding: s.stream.outstanding(),
+            srtt: s.rtt.srtt(),
+            probe_timeout: s.probe_timeout(),
+            packets_sent: c.packets,
+            retransmitted: c.resent,
+            lost: c.lost,
+            spurious: c.spurious,
+            probe_timeouts: c.probe_timeouts,
+            congestion_events: c.congestion_events,
+            persistent_congestions: c.persistent_congestions,
+            marks: c.marks,
+            ecn_failed: s.ecn.failed(),
+            acks_sent: self.acks_sent,
+            handshakes_sent: self.hellos,
+            bytes_acked: self.bytes_acked,
+            bytes_delivered: self.bytes_delivered,
+        }
+    }
+
+    /// A datagram of the handshake leaves, and is repeated after a timeout that doubles. It is in no window, and its
+    /// loss is no sign of congestion: its keys are discarded, and with them its packets (RFC 9002 §6.4).
+    fn hello(&mut self, now: Time) {
+        self.hello_due = true;
+        self.hello_times.push(now);
+        let times = self.hello_times.len() as u32 - 1;
+        self.hello_timer = now + FIRST_TIMEOUT.saturating_mul(1 << times.min(30));
+    }
+
+    fn establish(&mut self, now: Time, rtt: Option<Span>) {
+        self.state = State::Established;
+        self.hello_timer = Time::NEVER;
+        self.hello_due = false;
+        self.sender.establish(now, rtt);
+    }
+}
