@@ -16,12 +16,14 @@ use self::statistics::{Known, LENGTH_WEIGHT, ONE, tries};
 use super::Attempt;
 use crate::phy::{Phy, Rate};
 
-/// Statistics are renewed this often (update_interval).
+/// Statistics are renewed this often (update_interval), by a clock of ticks of a few ms.
 const UPDATE: Span = Span::from_millis(50);
 /// At most one sample in this time (MINSTREL_SAMPLE_INTERVAL).
 const SAMPLE: Span = Span::from_millis(20);
 /// Best rates by throughput that are kept in order (MAX_THR_RATES).
 const BEST: usize = 4;
+/// Rates that a frame has for its attempts: as of drivers that take four (IEEE80211_TX_MAX_RATES).
+const PLACES: usize = 4;
 
 /// The rates of as many streams.
 #[derive(Clone, Debug)]
@@ -44,13 +46,14 @@ pub struct MinstrelHt {
     /// The best by throughput, best first, and the most certain one.
     fastest: [usize; BEST],
     surest: usize,
-    /// Attempts at the fastest, the second fastest and the surest.
-    tries: [u32; 3],
+    /// Attempts at the three fastest and at the surest.
+    tries: [u32; PLACES],
     /// Mean MPDUs per frame in parts of [`ONE`], and frames and MPDUs of this interval.
     length: i32,
     frames: u32,
     mpdus: u32,
     started: bool,
+    interval: Span,
     updated: Time,
     samples: Samples,
     /// The rate that this frame began with, where it is a sample, and attempts without an answer.
@@ -61,6 +64,12 @@ pub struct MinstrelHt {
 impl MinstrelHt {
     /// Over all MCS of `phy`; there must be one.
     pub fn new(phy: &Phy) -> Self {
+        MinstrelHt::with_interval(phy, UPDATE)
+    }
+
+    /// The same with another time between two looks at the statistics than 50 ms, as a kernel's clock has it: 52 ms where
+    /// it ticks 250 times a second.
+    pub fn with_interval(phy: &Phy, interval: Span) -> Self {
         let mut known: Vec<Known> = phy.rates().filter_map(|r| Known::of(phy, r)).collect();
         known.sort_by(|a, b| {
             (a.streams.cmp(&b.streams)).then(b.duration.cmp(&a.duration)).then(a.rate.cmp(&b.rate))
@@ -86,11 +95,12 @@ impl MinstrelHt {
             groups,
             fastest: [0; BEST],
             surest: 0,
-            tries: [2; 3],
+            tries: [2; PLACES],
             length: ONE as i32,
             frames: 0,
             mpdus: 0,
             started: false,
+            interval,
             updated: Time::ZERO,
             samples,
             sampling: None,
@@ -99,13 +109,13 @@ impl MinstrelHt {
     }
 
     /// The rate of the next attempt. A frame begins with the fastest rate or a sample, goes on with the
-    /// second fastest, and ends with the surest (minstrel_ht_update_rates, minstrel_ht_get_rate).
+    /// second and third fastest, and ends with the surest (minstrel_ht_update_rates, minstrel_ht_get_rate).
     pub fn rate_for(&mut self, now: Time, rng: &mut Stream) -> Rate {
         if self.known.is_empty() {
             return Rate(0);
         }
         if self.unanswered == 0 {
-            if now >= self.updated + UPDATE || !self.started {
+            if now >= self.updated + self.interval || !self.started {
                 self.update(now, rng);
             }
             self.sampling = self.samples.due(now);
@@ -114,9 +124,9 @@ impl MinstrelHt {
             Some(sample) => (sample, 1),
             None => (self.fastest[0], self.tries[0]),
         };
-        let second = (self.fastest[1], self.tries[1]);
+        let next = |place: usize| (self.fastest[place], self.tries[place]);
         let mut left = self.unanswered;
-        for (at, tries) in [first, second] {
+        for (at, tries) in [first, next(1), next(2)] {
             if left < tries {
                 return self.known[at].rate;
             }
@@ -158,14 +168,20 @@ impl MinstrelHt {
         self.known.get(self.fastest[0]).map_or(Rate(0), |k| k.rate)
     }
 
-    /// The rates that frames go on with: the second fastest and the surest.
-    pub fn fallbacks(&self) -> [Rate; 2] {
-        [self.fastest[1], self.surest].map(|at| self.known.get(at).map_or(Rate(0), |k| k.rate))
+    /// The rates that frames go on with: the second and third fastest, and the surest.
+    pub fn fallbacks(&self) -> [Rate; 3] {
+        let of = |at: usize| self.known.get(at).map_or(Rate(0), |k| k.rate);
+        [self.fastest[1], self.fastest[2], self.surest].map(of)
     }
 
-    /// Every rate with the share of its MPDUs that is taken to arrive, 0 to 1.
-    pub fn shares(&self) -> impl Iterator<Item = (Rate, f64)> {
-        self.known.iter().map(|k| (k.rate, f64::from(k.probability) / f64::from(ONE)))
+    /// How many attempts each of these four has.
+    pub fn tries(&self) -> [u32; 4] {
+        self.tries
+    }
+
+    /// What is expected of the fastest rate, in tens of packets of 1200 bytes per second of its frames' time.
+    pub fn expected_packets(&self) -> u32 {
+        if self.known.is_empty() { 0 } else { self.throughput(self.fastest[0]) }
     }
 
     /// minstrel_ht_update_stats.
@@ -271,7 +287,8 @@ impl MinstrelHt {
         let length = self.whole_length();
         let of = |at: usize, protected| tries(&self.known[at], length, protected);
         // Fallbacks count their attempts as if RTS went before them (minstrel_ht_set_rate).
-        self.tries = [of(self.fastest[0], false), of(self.fastest[1], true), of(self.surest, true)];
+        let [first, second, third, _] = self.fastest;
+        self.tries = [of(first, false), of(second, true), of(third, true), of(self.surest, true)];
     }
 }
 

@@ -7,8 +7,10 @@ use crate::waveform::Waveform;
 pub(super) const ONE: u32 = 1 << 12;
 /// An interval's mean length of frames weighs one in so many (EWMA_LEVEL).
 pub(super) const LENGTH_WEIGHT: i32 = 4;
-/// The frame whose duration rates are compared by, bits (MCS_NBITS).
-const PACKET_BITS: u64 = 1200 * 8;
+/// Rates are compared by a packet's part of the time that so many of 1200 bytes take, bits (MCS_NBITS,
+/// AVG_AMPDU_SIZE).
+const PACKETS: u64 = 16;
+const BITS: u64 = PACKETS * 1200 * 8;
 /// An empty OFDM frame, and an acknowledgement, at 6 Mbit/s with SIFS before each, µs.
 const EMPTY: u32 = 48;
 const ACK: u32 = 60;
@@ -53,13 +55,13 @@ impl Known {
         else {
             return None;
         };
-        let symbols = PACKET_BITS.div_ceil(u64::from(bits_per_symbol));
+        let symbols = BITS.div_ceil(u64::from(bits_per_symbol));
         // MCS_SYMBOL_TIME: a frame at the short guard interval of 802.11n and ac is 800 ns longer.
         let more = if symbol_ns == 3_600 { 800 } else { 0 };
         Some(Known {
             rate,
             streams: mode.streams(),
-            duration: (symbols * u64::from(symbol_ns) + more) as u32,
+            duration: ((symbols * u64::from(symbol_ns) + more) / PACKETS) as u32,
             attempts: 0,
             successes: 0,
             tried: false,

@@ -16,6 +16,7 @@ fn phy(generation: Generation, streams: u8) -> Phy {
         band: Band::Ghz5,
         modes,
         ampdu: 65535,
+        amsdu: 0,
         window: 64,
         ns3: false,
     })
@@ -107,7 +108,8 @@ fn a_frame_goes_from_the_fastest_to_the_surest() {
     }
     assert_eq!(series[0], m.known[m.fastest[0]].rate);
     let place = |r: Rate| {
-        [m.fastest[0], m.fastest[1], m.surest].iter().position(|&at| m.known[at].rate == r)
+        let [first, second, third, _] = m.fastest;
+        [first, second, third, m.surest].iter().position(|&at| m.known[at].rate == r)
     };
     let places: Vec<usize> = series.iter().map(|&r| place(r).unwrap()).collect();
     assert!(places.is_sorted(), "{places:?}");
@@ -157,7 +159,7 @@ fn part_of_the_best(centre: f64, width: f64, streams: u8, mpdus: u32) -> f64 {
     had / used.len() as f64 / best
 }
 
-/// Of 4,000 such links the mean is .973; one in a hundred has less than .85, all of them frames of
+/// Of 4,000 such links the mean is .975; one in a hundred has less than .851, most of them frames of
 /// few MPDUs, whose noisy estimates make it change between rates that are nearly as good.
 #[test]
 fn constant_losses_lead_near_the_best_goodput() {
@@ -175,7 +177,7 @@ fn constant_losses_lead_near_the_best_goodput() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// The least of 4,000 such links is .744.
+    /// The least of 4,000 such links is .743.
     #[test]
     fn constant_losses_never_lead_far_astray(
         centre in 0.0f64..22.0, width in 0.3f64..3.0, streams in 1u8..=2, mpdus in 1u32..32,
