@@ -58,6 +58,12 @@ pub fn delivery_by_noise(kind: Kind, snr_db: f64) -> BTreeMap<Mcs, f64> {
     rates(&phy).into_iter().map(|(mcs, rate)| (mcs, errors.delivery(MPDU, rate))).collect()
 }
 
+/// The kernel looks at the clock's ticks only.
+fn ticked(at: Duration) -> Time {
+    let ticks = at.as_nanos() / TICK.as_nanos();
+    Time::from_nanos((ticks * TICK.as_nanos()) as u64)
+}
+
 /// A frame of ours wherever the kernel had one, with as many attempts at most.
 pub fn run(frames: &[Frame], kind: Kind, keeps: &Keeps, seed: u64) -> Vec<Frame> {
     let phy = phy(kind);
@@ -65,7 +71,7 @@ pub fn run(frames: &[Frame], kind: Kind, keeps: &Keeps, seed: u64) -> Vec<Frame>
     let mut m = MinstrelHt::with_interval(&phy, INTERVAL);
     let (mut rng, mut air) = (Stream::new(seed, "minstrel"), Stream::new(seed, "air"));
     let one = |f: &Frame| {
-        let now = Time::from_nanos(f.at.as_nanos() as u64);
+        let now = ticked(f.at);
         let most: u32 = f.series.iter().map(|t| u32::from(t.count)).sum();
         let (mut tried, mut acked) = (Vec::<Tries>::new(), false);
         let mut series = [NONE; 4];
@@ -144,10 +150,11 @@ impl Frames {
         self.shares()[0].0
     }
 
-    /// From the phase's beginning to the first frame that begins with its best rate and is no sample, in intervals.
-    pub fn found_after(&self) -> f64 {
-        let best = Some(self.best());
-        let found = self.all.iter().find(|f| Frames::first(f) == best && !Frames::is_sample(f));
+    /// From the phase's beginning to the first frame that begins with a rate and is no sample, in intervals; to its end
+    /// where there is none.
+    pub fn found_after(&self, best: Mcs) -> f64 {
+        let begins = |f: &&Frame| Frames::first(f) == Some(best) && !Frames::is_sample(f);
+        let found = self.all.iter().find(begins).or(self.all.last());
         let after = found.unwrap().at - self.all[0].at;
         after.as_secs_f64() / INTERVAL.as_secs_f64()
     }
@@ -176,6 +183,33 @@ impl fmt::Display for Frames {
         let attempts = self.settled().iter().flat_map(|f| &f.tried).map(|t| u32::from(t.count));
         let each = f64::from(attempts.sum::<u32>()) / self.settled().len() as f64;
         write!(f, "| samples {:.3}, {each:.2} attempts", self.samples())
+    }
+}
+
+/// A figure of several runs.
+pub struct Spread {
+    pub mean: f64,
+    pub deviation: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    pub fn of(values: impl Iterator<Item = f64>) -> Spread {
+        let all: Vec<f64> = values.collect();
+        let n = all.len() as f64;
+        let mean = all.iter().sum::<f64>() / n;
+        let deviation = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let least = all.iter().fold(least, |a, &b| a.min(b));
+        Spread { mean, deviation, least, most: all.iter().fold(most, |a, &b| a.max(b)) }
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spread { mean, deviation, least, most } = self;
+        write!(f, "{mean:.4} ± {deviation:.4}, {least:.4} to {most:.4}")
     }
 }
 
@@ -226,8 +260,7 @@ fn replay_from(frames: &[Frame], kind: Kind, tick_begins: Duration) -> Same {
                 m.on_result(&Attempt { rate, bytes: MPDU, mpdus: 1, acked, ok, last });
             }
         }
-        let ticks = (f.at + tick_begins).as_nanos() / TICK.as_nanos();
-        m.rate_for(Time::from_nanos((ticks * TICK.as_nanos()) as u64), &mut rng);
+        m.rate_for(ticked(f.at + tick_begins), &mut rng);
     }
     // minstrel_ht_get_expected_throughput.
     same.expects_kbit = u64::from(m.expected_packets()) * 10 * 1200 * 8 / 1024;
