@@ -2,7 +2,7 @@
 
 use fairmesh_transport::{Segment, quic};
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
-pub use fairmesh_wifi::BlockAck;
+pub use fairmesh_wifi::{BlockAck, Subframe};
 
 /// Kinds of frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub struct AirAggregate {
     pub count: u16,
 }
 
-/// A frame as its transmitter put it on the air: one MPDU, alone or of an A-MPDU.
+/// A frame as its transmitter put it on the air: one MPDU, alone or of an A-MPDU; of an A-MSDU one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct AirFrame {
     /// First bit of the preamble, which the MPDUs of an A-MPDU share.
@@ -57,6 +57,8 @@ pub struct AirFrame {
     pub sequence: u16,
     /// Its place where it is one of several; `None` where it is alone.
     pub aggregate: Option<AirAggregate>,
+    /// Which part of an A-MSDU its packet is; `None`: the only one.
+    pub subframe: Option<Subframe>,
     /// What a BlockAck says.
     pub block_ack: Option<BlockAck>,
     /// Whether a data frame has a QoS Control field.
@@ -107,6 +109,6 @@ pub enum AirPayload {
 
 /// Receives frames as they start; nothing by default.
 pub trait Observer {
-    /// A frame starts; of an A-MPDU, each MPDU in its order.
+    /// A frame starts; of an A-MPDU, each MPDU in its order, and of an A-MSDU each packet.
     fn frame(&mut self, _frame: &AirFrame) {}
 }

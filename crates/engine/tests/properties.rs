@@ -97,6 +97,7 @@ struct Today {
     width: u64,
     ampdu: u64,
     mpdus: u32,
+    amsdu: u64,
     txop_us: u64,
     /// 0: nobody names a category; else from which each flow's follows.
     access: u8,
@@ -104,11 +105,12 @@ struct Today {
 
 fn today() -> impl Strategy<Value = Today> {
     let ampdu = prop_oneof![Just(0u64), Just(3000), Just(65_535)];
+    let amsdu = prop_oneof![Just(0u64), Just(3839), Just(7935)];
     let txop = prop_oneof![Just(0u64), Just(3000)];
-    (0u8..3, 0u8..8, 1u8..3, 0u32..2, ampdu, 1u32..65, txop, 0u8..9).prop_map(
-        |(phy, mcs, streams, width, ampdu, mpdus, txop_us, access)| {
+    (0u8..3, 0u8..8, 1u8..3, 0u32..2, ampdu, 1u32..65, amsdu, txop, 0u8..9).prop_map(
+        |(phy, mcs, streams, width, ampdu, mpdus, amsdu, txop_us, access)| {
             let width = 20_000_000 << width;
-            Today { phy, mcs, streams, width, ampdu, mpdus, txop_us, access }
+            Today { phy, mcs, streams, width, ampdu, mpdus, amsdu, txop_us, access }
         },
     )
 }
@@ -134,6 +136,7 @@ impl Today {
         r.width = Some(Frequency(self.width));
         r.ampdu = Some(Bytes(self.ampdu));
         r.mpdus = Some(self.mpdus);
+        r.amsdu = Some(Bytes(self.amsdu));
         r.txop = Some(Span::from_micros(self.txop_us));
         let all = [
             AccessDraft::Background,
@@ -298,8 +301,9 @@ fn essence(r: &RunRecord) -> String {
 struct Counting(u64);
 
 impl Observer for Counting {
-    fn frame(&mut self, _: &fairmesh_engine::observe::AirFrame) {
-        self.0 += 1;
+    fn frame(&mut self, frame: &fairmesh_engine::observe::AirFrame) {
+        // The packets of an A-MSDU come one by one.
+        self.0 += u64::from(frame.subframe.is_none_or(|s| s.index == 0));
     }
 }
 
@@ -394,7 +398,7 @@ proptest! {
         prop_assert_eq!(sampled.series.time_s.len(), 58);
     }
 
-    /// The same of A-MPDUs: every MPDU ends somewhere, and a look at each changes nothing.
+    /// The same of A-MPDUs and A-MSDUs: every MPDU ends somewhere, and a look at each changes nothing.
     #[test]
     fn aggregates_are_accounted_for(recipe in recipe(), today in today(), seed in 0u64..1000) {
         let mut draft = recipe.draft();

@@ -105,6 +105,26 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     (
         "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\namsdu = \"7936 B\"",
+        "test.toml:5: radio.amsdu: 7936 B is out of range; expected at most 7935 B",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ac\"\namsdu = \"11425 B\"",
+        "test.toml:5: radio.amsdu: 11425 B is out of range; expected at most 11424 B",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11ax\"\nchannel = 1\namsdu = \"11424 B\"",
+        "test.toml:6: radio.amsdu: 11424 B is out of range; expected at most 7935 B",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11g\"\namsdu = \"3839 B\"",
+        "test.toml:5: radio.amsdu: only radios of today have this; expected `radio.phy` of \"802.11n\", \"802.11ac\" or \"802.11ax\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
         "phy = \"802.11n\"\nampdu = \"65536 B\"",
         "test.toml:5: radio.ampdu: 65536 B is out of range; expected at most 65535 B",
     ),

@@ -3,6 +3,7 @@
 use fairmesh_units::Span;
 
 use crate::airtime::QOS_OVERHEAD;
+use crate::amsdu::Bundles;
 use crate::packet::Outgoing;
 use crate::phy::Phy;
 use crate::reorder::{NUMBERS, Reorder};
@@ -26,7 +27,11 @@ pub(crate) struct Aggregates {
     pub reorder: Vec<Reorder>,
     /// Per station: what disturbed the frame that it is locked on.
     pub disturbed: Vec<Disturbed>,
+    /// What goes with the first packets of A-MSDUs.
+    pub bundles: Bundles,
     pub offered: Vec<Outgoing>,
+    /// Where there may be A-MSDUs: which of the offered joined the MPDU before it.
+    pub joined: Vec<bool>,
     pub up: Vec<u32>,
     /// Which MPDUs of the frame under examination are good; says nothing where all are.
     pub good: Vec<bool>,
@@ -68,7 +73,9 @@ impl Aggregates {
             numbers: vec![0; links],
             reorder: vec![Reorder::new(); links],
             disturbed: vec![Disturbed::default(); stations],
+            bundles: Bundles::new(modern, links),
             offered: Vec::new(),
+            joined: Vec::new(),
             up: Vec::new(),
             good: Vec::new(),
             all_good: false,
@@ -82,8 +89,12 @@ impl Aggregates {
 
     /// The next sequence number of a link.
     pub fn number(&mut self, link: usize) -> u16 {
-        self.numbers[link] = (self.numbers[link] + 1) & NUMBERS;
-        self.numbers[link]
+        let next = (self.numbers[link] + 1) & NUMBERS;
+        self.numbers[link] = next;
+        if self.bundles.wanted() {
+            self.bundles.begin(link, next);
+        }
+        next
     }
 
     /// A station locks on a frame that has this limit beside this energy.

@@ -370,13 +370,22 @@ impl Air {
     fn observe<U: Upper>(&mut self, from: u32, now: u64, f: &Transmission, upper: &mut U) {
         self.told.clear();
         if f.kind == FrameKind::Data {
-            let mpdus = self.service[from as usize].in_hand().iter();
-            self.told.extend(mpdus.map(|m| OnAirMpdu {
-                packet: m.packet.packet,
-                bytes: m.bytes,
-                sequence: m.sequence,
-                retry: m.data_attempts > 1,
-            }));
+            let mut told = core::mem::take(&mut self.told);
+            let v = &self.service[from as usize];
+            for m in &v.mpdus[..v.aggregate] {
+                let whole = OnAirMpdu {
+                    packet: m.packet.packet,
+                    bytes: m.bytes,
+                    sequence: m.sequence,
+                    retry: m.data_attempts > 1,
+                    subframe: None,
+                };
+                match m.bundled {
+                    true => self.subframes::<U>(from, m, whole, &mut told),
+                    false => told.push(whole),
+                }
+            }
+            self.told = told;
         }
         let frame = OnAir {
             start: Time::from_nanos(now),

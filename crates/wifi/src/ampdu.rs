@@ -8,7 +8,8 @@ use fairmesh_units::{NodeId, Span, Time};
 
 use crate::air::{Air, Transmission};
 use crate::airtime::{DELIMITER, QOS_OVERHEAD};
-use crate::batch::{Batch, grown};
+use crate::amsdu::{Msdu, hand_up, joined};
+use crate::batch::{Batch, Joining, grown};
 use crate::frame::{BlockAck, FrameKind};
 use crate::loss::FrameErrors;
 use crate::mpdu::Mpdu;
@@ -92,33 +93,49 @@ impl Air {
         let Some(a) = &mut self.aggregates else { return };
         let v = &mut self.service[i];
         let (Some(link), Some(first)) = (v.link, v.mpdus.first()) else { return };
-        if !mcs || a.longest == 0 {
+        if !mcs || (a.longest == 0 && !a.bundles.wanted()) {
             (v.aggregate, v.psdu) = (1, first.bytes);
             if mcs && a.lone_delimiter {
                 v.psdu += DELIMITER;
             }
             return;
         }
-        let most_bytes = a.longest.min(longest);
+        // Without A-MPDUs there may still be A-MSDUs.
+        let most_bytes = if a.longest > 0 { a.longest.min(longest) } else { longest };
         let most = a.window;
         let opening = first.sequence;
+        let mut before = 0;
         (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
         for m in &v.mpdus[1..] {
             let bytes = grown(v.psdu, m.bytes);
             if bytes > most_bytes || v.aggregate >= most {
                 break;
             }
+            before = v.psdu;
             (v.aggregate, v.psdu) = (v.aggregate + 1, bytes);
         }
         // New numbers stay within the window that the oldest unacknowledged one opens.
         let next = (a.numbers[place] + 1) & NUMBERS;
         let distance = usize::from(next.wrapping_sub(opening) & NUMBERS);
-        let room = a.window.saturating_sub(distance).min(most - v.aggregate);
-        if v.aggregate == v.mpdus.len() && room > 0 {
+        let room = match a.longest {
+            0 => 0,
+            _ => a.window.saturating_sub(distance).min(most - v.aggregate),
+        };
+        if v.aggregate == v.mpdus.len() && (room > 0 || a.bundles.wanted()) {
             a.offered.clear();
             let overhead = self.llc_bytes + QOS_OVERHEAD;
+            let joining = a.bundles.wanted().then(|| {
+                a.joined.clear();
+                Joining {
+                    longest: a.bundles.longest,
+                    mpdu: a.bundles.mpdu,
+                    body: v.mpdus.last().filter(|m| m.is_open()).map(Mpdu::body),
+                    before,
+                    joined: &mut a.joined,
+                }
+            });
             let mut batch =
-                Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, most: room };
+                Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, room, joining };
             let (at, node) = (Time::from_nanos(now), NodeId(station));
             match U::EDCA {
                 true => upper.pull_more_of(at, node, link, access, &mut batch),
@@ -127,6 +144,15 @@ impl Air {
             v.psdu = batch.bytes;
             for k in 0..a.offered.len() {
                 let packet = a.offered[k];
+                if a.bundles.wanted()
+                    && a.joined[k]
+                    && let Some(last) = v.mpdus.last_mut()
+                {
+                    last.bytes = joined(last.body(), packet.bytes + self.llc_bytes) + QOS_OVERHEAD;
+                    last.bundled = true;
+                    a.bundles.add(place, last.sequence, Msdu { packet, since: now });
+                    continue;
+                }
                 v.mpdus.push(Mpdu {
                     packet,
                     since: now,
@@ -136,6 +162,7 @@ impl Air {
                     rts_attempts: 0,
                     sequence: a.number(place),
                     accepted: false,
+                    bundled: false,
                 });
             }
             v.aggregate = v.mpdus.len();
@@ -241,7 +268,10 @@ impl Air {
             }
             m.accepted = true;
             counters.received += 1;
-            a.reorder[place].accept(m.sequence, m.packet.packet, &mut up);
+            let bundles = &a.bundles;
+            a.reorder[place].accept(m.sequence, m.packet.packet, |sequence, packet| {
+                hand_up(bundles, place, sequence, packet, &mut up);
+            });
         }
         self.pass_up(from, to, now, &mut up, upper);
         // The MPDUs of an aggregate have come one by one while the medium was busy with it; one
@@ -277,7 +307,11 @@ impl Air {
             });
         }
         for m in &done {
-            self.tell(station, now, &m.report(answered, rate, now), upper);
+            if m.bundled {
+                self.tell_each(station, now, m, (link, answered, rate), upper);
+            } else {
+                self.tell(station, now, &m.report(answered, rate, now), upper);
+            }
         }
         if !answered {
             self.gone.clear();
@@ -302,7 +336,10 @@ impl Air {
         let Some(a) = &mut self.aggregates else { return };
         let mut up = core::mem::take(&mut a.up);
         for &sequence in &self.gone {
-            a.reorder[place].skip(sequence, &mut up);
+            let bundles = &a.bundles;
+            a.reorder[place].skip(sequence, |sequence, packet| {
+                hand_up(bundles, place, sequence, packet, &mut up);
+            });
         }
         let to = self.neighbours.entry(link).to;
         let any = !up.is_empty();
@@ -352,8 +389,16 @@ impl Air {
                 .as_ref()
                 .is_some_and(|a| a.all_good || a.good.get(k) == Some(&true));
             if good {
-                let packet = self.service[from as usize].mpdus[k].packet.packet;
-                upper.overheard(Time::from_nanos(now), NodeId(to), NodeId(from), packet);
+                let m = self.service[from as usize].mpdus[k];
+                let at = Time::from_nanos(now);
+                upper.overheard(at, NodeId(to), NodeId(from), m.packet.packet);
+                if let (true, Some(a)) = (m.bundled, &self.aggregates) {
+                    let link = self.service[from as usize].link;
+                    let place = link.map_or(0, |l| self.place::<U>(from, l.0 as usize));
+                    for msdu in a.bundles.rest(place, m.sequence) {
+                        upper.overheard(at, NodeId(to), NodeId(from), msdu.packet.packet);
+                    }
+                }
             }
         }
         self.take_next(to, now, count > 1, upper);

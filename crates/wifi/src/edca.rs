@@ -129,7 +129,7 @@ impl Air {
         if gives_up {
             // What was left of a frame that was answered in part is the frame now.
             v.aggregate = v.aggregate.clamp(1, v.mpdus.len());
-            self.counters[i].gave_up += v.aggregate as u64;
+            self.counters[i].gave_up += self.packets_in_hand::<U>(station);
             self.release(station, now, false, upper);
             return;
         }

@@ -99,6 +99,7 @@ impl Air {
             rts_attempts: 0,
             sequence,
             accepted: false,
+            bundled: false,
         });
     }
 
@@ -428,7 +429,8 @@ impl Air {
             self.adapters[link.0 as usize].on_result(Time::from_nanos(now), &a);
         }
         if give_up {
-            self.counters[i].gave_up += v.aggregate as u64;
+            let packets = if U::TODAY { self.packets_in_hand::<U>(station) } else { 1 };
+            self.counters[i].gave_up += packets;
             self.release(station, now, false, upper);
         } else {
             let cw = self.next_cw::<U>(station, self.stations[i].cw);
@@ -473,9 +475,13 @@ impl Air {
                 m.airtime += core::mem::take(&mut v.spent);
                 let told = m.report(answered, v.rate, now);
                 let gone = (U::TODAY && !answered && !m.accepted).then_some(m.sequence);
-                let link = v.link;
+                let (link, rate, m) = (v.link, v.rate, *m);
                 v.mpdus.clear();
-                self.tell(station, now, &told, upper);
+                if U::TODAY && m.bundled {
+                    self.tell_each(station, now, &m, (link, answered, rate), upper);
+                } else {
+                    self.tell(station, now, &told, upper);
+                }
                 if let Some(number) = gone {
                     self.gone.clear();
                     self.gone.push(number);

@@ -56,7 +56,7 @@ pub struct BlockAck {
     pub bitmap: [u64; 4],
 }
 
-/// An MPDU inside a data frame.
+/// An MPDU inside a data frame, or one packet of several in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnAirMpdu {
     /// The upper layer's packet.
@@ -67,4 +67,15 @@ pub struct OnAirMpdu {
     pub sequence: u16,
     /// The Retry bit.
     pub retry: bool,
+    /// Where the MPDU carries an A-MSDU: which part of it the packet is. Each of its packets then has an entry.
+    pub subframe: Option<Subframe>,
+}
+
+/// A part of an A-MSDU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subframe {
+    /// Its place, from 0.
+    pub index: u16,
+    /// Subframes in all.
+    pub count: u16,
 }

@@ -54,6 +54,15 @@ impl Generation {
         }
     }
 
+    /// Longest A-MSDU, bytes: 7935 (IEEE 802.11-2020 §9.4.2.55.2), and what the longest MPDU of 11 454 leaves beside
+    /// its header and FCS (§9.4.2.157.2, Table 9-34).
+    pub const fn longest_amsdu(self) -> u32 {
+        match self {
+            Generation::Ht => 7935,
+            Generation::Vht | Generation::He => 11_454 - 30,
+        }
+    }
+
     /// Most MPDUs under one block acknowledgement: 64, with 802.11ax 256.
     pub const fn most_mpdus(self) -> u32 {
         match self {

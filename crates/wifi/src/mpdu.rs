@@ -21,6 +21,8 @@ pub(crate) struct Mpdu {
     pub sequence: u16,
     /// The receiver has it.
     pub accepted: bool,
+    /// Other packets go with it, as an A-MSDU.
+    pub bundled: bool,
 }
 
 impl Mpdu {

@@ -4,6 +4,9 @@ use core::fmt;
 
 use fairmesh_units::{BitRate, Span};
 
+use crate::airtime::QOS_OVERHEAD;
+use crate::amsdu::{Bundles, SUBFRAME_HEADER, joined};
+use crate::batch::grown;
 use crate::mcs::{Generation, Mode};
 use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DELIMITER, LONGEST_PPDU, RTS, Waveform};
 
@@ -144,12 +147,25 @@ pub struct Modern {
     pub modes: Vec<Mode>,
     /// Longest A-MPDU, bytes with delimiters and padding; 0: every MPDU goes alone.
     pub ampdu: u32,
+    /// Longest A-MSDU, bytes with its subframes' headers and padding; 0: every packet is an MPDU of its own.
+    pub amsdu: u32,
     /// Most MPDUs in it, and places in the window of a block acknowledgement: up to 64, or up to 256
     /// with a longer BlockAck.
     pub window: u32,
     /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), and control rates
     /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate.
     pub ns3: bool,
+}
+
+/// What a full frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FullFrame {
+    /// Packets.
+    pub packets: u32,
+    /// MPDUs that they are in.
+    pub mpdus: u32,
+    /// Length of the PSDU, bytes.
+    pub psdu: u32,
 }
 
 /// A physical layer as configured in one network.
@@ -302,8 +318,41 @@ impl Phy {
         self.modern.as_ref()
     }
 
-    /// How many MPDUs of `mpdu` bytes a full frame at a rate carries, and the length of its PSDU.
-    pub fn full_aggregate(&self, rate: Rate, mpdu: u32) -> (u32, u32) {
+    /// What a full frame at a rate carries of packets that are `mpdu` bytes each as an MPDU of their own.
+    pub fn full_frame(&self, rate: Rate, mpdu: u32) -> FullFrame {
+        let (mpdus, psdu) = self.full_aggregate(rate, mpdu);
+        let plain = FullFrame { packets: mpdus, mpdus, psdu };
+        let Some(m) = self.modern.as_ref().filter(|m| m.amsdu > 0) else { return plain };
+        let longest = self.response(rate).longest_psdu;
+        if longest == 0 || mpdu < QOS_OVERHEAD {
+            return plain;
+        }
+        let most = if m.ampdu > 0 { m.ampdu.min(longest) } else { longest };
+        let places = if m.ampdu > 0 { m.window } else { 1 };
+        let bundles = Bundles::new(m, 0);
+        let msdu = mpdu - QOS_OVERHEAD;
+        let (mut frame, mut bytes) = (FullFrame { packets: 0, mpdus: 0, psdu: 0 }, 0);
+        while frame.mpdus < places && (frame.mpdus == 0 || grown(bytes, mpdu) <= most) {
+            let before = bytes;
+            let mut body = SUBFRAME_HEADER + msdu;
+            (frame.mpdus, frame.packets) = (frame.mpdus + 1, frame.packets + 1);
+            bytes = grown(before, mpdu);
+            loop {
+                body = joined(body, msdu);
+                let whole = grown(before, body + QOS_OVERHEAD);
+                if body > bundles.longest || body + QOS_OVERHEAD > bundles.mpdu || whole > most {
+                    break;
+                }
+                (frame.packets, bytes) = (frame.packets + 1, whole);
+            }
+        }
+        // A lone MPDU has no delimiter in 802.11n.
+        let none = frame.mpdus == 1 && m.generation == Generation::Ht;
+        frame.psdu = if none { bytes - DELIMITER } else { bytes };
+        frame
+    }
+
+    fn full_aggregate(&self, rate: Rate, mpdu: u32) -> (u32, u32) {
         let Some(m) = &self.modern else { return (1, mpdu) };
         let longest = self.response(rate).longest_psdu;
         if longest == 0 {

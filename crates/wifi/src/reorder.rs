@@ -29,23 +29,23 @@ impl Reorder {
         Reorder { next: 1, held: VecDeque::new() }
     }
 
-    /// An MPDU that was not here before; what may be passed up goes into `up`.
+    /// An MPDU that was not here before; `up` gets number and packet of each that may be passed up.
     #[inline]
-    pub fn accept(&mut self, sequence: u16, packet: u32, up: &mut Vec<u32>) {
+    pub fn accept(&mut self, sequence: u16, packet: u32, mut up: impl FnMut(u16, u32)) {
         if self.held.is_empty() && sequence == self.next {
             self.next = (self.next + 1) & NUMBERS;
-            up.push(packet);
+            up(sequence, packet);
             return;
         }
         self.put(sequence, Place::Packet(packet), up);
     }
 
     /// The sender has given up a number: nothing waits for it any more.
-    pub fn skip(&mut self, sequence: u16, up: &mut Vec<u32>) {
+    pub fn skip(&mut self, sequence: u16, up: impl FnMut(u16, u32)) {
         self.put(sequence, Place::Gone, up);
     }
 
-    fn put(&mut self, sequence: u16, place: Place, up: &mut Vec<u32>) {
+    fn put(&mut self, sequence: u16, place: Place, mut up: impl FnMut(u16, u32)) {
         let at = usize::from(sequence.wrapping_sub(self.next) & NUMBERS);
         if self.held.len() <= at {
             self.held.resize(at + 1, Place::Missing);
@@ -55,7 +55,7 @@ impl Reorder {
             match *front {
                 Place::Missing => return,
                 Place::Gone => {}
-                Place::Packet(packet) => up.push(packet),
+                Place::Packet(packet) => up(self.next, packet),
             }
             self.held.pop_front();
             self.next = (self.next + 1) & NUMBERS;
@@ -69,7 +69,11 @@ mod tests {
 
     fn feed(r: &mut Reorder, numbers: &[u16]) -> Vec<u32> {
         let mut up = vec![];
-        numbers.iter().for_each(|&n| r.accept(n, u32::from(n), &mut up));
+        let mut keep = |number: u16, packet: u32| {
+            assert_eq!(u32::from(number), packet);
+            up.push(packet);
+        };
+        numbers.iter().for_each(|&n| r.accept(n, u32::from(n), &mut keep));
         up
     }
 
@@ -80,7 +84,7 @@ mod tests {
         assert_eq!(feed(&mut r, &[4, 6]), [0; 0]);
         assert_eq!(feed(&mut r, &[3]), [3, 4]);
         let mut up = vec![];
-        r.skip(5, &mut up);
+        r.skip(5, |_, packet| up.push(packet));
         assert_eq!(up, [6]);
         r.next = 4095;
         assert_eq!(feed(&mut r, &[0]), [0; 0]);

@@ -78,6 +78,7 @@ fn cell(edca: Edca, left: Vec<[u64; 4]>, seed: u64) -> (Air, Queues) {
         band: Band::Ghz5,
         modes: vec![mode],
         ampdu: 0,
+        amsdu: 0,
         window: 64,
         ns3: false,
     });

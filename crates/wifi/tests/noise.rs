@@ -36,7 +36,8 @@ fn phy(mcs: u8, ampdu: u32) -> (Phy, Rate) {
     let generation = Generation::Ht;
     let mode = Mode::new(generation, mcs, 1, 20, 800).unwrap();
     let (band, modes) = (Band::Ghz5, vec![mode]);
-    let phy = Phy::modern(Modern { generation, band, modes, ampdu, window: 64, ns3: false });
+    let phy =
+        Phy::modern(Modern { generation, band, modes, ampdu, amsdu: 0, window: 64, ns3: false });
     let rate = phy.rate_of(mode).unwrap();
     (phy, rate)
 }

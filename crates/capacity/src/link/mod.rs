@@ -92,21 +92,23 @@ pub struct FrameCost {
 }
 
 /// The exact mean time between frames of a lone saturated sender on a perfect channel:
-/// DIFS + CWmin/2 slots + the exchange. Where frames are aggregated, that of a full A-MPDU divided by
-/// its MPDUs.
+/// DIFS + CWmin/2 slots + the exchange. Where frames are aggregated, that of a full A-MPDU or A-MSDU divided by
+/// its packets.
 pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span {
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
     let backoff = Span::from_nanos(u64::from(t.cw_min) * t.slot.as_nanos() / 2);
-    let (mpdus, aggregate) = phy.full_aggregate(rate, psdu);
-    if mpdus > 1 {
+    let full = phy.full_frame(rate, psdu);
+    let packets = u64::from(full.packets);
+    if full.mpdus > 1 {
         let r = phy.response(rate);
         let reserve =
             if access == Access::RtsCts { r.rts + r.cts + t.sifs * 2 } else { Span::ZERO };
-        let exchange = reserve + phy.airtime(rate, aggregate) + t.sifs + r.block_ack;
-        return Span::from_nanos((t.difs + backoff + exchange).as_nanos() / u64::from(mpdus));
+        let exchange = reserve + phy.airtime(rate, full.psdu) + t.sifs + r.block_ack;
+        return Span::from_nanos((t.difs + backoff + exchange).as_nanos() / packets);
     }
-    t.difs + backoff + phy.exchange(rate, aggregate, access == Access::RtsCts)
+    let cycle = t.difs + backoff + phy.exchange(rate, full.psdu, access == Access::RtsCts);
+    Span::from_nanos(cycle.as_nanos() / packets)
 }
 
 /// The goodput in bit/s of a lone saturated sender of `traffic` on a perfect channel, ignoring
@@ -133,27 +135,36 @@ impl<'a> LinkModel<'a> {
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
         // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
-        let (mpdus, aggregate) = self.phy.full_aggregate(self.rate, psdu);
-        if mpdus > 1 && self.delivery.min(self.answer) < 1.0 {
-            return lossy::frame(self, psdu, mpdus, reserve, limit);
+        let full = self.phy.full_frame(self.rate, psdu);
+        let mpdus = full.mpdus;
+        // An A-MSDU is as long as its packets together, and lost as often as one of them would be.
+        let per_mpdu = f64::from(full.packets) / f64::from(mpdus);
+        let delivery =
+            if per_mpdu > 1.0 { libm::pow(self.delivery, per_mpdu) } else { self.delivery };
+        if mpdus > 1 && delivery.min(self.answer) < 1.0 {
+            let each = (full.psdu + 3) / mpdus - 4;
+            let bytes = if per_mpdu > 1.0 { each } else { psdu };
+            let link = LinkModel { delivery, ..*self };
+            let cost = lossy::frame(&link, bytes, mpdus, reserve, limit);
+            return FrameCost { seconds: cost.seconds / per_mpdu, ..cost };
         }
         let answer = if mpdus > 1 { r.block_ack } else { r.ack };
-        let data = reserve + self.phy.airtime(self.rate, aggregate);
+        let data = reserve + self.phy.airtime(self.rate, full.psdu);
         let ok = (data + t.sifs + answer).as_secs_f64();
         let failed = (data + r.ack_timeout).as_secs_f64();
         let (difs, slot) = (t.difs.as_secs_f64(), t.slot.as_secs_f64());
-        let loss = 1.0 - self.delivery;
+        let loss = 1.0 - delivery;
         let mut cost = FrameCost { seconds: 0.0, attempts: 0.0, delivered: 1.0 };
         let (mut reached, mut cw) = (1.0, t.cw_min);
         for _ in 0..limit {
             let backoff = f64::from(cw) / 2.0 * slot;
             cost.attempts += reached;
-            cost.seconds += reached * (difs + backoff + self.delivery * ok + loss * failed);
+            cost.seconds += reached * (difs + backoff + delivery * ok + loss * failed);
             reached *= loss;
             cw = t.next_cw(cw);
         }
         cost.delivered = 1.0 - reached;
-        cost.seconds /= f64::from(mpdus);
+        cost.seconds /= f64::from(full.packets);
         cost
     }
 

@@ -104,6 +104,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             retry: false,
             sequence: 0,
             aggregate: None,
+            subframe: None,
             block_ack: f.block_ack,
             qos: look.qos && f.to.is_some(),
             priority: f.access.user_priority(),
@@ -113,18 +114,22 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
             observer.frame(&frame);
             return;
         }
-        let count = mpdus.len() as u16;
+        let begins = |m: &OnAirMpdu| m.subframe.is_none_or(|s| s.index == 0);
+        let count = mpdus.iter().filter(|m| begins(m)).count() as u16;
         self.aggregates += u32::from(count > 1);
         let reference = self.aggregates;
         let snapshots = &self.snapshots[f.from.index()];
-        for (index, m) in mpdus.iter().enumerate() {
+        let mut before = 0;
+        for m in mpdus {
+            before += u16::from(begins(m));
             let packet = snapshots.iter().find(|s| s.0 == (m.packet, f.access)).map(|s| s.1);
-            let place = AirAggregate { reference, index: index as u16, count };
+            let place = AirAggregate { reference, index: before - 1, count };
             observer.frame(&AirFrame {
                 mpdu_bytes: m.bytes,
                 retry: m.retry,
                 sequence: m.sequence,
                 aggregate: (count > 1).then_some(place),
+                subframe: m.subframe,
                 packet,
                 ..frame
             });

@@ -12,6 +12,8 @@ const BROADCAST: [u8; 6] = [0xff; 6];
 const DATA_OVERHEAD: u32 = 24 + 4;
 /// The QoS Control field, for best effort (IEEE 802.11-2020 §9.2.4.5).
 const QOS_CONTROL: [u8; 2] = [0, 0];
+/// QoS Control: an A-MSDU (bit 7, §9.2.4.5.9).
+const AMSDU_PRESENT: u8 = 0x80;
 /// BA Control: compressed, TID 0 (§9.3.1.8).
 const COMPRESSED: u16 = 2 << 1;
 /// Fragment Number of a BlockAck with a bitmap of 256 (IEEE 802.11ax-2021 Table 9-30a).
@@ -77,6 +79,38 @@ fn block_ack(out: &mut Vec<u8>, frame: &AirFrame) {
     }
 }
 
+/// Appends one packet of an A-MSDU (§9.3.2.2.2) to what stands in `out` from `start` on, and its FCS if it is the last and
+/// all is there. What has no content to show ends what is kept: `complete`, before and after.
+pub fn subframe(
+    out: &mut Vec<u8>,
+    start: usize,
+    frame: &AirFrame,
+    ports: &[Ports],
+    complete: &mut bool,
+) {
+    let last = frame.subframe.is_none_or(|s| s.index + 1 == s.count);
+    let Some(packet) = frame.packet else {
+        *complete = false;
+        return;
+    };
+    if !*complete {
+        return;
+    }
+    out.extend_from_slice(&frame.to.map_or(BROADCAST, address));
+    out.extend_from_slice(&address(frame.from));
+    out.extend_from_slice(&((LLC_SNAP.len() as u32 + packet.ip_bytes) as u16).to_be_bytes());
+    out.extend_from_slice(&LLC_SNAP);
+    // Headers are spread over the whole, which is therefore kept.
+    let end = out.len() + packet.ip_bytes as usize;
+    network::write(out, &packet, ports.get(packet.flow.index()));
+    out.resize(end, 0);
+    match last {
+        true => seal(out, start),
+        // Behind a QoS header of 26 bytes subframes begin two bytes beyond a multiple of four.
+        false => out.resize(start + 26 + (end - start - 26).next_multiple_of(4), 0),
+    }
+}
+
 fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whole: bool) -> u32 {
     out.extend_from_slice(&address(frame.from));
     out.extend_from_slice(&BSSID);
@@ -84,8 +118,13 @@ fn data(out: &mut Vec<u8>, start: usize, frame: &AirFrame, ports: &[Ports], whol
     let mut overhead = DATA_OVERHEAD;
     if frame.qos {
         let [low, high] = QOS_CONTROL;
-        out.extend_from_slice(&[low | frame.priority, high]);
+        let amsdu = if frame.subframe.is_some() { AMSDU_PRESENT } else { 0 };
+        out.extend_from_slice(&[low | amsdu | frame.priority, high]);
         overhead += QOS_CONTROL.len() as u32;
+    }
+    if frame.subframe.is_some() {
+        // Packets follow, one by one.
+        return frame.mpdu_bytes;
     }
     let Some(packet) = frame.packet else {
         // A message of a control mechanism: no IP inside, and nothing to dissect.

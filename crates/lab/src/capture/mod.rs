@@ -22,7 +22,7 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 pub use network::Ports;
 
 /// Bytes of each frame that are kept: all headers, and no more than a few bytes of the payload,
-/// which is zero anyway.
+/// which is zero anyway. A-MSDUs, whose headers are spread over them, are kept whole.
 pub const SNAPLEN: u32 = 192;
 
 /// Writes the frames of a run to a capture file.
@@ -31,9 +31,21 @@ pub struct Capture<W: Write> {
     buffer: Vec<u8>,
     ports: Vec<Ports>,
     only: Option<NodeId>,
+    /// Of an A-MSDU whose packets come one by one: what is kept of it so far.
+    amsdu: Option<Bundle>,
     /// By transmitter and receiver, the last data frame's number.
     last: HashMap<(NodeId, Option<NodeId>), u16>,
     failure: Option<String>,
+}
+
+/// An A-MSDU that is being put together.
+struct Bundle {
+    /// Where its MPDU begins in the buffer.
+    start: usize,
+    /// Whether all of it is there so far.
+    complete: bool,
+    /// Whether its packets are kept.
+    whole: bool,
 }
 
 impl<W: Write> Capture<W> {
@@ -57,6 +69,7 @@ impl<W: Write> Capture<W> {
             buffer: Vec::with_capacity(4096),
             ports,
             only,
+            amsdu: None,
             last: HashMap::new(),
             failure: None,
         })
@@ -97,11 +110,28 @@ impl<W: Write> Observer for Capture<W> {
         if self.failure.is_some() || !self.only.is_none_or(concerns) {
             return;
         }
-        let whole = self.is_first(frame);
-        self.buffer.clear();
-        radiotap::write(&mut self.buffer, frame);
-        let length = frame::write(&mut self.buffer, frame, &self.ports, whole);
-        self.buffer.truncate(SNAPLEN as usize);
+        let later = frame.subframe.is_some_and(|s| s.index > 0);
+        let mut length = frame.mpdu_bytes;
+        if !later {
+            let whole = self.is_first(frame);
+            self.buffer.clear();
+            radiotap::write(&mut self.buffer, frame);
+            let start = self.buffer.len();
+            length = frame::write(&mut self.buffer, frame, &self.ports, whole);
+            self.amsdu = Some(Bundle { start, complete: true, whole });
+        }
+        if let (Some(part), Some(bundle)) = (frame.subframe, &mut self.amsdu) {
+            if bundle.whole {
+                let (start, complete) = (bundle.start, &mut bundle.complete);
+                frame::subframe(&mut self.buffer, start, frame, &self.ports, complete);
+            }
+            if part.index + 1 < part.count {
+                return;
+            }
+        }
+        if frame.subframe.is_none() {
+            self.buffer.truncate(SNAPLEN as usize);
+        }
         let packet = PcapPacket {
             timestamp: Duration::from_nanos(frame.start.as_nanos()),
             orig_len: radiotap::length(frame) as u32 + length,

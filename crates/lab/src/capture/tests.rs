@@ -1,4 +1,6 @@
-use fairmesh_engine::observe::{AirAggregate, AirPacket, AirPayload, BlockAck, FrameKind};
+use fairmesh_engine::observe::{
+    AirAggregate, AirPacket, AirPayload, BlockAck, FrameKind, Subframe,
+};
 use fairmesh_transport::quic::Kind;
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{BitRate, FlowId, Span, Time};
@@ -39,6 +41,7 @@ fn frame(kind: FrameKind, packet: Option<AirPacket>) -> AirFrame {
         retry: kind == FrameKind::Data,
         sequence: 7,
         aggregate: None,
+        subframe: None,
         block_ack: None,
         qos: false,
         priority: 0,
@@ -244,4 +247,38 @@ fn an_mpdu_names_its_aggregate_and_a_block_ack_has_its_bitmap() {
     assert_eq!(crc32fast::hash(said), 0x2144_df1c);
     let said = &p[2].data[24..];
     assert_eq!((said.len(), said[18]), (56, 7 << 4 | 4));
+}
+
+#[test]
+fn an_amsdu_is_one_frame_with_a_subframe_for_each_packet() {
+    let of = |index: u16, bytes: u32| {
+        let mut f = frame(FrameKind::Data, Some(packet(bytes, AirPayload::Udp { sequence: 9 })));
+        f.subframe = Some(Subframe { index, count: 3 });
+        // 14 + 8 + 41 is padded by one byte, 14 + 8 + 1000 by two.
+        (f.qos, f.retry, f.mpdu_bytes) = (true, false, 26 + 64 + 1024 + 14 + 8 + 60 + 4);
+        f
+    };
+    let p = captured(&[of(0, 41), of(1, 1000), of(2, 60)], None);
+    let [p] = &p[..] else { panic!("one frame") };
+    assert_eq!(p.data.len(), p.orig_len as usize, "whole, however long");
+    let mac = &p.data[24..];
+    assert_eq!(mac.len(), 26 + 64 + 1024 + 14 + 8 + 60 + 4);
+    assert_eq!(mac[24..26], [0x80, 0], "QoS Control: A-MSDU present");
+    let mut at = 26;
+    for bytes in [41, 1000, 60_usize] {
+        // Destination, source, length, LLC.
+        assert_eq!(mac[at..at + 6], frame::address(NodeId(1)));
+        assert_eq!(mac[at + 6..at + 12], frame::address(NodeId(0)));
+        assert_eq!(mac[at + 12..at + 14], (bytes as u16 + 8).to_be_bytes());
+        assert_eq!(mac[at + 14..at + 17], [0xaa, 0xaa, 3]);
+        assert_eq!(mac[at + 22..at + 26], [&[0x45, 2][..], &(bytes as u16).to_be_bytes()].concat());
+        at = 26 + (at - 26 + 14 + 8 + bytes).next_multiple_of(4);
+    }
+    assert_eq!(crc32fast::hash(mac), 0x2144_df1c);
+    // Of what is not kept whole, as passed on or repeated, the header.
+    let mut again = [of(0, 41), of(1, 1000), of(2, 60)];
+    again.iter_mut().for_each(|f| f.retry = true);
+    let both = [[of(0, 41), of(1, 1000), of(2, 60)], again].concat();
+    let p = captured(&both, Some(NodeId(1)));
+    assert_eq!((p.len(), p[1].data.len()), (2, 24 + 26));
 }

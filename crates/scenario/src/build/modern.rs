@@ -104,6 +104,7 @@ pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
     let key = Asked::of_radio(r).first_key().or_else(|| {
         let given = [
             (r.ampdu.is_some(), "ampdu"),
+            (r.amsdu.is_some(), "amsdu"),
             (r.mpdus.is_some(), "mpdus"),
             (r.txop.is_some(), "txop"),
             (r.rules != Rules::Standard, "rules"),
@@ -129,7 +130,6 @@ pub(super) fn refuse_features(r: &RadioDraft) -> Result<()> {
     let asked = [
         (r.ofdma, "ofdma", "OFDMA is not modelled"),
         (r.mu_mimo, "mu_mimo", "multi-user MIMO is not modelled"),
-        (r.amsdu, "amsdu", "A-MSDUs are not modelled"),
     ];
     match asked.into_iter().find(|a| a.0) {
         None => Ok(()),
@@ -183,8 +183,18 @@ pub(super) fn phy(draft: &Draft, g: Generation) -> Result<(Phy, Mode)> {
         let problem = Problem::range(format!("{ampdu} B"), format!("at most {most} B"));
         return fail(radio.key("ampdu"), problem);
     }
-    let (ampdu, ns3) = (ampdu as u32, r.rules == Rules::Ns3);
-    Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, window, ns3 }), usual))
+    // 802.11ax has no VHT capabilities at 2.4 GHz, and so the limit of 802.11n (IEEE 802.11ax-2021 §9.2.4.7).
+    let most = u64::from(match (g, band) {
+        (Generation::He, Band::Ghz2) => Generation::Ht.longest_amsdu(),
+        _ => g.longest_amsdu(),
+    });
+    let amsdu = r.amsdu.map_or(0, |b| b.0);
+    if amsdu > most {
+        let problem = Problem::range(format!("{amsdu} B"), format!("at most {most} B"));
+        return fail(radio.key("amsdu"), problem);
+    }
+    let (ampdu, amsdu, ns3) = (ampdu as u32, amsdu as u32, r.rules == Rules::Ns3);
+    Ok((Phy::modern(Modern { generation: g, band, modes, ampdu, amsdu, window, ns3 }), usual))
 }
 
 /// All MCS of a mode's width and guard interval, with up to as many streams.

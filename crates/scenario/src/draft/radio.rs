@@ -38,6 +38,10 @@ pub struct RadioDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub ampdu: Option<Bytes>,
+    /// Longest A-MSDU, in which packets for one neighbour share an MPDU and its fate; `0 B`, none, by default.
+    #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub amsdu: Option<Bytes>,
     /// Most MPDUs in an A-MPDU, and places in the window of a block acknowledgement; 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
@@ -60,9 +64,6 @@ pub struct RadioDraft {
     /// Frames to several stations at once over several antennas: not modelled.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub mu_mimo: bool,
-    /// Several packets in one MPDU: not modelled.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
-    pub amsdu: bool,
     /// Basic rates: broadcasts and control responses use no other. The PHY's own by default.
     #[serde(with = "text::list", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema_list::<BitRate>")]

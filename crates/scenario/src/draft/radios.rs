@@ -39,6 +39,10 @@ pub struct FurtherRadioDraft {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub ampdu: Option<Bytes>,
+    /// Longest A-MSDU.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "text::schema::<Bytes>")]
+    pub amsdu: Option<Bytes>,
     /// Most MPDUs in an A-MPDU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpdus: Option<u32>,
@@ -85,7 +89,8 @@ impl FurtherRadioDraft {
             all.phy = phy;
             all.adaptation = AdaptationDraft::Fixed;
             (all.rate, all.mcs, all.streams, all.width) = (None, None, None, None);
-            (all.guard, all.ampdu, all.mpdus, all.txop) = (None, None, None, None);
+            (all.guard, all.ampdu, all.amsdu) = (None, None, None);
+            (all.mpdus, all.txop) = (None, None);
             (all.basic_rates, all.cw_min, all.cw_max) = (None, None, None);
         }
         all.channel = Some(own.channel);
@@ -95,6 +100,7 @@ impl FurtherRadioDraft {
         all.width = own.width.or(all.width);
         all.guard = own.guard.or(all.guard);
         all.ampdu = own.ampdu.or(all.ampdu);
+        all.amsdu = own.amsdu.or(all.amsdu);
         all.mpdus = own.mpdus.or(all.mpdus);
         all.txop = own.txop.or(all.txop);
         all.adaptation = own.adaptation.unwrap_or(all.adaptation);

@@ -311,6 +311,7 @@ impl Today {
             band,
             modes: modes.clone(),
             ampdu: g.longest_ampdu(),
+            amsdu: 0,
             window: 64,
             ns3: false,
         });

@@ -6,6 +6,7 @@
 mod access;
 mod accounts;
 mod aggregates;
+mod amsdus;
 mod answers;
 mod interferers;
 mod navs;

@@ -72,6 +72,7 @@ impl Testbed {
             band: Band::Ghz5,
             modes: vec![mode],
             ampdu: 65_535,
+            amsdu: 0,
             window: mpdus,
             ns3: false,
         };
@@ -80,6 +81,13 @@ impl Testbed {
         testbed.mac.rate = testbed.mac.phy.rate_of(mode).unwrap();
         testbed.mac.reception = Reception::NoCapture;
         testbed
+    }
+
+    /// A-MSDUs of up to so many bytes, in A-MPDUs of up to so many.
+    pub fn amsdu(mut self, amsdu: u32, ampdu: u32) -> Self {
+        let modern = self.mac.phy.as_modern().unwrap().clone();
+        self.mac.phy = Phy::modern(Modern { amsdu, ampdu, ..modern });
+        self
     }
 
     /// Everybody hears everybody equally well, at once.

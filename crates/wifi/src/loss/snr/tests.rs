@@ -12,7 +12,15 @@ fn phy(g: Generation) -> Phy {
     let modes = (0..=g.highest_mcs()).map(|m| Mode::new(g, m, 1, 20, 800).unwrap());
     let modes: Vec<Mode> = modes.filter(|m| g != Generation::Vht || m.mcs() < 9).collect();
     let band = Band::Ghz5;
-    Phy::modern(Modern { generation: g, band, modes, ampdu: 65535, window: 64, ns3: false })
+    Phy::modern(Modern {
+        generation: g,
+        band,
+        modes,
+        ampdu: 65535,
+        amsdu: 0,
+        window: 64,
+        ns3: false,
+    })
 }
 
 fn table(phy: &Phy) -> Arc<SnrTable> {
@@ -92,7 +100,8 @@ fn twice_the_width_needs_twice_the_power() {
     let modes = [20, 40].map(|w| Mode::new(Generation::Vht, 3, 1, w, 800).unwrap()).to_vec();
     let band = Band::Ghz5;
     let generation = Generation::Vht;
-    let phy = Phy::modern(Modern { generation, band, modes, ampdu: 0, window: 1, ns3: false });
+    let phy =
+        Phy::modern(Modern { generation, band, modes, ampdu: 0, amsdu: 0, window: 1, ns3: false });
     let [narrow, wide] =
         [20, 40].map(|w| phy.rate_of(Mode::new(generation, 3, 1, w, 800).unwrap()).unwrap());
     let table = table(&phy);

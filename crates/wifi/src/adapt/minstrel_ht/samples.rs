@@ -1,0 +1,173 @@
+//! Which rates are sampled, and when.
+
+use fairmesh_units::{Stream, Time};
+
+use super::statistics::{Known, ONE};
+use super::{Group, SAMPLE};
+
+/// Samples of each kind that wait (MINSTREL_SAMPLE_RATES).
+const WAITING: usize = 5;
+
+/// What the kinds of sample are taken in turn (minstrel_sample_seq).
+const TURNS: [Kind; 6] = [Kind::Next, Kind::Jump, Kind::Next, Kind::Jump, Kind::Next, Kind::Slow];
+
+/// Why a rate is sampled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The next faster one of its group.
+    Next,
+    /// Any faster one.
+    Jump,
+    /// One between those in use.
+    Slow,
+}
+
+/// The samples that wait.
+#[derive(Clone, Debug)]
+pub(super) struct Samples {
+    /// The next one goes no earlier.
+    pub at: Time,
+    turn: usize,
+    waiting: [Vec<usize>; 3],
+    /// The group after which the next sample of a kind is looked for.
+    group: [usize; 3],
+    /// Per group: its rates' places in a random order, and how far it has been gone through.
+    orders: Vec<(Vec<usize>, usize)>,
+}
+
+impl Samples {
+    pub fn new(groups: usize) -> Self {
+        Samples {
+            at: Time::ZERO,
+            turn: 0,
+            waiting: [vec![], vec![], vec![]],
+            group: [0; 3],
+            orders: vec![(vec![], 0); groups],
+        }
+    }
+
+    /// The sample that is due, if one waits (minstrel_ht_get_rate).
+    pub fn due(&mut self, now: Time) -> Option<usize> {
+        if now < self.at {
+            return None;
+        }
+        self.at = now + SAMPLE;
+        let kind = TURNS[self.turn];
+        self.turn = (self.turn + 1) % TURNS.len();
+        let list = &mut self.waiting[kind as usize];
+        if list.is_empty() { None } else { Some(list.remove(0)) }
+    }
+
+    /// Looks for rates worth a sample beside those in use: fastest, second fastest, surest
+    /// (minstrel_ht_refill_sample_rates).
+    pub fn refill(
+        &mut self,
+        known: &[Known],
+        groups: &[Group],
+        used: [usize; 3],
+        rng: &mut Stream,
+    ) {
+        let used = used.map(|at| known[at].duration);
+        let fast = used[0].min(used[1]).min(used[2]);
+        let slow = used[0].max(used[1]).max(used[2]);
+        for (kind, list) in self.waiting.iter_mut().enumerate() {
+            list.retain(|&at| match kind {
+                k if k == Kind::Slow as usize => {
+                    known[at].duration > fast && known[at].duration < slow
+                }
+                _ => known[at].duration < fast,
+            });
+        }
+        while self.waiting[Kind::Next as usize].len() < WAITING
+            && let Some(at) = self.next_faster(known, groups, used[0])
+        {
+            self.waiting[Kind::Next as usize].push(at);
+        }
+        while self.waiting[Kind::Jump as usize].len() < WAITING
+            && let Some(at) = self.jump(known, groups, fast, slow, rng)
+        {
+            self.waiting[Kind::Jump as usize].push(at);
+        }
+    }
+
+    fn waits(&self, kind: Kind, at: usize) -> bool {
+        self.waiting[kind as usize].contains(&at)
+    }
+
+    /// Groups take turns; of each the slowest rate that is faster than `than` (minstrel_ht_next_inc_rate).
+    fn next_faster(&mut self, known: &[Known], groups: &[Group], than: u32) -> Option<usize> {
+        for _ in 0..groups.len() {
+            let g = self.next_group(Kind::Next);
+            let found = groups[g].rates.clone().find(|&at| known[at].duration < than);
+            if let Some(at) = found.filter(|&at| !self.waits(Kind::Next, at)) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Groups take turns; of each the next in a random order that is faster than the fastest in use. What lies
+    /// between those in use waits apart (minstrel_ht_next_jump_rate).
+    fn jump(
+        &mut self,
+        known: &[Known],
+        groups: &[Group],
+        fast: u32,
+        slow: u32,
+        rng: &mut Stream,
+    ) -> Option<usize> {
+        for _ in 0..groups.len() {
+            let full = self.waiting[Kind::Slow as usize].len() >= WAITING;
+            let g = self.next_group(Kind::Jump);
+            let limit = if full { fast } else { slow };
+            let mut rates = groups[g].rates.clone();
+            let Some(first) = rates.find(|&at| known[at].duration < limit) else { continue };
+            let Some(at) = self.next_in_order(g, &groups[g], first, rng) else { continue };
+            let duration = known[at].duration;
+            let kind = if duration < fast { Kind::Jump } else { Kind::Slow };
+            if self.waits(kind, at) {
+                continue;
+            }
+            if kind == Kind::Jump {
+                return Some(at);
+            }
+            // Slow ones that are nearly certain need no sample.
+            if !full && duration < slow && 100 * known[at].probability <= 95 * ONE {
+                self.waiting[Kind::Slow as usize].push(at);
+            }
+        }
+        None
+    }
+
+    /// The next of a group's rates, from `first` on, in a random order in which each has its turn
+    /// (minstrel_ht_next_group_sample_rate, whose table has ten such orders).
+    fn next_in_order(
+        &mut self,
+        group: usize,
+        of: &Group,
+        first: usize,
+        rng: &mut Stream,
+    ) -> Option<usize> {
+        let (order, place) = &mut self.orders[group];
+        for _ in 0..of.rates.len() {
+            if *place >= order.len() {
+                (*order, *place) = (of.rates.clone().collect(), 0);
+                for k in (1..order.len()).rev() {
+                    order.swap(k, rng.below(k as u32 + 1) as usize);
+                }
+            }
+            let at = order[*place];
+            *place += 1;
+            if at >= first {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn next_group(&mut self, kind: Kind) -> usize {
+        let turn = &mut self.group[kind as usize];
+        *turn = (*turn + 1) % self.orders.len();
+        *turn
+    }
+}

@@ -1,0 +1,141 @@
+//! What is known of a rate, and what it is worth.
+
+use crate::phy::{Modulation, Phy, Rate};
+use crate::waveform::Waveform;
+
+/// Certainty: probabilities and mean lengths are whole numbers of this part (MINSTREL_SCALE).
+pub(super) const ONE: u32 = 1 << 12;
+/// An interval's mean length of frames weighs one in so many (EWMA_LEVEL).
+pub(super) const LENGTH_WEIGHT: i32 = 4;
+/// Rates are compared by a packet's part of the time that so many of 1200 bytes take, bits (MCS_NBITS,
+/// AVG_AMPDU_SIZE).
+const PACKETS: u64 = 16;
+const BITS: u64 = PACKETS * 1200 * 8;
+/// An empty OFDM frame, and an acknowledgement, at 6 Mbit/s with SIFS before each, µs.
+const EMPTY: u32 = 48;
+const ACK: u32 = 60;
+/// One attempt's medium time beside the MPDUs, µs (`overhead`, `overhead_rtscts`).
+const OVERHEAD: u32 = EMPTY + ACK;
+const OVERHEAD_RTS: u32 = OVERHEAD + 2 * ACK;
+/// Longest series of attempts at one rate, µs, and most attempts in it where a driver names no number.
+const SEGMENT: u32 = 6000;
+const MOST_TRIES: u32 = 7;
+/// Slot in µs, and contention windows, of the estimate how many attempts fit a series.
+const SLOT: u32 = 9;
+const CW_MIN: u32 = 15;
+const CW_MAX: u32 = 1023;
+/// The low-pass filter of second order (Butterworth, period 16), in parts of [`ONE`].
+const FILTER: [i32; 3] = [ONE as i32 - FILTER_1 - FILTER_2, FILTER_1, FILTER_2];
+const FILTER_1: i32 = 0x1499;
+const FILTER_2: i32 = -0x92e;
+
+/// What is known of a rate.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub rate: Rate,
+    /// Spatial streams: rates are grouped by them.
+    pub streams: u8,
+    /// Payload time of a packet, ns.
+    pub duration: u32,
+    pub attempts: u32,
+    pub successes: u32,
+    /// Whether it was ever tried.
+    pub tried: bool,
+    /// Smoothed probability of success in parts of [`ONE`], and its value one interval before.
+    pub probability: u32,
+    pub before: u32,
+}
+
+impl Known {
+    /// Nothing is known; `None` for what is no MCS.
+    pub fn of(phy: &Phy, rate: Rate) -> Option<Known> {
+        let info = phy.info(rate);
+        let (Modulation::Mcs(mode), Waveform::Mcs { bits_per_symbol, symbol_ns, .. }) =
+            (info.modulation, info.waveform)
+        else {
+            return None;
+        };
+        let symbols = BITS.div_ceil(u64::from(bits_per_symbol));
+        // MCS_SYMBOL_TIME: a frame at the short guard interval of 802.11n and ac is 800 ns longer.
+        let more = if symbol_ns == 3_600 { 800 } else { 0 };
+        Some(Known {
+            rate,
+            streams: mode.streams(),
+            duration: ((symbols * u64::from(symbol_ns) + more) / PACKETS) as u32,
+            attempts: 0,
+            successes: 0,
+            tried: false,
+            probability: 0,
+            before: 0,
+        })
+    }
+
+    /// An interval is over (minstrel_ht_calc_rate_stats, minstrel_filter_avg_add).
+    pub fn settle(&mut self) {
+        if self.attempts == 0 {
+            return;
+        }
+        let now = (self.successes * ONE / self.attempts).max(1);
+        let (last, before) = (self.probability as i32, self.before as i32);
+        if last == 0 {
+            (self.probability, self.before) = (now, now);
+        } else {
+            let filtered = (FILTER[0] * now as i32 + FILTER[1] * last + FILTER[2] * before) >> 12;
+            self.before = self.probability;
+            self.probability = if filtered < 0 { 1 } else { (filtered as u32).min(ONE) };
+        }
+        self.tried = true;
+        (self.attempts, self.successes) = (0, 0);
+    }
+
+    /// Expected throughput in frames of so many MPDUs; none where hardly anything arrives, and no more than nine
+    /// tenths, since collisions come and go (minstrel_ht_get_tp_avg).
+    pub fn throughput(&self, length: u32) -> u32 {
+        if self.probability < ONE / 10 {
+            return 0;
+        }
+        let ns = 1000 * OVERHEAD / length + self.duration;
+        let arrives = self.probability.min(9 * ONE / 10);
+        (100 * (arrives * 1_000_000 / ns)) >> 12
+    }
+}
+
+/// Durations of a group have sixteen bits (GROUP_SHIFT).
+pub(super) fn round(group: &mut [Known]) {
+    let longest = group.iter().map(|k| k.duration).max().unwrap_or(0);
+    let shift = (u32::BITS - longest.leading_zeros()).saturating_sub(16);
+    group.iter_mut().for_each(|k| k.duration = k.duration >> shift << shift);
+}
+
+/// Attempts at a rate: two, and as many more as a series has time for (minstrel_calc_retransmit). `protected`:
+/// with the time of RTS and CTS.
+pub(super) fn tries(k: &Known, length: u32, protected: bool) -> u32 {
+    if 5 * k.probability < ONE {
+        return 2;
+    }
+    let data = k.duration * length / 1000;
+    let mut cw = CW_MIN;
+    let mut wait = || {
+        let mean = SLOT * cw / 2;
+        cw = (2 * cw + 1).min(CW_MAX);
+        mean
+    };
+    let contention = wait() + wait();
+    let (mut plain, mut with_rts) =
+        (contention + 2 * (OVERHEAD + data), contention + 2 * (OVERHEAD_RTS + data));
+    let mut tries = [2, 2];
+    loop {
+        let contention = wait();
+        plain += contention + OVERHEAD + data;
+        with_rts += contention + OVERHEAD_RTS + data;
+        tries[1] += u32::from(with_rts < SEGMENT);
+        if plain >= SEGMENT {
+            break;
+        }
+        tries[0] += 1;
+        if tries[0] >= MOST_TRIES {
+            break;
+        }
+    }
+    tries[usize::from(protected)]
+}
