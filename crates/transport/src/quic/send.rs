@@ -271,7 +271,8 @@ impl Sender {
         let size = self.upcoming();
         // RFC 9002 §7.3.2: at once, so that it belongs to the loss epoch that it is to repair
         let fits = self.in_flight + size <= self.allowed();
-        if !self.one_more && !(fits && self.pacing.may_send(now)) {
+        let may = self.one_more || (fits && self.pacing.may_send(now));
+        if !may {
             return None;
         }
         self.one_more = false;

@@ -33,6 +33,9 @@ pub fn perfect(delay: Span) -> impl Network {
     }
 }
 
+/// When, in which order, which of the log, to which end, and with which ECN field.
+type Flying = Reverse<(Time, u64, usize, usize, Ecn)>;
+
 pub struct QuicWorld<N> {
     pub ends: [Connection; 2],
     pub now: Time,
@@ -41,7 +44,7 @@ pub struct QuicWorld<N> {
     /// Every packet that left: (time, end, packet).
     pub log: Vec<(Time, usize, Packet)>,
     net: N,
-    flying: BinaryHeap<Reverse<(Time, u64, usize, usize, Ecn)>>,
+    flying: BinaryHeap<Flying>,
     /// Independent record of what reached each end: bytes of the stream and packet numbers.
     arrived: [Vec<bool>; 2],
     numbers: [Vec<bool>; 2],
