@@ -6,6 +6,7 @@ pub mod boundary;
 pub mod families;
 pub mod floods;
 pub mod meshes;
+pub mod newcomers;
 pub mod region;
 pub mod section;
 
