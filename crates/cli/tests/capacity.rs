@@ -115,6 +115,18 @@ fn hopeless_cliques_are_refused_and_domains_still_there() {
     assert!(out.contains("Collision domains"));
 }
 
+/// Without RTS/CTS at 1 Mbit/s, hidden frames meet again and again: one line and no boundary.
+#[test]
+fn a_region_that_is_not_known_is_refused_in_a_line() {
+    let dir = folder();
+    let path = shipped("jamshaid-fig-7.3.toml");
+    let out = run(dir.path(), &["capacity", &path, "--model", "region"]);
+    let line = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() != Some(0) && out.stdout.is_empty(), "{line}");
+    assert!(line.contains("no achievable rate region: the model does not hold"), "{line}");
+    assert_eq!(line.lines().filter(|l| l.contains("error")).count(), 1, "{line}");
+}
+
 /// Rangwala 2008 Fig 2 and §4.1 on the Stack: 4 → 5 is congested; the page draws the region.
 #[test]
 fn the_region_of_the_stack() {

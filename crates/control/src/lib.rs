@@ -31,10 +31,10 @@ pub use contract::{
     Ability, AbilitySet, Action, Actions, Allocation, Channel, Chosen, Class, ClassPlan, Counters,
     Entry, Event, EventKind, EventSet, Feedback, FlowCounters, FlowHere, FrameLoad, FrameStream,
     Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates,
-    LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, Offers, Origin,
-    Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength, Reach,
-    Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station,
-    TcpSigns, UnknownControl, Value, Variant, all, lookup, reference,
+    LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, NoAnswer, Offers,
+    Origin, Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength,
+    Reach, Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError,
+    Station, TcpSigns, UnknownControl, Value, Variant, all, lookup, reference,
 };
 pub use mesh::{cna, gap};
 

@@ -68,10 +68,14 @@ impl LinkModel for Budget {
 }
 
 impl LinkRates for Budget {
-    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer> {
         let bits = |l: &FrameLoad| 8.0 * l.packets * f64::from(l.bytes);
         let busy = loads.iter().map(bits).sum::<f64>() / 2e6;
-        (busy < 3.0).then_some(busy)
+        if busy < 3.0 { Ok(busy) } else { Err(NoAnswer::Beyond) }
+    }
+
+    fn airtime(&self, _: &[FrameLoad]) -> f64 {
+        0.0
     }
 }
 

@@ -4,8 +4,10 @@
 
 use fairmesh_capacity::fair::LinkSpec;
 use fairmesh_capacity::link::Access;
-use fairmesh_capacity::region::{LinkMesh, LinkRegion, Load, Settings, Stream};
-use fairmesh_control::{self as control, FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+use fairmesh_capacity::region::{LinkMesh, LinkRegion, Load, NoState, Settings, Stream};
+use fairmesh_control::{
+    self as control, FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer,
+};
 use fairmesh_scenario::Link;
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
@@ -91,7 +93,7 @@ impl LinkModel for Dcf {
             streams: &streams,
             settings: Settings::default(),
         });
-        Some(Box::new(Loaded { region: region.ok()?, overhead: self.overhead, loads: Vec::new() }))
+        Some(Box::new(Loaded { region: region.ok()?, overhead: self.overhead }))
     }
 }
 
@@ -99,14 +101,26 @@ impl LinkModel for Dcf {
 struct Loaded {
     region: LinkRegion,
     overhead: u32,
-    loads: Vec<Load>,
+}
+
+impl Loaded {
+    fn load(&self, l: &FrameLoad) -> Load {
+        Load { frames: l.packets, psdu: l.bytes + self.overhead }
+    }
 }
 
 impl LinkRates for Loaded {
-    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
-        self.loads.clear();
-        let load = |l: &FrameLoad| Load { frames: l.packets, psdu: l.bytes + self.overhead };
-        self.loads.extend(loads.iter().map(load));
-        self.region.busiest(&self.loads)
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer> {
+        let loads: Vec<Load> = loads.iter().map(|l| self.load(l)).collect();
+        self.region.busiest(&loads).map_err(|e| match e {
+            NoState::Beyond => NoAnswer::Beyond,
+            NoState::NotSettled { .. } => NoAnswer::NotSettled,
+            NoState::Outside(_) => NoAnswer::Outside,
+        })
+    }
+
+    fn airtime(&self, loads: &[FrameLoad]) -> f64 {
+        let loads: Vec<Load> = loads.iter().map(|l| self.load(l)).collect();
+        self.region.airtime(&loads)
     }
 }

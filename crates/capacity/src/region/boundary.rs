@@ -1,6 +1,7 @@
 //! Points on the boundary of the region: max-min, proportional, and along a ray.
 
 use super::flow_region::Region;
+use super::types::NoState;
 
 /// Rates at the boundary.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,25 +28,28 @@ const FINE: f64 = 1e-4;
 impl Region {
     /// The most of `direction` that can be added to `base`, as a factor; 0 where `base` itself is
     /// not achievable.
-    pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> f64 {
+    ///
+    /// # Errors
+    /// That nothing is known of rates that were asked about: then there is no boundary to tell.
+    pub fn reach(&mut self, base: &[f64], direction: &[f64]) -> Result<f64, NoState> {
         let at =
             |k: f64| -> Vec<f64> { base.iter().zip(direction).map(|(b, d)| b + k * d).collect() };
         let steepest = direction.iter().copied().fold(0.0, f64::max);
         if steepest <= 0.0 {
-            return 0.0;
+            return Ok(0.0);
         }
-        let Some(mut inside) = self.decide(None, base) else { return 0.0 };
+        let Some(mut inside) = self.decide(None, base)? else { return Ok(0.0) };
         // Nothing is faster than the PHY's fastest rate.
         let fastest = self.links.fastest();
         let (mut low, mut high) = (0.0, fastest / steepest);
         while high - low > FINE * high {
             let middle = 0.5 * (low + high);
-            match self.decide(Some(&inside), &at(middle)) {
+            match self.decide(Some(&inside), &at(middle))? {
                 Some(f) => (low, inside) = (middle, f),
                 None => high = middle,
             }
         }
-        low
+        Ok(low)
     }
 
     /// The weighted max-min fair point: all rates rise in proportion to their weights; those that
@@ -56,7 +60,10 @@ impl Region {
     /// [`GAIN`] of its rate where the others give up [`YIELD`] of theirs. Where several could, and
     /// not all of them at once, those stop that could gain less than twice the least. The point
     /// returned is on the boundary.
-    pub fn max_min(&mut self) -> Point {
+    ///
+    /// # Errors
+    /// See [`Region::reach`].
+    pub fn max_min(&mut self) -> Result<Point, NoState> {
         let flows = self.bits.len();
         let zero = vec![0.0; flows];
         let mut rates = zero.clone();
@@ -64,7 +71,7 @@ impl Region {
         while rising.iter().any(|&r| r) {
             let direction: Vec<f64> =
                 (0..flows).map(|i| if rising[i] { self.weights[i] } else { 0.0 }).collect();
-            let reach = self.reach(&rates, &direction);
+            let reach = self.reach(&rates, &direction)?;
             // A demand may end a rise first.
             let room = |i: usize| (self.limits[i] - rates[i]) / self.weights[i];
             let sated = (0..flows).filter(|&i| rising[i]).map(room).fold(f64::INFINITY, f64::min);
@@ -85,16 +92,16 @@ impl Region {
             for i in (0..flows).filter(|&i| before[i]) {
                 let mut more = rates.clone();
                 more[i] *= 1.0 + GAIN;
-                rising[i] = self.achievable(&more);
+                rising[i] = self.achievable(&more)?;
             }
             if rising == before {
                 // Each alone could, together they cannot: those with the least room stop.
-                let room: Vec<f64> = (0..flows)
+                let room = (0..flows)
                     .map(|i| {
                         let alone: Vec<f64> = (0..flows).map(|k| f64::from(k == i)).collect();
-                        if rising[i] { self.reach(&rates, &alone) / rates[i] } else { 0.0 }
+                        Ok(if rising[i] { self.reach(&rates, &alone)? / rates[i] } else { 0.0 })
                     })
-                    .collect();
+                    .collect::<Result<Vec<f64>, NoState>>()?;
                 let left = (0..flows).filter(|&i| rising[i]).map(|i| room[i]);
                 let least = left.fold(f64::INFINITY, f64::min);
                 for i in 0..flows {
@@ -103,18 +110,21 @@ impl Region {
             }
         }
         // What was given up in vain.
-        let more = self.reach(&zero, &rates);
+        let more = self.reach(&zero, &rates)?;
         for (rate, limit) in rates.iter_mut().zip(&self.limits) {
             *rate = (*rate * more).min(*limit);
         }
-        Point { rates }
+        Ok(Point { rates })
     }
 
     /// The (weighted) proportionally fair point, max Σ w ln r: found by raising one flow's share of
     /// the way to the boundary at a time, since the region need not be convex (Rangwala 2008 §2).
     /// A local optimum; from the max-min point.
-    pub fn proportional(&mut self) -> Point {
-        let mut rates = self.max_min().rates;
+    ///
+    /// # Errors
+    /// See [`Region::reach`].
+    pub fn proportional(&mut self) -> Result<Point, NoState> {
+        let mut rates = self.max_min()?.rates;
         let worth = |rates: &[f64], weights: &[f64]| -> f64 {
             rates.iter().zip(weights).map(|(r, w)| w * libm::log(r.max(1e-3))).sum()
         };
@@ -127,7 +137,7 @@ impl Region {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
                     let mut ray = rates.clone();
                     ray[i] *= factor;
-                    let reach = self.reach(&zero, &ray);
+                    let reach = self.reach(&zero, &ray)?;
                     let tried: Vec<f64> =
                         ray.iter().zip(&self.limits).map(|(r, l)| (r * reach).min(*l)).collect();
                     let gain = worth(&tried, &self.weights);
@@ -140,12 +150,20 @@ impl Region {
                 step *= 0.5;
             }
         }
-        Point { rates }
+        Ok(Point { rates })
     }
 
     /// The boundary between two groups of flows, each of whose flows have one rate (Rangwala 2008
     /// Fig 2): `steps` + 1 points.
-    pub fn section(&mut self, first: &[usize], second: &[usize], steps: usize) -> Section {
+    ///
+    /// # Errors
+    /// See [`Region::reach`].
+    pub fn section(
+        &mut self,
+        first: &[usize],
+        second: &[usize],
+        steps: usize,
+    ) -> Result<Section, NoState> {
         let flows = self.bits.len();
         let points = (0..=steps)
             .map(|k| {
@@ -154,10 +172,10 @@ impl Region {
                 let mut direction = vec![0.0; flows];
                 first.iter().for_each(|&i| direction[i] = a.max(1e-9));
                 second.iter().for_each(|&i| direction[i] = b.max(1e-9));
-                let k = self.reach(&vec![0.0; flows], &direction);
-                (k * a, k * b)
+                let k = self.reach(&vec![0.0; flows], &direction)?;
+                Ok((k * a, k * b))
             })
-            .collect();
-        Section { points }
+            .collect::<Result<_, NoState>>()?;
+        Ok(Section { points })
     }
 }

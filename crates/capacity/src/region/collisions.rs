@@ -1,7 +1,7 @@
 //! What an attempt meets: hidden exchanges, frames that begin at the wrong moment, bystanders that
 //! missed the CTS.
 
-use super::independent_sets::bits;
+use super::independent_sets::{Silence, bits};
 use super::interference::{Bystander, Model, Refusal, Rival};
 use super::retry_chain::Collisions;
 use super::timing::Spans;
@@ -110,12 +110,16 @@ fn meet(m: &Model, h: usize, f: &mut FixedPoint, collisions: &mut Collisions) {
         // A relay that was idle passes a frame on a DIFS after its arrival. Where that arrival
         // keeps this link off the air too, the two can meet in that pause only.
         let at_once = at_once(other, f.links[h].rivals_follow[at]);
-        let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * window);
+        // Tries that follow closer than that are met by the same frame.
+        let again = 1.0 - 1.0 / other.service.attempts;
+        let own = 1.0 - again * (1.0 - (apart(other) / window.max(1e-9)).min(1.0));
+        let expected = rate * (at_once * window.min(difs) + (1.0 - at_once) * own * window);
         if trouble.mutual {
             *meets = expected;
             met += expected;
             mutual += expected;
-            weighted += expected * window;
+            // Either may begin first: closer than half of that.
+            weighted += expected * 0.5 * window;
         } else {
             onset += expected * served;
             met += expected * (1.0 - served);
@@ -166,53 +170,115 @@ fn strike(m: &Model, h: usize, bystander: &Bystander, follow: &[f64], f: &FixedP
     let near = m.sets.silent(bystander.near).max(1e-9);
     let times = &f.links[h].times;
     let Spans { slot, sifs, difs, eifs, second } = m.network.spans;
-    let (mut with, mut begun) = (0.0, 0.0);
-    for u in bits(bystander.others) {
-        with += f.bare[u];
-        begun += f.begun[u];
+    // What is on beside the link drowns the CTS only while a frame of it is on the air there: of an
+    // exchange whose receiver alone is heard, CTS and ACK.
+    let (mut taken, mut heard, mut long) = (0.0, 0.0, 0.0);
+    for &(o, sender, receiver) in &bystander.others {
+        let (link, t) = (&f.links[o], &f.links[o].times);
+        let (mut on, begun) = (0.0, link.arrivals * link.service.data);
+        if sender {
+            on += t.rts + t.data + 2.0 * times.cts;
+        }
+        if receiver {
+            on += t.cts + t.ack + 2.0 * times.cts;
+        }
+        let on = begun * on.min(t.exchange);
+        taken += begun * t.exchange;
+        heard += on;
+        long += on * t.exchange;
     }
     let on = (1.0 - m.sets.silent(bystander.quiet) / near).max(0.0);
-    let length = if begun > 0.0 { with / begun } else { 1.0 };
-    // What is left of the data frame after an exchange that ends anywhere, or after an RTS that
-    // overlaps the CTS anywhere; the bystander must be ready `late` after that.
-    let beside = |late: f64| {
-        let window = (times.data - late).max(0.0);
-        on * if window < length { window * window / (2.0 * length) } else { window - 0.5 * length }
-    };
-    // The RTS ends about when the data frame begins, give or take half of what overlaps.
+    let on = if taken > 0.0 { on * heard / taken } else { 0.0 };
+    let length = if heard > 0.0 { long / heard } else { 1.0 };
+    // The data frame that is left when the RTS ends which drowned the CTS: give or take half of what
+    // overlaps.
     let spread = 0.5 * (times.cts + times.rts);
     let after = |late: f64| left_over(times.data - late, spread);
     let own = waits(bystander, follow, f);
-    // It answers: an RTS comes first. The sender whose RTS was drowned with the CTS tries again.
+    let room = |silent: Silence| (m.sets.silent(silent) / near).min(1.0);
+    let drowns = |&(o, silent): &(usize, Silence)| {
+        room(silent) * f.links[o].attempt_rates.0 * (times.cts + f.links[o].times.rts)
+    };
+    let drowned: f64 = bystander.answers.iter().chain(&bystander.drowners).map(drowns).sum();
+    let mut late = on * own.beside(times.data - difs, length) + drowned * own.within(after(eifs));
+    // It answers: an RTS comes first.
     let rts = times.rts + sifs;
-    let (mut answers, mut drowned, mut apart, mut again) = (0.0, 0.0, 0.0, 0.0);
-    for &(o, silent) in &bystander.answers {
-        let link = &f.links[o];
-        let room = (m.sets.silent(silent) / near).min(1.0);
+    for answer in &bystander.answers {
+        let link = &f.links[answer.0];
+        let room = room(answer.1);
         let rate = room * link.arrivals * link.service.attempts / link.open.max(1e-9);
-        let drowns = room * link.attempt_rates.0 * (times.cts + link.times.rts);
-        answers += rate;
-        drowned += drowns;
-        apart += rate * drowns;
-        let backoff = second * slot / link.collisions.idle_beside;
-        let late = rts + link.times.refused - link.times.rts;
-        again += drowns * after(late) / backoff;
+        let tries = Tries::of(link, rate, room);
+        let mine = drowns(answer);
+        late += on * tries.beside(times.data - rts, length);
+        late += (drowned - mine) * tries.within(after(rts));
+        // The sender whose RTS was drowned with the CTS tries again: anywhere in its next window, by then
+        // perhaps a long one.
+        let backoff = (2.0 * retry(link)).max(second * slot / link.collisions.idle_beside);
+        let again = after(rts + link.times.refused - link.times.rts) / backoff;
+        late += mine * again.min(1.0);
     }
-    own * (beside(difs) + drowned * after(eifs))
-        + answers * beside(rts)
-        + (answers * drowned - apart) * after(rts)
-        + again
+    late
 }
 
-/// Attempts per second that a bystander makes on its own: for what waits there, since nothing
-/// arrives while the link is on.
-fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> f64 {
-    let rate = |(&o, &follows): (&usize, &f64)| {
+/// Mean backoff before an attempt that is not the first, s.
+fn retry(link: &Link) -> f64 {
+    let s = &link.service;
+    (s.backoff - s.first) / (s.attempts - 1.0).max(1e-3)
+}
+
+/// From the beginning of one attempt to that of the next, s.
+fn apart(link: &Link) -> f64 {
+    retry(link) + link.times.refused
+}
+
+/// How soon a sender tries: one that has a frame does so at a rate until it has tried, one that has
+/// none does not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tries {
+    /// Attempts per second, whether it has a frame or not.
+    rate: f64,
+    /// Probability that it has one.
+    has: f64,
+}
+
+impl Tries {
+    /// A sender's attempts on a link: one after the other, a backoff apart, as long as it has a frame.
+    fn of(link: &Link, rate: f64, room: f64) -> Self {
+        let s = &link.service;
+        let apart = s.backoff / s.attempts.max(1e-9) + link.times.refused;
+        Tries { rate, has: (rate * apart).min(room).max(1e-9) }
+    }
+
+    /// Probability of an attempt within so many seconds.
+    fn within(self, seconds: f64) -> f64 {
+        let some = self.rate * seconds.max(0.0) / self.has.max(1e-9);
+        self.has * (1.0 - libm::exp(-some))
+    }
+
+    /// The same within what is left of `window` after an exchange of a length that ends anywhere.
+    fn beside(self, window: f64, length: f64) -> f64 {
+        let window = window.max(0.0);
+        let rate = self.rate / self.has.max(1e-9);
+        let least = (window - length).max(0.0);
+        if rate * window < 1e-6 {
+            return 0.5 * self.rate * (window * window - least * least) / length;
+        }
+        let tail = (libm::exp(-rate * least) - libm::exp(-rate * window)) / rate;
+        self.has * (window - least - tail) / length
+    }
+}
+
+/// What a bystander tries on its own: what waits there, since nothing arrives while the link is on.
+fn waits(bystander: &Bystander, follow: &[f64], f: &FixedPoint) -> Tries {
+    let mut all = Tries::default();
+    for (&o, &follows) in bystander.own.iter().zip(follow) {
         let link = &f.links[o];
         let waits = 1.0 - at_once(link, follows);
-        link.arrivals * link.service.attempts * waits / link.open.max(1e-9)
-    };
-    bystander.own.iter().zip(follow).map(rate).sum()
+        let rate = link.arrivals * link.service.attempts * waits / link.open.max(1e-9);
+        let one = Tries::of(link, rate, 1.0);
+        all = Tries { rate: all.rate + one.rate, has: (all.has + one.has).min(1.0) };
+    }
+    all
 }
 
 /// The share of a link's frames that are passed on at once after an exchange that kept the

@@ -3,14 +3,16 @@
 use super::anderson::Anderson;
 use super::arrivals::arrive;
 use super::collisions::{collisions, vain};
-use super::interference::Model;
+use super::interference::{Model, Rival};
 use super::retry_chain::{Collisions, service};
-use super::types::{LinkState, Load, NodeState, Retries, State};
+use super::types::{LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, Retries, State};
 use super::unknowns::FixedPoint;
 use crate::link::Access;
 
-/// Rounds of the fixed point.
+/// Rounds of the fixed point: whole or combined ones; damped ones, which are many close to where
+/// there is none any more.
 const ROUNDS: usize = 250;
+const DAMPED_ROUNDS: usize = 4000;
 /// Change of a probability that no longer matters.
 const SETTLED: f64 = 1e-5;
 /// How well shares of time are met: this part of the change in the round before, within bounds.
@@ -57,6 +59,11 @@ fn mix(old: &mut f64, new: f64, part: f64) -> f64 {
     moved
 }
 
+/// The largest Σ λ E\[S\] of a node.
+pub(super) fn busiest(f: &FixedPoint) -> f64 {
+    f.links.iter().map(|l| l.used).fold(0.0, f64::max)
+}
+
 /// A network's equations, and how they are solved.
 #[derive(Clone, Debug)]
 pub(super) struct Solver {
@@ -72,24 +79,38 @@ impl Solver {
     /// The fixed point. `loads` writes what every stream carries, given what each link gives up.
     /// Probabilities rise towards it from `from`, the fixed point of smaller loads, or from where
     /// nothing collides.
+    ///
+    /// # Errors
+    /// Beyond the boundary, not settled, or outside the model.
     pub(super) fn solve(
         &mut self,
         from: Option<&FixedPoint>,
         loads: &mut Spread<'_>,
-    ) -> Option<FixedPoint> {
+    ) -> Result<FixedPoint, NoState> {
         let mut f = from.cloned().unwrap_or_else(|| FixedPoint::start(&self.model));
-        if self.settle(&mut f, loads) {
-            return Some(f);
+        let failed = match self.settle(&mut f, loads) {
+            Ok(()) => return Ok(f),
+            Err(NoState::Beyond) if from.is_some() => return Err(NoState::Beyond),
+            Err(outside @ NoState::Outside(_)) => return Err(outside),
+            Err(failed) => failed,
+        };
+        // Whole and combined rounds may leap past a fixed point that is close to where there is none,
+        // from far away above all, or swing about it. Damped ones creep up to it, or past where it
+        // would be.
+        let mut f = from.cloned().unwrap_or_else(|| FixedPoint::start(&self.model));
+        match self.settle_by(&mut f, Acceleration::Never, loads) {
+            Ok(()) => Ok(f),
+            Err(NoState::Beyond) => Err(NoState::Beyond),
+            Err(_) => Err(failed),
         }
-        // From as far as where nothing collides, whole and combined rounds may leap past a fixed
-        // point that is close to where there is none.
-        let mut f = from.is_none().then(|| FixedPoint::start(&self.model))?;
-        self.settle_by(&mut f, Acceleration::Never, loads).then_some(f)
     }
 
-    /// The same in place, from anywhere. False where there is no fixed point; then `f` is nothing to
-    /// start from.
-    pub(super) fn settle(&mut self, f: &mut FixedPoint, loads: &mut Spread<'_>) -> bool {
+    /// The same in place, from anywhere. Where there is no fixed point, `f` is nothing to start from.
+    pub(super) fn settle(
+        &mut self,
+        f: &mut FixedPoint,
+        loads: &mut Spread<'_>,
+    ) -> Result<(), NoState> {
         self.settle_by(f, Acceleration::Adaptive, loads)
     }
 
@@ -98,14 +119,14 @@ impl Solver {
         f: &mut FixedPoint,
         acceleration: Acceleration,
         loads: &mut Spread<'_>,
-    ) -> bool {
+    ) -> Result<(), NoState> {
         self.model.sets.factor.copy_from_slice(&f.factor);
-        let (mut moved, mut relaxation, mut setbacks) = match acceleration {
-            Acceleration::Adaptive => (f64::INFINITY, Relaxation::PLAIN, 0),
-            Acceleration::Never => (0.0, Relaxation::SLOW, SETBACKS),
+        let (mut moved, mut relaxation, mut setbacks, rounds) = match acceleration {
+            Acceleration::Adaptive => (f64::INFINITY, Relaxation::PLAIN, 0, ROUNDS),
+            Acceleration::Never => (0.0, Relaxation::SLOW, SETBACKS, DAMPED_ROUNDS),
         };
         self.anderson.reset();
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             // Frames that are given up are all that changes loads from round to round.
             if round == 0 || self.model.network.settings.retries == Retries::Mac {
                 let links = &f.links;
@@ -113,8 +134,11 @@ impl Solver {
                 arrive(&self.model, f);
                 self.send(f);
             }
+            if round == 0 {
+                self.holds(f)?;
+            }
             let fine = (FITTING * moved).clamp(FITTED, ROUGH);
-            let Some(now) = self.round(f, fine, relaxation) else { return false };
+            let now = self.round(f, fine, relaxation).ok_or(NoState::Beyond)?;
             if now > SLOWING * moved {
                 // What earlier rounds say does not hold here.
                 self.anderson.reset();
@@ -128,14 +152,43 @@ impl Solver {
             moved = now;
             if moved < SETTLED {
                 f.factor.copy_from_slice(&self.model.sets.factor);
-                return true;
+                return Ok(());
             }
+            // Attempts pile up without end.
             if f.links.iter().any(|l| l.used > HOPELESS) {
-                return false;
+                return Err(NoState::Beyond);
             }
         }
-        // It swings only where attempts pile up without end.
-        false
+        Err(NoState::NotSettled { rounds, moved, utilisation: busiest(f) })
+    }
+
+    /// Whether the model's assumptions hold under these loads.
+    fn holds(&self, f: &FixedPoint) -> Result<(), NoState> {
+        if self.model.network.access != Access::Basic {
+            return Ok(());
+        }
+        let t = self.model.network.phy.timing();
+        let window = f64::from(t.cw_max) * self.model.network.spans.slot;
+        for (h, link) in f.links.iter().enumerate().filter(|l| l.1.arrivals > 0.0) {
+            // Of those who hear each other a slot decides.
+            let meets = |r: &&Rival| r.trouble.mutual && r.trouble.overtakes;
+            for rival in self.model.interference[h].rivals.iter().filter(meets) {
+                let other = &f.links[rival.link];
+                if other.arrivals <= 0.0 {
+                    continue;
+                }
+                // Both draw from it: see `retry_chain`.
+                let near = 0.5 * (link.times.data + other.times.data) / window;
+                let apart = (1.0 - near).max(0.0);
+                let again = 1.0 - apart * apart;
+                if again > MEET_AGAIN {
+                    let (one, other) =
+                        (self.model.network.hop(h), self.model.network.hop(rival.link));
+                    return Err(NoState::Outside(Outside::LongFrames { one, other, again }));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether Σ λ E\[S\] of every node is at most this.

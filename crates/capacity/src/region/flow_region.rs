@@ -4,9 +4,9 @@ use fairmesh_units::NodeId;
 use fairmesh_wifi::phy::Phy;
 
 use super::fixed_point::Solver;
-use super::link_region::LinkRegion;
+use super::link_region::{LinkRegion, settled};
 use super::pair::PairClass;
-use super::types::{LinkMesh, Load, RegionError, Retries, Settings, State, Stream};
+use super::types::{LinkMesh, Load, NoState, RegionError, Retries, Settings, State, Stream};
 use super::unknowns::FixedPoint;
 use crate::fair::{FairError, FlowSpec, LinkSpec};
 use crate::graph::Hop;
@@ -90,16 +90,21 @@ impl Region {
         self.links.class(one, other)
     }
 
-    /// The network when every flow delivers its rate, in bit/s of payload; `None` where no
-    /// schedule at all could carry the frames.
-    pub fn state(&mut self, rates: &[f64]) -> Option<State> {
+    /// The network when every flow delivers its rate, in bit/s of payload.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn state(&mut self, rates: &[f64]) -> Result<State, NoState> {
         let (f, loss) = self.solve(None, rates)?;
-        Some(State { loss, ..self.links.report(&f) })
+        Ok(State { loss, ..self.links.report(&f) })
     }
 
     /// Whether every queue is stable and losses stay below the limit.
-    pub fn achievable(&mut self, rates: &[f64]) -> bool {
-        self.decide(None, rates).is_some()
+    ///
+    /// # Errors
+    /// That nothing is known of these rates.
+    pub fn achievable(&mut self, rates: &[f64]) -> Result<bool, NoState> {
+        Ok(self.decide(None, rates)?.is_some())
     }
 
     /// The fixed point of rates that are achievable; `from` is that of lower ones.
@@ -107,12 +112,12 @@ impl Region {
         &mut self,
         from: Option<&FixedPoint>,
         rates: &[f64],
-    ) -> Option<FixedPoint> {
+    ) -> Result<Option<FixedPoint>, NoState> {
         let settings = self.links.settings();
-        let (f, loss) = self.solve(from, rates)?;
+        let Some((f, loss)) = settled(self.solve(from, rates))? else { return Ok(None) };
         let kept =
             settings.retries == Retries::Unlimited || loss.iter().all(|&l| l <= settings.loss);
-        (kept && Solver::stable(&f, settings.utilisation)).then_some(f)
+        Ok((kept && Solver::stable(&f, settings.utilisation)).then_some(f))
     }
 
     /// The fixed point, and the loss of each flow.
@@ -120,13 +125,13 @@ impl Region {
         &mut self,
         from: Option<&FixedPoint>,
         rates: &[f64],
-    ) -> Option<(FixedPoint, Vec<f64>)> {
+    ) -> Result<(FixedPoint, Vec<f64>), NoState> {
         let Region { links, shares, bits, .. } = self;
         let mut loss = vec![0.0; bits.len()];
         let f = links.solve(from, &mut |dropped, loads| {
             spread(shares, bits, rates, dropped, &mut loss, loads);
         })?;
-        Some((f, loss))
+        Ok((f, loss))
     }
 }
 

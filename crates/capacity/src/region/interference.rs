@@ -35,8 +35,9 @@ pub(super) struct Refusal {
 /// A node that a link's CTS should silence, and may not reach.
 #[derive(Clone, Debug)]
 pub(super) struct Bystander {
-    /// Users of the air that may be on beside the link, and drown its CTS there.
-    pub others: u128,
+    /// Links that may be on beside it and drown its CTS there, and of which of their ends the node
+    /// hears the frames: of the sender, of the receiver.
+    pub others: Vec<(usize, bool, bool)>,
     /// Silence of the link's rivals, and of `others` too.
     pub near: Silence,
     pub quiet: Silence,
@@ -45,6 +46,9 @@ pub(super) struct Bystander {
     /// The links on which it answers senders that do not hear this link's receiver either, and the
     /// silence of its rivals and of all that such a sender is aware of.
     pub answers: Vec<(usize, Silence)>,
+    /// The links to others that hear this link's receiver too, whose senders the node hears: their
+    /// RTS, in vain, drowns the CTS here as well. With the same silence.
+    pub drowners: Vec<(usize, Silence)>,
 }
 
 /// Another link whose RTS a link does not hear, but the CTS: while that RTS is on the air, the
@@ -268,29 +272,33 @@ impl Survey<'_> {
                 continue;
             }
             let own: Vec<usize> = (0..n).filter(|&o| self.network.links[o].from == x).collect();
-            let mut answers = Vec::new();
-            for o in (0..n).filter(|&o| self.network.links[o].to == x) {
-                let y = self.network.links[o].from;
-                if !self.network.contention.hears(y, to) && !self.network.contention.hears(y, from)
-                {
-                    answers.push((o, self.sets.silence_of(near | view[o])));
-                }
-            }
-            let mut others = 0u128;
+            let (mut answers, mut drowners) = (Vec::new(), Vec::new());
             for o in 0..n {
-                let l = &self.network.links[o];
-                if self.network.contention.hears(x, l.from)
-                    || self.network.contention.hears(x, l.to)
-                {
-                    others |= 1 << self.network.user[o];
+                let (y, z) = (self.network.links[o].from, self.network.links[o].to);
+                let hears = |a, b| self.network.contention.hears(a, b);
+                if y == x || !hears(x, y) || hears(y, to) || hears(y, from) {
+                    continue;
+                }
+                if z == x {
+                    answers.push((o, self.sets.silence_of(near | view[o])));
+                } else if hears(z, to) {
+                    drowners.push((o, self.sets.silence_of(near | view[o])));
                 }
             }
-            others &= !near;
+            let (mut users, mut others) = (0u128, Vec::new());
+            for o in (0..n).filter(|&o| near >> self.network.user[o] & 1 == 0) {
+                let l = &self.network.links[o];
+                let hears = |end| x == end || self.network.contention.hears(x, end);
+                if hears(l.from) || hears(l.to) {
+                    users |= 1 << self.network.user[o];
+                    others.push((o, hears(l.from), hears(l.to)));
+                }
+            }
             if own.is_empty() && answers.is_empty() {
                 continue;
             }
-            let (near, quiet) = (self.sets.silence_of(near), self.sets.silence_of(near | others));
-            out.push(Bystander { others, near, quiet, own, answers });
+            let (near, quiet) = (self.sets.silence_of(near), self.sets.silence_of(near | users));
+            out.push(Bystander { others, near, quiet, own, answers, drowners });
         }
         out
     }

@@ -3,13 +3,23 @@
 
 use fairmesh_units::NodeId;
 
-use super::fixed_point::{Solver, Spread};
+use super::fixed_point::{Solver, Spread, busiest};
 use super::interference::Model;
 use super::network::Network;
 use super::pair::PairClass;
-use super::types::{LinkMesh, Load, RegionError, Settings, State};
+use super::timing::{Times, secs};
+use super::types::{LinkMesh, Load, NoState, RegionError, Settings, State, Stream};
 use super::unknowns::FixedPoint;
 use crate::graph::Hop;
+
+/// Rates beyond the boundary are not achievable: that is known.
+pub(super) fn settled<T>(found: Result<T, NoState>) -> Result<Option<T>, NoState> {
+    match found {
+        Ok(f) => Ok(Some(f)),
+        Err(NoState::Beyond) => Ok(None),
+        Err(unknown) => Err(unknown),
+    }
+}
 
 /// A network of links, prepared for asking about many loads. Everything that depends on the graph
 /// only is computed once, here.
@@ -42,50 +52,81 @@ impl LinkRegion {
         PairClass::of(&network.contention, network.hop(one), network.hop(other))
     }
 
-    /// The network under these loads, one per stream; `None` where no schedule at all could carry
-    /// the frames. `loss` is empty.
-    pub fn state(&mut self, loads: &[Load]) -> Option<State> {
+    /// The network under these loads, one per stream. `loss` is empty.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn state(&mut self, loads: &[Load]) -> Result<State, NoState> {
         let f = self.solver.solve(None, &mut |_, to| to.copy_from_slice(loads))?;
-        Some(self.solver.report(&f))
+        Ok(self.solver.report(&f))
     }
 
-    /// The largest Σ λ E\[S\] of a node; `None` where no schedule at all could carry the frames. The
-    /// same as from [`LinkRegion::state`], to the solver's tolerance, but found from the last answer
-    /// on: for one question after another with loads that are near each other.
-    pub fn busiest(&mut self, loads: &[Load]) -> Option<f64> {
+    /// The largest Σ λ E\[S\] of a node. The same as from [`LinkRegion::state`], to the solver's
+    /// tolerance, but found from the last answer on: for one question after another with loads that
+    /// are near each other.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn busiest(&mut self, loads: &[Load]) -> Result<f64, NoState> {
         let mut given = |_: &dyn Fn(usize) -> f64, to: &mut [Load]| to.copy_from_slice(loads);
         let warm = self.last.take();
-        let warm = warm.and_then(|mut f| self.solver.settle(&mut f, &mut given).then_some(f));
+        let warm = warm.and_then(|mut f| self.solver.settle(&mut f, &mut given).ok().map(|()| f));
         // From elsewhere the way may lead through what cannot be carried.
         let f = match warm {
             Some(f) => f,
             None => self.solver.solve(None, &mut given)?,
         };
-        let most = f.links.iter().map(|l| l.used).fold(0.0, f64::max);
+        let most = busiest(&f);
         self.last = Some(f);
-        Some(most)
+        Ok(most)
     }
 
     /// Whether Σ λ E\[S\] ≤ U at every node.
-    pub fn achievable(&mut self, loads: &[Load]) -> bool {
-        self.decide(None, loads).is_some()
+    ///
+    /// # Errors
+    /// That nothing is known of these loads.
+    pub fn achievable(&mut self, loads: &[Load]) -> Result<bool, NoState> {
+        Ok(self.decide(None, loads)?.is_some())
     }
 
-    fn decide(&mut self, from: Option<&FixedPoint>, loads: &[Load]) -> Option<FixedPoint> {
-        let f = self.solver.solve(from, &mut |_, to| to.copy_from_slice(loads))?;
-        Solver::stable(&f, self.settings().utilisation).then_some(f)
+    fn decide(
+        &mut self,
+        from: Option<&FixedPoint>,
+        loads: &[Load],
+    ) -> Result<Option<FixedPoint>, NoState> {
+        let found = self.solver.solve(from, &mut |_, to| to.copy_from_slice(loads));
+        let utilisation = self.settings().utilisation;
+        Ok(settled(found)?.filter(|f| Solver::stable(f, utilisation)))
+    }
+
+    /// What all frames together need if no two links are ever on at once: Σ of their backoffs and
+    /// exchanges without collisions, in seconds per second. No more than 1 of it can be carried where the links
+    /// share one channel, and it holds whatever hears what: what is left where the model says nothing.
+    pub fn airtime(&self, loads: &[Load]) -> f64 {
+        let network = &self.solver.model.network;
+        let of = |(stream, load): (&Stream, &Load)| {
+            let link = &network.links[stream.link];
+            let data = secs(network.phy.airtime(link.rate, load.psdu));
+            let t = Times::of(&network.phy, network.access, link, data);
+            let backoff = 0.5 * f64::from(network.phy.timing().cw_min) * network.spans.slot;
+            load.frames * (backoff + network.spans.difs + t.exchange) / link.delivery
+        };
+        network.streams.iter().zip(loads).map(of).sum()
     }
 
     /// The largest δ in `range` with `base` + δ · `step` frames/s achievable, by bisection to
     /// `accuracy` in the unit of δ: WCPCap's question (Rangwala 2008 Fig 4). No step may be negative.
     /// Loads below zero are none; the range's lower end where nothing in it is achievable.
+    ///
+    /// # Errors
+    /// That nothing is known of loads that were asked about.
     pub fn reach(
         &mut self,
         base: &[Load],
         step: &[f64],
         range: core::ops::RangeInclusive<f64>,
         accuracy: f64,
-    ) -> f64 {
+    ) -> Result<f64, NoState> {
         let (mut low, mut high) = (*range.start(), *range.end());
         let at = |delta: f64| -> Vec<Load> {
             let load = |(l, s): (&Load, &f64)| {
@@ -94,18 +135,18 @@ impl LinkRegion {
             };
             base.iter().zip(step).map(load).collect()
         };
-        if self.decide(None, &at(high)).is_some() {
-            return high;
+        if self.decide(None, &at(high))?.is_some() {
+            return Ok(high);
         }
         let mut inside: Option<FixedPoint> = None;
         while high - low > accuracy.max(f64::EPSILON * high.abs()) {
             let middle = 0.5 * (low + high);
-            match self.decide(inside.as_ref(), &at(middle)) {
+            match self.decide(inside.as_ref(), &at(middle))? {
                 Some(f) => (low, inside) = (middle, Some(f)),
                 None => high = middle,
             }
         }
-        low
+        Ok(low)
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -123,7 +164,7 @@ impl LinkRegion {
         &mut self,
         from: Option<&FixedPoint>,
         loads: &mut Spread<'_>,
-    ) -> Option<FixedPoint> {
+    ) -> Result<FixedPoint, NoState> {
         self.solver.solve(from, loads)
     }
 

@@ -38,5 +38,6 @@ pub use flow_region::{Mesh, Region};
 pub use link_region::LinkRegion;
 pub use pair::PairClass;
 pub use types::{
-    LinkMesh, LinkState, Load, NodeState, RegionError, Retries, Settings, State, Stream,
+    LinkMesh, LinkState, Load, MEET_AGAIN, NoState, NodeState, Outside, RegionError, Retries,
+    Settings, State, Stream,
 };

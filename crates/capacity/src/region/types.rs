@@ -8,6 +8,7 @@ use fairmesh_wifi::phy::Phy;
 use super::independent_sets::{MAX_LINKS, MAX_STEPS};
 use crate::domain::UnknownNode;
 use crate::fair::{FairError, LinkSpec};
+use crate::graph::Hop;
 use crate::link::Access;
 
 /// How often a frame is tried.
@@ -121,6 +122,66 @@ impl State {
         self.nodes.iter().all(|v| v.utilisation <= utilisation)
     }
 }
+
+/// Why there is no state under some rates.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum NoState {
+    /// They are beyond the boundary: no schedule carries the frames, or attempts pile up until a queue
+    /// would be needed for more than twice the time there is.
+    Beyond,
+    /// The equations neither settle nor pile up: nothing is known of these rates.
+    NotSettled {
+        /// Rounds that were made.
+        rounds: usize,
+        /// The largest change of a probability in the last one.
+        moved: f64,
+        /// The largest Σ λ E\[S\] then.
+        utilisation: f64,
+    },
+    /// An assumption of the model does not hold on this network.
+    Outside(Outside),
+}
+
+/// The assumption that does not hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Outside {
+    /// Without RTS/CTS: frames of two senders that do not hear each other are so long beside the
+    /// largest contention window that, having met, they meet again and again. Then both queues fill
+    /// together, and what the model has independent is one process.
+    LongFrames {
+        /// One of the two links.
+        one: Hop,
+        /// The other.
+        other: Hop,
+        /// Probability that they meet again from the largest window.
+        again: f64,
+    },
+}
+
+impl fmt::Display for NoState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoState::Beyond => f.write_str("the rates are beyond the boundary"),
+            NoState::NotSettled { rounds, moved, utilisation } => write!(
+                f,
+                "the equations did not settle: after {rounds} rounds a probability still moves by \
+                 {moved:.1e}, with the busiest queue at {utilisation:.2}"
+            ),
+            NoState::Outside(Outside::LongFrames { one, other, again }) => write!(
+                f,
+                "the model does not hold: without RTS/CTS frames from {} to {} and from {} to {} that \
+                 have met meet again with probability {again:.2}, of at most {MEET_AGAIN:.2}",
+                one.from.0, one.to.0, other.from.0, other.to.0
+            ),
+        }
+    }
+}
+impl core::error::Error for NoState {}
+
+/// From the largest window, frames of hidden senders meet again with at most this probability. Above it a
+/// meeting lasts longer than it takes until the next frame comes, and the model is wrong by factors
+/// (docs/models/region-validation.md).
+pub const MEET_AGAIN: f64 = 0.5;
 
 /// Why there is no region.
 #[derive(Clone, Copy, PartialEq, Debug)]

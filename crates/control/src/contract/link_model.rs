@@ -57,9 +57,28 @@ pub trait LinkModel: Debug + Send + Sync {
     ) -> Option<Box<dyn LinkRates>>;
 }
 
+/// Why a model has no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoAnswer {
+    /// The loads are more than can be carried.
+    Beyond,
+    /// Its equations did not settle: it does not know.
+    NotSettled,
+    /// Something that it assumes is not so on these links.
+    Outside,
+}
+
 /// Links whose loads can be asked about.
 pub trait LinkRates: Debug + Send {
     /// The largest share of time for which a sender's queue is busy, Σ λ E\[S\] over its links
-    /// (Rangwala 2008 §3.2); `None` where no schedule carries the frames. One load per stream.
-    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64>;
+    /// (Rangwala 2008 §3.2). One load per stream.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer>;
+
+    /// The share of time that all frames take one after the other, without collisions: it has to be
+    /// below 1 where no two of the links are ever on at once. What remains where
+    /// [`LinkRates::busiest`] does not know.
+    fn airtime(&self, loads: &[FrameLoad]) -> f64;
 }

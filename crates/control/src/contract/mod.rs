@@ -24,7 +24,7 @@ pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
     RoundTrip, Sent, Station, TcpSigns,
 };
-pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Entry, Instance, Mechanism, ParameterError, Runs};
 pub use needs::{Missing, Needs, Offers};
 pub use origin::Origin;

@@ -2,7 +2,7 @@
 
 use fairmesh_capacity::fair::FlowSpec;
 use fairmesh_capacity::link::Access;
-use fairmesh_capacity::region::{Mesh, Region, Retries, Settings};
+use fairmesh_capacity::region::{Mesh, NoState, Region, Retries, Settings};
 use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
@@ -16,6 +16,8 @@ const STEPS: usize = 24;
 /// A link whose sender is busy for at least this share of the time is congested (§4.1 marks those
 /// whose queues are nearly fully used).
 const CONGESTED: f64 = 0.9;
+/// What can be asked instead.
+const REMAIN: &str = "collision domains and cliques remain (without --model)";
 
 /// The model's answer. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
@@ -129,12 +131,13 @@ impl RegionReport {
             settings,
         })
         .map_err(|e| refused(e.to_string()))?;
-        let max_min = region.max_min().rates;
-        let proportional = region.proportional().rates;
+        // What is not known is no boundary.
+        let unknown = |e: NoState| refused(format!("no achievable rate region: {e}; {REMAIN}"));
+        let max_min = region.max_min().map_err(unknown)?.rates;
+        let proportional = region.proportional().map_err(unknown)?.rates;
         // A touch inside, where the fixed point surely is.
         let inside: Vec<f64> = max_min.iter().map(|r| r * 0.999).collect();
-        let state =
-            region.state(&inside).ok_or_else(|| refused("the boundary is not stable".into()))?;
+        let state = region.state(&inside).map_err(unknown)?;
         let busy = |n| state.nodes.iter().find(|v| v.node == n).map_or(0.0, |v| v.utilisation);
         let links: Vec<LinkReport> = region
             .hops()
@@ -162,7 +165,7 @@ impl RegionReport {
         let section_bps = if others.is_empty() {
             Vec::new()
         } else {
-            region.section(&others, &group, STEPS).points
+            region.section(&others, &group, STEPS).map_err(unknown)?.points
         };
         let t = scenario.mac.phy.timing();
         let r = scenario.mac.phy.response(scenario.mac.rate);

@@ -164,7 +164,7 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
         settings: RegionSettings::default(),
     })
     .map_err(|e| refused(e.to_string()))?;
-    let rates = region.max_min().rates;
+    let rates = region.max_min().map_err(|e| refused(e.to_string()))?.rates;
     let served = |share: f64| -> Result<f64, LabError> {
         let offered: Vec<f64> = rates.iter().map(|r| r * share).collect();
         let record = batch::once(&mesh(settings, number, &offered)?, 1, None)?;

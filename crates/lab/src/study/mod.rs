@@ -6,6 +6,8 @@ pub mod boundary;
 pub mod families;
 pub mod floods;
 pub mod meshes;
+pub mod newcomers;
+pub mod region;
 pub mod section;
 
 pub use against::{Over, Settings};

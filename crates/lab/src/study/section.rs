@@ -51,7 +51,8 @@ pub fn run(
     batch::all(pool, "simulating", rates, |&rate| {
         let split =
             |a: f64, b: f64| first.iter().map(|f| if *f { a } else { b }).collect::<Vec<_>>();
-        let model = region(&scenario)?.reach(&split(rate, 0.0), &split(0.0, 1.0));
+        let reach = region(&scenario)?.reach(&split(rate, 0.0), &split(0.0, 1.0));
+        let model = reach.map_err(|e| LabError::run(&scenario.name, e))?;
         let (mut low, mut high) = (0.0, 1.5e6);
         while high - low > FINE {
             let middle = 0.5 * (low + high);

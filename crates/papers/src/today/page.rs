@@ -70,7 +70,7 @@ const ABSENT: &str = "\
 - **More than one channel, and nodes with two radios.** A dual-band mesh is one band here. What a second radio changes is measured apart: [channels.md](channels.md).
 - **Access categories.** Every packet is best effort here. What voice has beside downloads is measured apart: [voice.md](voice.md).
 - **OFDMA, multi-user MIMO**: not modelled, refused by name. A-MSDUs are there (`amsdu`), and not used here.
-- **BBR version 3, QUIC, L4S's Prague**: BBR here is version 1; Reno and CUBIC are Linux's with RACK-TLP and HyStart++.
+- **BBR version 3, QUIC, L4S's Prague** (the simulator has them: [transport](models/transport.md)): BBR here is version 1; Reno and CUBIC are Linux's with RACK-TLP and HyStart++.
 - **CAKE** is there as a queue, but needs to be told a rate, so it is not among the cases.
 - **A rate control** (Minstrel-HT is there, `adaptation`) and losses by signal and noise (`radio.errors.snr`): every link keeps its rate here, so that a case differs from the next in one
   thing only. Where a receiver can pick the stronger of two frames, hidden senders harm less than they do here.

@@ -6,7 +6,7 @@ use fairmesh_units::NodeId;
 use super::HEADER;
 use super::headroom_search::{HeadroomSearch, QueueCurve};
 use super::link_report::LinkReport;
-use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink};
+use crate::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 
 /// IP bytes of a bare acknowledgement, without the mechanism's header.
 const ACK: u32 = 40;
@@ -32,6 +32,16 @@ pub(super) struct Question {
     hears: Vec<(NodeId, NodeId)>,
     streams: Vec<FrameStream>,
     rates: Option<Box<dyn LinkRates>>,
+}
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Headroom {
+    /// δ, or the rate where all flows are alike, bit/s.
+    pub delta: f64,
+    /// Why the model did not know. Then no two of the links count as on at once, and all frames
+    /// together may take as much time as a queue may be busy.
+    pub unknown: Option<NoAnswer>,
 }
 
 /// What the last answers were about; everything that depends on the graph only is kept.
@@ -77,7 +87,7 @@ impl Questions {
         hears: Vec<(NodeId, NodeId)>,
         utilisation: f64,
         last: &mut QueueCurve,
-    ) -> Option<f64> {
+    ) -> Option<Headroom> {
         self.most(
             model,
             reports,
@@ -96,7 +106,7 @@ impl Questions {
         hears: Vec<(NodeId, NodeId)>,
         utilisation: f64,
         last: &mut QueueCurve,
-    ) -> Option<f64> {
+    ) -> Option<Headroom> {
         let mut carried = streams(reports);
         carried.iter_mut().filter(|c| c.step > 0.0).for_each(|c| c.base = 0.0);
         self.most(model, reports, carried, hears, (utilisation, 0.0, fastest(reports)), last)
@@ -111,7 +121,7 @@ impl Questions {
         hears: Vec<(NodeId, NodeId)>,
         (utilisation, least, first): (f64, f64, f64),
         last: &mut QueueCurve,
-    ) -> Option<f64> {
+    ) -> Option<Headroom> {
         let links = reports
             .iter()
             .map(|n| LoadedLink { link: n.link, rate: n.rate, delivery: n.delivery })
@@ -120,13 +130,13 @@ impl Questions {
         let nominal = reports.iter().map(|n| n.rate.0 as f64).fold(0.0, f64::max);
         let region = self.about(model, links, hears, carried.iter().map(|c| c.stream).collect())?;
         let mut loads: Vec<FrameLoad> = Vec::with_capacity(carried.len());
-        let busiest = |delta: f64| {
+        let mut unknown = None;
+        let at = |delta: f64, loads: &mut Vec<FrameLoad>| {
             loads.clear();
             loads.extend(carried.iter().map(|c| FrameLoad {
                 packets: (c.base + c.step * delta).max(0.0),
                 bytes: c.bytes,
             }));
-            region.busiest(&loads)
         };
         let search = HeadroomSearch {
             level: utilisation,
@@ -136,7 +146,29 @@ impl Questions {
             step: carried.iter().map(|c| c.step).sum(),
             fine: FINE * fastest.max(1e3),
         };
-        Some(search.run(last, busiest))
+        let delta = search.run(last, |delta| {
+            if unknown.is_some() {
+                return None;
+            }
+            at(delta, &mut loads);
+            match region.busiest(&loads) {
+                Ok(busy) => Some(busy),
+                Err(NoAnswer::Beyond) => None,
+                Err(why) => {
+                    unknown = Some(why);
+                    None
+                }
+            }
+        });
+        if unknown.is_none() {
+            return Some(Headroom { delta, unknown });
+        }
+        *last = QueueCurve::default();
+        let delta = search.run(&mut QueueCurve::default(), |delta| {
+            at(delta, &mut loads);
+            Some(region.airtime(&loads))
+        });
+        Some(Headroom { delta, unknown })
     }
 }
 

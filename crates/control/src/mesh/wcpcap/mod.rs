@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
-use self::estimate::{Questions, fastest};
+use self::estimate::{Headroom, Questions, fastest};
 use self::link::{OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
 use self::neighbourhood::{FAR, Rejected, Reports, Topology};
@@ -27,8 +27,8 @@ use crate::Origin::Published;
 use crate::contract::parameter::options;
 use crate::{
     Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
-    FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, Place,
-    Placement, PlacementSet, Plan, Reach, Reason, Refusal, Runs, Sent, Setting, Value,
+    FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, NoAnswer,
+    Place, Placement, PlacementSet, Plan, Reach, Reason, Refusal, Runs, Sent, Setting, Value,
 };
 
 options! {
@@ -150,6 +150,8 @@ enum Anomaly {
     Unset,
     Silent,
     TooLarge,
+    Unsettled,
+    Outside,
 }
 
 impl Anomaly {
@@ -173,12 +175,22 @@ impl Anomaly {
                 "wcpcap.too-large",
                 "node {}: too many links around one ({} times): its rate stays as it is",
             ),
+            Anomaly::Unsettled => (
+                "wcpcap.unsettled",
+                "link to node {}: the model's equations did not settle ({} times): all links \
+                 around it count as one channel",
+            ),
+            Anomaly::Outside => (
+                "wcpcap.outside",
+                "link to node {}: the model does not hold for the links around it ({} times): \
+                 they count as one channel",
+            ),
         }
     }
 }
 
 /// A question that was asked at this instant, whether about flows that are alike, and its answer.
-type Answer = (Vec<LinkReport>, bool, Option<f64>);
+type Answer = (Vec<LinkReport>, bool, Option<Headroom>);
 
 /// WCPCap at one node.
 #[derive(Debug)]
@@ -426,10 +438,17 @@ impl WcpCap {
                 found
             }
         };
-        let Some(delta) = answer else {
+        let Some(Headroom { delta, unknown }) = answer else {
             self.anomaly(Anomaly::TooLarge, self.node, actions);
             return;
         };
+        if let Some(why) = unknown {
+            let what = match why {
+                NoAnswer::NotSettled => Anomaly::Unsettled,
+                _ => Anomaly::Outside,
+            };
+            self.anomaly(what, self.own[i].to, actions);
+        }
         let own = &mut self.own[i];
         match young {
             true => own.set(delta, self.least),

@@ -14,8 +14,8 @@ use super::{FLOW, HEADER, LIMIT, REPORT};
 use crate::testing::{actions, flow, start_with};
 use crate::{
     Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Heard,
-    Instance, Link, LinkModel, LinkRates, LoadedLink, Message, Neighbour, Place, QueueLength, Sent,
-    Setting, Site,
+    Instance, Link, LinkModel, LinkRates, LoadedLink, Message, Neighbour, NoAnswer, Place,
+    QueueLength, Sent, Setting, Site,
 };
 
 /// Undirected links of the Stack (Fig. 1), of the Diamond (Fig. 5) and of Chain-Cross (Fig. 7).
@@ -69,10 +69,14 @@ impl LinkModel for Budget {
 }
 
 impl LinkRates for Budget {
-    fn busiest(&mut self, loads: &[FrameLoad]) -> Option<f64> {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer> {
         let bits = |l: &FrameLoad| 8.0 * l.packets * f64::from(l.bytes);
         let busy = loads.iter().map(bits).sum::<f64>() / BUDGET;
-        (busy < 2.0).then_some(busy)
+        if busy < 2.0 { Ok(busy) } else { Err(NoAnswer::Beyond) }
+    }
+
+    fn airtime(&self, _: &[FrameLoad]) -> f64 {
+        0.0
     }
 }
 
@@ -153,7 +157,7 @@ fn the_largest_delta_is_found() {
     let mut questions = Questions::default();
     let mut headroom = |all: &[LinkReport], u: f64| {
         let found = questions.headroom(&Budget, all, Vec::new(), u, &mut QueueCurve::default());
-        found.unwrap()
+        found.unwrap().delta
     };
     let near = |a: f64, b: f64| assert!((a - b).abs() <= 0.02 * 100e3, "{a} {b}");
     // x = 100, 200 and 100 kbit/s with 1, 2 and 1 flows: 400 + 4δ = 700.
@@ -181,8 +185,64 @@ fn acknowledgements_grow_with_the_data_that_they_answer() {
     let expected = (0.7 * BUDGET - used) / (1.0 + each);
     let found = Questions::default()
         .headroom(&Budget, &[data, acks], Vec::new(), 0.7, &mut QueueCurve::default())
-        .unwrap();
+        .unwrap()
+        .delta;
     assert!((found - expected).abs() < 0.02 * 400e3, "{found} {expected}");
+}
+
+/// A radio whose equations do not settle from half a megabit on, and do not hold at all for packets of 1000 bytes.
+#[derive(Debug)]
+struct Doubtful;
+
+impl LinkModel for Doubtful {
+    fn delivery(&self, _: Link, _: u32) -> f64 {
+        1.0
+    }
+    fn prepare(
+        &self,
+        _: &[LoadedLink],
+        _: &[(NodeId, NodeId)],
+        _: &[FrameStream],
+    ) -> Option<Box<dyn LinkRates>> {
+        Some(Box::new(Doubtful))
+    }
+}
+
+impl LinkRates for Doubtful {
+    fn busiest(&mut self, loads: &[FrameLoad]) -> Result<f64, NoAnswer> {
+        let busy = Budget.busiest(loads)?;
+        match loads.iter().any(|l| l.bytes == 1000) {
+            true => Err(NoAnswer::Outside),
+            false if busy > 0.5 => Err(NoAnswer::NotSettled),
+            false => Ok(busy),
+        }
+    }
+
+    fn airtime(&self, loads: &[FrameLoad]) -> f64 {
+        2.0 * loads.iter().map(|l| 8.0 * l.packets * f64::from(l.bytes)).sum::<f64>() / BUDGET
+    }
+}
+
+/// Where the model does not know, all links count as one channel, which takes twice the time here; what it knows is
+/// used.
+#[test]
+fn what_the_model_does_not_know_is_no_boundary() {
+    let found = |size: u32, u: f64| {
+        let all = [LinkReport { size, ..report(link(1, 2), 1e5, 1) }];
+        let last = &mut QueueCurve::default();
+        Questions::default().headroom(&Doubtful, &all, Vec::new(), u, last).unwrap()
+    };
+    for (size, u, unknown, delta) in [
+        (500, 0.4, None, 300e3),
+        (500, 0.7, Some(NoAnswer::NotSettled), 250e3),
+        (1000, 0.4, Some(NoAnswer::Outside), 100e3),
+        // Never less than nothing of what flows have.
+        (1000, 0.1, Some(NoAnswer::Outside), -50e3),
+    ] {
+        let headroom = found(size, u);
+        assert_eq!(headroom.unknown, unknown, "{size} {u}");
+        assert!((headroom.delta - delta).abs() < 0.02 * 100e3, "{size} {u}: {}", headroom.delta);
+    }
 }
 
 // ---- a node

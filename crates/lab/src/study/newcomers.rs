@@ -1,0 +1,232 @@
+//! Who comes late, and who leaves: one flow arrives where the others fill the air, stays for a while and goes.
+//!
+//! Its share is what it has under the same control where all flows are there from the start; what it frees is
+//! what the others have where it never comes.
+
+use fairmesh_engine::RunOptions;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::{Scenario, draft_from_toml};
+use fairmesh_units::Span;
+
+use super::families::Times;
+use super::meshes::{Kind, mesh};
+use crate::changes::with_controls;
+use crate::{LabError, Pool, batch};
+
+/// When the flow comes and goes, and when the run ends, s.
+const COMES: u64 = 20;
+const GOES: u64 = 60;
+const ENDS: u64 = 75;
+/// What counts as within five seconds: the five after these. s
+const WITHIN: f64 = 5.0;
+/// Steady runs for the shares: how long, from when on they count, and seeds.
+const STEADY: (u64, u64, u64) = (60, 30, 3);
+/// Of its share: below this a newcomer is silenced, above that it has it.
+const SILENT: f64 = 0.1;
+const HAS: f64 = 0.9;
+
+/// A network and its flow that comes late.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Its name.
+    pub name: String,
+    /// All flows from the start.
+    scenario: Scenario,
+    /// The one that comes late in other runs.
+    newcomer: usize,
+}
+
+const FOUR: [(&str, &str, usize); 4] = [
+    ("Stack", "links = [[1, 2], [2, 3], [4, 5], [5, 6], [7, 8], [8, 9], [2, 5], [5, 8]]", 1),
+    (
+        "Diamond",
+        "links = [[1, 2], [2, 3], [4, 5], [5, 6], [7, 8], [8, 9], [2, 4], [2, 5], [2, 6], [8, 4], [8, 5], [8, 6]]",
+        1,
+    ),
+    (
+        "Half-Diamond",
+        "links = [[1, 2], [2, 3], [4, 5], [5, 6], [7, 8], [8, 9], [2, 5], [8, 4], [8, 5], [8, 6]]",
+        1,
+    ),
+    (
+        "Chain-Cross",
+        "links = [[1, 2], [2, 3], [3, 4], [4, 5], [5, 6], [6, 7], [8, 9], [9, 2], [2, 10], [10, 11]]",
+        0,
+    ),
+];
+
+/// The four topologies of Rangwala 2008 (the joined forms), whose middle or longest flow comes late, and so many random
+/// meshes from number `first` on, whose last one does.
+///
+/// # Errors
+/// None but a mistake in this module.
+pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
+    let four = FOUR.iter().map(|&(name, topology, newcomer)| {
+        let flows = match name {
+            "Chain-Cross" => "[[1, 7], [1, 2], [8, 9], [10, 11], [6, 7]]",
+            _ => "[[1, 3], [4, 6], [7, 9]]",
+        };
+        let pairs: Vec<[u32; 2]> = serde_json::from_str(flows).unwrap_or_default();
+        let mut text = format!(
+            "name = \"{name}\"\nduration = \"75 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\nrts = true\nqueue = 64\n\
+             [topology]\n{topology}\n[traffic]\ntraffic = \"bulk\"\nstart_jitter = \"1 s\"\n\
+             transport = {{ tcp = \"newreno\", mss = \"512 B\", sack = true, ecn = true }}\n"
+        );
+        for [from, to] in pairs {
+            text += &format!("[[flow]]\nfrom = {from}\nto = {to}\n");
+            if (from, to) == (4, 6) {
+                text += "path = [4, 5, 6]\n";
+            }
+        }
+        let scenario = draft_from_toml(&format!("{name}.toml"), &text)?.build()?;
+        Ok(Network { name: name.to_owned(), scenario, newcomer })
+    });
+    let times = Times { duration_s: 75, warmup_s: 1 };
+    let meshes = (first..first + random).map(|number| {
+        let mesh = mesh(Kind::Eleven, number, times)?;
+        let scenario = mesh.scenario()?;
+        let newcomer = scenario.flows.len() - 1;
+        Ok(Network { name: format!("mesh {number}"), scenario, newcomer })
+    });
+    four.chain(meshes).collect()
+}
+
+impl Network {
+    /// The newcomer from and to these times, s; all there is measured.
+    fn with(&self, comes: u64, goes: u64, ends: u64) -> Scenario {
+        let mut scenario = self.scenario.clone();
+        (scenario.duration, scenario.warmup) = (Span::from_secs(ends), Span::ZERO);
+        let flow = &mut scenario.flows[self.newcomer];
+        (flow.start, flow.start_jitter) = (Span::from_secs(comes), Span::ZERO);
+        flow.stop = Some(Span::from_secs(goes));
+        scenario
+    }
+}
+
+/// What one control does for one network's newcomer, seed by seed, as parts.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Of its share, in the second five seconds after it came.
+    pub heard: Vec<f64>,
+    /// Seconds from its start until the first second that brings it 90 % of its share, on average over five.
+    pub took_s: Vec<f64>,
+    /// Of what the others have without it, in the second five seconds after it left.
+    pub freed: Vec<f64>,
+}
+
+impl Outcome {
+    /// Runs in which it got less than a tenth.
+    pub fn silenced(&self) -> usize {
+        self.heard.iter().filter(|h| **h < SILENT).count()
+    }
+
+    /// Runs in which it had 90 % by then.
+    pub fn there(&self) -> usize {
+        self.heard.iter().filter(|h| **h >= HAS).count()
+    }
+
+    /// Runs in which the others had 90 % of it by then.
+    pub fn used(&self) -> usize {
+        self.freed.iter().filter(|f| **f >= HAS).count()
+    }
+}
+
+/// All outcomes, by network and control.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Controls as they are called in results.
+    pub controls: Vec<String>,
+    /// By network, then control.
+    pub outcomes: Vec<Vec<Outcome>>,
+    /// Runs.
+    pub runs: usize,
+    /// Hash of their fingerprints, in order.
+    pub fingerprint: u64,
+}
+
+/// Mean rate of a flow between two times, bit/s.
+fn rate(record: &RunRecord, flow: usize, from: f64, to: f64) -> f64 {
+    let times = record.series.time_s.iter().zip(&record.series.goodput_bps[flow]);
+    let within: Vec<f64> =
+        times.filter(|(t, _)| **t > from + 1e-9 && **t <= to + 1e-9).map(|(_, g)| *g).collect();
+    within.iter().sum::<f64>() / within.len().max(1) as f64
+}
+
+/// Runs every control on every network with seeds 1 to `seeds`.
+///
+/// # Errors
+/// What the engine refuses, and controls that do not exist.
+pub fn run(
+    networks: &[Network],
+    controls: &[String],
+    seeds: u32,
+    pool: &Pool<'_>,
+) -> Result<Study, LabError> {
+    let (lasts, counts, few) = STEADY;
+    let mut jobs = Vec::new();
+    let mut names = Vec::new();
+    for network in networks {
+        let late = with_controls(&network.with(COMES, GOES, ENDS), controls)?;
+        let all = with_controls(&network.with(0, lasts, lasts), controls)?;
+        let none = with_controls(&network.with(lasts - 1, lasts, lasts - 1), controls)?;
+        names = late.iter().map(|s| s.control.to_string()).collect();
+        for ((late, all), none) in late.iter().zip(&all).zip(&none) {
+            jobs.extend((1..=few).map(|seed| (all.clone(), seed)));
+            jobs.extend((1..=few).map(|seed| (none.clone(), seed)));
+            jobs.extend((1..=u64::from(seeds)).map(|seed| (late.clone(), seed)));
+        }
+    }
+    let records = batch::all(pool, "simulating", &jobs, |(scenario, seed)| {
+        let sample = Some(Span::from_secs(1));
+        let options = RunOptions { seed: *seed, sample, ..RunOptions::default() };
+        let mut record = pool.measured(scenario, &options)?;
+        record.decisions = Vec::new();
+        Ok(record)
+    })?;
+    let mut fingerprint = 0u64;
+    for r in &records {
+        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    let few = few as usize;
+    let mut arms = records.chunks(2 * few + seeds as usize);
+    let mut outcomes = Vec::new();
+    for network in networks {
+        let of = |records: &[RunRecord]| {
+            let (all, rest) = records.split_at(few);
+            let (none, late) = rest.split_at(few);
+            outcome(network, all, none, late, counts as f64)
+        };
+        outcomes.push(arms.by_ref().take(names.len()).map(of).collect());
+    }
+    Ok(Study { controls: names, outcomes, runs: records.len(), fingerprint })
+}
+
+fn outcome(
+    network: &Network,
+    all: &[RunRecord],
+    none: &[RunRecord],
+    late: &[RunRecord],
+    counts: f64,
+) -> Outcome {
+    let newcomer = network.newcomer;
+    let others = |r: &RunRecord, from: f64, to: f64| {
+        (0..r.flows.len()).filter(|f| *f != newcomer).map(|f| rate(r, f, from, to)).sum::<f64>()
+    };
+    let mean = |rs: &[RunRecord], of: &dyn Fn(&RunRecord) -> f64| {
+        rs.iter().map(of).sum::<f64>() / rs.len() as f64
+    };
+    let share = mean(all, &|r| rate(r, newcomer, counts, f64::INFINITY)).max(1.0);
+    let free = mean(none, &|r| others(r, counts, f64::INFINITY)).max(1.0);
+    let (comes, goes) = (COMES as f64, GOES as f64);
+    let mut out = Outcome::default();
+    for r in late {
+        let start = comes;
+        out.heard.push(rate(r, newcomer, start + WITHIN, start + 2.0 * WITHIN) / share);
+        let has = |t: &u64| rate(r, newcomer, *t as f64, *t as f64 + WITHIN) >= HAS * share;
+        let first = (COMES..=GOES - WITHIN as u64).find(has);
+        out.took_s.push(first.map_or(f64::INFINITY, |t| t as f64 - comes));
+        out.freed.push(others(r, goes + WITHIN, goes + 2.0 * WITHIN) / free);
+    }
+    out
+}

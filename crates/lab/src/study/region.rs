@@ -1,0 +1,402 @@
+//! The boundary of the achievable rate region against the simulator's, over radios and topologies: where
+//! the model is right, by how much it is wrong, and where it refuses.
+//!
+//! All flows rise alike along one ray, paced datagrams both ways (data, and as many packets of 20 bytes back) or, on
+//! random meshes, one way. The simulator's boundary is the largest rate of which every flow gets 97 %, by
+//! bisection.
+
+use core::fmt;
+
+use fairmesh_capacity::region::{Mesh, NoState, Region, Retries, Settings};
+use fairmesh_engine::CapacityModel;
+use fairmesh_scenario::{Scenario, draft_from_toml};
+use fairmesh_units::Stream;
+use serde::Serialize;
+
+use crate::{LabError, Pool, batch};
+
+/// Share of its rate that a flow has to deliver to count as served.
+const SERVED: f64 = 0.97;
+/// Where bisection ends.
+const FINE: f64 = 1.02;
+/// Data packets that each flow sends in a run, and bounds of its duration, s.
+const PACKETS: f64 = 600.0;
+const DURATION: (f64, f64) = (60.0, 400.0);
+/// Where to look for the simulator's boundary if the model says nothing, bit/s, and where it is not looked for any more.
+const GUESS: f64 = 50e3;
+const LEAST: f64 = 500.0;
+/// Payload of what goes back, bytes.
+const BACK: u32 = 20;
+
+/// Where nodes are and which flows there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Place {
+    /// Rangwala 2008 Fig 1.
+    Stack,
+    /// Fig 5, joined.
+    Diamond,
+    /// Fig 6, joined.
+    HalfDiamond,
+    /// Fig 7.
+    ChainCross,
+    /// One flow over three hops.
+    Chain,
+    /// Jamshaid 2010 Fig 7.3: three flows up a line of eight nodes.
+    Line,
+    /// 8 to 15 nodes with two to five flows, by number.
+    Random(u32),
+}
+
+/// Which radios.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Radio {
+    /// `802.11b`, …
+    pub phy: &'static str,
+    /// Mbit/s; `mixed`: the links' in turn 1, 2, 5.5 and 11.
+    pub rate: &'static str,
+    /// Payload of data, bytes.
+    pub size: u32,
+    /// RTS/CTS.
+    pub rts: bool,
+    /// The reception rule; `graph` where only linked nodes sense each other and every overlap destroys, else nodes
+    /// stand 250 m and sense 550 m far.
+    pub reception: &'static str,
+    /// Retry limits of 7 and 4, or none.
+    pub limits: bool,
+}
+
+impl Radio {
+    /// 802.11b over a graph with RTS/CTS, 512 bytes, no retry limits.
+    pub const fn new(rate: &'static str) -> Self {
+        let (phy, size, rts, reception, limits) = ("802.11b", 512, true, "graph", false);
+        Radio { phy, rate, size, rts, reception, limits }
+    }
+
+    /// With 802.11g.
+    pub const fn g(rate: &'static str) -> Self {
+        Radio { phy: "802.11g", ..Radio::new(rate) }
+    }
+
+    /// With 802.11a.
+    pub const fn a(rate: &'static str) -> Self {
+        Radio { phy: "802.11a", ..Radio::new(rate) }
+    }
+
+    /// With packets of another size.
+    pub const fn size(self, size: u32) -> Self {
+        Radio { size, ..self }
+    }
+
+    /// Without RTS/CTS.
+    pub const fn basic(self) -> Self {
+        Radio { rts: false, ..self }
+    }
+
+    /// With another reception rule.
+    pub const fn reception(self, reception: &'static str) -> Self {
+        Radio { reception, ..self }
+    }
+
+    /// With the MAC's retry limits.
+    pub const fn limited(self) -> Self {
+        Radio { limits: true, ..self }
+    }
+}
+
+impl fmt::Display for Radio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rts = if self.rts { "RTS" } else { "no RTS" };
+        write!(f, "{} {}, {} B, {rts}", self.phy, self.rate, self.size)?;
+        if self.reception != "graph" {
+            write!(f, ", {} 250/550 m", self.reception)?;
+        }
+        if self.limits {
+            f.write_str(", limits 7/4")?;
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// The six that have names.
+    pub const NAMED: [Place; 6] = [
+        Place::Stack,
+        Place::Diamond,
+        Place::HalfDiamond,
+        Place::ChainCross,
+        Place::Chain,
+        Place::Line,
+    ];
+
+    /// Whether its nodes have positions.
+    pub fn has_positions(self) -> bool {
+        matches!(self, Place::Chain | Place::Line | Place::Random(_))
+    }
+
+    /// The `[topology]`, its pairs of linked nodes if it has any, its flows, and whether they are answered.
+    fn layout(self) -> (String, Vec<(u32, u32)>, Vec<(u32, u32)>, bool) {
+        let three = vec![(1, 3), (4, 6), (7, 9)];
+        let chains = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9)];
+        let with = |more: &[(u32, u32)]| [&chains[..], more].concat();
+        let (pairs, flows) = match self {
+            Place::Stack => (with(&[(2, 5), (5, 8)]), three),
+            Place::Diamond => (with(&[(2, 4), (2, 5), (2, 6), (8, 4), (8, 5), (8, 6)]), three),
+            Place::HalfDiamond => (with(&[(2, 5), (8, 4), (8, 5), (8, 6)]), three),
+            Place::ChainCross => {
+                let chain = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)];
+                let cross = [(8, 9), (9, 2), (2, 10), (10, 11)];
+                let flows = vec![(1, 7), (1, 2), (8, 9), (10, 11), (6, 7)];
+                ([&chain[..], &cross[..]].concat(), flows)
+            }
+            Place::Chain => return chain(3, vec![(3, 0)]),
+            Place::Line => return chain(7, vec![(0, 1), (6, 1), (7, 1)]),
+            Place::Random(seed) => return random(seed),
+        };
+        let links: Vec<String> = pairs.iter().map(|(a, b)| format!("[{a}, {b}]")).collect();
+        (format!("links = [{}]", links.join(", ")), pairs, flows, true)
+    }
+}
+
+type Layout = (String, Vec<(u32, u32)>, Vec<(u32, u32)>, bool);
+
+fn chain(hops: u32, flows: Vec<(u32, u32)>) -> Layout {
+    let pairs = (0..hops).map(|n| (n, n + 1)).collect();
+    (format!("chain = {{ hops = {hops} }}"), pairs, flows, true)
+}
+
+/// As those of [`super::boundary`].
+fn random(seed: u32) -> Layout {
+    let mut chance = Stream::new(u64::from(seed), "study/boundary");
+    let mut below = |n: u32| (chance.unit() * f64::from(n)) as u32;
+    let nodes = 8 + below(8);
+    let flows = (0..2 + below(4))
+        .map(|_| {
+            let from = below(nodes);
+            (from, (from + 1 + below(nodes - 1)) % nodes)
+        })
+        .collect();
+    let side = (f64::from(nodes) * 250.0 * 250.0 * core::f64::consts::PI / 5.0).sqrt();
+    let text = format!("random = {{ nodes = {nodes}, width = \"{side} m\", seed = {seed} }}");
+    (text, Vec::new(), flows, false)
+}
+
+/// The scenario with every flow at `rate`, bit/s of payload, as a file.
+fn text(place: Place, radio: Radio, rate: f64) -> String {
+    let (topology, pairs, flows, answered) = place.layout();
+    let seconds = (PACKETS * 8.0 * f64::from(radio.size) / rate).clamp(DURATION.0, DURATION.1);
+    let reception = match radio.reception {
+        "graph" => "profile = \"graph\"".to_owned(),
+        rule => format!("reception = \"{rule}\""),
+    };
+    let limits = if radio.limits { "" } else { "short_retry = 255\nlong_retry = 255\n" };
+    let mixed = radio.rate == "mixed";
+    let nominal = if mixed { "11" } else { radio.rate };
+    let mut text = format!(
+        "name = \"region\"\nduration = \"{seconds:.0} s\"\nwarmup = \"{:.0} s\"\n[radio]\nphy = \"{}\"\n\
+         rate = \"{nominal} Mbit/s\"\nrts = {}\nqueue = 200\n{reception}\n{limits}[topology]\n{topology}\n\
+         [traffic]\nstart_jitter = \"1 s\"\ntransport = \"udp\"\n",
+        seconds / 10.0,
+        radio.phy,
+        radio.rts
+    );
+    for (at, (from, to)) in pairs.iter().enumerate().filter(|_| mixed) {
+        let rate = ["1", "2", "5.5", "11"][at % 4];
+        text += &format!("[[link]]\nfrom = {from}\nto = {to}\nrate = \"{rate} Mbit/s\"\n");
+    }
+    let mut flow = |name: usize, from: u32, to: u32, size: u32| {
+        let rate = (rate * f64::from(size) / f64::from(radio.size)).round().max(1.0);
+        text += &format!(
+            "[[flow]]\nname = \"f{name}\"\nfrom = {from}\nto = {to}\ntraffic = {{ kind = \"cbr\", \
+             rate = \"{rate} bit/s\", packet = \"{size} B\", jitter = 0.5 }}\n"
+        );
+    };
+    for (at, &(from, to)) in flows.iter().enumerate() {
+        flow(at, from, to, radio.size);
+    }
+    for (at, &(from, to)) in flows.iter().enumerate().filter(|_| answered) {
+        flow(flows.len() + at, to, from, BACK);
+    }
+    text
+}
+
+fn scenario(place: Place, radio: Radio, rate: f64) -> Result<Scenario, LabError> {
+    Ok(draft_from_toml("region.toml", &text(place, radio, rate))?.build()?)
+}
+
+/// One topology under one radio.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Its topology.
+    pub place: Place,
+    /// Its radio.
+    pub radio: Radio,
+    /// The model's boundary, bit/s of payload of each flow; or why it has none.
+    #[serde(skip)]
+    pub model: Result<f64, NoState>,
+    /// The busiest queue there: below 1 attempts pile up before a queue is full.
+    pub utilisation: f64,
+    /// The simulator's boundary, bit/s.
+    pub simulated: f64,
+}
+
+impl Case {
+    /// The simulator's boundary over the model's; `None` where that has none.
+    pub fn ratio(&self) -> Option<f64> {
+        self.model.ok().map(|m| self.simulated / m)
+    }
+}
+
+/// Asks the model and the simulator about each.
+///
+/// # Errors
+/// What the scenario builder, the model or the engine refuse.
+pub fn run(cases: &[(Place, Radio)], pool: &Pool<'_>) -> Result<Vec<Case>, LabError> {
+    batch::all(pool, "simulating", cases, |&(place, radio)| case(place, radio))
+}
+
+fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
+    let (model, utilisation) = boundary(&scenario(place, radio, GUESS)?, radio)?;
+    let served = |rate: f64| -> Result<bool, LabError> {
+        let record = batch::once(&scenario(place, radio, rate)?, 1, None)?;
+        let data = |f: &&fairmesh_engine::record::FlowRecord| f.packets_sent > 0;
+        let flows = record.flows.iter().filter(data);
+        let size = |name: &str| {
+            let (_, _, flows, _) = place.layout();
+            let back = name.trim_start_matches('f').parse().is_ok_and(|n: usize| n >= flows.len());
+            f64::from(if back { BACK } else { radio.size }) / f64::from(radio.size)
+        };
+        let part = flows.map(|f| f.goodput_bps / (rate * size(&f.name)).round().max(1.0));
+        Ok(part.fold(f64::INFINITY, f64::min) >= SERVED)
+    };
+    let start = model.unwrap_or(GUESS).max(LEAST);
+    let (mut low, mut high) = (start, start);
+    if served(start)? {
+        while {
+            high *= 1.4;
+            served(high)?
+        } {
+            low = high;
+        }
+    } else {
+        while {
+            low /= 1.4;
+            low > LEAST && !served(low)?
+        } {
+            high = low;
+        }
+    }
+    while high / low > FINE {
+        let middle = (low * high).sqrt();
+        if served(middle)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(Case { place, radio, model, utilisation, simulated: low })
+}
+
+/// The model's boundary, and the busiest queue there.
+fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, f64), LabError> {
+    let model = CapacityModel::new(scenario);
+    let flows: Vec<_> = (0..scenario.flows.len())
+        .map(|i| {
+            let mut flow = model.flow(i);
+            flow.demand.limit = f64::INFINITY;
+            flow
+        })
+        .collect();
+    let part = |payload: u32| f64::from(payload) / f64::from(radio.size);
+    let direction: Vec<f64> = flows.iter().map(|f| part(f.traffic.payload)).collect();
+    let retries = if radio.limits { Retries::Mac } else { Retries::Unlimited };
+    let mut region = Region::new(&Mesh {
+        phy: &scenario.mac.phy,
+        access: model.access,
+        hears: &model.senses,
+        links: &model.links,
+        flows: &flows,
+        settings: Settings { retries, loss: 1.0 - SERVED, ..Settings::default() },
+    })
+    .map_err(|e| LabError::run(&scenario.name, e))?;
+    let reach = region.reach(&vec![0.0; flows.len()], &direction);
+    let inside = |k: f64| direction.iter().map(|d| 0.999 * k * d).collect::<Vec<_>>();
+    let state = reach.ok().and_then(|k| region.state(&inside(k)).ok());
+    let busiest = |s: fairmesh_capacity::region::State| {
+        s.nodes.iter().map(|v| v.utilisation).fold(0.0, f64::max)
+    };
+    Ok((reach, state.map_or(0.0, busiest)))
+}
+
+/// What docs/models/region-validation.md shows: radios, and of how many random meshes each.
+pub const RADIOS: [(Radio, u32); 29] = [
+    (Radio::new("11"), 10),
+    (Radio::new("5.5"), 3),
+    (Radio::new("2"), 3),
+    (Radio::new("1"), 10),
+    (Radio::g("6"), 3),
+    (Radio::a("24"), 3),
+    (Radio::g("54"), 3),
+    (Radio::new("mixed"), 0),
+    (Radio::new("11").size(64), 3),
+    (Radio::new("1").size(64), 0),
+    (Radio::new("11").size(1460), 3),
+    (Radio::new("2").size(1460), 0),
+    (Radio::new("1").size(1460), 0),
+    (Radio::g("6").size(1460), 0),
+    (Radio::new("11").limited(), 3),
+    (Radio::new("1").limited(), 0),
+    (Radio::new("11").basic(), 10),
+    (Radio::new("2").basic(), 3),
+    (Radio::new("1").basic(), 3),
+    (Radio::g("6").basic(), 3),
+    (Radio::g("54").basic(), 3),
+    (Radio::new("11").size(64).basic(), 0),
+    (Radio::new("11").size(1460).basic(), 0),
+    (Radio::new("1").size(1460).basic(), 3),
+    (Radio::new("11").basic().limited(), 0),
+    (Radio::new("11").reception("ns2"), 3),
+    (Radio::new("11").reception("sinr"), 3),
+    (Radio::new("11").reception("nocap"), 3),
+    (Radio::new("2").basic().reception("ns2"), 3),
+];
+
+/// All cases of [`RADIOS`], at most so many random meshes of each.
+pub fn cases(random: u32) -> Vec<(Place, Radio)> {
+    let of = |&(radio, meshes): &(Radio, u32)| {
+        let named = Place::NAMED.into_iter();
+        let named = named.filter(move |p| radio.reception == "graph" || p.has_positions());
+        let meshes = (3..3 + meshes.min(random)).map(Place::Random);
+        named.chain(meshes).map(move |place| (place, radio))
+    };
+    RADIOS.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small sample of docs/models/region-validation.md: slow rates above all, where the model was wrong by
+    /// 1.3 to 1.9, and what it refuses.
+    #[test]
+    fn the_region_is_the_simulators_at_slow_rates_or_refused() {
+        let right = [
+            (Place::Stack, Radio::new("11")),
+            (Place::Stack, Radio::new("2")),
+            (Place::Stack, Radio::new("1")),
+            (Place::Diamond, Radio::new("1")),
+            (Place::ChainCross, Radio::new("1")),
+            (Place::Chain, Radio::new("1").size(1460)),
+            (Place::Line, Radio::g("6")),
+            (Place::Line, Radio::new("1").basic()),
+        ];
+        let refused = [(Place::Line, Radio::new("1").size(1460).basic())];
+        let cases: Vec<(Place, Radio)> = right.into_iter().chain(refused).collect();
+        let found = run(&cases, &Pool::default()).unwrap();
+        for case in &found[..right.len()] {
+            let ratio = case.ratio().unwrap();
+            assert!((0.87..1.2).contains(&ratio), "{} {:?}: {ratio}", case.radio, case.place);
+        }
+        let said = &found[right.len()].model;
+        assert!(matches!(said, Err(NoState::Outside(_))), "{said:?}");
+    }
+}
