@@ -372,7 +372,7 @@ fn what_the_model_does_not_hold_for_is_said_and_no_boundary() {
     let phy = Phy::dot11b(Preamble::Long);
     let paths = [[NodeId(0), NodeId(1)], [NodeId(2), NodeId(1)]];
     let hears = [vec![NodeId(1)], vec![NodeId(0), NodeId(2)], vec![NodeId(1)]];
-    let mut reach = |access, rate, bytes| {
+    let reach = |access, rate, bytes| {
         let links: Vec<LinkSpec> = paths
             .iter()
             .map(|p| LinkSpec { from: p[0], to: p[1], rate: Rate(rate), delivery: 1.0 })

@@ -56,24 +56,29 @@ fn hold(g: &mut Bench, classes: &[u16], seconds: u64, want: &[f64], tolerance: f
     panic!("{got:?}, want {want:?}");
 }
 
+/// Numbers of four subscribers: all in one tree, and in four places of which two are one group.
+const PLACES: [[u16; 4]; 2] = [[1, 2, 3, 4], [1, 2000, 40_000, 2001]];
+
 #[test]
 fn limits_hold_and_change_in_place() {
     if !root("limits_hold_and_change_in_place") {
         return;
     }
-    let mut g = Bench::new((1..=4).map(subscriber).collect());
-    let down = |class, bits| change(class, Direction::Down, bits);
-    g.set(vec![down(1, Some(500_000)), down(2, Some(1_000_000)), down(3, Some(2_000_000))]);
-    let socket = g.path.wired.udp(host());
-    let flood = pace(socket, [1, 2, 3, 4].map(|c| v4(c, 9)).to_vec(), 1000, 300);
-    thread::sleep(Duration::from_millis(500));
-    hold(&mut g, &[1, 2, 3], 3, &[500e3, 1e6, 2e6], 0.02);
-    g.set(vec![down(1, Some(1_500_000)), down(2, Some(250_000)), down(3, None)]);
-    thread::sleep(Duration::from_millis(500));
-    hold(&mut g, &[1, 2], 3, &[1.5e6, 250e3], 0.02);
-    let waiting = of(&g.sample(), 3, Direction::Down);
-    assert_eq!(waiting.backlog_packets, 0, "unlimited");
-    flood.stop();
+    for [a, b, c, d] in PLACES {
+        let mut g = Bench::new([a, b, c, d].map(subscriber).to_vec());
+        let down = |class, bits| change(class, Direction::Down, bits);
+        g.set(vec![down(a, Some(500_000)), down(b, Some(1_000_000)), down(c, Some(2_000_000))]);
+        let socket = g.path.wired.udp(host());
+        let flood = pace(socket, [a, b, c, d].map(|c| v4(c, 9)).to_vec(), 1000, 300);
+        thread::sleep(Duration::from_millis(500));
+        hold(&mut g, &[a, b, c], 3, &[500e3, 1e6, 2e6], 0.02);
+        g.set(vec![down(a, Some(1_500_000)), down(b, Some(250_000)), down(c, None)]);
+        thread::sleep(Duration::from_millis(500));
+        hold(&mut g, &[a, b], 3, &[1.5e6, 250e3], 0.02);
+        let waiting = of(&g.sample(), c, Direction::Down);
+        assert_eq!(waiting.backlog_packets, 0, "unlimited");
+        flood.stop();
+    }
 }
 
 /// A full queue keeps a packet no longer than told, and five packets where the limit is so low.
@@ -180,31 +185,38 @@ fn a_shared_limit_sizes_the_queues_under_it() {
     assert_eq!([limit(&g, 1), limit(&g, 2), limit(&g, 3)], ["100p", "5p", "100p"]);
 }
 
+/// Turns are the subscribers', also where some are in a group: it has those of all who wait in it.
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     if !root("an_aggregate_is_shared_by_weight") {
         return;
     }
-    let mut subscribers: Vec<Subscriber> = (1..=4).map(subscriber).collect();
-    subscribers[2].weight = 3;
-    let mut g = Bench::new(subscribers);
-    // Four has a limit of its own below its share.
-    g.set(vec![
-        change(0, Direction::Down, Some(3_000_000)),
-        change(4, Direction::Down, Some(500_000)),
-    ]);
-    let socket = g.path.wired.udp(host());
-    let flood = pace(socket, [1, 2, 3, 4].map(|c| v4(c, 9)).to_vec(), 1000, 400);
-    // Until the first packet of each, sent from its own tokens, no longer matters.
-    thread::sleep(Duration::from_secs(1));
-    hold(&mut g, &[1, 2, 3, 4], 4, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
-    g.set(vec![change(0, Direction::Down, None)]);
-    // A class has to wait until its debt at the old rate is paid: some packets at 3 Mbit/s.
-    thread::sleep(Duration::from_secs(1));
-    hold(&mut g, &[4], 2, &[500e3], 0.02);
-    // It waits for nobody any more.
-    assert_eq!(of(&g.sample(), 3, Direction::Down).backlog_packets, 0);
-    flood.stop();
+    for [a, b, c, d] in PLACES {
+        let mut subscribers = [a, b, c, d].map(subscriber).to_vec();
+        subscribers[2].weight = 3;
+        let mut g = Bench::new(subscribers);
+        // The last has a limit of its own below its share.
+        g.set(vec![
+            change(0, Direction::Down, Some(3_000_000)),
+            change(d, Direction::Down, Some(500_000)),
+        ]);
+        let socket = g.path.wired.udp(host());
+        let flood = pace(socket, [a, b, c, d].map(|c| v4(c, 9)).to_vec(), 1000, 400);
+        // Until the first packet of each, sent from its own tokens, no longer matters.
+        thread::sleep(Duration::from_secs(1));
+        hold(&mut g, &[a, b, c, d], 4, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
+        // All four by weight, whoever shares a group.
+        g.set(vec![change(d, Direction::Down, None)]);
+        thread::sleep(Duration::from_secs(1));
+        hold(&mut g, &[a, b, c, d], 4, &[500e3, 500e3, 1.5e6, 500e3], 0.05);
+        g.set(vec![change(0, Direction::Down, None), change(d, Direction::Down, Some(500_000))]);
+        // A class has to wait until its debt at the old rate is paid: some packets at 3 Mbit/s.
+        thread::sleep(Duration::from_secs(1));
+        hold(&mut g, &[d], 2, &[500e3], 0.02);
+        // It waits for nobody any more.
+        assert_eq!(of(&g.sample(), c, Direction::Down).backlog_packets, 0);
+        flood.stop();
+    }
 }
 
 /// 100,000 changes of classes that carry traffic (`FAIRMESH_CHANGES` for another number), with datagrams
@@ -215,9 +227,11 @@ fn a_hundred_thousand_changes_lose_nothing() {
         return;
     }
     let changes: usize = std::env::var("FAIRMESH_CHANGES").map_or(100_000, |n| n.parse().unwrap());
-    let mut g = Bench::on(Path::new(), (1..=8).map(subscriber).collect(), |l| l.queue = 10_000);
-    let sink = receive(g.path.mesh.udp(v4(1, 7000)));
-    let source = pace(g.path.wired.udp(host()), vec![v4(1, 7000)], 500, 2000);
+    // Datagrams to a class in a group, TCP to one that is in none.
+    let classes = [2000, 2, 3, 4, 2001, 2002, 40_000, 40_001];
+    let mut g = Bench::on(Path::new(), classes.map(subscriber).to_vec(), |l| l.queue = 10_000);
+    let sink = receive(g.path.mesh.udp(v4(2000, 7000)));
+    let source = pace(g.path.wired.udp(host()), vec![v4(2000, 7000)], 500, 2000);
     let listener = g.path.mesh.within(|| TcpListener::bind(v4(2, 7001)).unwrap());
     let received = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -240,13 +254,13 @@ fn a_hundred_thousand_changes_lose_nothing() {
             .map(|n| {
                 let base = if tight { 4_000_000 } else { 60_000_000 };
                 let direction = if n % 3 == 0 { Direction::Up } else { Direction::Down };
-                change(1 + (n % 8) as u16, direction, Some(base + (made + n) as u64))
+                change(classes[n % 8], direction, Some(base + (made + n) as u64))
             })
             .collect();
         g.set(batch);
         made += 1000;
         thread::sleep(Duration::from_millis(20));
-        waited += u64::from(of(&g.sample(), 1, Direction::Down).backlog_packets > 0);
+        waited += u64::from(of(&g.sample(), 2000, Direction::Down).backlog_packets > 0);
     }
     g.call(|p| p.release().unwrap());
     let sent = source.stop();
@@ -278,7 +292,7 @@ fn relayouts_under_load_lose_nothing() {
         // One always stays; two's address moves to another class each time; others come and go,
         // with prefixes of another length every round.
         let mut people = vec![subscriber(1)];
-        let moved = 100 + round;
+        let moved = if round % 2 == 0 { 100 + round } else { 3000 + 300 * round };
         people.push(Subscriber::new(moved, [net("10.2.0.2/32"), net("fd02::2/128")]));
         people.extend((200..220).map(|c| subscriber(c + round * 7)));
         people.push(Subscriber::new(60, [net(&format!("10.99.0.0/{}", 16 + round % 8))]));
@@ -302,8 +316,19 @@ fn relayouts_under_load_lose_nothing() {
     assert!(total.added > 300 && total.removed > 300 && total.changed >= 90, "{total:?}");
     g.sample();
     let shown = g.path.gateway.sh("tc class show dev mesh0");
-    let left = shown.lines().filter(|l| l.contains("parent fa1:fffe")).count();
-    assert_eq!(left, g.layout.subscribers.len(), "classes of those who left are gone");
+    // Of our own there are three more, and one for each group.
+    let left = shown.lines().filter(|l| l.starts_with("class htb ")).count();
+    let groups = shown
+        .lines()
+        .filter(|l| l.starts_with("class htb fa1:f") && l.contains("fa1:fffe"))
+        .count()
+        - 1;
+    assert!(groups > 10, "{shown}");
+    assert_eq!(
+        left - 3 - groups,
+        g.layout.subscribers.len(),
+        "classes of those who left are gone: {shown}"
+    );
 }
 
 /// Whoever cleans up lets out first what waits.

@@ -73,6 +73,38 @@ fn killed_with_its_guard_limits_lapse_by_themselves() {
     assert_eq!(path.ours(), "");
 }
 
+/// OpenWrt's procd as the start script asks it to: the daemon comes back so many seconds after its end, however often. It
+/// takes over what it and its guard have left, and limits are in force again.
+#[test]
+fn procd_starts_again_what_was_killed_with_its_guard() {
+    let Some(_one) = root("procd_starts_again") else { return };
+    let script = include_str!("../../../../packaging/openwrt/files/fairmesh-gateway.init");
+    let asks = script.lines().find_map(|l| l.trim().strip_prefix("procd_set_param respawn "));
+    let asks: Vec<u64> = asks.unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
+    // A life that counts as long, the pause before the next, and how many short ones are enough; 0: none is.
+    let [_, pause, 0] = asks[..] else { panic!("{asks:?}") };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let lock = b.file("gateway.guard.lock");
+    let streams = vec![path.stream(1, 4.0)];
+    for life in 0..3 {
+        let daemon = b.start();
+        b.wait_running();
+        let limited = (0..10).any(|_| rates(&streams, Duration::from_secs(2))[0] < 1.5e6);
+        assert!(limited, "life {life}: it is not limited\n{}", b.log());
+        kill_both(daemon, &lock);
+        assert!(path.ours().contains("fairmesh") && path.flows(), "life {life}");
+        std::thread::sleep(Duration::from_secs(pause));
+    }
+    let daemon = b.start();
+    b.wait_running();
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+    let free = (0..10).any(|_| rates(&streams, Duration::from_secs(2))[0] > 2.5e6);
+    assert!(free, "an orderly end, and limits stay");
+    assert_eq!(b.command(&["reset"]).0, 0);
+    assert_eq!(path.ours(), "");
+}
+
 /// Kills daemon and guard in one moment, in which neither can do anything.
 fn kill_both(daemon: Daemon, lock: &std::path::Path) {
     daemon.signal(Signal::SIGSTOP);

@@ -14,7 +14,7 @@ pub use maps::{MapName, Maps};
 use std::fmt::Write;
 
 use self::alive::SET;
-use crate::shaper::{Bypass, Classifier, Direction, Layout};
+use crate::shaper::{Bypass, Classifier, Direction, Layout, Place};
 use crate::tc::Handle;
 
 /// The base chain by which our table is known to be ours.
@@ -25,7 +25,7 @@ pub(crate) const LASTS: std::time::Duration = std::time::Duration::from_secs(10)
 
 /// What a table is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     /// Interfaces, names, bypass.
     pub layout: &'a Layout,
     /// Who is where.
@@ -36,6 +36,8 @@ pub struct Rules<'a> {
     pub egress_hook: bool,
     /// The class of routing and management traffic.
     pub bypass: Handle,
+    /// Where the classes are that packets are given.
+    pub place: Place,
     /// The kernel's numbers for the interfaces: as HTB has it, and not their names, which change.
     pub indexes: [u32; 2],
 }
@@ -226,7 +228,7 @@ impl Rules<'_> {
     }
 
     fn data(&self, kind: char, class: u16) -> String {
-        value(kind, Handle::new(self.layout.handle, class))
+        value(kind, self.place.class(class))
     }
 
     fn chains(&self, out: &mut String, direction: Direction) {
@@ -295,18 +297,29 @@ impl Rules<'_> {
         out.push_str(" }\n");
     }
 
+    /// Values of packets that have a class already. Who is nobody known so far may be known by its Ethernet address.
+    fn known(&self, kind: char) -> String {
+        let nobody = self.layout.unmapped.map(|class| self.place.class(class.0).0);
+        let mut ranges = Vec::new();
+        for (Handle(first), Handle(last)) in self.place.ranges() {
+            match nobody.filter(|n| (first..=last).contains(n)) {
+                None => ranges.push((first, last)),
+                Some(n) => ranges.extend([(first, n - 1), (n + 1, last)]),
+            }
+        }
+        let range = |(a, b)| format!("{}-{}", value(kind, Handle(a)), value(kind, Handle(b)));
+        match ranges[..] {
+            [one] => range(one),
+            _ => format!("{{ {} }}", ranges.into_iter().map(range).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
     /// The table that sees frames as they leave towards the mesh.
     fn egress(&self, out: &mut String) {
         let (table, mesh) = (&self.layout.table, &self.layout.mesh);
         let kind = self.kind(Direction::Down);
         let field = field(kind);
-        // Who is nobody known so far may be known by its Ethernet address.
-        let unmapped = self.layout.unmapped.map_or(u16::MAX, |c| c.0);
-        let range = |first, last| format!("{}-{}", self.data(kind, first), self.data(kind, last));
-        let mut known = range(0, unmapped.saturating_sub(1));
-        if unmapped < u16::MAX {
-            known = format!("{{ {known}, {} }}", range(unmapped + 1, u16::MAX));
-        }
+        let known = self.known(kind);
         let _ = writeln!(
             out,
             "table netdev {table} {{\n counter classified_down {{\n }}\n map {kind}mac {{\n  \

@@ -13,6 +13,7 @@ fn rules<'a>(layout: &'a Layout, maps: &'a Maps) -> Rules<'a> {
         classifier: [Classifier::Priority, Classifier::MarkBpf],
         egress_hook: true,
         bypass: Handle::new(layout.handle, 0xfff1),
+        place: Place { root: Handle::new(layout.handle, 0), grouped: false },
         indexes: [7, 8],
     }
 }
@@ -60,7 +61,7 @@ fn unclaimed_packets_have_a_class_where_told() {
     let maps = Maps::of(&layout.subscribers);
     let text = rules(&layout, &maps).install();
     assert!(!text.contains("hook forward"), "{text}");
-    assert!(text.contains("meta priority fa1:0-fa1:fffe accept"), "{text}");
+    assert!(text.contains("meta priority fa1:0-fa1:ffff accept"), "{text}");
     layout.unmapped = Some(ClassId(9));
     layout.check().unwrap();
     let text = rules(&layout, &maps).install();

@@ -50,7 +50,7 @@ fn every_wrong_field_is_named() {
         ("handle 0x8001", Box::new(|l| l.handle = 0x8001)),
         ("handle 0x0", Box::new(|l| l.handle = 0)),
         ("a queue of 1 packets", Box::new(|l| l.queue = 1)),
-        ("class 0; expected 1 to 65000", Box::new(|l| l.subscribers[0].class = ClassId(0))),
+        ("class 0; expected 1 to 64000", Box::new(|l| l.subscribers[0].class = ClassId(0))),
         ("class 65001", Box::new(|l| l.subscribers[0].class = ClassId(65_001))),
         ("class 1 is used by two", Box::new(|l| l.subscribers[1].class = ClassId(1))),
         ("weight 0 of class 2", Box::new(|l| l.subscribers[1].weight = 0)),

@@ -6,9 +6,10 @@
 
 mod htb;
 pub(crate) mod layout;
-mod slot;
+pub(crate) mod slot;
 
 pub use htb::HtbPlane;
+pub(crate) use htb::place::Place;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 pub use slot::{ClassId, Direction, Side, Slot};
 

@@ -6,6 +6,13 @@ const TCA_OPTIONS: u16 = libc::TCA_OPTIONS;
 const TCA_U32_CLASSID: u16 = 1;
 const TCA_U32_SEL: u16 = 5;
 const TC_U32_TERMINAL: u8 = 1;
+const TCA_FLOW_KEYS: u16 = 1;
+const TCA_FLOW_MODE: u16 = 2;
+const TCA_FLOW_BASECLASS: u16 = 3;
+const TCA_FLOW_RSHIFT: u16 = 4;
+const TCA_FLOW_MASK: u16 = 6;
+const FLOW_KEY_PRIORITY: u32 = 6;
+const FLOW_MODE_MAP: u32 = 0;
 const TCA_BPF_OPS_LEN: u16 = 4;
 const TCA_BPF_OPS: u16 = 5;
 
@@ -20,6 +27,12 @@ pub enum Filter {
     MarkFw,
     /// The same as a BPF program of two instructions.
     MarkBpf,
+    /// A packet goes to the class whose minor number is that of this one plus the lower twelve bits of the upper half
+    /// of its priority (`flow`).
+    PriorityGroup(Handle),
+    /// A packet whose mark's upper half begins with the four bits of this class's minor number goes to the class with
+    /// that half as minor number, another to that of its mark (`bpf`).
+    MarkBpfGroup(Handle),
 }
 
 /// Appends a message about a filter on `root`. Among filters the lowest `prio` is asked first;
@@ -50,6 +63,31 @@ pub fn write(
         Filter::AllBpf(class) => bpf(out, &[RET_K(class.0)]),
         Filter::MarkFw => put_kind(out, "fw"),
         Filter::MarkBpf => bpf(out, &[LD_MARK, RET_A]),
+        Filter::PriorityGroup(first) => {
+            put_kind(out, "flow");
+            nest(out, TCA_OPTIONS, |out| {
+                put_u32(out, TCA_FLOW_KEYS, 1 << FLOW_KEY_PRIORITY);
+                put_u32(out, TCA_FLOW_MODE, FLOW_MODE_MAP);
+                put_u32(out, TCA_FLOW_BASECLASS, first.0);
+                put_u32(out, TCA_FLOW_RSHIFT, 16);
+                put_u32(out, TCA_FLOW_MASK, 0x0fff_0000);
+            });
+        }
+        Filter::MarkBpfGroup(first) => {
+            let major = u32::from(first.major()) << 16;
+            let program = [
+                LD_MARK,
+                RSH_K(28),
+                JEQ_ELSE(u32::from(first.minor() >> 12), 4), // else to where the mark is loaded last
+                LD_MARK,
+                RSH_K(16),
+                OR_K(major),
+                RET_A,
+                LD_MARK,
+                RET_A,
+            ];
+            bpf(out, &program);
+        }
     }
 }
 
@@ -65,6 +103,26 @@ const RET_A: Instruction = instruction(0x16, 0);
 #[allow(non_snake_case)]
 const fn RET_K(value: u32) -> Instruction {
     instruction(0x06, value)
+}
+
+/// `BPF_ALU | BPF_RSH | BPF_K`.
+#[allow(non_snake_case)]
+const fn RSH_K(by: u32) -> Instruction {
+    instruction(0x74, by)
+}
+
+/// `BPF_ALU | BPF_OR | BPF_K`.
+#[allow(non_snake_case)]
+const fn OR_K(value: u32) -> Instruction {
+    instruction(0x44, value)
+}
+
+/// `BPF_JMP | BPF_JEQ | BPF_K`: goes on if the value is this, else so many instructions later.
+#[allow(non_snake_case)]
+const fn JEQ_ELSE(value: u32, skip: u8) -> Instruction {
+    let [a, b, _, _, k @ ..] = instruction(0x15, value);
+    let [k0, k1, k2, k3] = k;
+    [a, b, 0, skip, k0, k1, k2, k3]
 }
 
 const fn instruction(code: u16, operand: u32) -> Instruction {

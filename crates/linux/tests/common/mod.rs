@@ -187,6 +187,16 @@ impl Bench {
         let mut plane = Some(path.plane());
         let l = layout.clone();
         let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
+        Bench::of(path, plane, layout, installed)
+    }
+
+    /// Of a data plane that was installed already.
+    pub fn of(
+        path: Path,
+        plane: Option<HtbPlane>,
+        layout: Layout,
+        installed: fairmesh_linux::Installed,
+    ) -> Self {
         Bench { path, plane, layout, installed, renewed: std::time::Instant::now() }
     }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
+use fairmesh_linux::capture::{Flags, Header};
 use fairmesh_linux::{Direction, IpNet};
 use fairmesh_units::Stream;
 
@@ -41,6 +42,8 @@ struct Bench {
     now: Rc<Cell<Time>>,
     wall: Rc<Cell<u64>>,
     lines: Lines,
+    /// Another gateway of the same mesh, by the same clock.
+    other: Option<Box<Bench>>,
 }
 
 /// Seconds since 1970 when a bench begins.
@@ -63,15 +66,22 @@ fn text(folder: &Path) -> String {
 
 impl Bench {
     fn new(folder: &Path) -> Bench {
+        let now = Rc::new(Cell::new(Time::ZERO));
+        Bench::on(folder, &text(folder), now)
+    }
+
+    fn on(folder: &Path, text: &str, now: Rc<Cell<Time>>) -> Bench {
         let file = folder.join("gateway.toml");
-        std::fs::write(&file, text(folder)).unwrap();
+        std::fs::write(&file, text).unwrap();
         let config = Config::load(&file).unwrap();
         let mut store = Store::new(&config.state);
         let kept = store.load().unwrap();
         let governor =
-            Governor::new(&config, ClassIds::new(kept.classes.clone()), Time::ZERO).unwrap();
+            Governor::new(&config, ClassIds::new(kept.classes.clone()), now.get()).unwrap();
+        // Nobody waits for messages here: each turn looks for datagrams.
+        let peers = config.peers.clone().map(|p| (PeerSocket::new(p), mpsc::channel().0));
         let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
-        let (now, wall) = (Rc::new(Cell::new(Time::ZERO)), Rc::new(Cell::new(WALL)));
+        let wall = Rc::new(Cell::new(WALL));
         let (clock, calendar) = (now.clone(), wall.clone());
         let lines = Lines::default();
         let mut daemon = Daemon {
@@ -93,16 +103,16 @@ impl Bench {
             guarded: None,
             guard_lock: PathBuf::new(),
             discover: Arc::new(Mutex::new(None)),
-            peers: None,
+            peers,
             capture: HeaderThread::new(Instant::now()),
             journal: false,
             json: false,
             config,
         };
-        daemon.host.governor.begin_gently(Time::ZERO);
+        daemon.host.governor.begin_gently(now.get());
         daemon.restore(&kept);
         daemon.save();
-        Bench { daemon, now, wall, lines }
+        Bench { daemon, now, wall, lines, other: None }
     }
 
     fn plane(&mut self) -> &mut FakePlane {
@@ -114,12 +124,18 @@ impl Bench {
         let end = self.now.get() + span;
         while self.now.get() < end {
             let now = self.now.get();
-            let next = self.daemon.turn();
+            let mut next = self.daemon.turn();
+            if let Some(other) = &mut self.other {
+                next = next.min(other.daemon.turn());
+            }
             let wait = next.since(now).min(Span::from_secs(1)).min(end.since(now));
             // A loop without a wait would never end on a real clock either.
             let wait = wait.max(Span::from_millis(1));
             self.now.set(now + wait);
             self.plane().run(wait.as_secs_f64());
+            if let Some(other) = &mut self.other {
+                other.plane().run(wait.as_secs_f64());
+            }
         }
         self.wall.set(self.wall.get() + (span / Span::from_secs(1)));
     }
@@ -216,57 +232,200 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
     }
 }
 
-/// Days of it with a fault every quarter of an hour: two in the tests, `FAIRMESH_DAYS=24` for as long
-/// as an operator would wait before he trusts it. In a process of its own, whose memory is counted.
-#[test]
-fn nothing_grows_over_days_of_trouble() {
-    let name = "daemon::runtime::tests::nothing_grows_over_days_of_trouble";
-    if std::env::var_os("FAIRMESH_TEST_ALONE").is_none() {
-        let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env("FAIRMESH_TEST_ALONE", "1")
-            .status();
-        assert!(alone.unwrap().success());
-        return;
+/// Runs a test in a process of its own, whose memory is counted; whether this is that process.
+fn alone(name: &str) -> bool {
+    if std::env::var_os("FAIRMESH_TEST_ALONE").is_some() {
+        return true;
     }
-    let days: u32 = std::env::var("FAIRMESH_DAYS").map_or(2, |d| d.parse().unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let name = format!("daemon::runtime::tests::{name}");
+    let alone = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture"])
+        .env("FAIRMESH_TEST_ALONE", "1")
+        .status();
+    assert!(alone.unwrap().success());
+    false
+}
+
+/// Days of trouble, a fault every quarter of an hour: nothing may grow in the second half.
+fn days_of(
+    quarters: u32,
+    folder: &Path,
+    b: &mut Bench,
+    mut trouble: impl FnMut(&mut Bench, &mut Stream, u32),
+) {
     let mut random = Stream::new(1, "trouble");
-    let mut b = Bench::new(folder.path());
     b.pass(Span::from_secs(60));
-    let quarters = days * 96;
     let mut at_half = (0, 0, 0);
     for quarter in 0..quarters {
         if quarter == quarters / 2 {
             let (kib, files) = usage();
             at_half = (kib, files, *b.lines.0.borrow());
         }
-        trouble(&mut b, &mut random, quarter);
+        trouble(b, &mut random, quarter);
         b.pass(Span::from_secs(900));
     }
     let ((kib, files), lines) = (usage(), *b.lines.0.borrow());
     let (told, told_before) = (lines - at_half.2, at_half.2);
-    let state: u64 = std::fs::read_dir(folder.path().join("state"))
+    let state: u64 = std::fs::read_dir(folder.join("state"))
         .unwrap()
         .map(|e| e.unwrap().metadata().unwrap().len())
         .sum();
     let events = b.daemon.host.governor.journal.totals().count();
     println!(
-        "{days} days: {} KiB at half time, {kib} in the end; {files} files; {told_before} lines, then \
+        "{} hours: {} KiB at half time, {kib} in the end; {files} files; {told_before} lines, then \
          {told}; {events} kinds of events; {state} bytes of state",
+        quarters / 4,
         at_half.0
     );
     assert!(kib < at_half.0 + 4096, "memory grows: {} KiB, then {kib}", at_half.0);
     assert_eq!(files, at_half.1, "files stay open");
     assert!(told < 2 * told_before, "more and more is told: {told_before} lines, then {told}");
     assert!(events < 100 && state < 1 << 20, "{events} {state}");
-    assert_eq!(std::fs::read_dir(folder.path().join("state")).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(folder.join("state")).unwrap().count(), 2);
     let here = b.daemon.host.governor.members().len();
     assert!(here <= 6 + 1 + 40, "{here} subscribers");
     // And it still works.
     b.pass(Span::from_secs(120));
     assert_eq!(b.daemon.host.phase(), crate::gateway::host::Phase::Running);
+}
+
+/// Quarters of an hour: those of `FAIRMESH_DAYS`, or as many as the tests have time for.
+fn quarters(usual: u32) -> u32 {
+    std::env::var("FAIRMESH_DAYS").map_or(usual, |d| d.parse::<u32>().unwrap() * 96)
+}
+
+/// Two days in the tests, `FAIRMESH_DAYS=24` for as long as an operator would wait before he trusts it.
+#[test]
+fn nothing_grows_over_days_of_trouble() {
+    if !alone("nothing_grows_over_days_of_trouble") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut b = Bench::new(folder.path());
+    days_of(quarters(2 * 96), folder.path(), &mut b, trouble);
     assert!(b.plane().rate(1, Direction::Down).is_some());
+}
+
+/// One of two gateways of a mesh that hear each other, with `maxmin` and TCP's headers.
+fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -> Bench {
+    let own = folder.join(format!("gateway-{number}"));
+    let _ = std::fs::create_dir(&own);
+    let key = folder.join("key");
+    if !key.exists() {
+        std::fs::write(&key, "07".repeat(32)).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&key, mode).unwrap();
+    }
+    let text = text(&own).replace("pfrc+bursts", "maxmin+peers")
+        + &format!(
+            "[peers]\nnumber = {}\npeer = [\"127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\nkey = \"{}\"\n",
+            number + 1,
+            ports[1 - number],
+            ports[number],
+            key.display()
+        );
+    Bench::on(&own, &text, now)
+}
+
+/// Headers of TCP's, of homes that are there and of nobody, in order and out of it, now and then of a flood; and what the
+/// thread that reads them does once a second.
+fn headers(b: &Bench, random: &mut Stream, count: u32) {
+    let reader = b.daemon.host.signs();
+    let mut reader = reader.lock().unwrap();
+    let now = b.now.get();
+    // No interface of this machine is theirs.
+    reader.opened(now, true);
+    for _ in 0..count {
+        let near = [10, 0, random.below(8) as u8, random.below(4) as u8];
+        let far = [192, 0, 2, random.below(200) as u8];
+        let bits = random.below(16);
+        let header = Header {
+            direction: Direction::BOTH[(bits & 1) as usize],
+            near: (near.into(), random.below(if count > 1000 { 60_000 } else { 3 }) as u16),
+            far: (far.into(), 443),
+            mac: None,
+            seq: random.below(1 << 20),
+            ack: random.below(1 << 20),
+            len: random.below(1460),
+            flags: Flags { syn: bits & 6 == 6, fin: bits == 8, rst: bits == 9, ack: bits & 6 != 6 },
+            bytes: 1500,
+        };
+        reader.see(now, &header);
+    }
+    reader.counted(now, count, u32::from(random.below(50) == 0));
+    reader.tidy(now);
+}
+
+/// What can be wrong beside with other gateways, and with what subscribers send.
+fn trouble_with_others(b: &mut Bench, random: &mut Stream, folder: &Path, ports: [u16; 2]) {
+    match random.below(5) {
+        // The other one dies, and its address says nonsense; later it begins anew, with or without what it knew.
+        0 => {
+            b.other = None;
+            let liar = std::net::UdpSocket::bind(("127.0.0.1", ports[1])).unwrap();
+            // At once, now and then: nobody has missed it by then.
+            for _ in 0..random.below(2) * random.below(40) {
+                let bytes: Vec<u8> = (0..random.below(600)).map(|i| (i * 7) as u8).collect();
+                let _ = liar.send_to(&bytes, ("127.0.0.1", ports[0]));
+                b.pass(Span::from_secs(u64::from(random.below(60))));
+            }
+            drop(liar);
+            if random.below(2) == 0 {
+                let _ = std::fs::remove_dir_all(folder.join("gateway-1/state"));
+            }
+            b.other = Some(Box::new(gateway(folder, 1, ports, b.now.clone())));
+        }
+        // Neither hears the other for a while, and both go on.
+        1 => {
+            let other = b.other.take();
+            b.pass(Span::from_secs(u64::from(random.below(300))));
+            b.other = other;
+        }
+        2 => headers(b, random, 50_000),
+        _ => {
+            for _ in 0..60 {
+                headers(b, random, 200);
+                b.pass(Span::from_secs(1));
+            }
+        }
+    }
+    let other = b.other.as_mut().unwrap();
+    for class in other.plane().classes.values_mut() {
+        class.demand = f64::from(random.below(4)) * 2e6;
+    }
+}
+
+/// The same with `maxmin` at two gateways that hear each other, and TCP's headers: ten hours in the tests.
+#[test]
+fn nothing_grows_with_signs_and_peers() {
+    if !alone("nothing_grows_with_signs_and_peers") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = [at(), at()];
+    let ports = free.each_ref().map(|s| s.local_addr().unwrap().port());
+    drop(free);
+    let now = Rc::new(Cell::new(Time::ZERO));
+    let mut b = gateway(folder.path(), 0, ports, now.clone());
+    b.other = Some(Box::new(gateway(folder.path(), 1, ports, now)));
+    let quarters = quarters(40);
+    let own = folder.path().join("gateway-0");
+    let mut governed = 0;
+    days_of(quarters, &own, &mut b, |b, random, quarter| {
+        trouble(b, random, quarter);
+        trouble_with_others(b, random, folder.path(), ports);
+        b.pass(Span::from_secs(60));
+        let other = b.other.as_ref().unwrap();
+        governed += u32::from(other.daemon.host.governor.governed_by() == Some(1));
+    });
+    println!("{governed} times of {quarters} the other one was governed by the first");
+    assert!(governed * 2 > quarters, "{governed}");
+    let heard = b.daemon.host.governor.journal.totals().map(|(code, ..)| code.to_string());
+    let heard: Vec<String> = heard.collect();
+    for code in ["peer.here", "peer.silent", "peer.restarted"] {
+        assert!(heard.iter().any(|c| c == code), "{code}: {heard:?}");
+    }
 }
 
 /// A clock that jumps by a day costs a few turns, not one for each epoch that is missing, and no limit

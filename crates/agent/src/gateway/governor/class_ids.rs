@@ -1,4 +1,7 @@
 //! Class numbers by name: a subscriber keeps its number over restarts.
+//!
+//! Numbers go round within a span that has room for a few more than there are, so that a few hundred stay among the
+//! first thousand, which are in no group, however many names come and go.
 
 use std::collections::BTreeMap;
 
@@ -40,10 +43,11 @@ impl ClassIds {
             return Some(ClassId(*class));
         }
         // A number is taken again as late as possible: packets of the last owner may still wait.
-        let after = |c: u16| if c >= ClassId::MAX.0 { 1 } else { c + 1 };
-        let mut class = self.next.max(1);
-        for _ in 0..ClassId::MAX.0 {
-            if self.taken.insert(class) {
+        let span = self.span();
+        let after = |c: u16| if c >= span { 1 } else { c + 1 };
+        let mut class = if self.next > span { 1 } else { self.next.max(1) };
+        for _ in 0..span {
+            if ClassId(class).is_swift() && self.taken.insert(class) {
                 self.next = after(class);
                 self.by_name.insert(name.to_owned(), class);
                 return Some(ClassId(class));
@@ -51,6 +55,13 @@ impl ClassIds {
             class = after(class);
         }
         None
+    }
+
+    /// The last number of whole groups of which a quarter is free.
+    fn span(&self) -> u16 {
+        let groups = (self.taken.len() * 4 / 3) / usize::from(ClassId::GROUP) + 1;
+        let last = groups * usize::from(ClassId::GROUP) - 1;
+        u16::try_from(last).map_or(ClassId::MAX.0, |last| last.min(ClassId::MAX.0))
     }
 
     /// Whether many more numbers are kept than anybody here has: names that come and go for ever, as
@@ -91,10 +102,24 @@ mod tests {
     #[test]
     fn numbers_run_out() {
         let mut ids = ClassIds::default();
-        for i in 0..ClassId::MAX.0 {
-            assert!(ids.class(&i.to_string()).is_some());
-        }
+        let all = (1..=ClassId::MAX.0).filter(|c| ClassId(*c).is_swift()).count();
+        let last = (0..all).map(|i| ids.class(&i.to_string()).unwrap()).max();
+        assert_eq!(last, Some(ClassId::MAX));
         assert_eq!(ids.class("one more"), None);
         assert_eq!(ids.class("5"), Some(ClassId(6)));
+    }
+
+    /// Names that come and go for ever do not spread a few over all groups.
+    #[test]
+    fn a_few_stay_among_the_first() {
+        let mut ids = ClassIds::default();
+        let mut highest = 0;
+        for i in 0..20_000 {
+            highest = highest.max(ids.class(&i.to_string()).unwrap().0);
+            if ids.by_name.len() > 700 {
+                ids.keep_only([]);
+            }
+        }
+        assert_eq!(highest, 1023);
     }
 }

@@ -2,17 +2,22 @@
 //!
 //! On each side a root qdisc `<handle>:` with
 //! - `ffff`-range classes of our own ([`ids`]): everybody's, nobody's, routing and management;
-//! - a leaf class per subscriber under the class of everybody.
+//! - a leaf class per subscriber under the class of everybody, beyond the first thousand in HTBs of their own below it
+//!   ([`place`]).
 //!
 //! A subscriber's class has its limit as both rate and ceiling and never borrows; when everybody
 //! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
 //! deficit round robin shares what there is.
 //!
-//! Files: `mod` the calls, `build` installing and finding out what is there, `tree` messages and
-//! their errors.
+//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `groups`
+//! trees below the root's, `place` where a class is, `tree` messages and their errors.
 
 mod build;
+mod find;
+mod groups;
+pub(crate) mod place;
 mod tree;
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +29,8 @@ use crate::netlink::{Batch, Netlink};
 use crate::nft::{self, Maps, Rules};
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, filter};
-use tree::{Port, class_of};
+use place::Place;
+use tree::Port;
 
 /// Minor numbers of our own classes, beyond subscribers'.
 pub(crate) mod ids {
@@ -54,12 +60,14 @@ struct Member {
     limits: [Option<BitRate>; 2],
     /// What its queues hold, by direction: see [`Layout::queue_at`].
     queues: [u32; 2],
+    /// Times that its limits were in its way at the last look, by direction.
+    waited: [u64; 2],
 }
 
 impl Member {
     /// One that was just made, without limits of its own.
     fn new(weight: u8, queues: [u32; 2]) -> Self {
-        Member { weight, limits: [None; 2], queues }
+        Member { weight, limits: [None; 2], queues, waited: [0; 2] }
     }
 
     /// Lets its queue hold as much, unless it is of a kind that knows time by itself.
@@ -91,7 +99,9 @@ struct State {
     ports: [Port; 2],
     leaf: LeafKind,
     classifier: [Classifier; 2],
-    available: Vec<Classifier>,
+    available: trial::Available,
+    /// Groups that have a tree, with the bytes of their turns, by direction.
+    groups: [BTreeMap<u16, u32>; 2],
     egress_hook: bool,
     maps: Maps,
     members: BTreeMap<u16, Member>,
@@ -146,8 +156,12 @@ impl HtbPlane {
             state.aggregate[d] = limit;
             port.everybody(&mut self.batch, limit, burst);
             if toggled {
-                for (&minor, member) in &state.members {
-                    let class = class_of(member.limits[d], limit.is_some(), member.weight, burst);
+                let shared = limit.is_some();
+                for (&group, &turn) in &state.groups[d] {
+                    port.group(&mut self.batch, group, shared, turn);
+                }
+                for (&minor, m) in &state.members {
+                    let class = port.class_of(minor, m.limits[d], shared, m.weight, burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -164,10 +178,11 @@ impl HtbPlane {
                 continue;
             };
             member.limits[d] = change.rate;
-            let class = class_of(change.rate, shared, member.weight, burst);
-            port.subscriber(&mut self.batch, change.slot.class.0, &class, 0);
+            let minor = change.slot.class.0;
+            let class = port.class_of(minor, change.rate, shared, member.weight, burst);
+            port.subscriber(&mut self.batch, minor, &class, 0);
             let queue = state.layout.queue_at(state.leaf, lower(change.rate, whole));
-            member.hold(port, &mut self.batch, (change.slot.class.0, d), state.leaf, queue);
+            member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         port.refused(refused, "changing a limit")?;
@@ -182,7 +197,7 @@ impl HtbPlane {
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         let port = &state.ports[side as usize];
         let (kind, head) = match minor {
-            0 => (libc::RTM_GETQDISC, Head::new(port.index, port.root, Handle::NONE)),
+            0 => (libc::RTM_GETQDISC, Head::new(port.index, port.root(), Handle::NONE)),
             minor => (libc::RTM_GETTCLASS, Head::new(port.index, port.class(minor), Handle::NONE)),
         };
         let answer = self.netlink.get(
@@ -204,7 +219,8 @@ impl HtbPlane {
         let d = direction as usize;
         self.batch.clear();
         for minor in empty {
-            state.ports[d].delete(&mut self.batch, *minor);
+            let port = &state.ports[d];
+            port.delete(&mut self.batch, port.class(*minor));
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         let busy: BTreeSet<usize> = refused
@@ -223,11 +239,19 @@ impl HtbPlane {
     /// Puts another classifier in place, whether or not the one in use holds.
     ///
     /// # Errors
-    /// The kernel lacks it.
+    /// The kernel lacks it, or cannot find groups by it where there are some.
     pub fn use_classifier(&mut self, direction: Direction, to: Classifier) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         let port = &state.ports[direction as usize];
-        port.filter(&mut self.netlink, to)?;
+        let groups: Vec<u16> = state.groups[direction as usize].keys().copied().collect();
+        if !groups.is_empty() && !state.available.finds_groups(to) {
+            let what = format!("what finds subscribers from number {} on", ClassId::GROUP);
+            return Err(Error::Missing {
+                what: format!("{what}, by {to:?}"),
+                hint: "a kernel with cls_bpf, or cls_flow for priorities, has it".into(),
+            });
+        }
+        port.filter(&mut self.netlink, to, &groups)?;
         state.classifier[direction as usize] = to;
         state.seen = [(0, 0); 2];
         nft::run::apply(&state.rules(&state.layout, &state.maps).install())?;
@@ -250,7 +274,7 @@ impl HtbPlane {
         for port in &state.ports {
             let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
             if link.name != port.name {
-                let head = Head::new(port.index, port.root, Handle::ROOT);
+                let head = Head::new(port.index, port.root(), Handle::ROOT);
                 let what = || format!("removing HTB from {}", link.name);
                 self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
                 return Err(port.gone(&format!("it is called `{}` now", link.name)));
@@ -282,6 +306,7 @@ impl State {
             classifier: self.classifier,
             egress_hook: self.egress_hook,
             bypass: Handle::new(layout.handle, ids::BYPASS),
+            place: self.ports[0].place,
             indexes: self.ports.each_ref().map(|p| p.index),
         }
     }
@@ -332,6 +357,8 @@ impl DataPlane for HtbPlane {
             relaid.changed += usize::from(old.get(class).is_some_and(|before| before != s));
         }
         // Newcomers' classes first, then the rules that fill them, then nobody fills those that go.
+        groups::make(self, &come)?;
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
         for direction in Direction::BOTH {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
@@ -340,7 +367,8 @@ impl DataPlane for HtbPlane {
             for part in come.chunks(PART) {
                 self.batch.clear();
                 for &minor in part {
-                    let class = class_of(None, shared, new[&minor].weight, layout.burst);
+                    let weight = new[&minor].weight;
+                    let class = port.class_of(minor, None, shared, weight, layout.burst);
                     port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
                     port.leaf(&mut self.batch, minor, state.leaf, queue);
                     state.retiring[d].remove(&minor);
@@ -354,7 +382,8 @@ impl DataPlane for HtbPlane {
             for (&minor, s) in &new {
                 let Some(member) = state.members.get(&minor) else { continue };
                 if member.weight != s.weight {
-                    let class = class_of(member.limits[d], shared, s.weight, layout.burst);
+                    let limit = member.limits[d];
+                    let class = port.class_of(minor, limit, shared, s.weight, layout.burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -376,8 +405,9 @@ impl DataPlane for HtbPlane {
             let d = direction as usize;
             self.batch.clear();
             for &minor in &gone {
-                let class = class_of(None, false, 1, layout.burst);
-                state.ports[d].subscriber(&mut self.batch, minor, &class, 0);
+                let port = &state.ports[d];
+                let class = port.class_of(minor, None, false, 1, layout.burst);
+                port.subscriber(&mut self.batch, minor, &class, 0);
                 state.retiring[d].insert(minor);
             }
             // Should one of them be gone already, so much the better.
@@ -412,41 +442,58 @@ impl DataPlane for HtbPlane {
     fn sample(&mut self, out: &mut Vec<ClassCounters>) -> Result<(), Error> {
         out.clear();
         for direction in Direction::BOTH {
-            let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
-            let port = &state.ports[direction as usize];
-            let retiring = &state.retiring[direction as usize];
-            let head = Head::new(port.index, Handle::NONE, port.root);
+            let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+            let d = direction as usize;
+            let State { ports, members, retiring, groups, .. } = state;
+            let (port, retiring, groups) = (&ports[d], &retiring[d], &groups[d]);
             let mut alive = false;
             let mut empty = Vec::new();
-            self.netlink.dump(
-                "classes",
-                libc::RTM_GETTCLASS,
-                |m| head.write(m),
-                |_, payload| {
-                    let Some(dumped) = Dumped::read(payload) else { return };
-                    let Some(stats) = dumped.stats else { return };
-                    let minor = dumped.head.handle.minor();
-                    alive |= minor == ids::EVERYBODY;
-                    if minor > ClassId::MAX.0 {
-                        return;
+            let mut turns: BTreeMap<u16, u32> = groups.keys().map(|g| (*g, 0)).collect();
+            let mut seen = BTreeSet::new();
+            let mut look = |_, payload: &[u8]| {
+                let Some(dumped) = Dumped::read(payload) else { return };
+                let Some(stats) = dumped.stats else { return };
+                let minor = dumped.head.handle.minor();
+                alive |= minor == ids::EVERYBODY;
+                if minor > ClassId::MAX.0 {
+                    return;
+                }
+                if let Some(group) = port.place.group(minor) {
+                    seen.insert(group);
+                }
+                if retiring.contains(&minor) {
+                    if stats.queued_packets == 0 {
+                        empty.push(minor);
                     }
-                    if retiring.contains(&minor) {
-                        if stats.queued_packets == 0 {
-                            empty.push(minor);
-                        }
-                        return;
+                    return;
+                }
+                if let Some(member) = members.get_mut(&minor) {
+                    // Who waits for others and not for a limit of its own has a turn.
+                    let overlimits = u64::from(stats.overlimits);
+                    if stats.queued_packets > 0
+                        && member.waited[d] == overlimits
+                        && let Some(turn) = port.place.group(minor).and_then(|g| turns.get_mut(&g))
+                    {
+                        *turn += u32::from(member.weight);
                     }
-                    out.push(ClassCounters {
-                        slot: Slot { class: ClassId(minor), direction },
-                        bytes: stats.bytes,
-                        packets: stats.packets,
-                        drops: u64::from(stats.drops),
-                        overlimits: u64::from(stats.overlimits),
-                        backlog_packets: stats.queued_packets,
-                        backlog_bytes: u64::from(stats.queued_bytes),
-                    });
-                },
-            )?;
+                    member.waited[d] = overlimits;
+                }
+                out.push(ClassCounters {
+                    slot: Slot { class: ClassId(minor), direction },
+                    bytes: stats.bytes,
+                    packets: stats.packets,
+                    drops: u64::from(stats.drops),
+                    overlimits: u64::from(stats.overlimits),
+                    backlog_packets: stats.queued_packets,
+                    backlog_bytes: u64::from(stats.queued_bytes),
+                });
+            };
+            for tree in std::iter::once(port.root()).chain(groups.keys().map(|g| Place::tree(*g))) {
+                let head = Head::new(port.index, Handle::NONE, tree);
+                self.netlink.dump("classes", libc::RTM_GETTCLASS, |m| head.write(m), &mut look)?;
+            }
+            let in_groups = members.keys().filter_map(|m| port.place.group(*m));
+            alive &= in_groups.collect::<BTreeSet<_>>().is_subset(&seen);
             if !alive {
                 let error = match link::by_index(&mut self.netlink, port.index, &port.name) {
                     Ok(_) => port.gone("our queueing discipline was removed"),
@@ -454,6 +501,7 @@ impl DataPlane for HtbPlane {
                 };
                 return Err(error);
             }
+            groups::take_turns(self, direction, &turns)?;
             if !empty.is_empty() {
                 self.reap(direction, &empty)?;
             }
@@ -529,9 +577,8 @@ impl DataPlane for HtbPlane {
             }
             let mut classifier = state.classifier[d];
             if !holds {
-                let tried = state.available.iter().position(|c| *c == classifier);
-                let next = state.available.get(tried.map_or(0, |at| at + 1)).copied();
-                if let Some(next) = next {
+                let grouped = !state.groups[d].is_empty();
+                if let Some(next) = state.available.after(classifier, grouped) {
                     self.use_classifier(direction, next)?;
                     classifier = next;
                 }

@@ -2,10 +2,11 @@
 
 use fairmesh_units::BitRate;
 
+use super::place::Place;
 use super::{ids, mark_filter};
 use crate::error::Error;
 use crate::netlink::{Batch, Netlink, Refusal};
-use crate::shaper::{Classifier, LeafKind};
+use crate::shaper::{Classifier, Layout, LeafKind};
 use crate::tc::htb::{self, Class, Qdisc};
 use crate::tc::{Handle, Head, filter, leaf};
 
@@ -13,9 +14,14 @@ const CREATE: u16 = libc::NLM_F_CREATE as u16;
 const EXCLUSIVE: u16 = libc::NLM_F_EXCL as u16;
 const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
 
+/// Place of the filter that finds the group of a priority. It takes all that comes by, so there is none beside marks.
+const GROUP_PRIO: u16 = 0xfffd;
 /// Place of the filter on marks: the last, so that `tc filter show`, for which one of kind `fw` ends
 /// the list, shows all others.
 const MARK_PRIO: u16 = 0xfffe;
+/// Place of a filter that is there for a moment, to see whether the kernel has its kind: after all others, so
+/// that nothing comes by it that another takes.
+const TRIAL_PRIO: u16 = 0xffff;
 /// Ethertype of batman-adv.
 const ETH_P_BATMAN: u16 = 0x4305;
 
@@ -24,7 +30,8 @@ const ETH_P_BATMAN: u16 = 0x4305;
 pub(super) struct Port {
     pub name: String,
     pub index: u32,
-    pub root: Handle,
+    /// Our root qdisc, and where classes are below it.
+    pub place: Place,
     /// Bytes of its largest packet, without the link's header.
     pub mtu: u32,
     /// Bytes of that header.
@@ -35,7 +42,7 @@ pub(super) struct Port {
 const HEADERS: u32 = 64;
 
 /// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
-pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: u32) -> Class {
+fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: u32) -> Class {
     let quantum = u32::from(weight) * 1514;
     let make = if shared { Class::borrowing } else { Class::limited };
     make(limit, quantum, 1).bursting(burst)
@@ -44,7 +51,24 @@ pub(super) fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: 
 impl Port {
     /// One of our classes.
     pub fn class(&self, minor: u16) -> Handle {
-        Handle::new(self.root.major(), minor)
+        self.place.class(minor)
+    }
+
+    /// Our root qdisc.
+    pub fn root(&self) -> Handle {
+        self.place.root
+    }
+
+    /// A subscriber's class as it is to be. Within a group nobody borrows: the group does.
+    pub fn class_of(
+        &self,
+        minor: u16,
+        limit: Option<BitRate>,
+        shared: bool,
+        weight: u8,
+        burst: u32,
+    ) -> Class {
+        class_of(limit, shared && self.place.group(minor).is_none(), weight, burst)
     }
 
     fn head(&self, handle: Handle, parent: Handle) -> Head {
@@ -52,8 +76,8 @@ impl Port {
     }
 
     /// The root, where only a default of the kernel's is now.
-    pub fn root(&self, batch: &mut Batch) {
-        let head = self.head(self.root, Handle::ROOT);
+    pub fn put_root(&self, batch: &mut Batch) {
+        let head = self.head(self.root(), Handle::ROOT);
         // Quanta are always given, so r2q divides nothing.
         let options = Qdisc { default: ids::UNMAPPED, r2q: 10, direct: 1000 };
         batch.push(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
@@ -65,21 +89,63 @@ impl Port {
     /// Everybody's class.
     pub fn everybody(&self, batch: &mut Batch, limit: Option<BitRate>, burst: u32) {
         let class = Class::limited(limit, 1514, 0).bursting(burst);
-        self.put(batch, ids::EVERYBODY, self.root, &class, CREATE);
+        self.put(batch, self.class(ids::EVERYBODY), self.root(), &class, CREATE);
+    }
+
+    /// A group's class and the tree in it. That there is one already is refused (`EEXIST`).
+    pub fn put_group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
+        self.group(batch, group, shared, turn);
+        let head = self.head(Place::tree(group), self.place.holder(group));
+        // What no class claims, as a packet of one that has just gone, passes at once.
+        let options = Qdisc { default: 0, r2q: 10, direct: 1000 };
+        batch.push(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, |out| {
+            head.write(out);
+            options.write(out);
+        });
+    }
+
+    /// A group's class: without limit, or borrowing where everybody together has one. `turn`: bytes.
+    pub fn group(&self, batch: &mut Batch, group: u16, shared: bool, turn: u32) {
+        let make = if shared { Class::borrowing } else { Class::limited };
+        let class = make(None, turn, 1);
+        let parent = self.class(ids::EVERYBODY);
+        self.put(batch, self.place.holder(group), parent, &class, CREATE);
     }
 
     /// A class of our own beside the subscribers', without limit.
     pub fn own(&self, batch: &mut Batch, minor: u16, prio: u32) {
-        self.put(batch, minor, self.root, &Class::limited(None, 1514, prio), CREATE);
+        let class = Class::limited(None, 1514, prio);
+        self.put(batch, self.class(minor), self.root(), &class, CREATE);
+    }
+
+    /// The class for trying out a classifier, in a tree.
+    pub fn trial_class(&self, tree: Handle) -> Handle {
+        Handle::new(tree.major(), ids::PROBE)
+    }
+
+    /// Makes it.
+    pub fn trial(&self, batch: &mut Batch, tree: Handle) -> Handle {
+        let class = self.trial_class(tree);
+        self.put(batch, class, tree, &Class::limited(None, 1514, 0), CREATE);
+        class
     }
 
     /// A subscriber's class.
     pub fn subscriber(&self, batch: &mut Batch, minor: u16, class: &Class, flags: u16) {
-        self.put(batch, minor, self.class(ids::EVERYBODY), class, flags);
+        self.put(batch, self.class(minor), self.place.parent(minor), class, flags);
     }
 
-    fn put(&self, batch: &mut Batch, minor: u16, parent: Handle, class: &Class, flags: u16) {
-        let head = self.head(self.class(minor), parent);
+    /// Lifts a subscriber's limit, in whichever tree its class is.
+    pub fn release(&self, batch: &mut Batch, class: Handle) {
+        let parent = match class.major() {
+            major if major == self.root().major() => self.class(ids::EVERYBODY),
+            major => Handle::new(major, 0),
+        };
+        self.put(batch, class, parent, &class_of(None, false, 1, Layout::BURST), 0);
+    }
+
+    fn put(&self, batch: &mut Batch, handle: Handle, parent: Handle, class: &Class, flags: u16) {
+        let head = self.head(handle, parent);
         batch.push(libc::RTM_NEWTCLASS, flags, |out| htb::class(out, head, class));
     }
 
@@ -113,34 +179,78 @@ impl Port {
     }
 
     fn leaf_handle(&self, minor: u16) -> Handle {
-        let major = if minor == self.root.major() { ids::SPARE_LEAF } else { minor };
+        let major = if minor == self.root().major() { ids::SPARE_LEAF } else { minor };
         Handle::new(major, 0)
     }
 
     /// Deletes a class.
-    pub fn delete(&self, batch: &mut Batch, minor: u16) {
-        let head = self.head(self.class(minor), Handle::NONE);
+    pub fn delete(&self, batch: &mut Batch, class: Handle) {
+        let head = self.head(class, Handle::NONE);
         batch.push(libc::RTM_DELTCLASS, 0, |out| head.write(out));
     }
 
-    /// Puts the filter in place that a classifier needs.
-    pub fn filter(&self, netlink: &mut Netlink, classifier: Classifier) -> Result<(), Error> {
-        match mark_filter(classifier) {
-            None => Ok(()),
-            Some(kind) => self.add_filter(netlink, MARK_PRIO, libc::ETH_P_ALL as u16, kind),
+    /// Puts the filters in place that a classifier needs, with these groups: at the root, and in each of them.
+    pub fn filter(
+        &self,
+        netlink: &mut Netlink,
+        classifier: Classifier,
+        groups: &[u16],
+    ) -> Result<(), Error> {
+        let all = libc::ETH_P_ALL as u16;
+        let by_mark = mark_filter(classifier);
+        // In the groups first: until the root has one, nothing comes there.
+        for group in groups {
+            if let Some(kind) = by_mark {
+                self.add_filter(netlink, Place::tree(*group), MARK_PRIO, all, kind)?;
+            }
         }
+        let finder = self.place.finder(classifier).filter(|_| !groups.is_empty());
+        match (by_mark, finder) {
+            (None, None) => {}
+            (None, Some(finder)) => {
+                return self.add_filter(netlink, self.root(), GROUP_PRIO, all, finder);
+            }
+            (Some(kind), finder) => {
+                let kind = finder.unwrap_or(kind);
+                self.add_filter(netlink, self.root(), MARK_PRIO, all, kind)?;
+            }
+        }
+        self.remove_filter(netlink, GROUP_PRIO);
+        Ok(())
     }
 
     /// Takes the filter on marks away again, if there is one.
     pub fn remove_mark_filter(&self, netlink: &mut Netlink) {
+        self.remove_filter(netlink, MARK_PRIO);
+    }
+
+    /// Whether this kernel has the filter of a classifier, tried out on our own tree.
+    pub fn has(&self, netlink: &mut Netlink, classifier: Classifier) -> bool {
+        mark_filter(classifier).is_some_and(|kind| self.takes(netlink, kind))
+    }
+
+    /// Whether it can find a group by a packet's priority.
+    pub fn finds_groups(&self, netlink: &mut Netlink) -> bool {
+        let kind = self.place.finder(Classifier::Priority);
+        kind.is_some_and(|kind| self.takes(netlink, kind))
+    }
+
+    fn takes(&self, netlink: &mut Netlink, kind: filter::Filter) -> bool {
+        let all = libc::ETH_P_ALL as u16;
+        let taken = self.add_filter(netlink, self.root(), TRIAL_PRIO, all, kind).is_ok();
+        self.remove_filter(netlink, TRIAL_PRIO);
+        taken
+    }
+
+    fn remove_filter(&self, netlink: &mut Netlink, prio: u16) {
         let mut batch = Batch::new();
-        self.delete_filter(&mut batch, MARK_PRIO, libc::ETH_P_ALL as u16);
+        self.delete_filter(&mut batch, self.root(), prio, libc::ETH_P_ALL as u16);
         let _ = netlink.apply(&mut batch);
     }
 
-    fn delete_filter(&self, batch: &mut Batch, prio: u16, protocol: u16) {
+    fn delete_filter(&self, batch: &mut Batch, tree: Handle, prio: u16, protocol: u16) {
         let info = u32::from(prio) << 16 | u32::from(protocol.to_be());
-        let head = Head { info, ..self.head(Handle::NONE, self.root) };
+        let head = Head { info, ..self.head(Handle::NONE, tree) };
         batch.push(libc::RTM_DELTFILTER, 0, |out| head.write(out));
     }
 
@@ -152,7 +262,7 @@ impl Port {
             let kinds = [filter::Filter::All(class), filter::Filter::AllBpf(class)];
             let mut done = false;
             for kind in kinds {
-                match self.add_filter(netlink, prio, protocol, kind) {
+                match self.add_filter(netlink, self.root(), prio, protocol, kind) {
                     Ok(()) => {
                         done = true;
                         break;
@@ -171,6 +281,7 @@ impl Port {
     fn add_filter(
         &self,
         netlink: &mut Netlink,
+        tree: Handle,
         prio: u16,
         protocol: u16,
         kind: filter::Filter,
@@ -178,12 +289,12 @@ impl Port {
         // What an earlier run may have left at this priority would otherwise be joined, not
         // replaced.
         let mut old = Batch::new();
-        self.delete_filter(&mut old, prio, protocol);
+        self.delete_filter(&mut old, tree, prio, protocol);
         netlink.apply(&mut old)?;
         let what = || format!("adding a filter on {}", self.name);
         netlink
             .change(what, libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, |out| {
-                filter::write(out, self.index, self.root, prio, protocol, kind);
+                filter::write(out, self.index, tree, prio, protocol, kind);
             })
             .map_err(|e| self.lost(e))
     }

@@ -1,0 +1,82 @@
+//! Trees below the root's, for subscribers beyond the first thousand.
+//!
+//! A limit holds wherever its class is. Turns are another matter: where everybody together has a limit, or the
+//! interface has no room, the root gives turns to groups and to the first thousand, and each group to its own. So a
+//! group's turn is as long as those are together who wait in it for others, as the last look has seen it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tree::Port;
+use super::{HtbPlane, State};
+use crate::error::Error;
+use crate::netlink::{Batch, Netlink};
+use crate::shaper::{Classifier, Direction};
+
+/// Bytes of one subscriber's turn: a full frame.
+pub(super) const TURN: u32 = 1514;
+
+/// The groups that these numbers need.
+pub(super) fn of(port: &Port, numbers: impl IntoIterator<Item = u16>) -> BTreeSet<u16> {
+    numbers.into_iter().filter_map(|minor| port.place.group(minor)).collect()
+}
+
+/// Puts groups in place that are not there, and changes those that are.
+pub(super) fn put(
+    netlink: &mut Netlink,
+    port: &Port,
+    groups: impl IntoIterator<Item = u16>,
+    shared: bool,
+) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    for group in groups {
+        port.put_group(&mut batch, group, shared, TURN);
+    }
+    let mut refused = netlink.apply(&mut batch)?;
+    refused.retain(|r| r.source.raw_os_error() != Some(libc::EEXIST));
+    port.refused(refused, "adding a group of classes")
+}
+
+/// Makes the groups that newcomers need, and what finds them. Where that takes another classifier, all get it.
+pub(super) fn make(plane: &mut HtbPlane, come: &[u16]) -> Result<(), Error> {
+    for direction in Direction::BOTH {
+        let d = direction as usize;
+        let state = plane.state.as_mut().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[d];
+        let mut new = of(port, come.iter().copied());
+        new.retain(|group| !state.groups[d].contains_key(group));
+        if new.is_empty() {
+            continue;
+        }
+        let shared = state.aggregate[d].is_some();
+        put(&mut plane.netlink, port, new.iter().copied(), shared)?;
+        state.groups[d].extend(new.into_iter().map(|group| (group, TURN)));
+        let classifier = state.classifier[d];
+        if state.available.finds_groups(classifier) {
+            let all: Vec<u16> = state.groups[d].keys().copied().collect();
+            port.filter(&mut plane.netlink, classifier, &all)?;
+        } else {
+            plane.use_classifier(direction, Classifier::MarkBpf)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives each group the turns of those who wait in it (the sum of their weights).
+pub(super) fn take_turns(
+    plane: &mut HtbPlane,
+    direction: Direction,
+    waiting: &BTreeMap<u16, u32>,
+) -> Result<(), Error> {
+    let Some(State { ports, groups, aggregate, .. }) = &mut plane.state else { return Ok(()) };
+    let d = direction as usize;
+    plane.batch.clear();
+    for (group, turn) in &mut groups[d] {
+        let now = TURN * waiting.get(group).copied().unwrap_or(0).max(1);
+        if now != *turn {
+            *turn = now;
+            ports[d].group(&mut plane.batch, *group, aggregate[d].is_some(), now);
+        }
+    }
+    let refused = plane.netlink.apply(&mut plane.batch)?;
+    ports[d].refused(refused, "changing a group's turn")
+}

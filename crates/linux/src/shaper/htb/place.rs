@@ -1,0 +1,133 @@
+//! Where a class is: in the tree at the interface's root, or in one of those below it.
+//!
+//! For each class that is made the kernel walks all classes of its qdisc (`tc_bind_tclass`), so ten thousand in one
+//! take seconds. Numbers from [`ClassId::GROUP`] on are in HTBs of their own, one for each group, in a class of the
+//! root's. What a packet carries names the tree and the class in it.
+
+use super::ids;
+use crate::shaper::slot::file;
+use crate::shaper::{ClassId, Classifier};
+use crate::tc::Handle;
+use crate::tc::filter::Filter;
+
+/// Major numbers of the groups' trees, each the minor number of the root's class that holds it as well: beyond those
+/// of subscribers' queues, and filed by the kernel where few of these are.
+const TREES: [u16; (ClassId::MAX.0 / ClassId::GROUP) as usize] = {
+    let mut trees = [0; (ClassId::MAX.0 / ClassId::GROUP) as usize];
+    let (mut at, mut major) = (0, ClassId::MAX.0 + 1);
+    while at < trees.len() {
+        if file(major) == ClassId::TREES {
+            trees[at] = major;
+            at += 1;
+        }
+        major += 1;
+    }
+    trees
+};
+/// What all of them begin with: the upper four bits.
+const BEGINS: u16 = 0xf000;
+
+/// How classes are placed below a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The root qdisc.
+    pub root: Handle,
+    /// Whether there are trees below it. Without a filter that finds them all classes are in the root's.
+    pub grouped: bool,
+}
+
+impl Place {
+    /// The group that a subscriber's class is in.
+    pub fn group(self, minor: u16) -> Option<u16> {
+        let class = ClassId(minor);
+        class.group().filter(|_| self.grouped && class <= ClassId::MAX)
+    }
+
+    /// A class by its number.
+    pub fn class(self, minor: u16) -> Handle {
+        let tree = self.group(minor).map_or(self.root, Place::tree);
+        Handle::new(tree.major(), minor)
+    }
+
+    /// What a subscriber's class hangs from.
+    pub fn parent(self, minor: u16) -> Handle {
+        match self.group(minor) {
+            None => Handle::new(self.root.major(), ids::EVERYBODY),
+            Some(group) => Place::tree(group),
+        }
+    }
+
+    /// A group's qdisc.
+    pub fn tree(group: u16) -> Handle {
+        Handle::new(TREES[usize::from(group) - 1], 0)
+    }
+
+    /// The root's class that holds a group.
+    pub fn holder(self, group: u16) -> Handle {
+        Handle::new(self.root.major(), Place::tree(group).major())
+    }
+
+    /// The group that a class of the root holds.
+    pub fn held(minor: u16) -> Option<u16> {
+        TREES.binary_search(&minor).ok().map(|at| at as u16 + 1)
+    }
+
+    /// Handles of all classes that there may be, from and to.
+    pub fn ranges(self) -> Vec<(Handle, Handle)> {
+        let major = self.root.major();
+        let mut ranges = vec![(Handle::new(major, 0), Handle::new(major, u16::MAX))];
+        if self.grouped {
+            let last = Place::tree(TREES.len() as u16).major();
+            ranges.push((Place::tree(1), Handle::new(last, u16::MAX)));
+        }
+        ranges
+    }
+
+    /// What finds a packet's group at the root.
+    pub fn finder(self, classifier: Classifier) -> Option<Filter> {
+        let base = Handle::new(self.root.major(), BEGINS);
+        match classifier {
+            Classifier::Priority => Some(Filter::PriorityGroup(base)),
+            Classifier::MarkBpf => Some(Filter::MarkBpfGroup(base)),
+            Classifier::MarkFw => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_one_place_each() {
+        let root = Handle::new(0xfa1, 0);
+        let (flat, grouped) = (Place { root, grouped: false }, Place { root, grouped: true });
+        let shown = |p: Place, minor| (p.class(minor).to_string(), p.parent(minor).to_string());
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        for place in [flat, grouped] {
+            assert_eq!(shown(place, 1), pair("fa1:1", "fa1:fffe"));
+            assert_eq!(shown(place, 1023), pair("fa1:3ff", "fa1:fffe"));
+            assert_eq!(place.class(ids::BYPASS).to_string(), "fa1:fff1");
+        }
+        assert_eq!(shown(flat, 1024), pair("fa1:400", "fa1:fffe"));
+        assert_eq!(shown(grouped, 1024), pair("fa05:400", "fa05:"));
+        assert_eq!(shown(grouped, 2047), pair("fa05:7ff", "fa05:"));
+        assert_eq!(shown(grouped, 64_000), pair("fdd7:fa00", "fdd7:"));
+        assert_eq!(grouped.holder(62).to_string(), "fa1:fdd7");
+        assert_eq!([0xfa04, 0xfa05, 0xfdd7].map(Place::held), [None, Some(1), Some(62)]);
+    }
+
+    /// No group's tree has the handle of a queue, which is its class's number or one of ours, and it shares its list
+    /// with few of them.
+    #[test]
+    fn trees_are_found_fast() {
+        assert!(
+            TREES.is_sorted() && TREES.iter().all(|t| *t > ClassId::MAX.0 && t & BEGINS == BEGINS)
+        );
+        let own = [ids::UNMAPPED, ids::BYPASS, ids::PROBE, ids::EVERYBODY, ids::SPARE_LEAF];
+        assert!(TREES.iter().all(|t| !own.contains(t) && file(*t) == ClassId::TREES));
+        let all = (1..=ClassId::MAX.0).map(ClassId).filter(|c| c.is_swift());
+        assert_eq!(all.clone().filter(|c| file(c.0) == ClassId::TREES).count(), 63);
+        assert_eq!(all.count(), 60_064);
+    }
+}

@@ -1,0 +1,249 @@
+//! Subscribers by the thousand: trees below the root's, in which each class that is made walks few others.
+
+#![allow(clippy::disallowed_methods)] // what runs in real time must wait
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use common::*;
+use fairmesh_linux::*;
+
+/// Some numbers at the edges of groups.
+const EDGES: [u16; 7] = [1, 1023, 1024, 2047, 2048, 40_000, 64_000];
+
+/// Classes of the mesh side by their tree's handle.
+fn trees(g: &Bench) -> BTreeMap<String, usize> {
+    let mut trees = BTreeMap::new();
+    for line in g.path.gateway.sh("tc class show dev mesh0").lines() {
+        let Some(class) = line.strip_prefix("class htb ") else { continue };
+        let (tree, _) = class.split_once(':').unwrap();
+        *trees.entry(tree.to_owned()).or_default() += 1;
+    }
+    trees
+}
+
+/// One datagram each way for each class, and how many its counters have seen.
+fn exchange(g: &mut Bench, classes: &[u16]) -> Vec<[u64; 2]> {
+    let host = g.path.wired.udp(HOST);
+    for class in classes {
+        // First of all a socket: nobody is to answer that there is none.
+        let home = g.path.mesh.udp(v4(*class, 5000));
+        blast(&host, v4(*class, 5000), 200, 1);
+        blast(&home, HOST.parse().unwrap(), 200, 1);
+        home.recv(&mut [0; 300]).unwrap();
+    }
+    settle();
+    let counters = g.sample();
+    classes.iter().map(|c| Direction::BOTH.map(|d| of(&counters, *c, d).packets)).collect()
+}
+
+/// For each class that is made the kernel walks all of its tree (`tc_bind_tclass`): 50 million steps a side with ten
+/// thousand in one.
+#[test]
+fn classes_by_the_thousand_walk_few_others() {
+    if !root("classes_by_the_thousand_walk_few_others") {
+        return;
+    }
+    let numbers: Vec<u16> = (1..).filter(|n| ClassId(*n).is_swift()).take(10_000).collect();
+    let (path, mut plane) = (Path::new(), None);
+    plane.replace(path.plane());
+    let layout = path.layout(numbers.iter().copied().map(subscriber).collect());
+    let l = layout.clone();
+    let start = Instant::now();
+    let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
+    println!("10,000 subscribers installed in {:.2} s", start.elapsed().as_secs_f64());
+    let mut g = Bench::of(path, plane, layout, installed);
+    let made = trees(&g);
+    let walked: usize = made.values().map(|n| n * (n - 1) / 2).sum();
+    println!("{walked} steps in {} trees", made.len());
+    // The root's has the first 1,023, three of our own, everybody's, and one for each of the others.
+    let groups: BTreeMap<_, usize> = numbers.iter().fold(BTreeMap::new(), |mut all, n| {
+        *all.entry(ClassId(*n).group()).or_default() += 1;
+        all
+    });
+    assert_eq!(made.len(), groups.len(), "{made:?}");
+    assert_eq!(made["fa1"], 1023 + 3 + groups.len() - 1);
+    assert!(groups.len() == 11 && made.values().all(|n| *n <= 1040), "{made:?}");
+    assert!(walked < 5_300_000, "{walked}");
+    let some = [1, 1023, 1024, 5000, numbers[9999]];
+    assert_eq!(exchange(&mut g, &some), [[1, 1]; 5]);
+    // The next one takes over all of it.
+    g.plane = Some(g.path.plane());
+    let layout = g.layout.clone();
+    let start = Instant::now();
+    let installed = g.call(move |p| p.install(&layout).unwrap());
+    println!("taken over: {:.2} s", start.elapsed().as_secs_f64());
+    assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 0);
+    assert_eq!(exchange(&mut g, &some), [[2, 2]; 5]);
+    assert_eq!(trees(&g), made);
+    let layout = g.layout.clone();
+    g.call(move |p| p.remove(&layout).unwrap());
+    assert!(!g.path.gateway.sh("tc qdisc show").contains("htb"));
+}
+
+/// Whoever comes into a group is found there by whatever finds classes, and traffic of others does not notice.
+#[test]
+fn newcomers_find_their_group() {
+    if !root("newcomers_find_their_group") {
+        return;
+    }
+    let mut g = Bench::new(vec![subscriber(1)]);
+    assert_eq!(g.installed.classifier, [Classifier::Priority; 2]);
+    assert_eq!(exchange(&mut g, &[1]), [[1, 1]]);
+    let mut layout = g.layout.clone();
+    layout.subscribers = EDGES.map(subscriber).to_vec();
+    g.layout = layout.clone();
+    g.call(move |p| p.relayout(&layout).unwrap());
+    let mut seen: Vec<[u64; 2]> = EDGES.map(|c| [u64::from(c == 1); 2]).to_vec();
+    let mut more = |g: &mut Bench| {
+        seen.iter_mut().flatten().for_each(|n| *n += 1);
+        assert_eq!(exchange(g, &EDGES), seen);
+    };
+    more(&mut g);
+    let there = g.call(|p| p.probe().unwrap()).classifiers;
+    let mut ways = 0;
+    for classifier in there {
+        let used = g.call(move |p| {
+            Direction::BOTH.map(|direction| p.use_classifier(direction, classifier).is_ok())
+        });
+        ways += usize::from(used == [true; 2]);
+        if used == [true; 2] {
+            more(&mut g);
+        } else {
+            // One that finds no group is refused by name, and nothing changes.
+            assert_ne!(classifier, Classifier::MarkBpf);
+            more(&mut g);
+        }
+    }
+    assert!(ways >= 1);
+    if std::env::var_os("FAIRMESH_VM").is_some() {
+        assert_eq!(ways, 2, "a distribution's kernel finds groups by priorities as well");
+    }
+    // A new process finds them all, and tries its classifiers in one of them.
+    g.plane = Some(g.path.plane());
+    let layout = g.layout.clone();
+    let installed = g.call(move |p| p.install(&layout).unwrap());
+    assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 0);
+    more(&mut g);
+    // All who are in groups go again, and their classes with them.
+    let mut layout = g.layout.clone();
+    layout.subscribers = vec![subscriber(1)];
+    g.call(move |p| p.relayout(&layout).unwrap());
+    g.sample();
+    assert!(g.sample().len() == 2 && trees(&g).len() == 1, "{:?}", trees(&g));
+}
+
+/// What unknown addresses share may be in a group, too, and who is known by its Ethernet address.
+#[test]
+fn nobody_known_has_a_place_in_a_group() {
+    if !root("nobody_known_has_a_place_in_a_group") {
+        return;
+    }
+    let path = Path::new();
+    let mac = path.mesh.sh("cat /sys/class/net/up0/address");
+    let mut known = Subscriber::new(3000, [net("10.2.0.9/32")]);
+    known.macs.push(mac.trim().parse().unwrap());
+    let nobody = Subscriber::new(2000, []);
+    let mut g = Bench::on(path, vec![subscriber(4), known, nobody], |l| {
+        l.unmapped = Some(ClassId(2000));
+    });
+    // By its prefix, by its Ethernet address, and one that the wire has and nobody knows.
+    let host = g.path.wired.udp(HOST);
+    blast(&host, v4(4, 9), 64, 2);
+    blast(&host, v4(77, 9), 64, 3);
+    g.path.mesh.sh("ip link set up0 address 02:00:00:00:07:07");
+    g.path.mesh.sh("ip route replace default via 10.1.0.1");
+    blast(&g.path.mesh.udp(v4(78, 9)), HOST.parse().unwrap(), 64, 4);
+    settle();
+    let counters = g.sample();
+    let packets = |class, direction| of(&counters, class, direction).packets;
+    assert_eq!(packets(4, Direction::Down), 2);
+    assert_eq!(packets(3000, Direction::Down), 3);
+    assert_eq!(packets(2000, Direction::Up), 4);
+}
+
+/// What waits in a group goes on in the hands of the next process, and before a class of it goes.
+#[test]
+fn what_waits_in_a_group_is_kept() {
+    if !root("what_waits_in_a_group_is_kept") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), EDGES.map(subscriber).to_vec(), |l| l.queue = 10_000);
+    let sink = traffic::receive(g.path.mesh.udp(v4(2047, 7000)));
+    let slow = |class| change(class, Direction::Down, Some(10_000));
+    let source = g.path.wired.udp(HOST);
+    let send = |from: u64| {
+        for i in from..from + 100 {
+            let mut packet = [0; 600];
+            packet[..8].copy_from_slice(&i.to_be_bytes());
+            source.send_to(&packet, v4(2047, 7000)).unwrap();
+        }
+    };
+    let wait = |g: &mut Bench| {
+        while of(&g.sample(), 2047, Direction::Down).backlog_packets < 50 {
+            settle();
+        }
+    };
+    g.set(vec![slow(2047)]);
+    send(0);
+    wait(&mut g);
+    // It knows four of the seven, not this one.
+    let mut layout = g.layout.clone();
+    layout.subscribers.retain(|s| ![2047, 2048, 40_000].contains(&s.class.0));
+    g.plane = Some(g.path.plane());
+    let l = layout.clone();
+    let installed = g.call(move |p| p.install(&l).unwrap());
+    assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 6);
+    traffic::drained(&sink.progress, 100);
+    g.sample();
+    assert_eq!(g.sample().len(), 8, "those who left are gone once they are empty");
+    // It is back, and then all of it goes.
+    let l = g.layout.clone();
+    g.call(move |p| p.relayout(&l).unwrap());
+    g.set(vec![slow(2047)]);
+    send(100);
+    wait(&mut g);
+    g.call(move |p| p.remove(&layout).unwrap());
+    traffic::drained(&sink.progress, 200);
+    assert_eq!(sink.stop().len(), 200);
+}
+
+/// An earlier version, or a kernel that could not find groups, had such numbers in the root's tree: it is made anew,
+/// once, and it is said.
+#[test]
+fn a_tree_without_groups_is_made_anew_once() {
+    if !root("a_tree_without_groups_is_made_anew_once") {
+        return;
+    }
+    let mut g = Bench::new([1, 2000].map(subscriber).to_vec());
+    g.path.gateway.sh("tc class add dev mesh0 parent fa1:fffe classid fa1:7d1 htb rate 1mbit");
+    for told in [true, false] {
+        g.plane = Some(g.path.plane());
+        let layout = g.layout.clone();
+        let installed = g.call(move |p| p.install(&layout).unwrap());
+        let said = |side: &str| {
+            let note = format!("{side}: made anew");
+            installed.notes.iter().any(|n| n.starts_with(&note))
+        };
+        assert!(installed.adopted && said("mesh0") == told && !said("wan0"), "{installed:?}");
+    }
+    assert_eq!(exchange(&mut g, &[1, 2000]), [[1, 1], [1, 1]]);
+}
+
+/// Somebody takes one group's tree away: it is missed at the next look, and the next installation has it again.
+#[test]
+fn a_group_that_somebody_deletes_is_missed() {
+    if !root("a_group_that_somebody_deletes_is_missed") {
+        return;
+    }
+    let mut g = Bench::new(EDGES.map(subscriber).to_vec());
+    g.path.gateway.sh("tc qdisc del dev mesh0 parent fa1:fa05 handle fa05:");
+    let error = g.call(|p| p.sample(&mut Vec::new()).unwrap_err());
+    assert!(error.is_interface_lost(), "{error}");
+    let layout = g.layout.clone();
+    let installed = g.call(move |p| p.install(&layout).unwrap());
+    assert!(installed.adopted && installed.replaced.is_empty());
+    assert_eq!(exchange(&mut g, &EDGES), [[1, 1]; 7]);
+}
