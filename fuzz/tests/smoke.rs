@@ -16,16 +16,18 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 }
 
 /// Every file as it is, cut short, with bytes changed, and spliced into another one. For
-/// `FAIRMESH_FUZZ_SECONDS` again and again, each time otherwise.
+/// `FAIRMESH_FUZZ_SECONDS` again and again, each time otherwise; from `FAIRMESH_FUZZ_SEED` on, since the same
+/// seeds do the same damage in every run.
 fn hammer(target: &str, run: fn(&[u8])) {
     let seconds = std::env::var("FAIRMESH_FUZZ_SECONDS").map_or(0, |s| s.parse().unwrap());
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
-    let mut seed = 1;
-    while seed == 1 || std::time::Instant::now() < end {
+    let first = std::env::var("FAIRMESH_FUZZ_SEED").map_or(1, |s| s.parse().unwrap());
+    let mut seed = first;
+    while seed == first || std::time::Instant::now() < end {
         round(target, run, seed);
         seed += 1;
     }
-    println!("{target}: {} rounds", seed - 1);
+    println!("{target}: {} rounds from {first}", seed - first);
 }
 
 fn round(target: &str, run: fn(&[u8]), seed: u64) {

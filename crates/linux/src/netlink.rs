@@ -21,6 +21,9 @@ use crate::error::Error;
 pub const HEADER: usize = 16;
 /// Most bytes sent at once. The kernel copies them into one buffer.
 const CHUNK: usize = 32 * 1024;
+/// Messages that are sent at once, at most: should all of them be refused, with words, the answers have room in what a
+/// socket may hold (`net.core.rmem_default`).
+const AT_ONCE: usize = 100;
 /// The kernel fills dumps up to what was read before, at most 32 KiB.
 const RECEIVE: usize = 64 * 1024;
 
@@ -192,7 +195,7 @@ impl Netlink {
             let from = batch.starts[first];
             let mut end = first + 1;
             let stop = |end: usize| batch.starts.get(end).copied().unwrap_or(batch.bytes.len());
-            while end < batch.len() && stop(end + 1) - from <= CHUNK {
+            while end < batch.len() && end - first < AT_ONCE && stop(end + 1) - from <= CHUNK {
                 end += 1;
             }
             let until = stop(end);

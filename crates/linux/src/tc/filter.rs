@@ -46,7 +46,12 @@ pub fn write(
     filter: Filter,
 ) {
     let info = u32::from(prio) << 16 | u32::from(protocol.to_be());
-    Head { index, handle: Handle::NONE, parent: root, info }.write(out);
+    // Of all kinds only `flow` does not number its filters by itself.
+    let handle = match filter {
+        Filter::PriorityGroup(_) => Handle(1),
+        _ => Handle::NONE,
+    };
+    Head { index, handle, parent: root, info }.write(out);
     match filter {
         Filter::All(class) => {
             put_kind(out, "u32");

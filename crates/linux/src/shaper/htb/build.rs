@@ -119,6 +119,10 @@ fn build(
     for side in [0, 1] {
         let trees: Vec<u16> = in_groups[side].iter().copied().collect();
         let (held, note) = try_out(netlink, &ports[side], &links[side], &available, &trees)?;
+        if held == Classifier::Priority {
+            // One of an earlier run would go on giving classes to marks, which are the operator's now.
+            ports[side].remove_mark_filter(netlink);
+        }
         classifier[side] = held;
         notes.extend(note);
     }
