@@ -273,8 +273,8 @@ impl Survey<'_> {
             }
             let own: Vec<usize> = (0..n).filter(|&o| self.network.links[o].from == x).collect();
             let (mut answers, mut drowners) = (Vec::new(), Vec::new());
-            for o in 0..n {
-                let (y, z) = (self.network.links[o].from, self.network.links[o].to);
+            for (o, link) in self.network.links.iter().enumerate() {
+                let (y, z) = (link.from, link.to);
                 let hears = |a, b| self.network.contention.hears(a, b);
                 if y == x || !hears(x, y) || hears(y, to) || hears(y, from) {
                     continue;

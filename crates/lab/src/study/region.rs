@@ -133,8 +133,7 @@ impl Place {
         matches!(self, Place::Chain | Place::Line | Place::Random(_))
     }
 
-    /// The `[topology]`, its pairs of linked nodes if it has any, its flows, and whether they are answered.
-    fn layout(self) -> (String, Vec<(u32, u32)>, Vec<(u32, u32)>, bool) {
+    fn layout(self) -> Layout {
         let three = vec![(1, 3), (4, 6), (7, 9)];
         let chains = [(1, 2), (2, 3), (4, 5), (5, 6), (7, 8), (8, 9)];
         let with = |more: &[(u32, u32)]| [&chains[..], more].concat();
@@ -157,6 +156,7 @@ impl Place {
     }
 }
 
+/// The `[topology]`, its pairs of linked nodes if it has any, its flows, and whether they are answered.
 type Layout = (String, Vec<(u32, u32)>, Vec<(u32, u32)>, bool);
 
 fn chain(hops: u32, flows: Vec<(u32, u32)>) -> Layout {
