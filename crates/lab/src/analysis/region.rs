@@ -17,7 +17,7 @@ const STEPS: usize = 24;
 /// whose queues are nearly fully used).
 const CONGESTED: f64 = 0.9;
 /// What can be asked instead.
-const REMAIN: &str = "collision domains and cliques remain (without --model)";
+const REMAIN: &str = "collision domains and cliques remain";
 
 /// The model's answer. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
