@@ -4,11 +4,8 @@ use core::fmt;
 
 use fairmesh_units::{BitRate, Span};
 
-use crate::airtime::QOS_OVERHEAD;
-use crate::amsdu::{Bundles, SUBFRAME_HEADER, joined};
-use crate::batch::grown;
 use crate::mcs::{Generation, Mode};
-use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DELIMITER, LONGEST_PPDU, RTS, Waveform};
+use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, LONGEST_PPDU, RTS, Waveform};
 
 /// A rate: its index in the PHY's table, which is sorted from slow to fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -155,17 +152,6 @@ pub struct Modern {
     /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), and control rates
     /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate.
     pub ns3: bool,
-}
-
-/// What a full frame carries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FullFrame {
-    /// Packets.
-    pub packets: u32,
-    /// MPDUs that they are in.
-    pub mpdus: u32,
-    /// Length of the PSDU, bytes.
-    pub psdu: u32,
 }
 
 /// A physical layer as configured in one network.
@@ -316,57 +302,6 @@ impl Phy {
     /// What makes this a network of 802.11n, ac or ax.
     pub fn as_modern(&self) -> Option<&Modern> {
         self.modern.as_ref()
-    }
-
-    /// What a full frame at a rate carries of packets that are `mpdu` bytes each as an MPDU of their own.
-    pub fn full_frame(&self, rate: Rate, mpdu: u32) -> FullFrame {
-        let (mpdus, psdu) = self.full_aggregate(rate, mpdu);
-        let plain = FullFrame { packets: mpdus, mpdus, psdu };
-        let Some(m) = self.modern.as_ref().filter(|m| m.amsdu > 0) else { return plain };
-        let longest = self.response(rate).longest_psdu;
-        if longest == 0 || mpdu < QOS_OVERHEAD {
-            return plain;
-        }
-        let most = if m.ampdu > 0 { m.ampdu.min(longest) } else { longest };
-        let places = if m.ampdu > 0 { m.window } else { 1 };
-        let bundles = Bundles::new(m, 0);
-        let msdu = mpdu - QOS_OVERHEAD;
-        let (mut frame, mut bytes) = (FullFrame { packets: 0, mpdus: 0, psdu: 0 }, 0);
-        while frame.mpdus < places && (frame.mpdus == 0 || grown(bytes, mpdu) <= most) {
-            let before = bytes;
-            let mut body = SUBFRAME_HEADER + msdu;
-            (frame.mpdus, frame.packets) = (frame.mpdus + 1, frame.packets + 1);
-            bytes = grown(before, mpdu);
-            loop {
-                body = joined(body, msdu);
-                let whole = grown(before, body + QOS_OVERHEAD);
-                if body > bundles.longest || body + QOS_OVERHEAD > bundles.mpdu || whole > most {
-                    break;
-                }
-                (frame.packets, bytes) = (frame.packets + 1, whole);
-            }
-        }
-        // A lone MPDU has no delimiter in 802.11n.
-        let none = frame.mpdus == 1 && m.generation == Generation::Ht;
-        frame.psdu = if none { bytes - DELIMITER } else { bytes };
-        frame
-    }
-
-    fn full_aggregate(&self, rate: Rate, mpdu: u32) -> (u32, u32) {
-        let Some(m) = &self.modern else { return (1, mpdu) };
-        let longest = self.response(rate).longest_psdu;
-        if longest == 0 {
-            return (1, mpdu);
-        }
-        let most = m.ampdu.min(longest);
-        let subframe = (mpdu + DELIMITER).next_multiple_of(4);
-        let length = |n: u32| (n - 1) * subframe + DELIMITER + mpdu;
-        let fitting = 1 + most.saturating_sub(length(1)) / subframe;
-        match fitting.min(m.window) {
-            0 | 1 if m.generation == Generation::Ht => (1, mpdu),
-            0 | 1 => (1, mpdu + DELIMITER),
-            n => (n, length(n)),
-        }
     }
 
     /// Length of a BlockAck.

@@ -3,6 +3,7 @@
 mod lossy;
 
 use fairmesh_units::Span;
+use fairmesh_wifi::FullFrame;
 use fairmesh_wifi::airtime::{DATA_OVERHEAD, LLC_SNAP};
 use fairmesh_wifi::phy::{Phy, Rate};
 
@@ -98,7 +99,7 @@ pub fn saturated_cycle(phy: &Phy, rate: Rate, psdu: u32, access: Access) -> Span
     let t = phy.timing();
     // A slot is a whole number of microseconds, so half of it is exact in nanoseconds.
     let backoff = Span::from_nanos(u64::from(t.cw_min) * t.slot.as_nanos() / 2);
-    let full = phy.full_frame(rate, psdu);
+    let full = FullFrame::of(phy, rate, psdu);
     let packets = u64::from(full.packets);
     if full.mpdus > 1 {
         let r = phy.response(rate);
@@ -135,7 +136,7 @@ impl<'a> LinkModel<'a> {
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
         // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
-        let full = self.phy.full_frame(self.rate, psdu);
+        let full = FullFrame::of(&self.phy, self.rate, psdu);
         let mpdus = full.mpdus;
         // An A-MSDU is as long as its packets together, and lost as often as one of them would be.
         let per_mpdu = f64::from(full.packets) / f64::from(mpdus);

@@ -43,6 +43,7 @@ mod quic;
 mod radio;
 mod radios;
 mod subscribers;
+mod tcp;
 mod topology;
 mod traffic;
 mod transport;
@@ -64,12 +65,13 @@ pub use radio::{
 };
 pub use radios::FurtherRadioDraft;
 pub use subscribers::{PerDraft, SubscriberDraft, SubscribersDraft};
+pub use tcp::{CongestionDraft, DelayedAck, EcnDraft, TcpDraft, TcpPreset};
 pub use topology::{
     CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,
     TopologyDraft, TreeLayout,
 };
 pub use traffic::{Direction, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TrafficTable};
-pub use transport::{CongestionDraft, DelayedAck, EcnDraft, TcpDraft, TcpPreset, TransportDraft};
+pub use transport::TransportDraft;
 
 use crate::name::Name;
 use crate::text;

@@ -6,6 +6,8 @@ use fairmesh_units::Span;
 
 use crate::config::Congestion;
 
+use super::packet::LEAST_DATAGRAM;
+
 /// Settings of a QUIC endpoint. Both ends of a connection share one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
@@ -29,8 +31,6 @@ pub struct Config {
     pub hystart: bool,
 }
 
-/// Least UDP payload that a path must carry. RFC 9000 §14
-pub(crate) const LEAST_DATAGRAM: u32 = 1200;
 /// Most that an IPv4 datagram has room for.
 const MOST_DATAGRAM: u32 = 65_507;
 /// RFC 9000 §18.2: larger values are invalid.

@@ -2,6 +2,8 @@
 
 use fairmesh_units::Span;
 
+/// Least UDP payload that a path must carry. RFC 9000 §14
+pub(crate) const LEAST_DATAGRAM: u32 = 1200;
 /// IPv4 and UDP headers, bytes.
 const IP_UDP: u32 = 28;
 /// Short header with a connection ID of 8 bytes and a packet number of 2 (RFC 9000 §17.3.1), and the tag of the
@@ -12,7 +14,7 @@ pub(super) const STREAM_HEADER: u32 = 1 + 1 + 4;
 /// Length of the IPv4 datagram of a lone ACK frame without holes, far into a connection, bytes.
 pub const PLAIN_ACK: u32 = IP_UDP + OVERHEAD + 1 + 4 + 1 + 1 + 4;
 /// A datagram of the handshake: both sides fill it up (RFC 9000 §14.1).
-const HANDSHAKE_DATAGRAM: u32 = super::config::LEAST_DATAGRAM;
+const HANDSHAKE_DATAGRAM: u32 = LEAST_DATAGRAM;
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
