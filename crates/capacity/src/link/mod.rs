@@ -136,7 +136,7 @@ impl<'a> LinkModel<'a> {
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
         // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
-        let full = FullFrame::of(&self.phy, self.rate, psdu);
+        let full = FullFrame::of(self.phy, self.rate, psdu);
         let mpdus = full.mpdus;
         // An A-MSDU is as long as its packets together, and lost as often as one of them would be.
         let per_mpdu = f64::from(full.packets) / f64::from(mpdus);
