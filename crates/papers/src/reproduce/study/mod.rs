@@ -1,0 +1,130 @@
+//! Experiments that are more than runs of scenarios: their numbers come from code.
+
+mod gateways;
+mod meshes;
+mod models;
+
+use fairmesh_lab::Estimate;
+use fairmesh_lab::LabError;
+use fairmesh_lab::Pool;
+use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::study::Settings;
+use toml::Value as Setting;
+
+use super::cells::Cell;
+use super::neighbourhood;
+use super::plan::Plan;
+use super::record::Record;
+
+/// The studies, by name.
+pub const KNOWN: [&str; 7] = [
+    "model-accuracy",
+    "region-section",
+    "neighbourhood-limits",
+    "neighbourhood-sums",
+    "gateway-families",
+    "gateway-floods",
+    "mesh-families",
+];
+
+/// What a study leaves behind.
+#[derive(Debug)]
+pub struct Found {
+    /// The table.
+    pub record: Record,
+    /// What is more than a table: names of files, and their text.
+    pub files: Vec<(String, String)>,
+}
+
+impl From<Record> for Found {
+    fn from(record: Record) -> Self {
+        Found { record, files: Vec::new() }
+    }
+}
+
+/// Runs the study of a plan; `None` where it has none. Optima are taken from `cache` and kept there.
+///
+/// # Errors
+/// An unknown study or setting; what the study refuses.
+pub fn record(
+    plan: &Plan,
+    cache: Option<&Cache>,
+    pool: &Pool<'_>,
+) -> Result<Option<Found>, LabError> {
+    let Some(name) = &plan.entry.experiment.study else { return Ok(None) };
+    match name.as_str() {
+        "model-accuracy" => models::model_accuracy(plan, pool).map(|r| Some(r.into())),
+        "region-section" => models::region_section(plan, pool).map(|r| Some(r.into())),
+        "neighbourhood-limits" => Ok(Some(of_numbers(plan, &neighbourhood::limits()).into())),
+        "neighbourhood-sums" => Ok(Some(of_numbers(plan, &neighbourhood::sums()).into())),
+        "gateway-families" => gateways::gateway_families(plan, cache, pool).map(Some),
+        "gateway-floods" => gateways::gateway_floods(plan, cache, pool).map(Some),
+        "mesh-families" => meshes::mesh_families(plan, cache, pool).map(Some),
+        _ => {
+            let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
+            Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
+        }
+    }
+}
+
+/// A record of numbers that have a row and a column and no spread.
+fn of_numbers(plan: &Plan, numbers: &[(String, &str, f64)]) -> Record {
+    let mut hash = 0u64;
+    let cells: Vec<Cell> = numbers
+        .iter()
+        .map(|(row, column, value)| {
+            hash = (hash ^ value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            Cell {
+                row: row.clone(),
+                column: (*column).to_owned(),
+                arm: String::new(),
+                point: String::new(),
+                line: String::new(),
+                measure: 0,
+                value: Estimate::counted(*value),
+            }
+        })
+        .collect();
+    Record::from_cells(plan, &cells, 0, format!("{hash:016x}"))
+}
+
+/// `set.KEY` of the study's declaration: words.
+fn words(plan: &Plan, key: &str) -> Result<Vec<String>, LabError> {
+    let list = plan.entry.experiment.set.get(key).and_then(Setting::as_array);
+    list.and_then(|l| l.iter().map(|v| v.as_str().map(str::to_owned)).collect()).ok_or_else(|| {
+        LabError::run(&plan.entry.id, format!("set.{key}: expected a list of words"))
+    })
+}
+
+/// `set.KEY` of the study's declaration: whole seconds.
+fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
+    let given = plan.entry.experiment.set.get(key).and_then(Setting::as_integer);
+    given.and_then(|s| u32::try_from(s).ok()).ok_or_else(|| {
+        LabError::run(&plan.entry.id, format!("set.{key}: expected a number of seconds"))
+    })
+}
+
+/// Controls and seeds of a study against optima.
+fn settings_of(plan: &Plan) -> Result<Settings, LabError> {
+    let controls = words(plan, "controls")?;
+    Ok(Settings { controls, seeds: plan.seeds(), search: Default::default() })
+}
+
+/// One row: a value for each measure that the declaration names, in its order.
+fn row_of(plan: &Plan, label: &str, values: &[Estimate]) -> Result<Vec<Cell>, LabError> {
+    let measures = &plan.entry.experiment.measures;
+    if measures.len() != values.len() {
+        let problem = format!("measure: expected {} of them", values.len());
+        return Err(LabError::run(&plan.entry.id, problem));
+    }
+    let cell = |(measure, value): (usize, &Estimate)| Cell {
+        row: label.to_owned(),
+        column: measures[measure].label.clone(),
+        arm: String::new(),
+        point: String::new(),
+        line: String::new(),
+        measure,
+        value: *value,
+    };
+    Ok(values.iter().enumerate().map(cell).collect())
+}
