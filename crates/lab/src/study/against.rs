@@ -100,11 +100,7 @@ impl Compared {
             }
             Ok(record)
         })?;
-        let mut fingerprint = 0u64;
-        for r in &records {
-            let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-            fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
+        let fingerprint = hashed(&records);
         Ok(Compared { controls, optima, records, seeds: settings.seeds as usize, fingerprint })
     }
 
@@ -119,6 +115,12 @@ impl Compared {
         let arms = self.records.chunks(self.seeds).enumerate();
         arms.map(move |(k, records)| (k / controls, k % controls, records))
     }
+}
+
+/// Hash of the runs' fingerprints, in order.
+pub(super) fn hashed(records: &[RunRecord]) -> u64 {
+    let of = |r: &RunRecord| u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
+    records.iter().map(of).fold(0, |all, one| (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Mean goodput of each flow over the runs, bit/s.

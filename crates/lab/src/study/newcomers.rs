@@ -8,10 +8,11 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::{Scenario, draft_from_toml};
 use fairmesh_units::Span;
 
+use super::against::hashed;
 use super::families::Times;
 use super::meshes::{Kind, mesh};
 use crate::changes::with_controls;
-use crate::{LabError, Pool, batch};
+use crate::{Estimate, LabError, Pool, batch};
 
 /// When the flow comes and goes, and when the run ends, s.
 const COMES: u64 = 20;
@@ -131,6 +132,26 @@ impl Outcome {
     }
 }
 
+/// A row of a table: what a control does for the newcomers of one network or of all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Row {
+    /// Runs, and those in which the newcomer got less than a tenth of its share in the second five seconds.
+    pub runs: usize,
+    /// See `runs`.
+    pub silenced: usize,
+    /// Parts of the runs in which it had nine tenths of it then, and in which the others had nine tenths of what is free
+    /// in the second five seconds after it left.
+    pub there: f64,
+    /// See `there`.
+    pub used: f64,
+    /// Its part of its share then, over runs.
+    pub heard: Estimate,
+    /// What the others have of what is free then, over runs.
+    pub freed: Estimate,
+    /// Median of the seconds until it has nine tenths of its share; its whole stay where it never has.
+    pub took_s: f64,
+}
+
 /// All outcomes, by network and control.
 #[derive(Clone, Debug)]
 pub struct Study {
@@ -142,6 +163,47 @@ pub struct Study {
     pub runs: usize,
     /// Hash of their fingerprints, in order.
     pub fingerprint: u64,
+}
+
+impl Study {
+    /// What a control does on one network, or on all.
+    pub fn row(&self, network: Option<usize>, control: usize) -> Option<Row> {
+        let networks = 0..self.outcomes.len();
+        let of = networks.filter(|n| network.is_none_or(|one| one == *n));
+        let mut all = Outcome::default();
+        for outcome in of.map(|n| &self.outcomes[n][control]) {
+            all.heard.extend(&outcome.heard);
+            all.took_s.extend(&outcome.took_s);
+            all.freed.extend(&outcome.freed);
+        }
+        all.took_s.sort_by(f64::total_cmp);
+        let runs = all.heard.len();
+        let part = |of: usize| of as f64 / runs as f64;
+        Some(Row {
+            runs,
+            silenced: all.silenced(),
+            there: part(all.there()),
+            used: part(all.used()),
+            heard: Estimate::of(&all.heard),
+            freed: Estimate::of(&all.freed),
+            took_s: all.took_s.get(runs / 2)?.min((GOES - COMES) as f64),
+        })
+    }
+
+    /// A line per network, control and run.
+    pub fn csv(&self, networks: &[Network]) -> String {
+        let mut out = "network,control,seed,heard,took_s,freed\n".to_owned();
+        for (network, outcomes) in networks.iter().zip(&self.outcomes) {
+            for (control, o) in self.controls.iter().zip(outcomes) {
+                for (run, heard) in o.heard.iter().enumerate() {
+                    let (took, freed, seed) = (o.took_s[run], o.freed[run], run + 1);
+                    let name = &network.name;
+                    out += &format!("{name},{control},{seed},{heard:.3},{took:.0},{freed:.3}\n");
+                }
+            }
+        }
+        out
+    }
 }
 
 /// Mean rate of a flow between two times, bit/s.
@@ -183,11 +245,7 @@ pub fn run(
         record.decisions = Vec::new();
         Ok(record)
     })?;
-    let mut fingerprint = 0u64;
-    for r in &records {
-        let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-        fingerprint = (fingerprint ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
+    let fingerprint = hashed(&records);
     let few = few as usize;
     let mut arms = records.chunks(2 * few + seeds as usize);
     let mut outcomes = Vec::new();

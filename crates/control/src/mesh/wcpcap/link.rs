@@ -24,8 +24,14 @@ const SHORT: f64 = 0.9;
 const SLACK: f64 = 0.02;
 /// A link has hardly any room for more when δ is below this part of R.
 const FULL: f64 = 0.05;
+/// And much room when it is above this part of it: more than noise makes of a full link.
+const MUCH: f64 = 0.25;
 /// The least data rate told of a link that has flows, bit/s.
-const TRICKLE: f64 = 1e3;
+pub(super) const TRICKLE: f64 = 2e3;
+/// No epoch is shorter.
+const SHORTEST: Span = Span::from_millis(100);
+/// How long it is told that the flows of a link have left.
+const GONE: Span = Span::from_millis(500);
 
 /// Packets that have crossed a link since the epoch began. Their rate is taken from packet to
 /// packet: an epoch has ten packets of a flow, and a tenth more or less by chance would count.
@@ -84,7 +90,7 @@ pub(super) struct OwnLink {
     pub to: NodeId,
     /// Nodes of which every link is in L(i→j).
     pub middle: BTreeSet<NodeId>,
-    rate: BitRate,
+    pub rate: BitRate,
     /// What a lone sender gets across, IP bits/s.
     pub capacity: f64,
     data: Meter,
@@ -114,8 +120,17 @@ pub(super) struct OwnLink {
     /// part of what its flows may send has got through.
     pub backlogged: bool,
     pub passed: f64,
-    /// Whether it has had room since its first epoch.
+    /// Whether it has had room since its first epoch, or has much of it again; whether it had in the last one.
     open: bool,
+    roomy: bool,
+    /// Flows have left it, or a link around it, since its last epoch.
+    pub fewer: bool,
+    /// Until then it tells by messages that its flows have left.
+    pub gone_until: Time,
+    /// Until then it tells of its flows by messages if none of their packets gets through.
+    pub cries_until: Time,
+    /// Whether a packet has got through since it came into use.
+    pub heard: bool,
     /// The feedback in force.
     pub written: u32,
 }
@@ -145,6 +160,11 @@ impl OwnLink {
             backlogged: false,
             passed: 1.0,
             open: true,
+            roomy: false,
+            fewer: false,
+            gone_until: Time::ZERO,
+            cries_until: Time::ZERO,
+            heard: false,
             written: 0,
         }
     }
@@ -155,6 +175,7 @@ impl OwnLink {
         (self.data, self.acks, self.came) = Default::default();
         (self.looks, self.epochs) = (Looks { since: now, ..Looks::default() }, 0);
         (self.born, self.backlogged, self.passed) = (now, false, 1.0);
+        self.heard = false;
         self.epoch = next.since(now);
     }
 
@@ -223,8 +244,15 @@ impl OwnLink {
         model: &dyn LinkModel,
         of: impl Fn(FlowId) -> Option<FlowReport>,
     ) {
-        self.flows.retain(|f| now.since(f.at) < hold);
-        if now.since(self.used) >= hold {
+        // TCP is silent for seconds between packets that are given up.
+        let cries = self.cries(now);
+        let before = self.flows.len();
+        self.flows.retain(|f| cries || now.since(f.at) < hold);
+        self.fewer |= self.flows.len() < before;
+        if !cries && now.since(self.used) >= hold {
+            if self.measured.is_some() {
+                self.gone_until = now + GONE;
+            }
             (self.measured, self.limit, self.next, self.open) = (None, None, None, true);
             return;
         }
@@ -276,6 +304,12 @@ impl OwnLink {
         self.looks = Looks { since: now, ..Looks::default() };
     }
 
+    /// The epoch ends now, if it has lasted as long as one must.
+    pub fn hurry(&mut self, now: Time) {
+        let soonest = self.since + SHORTEST;
+        self.next = self.next.map(|n| n.min(soonest.max(now)));
+    }
+
     /// The next epoch.
     pub fn again(&mut self, now: Time, epoch: Span) {
         self.data.again();
@@ -294,14 +328,23 @@ impl OwnLink {
     /// Where packets wait for more of the time than U there is no more room, whatever the model
     /// says. If the link's flows get less through than they may send, x is what it can do and not
     /// what is asked of it: then R falls by that part.
-    pub fn adapt(&mut self, delta: f64, (opening, rho): (f64, f64), fastest: f64, least: f64) {
+    /// `anew`: where there is much room in two epochs in a row, somebody has left, and R rises as at first.
+    pub fn adapt(
+        &mut self,
+        delta: f64,
+        (opening, rho): (f64, f64),
+        fastest: f64,
+        (least, anew): (f64, bool),
+    ) {
         let (most, delta) = match self.backlogged {
             true if self.passed < 1.0 => (self.passed * fastest, delta.min(0.0)),
             true => (fastest * (1.0 + SLACK), delta.min(0.0)),
             false => (fastest * (1.0 + SLACK), delta),
         };
         let from = self.limit.unwrap_or(most).min(most);
-        self.open &= delta > FULL * from;
+        let roomy = delta > MUCH * from;
+        self.open = (self.open && delta > FULL * from) || (anew && roomy && self.roomy);
+        self.roomy = roomy;
         let part = if self.open { opening } else { rho };
         // What flows have above R is a queue that drains, or a cut that is on its way: it is taken
         // off once.

@@ -197,6 +197,11 @@ impl LinkReport {
         }
     }
 
+    /// Whether nothing crosses it any more.
+    pub fn is_empty(&self) -> bool {
+        self.data == 0.0 && self.acks == 0.0
+    }
+
     /// No link carries more than its rate, or data of no flow, or in packets of no size; and none
     /// that is in use lets nothing through.
     fn checked(self) -> Result<Self, Implausible> {

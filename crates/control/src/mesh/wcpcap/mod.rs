@@ -11,6 +11,7 @@ mod headroom_search;
 mod link;
 mod link_report;
 mod neighbourhood;
+mod newcomers;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use self::estimate::{Headroom, Questions, fastest};
 use self::link::{OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
 use self::neighbourhood::{FAR, Rejected, Reports, Topology};
+use self::newcomers::Voice;
 use crate::Origin::Published;
 use crate::contract::parameter::options;
 use crate::{
@@ -91,13 +93,13 @@ fn needs(options: &Options) -> Vec<Needs> {
         EventKind::QueueSamples,
     ]);
     let (more, able) = match ideal {
-        true => (EventKind::Messages, AbilitySet::of(&[Ability::IdealExchange])),
-        false => (EventKind::Overheard, AbilitySet::NONE),
+        true => (EventSet::of(&[EventKind::Messages]), Ability::IdealExchange),
+        false => (EventSet::of(&[EventKind::Overheard, EventKind::Messages]), Ability::Send),
     };
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
-        events: events.or(EventSet::of(&[more])),
-        abilities: AbilitySet::of(&[Ability::Annotate, Ability::Pace]).or(able),
+        events: events.or(more),
+        abilities: AbilitySet::of(&[Ability::Annotate, Ability::Pace, able]),
         knowledge: KnowledgeSet::of(&[
             Knowledge::LinkRates,
             Knowledge::Topology,
@@ -129,11 +131,12 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         routes: Vec::new(),
         sources: Vec::new(),
         said: BTreeMap::new(),
+        voice: Voice::default(),
         stream: setting.stream,
         anomalies: BTreeMap::new(),
         due: (!setting.neighbours.is_empty()).then_some(Time::ZERO),
     };
-    setting.flows.iter().for_each(|here| control.meet(here));
+    setting.flows.iter().for_each(|here| control.meet(Time::ZERO, here));
     Ok(Instance { control: Box::new(control), plan: Plan::none() })
 }
 
@@ -214,6 +217,8 @@ struct WcpCap {
     sources: Vec<Source>,
     /// What the sources of passing flows say of them.
     said: BTreeMap<FlowId, (FlowReport, Time)>,
+    /// Messages, where packets do not get through.
+    voice: Voice,
     /// Whose report the next packet carries. Not in turn: paced packets follow in fixed patterns, and
     /// where those of one kind collide, whose turn it always is then would never be heard.
     stream: Stream,
@@ -222,15 +227,17 @@ struct WcpCap {
 }
 
 impl WcpCap {
-    fn meet(&mut self, here: &FlowHere) {
+    fn meet(&mut self, now: Time, here: &FlowHere) {
         self.routes.retain(|r| r.0 != here.flow);
         let Some(next) = here.next_hop else { return };
         // Into a wire: no air to share.
-        let Some(own) = self.own.iter().find(|o| o.to == next) else { return };
+        let Some(own) = self.own.iter_mut().find(|o| o.to == next) else { return };
         self.routes.push((here.flow, next));
         if here.place == Place::Source && !self.sources.iter().any(|s| s.flow == here.flow) {
+            own.greet(now);
+            let capacity = own.capacity;
             let bits = 8.0 * f64::from(here.packet.max(1) + self.header());
-            let bounds = (self.least * bits, own.capacity);
+            let bounds = (self.least * bits, capacity);
             self.sources.push(Source::new(here.flow, bits, self.start * bits, bounds));
             // It is paced from its first packet on.
             self.due = self.due.map(|_| Time::ZERO);
@@ -305,6 +312,7 @@ impl WcpCap {
             self.due = Some(self.due.map_or(now + TICK, |d| d.min(now + TICK)));
         }
         own.sent(now, flow, sent.ack, sent.bytes);
+        own.fared(now, sent.delivered);
         if !self.ideal {
             self.say(actions);
         }
@@ -369,6 +377,9 @@ impl WcpCap {
         self.reports.forget(now, self.hold.max(longest.saturating_mul(3)));
         let hold = self.hold;
         self.said.retain(|_, s| now.since(s.1) < hold);
+        if !self.ideal {
+            self.hear_of_leavers(now);
+        }
         let due: Vec<usize> =
             (0..self.own.len()).filter(|&i| self.own[i].next.is_some_and(|n| n <= now)).collect();
         due.iter().for_each(|&i| self.measure(now, i, actions));
@@ -379,8 +390,11 @@ impl WcpCap {
         for i in 0..self.own.len() {
             self.write(i, actions);
         }
+        self.cry(now, actions);
         let next = self.own.iter().filter_map(|o| o.next).min();
-        self.due = next.map(|n| n.min(now + TICK).max(now + Span::from_nanos(1)));
+        let next = next.map(|n| n.min(now + TICK));
+        let next = next.into_iter().chain(self.speaks(now).then_some(self.voice.next)).min();
+        self.due = next.map(|n| n.max(now + Span::from_nanos(1)));
     }
 
     /// The end of a link's epoch: what has crossed it.
@@ -390,13 +404,14 @@ impl WcpCap {
         if own.silent() {
             self.anomaly(Anomaly::Silent, to, actions);
         }
+        let hold = self.patience(now, i);
         let own = &mut self.own[i];
         let (said, sources) = (&self.said, &self.sources);
         let of = |flow: FlowId| {
             let mine = sources.iter().find(|s| s.flow == flow).map(Source::said);
             mine.or_else(|| said.get(&flow).map(|s| s.0))
         };
-        own.close(now, self.node, self.hold, self.u, self.model.as_ref(), of);
+        own.close(now, self.node, hold, self.u, self.model.as_ref(), of);
     }
 
     /// The reports of L(i→j) of an own link, in the order of links.
@@ -406,6 +421,9 @@ impl WcpCap {
             self.reports.among(&self.own[i].middle).copied().chain(mine).collect();
         all.retain(|n| n.data > 0.0 || n.acks > 0.0);
         all.sort_by_key(|n| n.link);
+        if !self.ideal {
+            newcomers::make_room(&mut all);
+        }
         all
     }
 
@@ -421,7 +439,8 @@ impl WcpCap {
         if own.measured.is_none() || own.epochs < 2 {
             return self.tell(i, actions);
         }
-        let young = now.since(own.born) < YOUNG;
+        // Whoever waits for a newcomer keeps waiting until that is heard.
+        let young = now.since(own.born) < YOUNG || (!self.ideal && own.mute(now));
         // Links of one node have often the same neighbourhood. Their own rates do not matter here.
         let key: Vec<LinkReport> = around.iter().map(|n| LinkReport { limit: 0.0, ..*n }).collect();
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
@@ -452,8 +471,12 @@ impl WcpCap {
         let own = &mut self.own[i];
         match young {
             true => own.set(delta, self.least),
-            false => own.adapt(delta, (self.opening, self.rho), fastest(&around), self.least),
+            false => {
+                let anew = !self.ideal;
+                own.adapt(delta, (self.opening, self.rho), fastest(&around), (self.least, anew));
+            }
         }
+        self.take_what_is_left(i, &around);
         self.tell(i, actions);
         let own = &self.own[i];
         if own.backlogged {
@@ -502,8 +525,9 @@ impl WcpCap {
     }
 
     fn message(&mut self, now: Time, m: &Message<'_>, actions: &mut Actions) {
-        if self.ideal {
-            self.take(now, m.from, LinkReport::of_plain(m.body), actions);
+        match self.ideal {
+            true => self.take(now, m.from, LinkReport::of_plain(m.body), actions),
+            false => self.cried(now, m.from, m.body, actions),
         }
     }
 }
@@ -524,7 +548,7 @@ impl Control for WcpCap {
                 self.own.iter_mut().for_each(|o| o.waits(q.packets));
             }
             Event::FlowSeen(here) => {
-                self.meet(here);
+                self.meet(now, here);
                 if self.sources.iter().any(|s| s.spacing == Span::ZERO) {
                     self.due = Some(now);
                 }

@@ -100,11 +100,13 @@ pub(super) enum Rejected {
 pub(super) struct Reports {
     pub topology: Topology,
     told: BTreeMap<Link, (LinkReport, Time)>,
+    /// Links that have fewer flows than was told before.
+    fewer: Vec<Link>,
 }
 
 impl Reports {
     pub fn new(topology: Topology) -> Self {
-        Reports { topology, told: BTreeMap::new() }
+        Reports { topology, told: BTreeMap::new(), fewer: Vec::new() }
     }
 
     /// Takes in a report from a neighbour; outside the air, from anybody.
@@ -124,9 +126,19 @@ impl Reports {
         let far = self.topology.hops.get(&report.link.from);
         let trusted = teller.is_none_or(|t| self.topology.comes_from(report.link, t));
         if far.is_some() && trusted {
-            self.told.insert(report.link, (report, now));
+            let before = self.told.insert(report.link, (report, now));
+            let left =
+                |b: &LinkReport| b.flows > report.flows || (report.is_empty() && !b.is_empty());
+            if before.is_some_and(|b| left(&b.0)) {
+                self.fewer.push(report.link);
+            }
         }
         Ok(())
+    }
+
+    /// Links that have fewer flows than was told before; each is told once.
+    pub fn fewer(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.fewer)
     }
 
     /// What was not told again since then is forgotten.
@@ -147,6 +159,11 @@ impl Reports {
     fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
         let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < FAR);
         self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
+    }
+
+    /// All of them.
+    pub fn to_pass(&self) -> impl Iterator<Item = &LinkReport> {
+        self.beyond()
     }
 
     /// How many there are to pass on.

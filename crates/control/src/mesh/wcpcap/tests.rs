@@ -10,7 +10,7 @@ use super::estimate::Questions;
 use super::headroom_search::QueueCurve;
 use super::link_report::{FlowReport, LinkReport, limit_code, limit_of};
 use super::neighbourhood::{Rejected, Reports, Topology};
-use super::{FLOW, HEADER, LIMIT, REPORT};
+use super::{FLOW, HEADER, LIMIT, REPORT, newcomers};
 use crate::testing::{actions, flow, start_with};
 use crate::{
     Action, Actions, Class, Event, Feedback, FlowHere, FrameLoad, FrameStream, Header, Heard,
@@ -534,4 +534,115 @@ fn a_host_without_a_model_is_refused_by_name() {
         wcpcap.start(setting, &promised).unwrap_err().to_string(),
         "wcpcap: the host gives no model of what its links can carry"
     );
+}
+
+// ---- newcomers and leavers
+
+/// Messages that a node sends within so many milliseconds: to whom, and what.
+fn told(i: &mut Instance, from: u64, until: u64) -> Vec<(Option<NodeId>, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some(due) = i.control.next_deadline().filter(|d| *d <= at(until)) {
+        let done = actions(i, due.max(at(from)), Event::Deadline);
+        for action in done.iter() {
+            if let crate::Action::Send { to, .. } = action {
+                all.push((*to, done.body(action).to_vec()));
+            }
+        }
+    }
+    all
+}
+
+fn lost(flow: u32, to: u32) -> Event<'static> {
+    match sent(flow, to) {
+        Event::Sent(s) => Event::Sent(Sent { delivered: false, ..s }),
+        other => other,
+    }
+}
+
+/// Packets that are given up are told of to the neighbour that they were for, some ten times a second, until one gets through
+/// or TCP has given up for long.
+#[test]
+fn who_does_not_get_through_says_so_by_messages() {
+    let mut i = node("wcpcap", &[]);
+    // A new flow says so for its first second at most.
+    let first = told(&mut i, 0, 3000);
+    assert!((8..=17).contains(&first.len()), "{}", first.len());
+    actions(&mut i, at(3001), sent(1, 5));
+    assert!(told(&mut i, 3001, 4000).is_empty(), "it gets through");
+    actions(&mut i, at(4001), lost(1, 5));
+    let cries = told(&mut i, 4001, 12000);
+    // Five seconds of them, and word that the flow has left.
+    let (cries, gone) = cries.split_at(cries.iter().position(|c| c.0.is_none()).unwrap());
+    assert!((40..=84).contains(&cries.len()), "{}", cries.len());
+    for (to, body) in cries {
+        assert_eq!(*to, Some(NodeId(5)));
+        // One report, of the link to 5: its ends come first.
+        assert!(body.len() == 13 && body[..5] == [1, 0, 2, 0, 5], "{body:?}");
+    }
+    assert!((3..=9).contains(&gone.len()), "{}", gone.len());
+    actions(&mut i, at(13000), lost(1, 5));
+    assert!(!told(&mut i, 13000, 13500).is_empty());
+    actions(&mut i, at(13501), sent(1, 5));
+    assert!(told(&mut i, 13501, 14000).is_empty());
+}
+
+/// Who hears of such a link tells on for half a second, and that makes nobody else tell on; what is no such message is named.
+#[test]
+fn who_hears_of_it_tells_on() {
+    let mut i = node("wcpcap", &[]);
+    told(&mut i, 0, 3000);
+    let words = report(link(5, 4), 1e3, 1).words();
+    let reports: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
+    let message = |flag: u8| [&[flag][..], &reports].concat();
+    let from = NodeId(5);
+    actions(&mut i, at(7000), Event::Message(Message { from, body: &message(1) }));
+    let echo = told(&mut i, 7000, 9000);
+    assert!((4..=9).contains(&echo.len()), "{}", echo.len());
+    for (to, body) in echo {
+        assert!(to.is_none() && body[0] == 0 && body[1..].chunks(12).any(|r| r == &reports[..]));
+    }
+    actions(&mut i, at(9000), Event::Message(Message { from, body: &message(0) }));
+    assert!(told(&mut i, 9000, 10000).is_empty());
+    for (n, garbage) in [&[][..], &[2], &[1, 0], &[0; 1 + 12 * 7]].into_iter().enumerate() {
+        let done = actions(&mut i, at(10000), Event::Message(Message { from, body: garbage }));
+        let said = usize::from((n + 1).is_power_of_two());
+        assert_eq!(named(&done, "wcpcap.absurd"), said, "{garbage:?}");
+    }
+    assert!(told(&mut i, 10000, 11000).is_empty());
+}
+
+/// A link whose packets do not get through counts as if its flows had what the fastest around has.
+#[test]
+fn room_is_made_for_who_is_not_heard() {
+    let silent = report(link(5, 4), newcomers::UNHEARD_DATA, 2);
+    let mut around = [report(link(1, 2), 300e3, 1), silent, report(link(3, 4), 2e3, 1)];
+    newcomers::make_room(&mut around);
+    assert_eq!(around.map(|n| n.data), [300e3, 600e3, 2e3], "who sends little is no newcomer");
+}
+
+/// Flows that are silent for a second and a half have left, and their node says so; not while somebody around is not heard.
+#[test]
+fn who_leaves_is_told() {
+    let gone = |cry: bool| {
+        let mut i = node("wcpcap", &[]);
+        told(&mut i, 0, 2000);
+        actions(&mut i, at(2000), sent(1, 5));
+        if cry {
+            let words = report(link(5, 4), 1e3, 1).words();
+            let body: Vec<u8> =
+                [0].into_iter().chain(words.iter().flat_map(|w| w.to_be_bytes())).collect();
+            actions(&mut i, at(2100), Event::Message(Message { from: NodeId(5), body: &body }));
+        }
+        told(&mut i, 2100, 4200)
+    };
+    let said = gone(false);
+    assert!((3..=9).contains(&said.len()), "{}", said.len());
+    for (to, body) in said {
+        let report = LinkReport::read(core::array::from_fn(|w| {
+            body[1 + 4 * w..5 + 4 * w].iter().fold(0, |all: u32, b| all << 8 | u32::from(*b))
+        }));
+        assert!(to.is_none() && body[0] == 1);
+        assert!(report.unwrap().unwrap().is_empty());
+    }
+    assert!(gone(true).is_empty());
 }

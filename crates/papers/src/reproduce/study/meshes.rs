@@ -3,9 +3,10 @@
 use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::study::families;
 use fairmesh_lab::study::meshes::{self, Kind};
+use fairmesh_lab::study::newcomers;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-use super::{Found, row_of, seconds, settings_of};
+use super::{Found, row_of, seconds, settings_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
@@ -43,5 +44,35 @@ pub(super) fn mesh_families(
     let fingerprint = format!("{:016x}", study.fingerprint);
     let mut files = vec![("networks.csv".to_owned(), study.csv(&nets))];
     files.extend(nets.into_iter().map(|n| (format!("{}.toml", n.name), n.text)));
+    Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
+}
+
+/// The first random mesh of newcomers: one of those that nothing was tuned on.
+const FIRST: u32 = 0;
+
+/// Who comes late and who leaves, under controls at every node: rows by network and control. `controls`; the four
+/// topologies of Rangwala 2008 and as many random meshes as the number of networks says.
+pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabError> {
+    let random = plan.extent.networks(&plan.entry.experiment).unwrap_or(0);
+    let networks = newcomers::networks(FIRST, random)?;
+    let study = newcomers::run(&networks, &words(plan, "controls")?, plan.seeds(), pool)?;
+    let mut cells = Vec::new();
+    let all = (0..networks.len()).map(Some).chain([None]);
+    for (network, control) in all.flat_map(|n| (0..study.controls.len()).map(move |c| (n, c))) {
+        let Some(row) = study.row(network, control) else { continue };
+        let name = network.map_or("all", |n| networks[n].name.as_str());
+        let label = format!("{name}, {}", study.controls[control]);
+        let values = [
+            Estimate::counted(row.silenced as f64),
+            Estimate::counted(row.there),
+            row.heard,
+            Estimate::counted(row.took_s),
+            Estimate::counted(row.used),
+            row.freed,
+        ];
+        cells.extend(row_of(plan, &label, &values)?);
+    }
+    let fingerprint = format!("{:016x}", study.fingerprint);
+    let files = vec![("runs.csv".to_owned(), study.csv(&networks))];
     Ok(Found { record: Record::from_cells(plan, &cells, study.runs, fingerprint), files })
 }

@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::record::Record;
 
 /// The studies, by name.
-pub const KNOWN: [&str; 7] = [
+pub const KNOWN: [&str; 8] = [
     "model-accuracy",
     "region-section",
     "neighbourhood-limits",
@@ -25,6 +25,7 @@ pub const KNOWN: [&str; 7] = [
     "gateway-families",
     "gateway-floods",
     "mesh-families",
+    "mesh-newcomers",
 ];
 
 /// What a study leaves behind.
@@ -60,6 +61,7 @@ pub fn record(
         "gateway-families" => gateways::gateway_families(plan, cache, pool).map(Some),
         "gateway-floods" => gateways::gateway_floods(plan, cache, pool).map(Some),
         "mesh-families" => meshes::mesh_families(plan, cache, pool).map(Some),
+        "mesh-newcomers" => meshes::mesh_newcomers(plan, pool).map(Some),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
             Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
