@@ -127,8 +127,8 @@ pub(super) struct OwnLink {
     pub fewer: bool,
     /// Until then it tells by messages that its flows have left.
     pub gone_until: Time,
-    /// Until then it tells of its flows by messages if none of their packets gets through.
-    pub cries_until: Time,
+    /// From and until when it tells of its flows by messages if none of their packets gets through.
+    pub cries: (Time, Time),
     /// Whether a packet has got through since it came into use.
     pub heard: bool,
     /// The feedback in force.
@@ -163,7 +163,7 @@ impl OwnLink {
             roomy: false,
             fewer: false,
             gone_until: Time::ZERO,
-            cries_until: Time::ZERO,
+            cries: Default::default(),
             heard: false,
             written: 0,
         }

@@ -15,6 +15,8 @@ const PAUSE: Span = Span::from_millis(60);
 /// A new flow cries so long if none of its packets gets through; one whose packet was given up until the next gets
 /// through, at most so long: TCP is silent for 4 s after its third SYN (RFC 6298 §5.5).
 const NEW: Span = Span::from_secs(1);
+/// Of a flow that was heard already, a packet that is given up is nothing yet: only where none gets through for so long.
+const LOST: Span = Span::from_millis(200);
 const UNHEARD: Span = Span::from_secs(5);
 /// Who has heard one cry tells on so long.
 const ECHO: Span = Span::from_millis(500);
@@ -44,13 +46,19 @@ pub(super) struct Voice {
 impl OwnLink {
     /// A flow has come whose packets go out on it.
     pub fn greet(&mut self, now: Time) {
-        self.cries_until = self.cries_until.max(now + NEW);
+        self.cries = (now, self.cries.1.max(now + NEW));
     }
 
     /// What became of a packet.
     pub fn fared(&mut self, now: Time, delivered: bool) {
         self.heard |= delivered;
-        self.cries_until = if delivered { Time::ZERO } else { now + UNHEARD };
+        let (from, until) = self.cries;
+        let from = match (now < until, self.heard) {
+            (true, _) => from,
+            (false, true) => now + LOST,
+            (false, false) => now,
+        };
+        self.cries = if delivered { Default::default() } else { (from, now + UNHEARD) };
     }
 
     /// Whether none of its packets has got through yet, and it says so.
@@ -65,7 +73,7 @@ impl OwnLink {
 
     /// Whether packets of its flows do not get through.
     pub fn cries(&self, now: Time) -> bool {
-        now < self.cries_until
+        (self.cries.0..self.cries.1).contains(&now)
     }
 }
 
