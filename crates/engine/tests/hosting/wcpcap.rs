@@ -32,7 +32,8 @@ fn the_stack_has_its_max_min_rates_and_short_queues() {
         // What the real exchange says is in headers; what the ideal one says is nowhere.
         let outside = control.ends_with("ideal");
         assert_eq!(s.outside_messages > 100, outside, "{s:?}");
-        assert!(s.messages == 0 && s.header_bytes > 0, "{s:?}");
+        // Messages are for those who are not heard: some where the queues meet at first.
+        assert!(s.header_bytes > 20 * s.message_bytes, "{s:?}");
         let share = if outside { 0.0..0.003 } else { 0.003..0.012 };
         assert!(share.contains(&s.airtime_share), "{s:?}");
     }
@@ -42,4 +43,29 @@ fn the_stack_has_its_max_min_rates_and_short_queues() {
 fn the_same_run_twice_is_the_same() {
     let of = || stack("wcpcap", 1, 6).fingerprint;
     assert_eq!(of(), of());
+}
+
+/// The middle flow comes late, hidden from those who fill the air, and leaves again: it has its share within five seconds,
+/// and what it frees is used within five. Both within a tenth, on average over five seconds.
+#[test]
+fn newcomers_are_heard_and_what_leavers_free_is_used() {
+    let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    scenario.control = fairmesh_control::lookup("wcpcap").unwrap();
+    (scenario.duration, scenario.warmup) = (Span::from_secs(45), Span::ZERO);
+    let late = &mut scenario.flows[1];
+    (late.start, late.start_jitter) = (Span::from_secs(12), Span::ZERO);
+    late.stop = Some(Span::from_secs(32));
+    for seed in 1..=3 {
+        let sample = Some(Span::from_secs(1));
+        let r = run(&scenario, &RunOptions { seed, sample, ..RunOptions::default() }).unwrap();
+        let mean = |flow: usize, from: usize| {
+            r.series.goodput_bps[flow][from..from + 5].iter().sum::<f64>() / 5e3
+        };
+        // 262 and, two alone, 650 kbit/s by the model.
+        assert!(mean(1, 17) > 0.8 * 262.0, "seed {seed}: {:?}", r.series.goodput_bps[1]);
+        let freed = mean(0, 37) + mean(2, 37);
+        assert!(freed > 0.9 * 2.0 * mean(0, 7), "seed {seed}: {freed}");
+    }
 }
