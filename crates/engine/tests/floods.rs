@@ -154,6 +154,8 @@ fn many_connections_at_a_low_limit_answer() {
             start = "100 s"
             [control]
             use = "maxmin"
+            # As short as the daemon's: in longer ones they are hardly ever suspected.
+            queue = 5
             "#
         );
         let draft = draft_from_toml("many.toml", &text).unwrap();

@@ -57,7 +57,7 @@ options! {
         /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
         reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
         begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
-        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 5";
+        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
         keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
     }
 }
@@ -73,7 +73,7 @@ pub(crate) static ENTRY: Entry = Entry {
 
 /// What a class may hold: s at its first limit, and packets at least.
 const PATIENT: f64 = 2.4;
-const SHORTEST: u32 = 5;
+const SHORTEST: u32 = 8;
 /// Looks that may be missed before what passed says nothing any more: a suspended machine, a clock
 /// that was set.
 const MISSED: f64 = 8.0;
