@@ -8,7 +8,7 @@ use super::find::{Root, leftovers, root, survey, tables, there};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
-use super::{HtbPlane, Member, PART, State, groups, ids};
+use super::{HtbPlane, Member, PART, State, groups, ids, leaves};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -16,7 +16,7 @@ use crate::nft::{self, Maps, Rules, run::Table};
 use crate::shaper::*;
 use crate::tc::htb::Class;
 use crate::tc::stats::Dumped;
-use crate::tc::{Handle, Head, leaf};
+use crate::tc::{Handle, Head};
 
 /// How long what waits in our classes gets to leave before they go.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -92,9 +92,9 @@ fn build(
             None => layout.leaf,
             Some(kind) => LeafChoice::Only(kind),
         };
-        let kind = find_leaf(netlink, port, choice, layout)?;
+        let kind = leaves::find(netlink, port, choice, layout)?;
         leaf = Some(kind);
-        put_leaf(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
+        leaves::put(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
         let mut trees = groups::of(port, layout.subscribers.iter().map(|s| s.class.0));
         trees.extend(&left.groups);
         groups::put(netlink, port, trees.iter().copied(), false)?;
@@ -230,93 +230,10 @@ fn subscribers(
         // Of an earlier run with another kind of leaf.
         let other: Vec<u16> = refused.iter().map(|r| part[r.index].class.0).collect();
         for minor in other {
-            put_leaf(netlink, port, minor, kind, queue)?;
+            leaves::put(netlink, port, minor, kind, queue)?;
         }
     }
     Ok(())
-}
-
-/// Tries leaves on the class of nobody known.
-fn find_leaf(
-    netlink: &mut Netlink,
-    port: &Port,
-    choice: LeafChoice,
-    layout: &Layout,
-) -> Result<LeafKind, Error> {
-    let unlimited = Layout { queue: layout.queue.max(1000), ..layout.clone() };
-    let candidates = match choice {
-        LeafChoice::Best => LeafKind::ALL.to_vec(),
-        LeafChoice::Only(kind) => vec![kind],
-    };
-    for kind in candidates {
-        match put_leaf(netlink, port, ids::UNMAPPED, kind, unlimited.queue_at(kind, None)) {
-            Ok(()) => return Ok(kind),
-            Err(e) if e.errno() == Some(libc::ENOENT) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    let LeafChoice::Only(kind) = choice else {
-        return Err(Error::Missing {
-            what: "any leaf qdisc, even pfifo".into(),
-            hint: "use a kernel with CONFIG_NET_SCH_FIFO".into(),
-        });
-    };
-    Err(Error::Missing {
-        what: format!("the leaf qdisc {kind} (kernel module sch_{})", leaf::module(kind)),
-        hint: "choose another, or `best` for what there is".into(),
-    })
-}
-
-/// Puts a queue into a class; one of another kind is thrown out, with what it holds.
-fn put_leaf(
-    netlink: &mut Netlink,
-    port: &Port,
-    minor: u16,
-    kind: LeafKind,
-    queue: u32,
-) -> Result<(), Error> {
-    let mut batch = Batch::new();
-    port.leaf(&mut batch, minor, kind, queue);
-    let mut refused = netlink.apply(&mut batch)?;
-    if refused.iter().any(|r| r.source.raw_os_error() == Some(libc::EINVAL)) {
-        if stays(netlink, port, minor, kind, queue)? {
-            return Ok(());
-        }
-        let mut drop = Batch::new();
-        port.drop_leaf(&mut drop, minor);
-        netlink.apply(&mut drop)?;
-        refused = netlink.apply(&mut batch)?;
-    }
-    port.refused(refused, "adding a leaf queue")
-}
-
-/// Whether a class's queue is as wanted already, or could be made so, with what waits in it. Of these kinds the kernel
-/// refuses a message that would make a new one.
-fn stays(
-    netlink: &mut Netlink,
-    port: &Port,
-    minor: u16,
-    kind: LeafKind,
-    queue: u32,
-) -> Result<bool, Error> {
-    match kind {
-        LeafKind::FqCodel => {
-            let mut batch = Batch::new();
-            port.rewrite_fq_codel(&mut batch, minor);
-            Ok(netlink.apply(&mut batch)?.is_empty())
-        }
-        LeafKind::Sfq => {
-            let head = port.leaf_head(minor);
-            let read = |_, payload: &[u8]| {
-                let dumped = Dumped::read(payload)?;
-                Some(dumped.kind == "sfq" && leaf::sfq_limit(dumped.options) == Some(queue))
-            };
-            let there = netlink.get("a leaf", libc::RTM_GETQDISC, |out| head.write(out), read);
-            // Whatever else is there is not one of these.
-            Ok(matches!(there, Ok(Some(true))))
-        }
-        _ => Ok(false),
-    }
 }
 
 /// Lets out what waits in our classes on an interface: without limits it is gone within moments,

@@ -9,12 +9,13 @@
 //! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
 //! deficit round robin shares what there is.
 //!
-//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `groups`
-//! trees below the root's, `place` where a class is, `tree` messages and their errors.
+//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `leaves`
+//! queues in classes, `groups` trees below the root's, `place` where a class is, `tree` messages and their errors.
 
 mod build;
 mod find;
 mod groups;
+mod leaves;
 pub(crate) mod place;
 mod tree;
 mod trial;
