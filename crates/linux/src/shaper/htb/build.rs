@@ -1,14 +1,15 @@
 //! Installing, taking over, removing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::find::{Root, leftovers, root, survey, tables, there};
+use super::leaves::{Leaves, Making};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
-use super::{HtbPlane, Member, PART, State, groups, ids, leaves};
+use super::{HtbPlane, Member, State, groups, ids, leaves};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -55,8 +56,9 @@ fn build(
     let mut notes = Vec::new();
     let mut replaced = Vec::new();
     let mut swept = 0;
-    let mut leaf = None;
-    let mut retiring = [Default::default(), Default::default()];
+    let mut leaf: Option<Leaves> = None;
+    let mut before = [BTreeMap::new(), BTreeMap::new()];
+    let mut retiring = [BTreeMap::new(), BTreeMap::new()];
     let mut in_groups = [BTreeSet::new(), BTreeSet::new()];
     let mut ports = [0, 1].map(|side: usize| port(&links[side], layout.handle));
     for (side, port) in ports.iter().enumerate() {
@@ -88,20 +90,25 @@ fn build(
         port.own(&mut batch, ids::BYPASS, 0);
         let refused = netlink.apply(&mut batch)?;
         port.refused(refused, "adding our classes")?;
-        let choice = match leaf {
-            None => layout.leaf,
-            Some(kind) => LeafChoice::Only(kind),
-        };
+        let choice = leaf.map_or(layout.leaf, |l| LeafChoice::Only(l.kind));
         let kind = leaves::find(netlink, port, choice, layout)?;
-        leaf = Some(kind);
+        let leaves = leaf.map_or_else(|| Leaves::on(netlink, port, kind), Ok)?;
+        leaf = Some(leaves);
         leaves::put(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
         let mut trees = groups::of(port, layout.subscribers.iter().map(|s| s.class.0));
         trees.extend(&left.groups);
         groups::put(netlink, port, trees.iter().copied(), false)?;
         in_groups[side] = trees;
-        retiring[side] = leftovers(netlink, port, layout, &left)?;
-        swept += retiring[side].len();
-        subscribers(netlink, port, layout, kind)?;
+        if !left.classes.is_empty() {
+            before[side] = leaves::there(netlink, port)?;
+        }
+        let gone = leftovers(netlink, port, layout, &left)?;
+        swept += gone.len();
+        retiring[side] =
+            gone.into_iter().map(|minor| (minor, before[side].get(&minor).copied())).collect();
+        let all: Vec<&Subscriber> = layout.subscribers.iter().collect();
+        let making = Making { layout, leaves, groups: in_groups[side].len(), whole: None };
+        leaves::make(netlink, port, making, (&all, &before[side]), || ())?;
         if !port.bypass_frames(netlink)? {
             notes.push(format!(
                 "{}: the kernel has neither u32 nor bpf filters; ARP counts as unmapped traffic",
@@ -109,7 +116,8 @@ fn build(
             ));
         }
     }
-    let leaf = leaf.unwrap_or(LeafKind::Pfifo);
+    let leaves = leaf.ok_or(Error::NotInstalled)?;
+    let leaf = leaves.kind;
     if matches!(leaf, LeafKind::Bfifo | LeafKind::Pfifo) && layout.leaf == LeafChoice::Best {
         notes.push(
             "this kernel has neither fq_codel nor cake: every subscriber has one FIFO".into(),
@@ -144,16 +152,21 @@ fn build(
         indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh =
-        |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue_at(leaf, None); 2]));
+    let fresh = |s: &Subscriber| {
+        let minor = s.class.0;
+        let first = |d: usize| leaves.first(in_groups[d].len(), before[d].get(&minor).copied());
+        let kinds = [first(0), first(1)];
+        (minor, Member::new(s.weight, kinds, kinds.map(|kind| layout.queue_at(kind, None))))
+    };
+    let members = layout.subscribers.iter().map(fresh).collect();
     let mut state = State {
         layout: layout.clone(),
-        leaf,
+        leaves,
         classifier,
         available,
         groups: in_groups.map(|g| g.into_iter().map(|g| (g, groups::TURN)).collect()),
         egress_hook,
-        members: layout.subscribers.iter().map(fresh).collect(),
+        members,
         maps,
         ports,
         aggregate: [None; 2],
@@ -202,38 +215,6 @@ fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let head = Head::new(port.index, port.root(), Handle::ROOT);
     let what = || format!("removing HTB from {}", port.name);
     netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
-}
-
-/// Makes or changes all subscribers' classes, unlimited.
-fn subscribers(
-    netlink: &mut Netlink,
-    port: &Port,
-    layout: &Layout,
-    kind: LeafKind,
-) -> Result<(), Error> {
-    let queue = layout.queue_at(kind, None);
-    let mut batch = Batch::new();
-    // Each class has a FIFO of the kernel's until it has ours, and all of those are in one list, so there are never many.
-    for part in layout.subscribers.chunks(PART) {
-        batch.clear();
-        for s in part {
-            let class = port.class_of(s.class.0, None, false, s.weight, layout.burst);
-            port.subscriber(&mut batch, s.class.0, &class, libc::NLM_F_CREATE as u16);
-        }
-        let refused = netlink.apply(&mut batch)?;
-        port.refused(refused, "adding a class")?;
-        batch.clear();
-        for s in part {
-            port.leaf(&mut batch, s.class.0, kind, queue);
-        }
-        let refused = netlink.apply(&mut batch)?;
-        // Of an earlier run with another kind of leaf.
-        let other: Vec<u16> = refused.iter().map(|r| part[r.index].class.0).collect();
-        for minor in other {
-            leaves::put(netlink, port, minor, kind, queue)?;
-        }
-    }
-    Ok(())
 }
 
 /// Lets out what waits in our classes on an interface: without limits it is gone within moments,
