@@ -299,6 +299,35 @@ fn among_thousands_a_queue_comes_with_traffic() {
     assert_eq!(kinds(&g), [true; 7], "each was seen with traffic");
 }
 
+/// Queues that come later let through the frames that there are by then.
+#[test]
+fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
+    if !root("a_larger_mtu_before_thousands") {
+        return;
+    }
+    let mut g = Bench::new(vec![subscriber(1)]);
+    if g.installed.leaf == LeafKind::Bfifo {
+        println!("this kernel has FIFOs only: they are put in place anew");
+        return;
+    }
+    for interface in ["mesh0", "wan0"] {
+        g.path.gateway.sh(&format!("ip link set {interface} mtu 4000"));
+    }
+    g.call(|p| p.renew().unwrap());
+    let mut layout = g.layout.clone();
+    layout.subscribers = EDGES.map(subscriber).to_vec();
+    g.call(move |p| {
+        p.relayout(&layout).unwrap();
+        // Not until a frame was lost, nor as an interface that is.
+        p.renew().unwrap();
+    });
+    g.path.mesh.sh("ip link set up0 mtu 4000");
+    g.path.wired.sh("ip link set eth0 mtu 4000");
+    let sink = g.path.mesh.udp(v4(2047, 5000));
+    blast(&g.path.wired.udp(HOST), v4(2047, 5000), 3000, 1);
+    assert_eq!(sink.recv(&mut [0; 4000]).unwrap(), 3000);
+}
+
 /// Who is gone and back before its class was empty finds it as it was, whether there are groups or not.
 #[test]
 fn who_is_back_at_once_loses_nothing() {

@@ -273,8 +273,8 @@ impl HtbPlane {
     /// Whether an interface still has its name; ours is taken from one that has another. Queues that let through no
     /// frame larger than there were are made anew where there may be larger ones.
     fn check_links(&mut self) -> Result<(), Error> {
-        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
-        for port in &state.ports {
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        for port in &mut state.ports {
             let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
             if link.name != port.name {
                 let head = Head::new(port.index, port.root(), Handle::ROOT);
@@ -282,9 +282,12 @@ impl HtbPlane {
                 self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
                 return Err(port.gone(&format!("it is called `{}` now", link.name)));
             }
-            let fifos = || state.members.values().any(|m| m.leaves.contains(&LeafKind::Bfifo));
-            if link.mtu > port.mtu && fifos() {
-                return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
+            if link.mtu > port.mtu {
+                if state.members.values().any(|m| m.leaves.contains(&LeafKind::Bfifo)) {
+                    return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
+                }
+                // For those that come later.
+                port.mtu = link.mtu;
             }
             if link.header != port.header {
                 // Limits and counters are of IP, and what the kernel counts is not.
