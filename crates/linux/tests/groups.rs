@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::time::Instant;
 
 use common::*;
@@ -22,6 +23,27 @@ fn trees(g: &Bench) -> BTreeMap<String, usize> {
         *trees.entry(tree.to_owned()).or_default() += 1;
     }
     trees
+}
+
+/// The kind of a class's queue on the mesh side, as the kernel calls it.
+fn queue(g: &Bench, class: u16) -> String {
+    let all = g.path.gateway.sh("tc qdisc show dev mesh0");
+    let parent = format!(":{class:x}");
+    let mut kinds = all.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let at = words.iter().position(|w| *w == "parent")?;
+        words[at + 1].ends_with(&parent).then(|| words[1].to_owned())
+    });
+    kinds.next().unwrap_or_else(|| panic!("no queue of {class}: {all}"))
+}
+
+/// Numbered datagrams to a class.
+fn numbered(socket: &UdpSocket, class: u16, numbers: std::ops::Range<u64>) {
+    for i in numbers {
+        let mut packet = [0; 600];
+        packet[..8].copy_from_slice(&i.to_be_bytes());
+        socket.send_to(&packet, v4(class, 7000)).unwrap();
+    }
 }
 
 /// One datagram each way for each class, and how many its counters have seen.
@@ -53,7 +75,10 @@ fn classes_by_the_thousand_walk_few_others() {
     let l = layout.clone();
     let start = Instant::now();
     let installed = path.call(&mut plane, move |p| p.install(&l).unwrap());
-    println!("10,000 subscribers installed in {:.2} s", start.elapsed().as_secs_f64());
+    let took = start.elapsed().as_secs_f64();
+    println!("10,000 subscribers installed in {took:.2} s");
+    // There a second is a billion instructions, however busy the computer is.
+    assert!(std::env::var_os("FAIRMESH_VM").is_none() || took < 5.0, "{took}");
     let mut g = Bench::of(path, plane, layout, installed);
     let made = trees(&g);
     let walked: usize = made.values().map(|n| n * (n - 1) / 2).sum();
@@ -78,6 +103,13 @@ fn classes_by_the_thousand_walk_few_others() {
     assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 0);
     assert_eq!(exchange(&mut g, &some), [[2, 2]; 5]);
     assert_eq!(trees(&g), made);
+    let queues = g.path.gateway.sh("tc qdisc show dev mesh0");
+    let of_kind = |kind: &str| queues.lines().filter(|l| l.starts_with(kind)).count();
+    if installed.leaf == LeafKind::FqCodel {
+        // Nobody known, and who was seen with traffic.
+        assert_eq!(of_kind("qdisc fq_codel "), 1 + 5);
+        assert_eq!(of_kind("qdisc tbf "), 10_000 - 5);
+    }
     let layout = g.layout.clone();
     g.call(move |p| p.remove(&layout).unwrap());
     assert!(!g.path.gateway.sh("tc qdisc show").contains("htb"));
@@ -174,13 +206,7 @@ fn what_waits_in_a_group_is_kept() {
     let sink = traffic::receive(g.path.mesh.udp(v4(2047, 7000)));
     let slow = |class| change(class, Direction::Down, Some(10_000));
     let source = g.path.wired.udp(HOST);
-    let send = |from: u64| {
-        for i in from..from + 100 {
-            let mut packet = [0; 600];
-            packet[..8].copy_from_slice(&i.to_be_bytes());
-            source.send_to(&packet, v4(2047, 7000)).unwrap();
-        }
-    };
+    let send = |from: u64| numbered(&source, 2047, from..from + 100);
     let wait = |g: &mut Bench| {
         while of(&g.sample(), 2047, Direction::Down).backlog_packets < 50 {
             settle();
@@ -208,6 +234,127 @@ fn what_waits_in_a_group_is_kept() {
     g.call(move |p| p.remove(&layout).unwrap());
     traffic::drained(&sink.progress, 200);
     assert_eq!(sink.stop().len(), 200);
+}
+
+/// Where there are groups a class begins with a FIFO and has its own queue after the first look that finds it used,
+/// whatever waits in it by then; limits are in force again, and not one datagram is lost.
+#[test]
+fn among_thousands_a_queue_comes_with_traffic() {
+    if !root("among_thousands_a_queue_comes_with_traffic") {
+        return;
+    }
+    let mut g = Bench::on(Path::new(), EDGES.map(subscriber).to_vec(), |l| l.queue = 10_000);
+    let own = g.installed.leaf.name();
+    if g.installed.leaf == LeafKind::Bfifo {
+        assert!(std::env::var_os("FAIRMESH_VM").is_none(), "a distribution's kernel has fq_codel");
+        println!("this kernel has FIFOs only");
+        return;
+    }
+    let kinds = |g: &Bench| EDGES.map(|class| queue(g, class) == own);
+    assert_eq!(kinds(&g), [false; 7]);
+    g.sample();
+    assert_eq!(kinds(&g), [false; 7], "nobody was there");
+    // One that is empty at the look, one with much that waits, one that owes for longer than limits are lifted.
+    let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 20_000)];
+    g.set(limits.map(|(class, bits)| change(class, Direction::Down, Some(bits))).to_vec());
+    let host = g.path.wired.udp(HOST);
+    let sinks = [1024, 2047, 2048].map(|c| (c, traffic::receive(g.path.mesh.udp(v4(c, 7000)))));
+    numbered(&host, 1024, 0..1);
+    settle();
+    numbered(&host, 2047, 0..100);
+    numbered(&host, 2048, 0..20);
+    drop(host);
+    let waiting = of(&g.sample(), 2047, Direction::Down).backlog_packets;
+    assert!(waiting > 20, "{waiting}");
+    let seen = [1024, 2047];
+    assert_eq!(kinds(&g), EDGES.map(|class| seen.contains(&class)));
+    for round in 0.. {
+        assert!(round < 100, "2048 has no queue of its own");
+        g.sample();
+        if queue(&g, 2048) == own {
+            break;
+        }
+        settle();
+    }
+    for ((class, sink), all) in sinks.into_iter().zip([1, 100, 20]) {
+        traffic::drained(&sink.progress, all);
+        assert_eq!(sink.stop().len() as u64, all, "{class}");
+    }
+    let classes = g.path.gateway.sh("tc class show dev mesh0");
+    for (class, bits) in limits {
+        let name = format!(":{class:x} ");
+        let line = classes.lines().find(|l| l.contains(&name)).unwrap();
+        let rate = if bits == 20_000 { "rate 20Kbit" } else { "rate 1Mbit" };
+        assert!(line.contains(rate), "{line}");
+    }
+    // The next process finds them as they are.
+    let before = kinds(&g);
+    g.plane = Some(g.path.plane());
+    let layout = g.layout.clone();
+    let installed = g.call(move |p| p.install(&layout).unwrap());
+    assert!(installed.adopted && installed.leaf.name() == own);
+    assert_eq!(kinds(&g), before);
+    assert!(exchange(&mut g, &EDGES).iter().all(|n| n[1] == 1));
+    g.sample();
+    assert_eq!(kinds(&g), [true; 7], "each was seen with traffic");
+}
+
+/// Queues that come later let through the frames that there are by then.
+#[test]
+fn a_larger_mtu_before_thousands_is_known_to_their_queues() {
+    if !root("a_larger_mtu_before_thousands") {
+        return;
+    }
+    let mut g = Bench::new(vec![subscriber(1)]);
+    if g.installed.leaf == LeafKind::Bfifo {
+        println!("this kernel has FIFOs only: they are put in place anew");
+        return;
+    }
+    for interface in ["mesh0", "wan0"] {
+        g.path.gateway.sh(&format!("ip link set {interface} mtu 4000"));
+    }
+    g.call(|p| p.renew().unwrap());
+    let mut layout = g.layout.clone();
+    layout.subscribers = EDGES.map(subscriber).to_vec();
+    g.call(move |p| {
+        p.relayout(&layout).unwrap();
+        // Not until a frame was lost, nor as an interface that is.
+        p.renew().unwrap();
+    });
+    g.path.mesh.sh("ip link set up0 mtu 4000");
+    g.path.wired.sh("ip link set eth0 mtu 4000");
+    let sink = g.path.mesh.udp(v4(2047, 5000));
+    blast(&g.path.wired.udp(HOST), v4(2047, 5000), 3000, 1);
+    assert_eq!(sink.recv(&mut [0; 4000]).unwrap(), 3000);
+}
+
+/// Who is gone and back before its class was empty finds it as it was, whether there are groups or not.
+#[test]
+fn who_is_back_at_once_loses_nothing() {
+    if !root("who_is_back_at_once_loses_nothing") {
+        return;
+    }
+    for both in [[1, 2], [1, 2047]] {
+        let all = both.map(subscriber).to_vec();
+        let mut g = Bench::on(Path::new(), all, |l| l.queue = 10_000);
+        let sinks = both.map(|class| traffic::receive(g.path.mesh.udp(v4(class, 7000))));
+        g.set(both.map(|class| change(class, Direction::Down, Some(10_000))).to_vec());
+        let host = g.path.wired.udp(HOST);
+        for class in both {
+            numbered(&host, class, 0..20);
+        }
+        let all = g.layout.clone();
+        let without = Layout { subscribers: Vec::new(), ..all.clone() };
+        // Each owes for half a second yet.
+        g.call(move |p| {
+            p.relayout(&without).unwrap();
+            p.relayout(&all).unwrap();
+        });
+        for sink in sinks {
+            traffic::drained(&sink.progress, 20);
+            assert_eq!(sink.stop().len(), 20);
+        }
+    }
 }
 
 /// An earlier version, or a kernel that could not find groups, had such numbers in the root's tree: it is made anew,

@@ -42,6 +42,9 @@ fn rates(g: &mut Bench, classes: &[u16], direction: Direction, seconds: u64) -> 
 fn hold(g: &mut Bench, classes: &[u16], seconds: u64, want: &[f64], tolerance: f64) {
     let all = want.iter().sum::<f64>();
     let mut got = Vec::new();
+    // Where there are groups the first look lets out once what waits, up to 100 packets here, and gives classes their queues.
+    g.sample();
+    thread::sleep(Duration::from_millis(200));
     for _ in 0..10 {
         got = rates(g, classes, Direction::Down, seconds);
         let sum = |at: usize| got.iter().map(|g| g[at]).sum::<f64>();
@@ -95,14 +98,20 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     g.set(vec![down(1, 300_000), down(2, 2_000_000), down(3, 100_000_000)]);
     let flood = pace(g.path.wired.udp(host()), [1, 2, 3].map(|c| v4(c, 9)).to_vec(), 1400, 2000);
     thread::sleep(Duration::from_secs(1));
-    let waiting = |g: &mut Bench| {
-        let counters = g.sample();
-        [1, 2].map(|c| of(&counters, c, Direction::Down).backlog_packets)
+    // A flood that waits for the machine leaves room for one now and then.
+    let fill = |g: &mut Bench, most: [u32; 2]| {
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut longest = [0; 2];
+        while longest != most {
+            assert!(Instant::now() < end, "{longest:?} instead of {most:?}");
+            let counters = g.sample();
+            let waiting = [1, 2].map(|c| of(&counters, c, Direction::Down).backlog_packets);
+            longest = [0, 1].map(|i| longest[i].max(waiting[i]));
+            assert!(longest[0] <= most[0] && longest[1] <= most[1], "{longest:?}");
+        }
     };
     // 2 Mbit/s are 16.5 packets of 1514 bytes in 100 ms.
-    let longest =
-        (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
-    assert_eq!(longest, [5, 16]);
+    fill(&mut g, [5, 16]);
     let shown = g.path.gateway.sh("tc qdisc show dev mesh0");
     assert!(
         shown.contains("limit 5p") && shown.contains("limit 16p") && shown.contains("limit 100p"),
@@ -111,9 +120,7 @@ fn a_full_queue_is_as_long_as_its_limit_allows() {
     // In place: what waits stays, and a longer queue fills.
     g.set(vec![down(1, 2_000_000), down(2, 300_000)]);
     thread::sleep(Duration::from_secs(1));
-    let longest =
-        (0..20).map(|_| waiting(&mut g)).fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
-    assert_eq!(longest, [16, 5]);
+    fill(&mut g, [16, 5]);
     flood.stop();
 }
 

@@ -72,7 +72,7 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
             fairmesh_linux::Direction::Up => "upstream",
         };
         let (verdict, text) = if v.holds {
-            let how = format!("{:?}", v.classifier).to_lowercase();
+            let how = v.classifier;
             (Verdict::Fine, format!("{side}: packets reach their classes (by {how})"))
         } else {
             (

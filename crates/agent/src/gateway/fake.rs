@@ -63,6 +63,8 @@ pub(crate) struct FakePlane {
     /// Bytes of the links' headers, if not Ethernet's.
     pub headers: Option<[u16; 2]>,
     pub installed: bool,
+    /// Whether upstream traffic is classified by marks from now on.
+    pub marks: bool,
     pub installs: u32,
     pub relayouts: u32,
     pub releases: u32,
@@ -244,6 +246,11 @@ impl DataPlane for FakePlane {
 
     fn verify(&mut self) -> Result<Vec<Verification>, Error> {
         Ok(Vec::new())
+    }
+
+    fn classifiers(&self) -> Option<[Classifier; 2]> {
+        let by = if self.marks { Classifier::MarkBpf } else { Classifier::Priority };
+        self.installed.then_some([Classifier::Priority, by])
     }
 
     fn renew(&mut self) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairmesh_linux::DataPlane;
+use fairmesh_linux::{Classifier, DataPlane};
 use fairmesh_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,9 @@ pub struct Status {
     /// Queue in every class, as found on this kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
+    /// How packets are classified, down and up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classifiers: Option<[Classifier; 2]>,
     /// Seconds since the start.
     pub uptime_seconds: f64,
     /// The control's limit for everybody together, with the part that is for downstream.
@@ -238,6 +241,7 @@ pub fn status<P: DataPlane>(
         phase: host.phase().name().to_owned(),
         released_because: released,
         leaf: host.installed.as_ref().map(|i| i.leaf.to_string()),
+        classifiers: host.installed.as_ref().map(|i| i.classifier),
         uptime_seconds: now.as_secs_f64(),
         aggregate_bits_per_second: aggregate.wanted.map(|r| r.0),
         aggregate_down_ratio: aggregate.down,
@@ -299,6 +303,9 @@ pub fn status_text(s: &Status) -> String {
     line(format!("{} for {}: {state}", s.control, age(s.uptime_seconds)));
     if let Some(leaf) = &s.leaf {
         line(format!("queue in every class: {leaf}"));
+    }
+    if let Some([down, up]) = s.classifiers {
+        line(format!("packets are classified by: {down} (down), {up} (up)"));
     }
     if s.aggregate_bits_per_second.is_some() {
         let (all, part) = (short(s.aggregate_bits_per_second), s.aggregate_down_ratio * 100.0);
@@ -486,6 +493,7 @@ mod tests {
             phase: "running".into(),
             released_because: None,
             leaf: None,
+            classifiers: None,
             uptime_seconds: 5.0,
             aggregate_bits_per_second: None,
             aggregate_down_ratio: 0.5,

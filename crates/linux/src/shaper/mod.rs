@@ -13,6 +13,8 @@ pub(crate) use htb::place::Place;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 pub use slot::{ClassId, Direction, Side, Slot};
 
+use std::fmt;
+
 use fairmesh_units::BitRate;
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +116,16 @@ pub enum Classifier {
     MarkFw,
     /// In the packet's mark, read by a two-instruction BPF filter.
     MarkBpf,
+}
+
+impl fmt::Display for Classifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Classifier::Priority => "priority",
+            Classifier::MarkFw => "mark (fw)",
+            Classifier::MarkBpf => "mark (bpf)",
+        })
+    }
 }
 
 /// What this kernel and system offer.
@@ -258,6 +270,9 @@ pub trait DataPlane {
     /// # Errors
     /// An interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
+
+    /// How packets are classified now, downstream and upstream; newcomers or [`DataPlane::verify`] may have changed it.
+    fn classifiers(&self) -> Option<[Classifier; 2]>;
 
     /// Keeps limits in force: without a call in 10 s packets are no longer classified, and nobody is
     /// limited, whatever became of the callers. Looks as well whether everything is as it was put.

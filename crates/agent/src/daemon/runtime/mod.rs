@@ -410,7 +410,9 @@ impl<P: DataPlane> Daemon<P> {
         self.publish();
         if now.since(self.verified) >= VERIFY {
             self.verified = now;
-            self.verify();
+            if self.host.phase() == crate::gateway::host::Phase::Running {
+                self.host.verify();
+            }
         }
     }
 
@@ -420,26 +422,6 @@ impl<P: DataPlane> Daemon<P> {
         let signs = self.signs();
         let (peers, signs) = (peers.as_ref(), signs.as_ref());
         metrics::page(&self.host, self.now(), per_subscriber, resources(), peers, signs)
-    }
-
-    /// Checks that packets reach the classes that they are meant for.
-    fn verify(&mut self) {
-        if self.host.phase() != crate::gateway::host::Phase::Running {
-            return;
-        }
-        for v in self.host.plane().verify().unwrap_or_default() {
-            if !v.holds {
-                let (classified, arrived) = (v.classified, v.arrived);
-                let side = crate::gateway::governor::direction_name(v.direction.index());
-                self.note(Level::Error, "classifier.failed", || {
-                    format!(
-                        "{side}: of {classified} packets that were classified {arrived} arrived; \
-                         now by {:?}",
-                        v.classifier
-                    )
-                });
-            }
-        }
     }
 
     /// Prints what is new.

@@ -48,7 +48,7 @@ impl<P: DataPlane> Daemon<P> {
                 Err(e) => Response::Refused(e),
             },
             Request::Doctor => {
-                let verified = self.host.plane().verify().unwrap_or_default();
+                let verified = self.host.verify();
                 let plane = self.host.plane();
                 let sides = [Side::Mesh, Side::Wired];
                 let interfaces: Vec<_> =

@@ -4,11 +4,13 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use fairmesh_control::StartError;
-use fairmesh_linux::{ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side};
+use fairmesh_linux::{
+    ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side, Verification,
+};
 use fairmesh_units::{Span, Time};
 
 use crate::gateway::config::{Config, Subscriber};
-use crate::gateway::governor::{Governor, Held, Sanity};
+use crate::gateway::governor::{Governor, Held, Sanity, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{Reader, SharedReader};
 
@@ -273,12 +275,47 @@ impl<P: DataPlane> Host<P> {
                         "{added} subscribers more, {removed} fewer, {changed} with other addresses"
                     )
                 });
+                self.compare_classifiers();
             }
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
             Err(e) => {
                 self.relayout_wait = longer(self.relayout_wait);
                 self.note(Level::Error, "relayout.failed", || {
                     format!("{e}; classes stay as they were")
+                });
+            }
+        }
+    }
+
+    /// Checks that packets reach the classes that they are meant for. What does not hold is told, and what is done
+    /// about it.
+    pub fn verify(&mut self) -> Vec<Verification> {
+        let seen = self.plane.verify().unwrap_or_default();
+        for v in seen.iter().filter(|v| !v.holds) {
+            self.note(Level::Error, "classifier.failed", || {
+                let way = direction_name(v.direction.index());
+                let (classified, arrived) = (v.classified, v.arrived);
+                format!("{way}: of {classified} packets that were classified {arrived} arrived")
+            });
+        }
+        self.compare_classifiers();
+        seen
+    }
+
+    /// Tells where packets are classified otherwise than before: newcomers may need it, or packets did not arrive.
+    fn compare_classifiers(&mut self) {
+        let (Some(installed), Some(now)) = (&mut self.installed, self.plane.classifiers()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut installed.classifier, now);
+        for d in [0, 1] {
+            if before[d] != now[d] {
+                self.note(Level::Warning, "classifier.changed", || {
+                    let way = direction_name(d);
+                    format!(
+                        "{way}: packets are classified by {} now, before by {}",
+                        now[d], before[d]
+                    )
                 });
             }
         }

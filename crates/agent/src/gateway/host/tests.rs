@@ -8,6 +8,7 @@ use super::*;
 use crate::gateway::config::Mode;
 use crate::gateway::fake::{Broken, FakePlane};
 use crate::gateway::governor::{ClassIds, Override};
+use crate::gateway::report;
 
 /// A configuration of `n` subscribers.
 pub(crate) fn config(n: usize, mode: &str, control: &str, extra: &str) -> Config {
@@ -603,4 +604,30 @@ proptest! {
         prop_assert_eq!(b.host.phase(), Phase::Running);
         prop_assert!(control == "fifo" || !b.host.plane().free());
     }
+}
+
+/// Newcomers may need another classifier, and a check may find that one does not hold: both are told, once.
+#[test]
+fn another_classifier_is_told() {
+    let mut b = Bench::new(&config(4, "apply", "pfrc", ""));
+    b.demand(6e6);
+    b.pass(10);
+    let told = |b: &Bench| {
+        let all = b.host.governor.journal.recent();
+        all.filter(|n| n.code == "classifier.changed").map(|n| n.text.clone()).collect::<Vec<_>>()
+    };
+    let shown = |b: &Bench| report::status_text(&report::status(&b.host, b.now, None, None));
+    assert!(shown(&b).contains("classified by: priority (down), priority (up)\n"), "{}", shown(&b));
+    b.host.reload(b.now, &config(5, "apply", "pfrc", "")).unwrap();
+    b.host.plane().marks = true;
+    assert!(told(&b).is_empty());
+    b.host.poll(b.now);
+    let up = "up: packets are classified by mark (bpf) now, before by priority";
+    assert_eq!(told(&b), [up]);
+    assert!(shown(&b).contains("classified by: priority (down), mark (bpf) (up)\n"));
+    b.host.verify();
+    assert_eq!(told(&b), [up], "told once");
+    b.host.plane().marks = false;
+    b.host.verify();
+    assert_eq!(told(&b).len(), 2);
 }

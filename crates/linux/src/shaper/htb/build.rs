@@ -1,14 +1,15 @@
 //! Installing, taking over, removing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::find::{Root, leftovers, root, survey, tables, there};
+use super::leaves::{Leaves, Making};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
-use super::{HtbPlane, Member, PART, State, groups, ids};
+use super::{HtbPlane, Member, State, groups, ids, leaves};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -16,7 +17,7 @@ use crate::nft::{self, Maps, Rules, run::Table};
 use crate::shaper::*;
 use crate::tc::htb::Class;
 use crate::tc::stats::Dumped;
-use crate::tc::{Handle, Head, leaf};
+use crate::tc::{Handle, Head};
 
 /// How long what waits in our classes gets to leave before they go.
 const DRAIN: Duration = Duration::from_millis(500);
@@ -55,8 +56,9 @@ fn build(
     let mut notes = Vec::new();
     let mut replaced = Vec::new();
     let mut swept = 0;
-    let mut leaf = None;
-    let mut retiring = [Default::default(), Default::default()];
+    let mut leaf: Option<Leaves> = None;
+    let mut before = [BTreeMap::new(), BTreeMap::new()];
+    let mut retiring = [BTreeMap::new(), BTreeMap::new()];
     let mut in_groups = [BTreeSet::new(), BTreeSet::new()];
     let mut ports = [0, 1].map(|side: usize| port(&links[side], layout.handle));
     for (side, port) in ports.iter().enumerate() {
@@ -88,20 +90,25 @@ fn build(
         port.own(&mut batch, ids::BYPASS, 0);
         let refused = netlink.apply(&mut batch)?;
         port.refused(refused, "adding our classes")?;
-        let choice = match leaf {
-            None => layout.leaf,
-            Some(kind) => LeafChoice::Only(kind),
-        };
-        let kind = find_leaf(netlink, port, choice, layout)?;
-        leaf = Some(kind);
-        put_leaf(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
+        let choice = leaf.map_or(layout.leaf, |l| LeafChoice::Only(l.kind));
+        let kind = leaves::find(netlink, port, choice, layout)?;
+        let leaves = leaf.map_or_else(|| Leaves::on(netlink, port, kind), Ok)?;
+        leaf = Some(leaves);
+        leaves::put(netlink, port, ids::BYPASS, LeafKind::Pfifo, Layout::QUEUE)?;
         let mut trees = groups::of(port, layout.subscribers.iter().map(|s| s.class.0));
         trees.extend(&left.groups);
         groups::put(netlink, port, trees.iter().copied(), false)?;
         in_groups[side] = trees;
-        retiring[side] = leftovers(netlink, port, layout, &left)?;
-        swept += retiring[side].len();
-        subscribers(netlink, port, layout, kind)?;
+        if !left.classes.is_empty() {
+            before[side] = leaves::there(netlink, port)?;
+        }
+        let gone = leftovers(netlink, port, layout, &left)?;
+        swept += gone.len();
+        retiring[side] =
+            gone.into_iter().map(|minor| (minor, before[side].get(&minor).copied())).collect();
+        let all: Vec<&Subscriber> = layout.subscribers.iter().collect();
+        let making = Making { layout, leaves, groups: in_groups[side].len(), whole: None };
+        leaves::make(netlink, port, making, (&all, &before[side]), || ())?;
         if !port.bypass_frames(netlink)? {
             notes.push(format!(
                 "{}: the kernel has neither u32 nor bpf filters; ARP counts as unmapped traffic",
@@ -109,7 +116,8 @@ fn build(
             ));
         }
     }
-    let leaf = leaf.unwrap_or(LeafKind::Pfifo);
+    let leaves = leaf.ok_or(Error::NotInstalled)?;
+    let leaf = leaves.kind;
     if matches!(leaf, LeafKind::Bfifo | LeafKind::Pfifo) && layout.leaf == LeafChoice::Best {
         notes.push(
             "this kernel has neither fq_codel nor cake: every subscriber has one FIFO".into(),
@@ -144,16 +152,21 @@ fn build(
         indexes: ports.each_ref().map(|p| p.index),
     };
     nft::run::apply(&rules.install())?;
-    let fresh =
-        |s: &Subscriber| (s.class.0, Member::new(s.weight, [layout.queue_at(leaf, None); 2]));
+    let fresh = |s: &Subscriber| {
+        let minor = s.class.0;
+        let first = |d: usize| leaves.first(in_groups[d].len(), before[d].get(&minor).copied());
+        let kinds = [first(0), first(1)];
+        (minor, Member::new(s.weight, kinds, kinds.map(|kind| layout.queue_at(kind, None))))
+    };
+    let members = layout.subscribers.iter().map(fresh).collect();
     let mut state = State {
         layout: layout.clone(),
-        leaf,
+        leaves,
         classifier,
         available,
         groups: in_groups.map(|g| g.into_iter().map(|g| (g, groups::TURN)).collect()),
         egress_hook,
-        members: layout.subscribers.iter().map(fresh).collect(),
+        members,
         maps,
         ports,
         aggregate: [None; 2],
@@ -202,121 +215,6 @@ fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let head = Head::new(port.index, port.root(), Handle::ROOT);
     let what = || format!("removing HTB from {}", port.name);
     netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
-}
-
-/// Makes or changes all subscribers' classes, unlimited.
-fn subscribers(
-    netlink: &mut Netlink,
-    port: &Port,
-    layout: &Layout,
-    kind: LeafKind,
-) -> Result<(), Error> {
-    let queue = layout.queue_at(kind, None);
-    let mut batch = Batch::new();
-    // Each class has a FIFO of the kernel's until it has ours, and all of those are in one list, so there are never many.
-    for part in layout.subscribers.chunks(PART) {
-        batch.clear();
-        for s in part {
-            let class = port.class_of(s.class.0, None, false, s.weight, layout.burst);
-            port.subscriber(&mut batch, s.class.0, &class, libc::NLM_F_CREATE as u16);
-        }
-        let refused = netlink.apply(&mut batch)?;
-        port.refused(refused, "adding a class")?;
-        batch.clear();
-        for s in part {
-            port.leaf(&mut batch, s.class.0, kind, queue);
-        }
-        let refused = netlink.apply(&mut batch)?;
-        // Of an earlier run with another kind of leaf.
-        let other: Vec<u16> = refused.iter().map(|r| part[r.index].class.0).collect();
-        for minor in other {
-            put_leaf(netlink, port, minor, kind, queue)?;
-        }
-    }
-    Ok(())
-}
-
-/// Tries leaves on the class of nobody known.
-fn find_leaf(
-    netlink: &mut Netlink,
-    port: &Port,
-    choice: LeafChoice,
-    layout: &Layout,
-) -> Result<LeafKind, Error> {
-    let unlimited = Layout { queue: layout.queue.max(1000), ..layout.clone() };
-    let candidates = match choice {
-        LeafChoice::Best => LeafKind::ALL.to_vec(),
-        LeafChoice::Only(kind) => vec![kind],
-    };
-    for kind in candidates {
-        match put_leaf(netlink, port, ids::UNMAPPED, kind, unlimited.queue_at(kind, None)) {
-            Ok(()) => return Ok(kind),
-            Err(e) if e.errno() == Some(libc::ENOENT) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    let LeafChoice::Only(kind) = choice else {
-        return Err(Error::Missing {
-            what: "any leaf qdisc, even pfifo".into(),
-            hint: "use a kernel with CONFIG_NET_SCH_FIFO".into(),
-        });
-    };
-    Err(Error::Missing {
-        what: format!("the leaf qdisc {kind} (kernel module sch_{})", leaf::module(kind)),
-        hint: "choose another, or `best` for what there is".into(),
-    })
-}
-
-/// Puts a queue into a class; one of another kind is thrown out, with what it holds.
-fn put_leaf(
-    netlink: &mut Netlink,
-    port: &Port,
-    minor: u16,
-    kind: LeafKind,
-    queue: u32,
-) -> Result<(), Error> {
-    let mut batch = Batch::new();
-    port.leaf(&mut batch, minor, kind, queue);
-    let mut refused = netlink.apply(&mut batch)?;
-    if refused.iter().any(|r| r.source.raw_os_error() == Some(libc::EINVAL)) {
-        if stays(netlink, port, minor, kind, queue)? {
-            return Ok(());
-        }
-        let mut drop = Batch::new();
-        port.drop_leaf(&mut drop, minor);
-        netlink.apply(&mut drop)?;
-        refused = netlink.apply(&mut batch)?;
-    }
-    port.refused(refused, "adding a leaf queue")
-}
-
-/// Whether a class's queue is as wanted already, or could be made so, with what waits in it. Of these kinds the kernel
-/// refuses a message that would make a new one.
-fn stays(
-    netlink: &mut Netlink,
-    port: &Port,
-    minor: u16,
-    kind: LeafKind,
-    queue: u32,
-) -> Result<bool, Error> {
-    match kind {
-        LeafKind::FqCodel => {
-            let mut batch = Batch::new();
-            port.rewrite_fq_codel(&mut batch, minor);
-            Ok(netlink.apply(&mut batch)?.is_empty())
-        }
-        LeafKind::Sfq => {
-            let head = port.leaf_head(minor);
-            let read = |_, payload: &[u8]| {
-                let dumped = Dumped::read(payload)?;
-                Some(dumped.kind == "sfq" && leaf::sfq_limit(dumped.options) == Some(queue))
-            };
-            let there = netlink.get("a leaf", libc::RTM_GETQDISC, |out| head.write(out), read);
-            // Whatever else is there is not one of these.
-            Ok(matches!(there, Ok(Some(true))))
-        }
-        _ => Ok(false),
-    }
 }
 
 /// Lets out what waits in our classes on an interface: without limits it is gone within moments,

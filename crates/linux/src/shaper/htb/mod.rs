@@ -9,12 +9,13 @@
 //! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
 //! deficit round robin shares what there is.
 //!
-//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `groups`
-//! trees below the root's, `place` where a class is, `tree` messages and their errors.
+//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `leaves`
+//! queues in classes, `groups` trees below the root's, `place` where a class is, `tree` messages and their errors.
 
 mod build;
 mod find;
 mod groups;
+mod leaves;
 pub(crate) mod place;
 mod tree;
 mod trial;
@@ -29,6 +30,7 @@ use crate::netlink::{Batch, Netlink};
 use crate::nft::{self, Maps, Rules};
 use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, filter};
+use leaves::Making;
 use place::Place;
 use tree::Port;
 
@@ -58,7 +60,9 @@ struct Member {
     weight: u8,
     /// Its limits, by direction.
     limits: [Option<BitRate>; 2],
-    /// What its queues hold, by direction: see [`Layout::queue_at`].
+    /// Kinds of its queues, by direction.
+    leaves: [LeafKind; 2],
+    /// What they hold, by direction: see [`Layout::queue_at`].
     queues: [u32; 2],
     /// Times that its limits were in its way at the last look, by direction.
     waited: [u64; 2],
@@ -66,19 +70,20 @@ struct Member {
 
 impl Member {
     /// One that was just made, without limits of its own.
-    fn new(weight: u8, queues: [u32; 2]) -> Self {
-        Member { weight, limits: [None; 2], queues, waited: [0; 2] }
+    fn new(weight: u8, leaves: [LeafKind; 2], queues: [u32; 2]) -> Self {
+        Member { weight, limits: [None; 2], leaves, queues, waited: [0; 2] }
     }
 
-    /// Lets its queue hold as much, unless it is of a kind that knows time by itself.
+    /// Lets its queue hold what its limit and that of all ask for, unless it is of a kind that knows time by itself.
     fn hold(
         &mut self,
         port: &Port,
         batch: &mut Batch,
         (minor, d): (u16, usize),
-        kind: LeafKind,
-        queue: u32,
+        (layout, whole): (&Layout, Option<BitRate>),
     ) {
+        let kind = self.leaves[d];
+        let queue = layout.queue_at(kind, lower(self.limits[d], whole));
         if matches!(kind, LeafKind::Bfifo | LeafKind::Pfifo) && self.queues[d] != queue {
             // In place: what waits there stays.
             self.queues[d] = queue;
@@ -97,7 +102,7 @@ fn lower(a: Option<BitRate>, b: Option<BitRate>) -> Option<BitRate> {
 struct State {
     layout: Layout,
     ports: [Port; 2],
-    leaf: LeafKind,
+    leaves: leaves::Leaves,
     classifier: [Classifier; 2],
     available: trial::Available,
     /// Groups that have a tree, with the bytes of their turns, by direction.
@@ -107,8 +112,8 @@ struct State {
     members: BTreeMap<u16, Member>,
     /// Limits of everybody together, by direction.
     aggregate: [Option<BitRate>; 2],
-    /// Classes to be deleted once they are empty, by direction.
-    retiring: [BTreeSet<u16>; 2],
+    /// Classes to be deleted once they are empty, with the kinds of their queues, by direction.
+    retiring: [BTreeMap<u16, Option<LeafKind>>; 2],
     /// What `verify` saw last: classified and arrived.
     seen: [(u64, u64); 2],
     /// Rules in our tables.
@@ -166,8 +171,7 @@ impl HtbPlane {
                 }
             }
             for (&minor, member) in &mut state.members {
-                let queue = state.layout.queue_at(state.leaf, lower(member.limits[d], limit));
-                member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
+                member.hold(port, &mut self.batch, (minor, d), (&state.layout, limit));
             }
         }
         let whole = state.aggregate[d];
@@ -181,8 +185,7 @@ impl HtbPlane {
             let minor = change.slot.class.0;
             let class = port.class_of(minor, change.rate, shared, member.weight, burst);
             port.subscriber(&mut self.batch, minor, &class, 0);
-            let queue = state.layout.queue_at(state.leaf, lower(change.rate, whole));
-            member.hold(port, &mut self.batch, (minor, d), state.leaf, queue);
+            member.hold(port, &mut self.batch, (minor, d), (&state.layout, whole));
         }
         let refused = self.netlink.apply(&mut self.batch)?;
         port.refused(refused, "changing a limit")?;
@@ -270,8 +273,8 @@ impl HtbPlane {
     /// Whether an interface still has its name; ours is taken from one that has another. Queues that let through no
     /// frame larger than there were are made anew where there may be larger ones.
     fn check_links(&mut self) -> Result<(), Error> {
-        let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
-        for port in &state.ports {
+        let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        for port in &mut state.ports {
             let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
             if link.name != port.name {
                 let head = Head::new(port.index, port.root(), Handle::ROOT);
@@ -279,8 +282,12 @@ impl HtbPlane {
                 self.netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))?;
                 return Err(port.gone(&format!("it is called `{}` now", link.name)));
             }
-            if link.mtu > port.mtu && state.leaf == LeafKind::Bfifo {
-                return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
+            if link.mtu > port.mtu {
+                if state.members.values().any(|m| m.leaves.contains(&LeafKind::Bfifo)) {
+                    return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
+                }
+                // For those that come later.
+                port.mtu = link.mtu;
             }
             if link.header != port.header {
                 // Limits and counters are of IP, and what the kernel counts is not.
@@ -359,24 +366,25 @@ impl DataPlane for HtbPlane {
         // Newcomers' classes first, then the rules that fill them, then nobody fills those that go.
         groups::make(self, &come)?;
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
+        let mut kinds: BTreeMap<u16, [LeafKind; 2]> = BTreeMap::new();
         for direction in Direction::BOTH {
             let d = direction as usize;
             let shared = state.aggregate[d].is_some();
             let port = &state.ports[d];
-            let queue = layout.queue_at(state.leaf, state.aggregate[d]);
-            for part in come.chunks(PART) {
-                self.batch.clear();
-                for &minor in part {
-                    let weight = new[&minor].weight;
-                    let class = port.class_of(minor, None, shared, weight, layout.burst);
-                    port.subscriber(&mut self.batch, minor, &class, libc::NLM_F_CREATE as u16);
-                    port.leaf(&mut self.batch, minor, state.leaf, queue);
-                    state.retiring[d].remove(&minor);
-                }
-                let refused = self.netlink.apply(&mut self.batch)?;
-                port.refused(refused, "adding a class")?;
+            let groups = state.groups[d].len();
+            let making = Making { layout, leaves: state.leaves, groups, whole: state.aggregate[d] };
+            let who: Vec<&Subscriber> = come.iter().map(|minor| new[minor]).collect();
+            // Some may be back before their class was empty.
+            let back = |minor: &u16| Some((*minor, (*state.retiring[d].get(minor)?)?));
+            let there: BTreeMap<u16, LeafKind> = come.iter().filter_map(back).collect();
+            leaves::make(&mut self.netlink, port, making, (&who, &there), || {
                 // Thousands of them take longer than limits last; those of the others are to stay.
                 let _ = state.keep(&mut self.netfilter);
+            })?;
+            for minor in &come {
+                state.retiring[d].remove(minor);
+                let kind = state.leaves.first(groups, there.get(minor).copied());
+                kinds.entry(*minor).or_insert([kind; 2])[d] = kind;
             }
             self.batch.clear();
             for (&minor, s) in &new {
@@ -408,7 +416,7 @@ impl DataPlane for HtbPlane {
                 let port = &state.ports[d];
                 let class = port.class_of(minor, None, false, 1, layout.burst);
                 port.subscriber(&mut self.batch, minor, &class, 0);
-                state.retiring[d].insert(minor);
+                state.retiring[d].insert(minor, state.members.get(&minor).map(|m| m.leaves[d]));
             }
             // Should one of them be gone already, so much the better.
             self.netlink.apply(&mut self.batch)?;
@@ -417,8 +425,9 @@ impl DataPlane for HtbPlane {
             state.members.remove(minor);
         }
         for (&minor, s) in &new {
-            let queues = state.aggregate.map(|a| layout.queue_at(state.leaf, a));
-            let fresh = Member::new(s.weight, queues);
+            let kinds = kinds.get(&minor).copied().unwrap_or([state.leaves.kind; 2]);
+            let queue = |d: usize| layout.queue_at(kinds[d], state.aggregate[d]);
+            let fresh = Member::new(s.weight, kinds, [queue(0), queue(1)]);
             state.members.entry(minor).or_insert(fresh).weight = s.weight;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
@@ -444,8 +453,9 @@ impl DataPlane for HtbPlane {
         for direction in Direction::BOTH {
             let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
             let d = direction as usize;
-            let State { ports, members, retiring, groups, .. } = state;
+            let State { ports, members, retiring, groups, leaves, .. } = state;
             let (port, retiring, groups) = (&ports[d], &retiring[d], &groups[d]);
+            let mut late = Vec::new();
             let mut alive = false;
             let mut empty = Vec::new();
             let mut turns: BTreeMap<u16, u32> = groups.keys().map(|g| (*g, 0)).collect();
@@ -461,7 +471,7 @@ impl DataPlane for HtbPlane {
                 if let Some(group) = port.place.group(minor) {
                     seen.insert(group);
                 }
-                if retiring.contains(&minor) {
+                if retiring.contains_key(&minor) {
                     if stats.queued_packets == 0 {
                         empty.push(minor);
                     }
@@ -477,6 +487,9 @@ impl DataPlane for HtbPlane {
                         *turn += u32::from(member.weight);
                     }
                     member.waited[d] = overlimits;
+                    if stats.packets > 0 && member.leaves[d] != leaves.kind {
+                        late.push((stats.queued_packets, minor));
+                    }
                 }
                 out.push(ClassCounters {
                     slot: Slot { class: ClassId(minor), direction },
@@ -502,6 +515,9 @@ impl DataPlane for HtbPlane {
                 return Err(error);
             }
             groups::take_turns(self, direction, &turns)?;
+            if !late.is_empty() {
+                leaves::give(self, direction, late)?;
+            }
             if !empty.is_empty() {
                 self.reap(direction, &empty)?;
             }
@@ -592,6 +608,10 @@ impl DataPlane for HtbPlane {
             });
         }
         Ok(result)
+    }
+
+    fn classifiers(&self) -> Option<[Classifier; 2]> {
+        self.state.as_ref().map(|state| state.classifier)
     }
 
     fn renew(&mut self) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::netlink::{Batch, Netlink, Refusal};
 use crate::shaper::{Classifier, Layout, LeafKind};
 use crate::tc::htb::{self, Class, Qdisc};
+use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head, filter, leaf};
 
 const CREATE: u16 = libc::NLM_F_CREATE as u16;
@@ -181,6 +182,15 @@ impl Port {
     fn leaf_handle(&self, minor: u16) -> Handle {
         let major = if minor == self.root().major() { ids::SPARE_LEAF } else { minor };
         Handle::new(major, 0)
+    }
+
+    /// Packets that wait in a subscriber's class.
+    pub fn waiting(&self, netlink: &mut Netlink, minor: u16) -> Result<u32, Error> {
+        let head = self.head(self.class(minor), Handle::NONE);
+        let read = |_, payload: &[u8]| Some(Dumped::read(payload)?.stats?.queued_packets);
+        let what = "a class";
+        let there = netlink.get(what, libc::RTM_GETTCLASS, |out| head.write(out), read);
+        Ok(there.map_err(|e| self.lost(e))?.unwrap_or(0))
     }
 
     /// Deletes a class.
