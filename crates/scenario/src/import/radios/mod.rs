@@ -1,12 +1,10 @@
 //! Which radios a map's routers are taken to have, and at which rate each link runs (docs/scenarios.md, "Maps").
 
-use std::collections::BTreeMap;
+mod rates;
 
-use fairmesh_capacity::link::{LinkModel, Traffic};
-use fairmesh_units::{BitRate, Decibel, Frequency, Power};
-use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
+use fairmesh_units::{BitRate, Frequency};
+use fairmesh_wifi::mcs::Generation;
+use fairmesh_wifi::phy::Band;
 
 use super::band::{band, generation, name, of_models, usual};
 use super::channels::{Channels, Place, Places};
@@ -17,72 +15,11 @@ use crate::draft::{
     RadioDraft, SnrDraft,
 };
 use crate::error::{Problem, ScenarioError};
+use rates::{Choice, Today};
+pub(super) use rates::{Directed, Heard};
 
 /// Streams of a router of which nothing is known: what most of the last fifteen years have at least.
 const USUAL_STREAMS: u8 = 2;
-/// Guard interval, ns, of all: what every radio has.
-const GUARD: u32 = 800;
-/// What is sent over a link for its rate to be chosen: full-size segments.
-const SEGMENTS: Traffic = Traffic::tcp(1460, 0, 1.0, true);
-/// A full-size frame, bytes.
-const FULL: u32 = 1536;
-/// A routing daemon's probe with its headers, bytes.
-const PROBE: u32 = 100;
-/// A window of 64 probes, batman-adv's (TQ_LOCAL_WINDOW_SIZE), knows nothing better than half a probe lost.
-const BEST_KNOWN: f64 = 1.0 - 0.5 / 64.0;
-/// Noise figure of receivers, dB, as of `radio.errors.snr`.
-const NOISE_FIGURE: Decibel = Decibel(7.0);
-/// Rates that a note lists.
-const LISTED: usize = 5;
-
-/// What a map says of one direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Heard {
-    /// Delivery probability.
-    pub delivery: f64,
-    /// Mean received power, dBm.
-    pub signal: Option<f64>,
-    /// What a rate control expects of it, Mbit/s (batman V).
-    pub throughput: Option<f64>,
-}
-
-impl Heard {
-    /// Of parallel links: the one of which more arrives; of equals the faster, then the stronger.
-    pub fn better_than(&self, other: &Heard) -> bool {
-        let of = |h: &Heard| {
-            let low = f64::NEG_INFINITY;
-            [h.delivery, h.throughput.unwrap_or(low), h.signal.unwrap_or(low)]
-        };
-        of(self).partial_cmp(&of(other)).is_some_and(std::cmp::Ordering::is_gt)
-    }
-}
-
-/// One direction of a link.
-pub(super) struct Directed {
-    pub from: usize,
-    pub to: usize,
-    /// Which of the map's radios it runs on.
-    pub place: usize,
-    pub heard: Heard,
-}
-
-/// By what the rate of a direction was chosen.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum By {
-    Signal,
-    Throughput,
-    Delivery,
-}
-
-impl By {
-    fn words(self) -> &'static str {
-        match self {
-            By::Signal => "signal",
-            By::Throughput => "throughput",
-            By::Delivery => "delivery probability",
-        }
-    }
-}
 
 /// The radios of a map.
 pub(super) struct Radios {
@@ -92,38 +29,6 @@ pub(super) struct Radios {
     pub notes: Vec<String>,
     /// What is asked of the links of each.
     today: Vec<Option<Today>>,
-}
-
-/// What is asked of every link with radios of today.
-struct Today {
-    phy: Phy,
-    modes: Vec<Known>,
-    /// Signal at which half of a probe's frames survive at the lowest rate, mW.
-    probe: f64,
-    /// Per node: streams and highest MCS.
-    nodes: Vec<(u8, u8)>,
-    /// Every link says how strong it is.
-    signals: bool,
-    chosen: BTreeMap<Key, Choice>,
-}
-
-type Key = (u64, By, u8, u8);
-
-/// A mode with what it needs and carries.
-struct Known {
-    mode: Mode,
-    rate: Rate,
-    errors: SnrErrors,
-    /// Signal at which half of full-size frames survive, mW.
-    needs: f64,
-    /// Goodput of a lone link that loses nothing, bit/s.
-    carries: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Choice {
-    mcs: u8,
-    streams: u8,
 }
 
 impl Radios {
@@ -354,148 +259,4 @@ fn old(options: &ImportOptions) -> bool {
 
 fn known(models: &[Option<String>]) -> Vec<Option<&'static Model>> {
     models.iter().map(|m| Model::find(m.as_deref()?)).collect()
-}
-
-impl Today {
-    /// What was assumed of these links, all of this radio.
-    fn told(&self, links: &[&Directed]) -> String {
-        let (mut by, mut modes) = (BTreeMap::<By, usize>::new(), BTreeMap::new());
-        for l in links {
-            let key = self.key(l.from, l.to, l.heard);
-            *by.entry(key.1).or_default() += 1;
-            if let Some(c) = self.chosen.get(&key) {
-                *modes.entry((c.streams, c.mcs)).or_insert(0usize) += 1;
-            }
-        }
-        let by: Vec<String> = by.iter().map(|(by, n)| format!("{n} by {}", by.words())).collect();
-        let mut modes: Vec<_> = modes.into_iter().collect();
-        modes.sort_by_key(|&(mode, n)| (std::cmp::Reverse(n), mode));
-        let rest: usize = modes.iter().skip(LISTED).map(|m| m.1).sum();
-        let mut named: Vec<String> = modes.iter().take(LISTED).map(|m| self.named(*m)).collect();
-        if rest > 0 {
-            named.push(format!("others {rest}"));
-        }
-        let lost = match self.signals {
-            true => "what is lost follows from signal and noise",
-            false => "frames are lost as often as the map's own probes, at every rate",
-        };
-        format!(
-            "rates of {} directed links: {}; {}; {lost}",
-            links.len(),
-            by.join(", "),
-            named.join(", ")
-        )
-    }
-
-    /// `None`: no mode of this kind exists, which the draft's own check explains.
-    fn new(
-        g: Generation,
-        band: Band,
-        width: Frequency,
-        streams: u8,
-        nodes: Vec<(u8, u8)>,
-        signals: bool,
-    ) -> Option<Self> {
-        let mhz = u32::try_from(width.0 / 1_000_000).ok()?;
-        let all = (1..=streams).flat_map(|s| (0..=g.highest_mcs()).map(move |mcs| (mcs, s)));
-        let modes: Vec<Mode> =
-            all.filter_map(|(mcs, s)| Mode::new(g, mcs, s, mhz, GUARD).ok()).collect();
-        let phy = Phy::modern(Modern {
-            generation: g,
-            band,
-            modes: modes.clone(),
-            ampdu: g.longest_ampdu(),
-            amsdu: 0,
-            window: 64,
-            ns3: false,
-        });
-        let table = SnrTable::new(&phy, NOISE_FIGURE).ok()?;
-        let errors = SnrErrors::new(table.into(), Power::ZERO, Fading::None);
-        let known = |&mode: &Mode| {
-            let rate = phy.rate_of(mode)?;
-            let needs = half(&errors, FULL, rate);
-            let carries = LinkModel::perfect(&phy, rate).capacity(&SEGMENTS);
-            Some(Known { mode, rate, errors: errors.clone(), needs, carries })
-        };
-        let modes: Vec<Known> = modes.iter().filter_map(known).collect();
-        let probe = half(&errors, PROBE, phy.lowest_basic());
-        (!modes.is_empty()).then_some(Today {
-            phy,
-            modes,
-            probe,
-            nodes,
-            signals,
-            chosen: BTreeMap::new(),
-        })
-    }
-
-    /// Equal keys run at equal rates.
-    fn key(&self, from: usize, to: usize, heard: Heard) -> Key {
-        let (a, b) = (self.nodes[from], self.nodes[to]);
-        let (value, by) = match (heard.signal, heard.throughput) {
-            (Some(dbm), _) => (dbm, By::Signal),
-            (None, Some(mbit)) => (mbit, By::Throughput),
-            (None, None) => (heard.delivery, By::Delivery),
-        };
-        (value.to_bits(), by, a.0.min(b.0), a.1.min(b.1))
-    }
-
-    fn choose(&mut self, from: usize, to: usize, heard: Heard) -> Choice {
-        let key = self.key(from, to, heard);
-        if let Some(&choice) = self.chosen.get(&key) {
-            return choice;
-        }
-        let (bits, by, streams, highest) = key;
-        let value = f64::from_bits(bits);
-        let score = |m: &&Known| match by {
-            By::Signal => self.at_signal(m, value),
-            // As near as may be, in proportion.
-            By::Throughput => -libm::fabs(libm::log(m.carries / (1e6 * value))),
-            By::Delivery => self.at_delivery(m, value),
-        };
-        let allowed =
-            self.modes.iter().filter(|m| m.mode.streams() <= streams && m.mode.mcs() <= highest);
-        // Of equals the slower, with fewer streams.
-        let order = |m: &&Known| (m.mode.streams(), m.mode.mcs());
-        let best = allowed
-            .max_by(|a, b| score(a).total_cmp(&score(b)).then_with(|| order(b).cmp(&order(a))));
-        let choice = best.map_or(Choice { mcs: 0, streams: 1 }, |m| Choice {
-            mcs: m.mode.mcs(),
-            streams: m.mode.streams(),
-        });
-        self.chosen.insert(key, choice);
-        choice
-    }
-
-    /// Goodput at a signal, bit/s, as the simulator's own table of errors has it.
-    fn at_signal(&self, m: &Known, dbm: f64) -> f64 {
-        let delivery = m.errors.heard_at(Power::from_dbm(dbm)).delivery(FULL, m.rate);
-        LinkModel { delivery, ..LinkModel::perfect(&self.phy, m.rate) }.capacity(&SEGMENTS)
-    }
-
-    /// Goodput of a link of which so many probes arrive. Over Rayleigh fading exp(−needed / mean) of all frames
-    /// find the power that they need: what probes at the lowest rate tell of the mean power, they tell of every rate.
-    fn at_delivery(&self, m: &Known, delivery: f64) -> f64 {
-        m.carries * libm::pow(delivery.min(BEST_KNOWN), (m.needs / self.probe).max(1.0))
-    }
-
-    fn named(&self, ((streams, mcs), links): ((u8, u8), usize)) -> String {
-        let mode = self.modes.iter().find(|m| (m.mode.streams(), m.mode.mcs()) == (streams, mcs));
-        let rate = mode.map_or_else(String::new, |m| {
-            format!(" ({:.0} Mbit/s)", self.phy.bit_rate(m.rate).0 as f64 / 1e6)
-        });
-        let plural = if streams == 1 { "" } else { "s" };
-        format!("MCS {mcs} with {streams} stream{plural}{rate} at {links}")
-    }
-}
-
-/// The signal at which half of the frames survive, mW.
-fn half(errors: &SnrErrors, bytes: u32, rate: Rate) -> f64 {
-    let (mut low, mut high) = (-110.0, -20.0);
-    for _ in 0..40 {
-        let middle = f64::midpoint(low, high);
-        let delivery = errors.heard_at(Power::from_dbm(middle)).delivery(bytes, rate);
-        if delivery < 0.5 { low = middle } else { high = middle }
-    }
-    Decibel(high).ratio()
 }
