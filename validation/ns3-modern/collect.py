@@ -21,10 +21,13 @@ def estimate(values):
 
 
 def group(tag, flows):
-    if tag.startswith("s1_"):
+    if tag.startswith("s1_") or tag.startswith(("s5_n", "s5_a")):
         return "link"
-    if tag.startswith("s2_"):
+    if tag.startswith(("s2_", "s5_cell")):
         return "cell"
+    # Who starves changes from seed to seed.
+    if tag.startswith(("s7_", "s6_slow_tcp")) or tag.startswith("s6_stack") and tag.endswith("rts1"):
+        return "today-episodes"
     return "today-tcp" if flows[0]["p"] == "tcp" else "today-udp"
 
 
@@ -45,6 +48,8 @@ def row(tag, runs):
                   "guard_ns": r["gi"], "ampdu_bytes": r["ampdu"], "mpdus": r["bawin"],
                   "start_s": r["prime"], "start_jitter_s": r["jitter"]},
     }
+    if r.get("amsdu", 0):
+        options["today"]["amsdu_bytes"] = r["amsdu"]
     return {"tag": tag, "group": group(tag, r["flows"]), "scenario": r["scen"].removesuffix(".txt"),
             "duration_s": r["dur"], "warm_up_s": r["warm"], "options": options, "harness_arguments": [],
             "seeds": [run["seed"] for run in runs], "flows": flows,

@@ -256,23 +256,6 @@ impl<'a> Directory<'a> {
         flows.iter().map(slowest).collect()
     }
 
-    /// Seconds of air per hop, in order, that a packet sent over these hops takes in frames of `psdu`
-    /// bytes, and the probability that it arrives. A hop that loses packets relieves the later ones.
-    fn walk(
-        &self,
-        hops: impl Iterator<Item = Hop>,
-        psdu: u32,
-        mut each: impl FnMut(Hop, f64),
-    ) -> Result<f64, (NodeId, NodeId)> {
-        let mut arriving = 1.0;
-        for Hop { from, to } in hops {
-            let cost = self.model(from, to).ok_or((from, to))?.frame(psdu);
-            each(Hop { from, to }, arriving * cost.seconds);
-            arriving *= cost.delivered;
-        }
-        Ok(arriving)
-    }
-
     /// Seconds of air per hop and delivered payload bit, of every flow.
     pub(crate) fn costs(&self, flows: &[FlowSpec]) -> Result<Vec<Vec<(Hop, f64)>>, FairError> {
         let cost = |(flow, spec): (usize, &FlowSpec)| {
@@ -284,16 +267,28 @@ impl<'a> Directory<'a> {
         flows.iter().enumerate().map(cost).collect()
     }
 
+    /// Seconds of air per hop and delivered payload bit. A hop that loses packets relieves the later ones.
     fn cost(&self, flow: &FlowSpec) -> Result<Vec<(Hop, f64)>, (NodeId, NodeId)> {
         let t = &flow.traffic;
         let mut costs = Vec::with_capacity(2 * flow.path.len());
-        let arriving = self.walk(flow.radio_hops(), t.psdu, |hop, s| costs.push((hop, s)))?;
-        if t.reverse_per_packet > 0.0 {
-            let replies = arriving * t.reverse_per_packet;
-            let back = flow.radio_hops().rev().map(|h| Hop { from: h.to, to: h.from });
-            self.walk(back, t.reverse_psdu, |hop, s| costs.push((hop, replies * s)))?;
+        let mut replies = Vec::with_capacity(flow.path.len());
+        let mut arriving = 1.0;
+        for Hop { from, to } in flow.radio_hops() {
+            let there = self.model(from, to).ok_or((from, to))?;
+            let back = self.model(to, from).ok_or((to, from))?;
+            let (data, reply) = there.both_ways(t, &back);
+            costs.push((Hop { from, to }, arriving * data.seconds));
+            arriving *= data.delivered;
+            replies.push((Hop { from: to, to: from }, reply));
         }
         let delivered_bits = f64::from(8 * t.payload) * arriving;
+        if t.reverse_per_packet > 0.0 {
+            let (sent, mut coming) = (arriving * t.reverse_per_packet, 1.0);
+            for (hop, reply) in replies.into_iter().rev() {
+                costs.push((hop, sent * (coming * reply.seconds)));
+                coming *= reply.delivered;
+            }
+        }
         costs.iter_mut().for_each(|c| c.1 /= delivered_bits);
         Ok(costs)
     }

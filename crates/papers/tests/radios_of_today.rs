@@ -9,11 +9,12 @@ use fairmesh_papers::validation::suite::{Choice, run};
 fn every_row_agrees_with_ns3() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/ns3-modern"));
     let outcomes = run(&[folder], &Choice::default(), &Pool::default()).unwrap();
-    assert_eq!(outcomes.len(), 54);
+    assert_eq!(outcomes.len(), 120);
+    // In the others who starves changes from seed to seed (validation/ns3-modern/README.md).
+    assert_eq!(outcomes.iter().filter(|o| o.verdict.promised).count(), 105);
     let mut failed = vec![];
     for o in &outcomes {
         let v = &o.verdict;
-        assert!(v.promised, "{}", v.tag);
         for l in &v.lines {
             println!(
                 "{:30} {:6} {:9.3} ± {:7.3} {:9.3} ± {:7.3} {:+6.2} % {}",
@@ -27,7 +28,7 @@ fn every_row_agrees_with_ns3() {
                 if l.agrees { "" } else { "DIFFERS" },
             );
         }
-        if !o.agrees() {
+        if v.promised && !o.agrees() {
             failed.push(v.tag.as_str());
         }
     }

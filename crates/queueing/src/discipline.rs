@@ -3,8 +3,8 @@
 use fairmesh_units::{Stream, Time};
 
 use crate::{
-    Backlog, Cake, Codel, DropTail, Fair, FqCodel, Fred, Htb, Item, Late, Queue, Red, Stations,
-    Threshold, Verdict,
+    Backlog, Cake, Codel, DropTail, DualPi2, Fair, FqCodel, Fred, Htb, Item, Late, Queue, Red,
+    Stations, Threshold, Verdict,
 };
 
 /// A queue discipline of any kind, built by [`crate::DisciplineSpec::build`].
@@ -26,6 +26,8 @@ pub enum Discipline {
     FqCodel(Box<FqCodel>),
     /// A shaper, flows within hosts, COBALT.
     Cake(Box<Cake>),
+    /// A queue for L4S and one for the rest, coupled.
+    DualPi2(Box<DualPi2>),
     /// A set of flows per neighbour, as in mac80211.
     Stations(Box<Stations>),
     /// Token buckets, one or a tree of them.
@@ -43,6 +45,7 @@ macro_rules! each {
             Discipline::Codel($q) => $call,
             Discipline::FqCodel($q) => $call,
             Discipline::Cake($q) => $call,
+            Discipline::DualPi2($q) => $call,
             Discipline::Stations($q) => $call,
             Discipline::Htb($q) => $call,
         }
@@ -63,8 +66,8 @@ impl Discipline {
 
     /// Whether it may do something to packets that it has let in, or tells neighbours apart.
     pub fn is_modern(&self) -> bool {
-        use Discipline::{Cake, Codel, FqCodel, Stations};
-        matches!(self, Codel(_) | FqCodel(_) | Cake(_) | Stations(_))
+        use Discipline::{Cake, Codel, DualPi2, FqCodel, Stations};
+        matches!(self, Codel(_) | FqCodel(_) | Cake(_) | DualPi2(_) | Stations(_))
     }
 
     /// The queues per neighbour, if these are some.
@@ -116,6 +119,7 @@ impl Queue for Discipline {
             Discipline::Codel(q) => q.late(),
             Discipline::FqCodel(q) => q.late(),
             Discipline::Cake(q) => q.late(),
+            Discipline::DualPi2(q) => q.late(),
             Discipline::Stations(q) => q.late(),
             _ => None,
         }

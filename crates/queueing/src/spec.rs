@@ -3,9 +3,9 @@
 use fairmesh_units::{BitRate, Bytes, Span};
 
 use crate::{
-    Cake, CakeSpec, ClassId, ClassRates, ClassSpec, Codel, CodelSpec, Discipline, DropTail, Fair,
-    FairSpec, FqCodel, FqCodelSpec, Fred, FredSpec, Htb, HtbSpec, Limit, MAX_BURST, Red, RedSpec,
-    Release, Stations, StationsSpec, Threshold, ThresholdSpec,
+    Cake, CakeSpec, ClassId, ClassRates, ClassSpec, Codel, CodelSpec, Discipline, DropTail,
+    DualPi2, DualPi2Spec, Fair, FairSpec, FqCodel, FqCodelSpec, Fred, FredSpec, Htb, HtbSpec,
+    Limit, MAX_BURST, Red, RedSpec, Release, Stations, StationsSpec, Threshold, ThresholdSpec,
 };
 
 /// A description of a discipline.
@@ -27,6 +27,8 @@ pub enum DisciplineSpec {
     FqCodel(FqCodelSpec),
     /// A shaper, flows within hosts, COBALT.
     Cake(CakeSpec),
+    /// A queue for L4S and one for the rest, coupled.
+    DualPi2(DualPi2Spec),
     /// A set of flows per neighbour, as in mac80211.
     Stations(StationsSpec),
     /// Token buckets in front of other disciplines, one or a tree of them.
@@ -174,8 +176,8 @@ impl DisciplineSpec {
 
     /// Whether it cannot be a leaf of a class tree, which tells at once what becomes of a packet.
     pub(crate) fn holds_back(&self) -> bool {
-        use DisciplineSpec::{Cake, Codel, FqCodel, Htb, Stations};
-        matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | Stations(_))
+        use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
+        matches!(self, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_))
     }
 
     /// Builds the discipline, empty and with full buckets.
@@ -246,6 +248,25 @@ impl DisciplineSpec {
                     ..CodelSpec::default()
                 })?;
                 Discipline::Cake(Box::new(Cake::new(*s)))
+            }
+            DisciplineSpec::DualPi2(s) => {
+                limit(s.limit)?;
+                nonzero(s.target.as_nanos(), "target")?;
+                nonzero(s.update.as_nanos(), "update")?;
+                fraction(s.classic_share, "classic_share")?;
+                // k squared is what the classic queue's losses are divided by.
+                if !(s.coupling >= 1.0 && s.coupling.is_finite()) {
+                    return Err(SpecError::Fraction {
+                        what: "1 / coupling",
+                        value: 1.0 / s.coupling,
+                    });
+                }
+                for (gain, what) in [(s.alpha, "alpha"), (s.beta, "beta")] {
+                    if !(gain >= 0.0 && gain.is_finite()) {
+                        return Err(SpecError::Fraction { what, value: gain });
+                    }
+                }
+                Discipline::DualPi2(Box::new(DualPi2::new(*s)))
             }
             DisciplineSpec::Stations(s) => {
                 nonzero(u64::from(s.packets), "buffer")?;

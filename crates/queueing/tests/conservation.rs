@@ -90,14 +90,16 @@ fn every_kind() -> impl Strategy<Value = DisciplineSpec> {
         }),
         DisciplineSpec::Cake(cake(None)),
         DisciplineSpec::Cake(cake(Some(BitRate(900_000)))),
+        DisciplineSpec::DualPi2(DualPi2Spec { limit: Limit::Packets(9), ..DualPi2Spec::default() }),
         DisciplineSpec::Stations(stations(Some(ms(1)))),
         DisciplineSpec::Stations(StationsSpec { slow: None, ..stations(None) }),
         tree(Release::Debt),
         tree(Release::Whole),
     ]);
     (leaf, any::<bool>()).prop_map(|(d, shaped)| {
-        use DisciplineSpec::{Cake, Codel, FqCodel, Htb, Stations};
-        let leaf = !matches!(d, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | Stations(_));
+        use DisciplineSpec::{Cake, Codel, DualPi2, FqCodel, Htb, Stations};
+        let leaf =
+            !matches!(d, Htb(_) | Cake(_) | Codel(..) | FqCodel(_) | DualPi2(_) | Stations(_));
         let shaped = shaped && leaf;
         if shaped { DisciplineSpec::shaped(BitRate(1_500_000), Bytes(1400), d) } else { d }
     })

@@ -161,16 +161,85 @@ fn batman_v_tells_throughput() {
 #[test]
 fn channels_of_the_map() {
     let on = |c: u32| format!("\"cost\": 1, \"properties\": {{\"channel\": {c}}}");
-    let links = [on(44), on(44), on(1)];
+    // 0 - 1 on channel 44, 1 - 2 on 48, whose 80 MHz are the same, 2 - 3 on 1.
+    let links = [on(44), on(44), on(44), on(48), on(1)];
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
-    let text = netjson(TQ, &["", "", "", ""], &links);
+    let text = netjson(TQ, &[""; 6], &links);
     let s = import(&text, &options());
     let m = s.mac.phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Vht, Band::Ghz5));
-    said(&s, "on channel 44");
-    said(&s, "1 of 3 links are on other channels than 44: they share its air here");
+    said(&s, "radios: 802.11ac, 80 MHz wide, on channel 44");
+    said(&s, "radio \"channel1\": 802.11n, 20 MHz wide, on channel 1");
+    said(&s, "1 of 5 links are on other channels than 44: they share its air here");
+    said(&s, "2 channels, each a radio of the nodes that have links there: 44, 1");
+    assert_eq!(s.nodes.len(), 7, "the node between has two radios, nobody else");
+    let further = &s.further[0];
+    let m = s.mac_of(NodeId(6)).phy.as_modern().unwrap();
+    assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
+    assert_eq!(further.medium, 1);
+    // The last is on the other channel alone, and all can be reached.
+    assert!(s.flows.iter().all(|f| f.path.len() > 1));
+    // One channel where one is asked for.
     let s = import(&text, &ImportOptions { channel: Some(1), ..options() });
     assert_eq!(s.mac.phy.as_modern().unwrap().band, Band::Ghz2);
+    assert_eq!((s.nodes.len(), s.further.len()), (6, 0));
+    said(&s, "4 of 5 links are on other channels than 1: they share its air here");
+}
+
+#[test]
+fn frequencies_and_nodes_name_channels_too() {
+    // By frequency; by what both nodes have; by the other direction's entry; not at all.
+    let text = r#"{"type": "NetworkGraph", "protocol": "batman-adv", "metric": "TQ", "nodes": [
+        {"id": "a"}, {"id": "b", "properties": {"channels": [36, 149]}},
+        {"id": "c", "properties": {"frequency": 5745}}, {"id": "d", "properties": {"channel": 6}}, {"id": "e"}],
+        "links": [
+        {"source": "a", "target": "b", "cost": 1, "properties": {"frequency": 5180}},
+        {"source": "b", "target": "a", "cost": 1},
+        {"source": "b", "target": "c", "cost": 0.9},
+        {"source": "c", "target": "d", "cost": 0.9},
+        {"source": "d", "target": "e", "cost": 1}]}"#;
+    let s = import(text, &ImportOptions { gateways: vec!["a".into()], ..options() });
+    said(&s, "radios: 802.11ac, 80 MHz wide, on channel 36");
+    said(&s, "radio \"channel149\": 802.11ac, 80 MHz wide, on channel 149");
+    said(
+        &s,
+        "3 links name no channel: they are on the one that their ends' other entries name, else on 36",
+    );
+    said(&s, "1 links are between nodes that name no common channel");
+    // b has both; c the second for b, and the first for d, of which nothing fits.
+    let names: Vec<String> = s.nodes.iter().map(|n| n.name.to_string()).collect();
+    assert_eq!(names[5..], ["b/channel149", "c/channel149"]);
+    assert_eq!(s.flows.len(), 4);
+    let refused = |node: &str, link: &str| {
+        let text = format!(
+            r#"{{"type": "NetworkGraph", "protocol": "batman-adv", "metric": "TQ",
+            "nodes": [{{"id": "a", "properties": {{{node}}}}}, {{"id": "b"}}],
+            "links": [{{"source": "a", "target": "b", "cost": 1, "properties": {{{link}}}}}]}}"#
+        );
+        parse("town.json", text.as_bytes(), &options()).map(|_| ()).unwrap_err().to_string()
+    };
+    for (node, link, expected) in [
+        (
+            "\"channel\": 14",
+            "",
+            "nodes[0].properties.channel: 14 is out of range; expected 1 to 13",
+        ),
+        ("\"channels\": [36, 37]", "", "nodes[0].properties.channels[1]: 37 is out of range"),
+        (
+            "\"frequency\": 5181",
+            "",
+            "nodes[0].properties.frequency: 5181 is out of range; expected MHz",
+        ),
+        ("", "\"frequency\": 60480", "links[0].properties.frequency: 60480 is out of range"),
+        (
+            "",
+            "\"channel\": 40, \"frequency\": 5180",
+            "links[0].properties.frequency: 5180 MHz is channel 36; expected the frequency of `channel`",
+        ),
+    ] {
+        let said = refused(node, link);
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]

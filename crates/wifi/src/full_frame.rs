@@ -21,7 +21,12 @@ pub struct FullFrame {
 impl FullFrame {
     /// What a full frame at a rate carries of packets that are `mpdu` bytes each as an MPDU of their own.
     pub fn of(phy: &Phy, rate: Rate, mpdu: u32) -> FullFrame {
-        let (mpdus, psdu) = full_aggregate(phy, rate, mpdu);
+        FullFrame::at_most(phy, rate, mpdu, u32::MAX)
+    }
+
+    /// What a frame carries where no more than so many packets are there, at least one.
+    pub fn at_most(phy: &Phy, rate: Rate, mpdu: u32, packets: u32) -> FullFrame {
+        let (mpdus, psdu) = full_aggregate(phy, rate, mpdu, packets);
         let plain = FullFrame { packets: mpdus, mpdus, psdu };
         let Some(m) = phy.as_modern().filter(|m| m.amsdu > 0) else { return plain };
         let longest = phy.response(rate).longest_psdu;
@@ -33,7 +38,9 @@ impl FullFrame {
         let bundles = Bundles::new(m, 0);
         let msdu = mpdu - QOS_OVERHEAD;
         let (mut frame, mut bytes) = (FullFrame { packets: 0, mpdus: 0, psdu: 0 }, 0);
-        while frame.mpdus < places && (frame.mpdus == 0 || grown(bytes, mpdu) <= most) {
+        while frame.mpdus < places
+            && (frame.mpdus == 0 || frame.packets < packets && grown(bytes, mpdu) <= most)
+        {
             let before = bytes;
             let mut body = SUBFRAME_HEADER + msdu;
             (frame.mpdus, frame.packets) = (frame.mpdus + 1, frame.packets + 1);
@@ -41,7 +48,11 @@ impl FullFrame {
             loop {
                 body = joined(body, msdu);
                 let whole = grown(before, body + QOS_OVERHEAD);
-                if body > bundles.longest || body + QOS_OVERHEAD > bundles.mpdu || whole > most {
+                if frame.packets >= packets
+                    || body > bundles.longest
+                    || body + QOS_OVERHEAD > bundles.mpdu
+                    || whole > most
+                {
                     break;
                 }
                 (frame.packets, bytes) = (frame.packets + 1, whole);
@@ -55,7 +66,7 @@ impl FullFrame {
 }
 
 /// MPDUs, and the length of their PSDU, bytes.
-fn full_aggregate(phy: &Phy, rate: Rate, mpdu: u32) -> (u32, u32) {
+fn full_aggregate(phy: &Phy, rate: Rate, mpdu: u32, packets: u32) -> (u32, u32) {
     let Some(m) = phy.as_modern() else { return (1, mpdu) };
     let longest = phy.response(rate).longest_psdu;
     if longest == 0 {
@@ -65,7 +76,7 @@ fn full_aggregate(phy: &Phy, rate: Rate, mpdu: u32) -> (u32, u32) {
     let subframe = (mpdu + DELIMITER).next_multiple_of(4);
     let length = |n: u32| (n - 1) * subframe + DELIMITER + mpdu;
     let fitting = 1 + most.saturating_sub(length(1)) / subframe;
-    match fitting.min(m.window) {
+    match fitting.min(m.window).min(packets) {
         0 | 1 if m.generation == Generation::Ht => (1, mpdu),
         0 | 1 => (1, mpdu + DELIMITER),
         n => (n, length(n)),

@@ -1,6 +1,7 @@
 //! The nominal capacity of one link: a saturated sender, a perfect or lossy channel, nobody else.
 
 mod lossy;
+mod turns;
 
 use fairmesh_units::Span;
 use fairmesh_wifi::FullFrame;
@@ -129,14 +130,69 @@ impl<'a> LinkModel<'a> {
     /// Attempt i happens with probability (1 − d)^i and costs DIFS, CW_i/2 slots, and either the
     /// whole exchange or, when the data frame is lost, all up to the ACK timeout.
     pub fn frame(&self, psdu: u32) -> FrameCost {
+        // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
+        self.cost(psdu, FullFrame::of(self.phy, self.rate, psdu))
+    }
+
+    /// The cost of a frame of `psdu` bytes where so many of them go together, of which a frame may have a part of one
+    /// more on average; no more than fit.
+    fn together(&self, psdu: u32, packets: f64) -> FrameCost {
+        let few = libm::floor(packets.max(1.0));
+        let more = (packets - few).max(0.0);
+        let of = |n: f64| {
+            let frame = FullFrame::at_most(self.phy, self.rate, psdu, n as u32);
+            (self.cost(psdu, frame), f64::from(frame.packets))
+        };
+        let (a, of_a) = of(few);
+        if more <= 0.0 {
+            return a;
+        }
+        let (b, of_b) = of(few + 1.0);
+        let (in_a, in_b) = ((1.0 - more) * of_a, more * of_b);
+        let mean = |a: f64, b: f64| (in_a * a + in_b * b) / (in_a + in_b);
+        FrameCost {
+            seconds: mean(a.seconds, b.seconds),
+            attempts: mean(a.attempts, b.attempts),
+            delivered: mean(a.delivered, b.delivered),
+        }
+    }
+
+    /// The cost of a packet of `traffic` on this link, and that of a reverse frame on `back`, the same link the other way.
+    ///
+    /// Where frames carry one packet, each costs what it costs alone. Where they carry many, a frame back has the
+    /// acknowledgements of the data that came since the last one (`turns`), and the two meet now and then.
+    pub fn both_ways(&self, traffic: &Traffic, back: &LinkModel<'_>) -> (FrameCost, FrameCost) {
+        let replies = traffic.reverse_per_packet;
+        let full = FullFrame::of(self.phy, self.rate, traffic.psdu);
+        let most = FullFrame::of(back.phy, back.rate, traffic.reverse_psdu).packets;
+        let mut data = self.cost(traffic.psdu, full);
+        if replies <= 0.0 || full.packets.max(most) == 1 {
+            return (data, back.frame(traffic.reverse_psdu));
+        }
+        let (t, r) = (self.phy.timing(), self.phy.response(self.rate));
+        let made = f64::from(full.packets) * replies;
+        let turns = turns::turns(t.cw_min, made / f64::from(most), full.mpdus > 1);
+        let reverse = back.together(traffic.reverse_psdu, made / turns.back);
+        // Each of the two was counted with a backoff of its own.
+        let apart = (1.0 + turns.back) * f64::from(t.cw_min) / 2.0;
+        let first = match self.access {
+            Access::Basic => self.phy.airtime(self.rate, full.psdu),
+            Access::RtsCts => r.rts,
+        };
+        let collision = (t.difs + first + r.ack_timeout).as_secs_f64();
+        let more = (turns.idle - apart) * t.slot.as_secs_f64() + turns.collisions * collision;
+        data.seconds += more / f64::from(full.packets);
+        (data, reverse)
+    }
+
+    /// What a frame with `full` of packets that are `psdu` bytes each as an MPDU of their own costs per packet.
+    fn cost(&self, psdu: u32, full: FullFrame) -> FrameCost {
         let t = self.phy.timing();
         let r = self.phy.response(self.rate);
         let (reserve, limit) = match self.access {
             Access::Basic => (Span::ZERO, t.short_retry_limit),
             Access::RtsCts => (r.rts + r.cts + t.sifs * 2, t.long_retry_limit),
         };
-        // Where nothing is lost an A-MPDU is taken for full; each MPDU then costs its part.
-        let full = FullFrame::of(self.phy, self.rate, psdu);
         let mpdus = full.mpdus;
         // An A-MSDU is as long as its packets together, and lost as often as one of them would be.
         let per_mpdu = f64::from(full.packets) / f64::from(mpdus);
@@ -172,9 +228,9 @@ impl<'a> LinkModel<'a> {
     /// The nominal capacity in bit/s of payload, reverse frames included: they cross the same link
     /// at the same rate and wait for their own backoff. Zero on a dead link.
     pub fn capacity(&self, traffic: &Traffic) -> f64 {
-        let data = self.frame(traffic.psdu);
-        let reverse = self.frame(traffic.reverse_psdu).seconds * traffic.reverse_per_packet;
+        let (data, reverse) = self.both_ways(traffic, self);
         // A packet that is dropped brings no reverse frame.
+        let reverse = reverse.seconds * traffic.reverse_per_packet;
         let per_packet = data.seconds + data.delivered * reverse;
         f64::from(8 * traffic.payload) * data.delivered / per_packet
     }

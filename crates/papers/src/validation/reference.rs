@@ -81,6 +81,9 @@ pub struct Today {
     pub guard_ns: u64,
     /// Longest A-MPDU; 0: none.
     pub ampdu_bytes: u64,
+    /// Longest A-MSDU; 0: none.
+    #[serde(default)]
+    pub amsdu_bytes: u64,
     /// Window of the block acknowledgement.
     pub mpdus: u32,
     /// Flows start from here on.

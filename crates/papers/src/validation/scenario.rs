@@ -126,6 +126,7 @@ fn radio(o: &Options, links: bool) -> RadioDraft {
             width: Some(Frequency(t.width_mhz * 1_000_000)),
             guard: Some(Span::from_nanos(t.guard_ns)),
             ampdu: Some(Bytes(t.ampdu_bytes)),
+            amsdu: (t.amsdu_bytes > 0).then_some(Bytes(t.amsdu_bytes)),
             mpdus: Some(t.mpdus),
             rules: Rules::Ns3,
             ..RadioDraft::default()

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use fairmesh_queueing::{
-    AqlSpec, CakeSpec, CodelSpec, DisciplineSpec, FairSpec, FqCodelSpec, FredSpec, HostFairness,
-    Limit, RedSpec, StationsSpec, ThresholdSpec,
+    AqlSpec, CakeSpec, CodelSpec, DisciplineSpec, DualPi2Spec, FairSpec, FqCodelSpec, FredSpec,
+    HostFairness, Limit, RedSpec, StationsSpec, ThresholdSpec,
 };
 use fairmesh_units::{BitRate, Bytes, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -48,6 +48,9 @@ pub enum QueueKind {
     FqCodel,
     /// CAKE: a shaper, flows in turns within hosts in turns, COBALT.
     Cake,
+    /// DualPI2: a shallow queue for L4S packets and a deep one for others, coupled.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
     /// The queues of mac80211: flows per neighbour, CoDel in each, neighbours in turns of airtime.
     #[serde(rename = "mac80211")]
     Mac80211,
@@ -65,7 +68,7 @@ impl QueueKind {
 pub struct QueueTable {
     /// Which discipline.
     pub kind: QueueKind,
-    /// Buffer in packets (`fq`: of each flow); 50 by default, `codel` 1000, `fq_codel` 10240, `mac80211` 8192.
+    /// Buffer in packets (`fq`: of each flow); 50 by default, `codel` 1000, `dualpi2` 10000, `fq_codel` 10240, `mac80211` 8192.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
     /// Buffer in bytes instead; not `fred`, `fq_codel`, `mac80211`.
@@ -90,7 +93,7 @@ pub struct QueueTable {
     /// `red`: let the probability rise from `max_p` to 1 beyond `max`; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gentle: Option<bool>,
-    /// `red`, `codel`, `fq_codel`, `mac80211`: mark packets of ECN-capable transports instead of dropping them;
+    /// `red`, `codel`, `fq_codel`, `dualpi2`, `mac80211`: mark packets of ECN-capable transports instead of dropping them;
     /// false by default with the first two, true with the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
@@ -111,20 +114,21 @@ pub struct QueueTable {
     #[schemars(schema_with = "text::schema::<Bytes>")]
     pub quantum: Option<Bytes>,
     /// `codel`, `fq_codel`, `cake`, `mac80211`: waiting time that is no cause to drop; 5 ms by default, `mac80211`
-    /// 20 ms, and 50 ms for slow neighbours.
+    /// 20 ms, and 50 ms for slow neighbours. `dualpi2`: that of packets without ECT(1), 15 ms.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub target: Option<Span>,
-    /// The same: for how long packets must have waited longer than that; 100 ms by default, 300 ms for slow
-    /// neighbours of `mac80211`.
+    /// The same without `dualpi2`: for how long packets must have waited longer than that; 100 ms by default, 300 ms
+    /// for slow neighbours of `mac80211`.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub interval: Option<Span>,
-    /// The same: mark every ECN-capable packet that has waited longer than this; never by default.
+    /// `codel`, `fq_codel`, `mac80211`: mark every ECN-capable packet that has waited longer than this; never by default.
+    /// `dualpi2`: mark packets with ECT(1) from here on, all of them from half as long again; 800 us by default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub ce_threshold: Option<Span>,
-    /// The same: `ce_threshold` marks packets with ECT(1) only; false by default.
+    /// `codel`, `fq_codel`, `mac80211`: `ce_threshold` marks packets with ECT(1) only; false by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ce_ect1: Option<bool>,
     /// `fq_codel`, `cake`, `mac80211`: bytes of all flows together; 32 MiB, with `cake` by its rate, 16 MiB by default.
@@ -224,15 +228,15 @@ impl QueueTable {
 
     /// Refuses settings of other kinds.
     fn check(&self) -> Result<(), Problem> {
-        use QueueKind::{Cake, Codel, DropTail, Fq, FqCodel, Fred, Mac80211, Mark, Red};
+        use QueueKind::{Cake, Codel, DropTail, DualPi2, Fq, FqCodel, Fred, Mac80211, Mark, Red};
         let hashed: &[QueueKind] = &[FqCodel, Cake, Mac80211];
         let given: [(&str, bool, &[QueueKind]); 28] = [
             ("packets", self.packets.is_some() && self.kind == Cake, &[]),
             ("rate", self.rate.is_some(), &[Cake]),
             ("isolation", self.isolation.is_some(), &[Cake]),
-            ("target", self.target.is_some(), QueueKind::TODAY),
+            ("target", self.target.is_some() && self.kind != DualPi2, QueueKind::TODAY),
             ("interval", self.interval.is_some(), QueueKind::TODAY),
-            ("ce_threshold", self.ce_threshold.is_some(), &[Codel, FqCodel, Mac80211]),
+            ("ce_threshold", self.ce_threshold.is_some(), &[Codel, FqCodel, DualPi2, Mac80211]),
             ("ce_ect1", self.ce_ect1.is_some(), &[Codel, FqCodel, Mac80211]),
             ("memory", self.memory.is_some(), hashed),
             ("flows", self.flows.is_some(), hashed),
@@ -243,14 +247,14 @@ impl QueueTable {
             ("aql_high", self.aql_high.is_some(), &[Mac80211]),
             ("aql_total", self.aql_total.is_some(), &[Mac80211]),
             ("quantum", self.quantum.is_some(), &[Fq, FqCodel, Mac80211]),
-            ("bytes", self.bytes.is_some(), &[DropTail, Fq, Red, Mark, Codel]),
+            ("bytes", self.bytes.is_some(), &[DropTail, Fq, Red, Mark, Codel, DualPi2]),
             ("min", self.min.is_some(), &[Red, Fred]),
             ("max", self.max.is_some(), &[Red, Fred]),
             ("max_p", self.max_p.is_some(), &[Red, Fred]),
             ("threshold", self.threshold.is_some(), &[Mark]),
             ("weight", self.weight.is_some(), &[Red, Fred, Mark]),
             ("gentle", self.gentle.is_some(), &[Red]),
-            ("ecn", self.ecn.is_some(), &[Red, Codel, FqCodel, Mac80211]),
+            ("ecn", self.ecn.is_some(), &[Red, Codel, FqCodel, DualPi2, Mac80211]),
             ("min_q", self.min_q.is_some(), &[Fred]),
             ("max_q", self.max_q.is_some(), &[Fred]),
             ("many_flows", self.many_flows.is_some(), &[Fred]),
@@ -364,6 +368,18 @@ impl QueueTable {
                         Some(IsolationDraft::Destinations) => HostFairness::Destinations,
                         Some(IsolationDraft::Triple) | None => HostFairness::Both,
                     },
+                })
+            }
+            QueueKind::DualPi2 => {
+                let base = DualPi2Spec::default();
+                let min_threshold = self.ce_threshold.unwrap_or(base.min_threshold);
+                DisciplineSpec::DualPi2(DualPi2Spec {
+                    limit: self.limit(10_000),
+                    target: self.target.unwrap_or(base.target),
+                    min_threshold,
+                    range: Span::from_nanos(min_threshold.as_nanos() / 2),
+                    ecn: self.ecn.unwrap_or(base.ecn),
+                    ..base
                 })
             }
             QueueKind::Mac80211 => DisciplineSpec::Stations(self.mac80211()?),

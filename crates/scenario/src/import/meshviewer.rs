@@ -89,6 +89,7 @@ pub(super) fn read(text: &str) -> Result<Map> {
                 aliases: aliases.chain(node.addresses.unwrap_or_default()).collect(),
                 location: node.location.and_then(|l| l.latitude.zip(l.longitude)),
                 model: node.model,
+                channels: Vec::new(),
             },
             KeyPath::from("nodes").index(i).key("node_id"),
         )?;

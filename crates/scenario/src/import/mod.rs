@@ -5,6 +5,7 @@
 //! Locations serve drawings and propagation delays only.
 
 mod band;
+mod channels;
 mod graph;
 mod map;
 mod meshviewer;
@@ -56,7 +57,7 @@ pub struct ImportOptions {
     pub width: Option<Frequency>,
     /// With these: spatial streams of every router; its model's by default, and 2 where that is not known.
     pub streams: Option<u8>,
-    /// With these: the channel; by default the map's, on which most links are, else 6 or 36.
+    /// With these: one channel for all links; by default those that the map names, else 6 or 36.
     pub channel: Option<u32>,
     /// What link costs mean; guessed by default from the map's `metric` and `protocol`.
     pub metric: Option<Metric>,

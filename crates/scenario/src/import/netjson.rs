@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::channels::around;
 use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
 use super::{Result, json};
@@ -41,6 +42,52 @@ struct NodeProperties {
     /// What the device is.
     #[serde(default)]
     model: Option<String>,
+    /// Channel number of its radio.
+    #[serde(default)]
+    channel: Option<u32>,
+    /// Those of several radios.
+    #[serde(default)]
+    channels: Vec<u32>,
+    /// The middle of its radio's channel, MHz.
+    #[serde(default)]
+    frequency: Option<f64>,
+}
+
+impl NodeProperties {
+    /// The channels that it names.
+    fn on(&self, key: &KeyPath) -> Result<Vec<u32>> {
+        let key = key.clone().key("properties");
+        let mut all = self.channels.clone();
+        for (i, channel) in self.channels.iter().enumerate() {
+            check_channel(*channel, key.clone().key("channels").index(i))?;
+        }
+        all.extend(channel(self.channel, self.frequency, &key)?);
+        Ok(all)
+    }
+}
+
+fn check_channel(number: u32, key: KeyPath) -> Result<()> {
+    match room_of(number) {
+        Some(_) => Ok(()),
+        None => Err(ScenarioError::at(key, Problem::range(number, CHANNELS))),
+    }
+}
+
+/// The channel that is named by its number or its frequency, not by two that differ.
+fn channel(number: Option<u32>, mhz: Option<f64>, key: &KeyPath) -> Result<Option<u32>> {
+    if let Some(number) = number {
+        check_channel(number, key.clone().key("channel"))?;
+    }
+    let Some(mhz) = mhz else { return Ok(number) };
+    let problem = match around(mhz).filter(|c| room_of(*c).is_some()) {
+        None => Problem::range(mhz, "MHz of a channel, such as 2412 or 5180"),
+        Some(c) if number.is_some_and(|n| n != c) => Problem::refused(
+            format!("{mhz} MHz is channel {c}"),
+            "the frequency of `channel`, or one of the two",
+        ),
+        found => return Ok(found),
+    };
+    Err(ScenarioError::at(key.clone().key("frequency"), problem))
 }
 
 #[derive(Deserialize)]
@@ -75,22 +122,25 @@ struct LinkProperties {
     /// Channel number.
     #[serde(default)]
     channel: Option<u32>,
+    /// The middle of the channel, MHz.
+    #[serde(default)]
+    frequency: Option<f64>,
 }
 
 impl LinkProperties {
     fn radio(&self, key: &KeyPath) -> Result<OnAir> {
-        let LinkProperties { signal, throughput, channel, .. } = *self;
+        let LinkProperties { signal, throughput, .. } = *self;
         let fail = |name, problem| {
             Err(ScenarioError::at(key.clone().key("properties").key(name), problem))
         };
-        match (signal, throughput, channel) {
-            (Some(dbm), ..) if !(-120.0..=30.0).contains(&dbm) => {
+        let channel = channel(self.channel, self.frequency, &key.clone().key("properties"))?;
+        match (signal, throughput) {
+            (Some(dbm), _) if !(-120.0..=30.0).contains(&dbm) => {
                 fail("signal", Problem::range(dbm, "-120 to 30 dBm"))
             }
-            (_, Some(mbit), _) if !(mbit > 0.0 && mbit <= 1e5) => {
+            (_, Some(mbit)) if !(mbit > 0.0 && mbit <= 1e5) => {
                 fail("throughput", Problem::range(mbit, "Mbit/s above 0, at most 100000"))
             }
-            (.., Some(c)) if room_of(c).is_none() => fail("channel", Problem::range(c, CHANNELS)),
             _ => Ok(OnAir { signal, throughput, channel }),
         }
     }
@@ -101,6 +151,8 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
     let mut map = Map::new(file.label);
     map.uplinks.extend(file.router_id);
     for (i, node) in file.nodes.into_iter().enumerate() {
+        let key = KeyPath::from("nodes").index(i);
+        let channels = node.properties.as_ref().map_or(Ok(Vec::new()), |p| p.on(&key))?;
         let (location, model) = node.properties.map_or((None, None), |p| (p.location, p.model));
         let mut aliases: Vec<String> = node.local_addresses.unwrap_or_default();
         aliases.extend(node.label);
@@ -110,8 +162,9 @@ pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
                 aliases,
                 location: location.and_then(|l| l.lat.zip(l.lng)),
                 model,
+                channels,
             },
-            KeyPath::from("nodes").index(i).key("id"),
+            key.key("id"),
         )?;
     }
     let metric = metric.or_else(|| {

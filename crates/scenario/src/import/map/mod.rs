@@ -1,12 +1,15 @@
 //! A map, whatever its format, into a [`Draft`].
 
+mod gateways;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_units::Span;
 
-use super::graph::{component_sizes, hops};
+use super::channels::{Channels, Places};
+use super::graph::hops;
 use super::metric::Quality;
-use super::radios::{Heard, Radios};
+use super::radios::{Directed, Heard, Radios};
 use super::{ImportOptions, Result};
 use crate::draft::{
     Draft, FlowsDraft, LinkDraft, LinkEntry, NodeDraft, PerDraft, Routing, SubscribersDraft,
@@ -31,6 +34,8 @@ pub(super) struct MapNode {
     pub location: Option<(f64, f64)>,
     /// What the device is.
     pub model: Option<String>,
+    /// Channels that its radios are on; nothing where it does not say.
+    pub channels: Vec<u32>,
 }
 
 /// A link of a map, as one entry of the file.
@@ -66,12 +71,29 @@ impl Pair {
     }
 }
 
+/// Keeps the better of two; whether there were two.
+fn best(known: &mut Option<Heard>, heard: Heard) -> bool {
+    match known {
+        Some(known) => {
+            if heard.better_than(known) {
+                *known = heard;
+            }
+            true
+        }
+        None => {
+            *known = Some(heard);
+            false
+        }
+    }
+}
+
 /// A map.
 pub(super) struct Map {
     label: Option<String>,
     nodes: Vec<MapNode>,
     index: BTreeMap<Name, usize>,
-    radio: BTreeMap<(usize, usize), Pair>,
+    /// By pair, and by the channel that entries name.
+    radio: BTreeMap<(usize, usize, Option<u32>), Pair>,
     cables: BTreeSet<(usize, usize)>,
     /// Nodes that the map calls gateways.
     pub gateways: Vec<Name>,
@@ -81,7 +103,11 @@ pub(super) struct Map {
     pub tunnels: Vec<(Name, Name)>,
     pub warnings: Vec<String>,
     /// Entries of radio links by channel.
-    channels: BTreeMap<u32, usize>,
+    channels: Channels,
+    /// Entries that name none, though others do.
+    unnamed: usize,
+    /// Entries between nodes without a common channel.
+    apart: usize,
     parallel: usize,
     dead: usize,
 }
@@ -98,7 +124,9 @@ impl Map {
             uplinks: Vec::new(),
             tunnels: Vec::new(),
             warnings: Vec::new(),
-            channels: BTreeMap::new(),
+            channels: Channels::new(),
+            unnamed: 0,
+            apart: 0,
             parallel: 0,
             dead: 0,
         }
@@ -140,8 +168,10 @@ impl Map {
             self.cables.insert((a.min(b), a.max(b)));
             return Ok(());
         }
-        if let Some(channel) = link.radio.channel {
-            *self.channels.entry(channel).or_default() += 1;
+        let channel = link.radio.channel.or_else(|| self.common(a, b));
+        match channel {
+            Some(channel) => *self.channels.entry(channel).or_default() += 1,
+            None => self.unnamed += 1,
         }
         // What is said of one direction says nothing of the other's receiver.
         let back = OnAir::default();
@@ -156,24 +186,54 @@ impl Map {
                     continue;
                 }
             };
-            let pair = self.radio.entry((from.min(to), from.max(to))).or_default();
+            let pair = self.radio.entry((from.min(to), from.max(to), channel)).or_default();
             let slot = if from < to { &mut pair.0 } else { &mut pair.1 };
             let (signal, throughput) = (radio.signal, radio.throughput);
-            let heard = Heard { delivery, signal, throughput };
-            if let Some(known) = slot {
-                self.parallel += 1;
-                if heard.better_than(known) {
-                    *known = heard;
-                }
-            } else {
-                *slot = Some(heard);
-            }
+            self.parallel += usize::from(best(slot, Heard { delivery, signal, throughput }));
         }
         Ok(())
     }
 
+    /// The channel of a link between two nodes that say theirs: the only one that both have.
+    fn common(&mut self, a: usize, b: usize) -> Option<u32> {
+        let (of_a, of_b) = (&self.nodes[a].channels, &self.nodes[b].channels);
+        if of_a.is_empty() || of_b.is_empty() {
+            return None;
+        }
+        let mut both = of_a.iter().copied().filter(|c| of_b.contains(c));
+        match (both.next(), both.next()) {
+            (Some(channel), None) => Some(channel),
+            (None, _) => {
+                self.apart += 1;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What is heard by pair and radio. What names no channel is on the one that the pair's other entries name.
+    fn heard(&mut self, places: &Places) -> BTreeMap<(usize, usize, usize), Pair> {
+        let mut named = BTreeMap::<(usize, usize), BTreeSet<usize>>::new();
+        for &(a, b, channel) in self.radio.keys().filter(|k| k.2.is_some()) {
+            named.entry((a, b)).or_default().insert(places.at(channel));
+        }
+        let mut heard = BTreeMap::<_, Pair>::new();
+        for (&(a, b, channel), pair) in &self.radio {
+            let only = named.get(&(a, b)).filter(|n| channel.is_none() && n.len() == 1);
+            let place = only.and_then(|n| n.first().copied()).unwrap_or(places.at(channel));
+            let known = heard.entry((a, b, place)).or_default();
+            for (slot, more) in [(&mut known.0, pair.0), (&mut known.1, pair.1)] {
+                self.parallel += more.map_or(0, |h| usize::from(best(slot, h)));
+            }
+        }
+        heard
+    }
+
     /// The scenario as it would be written.
     pub fn draft(mut self, options: &ImportOptions, name: String) -> Result<(Draft, Vec<String>)> {
+        let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
+        let places = Radios::places(options, &models, &self.channels)?;
+        let heard = self.heard(&places);
         let around = self.around();
         let gateways = self.chosen(options, &around)?;
         let hops = hops(&around, &gateways);
@@ -186,16 +246,34 @@ impl Map {
             self.warnings
                 .push(format!("{} links let nothing through and were left out", self.dead));
         }
-        let places = self.places();
-        let mut radios = self.radios(options)?;
+        let sites = self.places();
+        let pairs = || heard.values().filter_map(Pair::both);
+        let told = |h: &Heard| h.signal.is_some();
+        let signals = pairs().all(|(a, b)| told(&a) && told(&b)) && pairs().next().is_some();
+        let mut radios = Radios::of(options, &models, &places, &self.channels, signals);
+        let several = places.all.len() > 1;
         let id = |i: usize| self.nodes[i].id.clone();
         let (mut links, mut directed) = (Vec::new(), Vec::new());
-        for (&(a, b), pair) in &self.radio {
+        let mut on = vec![BTreeSet::new(); self.nodes.len()];
+        for (&(a, b, place), pair) in &heard {
             let Some((there, back)) = pair.both() else { continue };
-            let entries = radios.link((a, b), LinkDraft::new(id(a), id(b)), there, back);
+            let radio = several.then(|| places.name(place));
+            let plain = LinkDraft { radio, ..LinkDraft::new(id(a), id(b)) };
+            let entries = radios.link((a, b, place), plain, there, back);
             links.extend(entries.into_iter().map(LinkEntry::Table));
-            directed.extend([(a, b, there), (b, a, back)]);
+            let (heard, back) = (there, back);
+            directed.push(Directed { from: a, to: b, place, heard });
+            directed.push(Directed { from: b, to: a, place, heard: back });
+            [a, b].into_iter().for_each(|n| {
+                on[n].insert(place);
+            });
         }
+        // A node has a radio where it has links, or the first.
+        let own = |i: usize| {
+            let of = &on[i];
+            let named: Vec<String> = of.iter().map(|&p| places.name(p)).collect();
+            several.then(|| if named.is_empty() { vec![places.name(0)] } else { named })
+        };
         let cable = |&(a, b): &(usize, usize)| WireDraft {
             from: id(a),
             to: id(b),
@@ -210,6 +288,7 @@ impl Map {
             duration: options.duration,
             warmup: Some(Span::from_nanos(options.duration.as_nanos() / 6)),
             radio: radios.radio,
+            radios: radios.further.into_iter().collect(),
             topology: TopologyDraft {
                 links: Some(links),
                 sense_hops: Some(options.sense_hops),
@@ -223,7 +302,8 @@ impl Map {
             },
             node: (0..self.nodes.len())
                 .map(|i| NodeDraft {
-                    position: places.get(i).copied().flatten(),
+                    position: sites.get(i).copied().flatten(),
+                    radios: own(i),
                     ..NodeDraft::new(id(i))
                 })
                 .collect(),
@@ -241,27 +321,31 @@ impl Map {
             ..Draft::default()
         };
         self.warnings.extend(radios.notes);
+        if several && self.unnamed > 0 {
+            let first = places.all[0].channel;
+            self.warnings.push(format!(
+                "{} links name no channel: they are on the one that their ends' other entries name, else on {first}",
+                self.unnamed
+            ));
+        }
+        if self.apart > 0 {
+            self.warnings.push(format!(
+                "{} links are between nodes that name no common channel",
+                self.apart
+            ));
+        }
         self.warnings.extend(notes);
         self.warnings.extend(self.implausible(&directed));
         Ok((draft, self.warnings))
     }
 
-    /// The radios that its routers are taken to have.
-    fn radios(&self, options: &ImportOptions) -> Result<Radios> {
-        let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
-        let heard = || self.radio.values().filter_map(Pair::both);
-        let told = |h: &Heard| h.signal.is_some();
-        let signals = heard().all(|(a, b)| told(&a) && told(&b)) && heard().next().is_some();
-        Radios::of(options, &models, &self.channels, signals)
-    }
-
     /// A warning about links that no routing daemon would keep.
-    fn implausible(&self, links: &[(usize, usize, Heard)]) -> Option<String> {
-        let mut bad: Vec<_> = links.iter().filter(|l| l.2.delivery < IMPLAUSIBLE).collect();
-        bad.sort_by(|a, b| a.2.delivery.total_cmp(&b.2.delivery));
+    fn implausible(&self, links: &[Directed]) -> Option<String> {
+        let mut bad: Vec<_> = links.iter().filter(|l| l.heard.delivery < IMPLAUSIBLE).collect();
+        bad.sort_by(|a, b| a.heard.delivery.total_cmp(&b.heard.delivery));
         let name = |i: usize| self.nodes[i].id.as_str();
-        let show = |l: &&(usize, usize, Heard)| {
-            format!("{} → {} ({:.1} %)", name(l.0), name(l.1), 100.0 * l.2.delivery)
+        let show = |l: &&Directed| {
+            format!("{} → {} ({:.1} %)", name(l.from), name(l.to), 100.0 * l.heard.delivery)
         };
         let shown: Vec<String> = bad.iter().take(LISTED).map(show).collect();
         let more = if bad.len() > LISTED { ", …" } else { "" };
@@ -278,135 +362,13 @@ impl Map {
     /// Neighbours over radio or cable.
     fn around(&self) -> Vec<Vec<usize>> {
         let mut around = vec![Vec::new(); self.nodes.len()];
-        for &(a, b) in self.radio.keys().chain(&self.cables) {
+        let mut pairs: Vec<(usize, usize)> = self.radio.keys().map(|k| (k.0, k.1)).collect();
+        pairs.dedup();
+        for &(a, b) in pairs.iter().chain(&self.cables) {
             around[a].push(b);
             around[b].push(a);
         }
         around
-    }
-
-    /// The gateways that are asked for, each once; by default the map's own.
-    fn chosen(&mut self, options: &ImportOptions, around: &[Vec<usize>]) -> Result<Vec<usize>> {
-        let mut chosen = Vec::new();
-        for wanted in &options.gateways {
-            let wanted = wanted.trim();
-            let named = self.index.get(&Name::from(wanted)).copied();
-            let known_as = |n: &MapNode| n.aliases.iter().any(|a| a.trim() == wanted);
-            let found = named.or_else(|| self.nodes.iter().position(known_as));
-            let refuse = |problem| Err(ScenarioError::at("gateway".into(), problem));
-            match found {
-                None => return refuse(Problem::UnknownNode(wanted.to_owned())),
-                Some(g) if chosen.contains(&g) => {
-                    let what = format!("\"{wanted}\" is named twice");
-                    return refuse(Problem::refused(what, "each gateway once"));
-                }
-                Some(g) => chosen.push(g),
-            }
-        }
-        if chosen.is_empty() {
-            chosen.push(self.gateway(around)?);
-        }
-        Ok(chosen)
-    }
-
-    fn gateway(&mut self, around: &[Vec<usize>]) -> Result<usize> {
-        let sizes = component_sizes(around);
-        let best = |candidates: &mut dyn Iterator<Item = usize>| {
-            candidates
-                .filter(|&i| !around[i].is_empty())
-                .max_by_key(|&i| (sizes[i], around[i].len(), core::cmp::Reverse(i)))
-        };
-        let known = |names: &[Name]| {
-            let mut found: Vec<usize> =
-                names.iter().filter_map(|n| self.index.get(n).copied()).collect();
-            found.sort_unstable();
-            found.dedup();
-            found
-        };
-        // What the map says most plainly goes first: its gateways, then the routers at the other end
-        // of their tunnels, as servers have no radio, then whoever has a way out.
-        let called = known(&self.gateways);
-        let mut behind = Vec::new();
-        for (a, b) in &self.tunnels {
-            for (server, router) in [(a, b), (b, a)] {
-                if self.gateways.contains(server) {
-                    behind.push(router.clone());
-                }
-            }
-        }
-        let ends = self.tunnels.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
-        let uplinks: Vec<Name> = self.uplinks.iter().cloned().chain(ends).collect();
-        let ways = [
-            (called.clone(), "gateways"),
-            (known(&behind), "nodes with a tunnel to a gateway"),
-            (known(&uplinks), "nodes with a way out"),
-        ];
-        for (candidates, what) in ways {
-            let Some(i) = best(&mut candidates.iter().copied()) else { continue };
-            let name = &self.nodes[i].id;
-            let others = candidates.iter().filter(|&&c| !around[c].is_empty()).count();
-            if others > 1 {
-                self.warnings.push(format!(
-                    "the map has {others} {what}: \"{name}\", in the largest connected part with most links, was taken"
-                ));
-            } else if let (Some(&server), false) = (called.first(), called.contains(&i)) {
-                let server = &self.nodes[server].id;
-                self.warnings.push(format!(
-                    "the map's gateway \"{server}\" has no radio link and no cable: \"{name}\" was taken"
-                ));
-            }
-            return Ok(i);
-        }
-        let Some(i) = best(&mut (0..self.nodes.len())) else {
-            return Err(ScenarioError::at("links".into(), Problem::Nothing { what: "radio link" }));
-        };
-        let name = &self.nodes[i].id;
-        self.warnings.push(format!(
-            "the map names no gateway: \"{name}\", the best connected node, was taken"
-        ));
-        Ok(i)
-    }
-
-    /// The nodes that get a flow, and a warning about those that cannot.
-    fn homes(
-        &mut self,
-        options: &ImportOptions,
-        gateways: &[usize],
-        hops: &[Option<u32>],
-    ) -> Result<Vec<usize>> {
-        let mut reachable: Vec<usize> =
-            (0..self.nodes.len()).filter(|&i| hops[i].is_some_and(|h| h > 0)).collect();
-        let lost: Vec<&str> = (0..self.nodes.len())
-            .filter(|&i| hops[i].is_none())
-            .map(|i| self.nodes[i].id.as_str())
-            .collect();
-        if !lost.is_empty() {
-            let more = if lost.len() > LISTED { ", …" } else { "" };
-            let first = lost[..lost.len().min(LISTED)].join(", ");
-            self.warnings.push(format!(
-                "{} of {} nodes cannot be reached from the gateway and get no flow: {first}{more}",
-                lost.len(),
-                self.nodes.len()
-            ));
-        }
-        if reachable.is_empty() {
-            let names: Vec<&str> = gateways.iter().map(|&g| self.nodes[g].id.as_str()).collect();
-            let names = names.join("\", \"");
-            let problem = Problem::refused(
-                format!("no node can be reached from the gateway \"{names}\""),
-                "a gateway with links to other nodes",
-            );
-            return Err(ScenarioError::at("gateway".into(), problem));
-        }
-        let wanted = options.flows.unwrap_or(reachable.len()).min(reachable.len());
-        if wanted == 0 {
-            return Err(ScenarioError::at("flows".into(), Problem::range(0, "at least one flow")));
-        }
-        reachable.sort_by_key(|&i| (hops[i], i));
-        // From the nearest to the farthest, both included where there are two or more.
-        let last = reachable.len() - 1;
-        let pick = |k: usize| if wanted == 1 { last } else { k * last / (wanted - 1) };
-        Ok((0..wanted).map(|k| reachable[pick(k)]).collect())
     }
 
     /// Metres around the median location: one router placed wrongly moves no other.

@@ -1,24 +1,13 @@
-//! Which radios a map's routers are taken to have, and at which rate each link runs (docs/scenarios.md, "Maps").
+//! At which rate each direction of a map's links runs.
 
 use std::collections::BTreeMap;
 
 use fairmesh_capacity::link::{LinkModel, Traffic};
-use fairmesh_units::{BitRate, Decibel, Frequency, Power};
+use fairmesh_units::{Decibel, Frequency, Power};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
 use fairmesh_wifi::mcs::{Generation, Mode};
 use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 
-use super::band::{band, generation, name, of_models, usual};
-use super::models::Model;
-use super::{ImportOptions, Result};
-use crate::draft::{
-    ErrorsDraft, LinkDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable, RadioDraft,
-    SnrDraft,
-};
-use crate::error::{Problem, ScenarioError};
-
-/// Streams of a router of which nothing is known: what most of the last fifteen years have at least.
-const USUAL_STREAMS: u8 = 2;
 /// Guard interval, ns, of all: what every radio has.
 const GUARD: u32 = 800;
 /// What is sent over a link for its rate to be chosen: full-size segments.
@@ -36,7 +25,7 @@ const LISTED: usize = 5;
 
 /// What a map says of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Heard {
+pub(in crate::import) struct Heard {
     /// Delivery probability.
     pub delivery: f64,
     /// Mean received power, dBm.
@@ -54,6 +43,15 @@ impl Heard {
         };
         of(self).partial_cmp(&of(other)).is_some_and(std::cmp::Ordering::is_gt)
     }
+}
+
+/// One direction of a link.
+pub(in crate::import) struct Directed {
+    pub from: usize,
+    pub to: usize,
+    /// Which of the map's radios it runs on.
+    pub place: usize,
+    pub heard: Heard,
 }
 
 /// By what the rate of a direction was chosen.
@@ -74,15 +72,8 @@ impl By {
     }
 }
 
-/// The radios of a map.
-pub(super) struct Radios {
-    pub radio: RadioDraft,
-    pub notes: Vec<String>,
-    today: Option<Today>,
-}
-
 /// What is asked of every link with radios of today.
-struct Today {
+pub(super) struct Today {
     phy: Phy,
     modes: Vec<Known>,
     /// Signal at which half of a probe's frames survive at the lowest rate, mW.
@@ -90,7 +81,7 @@ struct Today {
     /// Per node: streams and highest MCS.
     nodes: Vec<(u8, u8)>,
     /// Every link says how strong it is.
-    signals: bool,
+    pub signals: bool,
     chosen: BTreeMap<Key, Choice>,
 }
 
@@ -108,166 +99,19 @@ struct Known {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Choice {
-    mcs: u8,
-    streams: u8,
+pub(super) struct Choice {
+    pub mcs: u8,
+    pub streams: u8,
 }
 
-impl Radios {
-    /// From the options, the nodes' models and the channels that links name.
-    pub fn of(
-        options: &ImportOptions,
-        models: &[Option<String>],
-        channels: &BTreeMap<u32, usize>,
-        signals: bool,
-    ) -> Result<Self> {
-        let old = match options.phy {
-            None => options.rate.is_some(),
-            Some(phy) => generation(phy).is_none(),
-        };
-        if old {
-            return Ok(Radios::before(options));
-        }
-        if let (Some(rate), Some(phy)) = (options.rate, options.phy.and_then(generation)) {
-            let what = format!("{rate} says too little of {}", phy.name());
-            let expected = "no rate, or \"802.11a\", \"802.11b\" or \"802.11g\" as PHY";
-            return Err(ScenarioError::at("radio.rate".into(), Problem::refused(what, expected)));
-        }
-        Radios::today(options, models, channels, signals)
-    }
-
-    /// 802.11a, b and g: one rate for all.
-    fn before(options: &ImportOptions) -> Self {
-        let phy = options.phy.unwrap_or(PhyName::G);
-        let rate = options.rate.or((phy == PhyName::G).then_some(BitRate(24_000_000)));
-        let radio = RadioDraft {
-            phy,
-            rate,
-            profile: Some(Profile::Graph),
-            width: options.width,
-            streams: options.streams,
-            channel: options.channel,
-            ..RadioDraft::default()
-        };
-        Radios { radio, notes: Vec::new(), today: None }
-    }
-
-    fn today(
-        options: &ImportOptions,
-        models: &[Option<String>],
-        channels: &BTreeMap<u32, usize>,
-        signals: bool,
-    ) -> Result<Self> {
-        let known: Vec<Option<&Model>> =
-            models.iter().map(|m| Model::find(m.as_deref()?)).collect();
-        // Of equals the lowest number.
-        let common = channels.iter().max_by_key(|(c, n)| (**n, std::cmp::Reverse(**c)));
-        let channel = options.channel.or(common.map(|c| *c.0));
-        let band = match channel {
-            Some(1..=13) => Band::Ghz2,
-            Some(_) => Band::Ghz5,
-            None => band(options.phy.and_then(generation), &known),
-        };
-        let g = match options.phy.and_then(generation) {
-            Some(g) => g,
-            None => usual(band, &known),
-        };
-        let channel = channel.unwrap_or(match band {
-            Band::Ghz2 => 6,
-            Band::Ghz5 => 36,
-        });
-        let width = options.width.unwrap_or(Frequency(match (g, band, channel) {
-            (_, Band::Ghz2, _) | (.., 165) => 20_000_000,
-            (Generation::Ht, ..) => 40_000_000,
-            _ => 80_000_000,
-        }));
-        let radio = RadioDraft {
-            phy: name(g),
-            width: Some(width),
-            channel: Some(channel),
-            streams: options.streams,
-            profile: Some(Profile::Graph),
-            queue: Some(QueueDraft::Table(Box::new(QueueTable::new(QueueKind::Mac80211)))),
-            errors: signals
-                .then(|| ErrorsDraft { snr: Some(SnrDraft::default()), ..ErrorsDraft::default() }),
-            ..RadioDraft::default()
-        };
-        let nodes = known.iter().map(|m| {
-            let own = m.and_then(|m| m.at(band));
-            let streams = options.streams.or(own.map(|o| o.1)).unwrap_or(USUAL_STREAMS);
-            let highest = own.map_or(g, |o| o.0.min(g)).highest_mcs();
-            (streams.min(g.most_streams()), highest)
-        });
-        let nodes: Vec<(u8, u8)> = nodes.collect();
-        let most = nodes.iter().map(|n| n.0).max().unwrap_or(USUAL_STREAMS);
-        let mut notes = vec![format!(
-            "radios: {}, {} wide, on channel {channel}, with the queues of mac80211",
-            g.name(),
-            width
-        )];
-        let others: usize = channels.iter().filter(|(c, _)| **c != channel).map(|c| c.1).sum();
-        if others > 0 {
-            notes.push(format!(
-                "{others} of {} links are on other channels than {channel}: they share its air here, since a network has one",
-                channels.values().sum::<usize>()
-            ));
-        }
-        let usual = format!(
-            "count as {} with {} streams",
-            g.name(),
-            options.streams.unwrap_or(USUAL_STREAMS)
-        );
-        notes.extend(of_models(models, &known, band, &usual));
-        // An impossible width, channel or number of streams is told where the draft is built.
-        let today = Today::new(g, band, width, most, nodes, signals);
-        Ok(Radios { radio, notes, today })
-    }
-
-    /// Both directions of a link between two nodes, as one entry where they are alike.
-    pub fn link(
-        &mut self,
-        (a, b): (usize, usize),
-        plain: LinkDraft,
-        there: Heard,
-        back: Heard,
-    ) -> Vec<LinkDraft> {
-        let both = LinkDraft {
-            delivery: Some(there.delivery),
-            delivery_back: Some(back.delivery).filter(|_| back.delivery != there.delivery),
-            ..plain.clone()
-        };
-        let Some(today) = &mut self.today else { return vec![both] };
-        let (first, second) = (today.choose(a, b, there), today.choose(b, a, back));
-        let signal = |h: Heard| h.signal.filter(|_| today.signals);
-        let with = |link: LinkDraft, c: Choice| LinkDraft {
-            mcs: Some(c.mcs),
-            streams: Some(c.streams),
-            ..link
-        };
-        if first == second {
-            let signal_back = signal(back).filter(|_| back.signal != there.signal);
-            return vec![LinkDraft { signal: signal(there), signal_back, ..with(both, first) }];
-        }
-        let one = |from, to, h: Heard, c| {
-            let link = LinkDraft {
-                delivery: Some(h.delivery),
-                directed: true,
-                ..LinkDraft::new(from, to)
-            };
-            LinkDraft { signal: signal(h), ..with(link, c) }
-        };
-        let (from, to) = (plain.from.clone(), plain.to);
-        vec![one(plain.from, to.clone(), there, first), one(to, from, back, second)]
-    }
-
-    /// What was assumed of so many links, once all were asked for.
-    pub fn rates(&self, links: &[(usize, usize, Heard)]) -> Vec<String> {
-        let Some(today) = &self.today else { return Vec::new() };
+impl Today {
+    /// What was assumed of these links, all of this radio.
+    pub fn told(&self, links: &[&Directed]) -> String {
         let (mut by, mut modes) = (BTreeMap::<By, usize>::new(), BTreeMap::new());
-        for &(from, to, heard) in links {
-            let key = today.key(from, to, heard);
+        for l in links {
+            let key = self.key(l.from, l.to, l.heard);
             *by.entry(key.1).or_default() += 1;
-            if let Some(c) = today.chosen.get(&key) {
+            if let Some(c) = self.chosen.get(&key) {
                 *modes.entry((c.streams, c.mcs)).or_insert(0usize) += 1;
             }
         }
@@ -275,26 +119,24 @@ impl Radios {
         let mut modes: Vec<_> = modes.into_iter().collect();
         modes.sort_by_key(|&(mode, n)| (std::cmp::Reverse(n), mode));
         let rest: usize = modes.iter().skip(LISTED).map(|m| m.1).sum();
-        let mut named: Vec<String> = modes.iter().take(LISTED).map(|m| today.named(*m)).collect();
+        let mut named: Vec<String> = modes.iter().take(LISTED).map(|m| self.named(*m)).collect();
         if rest > 0 {
             named.push(format!("others {rest}"));
         }
-        let lost = match today.signals {
+        let lost = match self.signals {
             true => "what is lost follows from signal and noise",
             false => "frames are lost as often as the map's own probes, at every rate",
         };
-        vec![format!(
+        format!(
             "rates of {} directed links: {}; {}; {lost}",
             links.len(),
             by.join(", "),
             named.join(", ")
-        )]
+        )
     }
-}
 
-impl Today {
     /// `None`: no mode of this kind exists, which the draft's own check explains.
-    fn new(
+    pub fn new(
         g: Generation,
         band: Band,
         width: Frequency,
@@ -346,7 +188,7 @@ impl Today {
         (value.to_bits(), by, a.0.min(b.0), a.1.min(b.1))
     }
 
-    fn choose(&mut self, from: usize, to: usize, heard: Heard) -> Choice {
+    pub fn choose(&mut self, from: usize, to: usize, heard: Heard) -> Choice {
         let key = self.key(from, to, heard);
         if let Some(&choice) = self.chosen.get(&key) {
             return choice;

@@ -1,0 +1,244 @@
+//! The dual queue coupled AQM with PI² (RFC 9332): a shallow queue for L4S, a deep one for the rest, one capacity.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{Span, Stream, Time};
+
+use crate::codel::{Entry, Fifo, Source};
+use crate::{Backlog, DropCause, Item, Late, Limit, Queue, Verdict};
+
+/// What a [`DualPi2`] is built from. RFC 9332 Appendix A
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DualPi2Spec {
+    /// Buffer of both queues together.
+    pub limit: Limit,
+    /// Waiting time that the controller holds the classic queue to.
+    pub target: Span,
+    /// How often the controller adjusts its probability.
+    pub update: Span,
+    /// Its integral gain, Hz.
+    pub alpha: f64,
+    /// Its proportional gain, Hz.
+    pub beta: f64,
+    /// How much more often L4S packets are marked than the square root of what classic ones lose: k of §2.1.
+    pub coupling: f64,
+    /// Waiting time from which on L4S packets are marked now and then.
+    pub min_threshold: Span,
+    /// How much longer they wait when each is marked.
+    pub range: Span,
+    /// The classic queue's share while both have packets, in (0, 1).
+    pub classic_share: f64,
+    /// Mark classic packets of ECN-capable transports instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for DualPi2Spec {
+    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2, marks from .8 to 1.2 ms (RFC 9332 Appendix A.1), a tenth for the
+    /// classic queue (Linux `classic_protection`).
+    fn default() -> Self {
+        DualPi2Spec {
+            limit: Limit::Packets(10_000),
+            target: Span::from_millis(15),
+            update: Span::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
+            coupling: 2.0,
+            min_threshold: Span::from_micros(800),
+            range: Span::from_micros(400),
+            classic_share: 0.1,
+            ecn: true,
+        }
+    }
+}
+
+/// Chooses packets with a likelihood, evenly: every fourth with a quarter. RFC 9332 Appendix A.1, `recur`
+#[derive(Clone, Copy, Debug, Default)]
+struct Recur(f64);
+
+impl Recur {
+    fn chooses(&mut self, likelihood: f64) -> bool {
+        self.0 += likelihood;
+        let chosen = self.0 > 1.0;
+        if chosen {
+            self.0 -= 1.0;
+        }
+        chosen
+    }
+}
+
+/// Two queues under one controller.
+#[derive(Clone, Debug)]
+pub struct DualPi2 {
+    spec: DualPi2Spec,
+    l4s: Fifo,
+    classic: Fifo,
+    /// p′ of §2.1: its square is the classic queue's likelihood, k times it the L4S queue's.
+    base: f64,
+    /// What the longest-waiting packet had waited at the last adjustment.
+    before: Span,
+    /// When to adjust next.
+    next: Time,
+    marks: Recur,
+    drops: Recur,
+    overload: Recur,
+    /// Bytes that the classic queue may still send before the L4S queue, in parts of its share; below zero it has had too much.
+    credit: f64,
+    late: VecDeque<Late>,
+}
+
+impl DualPi2 {
+    pub(crate) fn new(spec: DualPi2Spec) -> Self {
+        DualPi2 {
+            spec,
+            l4s: Fifo::default(),
+            classic: Fifo::default(),
+            base: 0.0,
+            before: Span::ZERO,
+            next: Time::ZERO,
+            marks: Recur::default(),
+            drops: Recur::default(),
+            overload: Recur::default(),
+            credit: 0.0,
+            late: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Item> {
+        self.l4s.take().or_else(|| self.classic.take()).map(|e| e.item)
+    }
+
+    /// The highest p′: the classic queue loses at most 1/k² (p_Cmax, Appendix A.2).
+    fn most(&self) -> f64 {
+        (1.0 / self.spec.coupling).min(1.0)
+    }
+
+    /// How long the first of a queue has waited.
+    fn waited(queue: &Fifo, now: Time) -> Span {
+        queue.ring.front().map_or(Span::ZERO, |e| now.since(e.since))
+    }
+
+    /// The adjustments that were due since the last call. RFC 9332 Appendix A.1, `dualpi2_update`; by the longer of both
+    /// waits, as A.2 has it.
+    fn adjust(&mut self, now: Time) {
+        let (target, seconds) = (self.spec.target.as_secs_f64(), Span::as_secs_f64);
+        while self.next <= now {
+            if self.base <= 0.0 && self.classic.ring.is_empty() && self.l4s.ring.is_empty() {
+                // Nothing changes any more until a packet comes.
+                self.before = Span::ZERO;
+                self.next = now + self.spec.update;
+                return;
+            }
+            let at = self.next;
+            let waits = Self::waited(&self.classic, at).max(Self::waited(&self.l4s, at));
+            let current = seconds(waits);
+            self.base += self.spec.alpha * (current - target)
+                + self.spec.beta * (current - seconds(self.before));
+            self.base = self.base.clamp(0.0, self.most());
+            self.before = waits;
+            self.next += self.spec.update;
+        }
+    }
+
+    /// Whether the L4S queue is next: all of both by shares, and whoever is alone. RFC 9332 §4.2.2
+    fn l4s_is_next(&self) -> bool {
+        match (self.l4s.ring.is_empty(), self.classic.ring.is_empty()) {
+            (false, false) => self.credit <= 0.0,
+            (empty, _) => !empty,
+        }
+    }
+
+    /// The L4S queue's own marking: none below the threshold, all above threshold and range. RFC 9332 Appendix A.1, `laqm`
+    fn native(&self, waited: Span) -> f64 {
+        let above = waited.saturating_sub(self.spec.min_threshold);
+        if self.l4s.ring.is_empty() || above == Span::ZERO {
+            // A queue of one packet is no queue (Th_len).
+            return 0.0;
+        }
+        if self.spec.range == Span::ZERO {
+            return 1.0;
+        }
+        (above.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
+    }
+
+    /// An L4S packet leaves, if overload does not cost it.
+    fn leave_l4s(&mut self, now: Time, entry: Entry) -> Option<Item> {
+        let coupled = (self.spec.coupling * self.base).min(1.0);
+        if self.base >= self.most() && self.overload.chooses(self.base * self.base) {
+            // Marks no longer help: both lose alike. RFC 9332 §4.2.3, Appendix A.2
+            self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+            return None;
+        }
+        let likelihood = self.native(now.since(entry.since)).max(coupled);
+        if self.marks.chooses(likelihood) {
+            self.late.push_back(Late::Marked(entry.item));
+        }
+        Some(entry.item)
+    }
+
+    /// A classic packet leaves, if it is not dropped.
+    fn leave_classic(&mut self, entry: Entry) -> Option<Item> {
+        if self.drops.chooses(self.base * self.base) {
+            let overload = self.base >= self.most();
+            if !self.spec.ecn || !entry.item.ect || overload {
+                self.late.push_back(Late::Dropped(entry.item, DropCause::Waited));
+                return None;
+            }
+            self.late.push_back(Late::Marked(entry.item));
+        }
+        Some(entry.item)
+    }
+}
+
+impl Queue for DualPi2 {
+    /// ECT(1) goes into the L4S queue, all else into the classic one. RFC 9332 §2.3
+    fn enqueue(&mut self, now: Time, item: Item, held: Backlog, _rng: &mut Stream) -> Verdict {
+        self.adjust(now);
+        if !self.spec.limit.admits(self.backlog(), held, item) {
+            return Verdict::Dropped(DropCause::Full);
+        }
+        let queue = if item.ect1 { &mut self.l4s } else { &mut self.classic };
+        queue.bytes += u64::from(item.bytes);
+        queue.ring.push_back(Entry { item, since: now });
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<Item> {
+        self.adjust(now);
+        loop {
+            let share = self.spec.classic_share;
+            let contended = !self.l4s.ring.is_empty() && !self.classic.ring.is_empty();
+            let (left, weight) = if self.l4s_is_next() {
+                let entry = self.l4s.take()?;
+                (self.leave_l4s(now, entry), share)
+            } else {
+                let Some(entry) = self.classic.take() else {
+                    // Debts end with the backlog.
+                    self.credit = 0.0;
+                    return None;
+                };
+                (self.leave_classic(entry), share - 1.0)
+            };
+            let Some(item) = left else { continue };
+            // What nobody else wanted is owed to nobody.
+            if contended {
+                self.credit += weight * f64::from(item.bytes);
+            }
+            return Some(item);
+        }
+    }
+
+    fn next_ready(&self, now: Time) -> Time {
+        if self.backlog().packets == 0 { Time::NEVER } else { now }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.l4s.backlog().plus(self.classic.backlog())
+    }
+
+    fn late(&mut self) -> Option<Late> {
+        self.late.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Which nodes of a map are gateways, and which get flows.
+
+use super::{LISTED, Map, MapNode};
+use crate::error::{Problem, ScenarioError};
+use crate::import::graph::component_sizes;
+use crate::import::{ImportOptions, Result};
+use crate::name::Name;
+
+impl Map {
+    /// The gateways that are asked for, each once; by default the map's own.
+    pub(super) fn chosen(
+        &mut self,
+        options: &ImportOptions,
+        around: &[Vec<usize>],
+    ) -> Result<Vec<usize>> {
+        let mut chosen = Vec::new();
+        for wanted in &options.gateways {
+            let wanted = wanted.trim();
+            let named = self.index.get(&Name::from(wanted)).copied();
+            let known_as = |n: &MapNode| n.aliases.iter().any(|a| a.trim() == wanted);
+            let found = named.or_else(|| self.nodes.iter().position(known_as));
+            let refuse = |problem| Err(ScenarioError::at("gateway".into(), problem));
+            match found {
+                None => return refuse(Problem::UnknownNode(wanted.to_owned())),
+                Some(g) if chosen.contains(&g) => {
+                    let what = format!("\"{wanted}\" is named twice");
+                    return refuse(Problem::refused(what, "each gateway once"));
+                }
+                Some(g) => chosen.push(g),
+            }
+        }
+        if chosen.is_empty() {
+            chosen.push(self.gateway(around)?);
+        }
+        Ok(chosen)
+    }
+
+    fn gateway(&mut self, around: &[Vec<usize>]) -> Result<usize> {
+        let sizes = component_sizes(around);
+        let best = |candidates: &mut dyn Iterator<Item = usize>| {
+            candidates
+                .filter(|&i| !around[i].is_empty())
+                .max_by_key(|&i| (sizes[i], around[i].len(), core::cmp::Reverse(i)))
+        };
+        let known = |names: &[Name]| {
+            let mut found: Vec<usize> =
+                names.iter().filter_map(|n| self.index.get(n).copied()).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        // What the map says most plainly goes first: its gateways, then the routers at the other end
+        // of their tunnels, as servers have no radio, then whoever has a way out.
+        let called = known(&self.gateways);
+        let mut behind = Vec::new();
+        for (a, b) in &self.tunnels {
+            for (server, router) in [(a, b), (b, a)] {
+                if self.gateways.contains(server) {
+                    behind.push(router.clone());
+                }
+            }
+        }
+        let ends = self.tunnels.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
+        let uplinks: Vec<Name> = self.uplinks.iter().cloned().chain(ends).collect();
+        let ways = [
+            (called.clone(), "gateways"),
+            (known(&behind), "nodes with a tunnel to a gateway"),
+            (known(&uplinks), "nodes with a way out"),
+        ];
+        for (candidates, what) in ways {
+            let Some(i) = best(&mut candidates.iter().copied()) else { continue };
+            let name = &self.nodes[i].id;
+            let others = candidates.iter().filter(|&&c| !around[c].is_empty()).count();
+            if others > 1 {
+                self.warnings.push(format!(
+                    "the map has {others} {what}: \"{name}\", in the largest connected part with most links, was taken"
+                ));
+            } else if let (Some(&server), false) = (called.first(), called.contains(&i)) {
+                let server = &self.nodes[server].id;
+                self.warnings.push(format!(
+                    "the map's gateway \"{server}\" has no radio link and no cable: \"{name}\" was taken"
+                ));
+            }
+            return Ok(i);
+        }
+        let Some(i) = best(&mut (0..self.nodes.len())) else {
+            return Err(ScenarioError::at("links".into(), Problem::Nothing { what: "radio link" }));
+        };
+        let name = &self.nodes[i].id;
+        self.warnings.push(format!(
+            "the map names no gateway: \"{name}\", the best connected node, was taken"
+        ));
+        Ok(i)
+    }
+
+    /// The nodes that get a flow, and a warning about those that cannot.
+    pub(super) fn homes(
+        &mut self,
+        options: &ImportOptions,
+        gateways: &[usize],
+        hops: &[Option<u32>],
+    ) -> Result<Vec<usize>> {
+        let mut reachable: Vec<usize> =
+            (0..self.nodes.len()).filter(|&i| hops[i].is_some_and(|h| h > 0)).collect();
+        let lost: Vec<&str> = (0..self.nodes.len())
+            .filter(|&i| hops[i].is_none())
+            .map(|i| self.nodes[i].id.as_str())
+            .collect();
+        if !lost.is_empty() {
+            let more = if lost.len() > LISTED { ", …" } else { "" };
+            let first = lost[..lost.len().min(LISTED)].join(", ");
+            self.warnings.push(format!(
+                "{} of {} nodes cannot be reached from the gateway and get no flow: {first}{more}",
+                lost.len(),
+                self.nodes.len()
+            ));
+        }
+        if reachable.is_empty() {
+            let names: Vec<&str> = gateways.iter().map(|&g| self.nodes[g].id.as_str()).collect();
+            let names = names.join("\", \"");
+            let problem = Problem::refused(
+                format!("no node can be reached from the gateway \"{names}\""),
+                "a gateway with links to other nodes",
+            );
+            return Err(ScenarioError::at("gateway".into(), problem));
+        }
+        let wanted = options.flows.unwrap_or(reachable.len()).min(reachable.len());
+        if wanted == 0 {
+            return Err(ScenarioError::at("flows".into(), Problem::range(0, "at least one flow")));
+        }
+        reachable.sort_by_key(|&i| (hops[i], i));
+        // From the nearest to the farthest, both included where there are two or more.
+        let last = reachable.len() - 1;
+        let pick = |k: usize| if wanted == 1 { last } else { k * last / (wanted - 1) };
+        Ok((0..wanted).map(|k| reachable[pick(k)]).collect())
+    }
+}
