@@ -1,10 +1,12 @@
 //! The control socket: one JSON object a line, both ways.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -81,6 +83,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CLIENTS: usize = 32;
 /// The wait after a failure to accept one.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The wait for one that was sent away to go.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A request, and where its answer goes.
 pub type Call = (Request, mpsc::SyncSender<Response>);
@@ -104,12 +108,38 @@ pub fn serve(path: &Path, give: impl Fn(Call) -> bool + Clone + Send + 'static) 
     Ok(())
 }
 
+/// Clients that have not said yet what they want, the one that came first in front.
+#[derive(Clone, Debug, Default)]
+struct Silent(Arc<Mutex<VecDeque<Arc<UnixStream>>>>);
+
+impl Silent {
+    fn all(&self) -> MutexGuard<'_, VecDeque<Arc<UnixStream>>> {
+        // A panic elsewhere leaves the list as good as it was.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn came(&self, stream: &Arc<UnixStream>) {
+        self.all().push_back(stream.clone());
+    }
+
+    fn spoke(&self, stream: &Arc<UnixStream>) {
+        self.all().retain(|s| !Arc::ptr_eq(s, stream));
+    }
+
+    /// Sends the one away that has been silent longest; whether there was one.
+    fn send_away(&self) -> bool {
+        let longest = self.all().pop_front();
+        longest.is_some_and(|s| s.shutdown(Shutdown::Both).is_ok())
+    }
+}
+
 /// Answers whoever comes, for as long as the process lives: no failure to accept ends that.
 fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send + 'static)) {
     let clients = Arc::new(());
+    let silent = Silent::default();
     loop {
         let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => Arc::new(stream),
             Err(e) => {
                 // Out of files or memory, likely; that passes.
                 if e.kind() != io::ErrorKind::Interrupted {
@@ -118,23 +148,34 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
                 continue;
             }
         };
+        // Who says nothing makes room for who may: `fairmesh gateway status` speaks at once.
+        while Arc::strong_count(&clients) > CLIENTS && silent.send_away() {
+            std::thread::sleep(MOMENT);
+        }
         if Arc::strong_count(&clients) > CLIENTS {
             // Closed: who asks is told that nobody answers.
             continue;
         }
         let (give, one) = (give.clone(), clients.clone());
+        let waits = silent.clone();
+        waits.came(&stream);
         // One after the other would let a silent client keep all others out.
-        let _ = std::thread::Builder::new().name("client".into()).stack_size(128 * 1024).spawn(
-            move || {
-                answer(stream, &give);
-                drop(one);
-            },
-        );
+        let spawned =
+            std::thread::Builder::new().name("client".into()).stack_size(128 * 1024).spawn({
+                let stream = stream.clone();
+                move || {
+                    answer(&stream, &waits, &give);
+                    drop(one);
+                }
+            });
+        if spawned.is_err() {
+            silent.spoke(&stream);
+        }
     }
 }
 
 /// The first line of what a client says; `None` if it takes too long, however it spreads it.
-fn request(stream: &mut UnixStream, patience: Duration) -> Option<String> {
+fn request(mut stream: &UnixStream, patience: Duration) -> Option<String> {
     let end = Instant::now() + patience;
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -154,9 +195,11 @@ fn request(stream: &mut UnixStream, patience: Duration) -> Option<String> {
     }
 }
 
-fn answer(mut stream: UnixStream, give: &impl Fn(Call) -> bool) {
+fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> bool) {
     let _ = stream.set_write_timeout(Some(PATIENCE));
-    let Some(line) = request(&mut stream, PATIENCE) else { return };
+    let line = request(stream, PATIENCE);
+    silent.spoke(stream);
+    let Some(line) = line else { return };
     let response = match Request::read(&line) {
         Err(e) => Response::Refused(e),
         Ok(request) => {
@@ -170,7 +213,7 @@ fn answer(mut stream: UnixStream, give: &impl Fn(Call) -> bool) {
     };
     if let Ok(mut text) = serde_json::to_vec(&response) {
         text.push(b'\n');
-        let _ = stream.write_all(&text);
+        let _ = stream.as_ref().write_all(&text);
     }
 }
 
@@ -209,36 +252,53 @@ mod tests {
         path
     }
 
+    /// Ten times as many as are served at a time, none of whom says anything.
     #[test]
-    fn silent_clients_keep_nobody_out_for_long() {
+    fn silent_clients_keep_nobody_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = serve_here(folder.path());
         let silent: Vec<UnixStream> =
-            (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
-        let late = ask(&path, &Request::Status);
-        drop(silent);
-        let end = std::time::Instant::now() + 3 * PATIENCE;
-        while ask(&path, &Request::Status).is_err() {
-            assert!(std::time::Instant::now() < end, "{late:?}");
-            std::thread::sleep(PAUSE);
+            (0..10 * CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        for _ in 0..20 {
+            assert!(ask(&path, &Request::Status).is_ok());
         }
+        drop(silent);
+    }
+
+    /// Who has said what he wants and waits for the answer is not sent away.
+    #[test]
+    fn who_waits_for_an_answer_stays() {
+        let silent = Silent::default();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let here = Arc::new(here);
+        silent.came(&here);
+        silent.spoke(&here);
+        assert!(!silent.send_away());
+        let (first, mut its) = UnixStream::pair().unwrap();
+        let (second, _) = UnixStream::pair().unwrap();
+        let (first, second) = (Arc::new(first), Arc::new(second));
+        silent.came(&first);
+        silent.came(&second);
+        assert!(silent.send_away());
+        assert_eq!(its.read(&mut [0]).unwrap(), 0, "the first one goes first");
+        assert_eq!(silent.all().len(), 1);
     }
 
     /// A byte now and then is no way to stay.
     #[test]
     fn a_client_that_dawdles_is_sent_away() {
-        let (mut slow, mut here) = UnixStream::pair().unwrap();
+        let (mut slow, here) = UnixStream::pair().unwrap();
         let dawdle = std::thread::spawn(move || {
             while slow.write_all(b" ").is_ok() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        assert_eq!(request(&mut here, Duration::from_millis(50)), None);
+        assert_eq!(request(&here, Duration::from_millis(50)), None);
         drop(here);
         dawdle.join().unwrap();
-        let (mut there, mut here) = UnixStream::pair().unwrap();
+        let (mut there, here) = UnixStream::pair().unwrap();
         there.write_all(b"{\"command\":\"status\"}\nmore").unwrap();
-        let line = request(&mut here, PATIENCE).unwrap();
+        let line = request(&here, PATIENCE).unwrap();
         assert_eq!(line, "{\"command\":\"status\"}");
         assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), Request::Status);
     }
