@@ -6,6 +6,7 @@
 //! least R of all neighbourhoods they cross. What links must know of each other travels in header
 //! fields that neighbours overhear, three hops far; with `+ideal` outside the air, as in the paper.
 
+mod anomaly;
 mod estimate;
 mod headroom_search;
 mod link;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
+use self::anomaly::Anomaly;
 use self::estimate::{Headroom, Questions, fastest};
 use self::link::{OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
@@ -143,53 +145,6 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 /// The host says that it has a model of its links, and gives none.
 fn no_model() -> Refusal {
     Refusal::new("wcpcap.no-model", "the host gives no model of what its links can carry", &[])
-}
-
-/// Things that should not happen, counted by who is behind them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Anomaly {
-    Implausible,
-    Unknown,
-    Unset,
-    Silent,
-    TooLarge,
-    Unsettled,
-    Outside,
-}
-
-impl Anomaly {
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Anomaly::Implausible => {
-                ("wcpcap.absurd", "node {} tells what cannot be true ({} times): ignored")
-            }
-            Anomaly::Unknown => {
-                ("wcpcap.unknown", "node {} tells of a link that is none ({} times): ignored")
-            }
-            Anomaly::Unset => (
-                "wcpcap.unset",
-                "node {}: packets came back without a rate ({} times): theirs stays as it is",
-            ),
-            Anomaly::Silent => (
-                "wcpcap.silent",
-                "no transmit status for packets to node {} ({} times): they count as they come in",
-            ),
-            Anomaly::TooLarge => (
-                "wcpcap.too-large",
-                "node {}: too many links around one ({} times): its rate stays as it is",
-            ),
-            Anomaly::Unsettled => (
-                "wcpcap.unsettled",
-                "link to node {}: the model's equations did not settle ({} times): all links \
-                 around it count as one channel",
-            ),
-            Anomaly::Outside => (
-                "wcpcap.outside",
-                "link to node {}: the model does not hold for the links around it ({} times): \
-                 they count as one channel",
-            ),
-        }
-    }
 }
 
 /// A question that was asked at this instant, whether about flows that are alike, and its answer.

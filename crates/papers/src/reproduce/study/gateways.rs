@@ -5,7 +5,7 @@ use fairmesh_lab::study::families::{self, Family};
 use fairmesh_lab::study::floods::{self, Flood};
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-use super::{Found, row_of, seconds, settings_of, words};
+use super::{Found, row_of, seconds, settings_of, times_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
@@ -25,10 +25,7 @@ pub(super) fn gateway_families(
     cache: Option<&Cache>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
-    let times = families::Times {
-        duration_s: seconds(plan, "duration")?,
-        warmup_s: seconds(plan, "warmup")?,
-    };
+    let times = times_of(plan)?;
     let families: Vec<Family> =
         words(plan, "families")?.iter().map(|name| family(plan, name)).collect::<Result<_, _>>()?;
     let networks =

@@ -1,12 +1,11 @@
 //! Controls at every node, on random meshes.
 
 use fairmesh_lab::optimum::Cache;
-use fairmesh_lab::study::families;
 use fairmesh_lab::study::meshes::{self, Kind};
 use fairmesh_lab::study::newcomers;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
-use super::{Found, row_of, seconds, settings_of, words};
+use super::{Found, row_of, settings_of, times_of, words};
 use crate::reproduce::plan::Plan;
 use crate::reproduce::record::Record;
 
@@ -17,10 +16,7 @@ pub(super) fn mesh_families(
     cache: Option<&Cache>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
-    let times = families::Times {
-        duration_s: seconds(plan, "duration")?,
-        warmup_s: seconds(plan, "warmup")?,
-    };
+    let times = times_of(plan)?;
     let all = meshes::REPORTED * Kind::ALL.len() as u32;
     let most = plan.extent.networks(&plan.entry.experiment).unwrap_or(all);
     let nets = meshes::meshes(0, most, times)?;

@@ -9,6 +9,7 @@ use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::study::Settings;
+use fairmesh_lab::study::families::Times;
 use toml::Value as Setting;
 
 use super::cells::Cell;
@@ -104,6 +105,12 @@ fn seconds(plan: &Plan, key: &str) -> Result<u32, LabError> {
     given.and_then(|s| u32::try_from(s).ok()).ok_or_else(|| {
         LabError::run(&plan.entry.id, format!("set.{key}: expected a number of seconds"))
     })
+}
+
+/// Length and warm-up of each run.
+fn times_of(plan: &Plan) -> Result<Times, LabError> {
+    let (duration_s, warmup_s) = (seconds(plan, "duration")?, seconds(plan, "warmup")?);
+    Ok(Times { duration_s, warmup_s })
 }
 
 /// Controls and seeds of a study against optima.

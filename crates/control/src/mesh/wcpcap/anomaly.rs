@@ -1,0 +1,49 @@
+//! What should not happen, and how it is told.
+
+/// Things that should not happen, counted by who is behind them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Anomaly {
+    Implausible,
+    Unknown,
+    Unset,
+    Silent,
+    TooLarge,
+    Unsettled,
+    Outside,
+}
+
+impl Anomaly {
+    /// Code and sentence.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Anomaly::Implausible => {
+                ("wcpcap.absurd", "node {} tells what cannot be true ({} times): ignored")
+            }
+            Anomaly::Unknown => {
+                ("wcpcap.unknown", "node {} tells of a link that is none ({} times): ignored")
+            }
+            Anomaly::Unset => (
+                "wcpcap.unset",
+                "node {}: packets came back without a rate ({} times): theirs stays as it is",
+            ),
+            Anomaly::Silent => (
+                "wcpcap.silent",
+                "no transmit status for packets to node {} ({} times): they count as they come in",
+            ),
+            Anomaly::TooLarge => (
+                "wcpcap.too-large",
+                "node {}: too many links around one ({} times): its rate stays as it is",
+            ),
+            Anomaly::Unsettled => (
+                "wcpcap.unsettled",
+                "link to node {}: the model's equations did not settle ({} times): all links \
+                 around it count as one channel",
+            ),
+            Anomaly::Outside => (
+                "wcpcap.outside",
+                "link to node {}: the model does not hold for the links around it ({} times): \
+                 they count as one channel",
+            ),
+        }
+    }
+}
