@@ -312,7 +312,12 @@ impl Load {
         }
         let listener = path.subs.spawn(|| TcpListener::bind("10.1.2.1:7000").unwrap());
         let listener = listener.join().unwrap();
-        let client = path.wired.spawn(|| TcpStream::connect("10.1.2.1:7000").unwrap());
+        // On a busy machine ARP gives up now and then.
+        let connect = || {
+            let tries = (0..20).map(|_| TcpStream::connect("10.1.2.1:7000"));
+            tries.into_iter().find_map(Result::ok).unwrap()
+        };
+        let client = path.wired.spawn(connect);
         let mut client = client.join().unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
