@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde_json::Value;
 use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
 };
-use crate::daemon::lock::{Lock, take_interfaces};
+use crate::daemon::lock::{Lock, SOON, take_interfaces};
 use crate::daemon::runtime::{self, RunOptions};
 use crate::daemon::socket::{self, OverrideRate, Request};
 use crate::daemon::{guard, peers, state};
@@ -253,16 +252,15 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let running = |e: String| {
         AgentError::Refused(format!("the daemon is running ({e}); expected it to be stopped first"))
     };
-    let _one = Lock::take(&runs, Duration::ZERO)
-        .map_err(|e| running(format!("{}: {e}", runs.display())))?;
-    let _interfaces = take_interfaces(&config.layout).map_err(running)?;
-    guard::wait_for(&config.socket).map_err(|e| {
+    let _one = Lock::take(&runs, SOON).map_err(|e| running(format!("{}: {e}", runs.display())))?;
+    let _guard = guard::wait_for(&config.socket).map_err(|e| {
         let lock = guard::lock_of(&config.socket);
         let lock = lock.display();
         AgentError::Refused(format!(
             "the guard of a daemon that has ended is at work ({lock}: {e}); expected it to be done"
         ))
     })?;
+    let _interfaces = take_interfaces(&config.layout).map_err(running)?;
     let mut plane = HtbPlane::open()?;
     let mut removed = fairmesh_linux::Removed::default();
     // The file may name other interfaces by now than those where something is.

@@ -1,8 +1,9 @@
 //! A second process that lifts everything when the daemon dies without a word or stands still.
 //!
 //! The daemon holds one end of a pipe and writes a line now and then: the number of milliseconds
-//! until the next one, or `bye`. An end without `bye`, or a line that does not come, and everything
-//! that is ours is removed: traffic flows as if the daemon had never been there.
+//! until the next one, or `bye`. After an end without `bye` all limits are lifted at once, in place, so that nothing is
+//! lost. The next daemon may take over what is there; if none comes, everything that is ours is removed: traffic flows as
+//! if the daemon had never been there. So it does at once where a line does not come.
 
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
@@ -15,10 +16,14 @@ use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use fairmesh_units::{Span, Time};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::lock::Lock;
+use super::lock::{Lock, take_interfaces};
 
 /// How long what a daemon had begun may take to arrive in the kernel after its end.
 const AFTERWARDS: Duration = Duration::from_millis(500);
+
+/// How long what limits nobody any more waits for the next daemon: procd takes 5 s. To remove it costs what is sent
+/// meanwhile (the kernel sends nothing while it takes out a root qdisc), to take it over does not.
+const NEXT_DAEMON: Duration = Duration::from_secs(7);
 
 /// The least time between two guards, one aside that may come at once.
 const NEXT_GUARD: Span = Span::from_secs(5);
@@ -166,18 +171,19 @@ pub fn lock_of(socket: &Path) -> PathBuf {
     socket.with_extension("guard.lock")
 }
 
-/// Waits until the guard of a daemon that has ended has removed what it left.
+/// Waits until the guard of a daemon that has ended has done what must be done at once. It does nothing more while this is
+/// held, and nothing ever after somebody has [the interfaces](super::lock::take_interfaces).
 ///
 /// # Errors
-/// It still does after fifteen seconds, or its lock cannot be had.
-pub fn wait_for(socket: &Path) -> io::Result<()> {
-    Lock::take(&lock_of(socket), Duration::from_secs(15)).map(drop)
+/// It is not done after fifteen seconds, or its lock cannot be had.
+pub fn wait_for(socket: &Path) -> io::Result<Lock> {
+    Lock::take(&lock_of(socket), Duration::from_secs(15))
 }
 
 /// The second process.
 ///
 /// # Errors
-/// What is ours could not be removed.
+/// Limits could not be lifted, or what is ours not removed.
 pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error> {
     // The daemon ends this process, not a signal that was meant for the daemon.
     for signal in
@@ -185,7 +191,7 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
     {
         let _ = signal_hook::flag::register(signal, Default::default());
     }
-    let _lock = Lock::take(&lock, Duration::from_secs(10));
+    let at_work = Lock::take(&lock, Duration::from_secs(10));
     let (send, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -195,44 +201,60 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
         }
     });
     let mut patience = Duration::from_secs(30);
-    let mut lifted = false;
+    let mut removed = false;
     loop {
         match lines.recv_timeout(patience) {
             Ok(line) if line == "bye" => return Ok(()),
             Ok(line) => {
-                lifted = false;
+                removed = false;
                 if let Ok(ms) = line.parse() {
                     patience = Duration::from_millis(ms);
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                if !lifted {
+                if !removed {
                     eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
-                    lift_once(layout)?;
-                    lifted = true;
+                    remove(layout)?;
+                    removed = true;
                 }
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                eprintln!("<3>guard.died: the daemon is gone; its limits are removed");
-                return lift(layout);
+                eprintln!("<3>guard.died: the daemon is gone; its limits are lifted");
+                lift(layout)?;
+                drop(at_work);
+                std::thread::sleep(NEXT_DAEMON);
+                return leave(layout, &lock);
             }
         }
     }
 }
 
-/// Removes everything that is ours, and looks again: what the daemon was about to put there when it
-/// ended may have come after the first look. (The next daemon waits for this process.)
+/// Lifts all limits, and looks again: what the daemon was about to set when it ended may have come after the first look.
+/// (The next daemon waits for this.)
 fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
-    lift_once(layout)?;
+    insist(|plane| plane.lift(layout))?;
     std::thread::sleep(AFTERWARDS);
-    lift_once(layout)
+    insist(|plane| plane.lift(layout))
 }
 
-/// Removes everything that is ours, several times if need be: the kernel may be busy.
-fn lift_once(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
+/// Removes everything that is ours, unless the next daemon has it.
+fn leave(layout: &Layout, lock: &Path) -> Result<(), fairmesh_linux::Error> {
+    let Ok(_at_work) = Lock::take(lock, Duration::ZERO) else { return Ok(()) };
+    let Ok(_interfaces) = take_interfaces(layout) else { return Ok(()) };
+    remove(layout)
+}
+
+fn remove(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
+    insist(|plane| plane.remove(layout).map(drop))
+}
+
+/// Several times if need be: the kernel may be busy.
+fn insist(
+    act: impl Fn(&mut HtbPlane) -> Result<(), fairmesh_linux::Error>,
+) -> Result<(), fairmesh_linux::Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {
-        result = HtbPlane::open().and_then(|mut plane| plane.remove(layout).map(|_| ()));
+        result = HtbPlane::open().and_then(|mut plane| act(&mut plane));
         if result.is_ok() {
             return result;
         }

@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use fairmesh_linux::Layout;
 
+/// How long a process may hold a lock that will not keep it: a child of a daemon that was killed has its locks until it has
+/// become another program.
+pub const SOON: Duration = Duration::from_secs(3);
+
 /// A file that is held until this goes; the kernel sees to that, however the process ends.
 #[derive(Debug)]
 pub struct Lock {
@@ -57,7 +61,7 @@ fn make(folder: &Path) -> io::Result<()> {
 }
 
 /// What two daemons in one network namespace must not share: the mesh side, the wired side, the
-/// table. Held as long as this lives.
+/// table. Held as long as this lives; waited for [`SOON`].
 ///
 /// # Errors
 /// One line that names what somebody holds, and the file.
@@ -65,10 +69,15 @@ pub fn take_interfaces(layout: &Layout) -> Result<Vec<Lock>, String> {
     // Not every system has /run, and /var/run is where it leads where there is one.
     let folder = Path::new(if Path::new("/run").is_dir() { "/run" } else { "/var/run" });
     let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
-    take_in(&folder.join("fairmesh"), namespace, layout)
+    take_in(&folder.join("fairmesh"), namespace, layout, SOON)
 }
 
-fn take_in(folder: &Path, namespace: u64, layout: &Layout) -> Result<Vec<Lock>, String> {
+fn take_in(
+    folder: &Path,
+    namespace: u64,
+    layout: &Layout,
+    patience: Duration,
+) -> Result<Vec<Lock>, String> {
     let names = [
         ("interface", layout.mesh.name()),
         ("interface", layout.wired.name()),
@@ -76,7 +85,7 @@ fn take_in(folder: &Path, namespace: u64, layout: &Layout) -> Result<Vec<Lock>, 
     ];
     let one = |(what, name): (&str, &str)| {
         let path: PathBuf = folder.join(format!("{namespace}-{what}-{name}.lock"));
-        Lock::take(&path, Duration::ZERO).map_err(|e| {
+        Lock::take(&path, patience).map_err(|e| {
             format!(
                 "{}: {e}; expected no other gateway daemon to have the {what} {name}",
                 path.display()
@@ -124,7 +133,7 @@ mod tests {
             let name = |n: &str| Interface::new(n).unwrap();
             Layout { table: table.into(), ..Layout::new(name(mesh), name(wired)) }
         };
-        let take = |namespace, l: &Layout| take_in(folder.path(), namespace, l);
+        let take = |namespace, l: &Layout| take_in(folder.path(), namespace, l, Duration::ZERO);
         let held = take(1, &layout("bat0", "eth0", "a")).unwrap();
         for other in
             [layout("bat0", "eth1", "b"), layout("bat1", "eth0", "b"), layout("bat1", "eth1", "a")]

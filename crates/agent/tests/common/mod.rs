@@ -176,6 +176,15 @@ impl Path {
         qdiscs.lines().chain(tables.lines()).filter(ours).collect::<Vec<_>>().join("\n")
     }
 
+    /// Classes of ours that have a limit.
+    pub fn limited(&self) -> String {
+        let classes =
+            ["mesh", "wan"].map(|dev| self.gateway.sh(&format!("tc class show dev {dev}")));
+        // That of Class::UNLIMITED.
+        let limited = |l: &&str| l.contains(" fa1") && !l.contains(" ceil 1Tbit ");
+        classes.concat().lines().filter(limited).collect::<Vec<_>>().join("\n")
+    }
+
     /// Whether a packet gets through downstream, tried again for a while.
     pub fn flows(&self) -> bool {
         let from = self.wired.udp("10.99.0.2:0");

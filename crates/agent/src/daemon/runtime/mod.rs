@@ -22,7 +22,7 @@ use self::inputs::{Message, discovery, links, serve_metrics, signals};
 use self::persistence::{SAVE, wall_clock};
 use self::process::resources;
 use crate::daemon::guard::{self, Guard, Guarded, Watch};
-use crate::daemon::lock::{Lock, take_interfaces};
+use crate::daemon::lock::{Lock, SOON, take_interfaces};
 use crate::daemon::peers::PeerSocket;
 use crate::daemon::signs::HeaderThread;
 use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
@@ -102,12 +102,13 @@ struct Daemon<P> {
 pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let (config, fallen) = load(options)?;
     let runs = config.socket.with_extension("lock");
-    let one = Lock::take(&runs, Duration::ZERO).map_err(|e| {
+    let one = Lock::take(&runs, SOON).map_err(|e| {
         AgentError::file(&runs, format!("{e}; expected no other gateway daemon to run here"))
     })?;
+    let before = guard::wait_for(&config.socket);
     let interfaces = take_interfaces(&config.layout).map_err(AgentError::Refused)?;
+    drop(before);
     let guard_lock = guard::lock_of(&config.socket);
-    let _ = guard::wait_for(&config.socket);
 
     let mut store = Store::new(&config.state);
     let loaded = store.load();

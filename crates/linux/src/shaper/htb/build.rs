@@ -217,9 +217,8 @@ fn remove_root(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     netlink.change(what, libc::RTM_DELQDISC, 0, |out| head.write(out))
 }
 
-/// Lets out what waits in our classes on an interface: without limits it is gone within moments,
-/// unless the interface itself has no room. What cannot be done is left: all goes anyway.
-fn drain(netlink: &mut Netlink, port: &Port) {
+/// Lifts all limits of an interface, in place.
+fn lift_on(netlink: &mut Netlink, port: &Port) -> Result<(), Error> {
     let mut limited = Batch::new();
     let mut trees = vec![port.root()];
     while let Some(tree) = trees.pop() {
@@ -239,11 +238,16 @@ fn drain(netlink: &mut Netlink, port: &Port) {
                 _ => {}
             }
         };
-        if netlink.dump("classes", libc::RTM_GETTCLASS, |out| classes.write(out), read).is_err() {
-            return;
-        }
+        netlink.dump("classes", libc::RTM_GETTCLASS, |out| classes.write(out), read)?;
     }
-    let _ = netlink.apply(&mut limited);
+    let refused = netlink.apply(&mut limited)?;
+    port.refused(refused, "lifting a limit")
+}
+
+/// Lets out what waits in our classes on an interface: without limits it is gone within moments,
+/// unless the interface itself has no room. What cannot be done is left: all goes anyway.
+fn drain(netlink: &mut Netlink, port: &Port) {
+    let _ = lift_on(netlink, port);
     let root = Head::new(port.index, port.root(), Handle::NONE);
     let start = Instant::now();
     while start.elapsed() < DRAIN {
@@ -254,6 +258,23 @@ fn drain(netlink: &mut Netlink, port: &Port) {
             _ => return,
         }
     }
+}
+
+/// [`HtbPlane::lift`].
+pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
+    let mut result = Ok(());
+    for interface in [&layout.mesh, &layout.wired] {
+        let lifted = match link::find(netlink, interface.name()) {
+            Ok(link) => match root(netlink, &link, layout.handle) {
+                Ok(Root::Ours) => lift_on(netlink, &port(&link, layout.handle)),
+                other => other.map(drop),
+            },
+            Err(Error::NoInterface(_)) => Ok(()),
+            Err(e) => Err(e),
+        };
+        result = result.and(lifted);
+    }
+    result
 }
 
 pub(super) fn remove(netlink: &mut Netlink, layout: &Layout) -> Result<Removed, Error> {

@@ -147,6 +147,15 @@ impl HtbPlane {
         self.netlink.on_progress(tell);
     }
 
+    /// Lifts the limits that another process has set with this layout's interfaces and handle; all else stays, for the next
+    /// [`DataPlane::install`] to take over.
+    ///
+    /// # Errors
+    /// The kernel's refusal; the other interface's are lifted all the same.
+    pub fn lift(&mut self, layout: &Layout) -> Result<(), Error> {
+        build::lift(&mut self.netlink, layout)
+    }
+
     /// Sets limits of everybody or of subscribers in one direction.
     fn apply(&mut self, direction: Direction, changes: &[RateChange]) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
