@@ -83,8 +83,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CLIENTS: usize = 32;
 /// The wait after a failure to accept one.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The wait for one that was sent away to go.
-const MOMENT: Duration = Duration::from_millis(1);
+/// How often it is looked whether one that was sent away has gone, and how many times.
+const MOMENT: (Duration, u32) = (Duration::from_millis(1), 1000);
 
 /// A request, and where its answer goes.
 pub type Call = (Request, mpsc::SyncSender<Response>);
@@ -129,7 +129,8 @@ impl Silent {
     /// Sends the one away that has been silent longest; whether there was one.
     fn send_away(&self) -> bool {
         let longest = self.all().pop_front();
-        longest.is_some_and(|s| s.shutdown(Shutdown::Both).is_ok())
+        // Its thread reads the end, even where the other side has gone already.
+        longest.map(|s| s.shutdown(Shutdown::Both)).is_some()
     }
 }
 
@@ -149,10 +150,12 @@ fn accept(listener: &UnixListener, give: &(impl Fn(Call) -> bool + Clone + Send 
             }
         };
         // Who says nothing makes room for who may: `fairmesh gateway status` speaks at once.
-        while Arc::strong_count(&clients) > CLIENTS && silent.send_away() {
-            std::thread::sleep(MOMENT);
+        // One for one: who came just now may not have been heard yet.
+        let full = || Arc::strong_count(&clients) > CLIENTS;
+        if full() && silent.send_away() {
+            (0..MOMENT.1).take_while(|_| full()).for_each(|_| std::thread::sleep(MOMENT.0));
         }
-        if Arc::strong_count(&clients) > CLIENTS {
+        if full() {
             // Closed: who asks is told that nobody answers.
             continue;
         }
