@@ -46,7 +46,7 @@ fn the_same_run_twice_is_the_same() {
 }
 
 /// The middle flow comes late, hidden from those who fill the air, and leaves again: it has its share within five seconds,
-/// and what it frees is used within five. Both within a tenth, on average over five seconds.
+/// and what it frees is used within five: nine tenths, on average over the five seconds after (and three seeds).
 #[test]
 fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
@@ -57,15 +57,20 @@ fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let late = &mut scenario.flows[1];
     (late.start, late.start_jitter) = (Span::from_secs(12), Span::ZERO);
     late.stop = Some(Span::from_secs(32));
+    let mut shares = Vec::new();
     for seed in 1..=3 {
         let sample = Some(Span::from_secs(1));
         let r = run(&scenario, &RunOptions { seed, sample, ..RunOptions::default() }).unwrap();
         let mean = |flow: usize, from: usize| {
             r.series.goodput_bps[flow][from..from + 5].iter().sum::<f64>() / 5e3
         };
-        // 262 and, two alone, 650 kbit/s by the model.
-        assert!(mean(1, 17) > 0.8 * 262.0, "seed {seed}: {:?}", r.series.goodput_bps[1]);
+        // 238 kbit/s is what it has where it is there from the start (docs/controls/wcpcap.md).
+        shares.push(mean(1, 17) / 238.0);
         let freed = mean(0, 37) + mean(2, 37);
         assert!(freed > 0.9 * 2.0 * mean(0, 7), "seed {seed}: {freed}");
     }
+    assert!(
+        shares.iter().all(|s| *s > 0.8) && shares.iter().sum::<f64>() > 0.9 * 3.0,
+        "{shares:?}"
+    );
 }

@@ -33,8 +33,8 @@ pub struct DualPi2Spec {
 }
 
 impl Default for DualPi2Spec {
-    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2, marks from .8 to 1.2 ms (RFC 9332 Appendix A.1), a tenth for the
-    /// classic queue (Linux `classic_protection`).
+    /// 10 000 packets, 15 ms, every 16 ms, .16 and 3.2 Hz, k = 2 and a tenth for the classic queue, as Linux's
+    /// `sch_dualpi2` has them; marks from .8 to 1.2 ms (RFC 9332 Appendix A.1; Linux: all from 1 ms on).
     fn default() -> Self {
         DualPi2Spec {
             limit: Limit::Packets(10_000),

@@ -28,8 +28,6 @@ const FULL: f64 = 0.05;
 const MUCH: f64 = 0.25;
 /// The least data rate told of a link that has flows, bit/s.
 pub(super) const TRICKLE: f64 = 2e3;
-/// No epoch is shorter.
-const SHORTEST: Span = Span::from_millis(100);
 /// How long it is told that the flows of a link have left.
 const GONE: Span = Span::from_millis(500);
 
@@ -305,8 +303,8 @@ impl OwnLink {
     }
 
     /// The epoch ends now, if it has lasted as long as one must.
-    pub fn hurry(&mut self, now: Time) {
-        let soonest = self.since + SHORTEST;
+    pub fn hurry(&mut self, now: Time, shortest: Span) {
+        let soonest = self.since + shortest;
         self.next = self.next.map(|n| n.min(soonest.max(now)));
     }
 

@@ -401,8 +401,7 @@ impl WcpCap {
         let answer = match answers.iter().find(|a| a.0 == key && a.1 == young) {
             Some(known) => known.2,
             None => {
-                let nodes = around.iter().flat_map(|n| [n.link.from, n.link.to]).collect();
-                let hears = self.reports.topology.hears(&nodes);
+                let hears = self.reports.hears(&around);
                 let model = self.model.as_ref();
                 let found = match young {
                     true => self.questions.alike(model, &around, hears, self.u, &mut own.even),
@@ -413,6 +412,7 @@ impl WcpCap {
             }
         };
         let Some(Headroom { delta, unknown }) = answer else {
+            own.fewer = false;
             self.anomaly(Anomaly::TooLarge, self.node, actions);
             return;
         };

@@ -141,6 +141,11 @@ impl Reports {
         std::mem::take(&mut self.fewer)
     }
 
+    /// Pairs of the ends of these links that hear each other.
+    pub fn hears(&self, around: &[LinkReport]) -> Vec<(NodeId, NodeId)> {
+        self.topology.hears(&around.iter().flat_map(|n| [n.link.from, n.link.to]).collect())
+    }
+
     /// What was not told again since then is forgotten.
     pub fn forget(&mut self, now: Time, hold: Span) {
         self.told.retain(|_, t| now.since(t.1) < hold);
@@ -156,14 +161,9 @@ impl Reports {
     }
 
     /// The reports to pass on: those that somebody beyond this node needs.
-    fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
+    pub fn beyond(&self) -> impl Iterator<Item = &LinkReport> {
         let passes = |l: &Link| self.topology.hops.get(&l.from).is_some_and(|h| *h < FAR);
         self.told.values().map(|t| &t.0).filter(move |n| passes(&n.link))
-    }
-
-    /// All of them.
-    pub fn to_pass(&self) -> impl Iterator<Item = &LinkReport> {
-        self.beyond()
     }
 
     /// How many there are to pass on.

@@ -1,23 +1,24 @@
-//! A newcomer that nobody hears: its first packets are given up by the MAC, since those who fill the air are hidden from
-//! it, and reports travel in packets. While that lasts it tells of its link in messages, and who hears them tells on.
+//! Newcomers and leavers. The first packets of a newcomer are given up by the MAC where those who fill the air are hidden
+//! from it, and reports travel in packets: until one gets through it tells of its link in messages, who hears them tells
+//! on, and room is made for it. Who leaves is told as well, and what it leaves is taken.
 
 use fairmesh_units::{NodeId, Span, Time};
 
 use super::estimate::fastest;
 use super::link::{OwnLink, TRICKLE};
 use super::link_report::{LinkReport, WORDS};
-use super::{Anomaly, WcpCap, draw};
+use super::{Anomaly, EPOCHS, WcpCap, draw};
 use crate::{Actions, Link, Reason, Value};
 
 /// Time between messages of a node: this, and up to as much again. Those who answer the same message at the same time
 /// are hidden from each other as often as not.
 const PAUSE: Span = Span::from_millis(60);
-/// A new flow cries so long if none of its packets gets through; one whose packet was given up until the next gets
-/// through, at most so long: TCP is silent for 4 s after its third SYN (RFC 6298 §5.5).
+/// A new flow cries so long if none of its packets gets through.
 const NEW: Span = Span::from_secs(1);
-/// Of a flow that was heard already, a packet that is given up is nothing yet: only where none gets through for so long.
-const LOST: Span = Span::from_millis(200);
+/// One whose packet was given up, so long at most: TCP is silent for 4 s after its third SYN (RFC 6298 §5.5).
 const UNHEARD: Span = Span::from_secs(5);
+/// Where packets got through before, one that is given up is nothing yet: only where none gets through for so long.
+const LOST: Span = Span::from_millis(200);
 /// Who has heard one cry tells on so long.
 const ECHO: Span = Span::from_millis(500);
 /// Reports in a message, and bytes of each.
@@ -26,10 +27,11 @@ const BYTES: usize = 4 * WORDS;
 /// The first byte: the sender's own packets do not get through, or it tells on.
 const CRY: u8 = 1;
 const TOLD: u8 = 0;
-/// Data of a link that nothing has crossed yet, bit/s, and its packets' size where none was seen.
+/// Data told of a link whose packets do not get through, bit/s: less than of any other ([`TRICKLE`]).
 const HARDLY: f64 = 1e3;
 /// At most this is told of such a link: rates are told in steps of 1.4 %.
 pub(super) const UNHEARD_DATA: f64 = 1.02 * HARDLY;
+/// Bytes of its packets, where none was seen yet.
 const SIZE: u32 = 500;
 /// Flows that have sent nothing for so long, and whose last packet got through, have left. Who comes back is a newcomer.
 const IDLE: Span = Span::from_millis(1500);
@@ -98,7 +100,7 @@ impl WcpCap {
         let to = deaf.map(|o| o.to);
         if to.is_none() {
             reports = gone;
-            let mut rest: Vec<LinkReport> = self.reports.to_pass().copied().collect();
+            let mut rest: Vec<LinkReport> = self.reports.beyond().copied().collect();
             rest.extend(self.own.iter().filter_map(|o| o.measured));
             // Those of links that hardly carry anything first: nobody else hears of them.
             while reports.len() < REPORTS {
@@ -172,7 +174,7 @@ impl WcpCap {
             }
         }
         for own in self.own.iter_mut().filter(|o| o.fewer) {
-            own.hurry(now);
+            own.hurry(now, EPOCHS.0);
         }
     }
 
@@ -182,8 +184,7 @@ impl WcpCap {
         if self.ideal || !std::mem::take(&mut own.fewer) {
             return;
         }
-        let nodes = around.iter().flat_map(|n| [n.link.from, n.link.to]).collect();
-        let hears = self.reports.topology.hears(&nodes);
+        let hears = self.reports.hears(around);
         let model = self.model.as_ref();
         let alike = self.questions.alike(model, around, hears, self.u, &mut own.even);
         if let Some(alike) = alike {

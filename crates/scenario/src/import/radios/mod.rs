@@ -69,21 +69,6 @@ impl Radios {
         Ok(Places::of(options, if old(options) { &none } else { channels }, kind))
     }
 
-    /// From the options, the nodes' models and where the radios are; how many entries name each channel, and whether every
-    /// link says how strong it is.
-    pub fn of(
-        options: &ImportOptions,
-        models: &[Option<String>],
-        places: &Places,
-        channels: &Channels,
-        signals: bool,
-    ) -> Self {
-        if old(options) {
-            return Radios::before(options);
-        }
-        Radios::today(options, models, places, channels, signals)
-    }
-
     /// 802.11a, b and g: one rate for all.
     fn before(options: &ImportOptions) -> Self {
         let phy = options.phy.unwrap_or(PhyName::G);
@@ -100,13 +85,18 @@ impl Radios {
         Radios { radio, further: Vec::new(), notes: Vec::new(), today: vec![None] }
     }
 
-    fn today(
+    /// From the options, the nodes' models and where the radios are; how many entries name each channel, and whether every
+    /// link says how strong it is.
+    pub fn of(
         options: &ImportOptions,
         models: &[Option<String>],
         places: &Places,
         channels: &Channels,
         signals: bool,
     ) -> Self {
+        if old(options) {
+            return Radios::before(options);
+        }
         let known = known(models);
         let first = places.all[0];
         let width = |p: &Place| options.width.unwrap_or(Frequency(p.mhz * 1_000_000));
