@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::net::{SocketAddr, UdpSocket};
