@@ -1,0 +1,70 @@
+//! When the machine itself stood still: its timers were late then, and what a late timer costs beyond a burst is lost to
+//! the kernel's HTB and not to the model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairmesh_linux::realtime::fifo;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// A watcher's sleep, and from which gap on a processor stood still: both sides have bursts of 15 ms and more.
+const STEP: Duration = Duration::from_millis(1);
+const STALL: Duration = Duration::from_millis(5);
+
+/// One watcher for each processor, before every ordinary thread there.
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    watchers: Vec<JoinHandle<Vec<Stall>>>,
+}
+
+/// A processor did nothing until then, for so long.
+type Stall = (Instant, Duration);
+
+/// What was seen, of all processors.
+pub struct Stalls(Vec<Stall>);
+
+impl Watch {
+    pub fn start() -> Watch {
+        let stop = Arc::new(AtomicBool::new(false));
+        let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let here = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+        let watch = |cpu| {
+            let stop = stop.clone();
+            std::thread::spawn(move || watch(cpu, &stop))
+        };
+        Watch { watchers: here.map(watch).collect(), stop }
+    }
+
+    pub fn end(self) -> Stalls {
+        self.stop.store(true, Ordering::Relaxed);
+        Stalls(self.watchers.into_iter().flat_map(|w| w.join().unwrap()).collect())
+    }
+}
+
+fn watch(cpu: usize, stop: &AtomicBool) -> Vec<Stall> {
+    let mut one = CpuSet::new();
+    one.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+    assert!(fifo(50), "root may watch");
+    let mut stalls = Vec::new();
+    let mut last = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(STEP);
+        let now = Instant::now();
+        if now - last > STALL {
+            stalls.push((now, now - last));
+        }
+        last = now;
+    }
+    stalls
+}
+
+impl Stalls {
+    /// How long processors stood still up to then, all together.
+    pub fn until(&self, at: Instant) -> Duration {
+        self.0.iter().filter(|(end, gap)| *end - *gap < at).map(|(_, gap)| *gap).sum()
+    }
+}
