@@ -131,10 +131,10 @@ impl Plan {
         for (i, routes) in routes(scenario, &interfaces)?.into_iter().enumerate() {
             nodes[i].routes = routes;
         }
-        if !scenario.control.is_none() {
+        let own = Some(&scenario.control).filter(|c| !c.is_none());
+        for control in own.into_iter().chain(&scenario.at_gateways) {
             notes.push(format!(
-                "control {} is the simulator's; in the emulator a control is a program in a namespace",
-                scenario.control
+                "control {control} is the simulator's; in the emulator a control is a program in a namespace"
             ));
         }
         Ok(Plan {

@@ -220,12 +220,17 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     scenario.nodes.iter().enumerate().map(site).collect()
 }
 
+/// Whether the scenario's control may run at a node.
+fn takes_part(scenario: &Scenario, node: NodeId) -> bool {
+    scenario.taking_part.as_ref().is_none_or(|n| n.contains(&node))
+}
+
 /// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
 /// scenario that has none, and then the outcome is that of `fifo`.
 pub fn controlled_nodes(scenario: &Scenario) -> usize {
-    let takes_part =
-        |i: usize| scenario.taking_part.as_ref().is_none_or(|n| n.contains(&NodeId(i as u32)));
-    let runs = |(i, site): &(usize, Site)| takes_part(*i) && scenario.control.needs(site).is_some();
+    let runs = |(i, site): &(usize, Site)| {
+        takes_part(scenario, NodeId(*i as u32)) && scenario.control.needs(site).is_some()
+    };
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
 
@@ -275,29 +280,34 @@ fn refused(mechanism: &Mechanism, why: &str) -> EngineError {
     EngineError::Control(format!("{mechanism}: {why}; expected {expected}"))
 }
 
-/// Starts a control wherever it runs.
+/// Starts a control wherever it runs, and another at gateways, if they have one of their own.
 ///
 /// # Errors
 /// One that needs what the simulator does not offer, or refuses its setting.
 pub(crate) fn start(
     scenario: &Scenario,
     mechanism: &Mechanism,
+    at_gateways: Option<&Mechanism>,
     fair: &FairRates,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let one_queue = one_queue(scenario);
     if let Some(why) = one_queue {
-        counts_at_nodes(mechanism, why, !scenario.has_access_categories())?;
+        for m in std::iter::once(mechanism).chain(at_gateways) {
+            counts_at_nodes(m, why, !scenario.has_access_categories())?;
+        }
     }
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
     let gateways = &scenario.gateways;
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
-        if scenario.taking_part.as_ref().is_some_and(|n| !n.contains(&id)) {
-            continue;
-        }
+        let mechanism = match at_gateways.filter(|_| site.gateway) {
+            Some(theirs) => theirs,
+            None if takes_part(scenario, id) => mechanism,
+            None => continue,
+        };
         let Some(needs) = mechanism.needs(&site) else { continue };
         let one_box = gateways.one_box
             && site.gateway

@@ -127,3 +127,24 @@ fn mechanisms_that_know_one_gateway_say_so() {
         assert!(text.contains("knows one gateway; the mesh has 2"), "{text}");
     }
 }
+
+/// What gateways run in place of the scenario's control is what they would run alone, to the last bit; the other nodes
+/// run theirs beside it, whether or not the gateways are among those that take part.
+#[test]
+fn gateways_run_a_control_of_their_own() {
+    let alone = record(&line("pfrc", "[1, 2, 5, 6]", ""));
+    let s = line("fifo", "[1, 2, 5, 6]", "gateway = \"pfrc\"");
+    let r = record(&s);
+    assert_eq!((r.control.as_str(), &r.fingerprint), ("fifo, gateways pfrc", &alone.fingerprint));
+    let theirs = |r: &RunRecord| -> std::collections::BTreeMap<String, usize> {
+        let mut nodes = std::collections::BTreeMap::new();
+        r.decisions.iter().for_each(|d| *nodes.entry(d.node.clone()).or_default() += 1);
+        nodes
+    };
+    let both = line("mesh-maxmin", "[1, 2, 5, 6]", "gateway = \"maxmin\"\nnodes = [1, 2]");
+    let r = record(&both);
+    let nodes = theirs(&r);
+    assert!(["0", "7", "1"].iter().all(|n| nodes.contains_key(*n)), "{nodes:?}");
+    assert!(["5", "6"].iter().all(|n| !nodes.contains_key(*n)), "{nodes:?}");
+    assert!(least(&r) > 0.0);
+}

@@ -7,7 +7,7 @@ use fairmesh_scenario::{Scenario, Transport};
 pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     let idle = |s: &&Scenario| {
         // `fifo` is the absence of control.
-        !s.control.is_none() && fairmesh_engine::controlled_nodes(s) == 0
+        !s.control.is_none() && s.at_gateways.is_none() && fairmesh_engine::controlled_nodes(s) == 0
     };
     let note = |s: &Scenario| {
         let why = match s.gateways.is_empty() {
@@ -25,6 +25,11 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
         )
     };
     notes.extend(scenarios.iter().filter(unheard).map(note));
+    // The same for all: a file has one.
+    if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways.as_ref()) {
+        notes
+            .push(format!("gateways run {theirs} (control.gateway), whatever the other nodes run"));
+    }
     notes
 }
 

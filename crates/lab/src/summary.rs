@@ -189,10 +189,10 @@ pub struct ControlSummary {
 pub const OURS: &str = "* ours: not published, or not as it is here";
 
 /// Whether anything in a control is this project's own and not published; of an emulated one, which
-/// has the kernel's congestion control before its name, too.
+/// has the kernel's congestion control before its name, and of one with another at gateways, too.
 pub fn is_ours(control: &str) -> bool {
-    let name = control.rsplit(' ').next().unwrap_or_default();
-    fairmesh_control::lookup(name).is_ok_and(|m| m.is_ours())
+    let ours = |name: &str| fairmesh_control::lookup(name).is_ok_and(|m| m.is_ours());
+    control.split([' ', ',']).any(ours)
 }
 
 /// A control's name as tables have it: what is ours is marked ([`OURS`]).

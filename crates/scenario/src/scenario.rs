@@ -62,6 +62,8 @@ pub struct Scenario {
     pub gateways: Gateways,
     /// The fairness mechanism.
     pub control: Mechanism,
+    /// What gateways have in place of it.
+    pub at_gateways: Option<Mechanism>,
     /// Wireless nodes that run this project's agent; `None`: all but the gateway.
     pub agents: Option<Vec<NodeId>>,
     /// The nodes at which the mechanism may run; `None`: wherever it has something to do.
@@ -244,6 +246,14 @@ pub struct Interferer {
 }
 
 impl Scenario {
+    /// The names of the controls, as records have them: that of the nodes, and that of gateways where it is another.
+    pub fn controls(&self) -> String {
+        match &self.at_gateways {
+            None => self.control.to_string(),
+            Some(theirs) => format!("{}, gateways {theirs}", self.control),
+        }
+    }
+
     /// The frame errors of one link: its own delivery where below 1, else the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {

@@ -109,7 +109,7 @@ fn one(
     // The control is the daemon's.
     let mut mesh = scenario.clone();
     if daemon.borrow().is_some() {
-        mesh.control = Mechanism::none();
+        (mesh.control, mesh.at_gateways) = (Mechanism::none(), None);
     }
     let outcome = emulate(
         &mesh,

@@ -58,7 +58,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     let nodes = nodes(&mut world, end, &mut totals);
     RunRecord {
         scenario: scenario.name.clone(),
-        control: scenario.control.to_string(),
+        control: scenario.controls(),
         seed: world.options.seed,
         fingerprint: format!("{fingerprint:016x}"),
         duration_s: scenario.duration.as_secs_f64(),

@@ -84,7 +84,7 @@ impl Subject for Simulator {
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
         let fair = fair_rates(self.scenario).unwrap();
         let controls =
-            host::start(self.scenario, mechanism, &fair, 1).map_err(|e| e.to_string())?;
+            host::start(self.scenario, mechanism, None, &fair, 1).map_err(|e| e.to_string())?;
         let (scenario, options) = (self.scenario, RunOptions::default());
         let world = if controls.iter().any(ControlAt::needs_listeners) {
             World::new(scenario, &options, fair, controls, None).map(Worlds::Listening)

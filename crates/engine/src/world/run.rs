@@ -18,7 +18,7 @@ use crate::world::{RunOptions, World};
 /// # Errors
 /// See [`EngineError`]; nothing has run then.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
-    launch::<false>(scenario, options, &scenario.control, fair_rates(scenario)?, None)
+    launch::<false>(scenario, options, Controls::of(scenario), fair_rates(scenario)?, None)
 }
 
 /// Runs a scenario to its end while `observer` sees every frame. The outcome is the same.
@@ -30,10 +30,10 @@ pub fn run_observed(
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunRecord, EngineError> {
-    launch::<true>(scenario, options, &scenario.control, fair_rates(scenario)?, Some(observer))
+    launch::<true>(scenario, options, Controls::of(scenario), fair_rates(scenario)?, Some(observer))
 }
 
-/// Runs a scenario to its end under a mechanism of the caller's, instead of its own control: one
+/// Runs a scenario to its end under a mechanism of the caller's, instead of its own controls: one
 /// that is in no registry ([`Mechanism::of`]), for instance.
 ///
 /// # Errors
@@ -57,7 +57,8 @@ pub fn run_told(
     mechanism: &Mechanism,
     rates: FairRates,
 ) -> Result<RunRecord, EngineError> {
-    let record = launch::<false>(scenario, options, mechanism, rates, None)?;
+    let only = Controls { mechanism, at_gateways: None };
+    let record = launch::<false>(scenario, options, only, rates, None)?;
     Ok(RunRecord { control: mechanism.to_string(), ..record })
 }
 
@@ -69,18 +70,31 @@ fn charges_received(scenario: &Scenario) -> bool {
     queues.map(|q| &q.discipline).any(airtime)
 }
 
+/// What runs where.
+struct Controls<'a> {
+    mechanism: &'a Mechanism,
+    at_gateways: Option<&'a Mechanism>,
+}
+
+impl<'a> Controls<'a> {
+    fn of(scenario: &'a Scenario) -> Self {
+        Controls { mechanism: &scenario.control, at_gateways: scenario.at_gateways.as_ref() }
+    }
+}
+
 /// Starts the controls, and runs the world that serves them.
 fn launch<'a, const WATCH: bool>(
     scenario: &'a Scenario,
     options: &RunOptions,
-    mechanism: &Mechanism,
+    controls: Controls<'_>,
     fair: FairRates,
     observer: Option<&'a mut dyn Observer>,
 ) -> Result<RunRecord, EngineError> {
     if options.sample == Some(Span::ZERO) {
         return Err(EngineError::ZeroSample);
     }
-    let controls = host::start(scenario, mechanism, &fair, options.seed)?;
+    let Controls { mechanism, at_gateways } = controls;
+    let controls = host::start(scenario, mechanism, at_gateways, &fair, options.seed)?;
     let listens = controls.iter().any(ControlAt::needs_listeners);
     if listens || options.acknowledged || charges_received(scenario) {
         let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;

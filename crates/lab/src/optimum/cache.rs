@@ -146,10 +146,11 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     if let Ok(none) = fairmesh_control::lookup("fifo") {
         seen.control = none;
     }
-    seen.taking_part = None;
+    (seen.at_gateways, seen.taking_part) = (None, None);
     // What was kept before there were subscribers, nodes that take no part and access categories, stays true.
     let none = format!(", subscribers: {:?}", seen.subscribers);
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
+    let seen = seen.replacen(", at_gateways: None", "", 1);
     let seen = seen.replace(", edca: None", "").replace(", access: BestEffort", "");
     Hash::of(format_args!("{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}"))
 }

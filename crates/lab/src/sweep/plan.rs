@@ -143,7 +143,8 @@ struct Variant {
 
 /// A number of the controls: `control.epoch` is meant for those asked for, whichever the file has.
 fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
-    let parameter = axis.key.strip_prefix("control.").filter(|p| *p != "use")?;
+    let parameter =
+        axis.key.strip_prefix("control.").filter(|p| !["use", "gateway"].contains(p))?;
     let value = value.parse().ok()?;
     Some(Assignment { control: None, parameter: parameter.to_owned(), value })
 }
@@ -199,7 +200,7 @@ fn missing<'a>(points: &'a [Variant], seeds: u64, done: &[Cell]) -> Vec<Job<'a>>
     for v in points {
         for scenario in &v.scenarios {
             for seed in 1..=seeds {
-                if !done.contains(&(&v.point[..], scenario.control.to_string(), seed)) {
+                if !done.contains(&(&v.point[..], scenario.controls(), seed)) {
                     jobs.push(Job { scenario, point: &v.point, seed });
                 }
             }
@@ -218,7 +219,7 @@ fn wanted(points: &[Variant], seeds: u64, cells: &[Cell]) -> Vec<Cell> {
     let mut out = Vec::new();
     for v in points {
         for s in &v.scenarios {
-            out.extend((1..=seeds).filter_map(|seed| find(&v.point, &s.control.to_string(), seed)));
+            out.extend((1..=seeds).filter_map(|seed| find(&v.point, &s.controls(), seed)));
         }
     }
     out
@@ -228,7 +229,7 @@ fn cell(job: &Job<'_>, r: &RunRecord) -> Cell {
     let d = r.totals.drops;
     Cell {
         point: job.point.clone(),
-        control: job.scenario.control.to_string(),
+        control: job.scenario.controls(),
         seed: job.seed,
         fingerprint: r.fingerprint.clone(),
         goodput_bps: r.flows.iter().map(|f| f.goodput_bps).collect(),

@@ -65,6 +65,7 @@ impl Draft {
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
         let control = self.control()?;
+        let at_gateways = self.at_gateways(&routes.gateways)?;
         let agents = listed(&nodes, "agents", self.control.agents.as_deref())?;
         let taking_part = listed(&nodes, "nodes", self.control.nodes.as_deref())?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &kinds)?;
@@ -92,6 +93,7 @@ impl Draft {
             route_changes,
             errors: radio.errors,
             control,
+            at_gateways,
             agents,
             taking_part,
             warnings,
@@ -117,6 +119,20 @@ impl Draft {
     fn control(&self) -> Result<Mechanism> {
         let found = self.control.mechanism();
         found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
+    }
+
+    fn at_gateways(&self, gateways: &crate::Gateways) -> Result<Option<Mechanism>> {
+        let found = self.control.at_gateways();
+        let found =
+            found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
+        if found.is_some() && gateways.is_empty() {
+            let key = KeyPath::from("control").key("gateway");
+            return fail(
+                key,
+                Problem::refused("there is no gateway", "topology.gateway to name one"),
+            );
+        }
+        Ok(found)
     }
 
     fn rate_changes(

@@ -12,14 +12,16 @@ use serde_json::{Value, json};
 use crate::error::Problem;
 use crate::name::Name;
 
-/// `[control]`: `use` names the mechanism, `agents` the nodes with an agent, `nodes` those that take part, every other key is a setting
-/// of the mechanism.
+/// `[control]`: `use` names the mechanism, `gateway` that of gateways, `agents` the nodes with an agent, `nodes` those that
+/// take part, every other key is a setting of the mechanism.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlDraft {
     /// Name of the mechanism, with its variants: `pfrc`, `wcp+in-network`.
     pub name: String,
     /// Settings: the mechanism's parameters, in the units that its listing gives.
     pub settings: BTreeMap<String, f64>,
+    /// The mechanism that gateways have in place of it, with its variants.
+    pub gateway: Option<String>,
     /// Nodes that run this project's agent, for mechanisms that speak to them; without it all
     /// wireless nodes but the gateway do.
     pub agents: Option<Vec<Name>>,
@@ -32,25 +34,38 @@ impl Default for ControlDraft {
         ControlDraft {
             name: "fifo".to_owned(),
             settings: BTreeMap::new(),
+            gateway: None,
             agents: None,
             nodes: None,
         }
     }
 }
 
+/// The keys that are no setting of a mechanism.
+const KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
+
+/// The mechanism of this name, given for this key.
+fn named(key: &'static str, name: &str) -> Result<Mechanism, (&'static str, Problem)> {
+    fairmesh_control::lookup(name)
+        .map_err(|e| (key, Problem::UnknownControl { name: name.to_owned(), known: e.known() }))
+}
+
 impl ControlDraft {
+    /// Looks up the mechanism that gateways have; the error names the key.
+    pub(crate) fn at_gateways(&self) -> Result<Option<Mechanism>, (&str, Problem)> {
+        Ok(self.gateway.as_deref().map(|name| named("gateway", name)).transpose()?)
+    }
+
     /// Looks the mechanism up, and sets its numbers; the error names the wrong key.
     pub(crate) fn mechanism(&self) -> Result<Mechanism, (&str, Problem)> {
-        let mut mechanism = fairmesh_control::lookup(&self.name).map_err(|e| {
-            ("use", Problem::UnknownControl { name: self.name.clone(), known: e.known() })
-        })?;
+        let mut mechanism = named("use", &self.name)?;
         for (key, &value) in &self.settings {
             mechanism.set(key, value).map_err(|e| {
                 let problem = match e.declared {
                     Some(p) => Problem::range(value, p.range().to_string()),
                     None => {
                         let names = e.mechanism.parameters.iter().map(|p| p.name);
-                        let known = ["use", "agents", "nodes"].into_iter().chain(names);
+                        let known = KEYS.into_iter().chain(names);
                         Problem::UnknownKey { known: known.map(str::to_owned).collect() }
                     }
                 };
@@ -63,10 +78,13 @@ impl ControlDraft {
 
 impl Serialize for ControlDraft {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let agents = usize::from(self.agents.is_some());
-        let nodes = usize::from(self.nodes.is_some());
-        let mut map = s.serialize_map(Some(1 + agents + nodes + self.settings.len()))?;
+        let given = [self.gateway.is_some(), self.agents.is_some(), self.nodes.is_some()];
+        let given = given.into_iter().filter(|g| *g).count();
+        let mut map = s.serialize_map(Some(1 + given + self.settings.len()))?;
         map.serialize_entry("use", &self.name)?;
+        if let Some(gateway) = &self.gateway {
+            map.serialize_entry("gateway", gateway)?;
+        }
         if let Some(agents) = &self.agents {
             map.serialize_entry("agents", agents)?;
         }
@@ -97,6 +115,8 @@ impl<'de> Deserialize<'de> for ControlDraft {
                 while let Some(key) = map.next_key::<String>()? {
                     if key == "use" {
                         draft.name = map.next_value()?;
+                    } else if key == "gateway" {
+                        draft.gateway = Some(map.next_value()?);
                     } else if key == "agents" {
                         draft.agents = Some(map.next_value()?);
                     } else if key == "nodes" {
@@ -118,12 +138,17 @@ impl JsonSchema for ControlDraft {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         // One branch for each mechanism: its parameters and nothing else.
+        let gateway = json!({
+            "type": "string",
+            "description": "The control that gateways have in place of it, with its variants.",
+        });
         let mut agents = generator.subschema_for::<Vec<Name>>().to_value();
         agents["description"] = json!("Nodes that run this project's agent; without it all do.");
         let mut nodes = generator.subschema_for::<Vec<Name>>().to_value();
         nodes["description"] = json!("Nodes that take part; without it all do.");
-        let branches: Vec<Value> =
-            fairmesh_control::all().map(|entry| branch(entry, &agents, &nodes)).collect();
+        let branches: Vec<Value> = fairmesh_control::all()
+            .map(|entry| branch(entry, [&gateway, &agents, &nodes]))
+            .collect();
         json_schema!({
             "type": "object",
             "description": "`use` names the mechanism, every other key is a parameter of it.",
@@ -134,7 +159,7 @@ impl JsonSchema for ControlDraft {
 }
 
 /// What a table may hold that uses this mechanism, with any of its variants.
-fn branch(entry: &Entry, agents: &Value, nodes: &Value) -> Value {
+fn branch(entry: &Entry, [gateway, agents, nodes]: [&Value; 3]) -> Value {
     let variants: Vec<&str> = entry.variants.iter().map(|v| v.name).collect();
     let pattern = match variants.is_empty() {
         true => format!("^{}$", entry.name),
@@ -143,6 +168,7 @@ fn branch(entry: &Entry, agents: &Value, nodes: &Value) -> Value {
     let name = json!({ "type": "string", "pattern": pattern, "description": entry.about });
     let mut properties = serde_json::Map::from_iter([
         ("use".to_owned(), name),
+        ("gateway".to_owned(), gateway.clone()),
         ("agents".to_owned(), agents.clone()),
         ("nodes".to_owned(), nodes.clone()),
     ]);

@@ -147,6 +147,21 @@ pub const CASES: &[Case] = &[
     ),
     (
         "[[flow]]",
+        "[control]\nuse = \"fifo\"\ngateway = \"best\"\n[[flow]]",
+        "test.toml:9: control.gateway: there is no control \"best\"; expected one of fifo, ",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\ngateway = 1\n[[flow]]",
+        "test.toml:9: control.gateway: found integer `1`",
+    ),
+    (
+        "[[flow]]",
+        "[control]\nuse = \"fifo\"\ngateway = \"maxmin\"\n[[flow]]",
+        "test.toml:9: control.gateway: there is no gateway; expected topology.gateway to name one",
+    ),
+    (
+        "[[flow]]",
         "[control]\nuse = \"fifo\"\nagents = [1, 1]\n[[flow]]",
         "test.toml:9: control.agents[1]: 1 twice; expected every node once",
     ),
