@@ -65,6 +65,12 @@ if [ "$1" = dependencies ]; then
     exit 0
 fi
 
+# What builds and tests take here, and what they keep in the home folder, GB.
+needed=7
+free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
+[ "$free" -ge "$needed" ] || [ -d "${CARGO_TARGET_DIR:-target}/debug" ] \
+    || say "$free GB are free here; building and testing everything takes about $needed"
+
 # tshark reads captures back; valgrind counts instructions; iproute2, nftables and iperf3 are for the
 # tests in network namespaces; qemu runs what is built for other processors, and pip fetches their
 # linker; systemd judges the unit (it does not become the init system); the last line is for scripts/kernel.
