@@ -97,7 +97,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     }
 
     fn send_datagram(&mut self, now: Time, f: usize, bytes: u32) {
-        if let Some(packet) = self.flows[f].datagram(now, f, bytes, self.measure_from) {
+        let flow = &mut self.flows[f];
+        if let Some(datagram) = flow.number(now, bytes, self.measure_from) {
+            let packet = flow.packet(f, datagram);
             self.emit(now, f, packet);
         }
     }

@@ -67,13 +67,14 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             }
             let Some(bytes) = flow.source.datagram(now) else { break };
             sent += 1;
-            let Some(packet) = flow.datagram(now, f, bytes, self.measure_from) else { continue };
-            if interface.is_full(packet.bytes) {
+            let Some(datagram) = flow.number(now, bytes, self.measure_from) else { continue };
+            if interface.is_full(datagram.ip_bytes()) {
                 // As if it had been made, refused and forgotten.
                 self.packets.count();
                 flow.meters.drops.queue += 1;
                 continue;
             }
+            let packet = flow.packet(f, datagram);
             let handle = self.packets.insert(packet);
             interface.count(now);
             let verdict = interface.enqueue::<HOST>(now, packet.item(handle), None);
@@ -97,34 +98,33 @@ impl FlowState {
         }
     }
 
-    /// The next datagram of `bytes` bytes; `None`: the flow has none.
+    /// Numbers the next datagram, of `bytes` bytes; `None`: the flow has none.
     #[inline]
-    pub fn datagram(
-        &mut self,
-        now: Time,
-        f: usize,
-        bytes: u32,
-        measure_from: Time,
-    ) -> Option<Packet> {
-        let place = self.place_of(0) as u16;
+    pub fn number(&mut self, now: Time, bytes: u32, measure_from: Time) -> Option<Datagram> {
         let Ends::Udp { next, .. } = &mut self.ends else { return None };
         let datagram = Datagram { seq: *next, len: bytes, sent: now };
         *next += 1;
         if now >= measure_from {
             self.meters.packets_sent += 1;
         }
-        Some(Packet {
+        Some(datagram)
+    }
+
+    /// A datagram that leaves the origin.
+    #[inline]
+    pub fn packet(&self, f: usize, datagram: Datagram) -> Packet {
+        Packet {
             payload: Payload::Udp(datagram),
-            born: now.as_nanos(),
+            born: datagram.sent.as_nanos(),
             flow: f as u32,
             generation: self.generation,
             bytes: datagram.ip_bytes(),
-            place,
+            place: self.place_of(0) as u16,
             forward: true,
             ect: false,
             ect1: false,
             ce: false,
-        })
+        }
     }
 }
 
