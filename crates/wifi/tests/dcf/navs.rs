@@ -141,7 +141,7 @@ fn a_cts_under_a_nav_by_the_rules_of_ns_3_only() {
     };
     let (late, arrives) = answer_to_first(Testbed::today(4, 64));
     assert!(late > us(1000) && arrives);
-    assert_eq!(answer_to_first(Testbed::today(4, 64).as_ns3()), (16_000, true));
+    assert_eq!(answer_to_first(Testbed::today(4, 64).by_ns3()), (16_000, true));
 }
 
 #[test]

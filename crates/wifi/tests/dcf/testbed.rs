@@ -84,7 +84,7 @@ impl Testbed {
     }
 
     /// As ns-3.37 does it where it departs from the standard.
-    pub fn as_ns3(mut self) -> Self {
+    pub fn by_ns3(mut self) -> Self {
         let modern = self.mac.phy.as_modern().unwrap().clone();
         self.mac.phy = Phy::modern(Modern { ns3: true, ..modern });
         self
