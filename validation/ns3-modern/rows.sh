@@ -1,12 +1,12 @@
 #!/bin/sh
-# rows.sh : the rows with A-MSDUs, and those of several flows: one JSON line per run, to be put behind results.jsonl. MESH: the program.
+# rows.sh : the rows with A-MSDUs, and those of several flows: one JSON line per run, to be put behind results.jsonl. MESH: the program, if it is another than build/harness.
 cd "$(dirname "$0")"
 run() { # tag, scenario, duration, warm-up, options
     tag=$1; scen=$2; dur=$3; warm=$4; shift 4
     # Where who starves changes from seed to seed, more of them.
     case $tag in s7_* | s6_stack_tcp_64k_3839_rts1) seeds="1 2 3 4 5 6 7 8" ;; *) seeds="1 2 3" ;; esac
     for seed in $seeds; do
-        "${MESH:-./mesh-ht}" --scen=scen/$scen.txt --tag=$tag --seed=$seed --dur=$dur --warm=$warm "$@"
+        "${MESH:-build/harness}" --scen=scen/$scen.txt --tag=$tag --seed=$seed --dur=$dur --warm=$warm "$@"
     done
 }
 n="--std=n --width=20 --mcs=7"; ac="--std=ac --width=80 --mcs=7"; ax="--std=ax --width=80 --mcs=9 --nss=2"

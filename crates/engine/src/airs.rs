@@ -91,6 +91,12 @@ impl Airs {
         }
     }
 
+    /// Whether a station's MAC is at work: a packet that comes now waits.
+    #[inline]
+    pub fn is_busy(&self, node: NodeId) -> bool {
+        self.at(node).is_busy(node)
+    }
+
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     #[inline]
     pub fn kick<U: Upper>(&mut self, now: Time, node: NodeId, upper: &mut U) {

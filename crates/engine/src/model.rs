@@ -8,9 +8,9 @@ use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
 use fairmesh_transport::quic;
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
-use fairmesh_wifi::MacConfig;
 use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use fairmesh_wifi::phy::{Phy, Rate};
+use fairmesh_wifi::{FullFrame, MacConfig};
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
 const FULL_PACKET: u32 = 1500;
@@ -111,14 +111,23 @@ impl<'a> CapacityModel<'a> {
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
         let access = access(&scenario.mac);
-        let dead = |path: &[NodeId]| {
+        // An A-MSDU is lost as often as one of its packets would be.
+        let carries = |l: &LinkSpec, psdu: u32| {
+            let full = FullFrame::of(&scenario.mac_of(l.from).phy, l.rate, psdu);
+            let together = full.packets.div_ceil(full.mpdus);
+            (0..together).fold(1.0, |all, _| all * l.delivery) > DEAD
+        };
+        let dead = |path: &[NodeId], psdu: u32| {
             let crosses =
-                |from, to| links.iter().any(|l| (l.from, l.to) == (from, to) && l.delivery <= DEAD);
+                |from, to| links.iter().any(|l| (l.from, l.to) == (from, to) && !carries(l, psdu));
             path.windows(2).any(|hop| crosses(hop[0], hop[1]))
         };
         let mut ways: Vec<Way> = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
-        if links.iter().any(|l| l.delivery <= DEAD) {
-            ways.iter_mut().for_each(|way| way.dead = way.on_air && dead(&way.path));
+        if links.iter().any(|l| l.delivery < 1.0) {
+            let llc = scenario.mac.llc_bytes;
+            for (way, flow) in ways.iter_mut().zip(&scenario.flows) {
+                way.dead = way.on_air && dead(&way.path, traffic(flow, llc).psdu);
+            }
         }
         let mut weights: Vec<f64> = scenario.flows.iter().map(|f| f.weight).collect();
         for subscriber in &scenario.subscribers.list {

@@ -503,3 +503,34 @@ fn a_dead_link_takes_no_part_in_fair_shares() {
     assert!(strong.fair_bps > 0.9e6 && strong.goodput_bps > 0.9e6, "{strong:?}");
     assert_eq!((weak.fair_bps, weak.packets_delivered), (0.0, 0), "{weak:?}");
 }
+
+/// Packets that arrive one by one, but of whose A-MSDUs nearly none does: no share either, and no refusal.
+#[test]
+fn a_link_too_weak_for_its_amsdus_takes_no_part_in_fair_shares() {
+    for (signal, dead) in [(-75, false), (-85, true), (-95, true)] {
+        let text = format!(
+            r#"
+            duration = "2 s"
+            [radio]
+            phy = "802.11n"
+            mcs = 3
+            width = "40 MHz"
+            ampdu = "0 B"
+            amsdu = "7935 B"
+            errors = {{ snr = {{ fading = "rayleigh" }} }}
+            [topology]
+            links = [{{ from = 1, to = 0, signal = -55 }}, {{ from = 2, to = 0, signal = {signal} }}]
+            gateway = 0
+            [traffic]
+            flows = "up"
+            traffic = {{ kind = "cbr", rate = "200 kbit/s", packet = "900 B" }}
+            transport = "udp"
+            "#
+        );
+        let draft = fairmesh_scenario::draft_from_toml("weak.toml", &text).unwrap();
+        let record = run(&draft.build().unwrap(), &RunOptions::default()).unwrap();
+        let [strong, weak] = &record.flows[..] else { panic!("{} flows", record.flows.len()) };
+        assert!(strong.fair_bps > 190e3, "{signal}: {strong:?}");
+        assert_eq!(weak.fair_bps == 0.0, dead, "{signal}: {weak:?}");
+    }
+}

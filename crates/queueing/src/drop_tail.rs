@@ -19,9 +19,14 @@ impl Limit {
     /// Whether `item` still fits beside what is `queued` and `held`.
     #[inline]
     pub fn admits(self, queued: Backlog, held: Backlog, item: Item) -> bool {
+        self.has_room(queued, held, item.bytes)
+    }
+
+    #[inline]
+    fn has_room(self, queued: Backlog, held: Backlog, bytes: u32) -> bool {
         match self {
             Limit::Packets(n) => queued.packets + held.packets < n,
-            Limit::Bytes(n) => queued.bytes + held.bytes + u64::from(item.bytes) <= n,
+            Limit::Bytes(n) => queued.bytes + held.bytes + u64::from(bytes) <= n,
         }
     }
 
@@ -58,8 +63,15 @@ impl DropTail {
         self.limit
     }
 
+    /// Whether a packet of so many bytes would be let in beside what is `held`.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Item> {
+    pub fn has_room(&self, held: Backlog, bytes: u32) -> bool {
+        self.limit.has_room(self.backlog(), held, bytes)
+    }
+
+    /// The oldest packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Item> {
         let item = self.ring.pop_front()?;
         self.bytes -= u64::from(item.bytes);
         Some(item)

@@ -15,6 +15,7 @@ pub struct Datagram {
 
 impl Datagram {
     /// Size of the IPv4 datagram, bytes: 20 of IP, 8 of UDP and the payload.
+    #[inline]
     pub const fn ip_bytes(&self) -> u32 {
         28 + self.len
     }
@@ -34,6 +35,7 @@ pub struct DatagramSink {
 
 impl DatagramSink {
     /// Counts a datagram; the network must not duplicate. Returns its one-way delay.
+    #[inline]
     pub fn on_datagram(&mut self, now: Time, datagram: &Datagram) -> Span {
         self.received += 1;
         self.bytes += u64::from(datagram.len);

@@ -11,6 +11,7 @@ macro_rules! id {
 
         impl $name {
             /// The id as an array index.
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

@@ -22,27 +22,32 @@ impl Stream {
     }
 
     /// 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// Uniform integer in `0..n`; 0 when `n` is 0.
+    #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         // Multiply-shift on 32 of 64 bits: bias below 2^-32.
         (((self.0.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// Uniform in `[0, 1)`.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Uniform in `[lo, hi)`.
+    #[inline]
     pub fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
         lo + (hi - lo) * self.unit()
     }
 
     /// True with probability `p`.
+    #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }

@@ -20,10 +20,12 @@ impl Time {
     pub const NEVER: Time = Time(u64::MAX);
 
     /// The instant `ns` nanoseconds after the start.
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Time(ns)
     }
     /// Nanoseconds since the start.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -32,6 +34,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
     /// Time elapsed since `earlier`, zero if `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -44,6 +47,7 @@ impl Span {
     pub const MAX: Span = Span(u64::MAX);
 
     /// `ns` nanoseconds.
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Span(ns)
     }
@@ -65,6 +69,7 @@ impl Span {
         Span((s * 1e9 + 0.5) as u64)
     }
     /// Nanoseconds.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -73,10 +78,12 @@ impl Span {
         self.0 as f64 / 1e9
     }
     /// Difference, zero rather than negative.
+    #[inline]
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
     /// Product, the longest span rather than overflow.
+    #[inline]
     pub const fn saturating_mul(self, n: u64) -> Span {
         Span(self.0.saturating_mul(n))
     }
@@ -84,11 +91,13 @@ impl Span {
 
 impl Add<Span> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, d: Span) -> Time {
         Time(self.0.saturating_add(d.0))
     }
 }
 impl AddAssign<Span> for Time {
+    #[inline]
     fn add_assign(&mut self, d: Span) {
         *self = *self + d;
     }
@@ -96,23 +105,27 @@ impl AddAssign<Span> for Time {
 impl Sub<Time> for Time {
     type Output = Span;
     /// Zero rather than negative, as [`Time::since`].
+    #[inline]
     fn sub(self, earlier: Time) -> Span {
         self.since(earlier)
     }
 }
 impl Add for Span {
     type Output = Span;
+    #[inline]
     fn add(self, o: Span) -> Span {
         Span(self.0.saturating_add(o.0))
     }
 }
 impl AddAssign for Span {
+    #[inline]
     fn add_assign(&mut self, o: Span) {
         *self = *self + o;
     }
 }
 impl Mul<u64> for Span {
     type Output = Span;
+    #[inline]
     fn mul(self, n: u64) -> Span {
         Span(self.0 * n)
     }
@@ -120,6 +133,7 @@ impl Mul<u64> for Span {
 impl Div<Span> for Span {
     type Output = u64;
     /// Whole number of times `o` fits.
+    #[inline]
     fn div(self, o: Span) -> u64 {
         self.0 / o.0
     }

@@ -17,6 +17,8 @@ pub(crate) struct Aggregates {
     pub txop: Span,
     /// Frames are lost by signal-to-noise ratio, not by the capture margin.
     pub noise_decides: bool,
+    /// An RTS is answered whatever the NAV says, as in ns-3.37's ad-hoc networks.
+    pub deaf_to_nav: bool,
     /// Places in the window of a block acknowledgement.
     pub window: usize,
     /// A frame of one MPDU is an A-MPDU, too (VHT and HE).
@@ -68,6 +70,7 @@ impl Aggregates {
             longest: modern.ampdu,
             txop,
             noise_decides,
+            deaf_to_nav: modern.ns3,
             window: modern.window as usize,
             lone_delimiter: modern.generation != crate::mcs::Generation::Ht,
             numbers: vec![0; links],
@@ -88,6 +91,7 @@ impl Aggregates {
     }
 
     /// The next sequence number of a link.
+    #[inline]
     pub fn number(&mut self, link: usize) -> u16 {
         let next = (self.numbers[link] + 1) & NUMBERS;
         self.numbers[link] = next;

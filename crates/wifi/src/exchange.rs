@@ -315,8 +315,12 @@ impl Air {
                 self.take_next(to, now, false, upper);
             }
             FrameKind::Rts => {
-                // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy.
-                if s.nav_end() <= now || (U::TODAY && s.nav_of == from) {
+                // IEEE 802.11-2020 §10.3.2.9: silent while its NAV says busy, but for its TXOP holder (§10.23.2.4).
+                let holds = || {
+                    let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
+                    U::TODAY && (s.nav_of == from || deaf)
+                };
+                if s.nav_end() <= now || holds() {
                     s.answer = Answer::Cts;
                     s.answer_at = now + self.t.sifs;
                     s.answer_to = from;

@@ -27,6 +27,7 @@ pub(crate) struct Mpdu {
 
 impl Mpdu {
     /// What became of an MPDU that the MAC is done with at `now`, ns.
+    #[inline]
     pub fn report(&self, answered: bool, rate: Rate, now: u64) -> SendReport {
         let outcome = match (answered, self.accepted) {
             (true, _) => Outcome::Sent,
@@ -99,10 +100,14 @@ impl Service {
         let mut spent = core::mem::take(&mut self.spent);
         let mut bytes: u64 = self.in_hand().iter().map(|m| u64::from(m.bytes)).sum();
         for m in self.in_hand() {
-            let share = (u128::from(spent) * u128::from(m.bytes) / u128::from(bytes)) as u64;
+            let part = u64::from(m.bytes);
+            let share = match spent.checked_mul(part) {
+                Some(product) => product / bytes,
+                None => (u128::from(spent) * u128::from(part) / u128::from(bytes)) as u64,
+            };
             m.airtime += share;
             spent -= share;
-            bytes -= u64::from(m.bytes);
+            bytes -= part;
         }
     }
 }

@@ -149,8 +149,8 @@ pub struct Modern {
     /// Most MPDUs in it, and places in the window of a block acknowledgement: up to 64, or up to 256
     /// with a longer BlockAck.
     pub window: u32,
-    /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), and control rates
-    /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate.
+    /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), control rates
+    /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate, and a CTS for every RTS, whatever the NAV says.
     pub ns3: bool,
 }
 

@@ -66,10 +66,17 @@ impl Air {
         at
     }
 
+    /// Whether a station's MAC is at work: [`Air::kick`] would do nothing. With several access categories nobody is, since
+    /// another of them may be free.
+    #[inline]
+    pub fn is_busy(&self, node: NodeId) -> bool {
+        self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle
+    }
+
     /// The upper layer has put a packet where [`Upper::pull`] finds it.
     #[inline]
     pub fn kick<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
-        if self.categories.is_none() && self.stations[node.index()].phase != Phase::Idle {
+        if self.is_busy(node) {
             return;
         }
         if self.aggregates.is_some() {

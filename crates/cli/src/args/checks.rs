@@ -113,9 +113,14 @@ pub struct BenchArgs {
     /// Repetitions of every row
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Folder with cost.json, scen/ and the ns-3 harness
-    #[arg(long, value_name = "FOLDER", default_value = "validation/ns3")]
-    pub reference: PathBuf,
+    /// Folders with cost.json, scen/ and the ns-3 harness, separated by commas
+    #[arg(
+        long,
+        value_name = "FOLDERS",
+        value_delimiter = ',',
+        default_value = "validation/ns3,validation/ns3-modern"
+    )]
+    pub reference: Vec<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
@@ -124,7 +129,7 @@ pub struct BenchArgs {
 /// Other simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Against {
-    /// ns-3, through the harness in validation/ns3.
+    /// ns-3, through the harnesses in validation/ns3 and validation/ns3-modern.
     Ns3,
 }
 

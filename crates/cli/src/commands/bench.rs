@@ -1,6 +1,7 @@
 //! `fairmesh bench`.
 
 use std::io::Write;
+use std::path::Path;
 
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::files::folder::write_file;
@@ -43,17 +44,26 @@ pub fn row(args: &BenchRowArgs, out: &mut dyn Write) -> Result<(), CliError> {
     print_json(out, &row::measure(&args.row, &scenario)?)
 }
 
-fn cases(args: &BenchArgs) -> Result<Vec<Case>, CliError> {
-    let cases: Vec<Case> = read(&args.reference, "cost.json")?;
-    if let Some(unknown) = args.row.iter().find(|r| !cases.iter().any(|c| &c.tag == *r)) {
-        // Names the rows there are.
-        row::scenario(&args.reference, unknown, None)?;
+/// A row, and the folder it is from.
+type InFolder<'a> = (&'a Path, Case);
+
+fn cases(args: &BenchArgs) -> Result<Vec<InFolder<'_>>, CliError> {
+    let mut cases = Vec::new();
+    for folder in &args.reference {
+        let rows: Vec<Case> = read(folder, "cost.json")?;
+        cases.extend(rows.into_iter().map(|case| (folder.as_path(), case)));
     }
-    let wanted = |c: &Case| args.row.is_empty() || args.row.contains(&c.tag);
-    Ok(cases.into_iter().filter(wanted).collect())
+    if let Some(unknown) = args.row.iter().find(|r| !cases.iter().any(|c| &c.1.tag == *r)) {
+        let known: Vec<&str> = cases.iter().map(|c| c.1.tag.as_str()).collect();
+        let problem =
+            format!("there is no row \"{unknown}\"; expected one of {}", known.join(", "));
+        return Err(CliError::Option { option: "--row".to_owned(), problem });
+    }
+    cases.retain(|c| args.row.is_empty() || args.row.contains(&c.1.tag));
+    Ok(cases)
 }
 
-/// One row of the speed table, in transmissions per CPU-second.
+/// One row of the speed table, in MPDUs per CPU-second.
 #[derive(Serialize)]
 struct Speed {
     row: String,
@@ -64,22 +74,25 @@ struct Speed {
     peak_kib: i64,
 }
 
-fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), CliError> {
-    let folder = &args.reference;
-    let harness = args.against.map(|_| ns3::harness(folder)).transpose()?;
+fn speed(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Result<(), CliError> {
+    // Built before anything is measured; found again for each row.
+    let harness = |folder| args.against.map(|_| ns3::harness(folder)).transpose();
+    for (folder, _) in cases {
+        harness(folder)?;
+    }
     let bar = terminal::bar(cases.len() * args.repeat as usize, "measuring");
     let mut ours: Vec<Vec<Cost>> = vec![vec![]; cases.len()];
     let mut theirs: Vec<Vec<ns3::Run>> = vec![vec![]; cases.len()];
     let mut seconds = Vec::new();
-    for c in cases {
+    for (folder, c) in cases {
         seconds.push(row::long_enough(folder, &c.tag, c.duration_s, CPU_S)?);
     }
     // A B A B: what disturbs the machine for a while disturbs both.
     for _ in 0..args.repeat {
-        for (i, case) in cases.iter().enumerate() {
+        for (i, (folder, case)) in cases.iter().enumerate() {
             ours[i].push(row::in_child(folder, &case.tag, Some(seconds[i]))?);
-            if let Some(harness) = &harness {
-                theirs[i].push(ns3::run(harness, folder, case)?);
+            if let Some(harness) = harness(folder)? {
+                theirs[i].push(ns3::run(&harness, folder, case)?);
             }
             bar.inc(1);
         }
@@ -88,7 +101,7 @@ fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
     let rows: Vec<Speed> = cases
         .iter()
         .zip(ours.iter().zip(&theirs))
-        .map(|(case, (ours, theirs))| {
+        .map(|((_, case), (ours, theirs))| {
             let fairmesh = Spread::of(&ours.iter().map(Cost::speed).collect::<Vec<_>>());
             let ns3 = (!theirs.is_empty())
                 .then(|| Spread::of(&theirs.iter().map(ns3::Run::speed).collect::<Vec<_>>()));
@@ -107,9 +120,9 @@ fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
     }
     let spread =
         |s: &Spread| [s.median, s.min, s.max].map(|v| format!("{:.0}", v / 1e3)).into_iter();
-    let mut header = vec!["row", "nodes", "fairmesh k tx/CPU s", "min", "max", "peak MiB"];
-    if harness.is_some() {
-        header.extend(["ns-3 k tx/CPU s", "min", "max", "ratio"]);
+    let mut header = vec!["row", "nodes", "fairmesh k MPDU/CPU s", "min", "max", "peak MiB"];
+    if args.against.is_some() {
+        header.extend(["ns-3 k MPDU/CPU s", "min", "max", "ratio"]);
     }
     let mut t = table::table(&header);
     for r in &rows {
@@ -124,8 +137,8 @@ fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
     }
     writeln!(
         out,
-        "Thousands of PHY transmissions per CPU-second, one core; median, smallest and largest of {} \
-         runs\n\n{t}",
+        "Thousands of MPDUs per CPU-second, one core, control frames included; a frame that is no A-MPDU is one. \
+         Median, smallest and largest of {} runs\n\n{t}",
         args.repeat
     )?;
     Ok(())
@@ -134,12 +147,14 @@ fn speed(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
 fn curve(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let bar = terminal::bar(scale::SIZES.len() * args.repeat as usize, "measuring");
     let mut rows: Vec<(Cost, Spread)> = Vec::new();
+    // Generated; the folder is not asked.
+    let Some(folder) = args.reference.first() else { return Ok(()) };
     for nodes in scale::SIZES {
         let name = format!("scale:{nodes}");
-        let seconds = row::long_enough(&args.reference, &name, 2.0, CPU_S)?;
+        let seconds = row::long_enough(folder, &name, 2.0, CPU_S)?;
         let mut costs = Vec::new();
         for _ in 0..args.repeat {
-            costs.push(row::in_child(&args.reference, &name, Some(seconds))?);
+            costs.push(row::in_child(folder, &name, Some(seconds))?);
             bar.inc(1);
         }
         let speed = Spread::of(&costs.iter().map(Cost::speed).collect::<Vec<_>>());
@@ -182,7 +197,7 @@ fn curve(args: &BenchArgs, out: &mut dyn Write) -> Result<(), CliError> {
     Ok(())
 }
 
-fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), CliError> {
+fn count(args: &BenchArgs, cases: &[InFolder<'_>], out: &mut dyn Write) -> Result<(), CliError> {
     let kept: Kept = match std::fs::read(&args.kept) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map_err(|e| CliError::file(&args.kept, format!("{e}; expected kept counts")))?,
@@ -195,17 +210,25 @@ fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
     };
     let bar = terminal::bar(cases.len(), "counting");
     let mut found = Kept::new();
-    for case in cases {
+    for (folder, case) in cases {
         let seconds = match kept.get(&case.tag) {
             Some(k) if !args.update => k.simulated_s,
-            _ => counted_seconds(args, case)?,
+            _ => counted_seconds(folder, case)?,
         };
-        found.insert(case.tag.clone(), instructions::count(&args.reference, &case.tag, seconds)?);
+        found.insert(case.tag.clone(), instructions::count(folder, &case.tag, seconds)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
 
-    let mut t = table::table(&["row", "transmissions", "instructions", "per tx", "change", ""]);
+    let mut t = table::table(&[
+        "row",
+        "transmissions",
+        "instructions",
+        "per tx",
+        "per packet delivered",
+        "change",
+        "",
+    ]);
     let mut wrong = 0;
     for (tag, f) in &found {
         let old = kept.get(tag);
@@ -221,6 +244,7 @@ fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
                 f.transmissions.to_string(),
                 f.instructions.to_string(),
                 format!("{:.0}", f.instructions as f64 / f.transmissions.max(1) as f64),
+                format!("{:.0}", f.instructions as f64 / f.delivered.max(1) as f64),
                 change,
                 problem.unwrap_or_default(),
             ],
@@ -250,8 +274,8 @@ fn count(args: &BenchArgs, cases: &[Case], out: &mut dyn Write) -> Result<(), Cl
 }
 
 /// Simulated seconds with about [`instructions::TRANSMISSIONS`].
-fn counted_seconds(args: &BenchArgs, case: &Case) -> Result<f64, CliError> {
-    let trial = row::in_child(&args.reference, &case.tag, Some(case.duration_s))?;
+fn counted_seconds(folder: &Path, case: &Case) -> Result<f64, CliError> {
+    let trial = row::in_child(folder, &case.tag, Some(case.duration_s))?;
     let per_second = trial.transmissions as f64 / trial.simulated_s;
     Ok((instructions::TRANSMISSIONS / per_second.max(1.0)).ceil())
 }

@@ -1,7 +1,7 @@
 //! Applications and transports: what leaves an endpoint and what reaches one.
 
 use fairmesh_transport::traffic::{Do, Side};
-use fairmesh_transport::{Datagram, Flags, quic};
+use fairmesh_transport::{Flags, quic};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
@@ -12,7 +12,10 @@ use super::packet::{Packet, Payload};
 impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     pub(super) fn flow_deadline(&mut self, now: Time, f: usize) {
         if self.flows[f].source.next_deadline() <= now {
-            self.application(now, f, |source, out| source.on_deadline(now, out));
+            match self.flows[f].source.datagram(now) {
+                Some(bytes) => self.send_datagram(now, f, bytes),
+                None => self.application(now, f, |source, out| source.on_deadline(now, out)),
+            }
         }
         let flow = &mut self.flows[f];
         match &mut flow.ends {
@@ -95,25 +98,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
 
     fn send_datagram(&mut self, now: Time, f: usize, bytes: u32) {
         let flow = &mut self.flows[f];
-        let Ends::Udp { next, .. } = &mut flow.ends else { return };
-        let datagram = Datagram { seq: *next, len: bytes, sent: now };
-        *next += 1;
-        if now >= self.measure_from {
-            flow.meters.packets_sent += 1;
+        if let Some(datagram) = flow.number(now, bytes, self.measure_from) {
+            let packet = flow.packet(f, datagram);
+            self.emit(now, f, packet);
         }
-        let packet = Packet {
-            payload: Payload::Udp(datagram),
-            born: now.as_nanos(),
-            flow: f as u32,
-            generation: flow.generation,
-            bytes: datagram.ip_bytes(),
-            place: flow.place_of(0) as u16,
-            forward: true,
-            ect: false,
-            ect1: false,
-            ce: false,
-        };
-        self.emit(now, f, packet);
     }
 
     /// Sends what an endpoint wants to send; returns the endpoint's node.

@@ -156,6 +156,17 @@ impl Interface {
         matches!(self.queue, Discipline::DropTail(_)) && self.classes.is_none()
     }
 
+    /// Whether it is a drop-tail queue and nothing else, which takes what there is room for.
+    pub fn is_plain(&self) -> bool {
+        self.is_fifo() && !self.modern
+    }
+
+    /// Whether a plain one has no room for a packet of so many bytes.
+    #[inline]
+    pub fn is_full(&self, bytes: u32) -> bool {
+        matches!(&self.queue, Discipline::DropTail(q) if !q.has_room(self.held, bytes))
+    }
+
     /// The next packet out of the queue.
     #[inline]
     pub fn draw<const HOST: bool>(&mut self, now: Time) -> Option<Item> {
@@ -168,6 +179,15 @@ impl Interface {
             return Some(item);
         }
         let item = self.queue.dequeue(now)?;
+        self.held.add(item);
+        Some(item)
+    }
+
+    /// The next packet out of a plain one's queue.
+    #[inline]
+    pub fn draw_plain(&mut self) -> Option<Item> {
+        let Discipline::DropTail(queue) = &mut self.queue else { return None };
+        let item = queue.pop()?;
         self.held.add(item);
         Some(item)
     }

@@ -226,6 +226,10 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         if self.lane(n, access).device > 0 {
             return;
         }
+        if !HOST && self.lane(n, access).is_plain() {
+            self.fill_plain(n, link, access, batch);
+            return;
+        }
         // What is drawn and does not go stays next in turn.
         while batch.fits(0) {
             let drawn = self.lane(n, access).draw::<HOST>(now);
@@ -236,6 +240,25 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
                 let i = self.lane(n, access);
                 i.aside.push_back(item);
                 if !other || !i.is_fifo() {
+                    return;
+                }
+                continue;
+            }
+            self.hand_over(n, item, access);
+            batch.take(Outgoing { packet: item.handle, link: Some(link), bytes: item.bytes });
+        }
+    }
+
+    /// The same out of a drop-tail queue: packets for others are passed over until one does not fit.
+    #[inline(always)]
+    fn fill_plain(&mut self, n: usize, link: LinkId, access: Access, batch: &mut Batch<'_>) {
+        let wanted = Hop::Radio { link };
+        while batch.fits(0) {
+            let Some(item) = self.lane(n, access).draw_plain() else { return };
+            let here = self.hop(item) == wanted;
+            if !here || !batch.fits(item.bytes) {
+                self.lane(n, access).aside.push_back(item);
+                if here {
                     return;
                 }
                 continue;

@@ -12,6 +12,7 @@ mod mac;
 mod messages;
 mod packet;
 mod signs;
+mod sources;
 mod wire;
 
 use fairmesh_scenario::Scenario;
@@ -23,6 +24,7 @@ use crate::listeners::{Listeners, SWEEP};
 use crate::observe::{AirPacket, Observer};
 use packet::Packets;
 use signs::Signs;
+use sources::Owners;
 
 pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
@@ -46,6 +48,8 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub wires: Vec<WireDirection>,
     /// One per flow, per wire direction, per interface, in this order.
     pub timers: Tournament,
+    /// Flows that share their first queue with nobody.
+    owners: Owners,
     /// Interfaces to tell the MAC about once the event is over.
     pub kicks: Vec<NodeId>,
     /// Start of the measured interval.
@@ -173,6 +177,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             flows,
             wires,
             timers,
+            owners: Owners::default(),
             kicks: Vec::new(),
             measure_from,
             classes,

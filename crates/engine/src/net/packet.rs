@@ -63,6 +63,7 @@ impl Packet {
     }
 
     /// As queues see it; each direction of a flow is a flow of its own there.
+    #[inline]
     pub fn item(&self, handle: u32) -> Item {
         let flow = 2 * self.flow + u32::from(!self.forward);
         Item { handle, bytes: self.bytes, flow, ect: self.ect, ect1: self.ect1, station: 0 }
@@ -91,6 +92,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
+    #[inline]
     pub fn insert(&mut self, packet: Packet) -> u32 {
         self.created += 1;
         if let Some(i) = self.free.pop() {
@@ -100,6 +102,12 @@ impl Packets {
             self.slots.push(packet);
             self.slots.len() as u32 - 1
         }
+    }
+
+    /// Counts a packet that was refused before it was made.
+    #[inline]
+    pub fn count(&mut self) {
+        self.created += 1;
     }
 
     pub fn remove(&mut self, handle: u32) -> Packet {

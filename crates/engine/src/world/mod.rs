@@ -183,6 +183,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         };
         let mut net = Net::new(interfaces, flows, wires, shaping, measure_from, observer, looks);
         net.lanes = lanes;
+        net.find_owners();
         if options.acknowledged {
             net.answers = Some(Answers::of(&net.flows));
         }
@@ -273,6 +274,17 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             let (radio, (timer, slot)) = (self.air.next_deadline(), self.net.timers.earliest());
             if radio.min(timer) >= end {
                 return;
+            }
+            // Whoever has a queue for himself, and a MAC at work behind it, need not stop before the radio does.
+            if timer < radio
+                && let Some(node) = self.net.owner(slot)
+                && self.air.is_busy(node)
+            {
+                let sent = self.net.send_ahead(slot, radio.min(end));
+                self.events += sent;
+                if sent > 0 {
+                    continue;
+                }
             }
             self.happen(radio, timer, slot);
         }

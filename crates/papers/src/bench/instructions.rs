@@ -23,6 +23,9 @@ pub struct Count {
     pub simulated_s: f64,
     /// PHY transmissions in that time.
     pub transmissions: u64,
+    /// Packets that reached their endpoints in it; 0: kept before they were counted.
+    #[serde(default)]
+    pub delivered: u64,
     /// Instructions of the whole process.
     pub instructions: u64,
 }
@@ -51,7 +54,12 @@ pub fn count(folder: &Path, row: &str, seconds: f64) -> Result<Count, LabError> 
     })?;
     let cost: Cost = serde_json::from_slice(&output.stdout)
         .map_err(|e| LabError::Run { scenario: row.to_owned(), problem: e.to_string() })?;
-    Ok(Count { simulated_s: seconds, transmissions: cost.transmissions, instructions })
+    Ok(Count {
+        simulated_s: seconds,
+        transmissions: cost.transmissions,
+        delivered: cost.delivered,
+        instructions,
+    })
 }
 
 /// The number in `==123== I   refs:      1,234,567`.
@@ -63,7 +71,8 @@ fn instructions(text: &str) -> Option<u64> {
 /// What is wrong with a row, if anything.
 pub fn compare(kept: Option<&Count>, found: &Count) -> Option<String> {
     let Some(kept) = kept else { return Some("none kept".to_owned()) };
-    if (kept.simulated_s, kept.transmissions) != (found.simulated_s, found.transmissions) {
+    let same = (kept.simulated_s, kept.transmissions) == (found.simulated_s, found.transmissions);
+    if !same || ![0, found.delivered].contains(&kept.delivered) {
         return Some("another run: other transmissions than when it was kept".to_owned());
     }
     let change = found.instructions as f64 / kept.instructions as f64 - 1.0;
@@ -84,12 +93,14 @@ mod tests {
 
     #[test]
     fn slower_faster_and_other_runs_are_told() {
-        let kept = Count { simulated_s: 1.0, transmissions: 10, instructions: 1000 };
+        let kept = Count { simulated_s: 1.0, transmissions: 10, delivered: 5, instructions: 1000 };
         let with = |instructions| Count { instructions, ..kept };
         assert_eq!(compare(Some(&kept), &with(1024)), None);
         assert!(compare(Some(&kept), &with(1030)).unwrap().starts_with("slower"));
         assert!(compare(Some(&kept), &with(970)).unwrap().starts_with("faster"));
         assert!(compare(Some(&kept), &Count { transmissions: 11, ..kept }).is_some());
+        assert!(compare(Some(&kept), &Count { delivered: 6, ..kept }).is_some());
+        assert!(compare(Some(&Count { delivered: 0, ..kept }), &kept).is_none());
         assert!(compare(None, &kept).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Speed: PHY transmissions per CPU-second, here and in ns-3, row by row.
+//! Speed: MPDUs per CPU-second, here and in ns-3, row by row. A frame that is no A-MPDU is one MPDU.
 //!
 //! Every measurement is a process of its own, so that CPU time and peak memory belong to one row.
 

@@ -1,4 +1,4 @@
-//! The same rows in ns-3, through the harness of validation/ns3.
+//! The same rows in ns-3, through the harness of validation/ns3 or validation/ns3-modern.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,16 @@ pub struct Run {
     /// PHY transmissions.
     #[serde(alias = "psdus")]
     pub transmissions: u64,
+    /// MPDUs in them, where there are A-MPDUs.
+    pub mpdus: Option<u64>,
     /// User CPU of the simulation loop, s.
     pub user_s: f64,
 }
 
 impl Run {
-    /// PHY transmissions per CPU-second.
+    /// MPDUs per CPU-second.
     pub fn speed(&self) -> f64 {
-        self.transmissions as f64 / self.user_s.max(1e-9)
+        self.mpdus.unwrap_or(self.transmissions) as f64 / self.user_s.max(1e-9)
     }
 }
 
@@ -77,5 +79,7 @@ mod tests {
             let r: Run = serde_json::from_str(&format!("{{\"{key}\":90,\"user_s\":0.5}}")).unwrap();
             assert_eq!(r.speed(), 180.0);
         }
+        let r: Run = serde_json::from_str(r#"{"psdus":90,"mpdus":900,"user_s":0.5}"#).unwrap();
+        assert_eq!(r.speed(), 1800.0);
     }
 }

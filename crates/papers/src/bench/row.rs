@@ -29,6 +29,10 @@ pub struct Cost {
     pub simulated_s: f64,
     /// PHY transmissions of every kind.
     pub transmissions: u64,
+    /// MPDUs in them: as many as an A-MPDU has, and one for every other frame.
+    pub mpdus: u64,
+    /// Packets that reached their endpoints.
+    pub delivered: u64,
     /// Engine events.
     pub events: u64,
     /// CPU time of the simulation, user and system.
@@ -40,9 +44,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// PHY transmissions per CPU-second.
+    /// MPDUs per CPU-second.
     pub fn speed(&self) -> f64 {
-        self.transmissions as f64 / self.cpu_s.max(1e-9)
+        self.mpdus as f64 / self.cpu_s.max(1e-9)
     }
 }
 
@@ -88,6 +92,8 @@ pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
         mean_neighbours: s.hearing.len() as f64 / wireless.max(1) as f64,
         simulated_s: s.duration.as_secs_f64(),
         transmissions: record.totals.transmissions,
+        mpdus: record.totals.transmissions - record.totals.mac.data + record.totals.mac.mpdus,
+        delivered: record.totals.delivered,
         events: record.totals.events,
         cpu_s: cpu.as_secs_f64(),
         peak_kib: usage.max_rss(),

@@ -2,7 +2,7 @@
 
 use fairmesh_units::{BitRate, Span, Stream, Time};
 
-use super::{Do, Out, scale};
+use super::scale;
 
 #[derive(Clone, Debug)]
 pub(super) struct Cbr {
@@ -16,12 +16,13 @@ impl Cbr {
         Cbr { gap: rate.time_for(datagram as u64), datagram, jitter }
     }
 
-    /// Sends a datagram and returns when the next is due.
-    pub(super) fn send(&mut self, now: Time, rng: &mut Stream, out: Out) -> Time {
-        out(Do::Datagram { bytes: self.datagram });
+    /// Sends a datagram: its payload, bytes, and when the next is due.
+    #[inline]
+    pub(super) fn send(&mut self, now: Time, rng: &mut Stream) -> (u32, Time) {
         if self.jitter == 0.0 {
-            return now + self.gap;
+            return (self.datagram, now + self.gap);
         }
-        now + scale(self.gap, rng.uniform(1.0 - self.jitter, 1.0 + self.jitter))
+        let gap = scale(self.gap, rng.uniform(1.0 - self.jitter, 1.0 + self.jitter));
+        (self.datagram, now + gap)
     }
 }

@@ -96,6 +96,7 @@ impl Source {
 
     /// When [`on_deadline`](Source::on_deadline) must be called; [`Time::NEVER`] if the
     /// application only waits for data, or is done.
+    #[inline]
     pub fn next_deadline(&self) -> Time {
         self.next
     }
@@ -119,11 +120,28 @@ impl Source {
                 Time::NEVER
             }
             Kind::Files(files) => files.start(now, &mut self.rng, out),
-            Kind::Cbr(cbr) => cbr.send(now, &mut self.rng, out),
+            Kind::Cbr(cbr) => {
+                let (bytes, next) = cbr.send(now, &mut self.rng);
+                out(Do::Datagram { bytes });
+                next
+            }
             Kind::Http(http) => http.ask(now, &mut self.rng, out),
             Kind::Limited(limited) => limited.write(now, out),
         };
         self.wait_until(next);
+    }
+
+    /// The payload, bytes, of the datagram that is due: what [`on_deadline`](Source::on_deadline) would have
+    /// sent, without the words. `None`, and nothing done, where nothing is due or something else is.
+    #[inline]
+    pub fn datagram(&mut self, now: Time) -> Option<u32> {
+        let Kind::Cbr(cbr) = &mut self.kind else { return None };
+        if now < self.next || now >= self.stop {
+            return None;
+        }
+        let (bytes, next) = cbr.send(now, &mut self.rng);
+        self.wait_until(next);
+        Some(bytes)
     }
 
     /// `bytes` of application data are now in order at `side`.
@@ -151,12 +169,14 @@ impl Source {
     }
 
     /// Waits for `next` or the stop, whichever is first.
+    #[inline]
     fn wait_until(&mut self, next: Time) {
         self.next = next.min(self.stop);
     }
 }
 
 /// `span` stretched by a factor.
+#[inline]
 fn scale(span: Span, factor: f64) -> Span {
     Span::from_nanos((span.as_nanos() as f64 * factor + 0.5) as u64)
 }

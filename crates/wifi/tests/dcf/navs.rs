@@ -124,6 +124,27 @@ fn no_cts_under_a_nav() {
 }
 
 #[test]
+fn a_cts_under_a_nav_by_the_rules_of_ns_3_only() {
+    // 0 → 1, 28 packets in one frame; 2 hears 1 only, and 3 asks it meanwhile.
+    let answer_to_first = |testbed: Testbed| {
+        let mut w = testbed.rts().link(0, 1).hears(1, 2, LOUD).link(2, 3).build();
+        for k in 0..28 {
+            let packet = w.packet(0, 1, k);
+            w.queue(T, 0, packet);
+        }
+        w.at(T + us(2000), 3, 2).run(T + us(60_000));
+        let data = w.frames(0).find(|f| f.kind == FrameKind::Data).unwrap();
+        let rts = w.frames(3).next().unwrap();
+        assert!(data.start < rts.start && rts.end < data.end, "asked under the NAV");
+        let cts = w.frames(2).find(|f| f.kind == FrameKind::Cts).unwrap();
+        (cts.start.as_nanos() - rts.end.as_nanos(), w.arrivals().contains(&(2, 300)))
+    };
+    let (late, arrives) = answer_to_first(Testbed::today(4, 64));
+    assert!(late > us(1000) && arrives);
+    assert_eq!(answer_to_first(Testbed::today(4, 64).by_ns3()), (16_000, true));
+}
+
+#[test]
 fn an_ack_is_sent_under_a_nav() {
     // As above, but station 3 sends its data without RTS.
     let mut testbed = Testbed::new(4).rts().link(0, 1).hears(1, 2, LOUD).link(2, 3);

@@ -83,6 +83,13 @@ impl Testbed {
         testbed
     }
 
+    /// As ns-3.37 does it where it departs from the standard.
+    pub fn by_ns3(mut self) -> Self {
+        let modern = self.mac.phy.as_modern().unwrap().clone();
+        self.mac.phy = Phy::modern(Modern { ns3: true, ..modern });
+        self
+    }
+
     /// A-MSDUs of up to so many bytes, in A-MPDUs of up to so many.
     pub fn amsdu(mut self, amsdu: u32, ampdu: u32) -> Self {
         let modern = self.mac.phy.as_modern().unwrap().clone();
