@@ -64,6 +64,27 @@ fn a_flow_that_costs_the_others_little_has_more_than_they() {
     }
 }
 
+/// 14→3 is disturbed by the others, and disturbs them, from where no header arrives; between them is nobody who sends.
+/// The optimum gives 148 to 152 kbit/s to each of them.
+#[test]
+fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between() {
+    let mut text = "name = \"islands\"\nduration = \"80 s\"\nwarmup = \"40 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
+                    sense = \"550 m\"\nrts = true\nqueue = 64\n[topology]\nrandom = { nodes = 16, width = \"700 m\", seed = 105400 }\n\
+                    [control]\nuse = \"mesh-maxmin\"\n[traffic]\ntraffic = \"bulk\"\nstart_jitter = \"5 s\"\n\
+                    transport = { tcp = \"newreno\", mss = \"512 B\", sack = true, ecn = true }\n"
+        .to_owned();
+    for (from, to) in [(0, 2), (1, 0), (5, 0), (14, 3), (13, 11), (12, 4)] {
+        text += &format!("[[flow]]\nfrom = {from}\nto = {to}\n");
+    }
+    let scenario = draft_from_toml("islands.toml", &text).unwrap().build().unwrap();
+    let r = run(&scenario, &RunOptions::default()).unwrap();
+    for f in &r.flows {
+        assert!(f.goodput_bps > 0.75 * 148e3, "{}: {}", f.name, f.goodput_bps);
+    }
+    // Ten bytes a second of each node that only listens.
+    assert!(r.totals.signalling.airtime_share < 0.03, "{:?}", r.totals.signalling);
+}
+
 /// Whoever gave way to those that nobody limits would have nothing.
 #[test]
 fn who_takes_part_alone_keeps_what_fifo_gives_or_the_optimum() {

@@ -10,6 +10,8 @@ const GAIN: f64 = 0.02;
 const BUSY: f64 = 0.2;
 const MUCH: f64 = 0.8;
 const LITTLE: f64 = 0.9;
+/// Air that others take, below which nothing is seen of who they are.
+const OTHERS: f64 = 0.1;
 
 /// The air as a node senses it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,9 +58,15 @@ impl Air {
 
     /// Compares what is sensed with what this node and those it hears say they take.
     pub fn compare(&mut self, told: f64) {
-        let part = told / self.busy.max(BUSY);
-        let enough = self.busy >= BUSY;
-        self.wide = enough && part < if self.wide { LITTLE } else { MUCH };
+        if self.busy < BUSY {
+            self.wide = false;
+        } else if !self.wide {
+            self.wide = told < MUCH * self.busy;
+        } else {
+            // Who takes nearly all of the air explains it by that, and silences those it does not hear.
+            let others = self.busy - self.own;
+            self.wide = others < OTHERS || told - self.own < LITTLE * others;
+        }
     }
 }
 
@@ -119,5 +127,22 @@ mod tests {
             air.wide
         });
         assert_eq!(seen, [false, true, true, false, false]);
+    }
+
+    /// Once it has silenced those whom it does not hear it takes nearly all of the air itself: that explains nothing.
+    #[test]
+    fn who_takes_nearly_all_of_the_air_remains_disturbed_from_afar() {
+        let mut air = after(700, 0, 1, 750);
+        air.compare(0.72);
+        assert!(!air.wide, "of itself that says nothing either");
+        air = Air { wide: true, ..air };
+        air.compare(0.74);
+        assert!(air.wide);
+        // Others take more, and those that it hears say so.
+        let mut air = Air { wide: true, ..after(500, 0, 1, 750) };
+        air.compare(0.70);
+        assert!(air.wide);
+        air.compare(0.74);
+        assert!(!air.wide);
     }
 }

@@ -111,6 +111,37 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     assert_eq!(mesh.said(5, "mesh-maxmin.vanished"), 2);
 }
 
+/// Nothing gets through to a neighbour that is heard all the time: it is drowned, and those around give way until TCP
+/// tries again, which may be after many seconds.
+#[test]
+fn a_neighbour_that_is_heard_has_not_vanished_though_nothing_gets_through() {
+    let mut mesh = Mesh::stack();
+    mesh.active[1] = false;
+    mesh.carries = |_| 1.5e6;
+    mesh.run(30.0);
+    let word = codec::word(Told::Levels(Circles::default()));
+    let mut limits = vec![mesh.limit(0)];
+    for _ in 0..3 {
+        mesh.tell(4, sent(5, 1, false, 40, false));
+        for _ in 0..5 {
+            overhear(&mut mesh, 4, 5, 8, [255, word]);
+            mesh.run(1.0);
+        }
+        limits.push(mesh.limit(0));
+    }
+    assert_eq!(mesh.said(4, "mesh-maxmin.vanished"), 0);
+    assert!(limits.windows(2).all(|w| w[1] < 0.95 * w[0]), "{limits:?}");
+    // Not for ever: a link may work one way only.
+    for _ in 0..20 {
+        mesh.tell(4, sent(5, 1, false, 40, false));
+        overhear(&mut mesh, 4, 5, 8, [255, word]);
+        mesh.run(1.0);
+    }
+    assert_eq!(mesh.said(4, "mesh-maxmin.vanished"), 1);
+    mesh.run(60.0);
+    assert!(mesh.limit(0) > 0.8 * limits[0], "{} of {limits:?}", mesh.limit(0));
+}
+
 /// A queue that says it is full while nothing leaves it.
 #[test]
 fn a_counter_that_sticks_is_taken_for_empty() {

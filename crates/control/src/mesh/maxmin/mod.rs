@@ -71,6 +71,8 @@ const CHANGE: f64 = 0.01;
 /// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
 const ONE_WAY: Span = Span::from_millis(500);
 const UNHEARD: Span = Span::from_millis(100);
+/// The same of a node between others that disturb each other from farther than they hear.
+const RELAYED: Span = Span::from_secs(1);
 /// Nothing gets through to a neighbour for so long: it is told of that.
 const FAILING: Span = Span::from_millis(200);
 /// Time between messages about a node that is not heard.
@@ -86,6 +88,8 @@ const FEW: f64 = 10.0;
 /// to be back after so long.
 const GONE: Span = Span::from_secs(8);
 const AGAIN: Span = Span::from_secs(60);
+/// The same of one that is heard: timeouts of 1, 2, 4, 8 and 16 s have passed (RFC 6298 §5.5).
+const DROWNED: Span = Span::from_secs(32);
 
 fn needs() -> Vec<Needs> {
     let limits = |at, limit| Needs {

@@ -9,7 +9,7 @@ use super::level::{Backlog, Level, Rule};
 use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
-use super::{AGAIN, CHANGE, FEW, GONE, LOSSES, Options, STUCK, TICK};
+use super::{AGAIN, CHANGE, DROWNED, FEW, GONE, LOSSES, Options, STUCK, TICK};
 use crate::{
     Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
 };
@@ -23,6 +23,8 @@ pub(super) struct Out {
     failed: f64,
     /// Since when nothing has got through.
     pub failing: Option<Time>,
+    /// Its receiver is heard.
+    heard: bool,
 }
 
 impl Out {
@@ -31,9 +33,11 @@ impl Out {
         self.failed / (self.packets + FEW)
     }
 
-    /// Who answers nothing for so long is gone, and nobody makes room for that; for a while.
+    /// Who answers nothing for so long is gone, and nobody makes room for that; for a while. Who is heard
+    /// meanwhile is there, and what is sent to it is drowned: that is believed for five timeouts of TCP.
     pub fn gone(&self, now: Time) -> bool {
-        self.failing.is_some_and(|at| now.since(at) >= GONE)
+        let long = if self.heard { DROWNED } else { GONE };
+        self.failing.is_some_and(|at| now.since(at) >= long)
     }
 
     fn fade(&mut self, by: f64) {
@@ -77,7 +81,7 @@ pub(super) struct Node {
     /// The least level around, and the fastest flow there: of as many circles as matter. Codes.
     pub(super) around: u8,
     fastest: u8,
-    air: Air,
+    pub(super) air: Air,
     /// A neighbour that has vanished.
     dead: Option<NodeId>,
     /// What a flow that lacks everything counts like, packets.
@@ -99,7 +103,9 @@ impl Node {
             hold: options.hold,
             marks: options.marks,
             region: Region::new(ids(), options.hold),
-            out: ids().map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None }).collect(),
+            out: ids()
+                .map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None, heard: false })
+                .collect(),
             flows: Vec::new(),
             start: rates.0,
             bounds: rates.1,
@@ -289,6 +295,7 @@ impl Node {
             self.anomaly(Anomaly::Outsiders, self.id, actions);
         }
         for out in &mut self.out {
+            out.heard = self.region.find(out.to).is_some_and(|n| n.speaks());
             out.fade(fade);
             out.failing = out.failing.filter(|at| now.since(*at) < AGAIN);
         }
@@ -310,7 +317,9 @@ impl Node {
         let own = self.flows.iter().map(Passing::counts).fold(0.0, f64::max);
         let own = if own > codec::LEAST { codec::code(own) } else { 0 };
         self.rates = self.region.rates(own);
-        if self.outsiders.there() || self.busy.is_none_or(|at| now.since(at) >= self.hold) {
+        // A flow may be silent because its packets were given up: its next one needs the level.
+        let idle = lacks <= 0.0 && self.busy.is_none_or(|at| now.since(at) >= self.hold);
+        if self.outsiders.there() || idle {
             self.level = None;
         } else if self.level.is_none() {
             let known = codec::rate(self.region.levels(0).0[2]);

@@ -8,7 +8,7 @@ use super::codec::{self, Told};
 use super::message::{self, Content};
 use super::node::{Node, Out};
 use super::region::Neighbour;
-use super::{FAILING, ONE_WAY, SILENT, TELL, UNHEARD};
+use super::{FAILING, GONE, ONE_WAY, RELAYED, SILENT, TELL, UNHEARD};
 use crate::{Actions, Message, Reason, Value};
 
 impl Node {
@@ -18,21 +18,32 @@ impl Node {
         let since = |at: Option<Time>| at.map_or(Span::MAX, |at| now.since(at));
         // A packet that was given up waits nowhere; TCP repeats it after seconds.
         let fails = |o: &&Out| !o.gone(now) && o.failing.is_some_and(|at| now.since(at) >= FAILING);
-        let failing = self.out.iter().find(fails).map(|o| o.to);
+        let failing = self.out.iter().find(fails);
+        // It may be long before a transport tries again.
+        let long = failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= GONE);
+        let pause = if long { ONE_WAY } else { UNHEARD };
+        let failing = failing.map(|o| o.to);
         let waits = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
         let unheard = failing.is_some() || waits;
         let hears = |n: &Neighbour| since(n.came) < SILENT;
         let says = |n: &Neighbour| since(n.went) < SILENT;
         let neighbours = &self.region.neighbours;
         let one_way = neighbours.iter().any(hears) && !neighbours.iter().any(says);
+        // Between those who disturb each other from afar there may be nobody who sends.
+        let relays = self.air.wide && neighbours.iter().any(Neighbour::speaks);
+        let relays = relays && !neighbours.iter().any(says);
         let why = match () {
-            () if unheard && quiet >= UNHEARD => (
+            () if unheard && quiet >= pause => (
                 "mesh-maxmin.unheard",
                 "packets of node {} do not get through: it says what they would",
             ),
             () if one_way && quiet >= ONE_WAY => (
                 "mesh-maxmin.one-way",
                 "node {} hears and has nothing to send: it says what packets would",
+            ),
+            () if relays && quiet >= RELAYED => (
+                "mesh-maxmin.relay",
+                "node {} has nothing to send: it says what it hears, to those who sense farther",
             ),
             () => ("", ""),
         };
