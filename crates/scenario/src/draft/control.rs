@@ -53,7 +53,7 @@ fn named(key: &'static str, name: &str) -> Result<Mechanism, (&'static str, Prob
 impl ControlDraft {
     /// Looks up the mechanism that gateways have; the error names the key.
     pub(crate) fn at_gateways(&self) -> Result<Option<Mechanism>, (&str, Problem)> {
-        Ok(self.gateway.as_deref().map(|name| named("gateway", name)).transpose()?)
+        self.gateway.as_deref().map(|name| named("gateway", name)).transpose()
     }
 
     /// Looks the mechanism up, and sets its numbers; the error names the wrong key.
