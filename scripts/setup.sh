@@ -66,7 +66,7 @@ if [ "$1" = dependencies ]; then
 fi
 
 # What builds and tests take here, and what they keep in the home folder, GB.
-needed=7
+needed=5
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 [ "$free" -ge "$needed" ] || [ -d "${CARGO_TARGET_DIR:-target}/debug" ] \
     || say "$free GB are free here; building and testing everything takes about $needed"
