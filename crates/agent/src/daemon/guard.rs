@@ -220,10 +220,12 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 eprintln!("<3>guard.died: the daemon is gone; its limits are lifted");
-                lift(layout)?;
-                drop(at_work);
-                std::thread::sleep(NEXT_DAEMON);
-                return leave(layout, &lock);
+                let nobody_came = || {
+                    drop(at_work);
+                    std::thread::sleep(NEXT_DAEMON);
+                    Some((Lock::take(&lock, Duration::ZERO).ok()?, take_interfaces(layout).ok()?))
+                };
+                return clean_up(|| lift(layout), nobody_came, || remove(layout));
             }
         }
     }
@@ -237,11 +239,20 @@ fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
     insist(|plane| plane.lift(layout))
 }
 
-/// Removes everything that is ours, unless the next daemon has it.
-fn leave(layout: &Layout, lock: &Path) -> Result<(), fairmesh_linux::Error> {
-    let Ok(_at_work) = Lock::take(lock, Duration::ZERO) else { return Ok(()) };
-    let Ok(_interfaces) = take_interfaces(layout) else { return Ok(()) };
-    remove(layout)
+/// Lifts, and removes unless the next daemon has what is there; at once where a limit cannot be lifted.
+/// `nobody_came`: what keeps others away meanwhile.
+fn clean_up<E, L>(
+    lift: impl FnOnce() -> Result<(), E>,
+    nobody_came: impl FnOnce() -> Option<L>,
+    remove: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    if lift().is_err() {
+        return remove();
+    }
+    match nobody_came() {
+        Some(_held) => remove(),
+        None => Ok(()),
+    }
 }
 
 fn remove(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
@@ -309,6 +320,30 @@ mod tests {
         // A broken pipe ends nobody.
         assert!(g.beat(PATIENCE) && g.beat(PATIENCE));
         g.dismiss();
+    }
+
+    /// Who is limited still when nothing can be lifted is so until all is removed, and not for a moment longer.
+    #[test]
+    fn what_cannot_be_lifted_is_removed_at_once() {
+        for (lifts, came, waits, removes) in [
+            (true, false, true, true),
+            (true, true, true, false),
+            (false, true, false, true),
+            (false, false, false, true),
+        ] {
+            let (mut waited, mut removed) = (false, false);
+            let nobody_came = || {
+                waited = true;
+                (!came).then_some(())
+            };
+            let remove = || {
+                removed = true;
+                Ok(())
+            };
+            let lift = || if lifts { Ok(()) } else { Err("busy") };
+            assert_eq!(clean_up(lift, nobody_came, remove), Ok(()));
+            assert_eq!((waited, removed), (waits, removes), "{lifts} {came}");
+        }
     }
 
     #[test]
