@@ -2,6 +2,7 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
+use super::tries::Tries;
 use crate::{Counters, FlowHere, Place};
 
 /// Time constant of what flows are measured by.
@@ -46,6 +47,8 @@ pub(super) struct Passing {
     held: Option<Time>,
     /// Part of its packets that are marked.
     pub marked: f64,
+    /// Whether it may have more than its level.
+    pub tries: Tries,
 }
 
 impl Passing {
@@ -69,7 +72,13 @@ impl Passing {
             drops: 0,
             held: None,
             marked: 0.0,
+            tries: Tries::new(),
         }
+    }
+
+    /// Whether its limit is what holds it back.
+    pub fn held(&self) -> bool {
+        self.held.is_some()
     }
 
     pub fn flow(&self) -> FlowId {
@@ -137,12 +146,14 @@ impl Passing {
         after.min(before)
     }
 
-    /// What it counts for: what it may have where that is what holds it back, else what it has.
+    /// What it counts for: what it may have where that is what holds it back, else what it has; without what it
+    /// may have above its level.
     pub fn counts(&self) -> f64 {
-        match self.limit {
-            Some(limit) if self.held.is_some() => limit.max(self.rate),
+        let rate = match self.limit {
+            Some(limit) if self.held() => limit.max(self.rate),
             _ => self.rate,
-        }
+        };
+        rate / self.tries.more()
     }
 
     /// The limit of its class, in IP bits, for a level.
