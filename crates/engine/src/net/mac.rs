@@ -283,6 +283,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         if HOST && self.note_sent(node, report) {
             return;
         }
+        if HOST && let Some(links) = &mut self.links {
+            links.done(node, report);
+        }
         let i = self.lane(n, access);
         if i.modern
             && let Some(stations) = i.queue.as_stations_mut()

@@ -8,6 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::catalogue::Entry;
 use super::cells::Cell;
 use super::declare::{ChartKind, flow_name};
+use super::places;
 use super::plan::{Plan, Runs};
 
 const SIZE: (u32, u32) = (640, 360);
@@ -44,6 +45,22 @@ impl Line {
             let marks = if p.printed { &mut self.paper } else { &mut self.shown };
             marks.push((x, p.value));
         }
+    }
+}
+
+impl Panel {
+    /// Curves over time by name.
+    pub(super) fn over_time(
+        title: String,
+        y: &str,
+        curves: Vec<(String, Vec<(f64, f64)>)>,
+    ) -> Self {
+        let line = |(label, points): (String, Vec<(f64, f64)>)| {
+            let around = vec![None; points.len()];
+            Line { label, points, around, ..Line::default() }
+        };
+        let lines = curves.into_iter().map(line).collect();
+        Panel { title, x: "time, s".to_owned(), y: y.to_owned(), groups: vec![], lines }
     }
 }
 
@@ -135,7 +152,7 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
     let experiment = &plan.entry.experiment;
     let mut panels = Vec::new();
     for (i, case) in plan.cases.iter().enumerate() {
-        let Some(record) = runs.of_case(index, i, 1).first() else { continue };
+        let Some(record) = runs.of_case(plan, index, i).first() else { continue };
         let arm = &experiment.arms[case.arm].label;
         let mut add =
             |title: String, y: &str, of: &dyn Fn(&RunRecord, usize) -> Option<Vec<f64>>| {
@@ -158,6 +175,10 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
                 let x = "time, s".to_owned();
                 panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
             };
+        if kind == ChartKind::Links {
+            panels.extend(places::panels(experiment, arm, record));
+            continue;
+        }
         if kind == ChartKind::Rate {
             add(arm.clone(), "rate, kbit/s", &|r, f| {
                 let curve = r.series.limit_bps.get(f).filter(|c| !c.is_empty())?;
