@@ -200,10 +200,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             series.limit_bps = vec![Vec::new(); net.flows.len()];
             series.queue_packets = vec![Vec::new(); net.interfaces.len()];
         }
-        let curves = match options.sample.filter(|_| options.links) {
-            Some(_) => Some(LinkCurves::begin(scenario, &air, &mut net, &mut series)),
-            None => None,
-        };
+        let asked = options.sample.filter(|_| options.links);
+        let curves = asked.map(|_| LinkCurves::begin(scenario, &air, &mut net, &mut series));
         let mut world = World {
             scenario,
             options: *options,

@@ -79,12 +79,13 @@ pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
         None => Vec::new(),
         Some(ChartKind::Lines) => lines(entry, cells),
+        Some(ChartKind::Links) => places::steps(entry, cells),
         Some(_) => vec![bars(entry, cells)],
     }
 }
 
 /// Measures that share an axis: those that the chart names, or all of the first one's kind.
-fn wanted(entry: &Entry, c: &Cell) -> bool {
+pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     let experiment = &entry.experiment;
     let Some(chart) = &experiment.chart else { return false };
     let Some(measure) = experiment.measures.get(c.measure) else { return false };

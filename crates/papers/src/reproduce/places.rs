@@ -3,8 +3,10 @@
 use fairmesh_engine::record::{LinkSeries, RunRecord};
 use fairmesh_scenario::Scenario;
 
-use super::chart::Panel;
-use super::declare::{Experiment, Measure};
+use super::catalogue::Entry;
+use super::cells::Cell;
+use super::chart::{Panel, wanted};
+use super::declare::{Arm, Experiment, Measure, Phase};
 use super::kind::Kind;
 use super::measure::{Reading, between};
 
@@ -150,10 +152,38 @@ pub(super) fn panels(experiment: &Experiment, arm: &str, run: &RunRecord) -> Vec
     kinds.iter().filter_map(panel).collect()
 }
 
+/// What a record's means over phases give of the pictures over time: steps, one picture per arm. Of phases that overlap
+/// the first counts.
+pub(super) fn steps(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
+    let experiment = &entry.experiment;
+    let mut phases: Vec<&Phase> = Vec::new();
+    for p in &experiment.phases {
+        if phases.last().is_none_or(|last| last.to <= p.from) {
+            phases.push(p);
+        }
+    }
+    let y = experiment.chart.as_ref().map_or("", |c| c.y.as_str());
+    let panel = |arm: &Arm| {
+        let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for p in &phases {
+            let row = format!("{}, {}", arm.label, p.label);
+            for c in cells.iter().filter(|c| c.row == row && wanted(entry, c)) {
+                let name = experiment.measures[c.measure].at.join(" and ");
+                let at = lines.iter().position(|l| l.0 == name).unwrap_or_else(|| {
+                    lines.push((name, Vec::new()));
+                    lines.len() - 1
+                });
+                lines[at].1.extend([(p.from, c.value.mean), (p.to, c.value.mean)]);
+            }
+        }
+        (!lines.is_empty()).then(|| Panel::over_time(arm.label.clone(), y, lines))
+    };
+    experiment.arms.iter().filter_map(panel).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::declare::Phase;
     use fairmesh_engine::record::NodeRecord;
     use fairmesh_lab::testing::record;
 
