@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fairmesh_transport::quic::Ecn;
+
 /// Bytes of an Ethernet header, which does not go on the air: 802.11 has its own.
 pub const HEADER: usize = fairmesh_linux::tap::ETHERNET;
 
@@ -53,6 +55,36 @@ pub fn parse(frame: &[u8]) -> Option<(Mac, u32)> {
     Some((Mac(to), payload as u32))
 }
 
+/// The IPv4 header of a frame that has one.
+fn ipv4(frame: &[u8]) -> Option<&[u8]> {
+    let ip = frame.get(HEADER..HEADER + 20)?;
+    (frame[12..HEADER] == [0x08, 0x00] && ip[0] >> 4 == 4).then_some(ip)
+}
+
+/// The ECN field of what a frame carries (RFC 3168 §5); of IPv4 only.
+pub fn ecn(frame: &[u8]) -> Ecn {
+    match ipv4(frame).map_or(0, |ip| ip[1] & 0b11) {
+        0b00 => Ecn::NotEct,
+        0b01 => Ecn::Ect1,
+        0b10 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    }
+}
+
+/// Writes "congestion experienced" into the header of an IPv4 datagram, and corrects its checksum.
+pub fn mark(frame: &mut [u8]) {
+    let Some(ip) = ipv4(frame) else { return };
+    let before = u16::from_be_bytes([ip[0], ip[1]]);
+    let after = before | 0b11;
+    let sum = u16::from_be_bytes([ip[10], ip[11]]);
+    // RFC 1624 §3, equation 3.
+    let long = u32::from(!sum) + u32::from(!before) + u32::from(after);
+    let folded = (long & 0xffff) + (long >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    frame[HEADER + 1] = after as u8;
+    frame[HEADER + 10..HEADER + 12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+}
+
 /// The content of frames that are in the engine, by the engine's number.
 #[derive(Debug, Default)]
 pub struct Frames {
@@ -68,6 +100,13 @@ impl Frames {
         }
         self.slots[i].clear();
         self.slots[i].extend_from_slice(content);
+    }
+
+    /// Marks a frame, see [`mark`].
+    pub fn mark(&mut self, number: u32) {
+        if let Some(frame) = self.slots.get_mut(number as usize) {
+            mark(frame);
+        }
     }
 
     /// A frame's content.
@@ -91,5 +130,44 @@ mod tests {
         assert_eq!(parse(&frame), None);
         frame.resize(1514, 0);
         assert_eq!(parse(&frame), Some((Mac([0xff; 6]), 1500)));
+    }
+
+    /// RFC 1071: the header's words and its checksum add up to ones.
+    fn adds_up(ip: &[u8]) -> bool {
+        let sum: u32 = ip.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        (sum & 0xffff) + (sum >> 16) == 0xffff
+    }
+
+    #[test]
+    fn a_mark_is_in_the_header_and_its_checksum() {
+        // RFC 1071's sum over a header from 10.66.0.1 to 10.66.0.3.
+        let header = |tos: u8| {
+            let mut ip = [
+                0x45, tos, 0x05, 0xdc, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 66, 0, 1, 10, 66, 0, 3,
+            ];
+            let sum: u32 = ip.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+            let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            let mut frame = vec![0; 12];
+            frame.extend([0x08, 0x00]);
+            frame.extend(ip);
+            frame
+        };
+        for (tos, is) in
+            [(0b00, Ecn::NotEct), (0b01, Ecn::Ect1), (0xfe, Ecn::Ect0), (0b11, Ecn::Ce)]
+        {
+            let mut frame = header(tos);
+            assert_eq!(ecn(&frame), is);
+            assert!(adds_up(&frame[HEADER..]));
+            mark(&mut frame);
+            assert_eq!(ecn(&frame), Ecn::Ce);
+            assert_eq!(frame[HEADER + 1] & 0xfc, tos & 0xfc, "the rest of the byte stays");
+            assert!(adds_up(&frame[HEADER..]), "{tos:#x}");
+        }
+        let mut other = header(0b10);
+        other[12] = 0x86;
+        let before = other.clone();
+        mark(&mut other);
+        assert!(other == before && ecn(&other) == Ecn::NotEct, "IPv6 and others are left alone");
     }
 }

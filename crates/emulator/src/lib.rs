@@ -28,5 +28,5 @@ pub use error::EmulatorError;
 pub use network::{Network, clean};
 pub use options::{EmulateOptions, Routing};
 pub use outcome::Outcome;
-pub use run::{Progress, emulate};
+pub use run::{Progress, check, emulate};
 pub use settings::{KernelCongestion, TcpSettings};

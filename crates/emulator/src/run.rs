@@ -54,9 +54,6 @@ pub fn emulate(
     ready: &mut dyn FnMut(&Network),
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, EmulatorError> {
-    if !nix::unistd::geteuid().is_root() {
-        return Err(EmulatorError::NotRoot);
-    }
     check(scenario, options)?;
     let fair = fair_rates(scenario)?;
     let run = format!("{}.{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
@@ -175,7 +172,13 @@ pub fn emulate(
 }
 
 /// Refuses what cannot be had before anything is built.
-fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorError> {
+///
+/// # Errors
+/// [`EmulatorError::NotRoot`], or what of the options or of the scenario's flows cannot be had.
+pub fn check(scenario: &Scenario, options: &EmulateOptions) -> Result<(), EmulatorError> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(EmulatorError::NotRoot);
+    }
     options.check_congestion(scenario)?;
     match options.routing {
         Routing::Static => {}

@@ -5,6 +5,7 @@
 use fairmesh_engine::EngineError;
 use fairmesh_engine::external::{ExternalWorld, Port};
 use fairmesh_scenario::Scenario;
+use fairmesh_transport::quic::Ecn;
 use fairmesh_units::{NodeId, Time};
 
 use crate::frame::{self, Frames};
@@ -21,6 +22,8 @@ pub struct Input {
     pub port: Port,
     /// IP bytes.
     pub bytes: u32,
+    /// The ECN field of their header.
+    pub ecn: Ecn,
 }
 
 /// Counters of one interface.
@@ -109,7 +112,7 @@ impl<'a> Switch<'a> {
             return;
         };
         counters.accepted += 1;
-        let number = self.offer(at, port, bytes);
+        let number = self.offer(at, port, bytes, frame::ecn(content));
         self.frames.put(number, content);
         let i = number as usize;
         if self.ends.len() <= i {
@@ -118,11 +121,11 @@ impl<'a> Switch<'a> {
         self.ends[i] = self.opposite[interface];
     }
 
-    fn offer(&mut self, at: Time, port: Port, bytes: u32) -> u32 {
+    fn offer(&mut self, at: Time, port: Port, bytes: u32, ecn: Ecn) -> u32 {
         if let Some(log) = &mut self.log {
-            log.push(Input { after: self.events, at, port, bytes });
+            log.push(Input { after: self.events, at, port, bytes, ecn });
         }
-        self.world.offer(at, port, bytes).0
+        self.world.offer(at, port, bytes, ecn).0
     }
 
     /// When the engine's next event is due.
@@ -140,6 +143,9 @@ impl<'a> Switch<'a> {
             let end = self.ends[number as usize].or(self.radios[arrival.node.index()]);
             if let Some(interface) = end {
                 self.counters[interface].delivered += 1;
+                if arrival.ce {
+                    self.frames.mark(number);
+                }
                 deliver(interface, arrival.at, self.frames.get(number));
             }
         }
@@ -184,7 +190,7 @@ pub fn replay<'a>(
             world.arrivals().clear();
             events += 1;
         }
-        world.offer(input.at, input.port, input.bytes);
+        world.offer(input.at, input.port, input.bytes, input.ecn);
     }
     while world.next_deadline() < end {
         world.step();

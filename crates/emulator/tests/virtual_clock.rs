@@ -158,3 +158,41 @@ fn across_a_wire() {
          [[flow]]\nfrom = 2\nto = \"server\"\n[[flow]]\nfrom = \"server\"\nto = 1",
     );
 }
+
+/// An overloaded queue that marks: datagrams that can be marked come out marked, others as they were.
+#[test]
+fn what_a_queue_marks_is_marked_in_the_header() {
+    let scenario = scenario(
+        "duration = \"10 s\"\n[radio]\nrate = \"1 Mbit/s\"\nqueue = { kind = \"mark\", packets = 50, threshold = 4 }\n\
+         [topology]\nchain = { hops = 1 }\ngateway = 0\n[traffic]\nflows = \"up\"\n\
+         traffic = { kind = \"cbr\", rate = \"1 kbit/s\" }",
+    );
+    let marked = |ecn: u8| {
+        let plan = Plan::new(&scenario, "test").unwrap();
+        let mut switch = Switch::new(&scenario, &plan, 1, false).unwrap();
+        let from = plan.interfaces.iter().position(|i| i.node == NodeId(1)).unwrap();
+        let mut content = vec![0; HEADER + 1000];
+        content[..6].copy_from_slice(&Mac::radio(0).0);
+        content[12..16].copy_from_slice(&[0x08, 0x00, 0x45, ecn]);
+        let (mut all, mut ce) = (0, 0);
+        for ms in 0..4000 {
+            let at = Time::ZERO + Span::from_millis(ms);
+            while switch.next_deadline() <= at {
+                switch.step(|_, _, arrived| {
+                    all += 1;
+                    ce += u32::from(arrived[HEADER + 1] == 0b11);
+                    assert!(arrived[HEADER + 1] == 0b11 || arrived[..] == content[..]);
+                });
+            }
+            switch.accept(at, from, &content);
+        }
+        assert!(all > 300, "{all}");
+        (ce, all)
+    };
+    let (ce, all) = marked(0b10);
+    assert!(ce > all / 2, "{ce} of {all}");
+    assert_eq!(marked(0b00).0, 0);
+    // What comes in marked stays so.
+    let (ce, all) = marked(0b11);
+    assert_eq!(ce, all);
+}

@@ -8,6 +8,7 @@
 //! Time is whatever the caller says it is, so a run over recorded input repeats to the last bit.
 
 use fairmesh_scenario::Scenario;
+use fairmesh_transport::quic::Ecn;
 use fairmesh_units::{NodeId, Time};
 
 use crate::airs::Airs;
@@ -146,11 +147,11 @@ impl<'a> ExternalWorld<'a> {
         at
     }
 
-    /// Offers a frame that carries `bytes` of IP datagram. It may be refused by a full queue, which
+    /// Offers a frame that carries `bytes` of IP datagram, whose header has `ecn`. It may be refused by a full queue, which
     /// is counted. `at` must lie neither before the last event nor after the next.
-    pub fn offer(&mut self, at: Time, port: Port, bytes: u32) -> Frame {
+    pub fn offer(&mut self, at: Time, port: Port, bytes: u32, ecn: Ecn) -> Frame {
         self.now = self.now.max(at);
-        let handle = self.world.net.inject(at, port.0 as usize, bytes);
+        let handle = self.world.net.inject(at, port.0 as usize, bytes, ecn);
         self.world.kick(at);
         Frame(handle)
     }

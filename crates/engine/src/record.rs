@@ -396,6 +396,28 @@ pub struct Series {
     /// Per flow: rate set by the control, bit/s: a limit, or by the spacing of segments (empty where
     /// none).
     pub limit_bps: Vec<Vec<f64>>,
+    /// Per link of a radio, where [`RunOptions::links`](crate::RunOptions) asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkSeries>,
+    /// Per node, where that is asked for: part of the time since the previous sample in which its radio sensed
+    /// energy that it neither sent nor received, as an external interferer's (Jang 2010 §4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<Vec<f64>>,
+}
+
+/// Curves of one direction of a link.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkSeries {
+    /// Name of the sender.
+    pub from: String,
+    /// Name of the receiver.
+    pub to: String,
+    /// Part of the air that a control lets it have, at the sampling instants; 0 where none limits it so.
+    pub airtime: Vec<f64>,
+    /// Packets that the MAC was done with since the previous sample, delivered or given up.
+    pub packets: Vec<u64>,
+    /// Data frames that it put on the air for them.
+    pub frames: Vec<u64>,
 }
 
 /// One decision of a control.

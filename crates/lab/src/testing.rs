@@ -50,6 +50,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
             cwnd_bytes: vec![vec![1460.0, 2920.0, 5840.0, 1460.0]; n],
             queue_packets: vec![vec![0.0, 1.0, 2.0, 1.0]; n + 1],
             limit_bps: vec![vec![]; n],
+            ..Series::default()
         },
         decisions: vec![],
         emulation: None,

@@ -104,8 +104,24 @@ fn one(
     sample: Option<Span>,
     daemon: Option<Daemon>,
 ) -> Result<RunRecord, CliError> {
+    let with_daemon = daemon.is_some();
+    let bar = bar(scenario, args.shell.is_none());
+    let mut record = under_daemon(scenario, &options(args, sample), daemon, &bar, args.json)?;
+    if !with_daemon && !args.control.is_empty() {
+        record.control += " fifo";
+    }
+    Ok(record)
+}
+
+/// One emulation, with or without a daemon at the gateway; `quiet`: names of namespaces are not told.
+pub(crate) fn under_daemon(
+    scenario: &Scenario,
+    options: &EmulateOptions,
+    daemon: Option<Daemon>,
+    bar: &ProgressBar,
+    quiet: bool,
+) -> Result<RunRecord, CliError> {
     let daemon = RefCell::new(daemon);
-    let bar = bar(scenario, args);
     // The control is the daemon's.
     let mut mesh = scenario.clone();
     if daemon.borrow().is_some() {
@@ -113,10 +129,10 @@ fn one(
     }
     let outcome = emulate(
         &mesh,
-        &options(args, sample),
+        options,
         interrupt::awaited(),
         &mut |network| {
-            announce(scenario, network, args.json);
+            announce(scenario, network, quiet);
             if let Some(d) = daemon.borrow_mut().as_mut() {
                 d.ready(network);
             }
@@ -130,10 +146,8 @@ fn one(
     );
     bar.finish_and_clear();
     let mut record = outcome.map_err(|e| refused(scenario, &e))?.record;
-    match daemon.into_inner() {
-        Some(daemon) => daemon.finish(&scenario.control.to_string(), &mut record)?,
-        None if !args.control.is_empty() => record.control += " fifo",
-        None => {}
+    if let Some(daemon) = daemon.into_inner() {
+        daemon.finish(&scenario.control.to_string(), &mut record)?;
     }
     Ok(record)
 }
@@ -191,11 +205,11 @@ fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn bar(scenario: &Scenario, args: &EmulateArgs) -> ProgressBar {
-    // A shell has the terminal for itself.
-    let target = match args.shell {
-        None => ProgressDrawTarget::stderr(),
-        Some(_) => ProgressDrawTarget::hidden(),
+/// A bar over a scenario's time; a shell has the terminal for itself.
+pub(crate) fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
+    let target = match shown {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
     };
     let length = scenario.duration.as_nanos() / 1_000_000;
     let bar = ProgressBar::with_draw_target(Some(length), target);

@@ -13,6 +13,7 @@ pub mod fingerprints;
 pub mod gateway;
 pub mod list;
 pub mod optimum;
+mod realtime;
 pub mod reproduce;
 pub mod run;
 pub mod side_by_side;

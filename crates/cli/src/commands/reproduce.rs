@@ -15,7 +15,7 @@ use fairmesh_report::table;
 use serde::Serialize;
 
 use crate::args::ReproduceArgs;
-use crate::commands::print_json;
+use crate::commands::{print_json, realtime};
 use crate::error::CliError;
 use crate::terminal::with_bars_and;
 
@@ -57,7 +57,7 @@ fn reproduce(
     let cache = args.cache.open();
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
-        plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref())?);
+        plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref(), &realtime::refuses)?);
     }
     // Places are claimed before anything runs.
     let parent = match &args.out {
@@ -71,7 +71,8 @@ fn reproduce(
         .collect::<Result<Vec<_>, _>>()?;
     let unfinished = args.cache.unfinished();
     let kept = unfinished.as_ref();
-    let runs = with_bars_and(args.threads, kept, |pool| Runs::of(&plans, pool))?;
+    let mut runs = with_bars_and(args.threads, kept, |pool| Runs::of(&plans, pool))?;
+    runs.emulate(&plans, realtime::run)?;
     let mut done = Vec::new();
     for ((i, plan), folder) in plans.iter().enumerate().zip(folders) {
         let found =

@@ -309,6 +309,14 @@ impl RadioClasses {
         Some(fairmesh_control::host::conformance::ClassInForce { limit, leaf, burst })
     }
 
+    /// Part of the air that a class may have; `None` without such a limit.
+    pub fn airtime_of(&self, class: Class) -> Option<f64> {
+        match self.classes[self.directory.find(class)?].limit {
+            Limit::Airtime(share) => Some(share.get()),
+            Limit::None | Limit::Rate(_) => None,
+        }
+    }
+
     /// Lengths of every class's queue.
     pub fn lengths(&self) -> impl Iterator<Item = (Class, Backlog)> + '_ {
         self.classes.iter().map(|c| (c.class, c.waiting))

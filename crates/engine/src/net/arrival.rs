@@ -16,4 +16,6 @@ pub struct Arrival {
     pub node: NodeId,
     /// The frame.
     pub frame: Frame,
+    /// Whether a queue has marked it, here or before it came in (RFC 3168 §5).
+    pub ce: bool,
 }

@@ -187,8 +187,11 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
     }
 
     /// A frame comes from outside into one of the external flows; returns its handle.
-    pub fn inject(&mut self, now: Time, f: usize, bytes: u32) -> u32 {
-        let packet = Packet::single(Payload::External, now, f as u32, bytes);
+    pub fn inject(&mut self, now: Time, f: usize, bytes: u32, ecn: quic::Ecn) -> u32 {
+        let mut packet = Packet::single(Payload::External, now, f as u32, bytes);
+        packet.ect = ecn != quic::Ecn::NotEct;
+        packet.ect1 = ecn == quic::Ecn::Ect1;
+        packet.ce = ecn == quic::Ecn::Ce;
         let flow = &mut self.flows[f];
         flow.meters.packets_sent += 1;
         let node = flow.path[0];
@@ -249,7 +252,7 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
             }
             (Ends::External, Payload::External) => {
                 let node = NodeId(flow.path[1]);
-                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle) });
+                self.arrivals.push(Arrival { at: now, node, frame: Frame(handle), ce: p.ce });
                 u64::from(p.bytes)
             }
             _ => 0,

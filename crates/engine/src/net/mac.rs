@@ -52,7 +52,8 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
         }
         if broadcast {
             // The packet stays with its sender, for the next receiver.
-            self.arrivals.push(Arrival { at: now, node, frame: Frame(packet) });
+            let ce = self.packets.get(packet).ce;
+            self.arrivals.push(Arrival { at: now, node, frame: Frame(packet), ce });
             return;
         }
         self.arrive(now, node.0, packet);
@@ -281,6 +282,9 @@ impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
         }
         if HOST && self.note_sent(node, report) {
             return;
+        }
+        if HOST && let Some(links) = &mut self.links {
+            links.done(node, report);
         }
         let i = self.lane(n, access);
         if i.modern

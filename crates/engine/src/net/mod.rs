@@ -7,6 +7,7 @@ mod flow;
 mod forward;
 mod interface;
 mod lanes;
+mod links;
 mod listening;
 mod mac;
 mod messages;
@@ -31,6 +32,7 @@ pub use arrival::{Arrival, Frame};
 pub(crate) use flow::{Ends, FlowState, Hop};
 pub(crate) use interface::Interface;
 pub(crate) use lanes::Lanes;
+pub(crate) use links::{LinkMeter, LinkMeters};
 pub(crate) use wire::WireDirection;
 
 /// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: somebody wants
@@ -72,6 +74,7 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
     /// Where a run measures how long acknowledgements take.
     pub answers: Option<Answers>,
+    pub links: Option<LinkMeters>,
     /// Aggregates observed.
     aggregates: u32,
     /// Per radio, when observed.
@@ -171,6 +174,7 @@ impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
             stale: 0,
             snapshots: vec![Vec::new(); interfaces.len()],
             answers: None,
+            links: None,
             aggregates: 0,
             interfaces,
             lanes: Vec::new(),

@@ -3,6 +3,7 @@
 pub(crate) mod collect;
 #[cfg(test)]
 mod conformance;
+mod curves;
 mod run;
 
 use fairmesh_control::{Ability, EventKind, Point};
@@ -20,6 +21,7 @@ use crate::net::{Answers, FlowState, Hop, Interface, Lanes, Look, Net, Shaping, 
 use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
+use curves::LinkCurves;
 pub use run::{run, run_observed, run_told, run_under};
 
 /// How to run.
@@ -31,11 +33,14 @@ pub struct RunOptions {
     pub sample: Option<Span>,
     /// Whether to measure [`FlowRecord::acknowledged_delay_s`](crate::record::FlowRecord).
     pub acknowledged: bool,
+    /// Whether the curves tell of links and of foreign energy
+    /// ([`Series::links`], [`Series::foreign`]).
+    pub links: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { seed: 1, sample: None, acknowledged: false }
+        RunOptions { seed: 1, sample: None, acknowledged: false, links: false }
     }
 }
 
@@ -54,6 +59,7 @@ pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub air: Airs,
     pub net: Net<'a, WATCH, HOST>,
     pub series: Series,
+    curves: Option<LinkCurves>,
     pub(crate) controls: Vec<ControlAt>,
     pub decisions: Vec<DecisionRecord>,
     /// Changes of the fair rates that the controls know of.
@@ -194,6 +200,8 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             series.limit_bps = vec![Vec::new(); net.flows.len()];
             series.queue_packets = vec![Vec::new(); net.interfaces.len()];
         }
+        let asked = options.sample.filter(|_| options.links);
+        let curves = asked.map(|_| LinkCurves::begin(scenario, &air, &mut net, &mut series));
         let mut world = World {
             scenario,
             options: *options,
@@ -206,6 +214,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             rate_changes: 0,
             route_changes: 0,
             series,
+            curves,
             sampled,
             events: 0,
         };
@@ -343,6 +352,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         }
         for n in 0..self.net.interfaces.len() {
             s.queue_packets[n].push(f64::from(self.net.waiting(n)));
+        }
+        if let Some(curves) = &mut self.curves {
+            curves.sample(at, &self.air, &self.net, s);
         }
     }
 }

@@ -96,7 +96,7 @@ fn launch<'a, const WATCH: bool>(
     let Controls { mechanism, at_gateways } = controls;
     let controls = host::start(scenario, mechanism, at_gateways, &fair, options.seed)?;
     let listens = controls.iter().any(ControlAt::needs_listeners);
-    if listens || options.acknowledged || charges_received(scenario) {
+    if listens || options.acknowledged || options.links || charges_received(scenario) {
         let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;
         let end = world.run();
         Ok(record(world, end))

@@ -4,6 +4,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::Estimate;
 
 use super::declare::{Dimension, Experiment, Fold, Measure, Statistic, flow_name};
+use super::kind::Kind;
 use super::plan::{Case, Plan, Runs};
 
 /// One number.
@@ -28,7 +29,6 @@ pub struct Cell {
 /// All numbers of a plan, in the order of the declaration.
 pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
     let experiment = &plan.entry.experiment;
-    let seeds = plan.seeds();
     let mut out = Vec::new();
     let mut start = 0;
     while start < plan.cases.len() {
@@ -37,7 +37,7 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
         let end = start + plan.cases[start..].iter().take_while(|c| same(c)).count();
         // The same flows exist in every topology, or the layout has none.
         let group: Vec<(&Case, &[RunRecord])> =
-            (start..end).map(|i| (&plan.cases[i], runs.of_case(index, i, seeds))).collect();
+            (start..end).map(|i| (&plan.cases[i], runs.of_case(plan, index, i))).collect();
         out.extend(of_group(experiment, &group, ""));
         if experiment.lays_out(Dimension::Family) {
             let mut families: Vec<&str> = Vec::new();
@@ -126,6 +126,10 @@ fn read(
     phase: Option<usize>,
     per_flow: bool,
 ) -> Vec<Option<f64>> {
+    if measure.of.is_at() || measure.of == Kind::Delivered {
+        let value = case.reading.at(measure.of, &measure.at, run, phase);
+        return vec![value.map(|v| v * measure.scale)];
+    }
     let mut values = case.reading.read(measure.of, run, phase);
     if measure.of.is_per_flow() && !per_flow {
         let there: Vec<f64> = values.into_iter().flatten().collect();

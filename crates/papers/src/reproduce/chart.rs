@@ -8,6 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::catalogue::Entry;
 use super::cells::Cell;
 use super::declare::{ChartKind, flow_name};
+use super::places;
 use super::plan::{Plan, Runs};
 
 const SIZE: (u32, u32) = (640, 360);
@@ -47,6 +48,22 @@ impl Line {
     }
 }
 
+impl Panel {
+    /// Curves over time by name.
+    pub(super) fn over_time(
+        title: String,
+        y: &str,
+        curves: Vec<(String, Vec<(f64, f64)>)>,
+    ) -> Self {
+        let line = |(label, points): (String, Vec<(f64, f64)>)| {
+            let around = vec![None; points.len()];
+            Line { label, points, around, ..Line::default() }
+        };
+        let lines = curves.into_iter().map(line).collect();
+        Panel { title, x: "time, s".to_owned(), y: y.to_owned(), groups: vec![], lines }
+    }
+}
+
 /// The pictures of a plan; none where it declares none.
 pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
     let Some(chart) = &plan.entry.experiment.chart else { return Vec::new() };
@@ -62,12 +79,13 @@ pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
         None => Vec::new(),
         Some(ChartKind::Lines) => lines(entry, cells),
+        Some(ChartKind::Links) => places::steps(entry, cells),
         Some(_) => vec![bars(entry, cells)],
     }
 }
 
 /// Measures that share an axis: those that the chart names, or all of the first one's kind.
-fn wanted(entry: &Entry, c: &Cell) -> bool {
+pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     let experiment = &entry.experiment;
     let Some(chart) = &experiment.chart else { return false };
     let Some(measure) = experiment.measures.get(c.measure) else { return false };
@@ -135,7 +153,7 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
     let experiment = &plan.entry.experiment;
     let mut panels = Vec::new();
     for (i, case) in plan.cases.iter().enumerate() {
-        let Some(record) = runs.of_case(index, i, 1).first() else { continue };
+        let Some(record) = runs.of_case(plan, index, i).first() else { continue };
         let arm = &experiment.arms[case.arm].label;
         let mut add =
             |title: String, y: &str, of: &dyn Fn(&RunRecord, usize) -> Option<Vec<f64>>| {
@@ -158,6 +176,10 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
                 let x = "time, s".to_owned();
                 panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
             };
+        if kind == ChartKind::Links {
+            panels.extend(places::panels(experiment, arm, record));
+            continue;
+        }
         if kind == ChartKind::Rate {
             add(arm.clone(), "rate, kbit/s", &|r, f| {
                 let curve = r.series.limit_bps.get(f).filter(|c| !c.is_empty())?;

@@ -5,7 +5,9 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::claim::Claim;
+use super::emulated::Host;
 use super::kind::Kind;
+use super::places;
 use super::quote::LONGEST;
 
 /// One experiment: what runs, what varies, what is read off, and how it is judged.
@@ -86,6 +88,9 @@ pub struct Effort {
     /// Number of networks that a study draws.
     #[serde(default)]
     pub networks: Option<u32>,
+    /// Runs of every arm that is in the emulator: seeds 1 to this, one after the other.
+    #[serde(default)]
+    pub emulated: Option<u32>,
 }
 
 /// One thing that is compared with others.
@@ -100,6 +105,9 @@ pub struct Arm {
     /// Scenario file instead of the experiment's.
     #[serde(default)]
     pub scenario: Option<String>,
+    /// Where it runs.
+    #[serde(default, rename = "in")]
+    pub host: Host,
     /// Settings over everything else but those of points.
     #[serde(default)]
     pub set: Table,
@@ -167,6 +175,9 @@ pub struct Measure {
     pub label: String,
     /// What it is.
     pub of: Kind,
+    /// Where it is read: links (`1→2`), nodes or flows, as its kind has it.
+    #[serde(default)]
+    pub at: Vec<String>,
     /// What is told of the values of all topologies (of all seeds where there is one topology).
     #[serde(default)]
     pub statistic: Statistic,
@@ -311,6 +322,8 @@ pub enum ChartKind {
     GoodputAndWindow,
     /// A panel per arm, the rate that the control sets for each flow over time.
     Rate,
+    /// Panels per arm over time at the links and nodes of the measures: airtime limits, retries, available air.
+    Links,
 }
 
 impl Experiment {
@@ -348,6 +361,24 @@ impl Experiment {
     /// Every single statement.
     pub fn statements(&self) -> Vec<Claim> {
         self.claims.iter().flat_map(Claim::each).collect()
+    }
+
+    /// The emulator is asked for as often as it is declared, and for no model.
+    fn check_hosts(&self) -> Result<(), String> {
+        let emulated = || self.arms.iter().filter(|a| a.host == Host::Emulator);
+        if let Some(arm) = emulated().find(|a| a.model.is_some()) {
+            return Err(format!(
+                "arm \"{}\": has a model and is in the emulator; expected one of them",
+                arm.label
+            ));
+        }
+        match (emulated().next(), self.full.emulated.unwrap_or(0)) {
+            (Some(arm), 0) => Err(format!(
+                "full.emulated: is missing; expected the number of runs of \"{}\" in the emulator",
+                arm.label
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_words(&self) -> Result<(), String> {
@@ -412,13 +443,20 @@ impl Experiment {
         let sampled = |k: Kind| {
             matches!(
                 k,
-                Kind::Window | Kind::LargestWindow | Kind::Settled | Kind::Rate | Kind::Activity
-            )
+                Kind::Window
+                    | Kind::LargestWindow
+                    | Kind::Settled
+                    | Kind::Rate
+                    | Kind::Activity
+                    | Kind::Delivered
+            ) || k.is_at()
         };
         let windows = self.measures.iter().any(|m| sampled(m.of));
         if self.sample.is_none() && (curves || windows || !self.phases.is_empty()) {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
         }
+        self.check_hosts()?;
+        places::declared(&self.measures)?;
         for p in self.arms.iter().flat_map(|a| a.points.iter().flatten()) {
             if !self.points.iter().any(|known| known.label == *p) {
                 return Err(format!("points: there is no [[point]] \"{p}\""));

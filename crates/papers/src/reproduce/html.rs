@@ -98,6 +98,9 @@ fn verdicts(r: &Record) -> String {
         let word = c.outcome.words();
         item(class, &format!("{word}: {} ({}; {}{ours})", c.says, c.source, c.asked));
     }
+    if let Some(told) = super::emulated::told(&r.emulated) {
+        item("good", &told);
+    }
     for m in &r.missing {
         item("middling", &format!("not run: {}: {}", m.arm, m.because));
     }

@@ -4,6 +4,7 @@ use fairmesh_lab::comparison::GENERATOR;
 
 use super::catalogue::Entry;
 use super::cells::{Cell, cells};
+use super::emulated::{Emulated, Host};
 use super::locate;
 use super::plan::{Plan, Runs};
 use super::record::{ClaimResult, Missing, Number, OrderResult, Record, Row, SCHEMA};
@@ -16,6 +17,7 @@ struct Head {
     runs: usize,
     fingerprint: String,
     missing: Vec<Missing>,
+    emulated: Vec<Emulated>,
 }
 
 impl Record {
@@ -24,34 +26,25 @@ impl Record {
         let cells = cells(plan, index, runs);
         let mut hash = 0u64;
         let mut n = 0;
-        for case in 0..plan.cases.len() {
-            for r in runs.of_case(index, case, plan.seeds()) {
+        // The kernel's part never comes out the same twice.
+        let simulated = |c: &usize| plan.cases[*c].host == Host::Simulator;
+        for case in (0..plan.cases.len()).filter(simulated) {
+            for r in runs.of_case(plan, index, case) {
                 let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
                 hash = (hash ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 n += 1;
             }
         }
-        Record::from_cells(plan, &cells, n, format!("{hash:016x}"))
+        let mut head = head(plan, n, format!("{hash:016x}"));
+        head.emulated = runs.emulated(plan, index);
+        let refused = runs.refused(plan, index).into_iter();
+        head.missing.extend(refused.map(|(arm, because)| Missing { arm, because }));
+        Record::judge(&plan.entry, &cells, head)
     }
 
     /// Of numbers, however they came about.
     pub fn from_cells(plan: &Plan, cells: &[Cell], runs: usize, fingerprint: String) -> Self {
-        let mut command = format!("fairmesh reproduce {}", plan.entry.id);
-        if plan.extent.full {
-            command += " --full";
-        }
-        if let Some(seeds) = plan.extent.seeds {
-            command += &format!(" --seeds {seeds}");
-        }
-        if let Some(networks) = plan.extent.networks {
-            command += &format!(" --networks {networks}");
-        }
-        let missing = plan.missing.iter();
-        let missing =
-            missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });
-        let missing = missing.collect();
-        let head = Head { command, seeds: plan.seeds(), runs, fingerprint, missing };
-        Record::judge(&plan.entry, cells, head)
+        Record::judge(&plan.entry, cells, head(plan, runs, fingerprint))
     }
 
     /// Its numbers as they were when its runs were read.
@@ -90,6 +83,7 @@ impl Record {
             runs: self.runs,
             fingerprint: self.fingerprint.clone(),
             missing,
+            emulated: self.emulated.clone(),
         };
         Record::judge(entry, &cells, head)
     }
@@ -140,12 +134,31 @@ impl Record {
             runs: head.runs,
             fingerprint: head.fingerprint,
             missing: head.missing,
+            emulated: head.emulated,
             columns,
             rows,
             orders: orders.collect(),
             claims: claims.collect(),
         }
     }
+}
+
+fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
+    let mut command = format!("fairmesh reproduce {}", plan.entry.id);
+    if plan.extent.full {
+        command += " --full";
+    }
+    if let Some(seeds) = plan.extent.seeds {
+        command += &format!(" --seeds {seeds}");
+    }
+    if let Some(networks) = plan.extent.networks {
+        command += &format!(" --networks {networks}");
+    }
+    let missing = plan.missing.iter();
+    let missing =
+        missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });
+    let missing = missing.collect();
+    Head { command, seeds: plan.seeds(), runs, fingerprint, missing, emulated: Vec::new() }
 }
 
 /// Why what was declared after a record was made has no numbers in it.

@@ -81,6 +81,16 @@ pub enum Kind {
     /// Time from the beginning of a phase until the goodput of all flows of one hop together first comes within a tenth
     /// of what it is on average in the phase's second half, s (Mancuso 2010 §VI.C).
     Reached,
+    /// Part of the air that a control lets links have, per cent: its mean, summed over those that the measure names
+    /// (Jang 2010 §3).
+    AirtimeLimit,
+    /// Data frames that the MAC sends again per packet, on the links that the measure names.
+    Retries,
+    /// Part of the air that no external energy takes, per cent, at the nodes that the measure names: the
+    /// least of them (Jang 2010 §3, ACA).
+    AvailableAir,
+    /// Application data that arrived in a phase, kilobytes, of the flows that the measure names, or of all.
+    Delivered,
 }
 
 impl Kind {
@@ -93,6 +103,11 @@ impl Kind {
                 | Kind::AcknowledgedPacketDelay
                 | Kind::AcknowledgedPacketDelayDeviation
         )
+    }
+
+    /// Whether it is read at the links or nodes that its measure names.
+    pub fn is_at(self) -> bool {
+        matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir)
     }
 
     /// Whether there is one per flow.

@@ -9,19 +9,22 @@ use fairmesh_lab::optimum::{Cache, Per, optimum_of};
 use fairmesh_scenario::{Scenario, Transport};
 
 use super::declare::{Model, Phase};
+use super::emulated;
 use super::kind::Kind;
 
 /// What must be known of a scenario to read a run of it.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// Subscriber of each flow, or its ends, `from→to`: flows of the same name here count as one.
-    ends: Vec<String>,
+    pub(super) ends: Vec<String>,
     /// Bytes of a full segment, per flow; 0 for UDP.
     segment: Vec<f64>,
     /// Per phase: interval and the flows' fair rates in it, bit/s.
-    phases: Vec<(f64, f64, Vec<f64>)>,
+    pub(super) phases: Vec<(f64, f64, Vec<f64>)>,
     /// Rates of a capacity model in place of the goodputs, bit/s.
-    model: Option<Vec<f64>>,
+    pub(super) model: Option<Vec<f64>>,
+    /// Whether runs are the emulator's, which does not measure everything.
+    pub(super) emulated: bool,
 }
 
 /// One flow, or several of the same ends, over an interval.
@@ -58,7 +61,7 @@ impl Reading {
             })?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
         };
-        Ok(Reading { ends, segment: segment.collect(), phases, model: None })
+        Ok(Reading { ends, segment: segment.collect(), phases, model: None, emulated: false })
     }
 
     /// Takes a capacity model's rates for the goodputs from now on. Optima are taken from `cache` and kept there.
@@ -129,6 +132,9 @@ impl Reading {
     /// there in the phase.
     pub fn read(&self, kind: Kind, run: &RunRecord, phase: Option<usize>) -> Vec<Option<f64>> {
         let names = self.flows();
+        if self.emulated && !emulated::measures(kind) {
+            return vec![None; if kind.is_per_flow() { names.len() } else { 1 }];
+        }
         if kind.is_per_flow() {
             return names.iter().map(|ends| self.flow(kind, run, ends, phase)).collect();
         }
@@ -295,7 +301,7 @@ fn pooled(run: &RunRecord, delay: impl Fn(&FlowRecord) -> Option<DelayRecord>) -
 }
 
 /// Mean of a curve of means since the previous sample, over `from` to `to` (s).
-fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
+pub(super) fn between(time: &[f64], curve: &[f64], from: f64, to: f64) -> f64 {
     let (mut sum, mut covered, mut last) = (0.0, 0.0, 0.0);
     for (t, value) in time.iter().zip(curve) {
         let part = (t.min(to) - f64::max(last, from)).max(0.0);
@@ -417,6 +423,7 @@ mod tests {
             segment: vec![1460.0; ends.len()],
             phases: vec![(1.0, 3.0, vec![2e5; ends.len()])],
             model: None,
+            emulated: false,
         }
     }
 

@@ -15,7 +15,9 @@ use toml::{Table, Value};
 
 use super::catalogue::Entry;
 use super::declare::{Effort, Experiment, Point, Topology, apply};
+use super::emulated::{Attempts, Host, Refuses};
 use super::measure::{LOAD, Reading};
+use super::places;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,12 @@ impl Extent {
         self.seeds.unwrap_or(self.effort(experiment).seeds)
     }
 
+    /// Number of runs of an arm in the emulator.
+    pub fn emulated(&self, experiment: &Experiment) -> u32 {
+        let declared = self.effort(experiment).emulated.unwrap_or(0);
+        self.seeds.map_or(declared, |seeds| seeds.min(declared))
+    }
+
     /// Number of generated networks; `None`: all that the experiment knows.
     pub fn networks(&self, experiment: &Experiment) -> Option<u32> {
         self.networks.or(self.effort(experiment).networks)
@@ -54,11 +62,20 @@ pub struct Case {
     pub point: usize,
     /// Family of the topology; empty where there is none.
     pub family: String,
+    /// Where it runs.
+    pub host: Host,
     /// What to read a run with.
     pub reading: Reading,
     /// The scenario's text, complete.
     text: String,
     scenario: Scenario,
+}
+
+impl Case {
+    /// What is run.
+    pub(super) fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
 }
 
 /// Everything that an experiment runs.
@@ -81,20 +98,27 @@ struct Asks {
     /// Interval of the curves.
     sample: Option<Span>,
     acknowledged: bool,
+    links: bool,
 }
 
 impl Plan {
-    /// Builds every scenario.
+    /// Builds every scenario. `emulator` refuses what cannot run in the emulator here.
     ///
     /// # Errors
     /// What is wrong with a scenario or a setting. A control that this program does not have is
-    /// no error: its arm is left out.
-    pub fn of(entry: Entry, extent: Extent, cache: Option<&Cache>) -> Result<Self, LabError> {
+    /// no error, nor is an emulator that refuses: the arm is left out.
+    pub fn of(
+        entry: Entry,
+        extent: Extent,
+        cache: Option<&Cache>,
+        emulator: Refuses<'_>,
+    ) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
         let bad = |e: String| LabError::Run { scenario: entry.id.clone(), problem: e };
         let asks = Asks {
             sample: experiment.sampling().map_err(bad)?,
             acknowledged: experiment.measures.iter().any(|m| m.of.is_acknowledged()),
+            links: experiment.measures.iter().any(|m| m.of.is_at()),
         };
         let (mut cases, mut missing) = (Vec::new(), Vec::new());
         let mut points = experiment.points.clone();
@@ -108,7 +132,12 @@ impl Plan {
         }
         let wanted = extent.effort(experiment).topologies.as_ref();
         topologies.retain(|t| wanted.is_none_or(|w| w.contains(&t.label)));
-        for (a, arm) in experiment.arms.iter().enumerate() {
+        'arms: for (a, arm) in experiment.arms.iter().enumerate() {
+            let (host, before) = (arm.host, cases.len());
+            if host == Host::Emulator && extent.emulated(experiment) == 0 {
+                missing.push((arm.label.clone(), "in the emulator with --full only".to_owned()));
+                continue;
+            }
             if let Some(control) = &arm.control
                 && let Err(e) = fairmesh_control::lookup(control)
             {
@@ -142,21 +171,43 @@ impl Plan {
                     let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
                     let scenario = build(&path, text.as_bytes(), &Changes::default())
                         .map_err(|e| bad(without_line(e).to_string()))?;
+                    if host == Host::Emulator
+                        && let Err(why) = emulator(&scenario)
+                    {
+                        missing.push((arm.label.clone(), format!("in the emulator: {why}")));
+                        cases.truncate(before);
+                        continue 'arms;
+                    }
                     let mut reading = Reading::of(&scenario, &experiment.phases)?;
+                    reading.emulated = host == Host::Emulator;
+                    places::check(experiment, &scenario).map_err(bad)?;
                     if let Some(model) = arm.model {
                         reading.model(&scenario, model, cache)?;
                     }
                     let family = topology.family.clone();
-                    cases.push(Case { arm: a, point: p, family, reading, text, scenario });
+                    cases.push(Case { arm: a, point: p, family, host, reading, text, scenario });
                 }
             }
         }
         Ok(Plan { extent, cases, missing, asks, entry })
     }
 
-    /// Number of seeds of every case.
+    /// Number of seeds of every simulated case.
     pub fn seeds(&self) -> u32 {
         self.extent.seeds(&self.entry.experiment)
+    }
+
+    /// Number of runs of a case.
+    pub(super) fn runs_of(&self, case: &Case) -> u32 {
+        match case.host {
+            Host::Simulator => self.seeds(),
+            Host::Emulator => self.extent.emulated(&self.entry.experiment),
+        }
+    }
+
+    /// Interval of the curves of its runs.
+    pub(super) fn sample(&self) -> Option<Span> {
+        self.asks.sample
     }
 }
 
@@ -175,13 +226,15 @@ fn without_line(e: LabError) -> LabError {
 #[derive(Debug)]
 pub struct Runs {
     /// Per plan and case: an index into `records`.
-    which: Vec<Vec<usize>>,
+    pub(super) which: Vec<Vec<usize>>,
     /// Per scenario: one record per seed.
-    records: Vec<Vec<RunRecord>>,
+    pub(super) records: Vec<Vec<RunRecord>>,
+    /// Per scenario: what the emulator said.
+    pub(super) attempts: Vec<Attempts>,
 }
 
 impl Runs {
-    /// Runs everything, on all cores.
+    /// Runs everything that is simulated, on all cores.
     ///
     /// # Errors
     /// The first run that is refused.
@@ -191,14 +244,17 @@ impl Runs {
             asks: Asks,
             seeds: u64,
         }
-        let mut known: HashMap<(&str, Asks), usize> = HashMap::new();
+        let mut known: HashMap<(&str, Asks, Host), usize> = HashMap::new();
         let mut unique: Vec<Unique<'_>> = Vec::new();
         let mut which = Vec::new();
         for plan in plans {
-            let seeds = u64::from(plan.seeds());
             let mut of_plan = Vec::with_capacity(plan.cases.len());
             for case in &plan.cases {
-                let at = *known.entry((&case.text, plan.asks)).or_insert_with(|| {
+                let seeds = match case.host {
+                    Host::Simulator => u64::from(plan.seeds()),
+                    Host::Emulator => 0,
+                };
+                let at = *known.entry((&case.text, plan.asks, case.host)).or_insert_with(|| {
                     unique.push(Unique { scenario: &case.scenario, asks: plan.asks, seeds });
                     unique.len() - 1
                 });
@@ -214,8 +270,8 @@ impl Runs {
             .flat_map(|(i, u)| (1..=u.seeds).map(move |seed| (i, seed)))
             .collect();
         let mut done = batch::all(pool, "reproducing", &jobs, |&(i, seed)| {
-            let Asks { sample, acknowledged } = unique[i].asks;
-            let options = RunOptions { seed, sample, acknowledged };
+            let Asks { sample, acknowledged, links } = unique[i].asks;
+            let options = RunOptions { seed, sample, acknowledged, links };
             let mut record = pool.measured(unique[i].scenario, &options)?;
             record.decisions.retain(|d| d.code == LOAD);
             Ok(record)
@@ -223,11 +279,13 @@ impl Runs {
         .into_iter();
         let records =
             unique.iter().map(|u| done.by_ref().take(u.seeds as usize).collect()).collect();
-        Ok(Runs { which, records })
+        let attempts = vec![Attempts::default(); unique.len()];
+        Ok(Runs { which, records, attempts })
     }
 
-    /// The runs of a case, by seed.
-    pub fn of_case(&self, plan: usize, case: usize, seeds: u32) -> &[RunRecord] {
-        &self.records[self.which[plan][case]][..seeds as usize]
+    /// The runs of a case of the plan with this index, by seed: all that are declared, or none.
+    pub fn of_case(&self, plan: &Plan, index: usize, case: usize) -> &[RunRecord] {
+        let all = &self.records[self.which[index][case]];
+        all.get(..plan.runs_of(&plan.cases[case]) as usize).unwrap_or(&[])
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::emulated::Emulated;
 use super::verdict::{Outcome, Verdict};
 
 /// Version of a record's shape.
@@ -34,6 +35,10 @@ pub struct Record {
     pub fingerprint: String,
     /// Arms that could not run.
     pub missing: Vec<Missing>,
+    /// How the emulator kept its time, where arms ran in it. Neither counted in `runs` nor part of the
+    /// fingerprint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub emulated: Vec<Emulated>,
     /// Columns of the table.
     pub columns: Vec<String>,
     /// Its rows.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::catalogue::Entry;
+use super::emulated;
 use super::record::{ClaimResult, Record, Row};
 use super::tally::Tally;
 use super::text::{number, order_words, round, runs};
@@ -46,7 +47,11 @@ pub fn section(r: &Record, entry: &Entry, pictures: &[String]) -> String {
     if full > r.seeds {
         let _ = write!(out, " (of {full} seeds that are declared)");
     }
-    let _ = writeln!(out, ", fingerprint `{}`.", r.fingerprint);
+    let _ = write!(out, ", fingerprint `{}`.", r.fingerprint);
+    if let Some(told) = emulated::told(&r.emulated) {
+        let _ = write!(out, " {told}.");
+    }
+    out.push('\n');
     out
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use fairmesh_report::table;
 
 use super::catalogue::Entry;
+use super::emulated;
 use super::record::{Number, Record, Row};
 use super::tally::Tally;
 
@@ -48,6 +49,9 @@ pub fn show(record: &Record, entry: &Entry) -> String {
         let ours = c.ours.map_or(String::new(), |v| format!(", {}", round(v)));
         let word = c.outcome.words();
         let _ = writeln!(out, "{word}: {} ({}: {}{ours})", c.says, c.source, c.asked);
+    }
+    if let Some(told) = emulated::told(&record.emulated) {
+        let _ = writeln!(out, "{told}.");
     }
     for m in &record.missing {
         let _ = writeln!(out, "not run: {}: {}", m.arm, m.because);

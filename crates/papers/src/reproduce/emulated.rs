@@ -1,0 +1,221 @@
+//! Arms that run in real time, over real network stacks and the simulator's radio.
+//!
+//! Who emulates is not known here: that takes rights and a kernel, which the program has that asks.
+
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::Span;
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+use super::plan::{Plan, Runs};
+
+/// Where an arm runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Host {
+    /// In virtual time, with the simulator's own transports.
+    #[default]
+    Simulator,
+    /// In real time, with the kernel's (docs/emulator.md).
+    Emulator,
+}
+
+/// Says why a scenario cannot run in the emulator here. Nothing is built for that.
+pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
+
+/// Runs of a seed, of which the first that kept its time counts.
+const ATTEMPTS: u32 = 3;
+
+/// How the emulator kept its time in the runs of an arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Emulated {
+    /// Label of the arm.
+    pub arm: String,
+    /// Label of the point; empty where there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub point: String,
+    /// Every run that counts.
+    pub runs: Vec<Stalled>,
+    /// Runs that did not keep their time, and were run again.
+    pub repeated: u32,
+}
+
+/// Stalls of one run: real time that passed while radio time stood still.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stalled {
+    /// How many.
+    pub number: u64,
+    /// In all, s.
+    pub sum_s: f64,
+    /// The longest, s.
+    pub longest_s: f64,
+    /// Those about which a retransmission timer of the kernel's fired.
+    pub felt: u64,
+    /// Part of the run's real time that they bent; the run is invalid beyond a tenth.
+    pub bent: f64,
+}
+
+impl Stalled {
+    fn of(run: &RunRecord) -> Option<Self> {
+        let s = run.emulation.as_ref()?.stalls;
+        let (number, sum_s, longest_s) = (s.number, s.sum_s, s.longest_s);
+        Some(Stalled { number, sum_s, longest_s, felt: s.felt, bent: s.bent })
+    }
+}
+
+/// What became of the runs of one scenario in the emulator.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attempts {
+    /// Invalid runs before a valid one.
+    repeated: u32,
+    /// Why there are no runs.
+    refused: Option<String>,
+}
+
+impl Runs {
+    /// Runs in the emulator what is declared so: one after the other, each seed in a row. `run` runs a
+    /// scenario once, with a seed and an interval of the curves.
+    ///
+    /// # Errors
+    /// The first that `run` gives.
+    pub fn emulate<E>(
+        &mut self,
+        plans: &[Plan],
+        mut run: impl FnMut(&Scenario, u64, Option<Span>) -> Result<RunRecord, E>,
+    ) -> Result<(), E> {
+        for (index, plan) in plans.iter().enumerate() {
+            for (c, case) in plan.cases.iter().enumerate() {
+                if case.host != Host::Emulator {
+                    continue;
+                }
+                let at = self.which[index][c];
+                while self.records[at].len() < plan.runs_of(case) as usize
+                    && self.attempts[at].refused.is_none()
+                {
+                    let seed = self.records[at].len() as u64 + 1;
+                    self.one(at, || run(case.scenario(), seed, plan.sample()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn one<E>(
+        &mut self,
+        at: usize,
+        mut run: impl FnMut() -> Result<RunRecord, E>,
+    ) -> Result<(), E> {
+        let mut why = String::new();
+        for _ in 0..ATTEMPTS {
+            let record = run()?;
+            let Some(e) = record.emulation.as_ref().filter(|e| !e.valid) else {
+                self.records[at].push(record);
+                return Ok(());
+            };
+            why = e.problems.join("; ");
+            self.attempts[at].repeated += 1;
+        }
+        // Fewer runs than declared are none.
+        self.records[at].clear();
+        self.attempts[at].refused =
+            Some(format!("{ATTEMPTS} runs in the emulator were invalid: {why}"));
+        Ok(())
+    }
+
+    /// How time was kept in the runs of a plan.
+    pub(super) fn emulated(&self, plan: &Plan, index: usize) -> Vec<Emulated> {
+        let cases = plan.cases.iter().enumerate().filter(|(_, c)| c.host == Host::Emulator);
+        let told = cases.map(|(i, case)| {
+            let experiment = &plan.entry.experiment;
+            Emulated {
+                arm: experiment.arms[case.arm].label.clone(),
+                point: experiment.points.get(case.point).map_or(String::new(), |p| p.label.clone()),
+                runs: self.of_case(plan, index, i).iter().filter_map(Stalled::of).collect(),
+                repeated: self.attempts[self.which[index][i]].repeated,
+            }
+        });
+        told.filter(|e| !e.runs.is_empty()).collect()
+    }
+
+    /// Arms without valid runs, with the reason.
+    pub(super) fn refused(&self, plan: &Plan, index: usize) -> Vec<(String, String)> {
+        let cases = plan.cases.iter().enumerate();
+        let refused = cases.filter_map(|(i, case)| {
+            let why = self.attempts[self.which[index][i]].refused.clone()?;
+            Some((plan.entry.experiment.arms[case.arm].label.clone(), why))
+        });
+        refused.collect()
+    }
+}
+
+/// Whether the emulator measures it: what applications receive. Delays of TCP and signalling it does not know
+/// (docs/emulator.md).
+pub(super) fn measures(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Goodput
+            | Kind::Spread
+            | Kind::OverFair
+            | Kind::Jain
+            | Kind::JainNormalized
+            | Kind::MinOverFair
+            | Kind::MaxOverFair
+            | Kind::Utilization
+            | Kind::SumGoodput
+            | Kind::OneHop
+            | Kind::MultiHop
+            | Kind::ShareError
+    )
+}
+
+/// How all runs in the emulator kept their time, in a sentence; nothing where there are none.
+pub fn told(emulated: &[Emulated]) -> Option<String> {
+    let runs: Vec<&Stalled> = emulated.iter().flat_map(|e| &e.runs).collect();
+    let worst = runs.iter().map(|r| r.bent).reduce(f64::max)?;
+    let most = runs.iter().map(|r| r.sum_s).fold(0.0, f64::max);
+    let longest = runs.iter().map(|r| r.longest_s).fold(0.0, f64::max);
+    let felt: u64 = runs.iter().map(|r| r.felt).sum();
+    let repeated: u32 = emulated.iter().map(|e| e.repeated).sum();
+    let again = match repeated {
+        0 => "none was invalid and run again".to_owned(),
+        1 => "one more was invalid and run again".to_owned(),
+        n => format!("{n} more were invalid and run again"),
+    };
+    Some(format!(
+        "In the emulator: {} runs in real time; in the worst of them the radio stood still for {most:.2} s in all, at most {longest:.2} s at once, \
+         and {:.1} % of its time is bent (10 % is the bound); the kernel felt {felt} of all stalls; {again}",
+        runs.len(),
+        100.0 * worst
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stalled(sum_s: f64, felt: u64, bent: f64) -> Stalled {
+        Stalled { number: 3, sum_s, longest_s: sum_s / 2.0, felt, bent }
+    }
+
+    #[test]
+    fn the_worst_of_all_runs_is_told() {
+        assert_eq!(told(&[]), None);
+        let arm =
+            |runs, repeated| Emulated { arm: "TCP".into(), point: String::new(), runs, repeated };
+        let two = [
+            arm(vec![stalled(0.5, 1, 0.02), stalled(0.1, 0, 0.001)], 0),
+            arm(vec![stalled(0.2, 2, 0.04)], 1),
+        ];
+        let text = told(&two).unwrap();
+        for part in ["3 runs", "0.50 s in all", "0.25 s at once", "4.0 %", "felt 3", "one more"] {
+            assert!(text.contains(part), "{text}: {part}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_has_no_number() {
+        assert!(measures(Kind::Goodput) && measures(Kind::Jain));
+        assert!(!measures(Kind::Delay) && !measures(Kind::SignallingBytes));
+    }
+}

@@ -1,0 +1,251 @@
+//! What is read at links and nodes: airtime limits, retries, available air, and what arrived.
+
+use fairmesh_engine::record::{LinkSeries, RunRecord};
+use fairmesh_scenario::Scenario;
+
+use super::catalogue::Entry;
+use super::cells::Cell;
+use super::chart::{Panel, wanted};
+use super::declare::{Arm, Experiment, Measure, Phase};
+use super::kind::Kind;
+use super::measure::{Reading, between};
+
+/// Measures at links and nodes say at which.
+///
+/// # Errors
+/// The first that does not, for the user.
+pub(super) fn declared(measures: &[Measure]) -> Result<(), String> {
+    for m in measures {
+        let (given, kind) = (!m.at.is_empty(), m.of);
+        if kind.is_at() && !given {
+            return Err(format!(
+                "measure \"{}\": at: is missing; expected links or nodes",
+                m.label
+            ));
+        }
+        if given && !kind.is_at() && kind != Kind::Delivered {
+            return Err(format!(
+                "measure \"{}\": at: found places; expected none for this kind",
+                m.label
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Every place that a measure names is in the scenario.
+///
+/// # Errors
+/// The first that is not, for the user.
+pub(super) fn check(experiment: &Experiment, scenario: &Scenario) -> Result<(), String> {
+    for m in &experiment.measures {
+        if let Some(at) = m.at.iter().find(|at| !known(scenario, m.of, at)) {
+            return Err(format!("measure \"{}\": there is no \"{at}\" in the scenario", m.label));
+        }
+    }
+    Ok(())
+}
+
+fn known(scenario: &Scenario, kind: Kind, at: &str) -> bool {
+    let ends: Vec<_> = at.split('→').map(|n| scenario.node(n)).collect();
+    match (kind, &ends[..]) {
+        (Kind::AvailableAir, [Some(_)]) => true,
+        (Kind::AirtimeLimit | Kind::Retries, [Some(a), Some(b)]) => scenario.link(*a, *b).is_some(),
+        (Kind::Delivered, [Some(a), Some(b)]) => {
+            scenario.flows.iter().any(|f| (f.from, f.to) == (*a, *b))
+        }
+        _ => false,
+    }
+}
+
+impl Reading {
+    /// The number of a kind that is read at places (links, nodes or flows), over a phase or all measured time. `None`
+    /// where nothing was measured: no curves of links, no packet.
+    pub fn at(
+        &self,
+        kind: Kind,
+        at: &[String],
+        run: &RunRecord,
+        phase: Option<usize>,
+    ) -> Option<f64> {
+        let (from, to) =
+            phase.map_or((run.warmup_s, run.duration_s), |p| (self.phases[p].0, self.phases[p].1));
+        let series = &run.series;
+        if self.model.is_some() || self.emulated {
+            return None;
+        }
+        let links = || series.links.iter().filter(|l| at.contains(&format!("{}→{}", l.from, l.to)));
+        match kind {
+            Kind::AirtimeLimit => {
+                let means = links().map(|l| 100.0 * between(&series.time_s, &l.airtime, from, to));
+                // Where nothing limits airtime there is no limit to tell.
+                means.reduce(|a, b| a + b).filter(|sum| *sum > 0.0)
+            }
+            Kind::Retries => {
+                let inside = |t: f64| t > from && t <= to;
+                let sum = |of: fn(&LinkSeries) -> &Vec<u64>| -> f64 {
+                    let counts = links().flat_map(|l| series.time_s.iter().zip(of(l)));
+                    counts.filter(|(t, _)| inside(**t)).map(|(_, n)| *n as f64).sum()
+                };
+                let (packets, frames) = (sum(|l| &l.packets), sum(|l| &l.frames));
+                (packets > 0.0).then(|| frames / packets - 1.0)
+            }
+            Kind::AvailableAir => {
+                let here = run.nodes.iter().zip(&series.foreign);
+                let foreign = here
+                    .filter(|(n, _)| at.contains(&n.name))
+                    .map(|(_, curve)| between(&series.time_s, curve, from, to));
+                foreign.map(|f| 100.0 * (1.0 - f)).reduce(f64::min)
+            }
+            Kind::Delivered => {
+                let wanted = |ends: &str| at.is_empty() || at.iter().any(|a| a == ends);
+                let curves = (0..self.ends.len()).filter(|f| wanted(&self.ends[*f]));
+                let rate =
+                    |f: usize| Some(between(&series.time_s, series.goodput_bps.get(f)?, from, to));
+                let sum: Option<f64> = curves.map(rate).sum();
+                sum.map(|bps: f64| bps * (to - from) / 8e3)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Pictures over time at the places of the measures: one per kind that there is.
+pub(super) fn panels(experiment: &Experiment, arm: &str, run: &RunRecord) -> Vec<Panel> {
+    let series = &run.series;
+    let link = |at: &str| series.links.iter().find(|l| format!("{}→{}", l.from, l.to) == at);
+    let per_packet = |(packets, frames): (&u64, &u64)| match packets {
+        0 => 0.0,
+        n => *frames as f64 / *n as f64 - 1.0,
+    };
+    let curve = |kind: Kind, at: &str| -> Option<Vec<f64>> {
+        match kind {
+            Kind::AirtimeLimit => Some(link(at)?.airtime.iter().map(|a| 100.0 * a).collect()),
+            Kind::Retries => {
+                let l = link(at)?;
+                Some(l.packets.iter().zip(&l.frames).map(per_packet).collect())
+            }
+            Kind::AvailableAir => {
+                let n = run.nodes.iter().position(|n| n.name == at)?;
+                Some(series.foreign.get(n)?.iter().map(|f| 100.0 * (1.0 - f)).collect())
+            }
+            _ => None,
+        }
+    };
+    let kinds = [
+        (Kind::AirtimeLimit, "airtime limits", "part of the air, %"),
+        (Kind::Retries, "retries", "per packet"),
+        (Kind::AvailableAir, "available air", "part of the time, %"),
+    ];
+    let panel = |(kind, what, y): &(Kind, &str, &str)| {
+        let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        let places = experiment.measures.iter().filter(|m| m.of == *kind).flat_map(|m| &m.at);
+        for at in places {
+            if lines.iter().any(|l| l.0 == *at) {
+                continue;
+            }
+            let Some(values) = curve(*kind, at) else { continue };
+            lines.push((at.clone(), series.time_s.iter().copied().zip(values).collect()));
+        }
+        (!lines.is_empty()).then(|| Panel::over_time(format!("{arm}, {what}"), y, lines))
+    };
+    kinds.iter().filter_map(panel).collect()
+}
+
+/// What a record's means over phases give of the pictures over time: steps, one picture per arm. Of phases that overlap
+/// the first counts.
+pub(super) fn steps(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
+    let experiment = &entry.experiment;
+    let mut phases: Vec<&Phase> = Vec::new();
+    for p in &experiment.phases {
+        if phases.last().is_none_or(|last| last.to <= p.from) {
+            phases.push(p);
+        }
+    }
+    let y = experiment.chart.as_ref().map_or("", |c| c.y.as_str());
+    let panel = |arm: &Arm| {
+        let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for p in &phases {
+            let row = format!("{}, {}", arm.label, p.label);
+            for c in cells.iter().filter(|c| c.row == row && wanted(entry, c)) {
+                let name = experiment.measures[c.measure].at.join(" and ");
+                let at = lines.iter().position(|l| l.0 == name).unwrap_or_else(|| {
+                    lines.push((name, Vec::new()));
+                    lines.len() - 1
+                });
+                lines[at].1.extend([(p.from, c.value.mean), (p.to, c.value.mean)]);
+            }
+        }
+        (!lines.is_empty()).then(|| Panel::over_time(arm.label.clone(), y, lines))
+    };
+    experiment.arms.iter().filter_map(panel).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairmesh_engine::record::NodeRecord;
+    use fairmesh_lab::testing::record;
+
+    fn reading() -> Reading {
+        let text = "duration = \"5 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[topology]\nchain = { hops = 2 }\n\
+            [[flow]]\nfrom = 2\nto = 0\ntraffic = \"bulk\"\n";
+        let options = fairmesh_scenario::ImportOptions::default();
+        let scenario = fairmesh_scenario::parse("t.toml", text.as_bytes(), &options).unwrap();
+        let phase = Phase { label: "p".into(), from: 1.0, to: 3.0 };
+        let measure = |of: &str, at: &str| -> Measure {
+            toml::from_str(&format!("of = \"{of}\"\nat = [\"{at}\"]\n")).unwrap()
+        };
+        let known = |of, at| places_known(&scenario, measure(of, at));
+        assert!(
+            known("airtime-limit", "2→1")
+                && known("available-air", "1")
+                && known("delivered", "2→0")
+        );
+        assert!(
+            !known("airtime-limit", "2→0") && !known("retries", "2") && !known("delivered", "2→1")
+        );
+        Reading::of(&scenario, &[phase]).unwrap()
+    }
+
+    fn places_known(scenario: &Scenario, measure: Measure) -> bool {
+        super::known(scenario, measure.of, &measure.at[0])
+    }
+
+    #[test]
+    fn links_and_nodes_are_read_over_a_phase() {
+        let r = reading();
+        let mut run = record("cna", 1, &[(1e5, 2e5, 2)]);
+        run.series.time_s = vec![1.0, 2.0, 3.0, 4.0];
+        run.series.goodput_bps = vec![vec![0.0, 8e3, 16e3, 8e6]];
+        let link = |from: &str, to: &str, airtime: f64| LinkSeries {
+            from: from.into(),
+            to: to.into(),
+            airtime: vec![0.9, airtime, airtime, 0.9],
+            packets: vec![9, 4, 6, 9],
+            frames: vec![9, 5, 10, 99],
+        };
+        run.series.links = vec![link("2", "1", 0.25), link("1", "0", 0.3)];
+        run.series.foreign = vec![vec![0.0; 4], vec![0.9, 0.3, 0.5, 0.9], vec![0.0; 4]];
+        let node = |name: &str| NodeRecord {
+            name: name.into(),
+            position: None,
+            airtime_tx: 0.0,
+            airtime_busy: 0.0,
+            airtime_idle: 1.0,
+            mac: Default::default(),
+            mean_queue: 0.0,
+        };
+        run.nodes = vec![node("0"), node("1"), node("2")];
+        let at = |kind, places: &[&str]| {
+            let places: Vec<String> = places.iter().map(|p| (*p).to_owned()).collect();
+            r.at(kind, &places, &run, Some(0))
+        };
+        let near = |found: Option<f64>, wanted: f64| (found.unwrap() - wanted).abs() < 1e-9;
+        assert!(near(at(Kind::AirtimeLimit, &["2→1", "1→0"]), 55.0));
+        assert!(near(at(Kind::Retries, &["2→1"]), 0.5));
+        assert!(near(at(Kind::AvailableAir, &["1", "0"]), 60.0));
+        assert!(near(at(Kind::Delivered, &[]), 3.0) && near(at(Kind::Delivered, &["2→0"]), 3.0));
+        assert_eq!(at(Kind::Retries, &["0→1"]), None);
+    }
+}
