@@ -34,7 +34,7 @@ fn the_shipped_uci_file_is_a_configuration_that_only_observes() {
     let text = toml_of(&uci);
     let config = Config::parse("gateway.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(config.mode, Mode::Observe);
-    assert_eq!(config.mechanism.to_string(), "pfrc+bursts");
+    assert_eq!(config.mechanism.to_string(), "maxmin");
     assert_eq!((config.layout.mesh.name(), config.layout.wired.name()), ("bat0", "wan"));
     assert_eq!(config.neighbours[0].rate.0, 54_000_000);
     assert_eq!(config.socket, Path::new("/var/run/fairmesh/gateway.sock"), "RAM on a router");
@@ -142,7 +142,7 @@ fn the_page_has_the_example_that_is_installed() {
         "docs/gateway.md has another example"
     );
     let config = Config::parse("gateway.toml", &example).unwrap();
-    assert_eq!(config.mode, Mode::Observe);
+    assert_eq!((config.mode, config.mechanism.to_string().as_str()), (Mode::Observe, "maxmin"));
 }
 
 /// What `reload` of the start script does, under stand-ins for procd's functions.

@@ -262,8 +262,9 @@ fn among_thousands_a_queue_comes_with_traffic() {
     assert_eq!(kinds(&g), [false; 7]);
     g.sample();
     assert_eq!(kinds(&g), [false; 7], "nobody was there");
-    // One that is empty at the look, one with much that waits, one that owes for longer than limits are lifted.
-    let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 20_000)];
+    // One that is empty at the look, one with much that waits, one that owes for longer than limits are lifted: a
+    // second for each packet.
+    let limits = [(1024, 1_000_000), (2047, 1_000_000), (2048, 5_000)];
     g.set(limits.map(|(class, bits)| change(class, Direction::Down, Some(bits))).to_vec());
     let host = g.path.wired.udp(HOST);
     let sinks = [1024, 2047, 2048].map(|c| (c, traffic::receive(g.path.mesh.udp(v4(c, 7000)))));
@@ -292,7 +293,7 @@ fn among_thousands_a_queue_comes_with_traffic() {
     for (class, bits) in limits {
         let name = format!(":{class:x} ");
         let line = classes.lines().find(|l| l.contains(&name)).unwrap();
-        let rate = if bits == 20_000 { "rate 20Kbit" } else { "rate 1Mbit" };
+        let rate = if bits == 5_000 { "rate 5Kbit" } else { "rate 1Mbit" };
         assert!(line.contains(rate), "{line}");
     }
     // The next process finds them as they are.

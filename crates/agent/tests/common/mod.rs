@@ -27,6 +27,21 @@ pub use namespace::{Namespace, ip, run, sh};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Between two looks at something that will come: 20 ms, then half as long again each time, 300 at most. A look may be
+/// a process, which is dear where time is counted in instructions.
+pub struct Pause(Duration);
+
+impl Pause {
+    pub fn new() -> Pause {
+        Pause(Duration::from_millis(20))
+    }
+
+    pub fn take(&mut self) {
+        thread::sleep(self.0);
+        self.0 = (self.0 * 3 / 2).min(Duration::from_millis(300));
+    }
+}
+
 /// Holds the machine for one test, or says why there is none; with `FAIRMESH_NO_SKIP` set that is a
 /// failure.
 pub fn root(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -394,13 +409,13 @@ impl Box {
 
     /// Waits until the status is as wanted.
     pub fn wait(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(120);
+        let (end, mut pause) = (Instant::now() + Duration::from_secs(120), Pause::new());
         loop {
             if let Some(status) = self.status().filter(&wanted) {
                 return status;
             }
             assert!(Instant::now() < end, "{what}: never came\n{}", self.log());
-            thread::sleep(Duration::from_millis(50));
+            pause.take();
         }
     }
 
@@ -410,10 +425,10 @@ impl Box {
 
     /// Waits until the log tells of an event.
     pub fn wait_event(&self, code: &str) {
-        let end = Instant::now() + Duration::from_secs(120);
+        let (end, mut pause) = (Instant::now() + Duration::from_secs(120), Pause::new());
         while !self.log().lines().any(|l| l.starts_with(code)) {
             assert!(Instant::now() < end, "{code}: never came\n{}", self.log());
-            thread::sleep(Duration::from_millis(50));
+            pause.take();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::common::{Box, Daemon, Path, Stream, config, rates, root};
+use crate::common::{Box, Daemon, Path, Pause, Stream, config, rates, root};
 use nix::sys::signal::Signal;
 
 #[test]
@@ -45,14 +45,14 @@ fn killed_fifty_times_at_random_moments_traffic_flows_and_nothing_is_left() {
 
 /// Until that is empty.
 fn within_a_minute(left: impl Fn() -> String, what: impl Fn() -> String) {
-    let end = std::time::Instant::now() + Duration::from_secs(60);
+    let (end, mut pause) = (std::time::Instant::now() + Duration::from_secs(60), Pause::new());
     loop {
         let left = left();
         if left.is_empty() {
             return;
         }
         assert!(std::time::Instant::now() < end, "left: {left}\n{}", what());
-        std::thread::sleep(Duration::from_millis(20));
+        pause.take();
     }
 }
 

@@ -1,8 +1,6 @@
 //! Interfaces, disks, rules and processes that do what they should not; what is somebody else's stays.
 
-use std::time::Duration;
-
-use crate::common::{Box, Path, config, root, sh};
+use crate::common::{Box, Path, Pause, config, root, sh};
 use nix::sys::signal::Signal;
 
 #[test]
@@ -50,26 +48,28 @@ fn a_daemon_that_stands_still_is_overruled_and_comes_back() {
     b.wait_running();
     daemon.signal(Signal::SIGSTOP);
     b.wait_event("<3>guard.late");
+    let mut pause = Pause::new();
     let mut left = String::new();
-    for _ in 0..200 {
+    for _ in 0..30 {
         left = path.ours();
         if left.is_empty() {
             break;
         }
-        std::thread::sleep(Duration::from_millis(25));
+        pause.take();
     }
     assert_eq!(left, "");
     assert!(path.flows());
     daemon.signal(Signal::SIGCONT);
     b.wait_event("daemon.late");
     b.wait("running again", |s| s["phase"] == "running");
+    let mut pause = Pause::new();
     let mut back = false;
-    for _ in 0..400 {
+    for _ in 0..100 {
         back = path.ours().contains("mesh");
         if back {
             break;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        pause.take();
     }
     assert!(back, "{}", b.log());
     daemon.end(Signal::SIGTERM);

@@ -112,10 +112,10 @@ pub(crate) struct Control {
     pub parameters: BTreeMap<String, f64>,
 }
 
-// The published `pfrc` takes whoever pauses for starved, and real subscribers pause.
+// The fairest of those that one box can run: docs/controls/maxmin.md.
 impl Default for Control {
     fn default() -> Self {
-        Control { name: "pfrc+bursts".to_owned(), parameters: BTreeMap::new() }
+        Control { name: "maxmin".to_owned(), parameters: BTreeMap::new() }
     }
 }
 

@@ -342,6 +342,14 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
 }
 
 #[test]
+fn who_names_no_control_has_maxmin() {
+    let text = without_peers();
+    let (a, b) = (text.find("[control]").unwrap(), text.find("[[neighbour]]").unwrap());
+    let c = Config::parse("t", &format!("{}{}", &text[..a], &text[b..])).unwrap();
+    assert_eq!(c.mechanism.to_string(), "maxmin");
+}
+
+#[test]
 fn whole_tables_missing() {
     let cut = |from: &str, to: &str| {
         let (a, b) = (GOOD.find(from).unwrap(), GOOD.find(to).unwrap());
