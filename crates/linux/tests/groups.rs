@@ -95,7 +95,7 @@ fn classes_by_the_thousand_walk_few_others() {
     let some = [1, 1023, 1024, 5000, numbers[9999]];
     assert_eq!(exchange(&mut g, &some), [[1, 1]; 5]);
     // The next one takes over all of it.
-    g.plane = Some(g.path.plane());
+    g.another();
     let layout = g.layout.clone();
     let start = Instant::now();
     let installed = g.call(move |p| p.install(&layout).unwrap());
@@ -154,7 +154,7 @@ fn newcomers_find_their_group() {
         assert_eq!(ways, 2, "a distribution's kernel finds groups by priorities as well");
     }
     // A new process finds them all, and tries its classifiers in one of them.
-    g.plane = Some(g.path.plane());
+    g.another();
     let layout = g.layout.clone();
     let installed = g.call(move |p| p.install(&layout).unwrap());
     assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 0);
@@ -226,7 +226,7 @@ fn what_waits_in_a_group_is_kept() {
     // It knows four of the seven, not this one.
     let mut layout = g.layout.clone();
     layout.subscribers.retain(|s| ![2047, 2048, 40_000].contains(&s.class.0));
-    g.plane = Some(g.path.plane());
+    g.another();
     let l = layout.clone();
     let installed = g.call(move |p| p.install(&l).unwrap());
     assert!(installed.adopted && installed.replaced.is_empty() && installed.swept == 6);
@@ -298,7 +298,7 @@ fn among_thousands_a_queue_comes_with_traffic() {
     }
     // The next process finds them as they are.
     let before = kinds(&g);
-    g.plane = Some(g.path.plane());
+    g.another();
     let layout = g.layout.clone();
     let installed = g.call(move |p| p.install(&layout).unwrap());
     assert!(installed.adopted && installed.leaf.name() == own);
@@ -376,7 +376,7 @@ fn a_tree_without_groups_is_made_anew_once() {
     let mut g = Bench::new([1, 2000].map(subscriber).to_vec());
     g.path.gateway.sh("tc class add dev mesh0 parent fa1:fffe classid fa1:7d1 htb rate 1mbit");
     for told in [true, false] {
-        g.plane = Some(g.path.plane());
+        g.another();
         let layout = g.layout.clone();
         let installed = g.call(move |p| p.install(&layout).unwrap());
         let said = |side: &str| {

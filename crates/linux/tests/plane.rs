@@ -235,7 +235,7 @@ fn what_an_earlier_run_left_is_taken_over() {
     let mut layout = g.layout.clone();
     layout.subscribers = [1, 2, 3, 9].map(subscriber).to_vec();
     g.layout = layout.clone();
-    g.plane = Some(g.path.plane());
+    g.another();
     let l = layout.clone();
     let installed = g.call(move |p| p.install(&l).unwrap());
     assert!(installed.adopted);
@@ -263,7 +263,7 @@ fn what_an_earlier_run_left_is_taken_over() {
     let mesh = g.call(|p| p.interface(Side::Mesh).unwrap());
     assert_eq!(mesh.subscriber_packets, 60);
     // And somebody who only wants to clear up need not have installed anything.
-    g.plane = Some(g.path.plane());
+    g.another();
     let removed = g.call(move |p| p.remove(&layout).unwrap());
     assert_eq!((removed.qdiscs.len(), removed.tables.len(), removed.kept.len()), (2, 1, 0));
 }

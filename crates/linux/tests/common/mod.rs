@@ -200,6 +200,12 @@ impl Bench {
         Bench { path, plane, layout, installed, renewed: std::time::Instant::now() }
     }
 
+    /// Another process, which has installed nothing yet.
+    pub fn another(&mut self) {
+        self.plane = Some(self.path.plane());
+        self.renewed = std::time::Instant::now();
+    }
+
     pub fn call<T: Send + 'static>(
         &mut self,
         call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
