@@ -8,61 +8,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::catalogue::Entry;
 use super::cells::Cell;
 use super::declare::{ChartKind, flow_name};
-use super::places;
+use super::over_time;
+use super::panel::{Line, Panel, wanted};
 use super::plan::{Plan, Runs};
 
 const SIZE: (u32, u32) = (640, 360);
-
-/// One picture.
-#[derive(Clone, Debug)]
-pub struct Panel {
-    /// What it shows; a file name after cleaning.
-    pub title: String,
-    x: String,
-    y: String,
-    /// Labels below groups of bars; empty for lines.
-    groups: Vec<String>,
-    lines: Vec<Line>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Line {
-    label: String,
-    points: Vec<(f64, f64)>,
-    /// Half of the 95 % interval of each point.
-    around: Vec<Option<f64>>,
-    /// Printed by the paper.
-    paper: Vec<(f64, f64)>,
-    /// Read out of its text.
-    shown: Vec<(f64, f64)>,
-}
-
-impl Line {
-    fn push(&mut self, x: f64, c: &Cell, entry: &Entry) {
-        self.points.push((x, c.value.mean));
-        self.around.push(c.value.ci95);
-        if let Some(p) = entry.paper.get(&c.row, &c.column) {
-            let marks = if p.printed { &mut self.paper } else { &mut self.shown };
-            marks.push((x, p.value));
-        }
-    }
-}
-
-impl Panel {
-    /// Curves over time by name.
-    pub(super) fn over_time(
-        title: String,
-        y: &str,
-        curves: Vec<(String, Vec<(f64, f64)>)>,
-    ) -> Self {
-        let line = |(label, points): (String, Vec<(f64, f64)>)| {
-            let around = vec![None; points.len()];
-            Line { label, points, around, ..Line::default() }
-        };
-        let lines = curves.into_iter().map(line).collect();
-        Panel { title, x: "time, s".to_owned(), y: y.to_owned(), groups: vec![], lines }
-    }
-}
 
 /// The pictures of a plan; none where it declares none.
 pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
@@ -79,20 +29,8 @@ pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
         None => Vec::new(),
         Some(ChartKind::Lines) => lines(entry, cells),
-        Some(ChartKind::Links) => places::steps(entry, cells),
+        Some(ChartKind::Links) => over_time::steps(entry, cells),
         Some(_) => vec![bars(entry, cells)],
-    }
-}
-
-/// Measures that share an axis: those that the chart names, or all of the first one's kind.
-pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
-    let experiment = &entry.experiment;
-    let Some(chart) = &experiment.chart else { return false };
-    let Some(measure) = experiment.measures.get(c.measure) else { return false };
-    let over_time = !matches!(chart.kind, ChartKind::Bars | ChartKind::Lines);
-    match &chart.measures {
-        Some(m) => m.contains(&measure.label),
-        None => !over_time || measure.of == experiment.measures[0].of,
     }
 }
 
@@ -177,7 +115,7 @@ fn curves(plan: &Plan, index: usize, runs: &Runs, kind: ChartKind) -> Vec<Panel>
                 panels.push(Panel { title, x, y: y.to_owned(), groups: vec![], lines });
             };
         if kind == ChartKind::Links {
-            panels.extend(places::panels(experiment, arm, record));
+            panels.extend(over_time::panels(experiment, arm, record));
             continue;
         }
         if kind == ChartKind::Rate {

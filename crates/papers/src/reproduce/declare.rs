@@ -5,9 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::claim::Claim;
-use super::emulated::Host;
 use super::kind::Kind;
-use super::places;
 use super::quote::LONGEST;
 
 /// One experiment: what runs, what varies, what is read off, and how it is judged.
@@ -91,6 +89,17 @@ pub struct Effort {
     /// Runs of every arm that is in the emulator: seeds 1 to this, one after the other.
     #[serde(default)]
     pub emulated: Option<u32>,
+}
+
+/// Where an arm runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Host {
+    /// In virtual time, with the simulator's own transports.
+    #[default]
+    Simulator,
+    /// In real time, with the kernel's (docs/emulator.md).
+    Emulator,
 }
 
 /// One thing that is compared with others.
@@ -456,7 +465,10 @@ impl Experiment {
             return Err("sample: is missing; expected a time, such as \"1 s\", since phases, windows and curves are read off samples".to_owned());
         }
         self.check_hosts()?;
-        places::declared(&self.measures)?;
+        for m in &self.measures {
+            let places = m.of.places(!m.at.is_empty());
+            places.map_err(|e| format!("measure \"{}\": {e}", m.label))?;
+        }
         for p in self.arms.iter().flat_map(|a| a.points.iter().flatten()) {
             if !self.points.iter().any(|known| known.label == *p) {
                 return Err(format!("points: there is no [[point]] \"{p}\""));

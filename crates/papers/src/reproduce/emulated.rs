@@ -7,22 +7,8 @@ use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::declare::Host;
 use super::plan::{Plan, Runs};
-
-/// Where an arm runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Host {
-    /// In virtual time, with the simulator's own transports.
-    #[default]
-    Simulator,
-    /// In real time, with the kernel's (docs/emulator.md).
-    Emulator,
-}
-
-/// Says why a scenario cannot run in the emulator here. Nothing is built for that.
-pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
 
 /// Runs of a seed, of which the first that kept its time counts.
 const ATTEMPTS: u32 = 3;
@@ -62,15 +48,6 @@ impl Stalled {
         let (number, sum_s, longest_s) = (s.number, s.sum_s, s.longest_s);
         Some(Stalled { number, sum_s, longest_s, felt: s.felt, bent: s.bent })
     }
-}
-
-/// What became of the runs of one scenario in the emulator.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Attempts {
-    /// Invalid runs before a valid one.
-    repeated: u32,
-    /// Why there are no runs.
-    refused: Option<String>,
 }
 
 impl Runs {
@@ -149,26 +126,6 @@ impl Runs {
     }
 }
 
-/// Whether the emulator measures it: what applications receive. Delays of TCP and signalling it does not know
-/// (docs/emulator.md).
-pub(super) fn measures(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Goodput
-            | Kind::Spread
-            | Kind::OverFair
-            | Kind::Jain
-            | Kind::JainNormalized
-            | Kind::MinOverFair
-            | Kind::MaxOverFair
-            | Kind::Utilization
-            | Kind::SumGoodput
-            | Kind::OneHop
-            | Kind::MultiHop
-            | Kind::ShareError
-    )
-}
-
 /// How all runs in the emulator kept their time, in a sentence; nothing where there are none.
 pub fn told(emulated: &[Emulated]) -> Option<String> {
     let runs: Vec<&Stalled> = emulated.iter().flat_map(|e| &e.runs).collect();
@@ -211,11 +168,5 @@ mod tests {
         for part in ["3 runs", "0.50 s in all", "0.25 s at once", "4.0 %", "felt 3", "one more"] {
             assert!(text.contains(part), "{text}: {part}");
         }
-    }
-
-    #[test]
-    fn what_the_kernel_does_not_tell_has_no_number() {
-        assert!(measures(Kind::Goodput) && measures(Kind::Jain));
-        assert!(!measures(Kind::Delay) && !measures(Kind::SignallingBytes));
     }
 }

@@ -6,7 +6,7 @@ use fairmesh_lab::LabError;
 use fairmesh_report::html::{self, escape, fill, table};
 
 use super::catalogue::Entry;
-use super::chart::Panel;
+use super::panel::Panel;
 use super::record::{Record, Row};
 use super::tally::Tally;
 use super::text::{number, order_words, round, runs};

@@ -4,7 +4,8 @@ use fairmesh_lab::comparison::GENERATOR;
 
 use super::catalogue::Entry;
 use super::cells::{Cell, cells};
-use super::emulated::{Emulated, Host};
+use super::declare::Host;
+use super::emulated::Emulated;
 use super::locate;
 use super::plan::{Plan, Runs};
 use super::record::{ClaimResult, Missing, Number, OrderResult, Record, Row, SCHEMA};

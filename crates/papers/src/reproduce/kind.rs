@@ -110,6 +110,40 @@ impl Kind {
         matches!(self, Kind::AirtimeLimit | Kind::Retries | Kind::AvailableAir)
     }
 
+    /// Whether a measure of it may say where it is read, or must: `given` if it does.
+    ///
+    /// # Errors
+    /// What was expected, for the user.
+    pub fn places(self, given: bool) -> Result<(), &'static str> {
+        match (self.is_at(), given) {
+            (true, false) => Err("at: is missing; expected links or nodes"),
+            (false, true) if self != Kind::Delivered => {
+                Err("at: found places; expected none for this kind")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the emulator measures it: what applications receive. Delays of TCP and signalling it does not know
+    /// (docs/emulator.md).
+    pub fn is_emulated(self) -> bool {
+        matches!(
+            self,
+            Kind::Goodput
+                | Kind::Spread
+                | Kind::OverFair
+                | Kind::Jain
+                | Kind::JainNormalized
+                | Kind::MinOverFair
+                | Kind::MaxOverFair
+                | Kind::Utilization
+                | Kind::SumGoodput
+                | Kind::OneHop
+                | Kind::MultiHop
+                | Kind::ShareError
+        )
+    }
+
     /// Whether there is one per flow.
     pub fn is_per_flow(self) -> bool {
         matches!(
@@ -130,5 +164,16 @@ impl Kind {
                 | Kind::Rate
                 | Kind::Settled
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_tell_has_no_number() {
+        assert!(Kind::Goodput.is_emulated() && Kind::Jain.is_emulated());
+        assert!(!Kind::Delay.is_emulated() && !Kind::SignallingBytes.is_emulated());
     }
 }

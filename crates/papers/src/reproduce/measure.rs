@@ -9,7 +9,6 @@ use fairmesh_lab::optimum::{Cache, Per, optimum_of};
 use fairmesh_scenario::{Scenario, Transport};
 
 use super::declare::{Model, Phase};
-use super::emulated;
 use super::kind::Kind;
 
 /// What must be known of a scenario to read a run of it.
@@ -132,7 +131,7 @@ impl Reading {
     /// there in the phase.
     pub fn read(&self, kind: Kind, run: &RunRecord, phase: Option<usize>) -> Vec<Option<f64>> {
         let names = self.flows();
-        if self.emulated && !emulated::measures(kind) {
+        if self.emulated && !kind.is_emulated() {
             return vec![None; if kind.is_per_flow() { names.len() } else { 1 }];
         }
         if kind.is_per_flow() {

@@ -14,8 +14,7 @@ use fairmesh_units::Span;
 use toml::{Table, Value};
 
 use super::catalogue::Entry;
-use super::declare::{Effort, Experiment, Point, Topology, apply};
-use super::emulated::{Attempts, Host, Refuses};
+use super::declare::{Effort, Experiment, Host, Point, Topology, apply};
 use super::measure::{LOAD, Reading};
 use super::places;
 
@@ -220,6 +219,18 @@ fn without_line(e: LabError) -> LabError {
         }
         e => e,
     }
+}
+
+/// Says why a scenario cannot run in the emulator here. Nothing is built for that.
+pub type Refuses<'a> = &'a dyn Fn(&Scenario) -> Result<(), String>;
+
+/// What became of the runs of one scenario in the emulator.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attempts {
+    /// Invalid runs before a valid one.
+    pub(super) repeated: u32,
+    /// Why there are no runs.
+    pub(super) refused: Option<String>,
 }
 
 /// The runs of several plans: what several of them ask for has run once.

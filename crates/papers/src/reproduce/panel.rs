@@ -1,0 +1,68 @@
+//! What a picture shows, before it is drawn.
+
+use super::catalogue::Entry;
+use super::cells::Cell;
+use super::declare::ChartKind;
+
+/// One picture.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows; a file name after cleaning.
+    pub title: String,
+    pub(super) x: String,
+    pub(super) y: String,
+    /// Labels below groups of bars; empty for lines.
+    pub(super) groups: Vec<String>,
+    pub(super) lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) points: Vec<(f64, f64)>,
+    /// Half of the 95 % interval of each point.
+    pub(super) around: Vec<Option<f64>>,
+    /// Printed by the paper.
+    pub(super) paper: Vec<(f64, f64)>,
+    /// Read out of its text.
+    pub(super) shown: Vec<(f64, f64)>,
+}
+
+impl Line {
+    pub(super) fn push(&mut self, x: f64, c: &Cell, entry: &Entry) {
+        self.points.push((x, c.value.mean));
+        self.around.push(c.value.ci95);
+        if let Some(p) = entry.paper.get(&c.row, &c.column) {
+            let marks = if p.printed { &mut self.paper } else { &mut self.shown };
+            marks.push((x, p.value));
+        }
+    }
+}
+
+impl Panel {
+    /// Curves over time by name.
+    pub(super) fn over_time(
+        title: String,
+        y: &str,
+        curves: Vec<(String, Vec<(f64, f64)>)>,
+    ) -> Self {
+        let line = |(label, points): (String, Vec<(f64, f64)>)| {
+            let around = vec![None; points.len()];
+            Line { label, points, around, ..Line::default() }
+        };
+        let lines = curves.into_iter().map(line).collect();
+        Panel { title, x: "time, s".to_owned(), y: y.to_owned(), groups: vec![], lines }
+    }
+}
+
+/// Measures that share an axis: those that the chart names, or all of the first one's kind.
+pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
+    let experiment = &entry.experiment;
+    let Some(chart) = &experiment.chart else { return false };
+    let Some(measure) = experiment.measures.get(c.measure) else { return false };
+    let over_time = !matches!(chart.kind, ChartKind::Bars | ChartKind::Lines);
+    match &chart.measures {
+        Some(m) => m.contains(&measure.label),
+        None => !over_time || measure.of == experiment.measures[0].of,
+    }
+}
