@@ -13,7 +13,9 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 
 install -Dm755 "$binary" "$root/usr/bin/fairmesh-gateway"
-install -Dm644 packaging/systemd/fairmesh-gateway.service "$root/lib/systemd/system/fairmesh-gateway.service"
+for unit in fairmesh-gateway fairmesh-gateway-reset; do
+    install -Dm644 "packaging/systemd/$unit.service" "$root/lib/systemd/system/$unit.service"
+done
 install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gateway/examples/gateway.toml"
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"

@@ -46,7 +46,8 @@ pub enum GatewayCommand {
     Reload(AskArgs),
     /// Remove everything of ours from the kernel, and only that
     #[command(after_help = "Examples:\n  fairmesh-gateway reset\n  \
-        fairmesh-gateway reset --fall-back")]
+        fairmesh-gateway reset --fall-back\n  \
+        fairmesh-gateway reset --lift")]
     Reset(ResetArgs),
     /// Look for what makes limits ineffective
     #[command(after_help = "Example:\n  fairmesh-gateway doctor")]
@@ -85,6 +86,9 @@ pub struct ResetArgs {
     /// When the file is wrong or gone, use the last one that worked
     #[arg(long)]
     pub fall_back: bool,
+    /// Only lift all limits; queues and rules stay for the next start, which loses no packet then
+    #[arg(long)]
+    pub lift: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

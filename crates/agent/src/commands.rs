@@ -262,13 +262,25 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     })?;
     let _interfaces = take_interfaces(&config.layout).map_err(running)?;
     let mut plane = HtbPlane::open()?;
-    let mut removed = fairmesh_linux::Removed::default();
     // The file may name other interfaces by now than those where something is.
-    let earlier = state::Store::new(&config.state).load().ok().and_then(|k| k.layout);
-    for layout in earlier.iter().filter(|l| !l.same_place(&config.layout)) {
+    let mut layouts: Vec<Layout> =
+        state::Store::new(&config.state).load().ok().and_then(|k| k.layout).into_iter().collect();
+    layouts.retain(|l| !l.same_place(&config.layout));
+    layouts.push(config.layout);
+    if a.lift {
+        // Who would stay limited where that cannot be done is freed by removing all.
+        match layouts.iter().try_for_each(|layout| plane.lift(layout)) {
+            Ok(()) if a.json => return json::print(out, &serde_json::json!({ "lifted": true })),
+            Ok(()) => return Ok(writeln!(out, "all limits are lifted; queues and rules stay")?),
+            Err(e) => {
+                let _ = writeln!(std::io::stderr(), "lifting: {e}; everything is removed instead");
+            }
+        }
+    }
+    let mut removed = fairmesh_linux::Removed::default();
+    for layout in &layouts {
         removed.add(plane.remove(layout)?);
     }
-    removed.add(plane.remove(&config.layout)?);
     if a.json {
         return json::print(out, &removed);
     }

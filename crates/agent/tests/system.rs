@@ -76,16 +76,24 @@ struct Systemd {
 impl Systemd {
     fn start(path: &Path) -> Systemd {
         let units = std::path::Path::new("/etc/systemd/system");
-        fs::create_dir_all(units.join("fairmesh-gateway.service.d")).unwrap();
+        fs::create_dir_all(units).unwrap();
         for name in MASKED {
             let _ = std::os::unix::fs::symlink("/dev/null", units.join(name));
         }
-        let unit = include_str!("../../../packaging/systemd/fairmesh-gateway.service");
-        fs::write(units.join("fairmesh-gateway.service"), unit).unwrap();
+        let packaged = [
+            ("", include_str!("../../../packaging/systemd/fairmesh-gateway.service")),
+            ("-reset", include_str!("../../../packaging/systemd/fairmesh-gateway-reset.service")),
+        ];
         // There is no journal here.
         let log =
             "[Service]\nStandardOutput=append:/out/unit.log\nStandardError=append:/out/unit.log\n";
-        fs::write(units.join("fairmesh-gateway.service.d/log.conf"), log).unwrap();
+        for (name, unit) in packaged {
+            let name = format!("fairmesh-gateway{name}.service");
+            let additions = units.join(format!("{name}.d"));
+            fs::create_dir_all(&additions).unwrap();
+            fs::write(units.join(name), unit).unwrap();
+            fs::write(additions.join("log.conf"), log).unwrap();
+        }
         let target = "[Unit]\nRequires=fairmesh-gateway.service\n";
         fs::write(units.join("fairmesh-test.target"), target).unwrap();
         fs::write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n").unwrap();
@@ -126,8 +134,21 @@ impl Systemd {
     }
 }
 
+/// What the root queues of ours have sent, of the mesh and of the wired side; nothing where none are. Whoever puts in
+/// another one begins anew.
+fn sent(path: &Path) -> Vec<u64> {
+    let sent = |link: &&str| {
+        let text = path.gateway.sh(&format!("tc -s -j qdisc show dev {link} root"));
+        let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let ours = all.as_array().unwrap().iter().find(|q| q["handle"] == "fa1:")?;
+        Some(ours["packets"].as_u64().unwrap())
+    };
+    ["mesh", "wan"].iter().filter_map(sent).collect()
+}
+
 /// The packaged unit, with every restriction in force: it starts, limits, comes back when all of it was
-/// killed, and leaves nothing limited when it is stopped.
+/// killed and takes over what is there, leaves nothing limited when it is stopped, and nothing at all when systemd
+/// starts it no more.
 #[test]
 #[ignore = "in scripts/kernel's machine"]
 fn the_packaged_unit_under_systemd() {
@@ -157,13 +178,39 @@ fn the_packaged_unit_under_systemd() {
     assert_ne!(field("Uid:"), "0");
     assert_eq!(field("CapEff:"), "0000000000001000", "CAP_NET_ADMIN");
     assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()));
-    // All of it is killed: nothing stays limited, and it starts again.
-    let before = systemd.show("NRestarts");
-    assert!(systemd.sh("systemctl kill --signal=KILL --kill-who=all fairmesh-gateway").0);
+    // All of it is killed: nothing stays limited, and it starts again with the queues that are there.
+    let kill = "systemctl kill --signal=KILL --kill-who=all fairmesh-gateway";
+    let (before, passed) = (systemd.show("NRestarts"), sent(&path));
+    assert!(passed.len() == 2 && passed.iter().any(|&n| n > 100), "{passed:?}");
+    assert!(systemd.sh(kill).0);
     let took = within(11, "free traffic", free);
     println!("killed: free after {took:.1} s");
     within(20, "a restart", || systemd.show("NRestarts") != before && systemd.running());
     within(10, "limits again", || !free());
+    // Longer than what cleans up after it would wait.
+    std::thread::sleep(Duration::from_secs(12));
+    let passes = sent(&path);
+    println!("root queues: {passed:?} packets before, {passes:?} after");
+    let same = |(now, then): (&u64, &u64)| now >= then;
+    assert!(passes.len() == 2 && passes.iter().zip(&passed).all(same), "an exchange\n{}", said());
+    // What crashes again and again is started no more, and everything of it goes.
+    let mut kills = 0;
+    while systemd.show("ActiveState") != "failed" {
+        let _ = systemd.sh(kill);
+        kills += 1;
+        assert!(kills < 60, "never given up\n{}", said());
+        within(20, "an end or a start", || {
+            let state = systemd.show("ActiveState");
+            state == "active" || state == "failed"
+        });
+    }
+    let took = within(20, "clean-up", || path.ours().is_empty());
+    println!("{kills} more kills: started no more, and clean {took:.1} s later");
+    assert!(free(), "nothing of ours, and limits\n{}", said());
+    assert!(systemd.sh("systemctl reset-failed fairmesh-gateway").0);
+    let (started, text) = systemd.sh("systemctl start fairmesh-gateway");
+    assert!(started, "{text}\n{}", said());
+    within(20, "limits after all", || !free());
     let (stopped, text) = systemd.sh("systemctl stop fairmesh-gateway");
     assert!(stopped, "{text}");
     assert!(free(), "stopped, and limits stay\n{}", said());
