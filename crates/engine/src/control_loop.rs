@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Effect, Node, Samples};
 use fairmesh_control::{
     Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
-    QueueLength, Reach, Reason, TcpSigns,
+    QueueLength, Reach, Reason, TcpSigns, Value,
 };
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
@@ -267,7 +267,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
                 time_s: now.as_secs_f64(),
                 node: self.scenario.nodes[self.node.index()].name.clone(),
                 code: reason.code.into(),
-                reason: reason.to_string(),
+                reason: reason.told(|value| self.name(value)),
             });
         }
     }
@@ -283,6 +283,22 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, '_, WATCH, HOST> {
+    /// What the scenario calls a flow or node that a decision speaks of.
+    fn name(&self, value: &Value) -> Option<String> {
+        let node = |id: NodeId| self.scenario.nodes.get(id.index()).map(|n| &n.name);
+        let flow = |id: FlowId| self.shares.name(self.scenario, id);
+        match value {
+            Value::Flow(f) => flow(*f),
+            Value::Node(n) => node(*n).cloned(),
+            Value::Elsewhere(gateway, f) => {
+                Some(format!("{} of gateway {}", flow(*f)?, node(*gateway)?))
+            }
+            Value::Class(Class::Flow(f)) => Some(format!("flow {}", flow(*f)?)),
+            Value::Class(Class::Link(to)) => Some(format!("traffic to node {}", node(*to)?)),
+            _ => None,
+        }
+    }
+
     /// Where the classes of a kind stand.
     fn set_of(&self, class: Class) -> Option<usize> {
         let Class::Flow(flow) = class else { return self.set };

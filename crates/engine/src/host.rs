@@ -280,17 +280,33 @@ fn refused(mechanism: &Mechanism, why: &str) -> EngineError {
     EngineError::Control(format!("{mechanism}: {why}; expected {expected}"))
 }
 
+/// What runs where.
+#[derive(Clone, Copy)]
+pub(crate) struct Controls<'a> {
+    /// At the nodes that take part.
+    pub mechanism: &'a Mechanism,
+    /// At gateways, where that is another.
+    pub at_gateways: Option<&'a Mechanism>,
+}
+
+impl<'a> Controls<'a> {
+    /// As the scenario has it.
+    pub fn of(scenario: &'a Scenario) -> Self {
+        Controls { mechanism: &scenario.control, at_gateways: scenario.at_gateways.as_ref() }
+    }
+}
+
 /// Starts a control wherever it runs, and another at gateways, if they have one of their own.
 ///
 /// # Errors
 /// One that needs what the simulator does not offer, or refuses its setting.
 pub(crate) fn start(
     scenario: &Scenario,
-    mechanism: &Mechanism,
-    at_gateways: Option<&Mechanism>,
+    controls: Controls<'_>,
     fair: &FairRates,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
+    let Controls { mechanism, at_gateways } = controls;
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let one_queue = one_queue(scenario);
     if let Some(why) = one_queue {

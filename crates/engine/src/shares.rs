@@ -41,6 +41,20 @@ impl Shares {
         Shares { first, elsewhere: Vec::new(), shares, leaf: subscribers.leaf }
     }
 
+    /// What people call a control's flow: the subscriber and the direction, or the flow alone.
+    pub fn name(&self, scenario: &Scenario, flow: FlowId) -> Option<String> {
+        let index = flow.index();
+        let own = self.shares.get(&flow.0).and_then(|_| {
+            let mut all = scenario.subscribers.list.iter();
+            all.find_map(|s| {
+                let down = s.down.flows.contains(&index);
+                let direction = if down { "down" } else { "up" };
+                (down || s.up.flows.contains(&index)).then(|| format!("{} ({direction})", s.name))
+            })
+        });
+        own.or_else(|| scenario.flows.get(index).map(|f| f.name.clone()))
+    }
+
     /// Without what crosses another gateway, and at this one is in the air only.
     pub fn at_gateway(self, scenario: &Scenario, gateway: NodeId) -> Self {
         if !scenario.gateways.are_several() {

@@ -246,6 +246,11 @@ pub struct Interferer {
 }
 
 impl Scenario {
+    /// Has every node run a control, gateways as well.
+    pub fn set_control(&mut self, control: Mechanism) {
+        (self.control, self.at_gateways) = (control, None);
+    }
+
     /// The names of the controls, as records have them: that of the nodes, and that of gateways where it is another.
     pub fn controls(&self) -> String {
         match &self.at_gateways {

@@ -72,7 +72,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
         let made = Work::at(&[controlled], true, Time::ZERO + on)?;
         own = made.daemon(0);
         work = Some(made);
-        (scenario.control, scenario.at_gateways) = (Mechanism::none(), None);
+        scenario.set_control(Mechanism::none());
     }
     let own = RefCell::new(own);
     let options = EmulateOptions {

@@ -125,7 +125,7 @@ pub(crate) fn under_daemon(
     // The control is the daemon's.
     let mut mesh = scenario.clone();
     if daemon.borrow().is_some() {
-        (mesh.control, mesh.at_gateways) = (Mechanism::none(), None);
+        mesh.set_control(Mechanism::none());
     }
     let outcome = emulate(
         &mesh,

@@ -1,6 +1,6 @@
 //! Why a decision was taken: for the log, the metric and the report.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 
@@ -75,18 +75,36 @@ impl Reason {
         }
         Reason { code, sentence, values }
     }
+
+    /// The sentence with a host's names for what a value stands for; where it has none the value is told by number.
+    pub fn told(&self, name: impl Fn(&Value) -> Option<String>) -> String {
+        let mut out = String::new();
+        let _ = self.tell(&mut out, |value, out| match name(value) {
+            Some(name) => out.write_str(&name),
+            None => write!(out, "{value}"),
+        });
+        out
+    }
+
+    fn tell<W: fmt::Write>(
+        &self,
+        out: &mut W,
+        value: impl Fn(&Value, &mut W) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut values = self.values.iter();
+        let mut rest = self.sentence;
+        while let Some(at) = rest.find("{}") {
+            out.write_str(&rest[..at])?;
+            value(values.next().unwrap_or(&Value::None), out)?;
+            rest = &rest[at + 2..];
+        }
+        out.write_str(rest)
+    }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut values = self.values.iter();
-        let mut rest = self.sentence;
-        while let Some(at) = rest.find("{}") {
-            f.write_str(&rest[..at])?;
-            values.next().unwrap_or(&Value::None).fmt(f)?;
-            rest = &rest[at + 2..];
-        }
-        f.write_str(rest)
+        self.tell(f, |value, f| value.fmt(f))
     }
 }
 
@@ -109,5 +127,7 @@ mod tests {
                 .to_string(),
             "node 2 0.500"
         );
+        let named = reason.told(|v| matches!(v, Value::Flow(_)).then(|| "farm up".into()));
+        assert_eq!(named, "flow farm up: 26 % of 3 at 1.5");
     }
 }

@@ -11,7 +11,7 @@ use fairmesh_units::{Bytes, FlowId, NodeId, Span, Time};
 use super::{RunOptions, World};
 use crate::classes::{self, in_force};
 use crate::fair::fair_rates;
-use crate::host::{self, ControlAt};
+use crate::host::{self, ControlAt, Controls};
 
 /// Two branches of two hops, traffic in both directions; every hop has more to carry than most
 /// limits let through.
@@ -83,8 +83,8 @@ impl Subject for Simulator {
 
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
         let fair = fair_rates(self.scenario).unwrap();
-        let controls =
-            host::start(self.scenario, mechanism, None, &fair, 1).map_err(|e| e.to_string())?;
+        let only = Controls { mechanism, at_gateways: None };
+        let controls = host::start(self.scenario, only, &fair, 1).map_err(|e| e.to_string())?;
         let (scenario, options) = (self.scenario, RunOptions::default());
         let world = if controls.iter().any(ControlAt::needs_listeners) {
             World::new(scenario, &options, fair, controls, None).map(Worlds::Listening)

@@ -7,7 +7,7 @@ use fairmesh_units::Span;
 
 use crate::error::EngineError;
 use crate::fair::{FairRates, fair_rates};
-use crate::host::{self, ControlAt};
+use crate::host::{self, ControlAt, Controls};
 use crate::observe::Observer;
 use crate::record::RunRecord;
 use crate::world::collect::record;
@@ -70,18 +70,6 @@ fn charges_received(scenario: &Scenario) -> bool {
     queues.map(|q| &q.discipline).any(airtime)
 }
 
-/// What runs where.
-struct Controls<'a> {
-    mechanism: &'a Mechanism,
-    at_gateways: Option<&'a Mechanism>,
-}
-
-impl<'a> Controls<'a> {
-    fn of(scenario: &'a Scenario) -> Self {
-        Controls { mechanism: &scenario.control, at_gateways: scenario.at_gateways.as_ref() }
-    }
-}
-
 /// Starts the controls, and runs the world that serves them.
 fn launch<'a, const WATCH: bool>(
     scenario: &'a Scenario,
@@ -93,8 +81,7 @@ fn launch<'a, const WATCH: bool>(
     if options.sample == Some(Span::ZERO) {
         return Err(EngineError::ZeroSample);
     }
-    let Controls { mechanism, at_gateways } = controls;
-    let controls = host::start(scenario, mechanism, at_gateways, &fair, options.seed)?;
+    let controls = host::start(scenario, controls, &fair, options.seed)?;
     let listens = controls.iter().any(ControlAt::needs_listeners);
     if listens || options.acknowledged || options.links || charges_received(scenario) {
         let mut world = World::<WATCH, true>::new(scenario, options, fair, controls, observer)?;

@@ -148,7 +148,7 @@ fn limited(
     seed: u64,
 ) -> Result<(RunRecord, Vec<f64>), EngineError> {
     let mut scenario = scenario.clone();
-    (scenario.control, scenario.at_gateways) = (uncontrolled()?, None);
+    scenario.set_control(uncontrolled()?);
     let flows = scenario.flows.iter_mut().zip(limits);
     let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
     Ok((run(&scenario, &RunOptions { seed, ..RunOptions::default() })?, parts))

@@ -144,9 +144,9 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     seen.description.clear();
     seen.warnings.clear();
     if let Ok(none) = fairmesh_control::lookup("fifo") {
-        seen.control = none;
+        seen.set_control(none);
     }
-    (seen.at_gateways, seen.taking_part) = (None, None);
+    seen.taking_part = None;
     // What was kept before there were subscribers, nodes that take no part and access categories, stays true.
     let none = format!(", subscribers: {:?}", seen.subscribers);
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);

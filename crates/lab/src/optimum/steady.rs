@@ -154,7 +154,7 @@ pub(super) fn asked(
         only.subscribers = Subscribers::default();
         only.route_changes.retain(|c| c.flow == i);
         only.route_changes.iter_mut().for_each(|c| c.flow = 0);
-        (only.control, only.at_gateways) = (uncontrolled()?, None);
+        only.set_control(uncontrolled()?);
         let record = run(&only, &RunOptions { seed, ..RunOptions::default() })?;
         meter.count(record.totals.events, only.duration.as_secs_f64());
         Ok(record.flows[0].goodput_bps)

@@ -233,15 +233,17 @@ fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate
 fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64), u32) {
     let flood = scenario.flows.len() - 1;
     let own = scenario.subscribers.list.iter().find(|s| s.flows().any(|f| f == flood));
-    let own: Vec<usize> = own.map(|s| s.flows().collect()).unwrap_or_default();
+    // A gateway names a home's direction, another node a flow.
+    let names: Vec<String> = match own {
+        Some(home) => ["up", "down"].map(|d| format!("flow {} ({d}) ", home.name)).into(),
+        None => vec![format!("flow {} ", scenario.flows[flood].name)],
+    };
     let (mut runs, mut longest, mut wrong) = (0, 0.0_f64, 0);
     for record in records {
-        let words = record.decisions.iter().filter(|d| d.code == "maxmin.flood");
-        let names = words.filter_map(|d| {
-            let flow: usize = d.reason.split(' ').nth(1)?.parse().ok()?;
-            Some((flow, d.time_s - f64::from(start)))
-        });
-        let (right, others): (Vec<_>, Vec<_>) = names.partition(|(flow, _)| own.contains(flow));
+        let told = record.decisions.iter().filter(|d| d.code == "maxmin.flood");
+        let told = told.map(|d| (d.reason.as_str(), d.time_s - f64::from(start)));
+        let (right, others): (Vec<_>, Vec<_>) =
+            told.partition(|(reason, _)| names.iter().any(|n| reason.starts_with(n)));
         wrong += others.len() as u32;
         if let Some((_, after)) = right.first() {
             runs += 1;

@@ -389,19 +389,10 @@ fn note(journal: &mut Journal, members: &[Member], now: Time, reason: &Reason) {
 }
 
 fn sentence(members: &[Member], reason: &Reason) -> String {
-    let mut out = String::new();
-    let mut values = reason.values.iter();
-    let mut rest = reason.sentence;
-    while let Some(at) = rest.find("{}") {
-        out += &rest[..at];
-        match values.next() {
-            Some(Value::Flow(f) | Value::Class(Class::Flow(f))) => out += &name(members, *f),
-            Some(value) => out += &value.to_string(),
-            None => {}
-        }
-        rest = &rest[at + 2..];
-    }
-    out + rest
+    reason.told(|value| match value {
+        Value::Flow(f) | Value::Class(Class::Flow(f)) => Some(name(members, *f)),
+        _ => None,
+    })
 }
 
 fn name(members: &[Member], flow: FlowId) -> String {
