@@ -17,8 +17,6 @@ const SILENT: u64 = 20;
 /// moment. And packets that are passing through: one in service, one behind.
 const LOOKS: u32 = 20;
 const PASSING: u32 = 2;
-/// Flows that get less than this part of what they may send are short of it.
-const SHORT: f64 = 0.9;
 /// R may be above the fastest flow around by this part: more than a step of what rates are told in, or
 /// small rises would be rounded away for ever.
 const SLACK: f64 = 0.02;
@@ -133,6 +131,15 @@ pub(super) struct OwnLink {
     pub written: u32,
 }
 
+/// When a link is full whatever the model says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Full {
+    /// Packets wait in more than this part of the looks.
+    pub u: f64,
+    /// Its flows are short of what they may send where they get less than this part of it.
+    pub short: f64,
+}
+
 impl OwnLink {
     pub fn new(neighbour: &Neighbour, around: &Topology) -> Self {
         OwnLink {
@@ -238,7 +245,7 @@ impl OwnLink {
         now: Time,
         node: NodeId,
         hold: Span,
-        busy: f64,
+        full: Full,
         model: &dyn LinkModel,
         of: impl Fn(FlowId) -> Option<FlowReport>,
     ) {
@@ -262,7 +269,7 @@ impl OwnLink {
         let said: Vec<FlowReport> = self.flows.iter().filter_map(|f| of(f.flow)).collect();
         let trips: Vec<f64> = said.iter().map(|s| s.trip).filter(|t| *t > 0.0).collect();
         let link = Link { from: node, to: self.to };
-        self.judge(now, busy, said.iter().map(|s| s.rate).sum());
+        self.judge(now, full, said.iter().map(|s| s.rate).sum());
         // Where bits are lost, acknowledgements get through more often than data.
         let frames = self.data.packets + self.acks.packets;
         let bytes = (self.data.bytes + self.acks.bytes).checked_div(frames).unwrap_or(0);
@@ -288,15 +295,15 @@ impl OwnLink {
 
     /// Whether packets wait for more of the time than they should, and which part of what flows may
     /// send gets through; once there are enough looks.
-    fn judge(&mut self, now: Time, busy: f64, allowed: f64) {
+    fn judge(&mut self, now: Time, full: Full, allowed: f64) {
         self.passed = 1.0;
         let Looks { since, bytes, all, waiting } = self.looks;
         if all < LOOKS {
             return;
         }
-        self.backlogged = f64::from(waiting) > busy * f64::from(all);
+        self.backlogged = f64::from(waiting) > full.u * f64::from(all);
         let part = 8.0 * bytes as f64 / now.since(since).as_secs_f64().max(1e-3) / allowed.max(1.0);
-        if allowed > 0.0 && part < SHORT && !self.silent() {
+        if allowed > 0.0 && part < full.short && !self.silent() {
             self.passed = part;
         }
         self.looks = Looks { since: now, ..Looks::default() };

@@ -23,7 +23,7 @@ use fairmesh_units::{FlowId, NodeId, Span, Stream, Time};
 
 use self::anomaly::Anomaly;
 use self::estimate::{Headroom, Questions, fastest};
-use self::link::{OwnLink, Source};
+use self::link::{Full, OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
 use self::neighbourhood::{FAR, Rejected, Reports, Topology};
 use self::newcomers::Voice;
@@ -41,6 +41,7 @@ options! {
     }
     parameters {
         u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
+        short: f64 = 0.9, 0.0..=1.0, "", "R of a link whose queue is busier falls if less of what its flows may send gets through; 0: never";
         k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
         rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
         opening: f64 = 0.5, 0.001..=1.0, "", "the same from a link's first epoch until it is hardly any";
@@ -120,6 +121,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         node: setting.node,
         ideal: options.ideal,
         u: options.u,
+        short: options.short,
         k: options.k,
         rho: options.rho,
         opening: options.opening,
@@ -156,6 +158,7 @@ struct WcpCap {
     node: NodeId,
     ideal: bool,
     u: f64,
+    short: f64,
     k: f64,
     rho: f64,
     opening: f64,
@@ -360,13 +363,14 @@ impl WcpCap {
             self.anomaly(Anomaly::Silent, to, actions);
         }
         let hold = self.patience(now, i);
+        let full = Full { u: self.u, short: self.short };
         let own = &mut self.own[i];
         let (said, sources) = (&self.said, &self.sources);
         let of = |flow: FlowId| {
             let mine = sources.iter().find(|s| s.flow == flow).map(Source::said);
             mine.or_else(|| said.get(&flow).map(|s| s.0))
         };
-        own.close(now, self.node, hold, self.u, self.model.as_ref(), of);
+        own.close(now, self.node, hold, full, self.model.as_ref(), of);
     }
 
     /// The reports of L(i→j) of an own link, in the order of links.

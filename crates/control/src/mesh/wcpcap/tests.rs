@@ -419,17 +419,19 @@ fn where_packets_wait_most_of_the_time_rates_fall_by_what_does_not_get_through()
         Event::Received(Heard { link: link(1, 2), flow, ack, bytes, header })
     };
     let parameters = [("u", 0.99), ("opening", 0.1)];
-    let after = |waiting, rate| {
-        let mut i = node("wcpcap", &parameters);
+    let after = |waiting, rate, short| {
+        let mut i = node("wcpcap", &[&parameters[..], &[("short", short)]].concat());
         let all = live(&mut i, 0, 6000, &[asks(rate), sent(0, 3), other, waits(waiting)]);
         (*written(&all, 3).last().unwrap(), named(&all, "wcpcap.backlog"))
     };
-    let (free, said) = after(2, 600e3);
+    let (free, said) = after(2, 600e3, 0.9);
     assert!(free > 520e3 && said == 0, "{free}");
-    let (bound, said) = after(40, 600e3);
+    let (bound, said) = after(40, 600e3, 0.9);
     assert!((350e3..385e3).contains(&bound) && said > 0, "{bound}");
-    let (held, said) = after(40, 400e3);
+    let (held, said) = after(40, 400e3, 0.9);
     assert!((480e3..510e3).contains(&held) && said > 0, "{held}");
+    let (asked, _) = after(40, 600e3, 0.0);
+    assert!(asked > 480e3, "{asked}: as far as the rule can be switched off");
 }
 
 // ---- what should not happen
