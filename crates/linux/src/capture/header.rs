@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket, LinkSlice, TcpSlice, TransportSlice};
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, LinkSlice, TcpSlice, TransportSlice};
 
 use super::Begins;
 use super::filter::{PPP_IPV4, PPP_IPV6, PPPOE_SESSION};
@@ -69,6 +69,15 @@ impl Header {
         {
             sliced = LaxSlicedPacket::from_ip(inner).ok()?;
         }
+        // The reader goes by the version in the packet, the kernel and its filter by the frame's type.
+        let lies = |kind: EtherType| match sliced.net {
+            Some(LaxNetSlice::Ipv4(_)) => kind != EtherType::IPV4,
+            Some(LaxNetSlice::Ipv6(_)) => kind != EtherType::IPV6,
+            _ => false,
+        };
+        if sliced.ether_payload().is_some_and(|p| lies(p.ether_type)) {
+            return None;
+        }
         let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return None };
         // Where IP and TCP's data begin in the packet.
         let place = |part: &[u8]| part.as_ptr() as usize - packet.as_ptr() as usize;
@@ -111,8 +120,13 @@ fn flags(tcp: &TcpSlice<'_>) -> Flags {
 fn session(kind: u16, payload: &[u8]) -> Option<&[u8]> {
     let (&[version, code, _, _, _, _, a, b], inner) = payload.split_first_chunk()?;
     let protocol = u16::from_be_bytes([a, b]);
+    let begins = match protocol {
+        PPP_IPV4 => 4,
+        PPP_IPV6 => 6,
+        _ => return None,
+    };
     let fits = kind == PPPOE_SESSION && version == 0x11 && code == 0;
-    (fits && [PPP_IPV4, PPP_IPV6].contains(&protocol)).then_some(inner)
+    (fits && inner.first().is_some_and(|b| b >> 4 == begins)).then_some(inner)
 }
 
 #[cfg(test)]
@@ -225,6 +239,29 @@ mod tests {
         assert!(read(&fragment).is_none() && run(&program(Begins::Ethernet), &fragment) == 0);
     }
 
+    /// A frame whose type names the other version of IP: the kernel takes it for damaged.
+    #[test]
+    fn a_frame_that_lies_about_its_packet_is_none() {
+        let (v4, v6) = (&ethernet(60)[14..], &v6()[..]);
+        let pppoe = |protocol| [0x88, 0x64, 0x11, 0, 0, 1, 0, 142, 0, protocol];
+        for (kind, packet, right) in [
+            (&[0x08, 0][..], v4, true),
+            (&[0x08, 0], v6, false),
+            (&[0x86, 0xdd], v6, true),
+            (&[0x86, 0xdd], v4, false),
+            (&[0x81, 0, 0, 5, 0x08, 0], v6, false),
+            (&pppoe(0x21), v4, true),
+            (&pppoe(0x21), v6, false),
+            (&pppoe(0x57), v6, true),
+            (&pppoe(0x57), v4, false),
+        ] {
+            let frame = behind(kind, packet);
+            let read = Header::read(&frame, Begins::Ethernet, Direction::Up, frame.len() as u32);
+            assert_eq!(read.is_some(), right, "{kind:x?}");
+            assert_eq!(run(&program(Begins::Ethernet), &frame) > 0, right, "{kind:x?}");
+        }
+    }
+
     /// One packet of 64 KB and more that the kernel has yet to cut up says 0 in the header.
     #[test]
     fn a_packet_larger_than_ip_can_say_has_the_length_of_the_interface() {
@@ -241,7 +278,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_header_or_nothing(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
-            kind in 0usize..8,
+            kind in 0usize..10,
             at in 0usize..80,
             length: u32,
         ) {
@@ -256,6 +293,8 @@ mod tests {
             let mut packet = match kind {
                 6 => ethernet(60),
                 7 => behind(&[0x86, 0xdd], &v6()),
+                8 => behind(kinds[at % 6], &v6()),
+                9 => behind(kinds[at % 6], &ethernet(60)[14..]),
                 _ => behind(kinds[kind], &bytes),
             };
             if kind >= 6 && let Some(&b) = bytes.first() {
