@@ -4,7 +4,8 @@
 //!
 //! Packets are sent in real time and the instants at which they really were are what the model
 //! gets, so a machine that is busy with other things changes the trace but not the comparison. While the machine itself
-//! stands still (`stalls.rs`) the kernel's timers do, and what they let through late is allowed for.
+//! stands still (`stalls.rs`) the kernel's timers do, and what they let through late is allowed for. So is what
+//! limits would have let through while a change of them was on its way.
 
 #![allow(clippy::disallowed_methods)] // what runs in real time must wait
 
@@ -70,7 +71,12 @@ enum Happening {
         class: u16,
         bytes: u32,
     },
-    Changed(Vec<Row>),
+    /// New rates, and for how long it was open whether the kernel had them: this process can lose its
+    /// processor between reading the clock and changing them.
+    Changed {
+        rows: Vec<Row>,
+        took: Duration,
+    },
     /// Bytes of the leaves, as the kernel counts them.
     Counted(Vec<u64>),
 }
@@ -212,7 +218,8 @@ impl Case {
                 }
                 let at = start.elapsed();
                 assert!(netlink.apply(&mut batch).unwrap().is_empty());
-                happened.push((at, Happening::Changed(self.change.clone())));
+                let took = start.elapsed() - at;
+                happened.push((at, Happening::Changed { rows: self.change.clone(), took }));
                 changed = true;
             }
             if start.elapsed() > LOOK * (looks + 1) {
@@ -267,6 +274,7 @@ impl Case {
         let mut served = vec![0u64; self.leaves().len()];
         let leaves = self.leaves();
         let mut looks = 0;
+        let mut open = Duration::ZERO;
         let mut clock = Time::ZERO;
         for (at, happening) in &played.happened {
             let now = Time::ZERO + Span::from_nanos(at.as_nanos() as u64);
@@ -283,19 +291,20 @@ impl Case {
                     };
                     model.enqueue(now, item, Backlog::NONE, &mut rng);
                 }
-                Happening::Changed(rows) => {
+                Happening::Changed { rows, took } => {
+                    open += *took;
                     for row in rows {
                         model.set_rates(now, ClassId(row.0.into()), rates(row)).unwrap();
                     }
                 }
                 Happening::Counted(kernel) => {
                     looks += 1;
-                    let still = stalls.until(played.start + *at).as_secs_f64();
+                    let still = (open + stalls.until(played.start + *at)).as_secs_f64();
                     for ((class, kernel), model) in leaves.iter().zip(kernel).zip(&served) {
                         let off = kernel.abs_diff(*model);
                         eprintln!(
                             "{:<28} {which:<8} class {class:<3} {:>5.2} s  kernel {kernel:>9} B  model {model:>9} B  \
-                             {:+.2} %, stood still {:.0} ms",
+                             {:+.2} %, stood still or open {:.0} ms",
                             self.name,
                             at.as_secs_f64(),
                             (*kernel as f64 / *model as f64 - 1.0) * 100.0,
