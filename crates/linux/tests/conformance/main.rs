@@ -299,7 +299,7 @@ impl Case {
                 }
                 Happening::Counted(kernel) => {
                     looks += 1;
-                    let still = (open + stalls.until(played.start + *at)).as_secs_f64();
+                    let unsure = (open + stalls.until(played.start + *at)).as_secs_f64();
                     for ((class, kernel), model) in leaves.iter().zip(kernel).zip(&served) {
                         let off = kernel.abs_diff(*model);
                         eprintln!(
@@ -308,11 +308,11 @@ impl Case {
                             self.name,
                             at.as_secs_f64(),
                             (*kernel as f64 / *model as f64 - 1.0) * 100.0,
-                            still * 1e3,
+                            unsure * 1e3,
                         );
                         // Two packets may be on one side of the instant here and on the other there; and what could have
                         // left meanwhile.
-                        let late = still * self.fastest(*class) / 8.0;
+                        let late = unsure * self.fastest(*class) / 8.0;
                         assert!(
                             off as f64 <= 0.01 * *model as f64 + 2.0 * 1514.0 + late,
                             "{}: {which}: class {class}: kernel {kernel} B, model {model} B",
