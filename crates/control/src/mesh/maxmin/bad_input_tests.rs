@@ -91,6 +91,7 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     mesh.run(60.0);
     let before = mesh.limit(0);
     // Node 6 is gone; node 5 keeps sending to it, once a second.
+    mesh.gone = Some(6);
     for _ in 0..9 {
         mesh.tell(5, sent(6, 1, false, 1000, false));
         mesh.run(1.0);
@@ -102,8 +103,10 @@ fn a_neighbour_that_vanishes_is_named_and_costs_others_nothing_for_long() {
     }
     assert!(mesh.limit(0) > 0.85 * before, "{} of {before}", mesh.limit(0));
     // It is back, and gone again.
+    mesh.gone = None;
     mesh.tell(5, sent(6, 1, false, 1000, true));
     mesh.run(0.2);
+    mesh.gone = Some(6);
     for _ in 0..10 {
         mesh.tell(5, sent(6, 1, false, 1000, false));
         mesh.run(1.0);

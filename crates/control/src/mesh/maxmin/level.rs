@@ -37,6 +37,8 @@ const LITTLE: f64 = 0.35;
 pub(super) struct Backlog {
     waiting: f64,
     at: Time,
+    /// When packets began to wait.
+    began: Time,
     /// Packets times seconds since the last look.
     sum: f64,
     looked: Time,
@@ -44,16 +46,25 @@ pub(super) struct Backlog {
 
 impl Backlog {
     pub fn new() -> Self {
-        Backlog { waiting: 0.0, at: Time::ZERO, sum: 0.0, looked: Time::ZERO }
+        let zero = Time::ZERO;
+        Backlog { waiting: 0.0, at: zero, began: zero, sum: 0.0, looked: zero }
     }
 
     pub fn is(&mut self, now: Time, packets: f64) {
         self.sum += self.waiting * now.since(self.at).as_secs_f64();
+        if self.waiting <= 0.0 {
+            self.began = now;
+        }
         (self.at, self.waiting) = (now, packets);
     }
 
     pub fn waiting(&self) -> f64 {
         self.waiting
+    }
+
+    /// Since when something has waited, while something does.
+    pub fn since(&self) -> Option<Time> {
+        (self.waiting > 0.0).then_some(self.began)
     }
 
     /// The mean since the last look.
@@ -122,7 +133,7 @@ impl Level {
         }
         // What a lower level holds already needs no other: it bears more, and only whoever is not held there
         // is held here.
-        let aside = libm::sqrt(libm::sqrt(lower.max(1.0))).min(rule.aside);
+        let aside = libm::cbrt(lower.max(1.0)).min(rule.aside);
         let pressure = pressure.min(MOST) / aside;
         let error = 1.0 - pressure;
         let quick = (dt / QUICK).min(1.0);

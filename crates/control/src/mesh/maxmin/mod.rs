@@ -53,6 +53,7 @@ options! {
         more: f64 = 3.4, 1.0..=4.0, "", "with +tries: how many times its level a flow may have at most";
         queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
         marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
+        patience: Span = 0.1, 0.001..=60.0, "s", "what will wait for so long beyond these is marked for certain, what will wait less in proportion";
     }
 }
 
@@ -70,17 +71,17 @@ const TICK: Span = Span::from_millis(100);
 /// A level where nothing is known, as a part of the fastest link's capacity; and the least one.
 const START: f64 = 1.0 / 40.0;
 const FLOOR: f64 = 0.0005;
-/// A limit is set anew when it differs by this part.
+/// A limit, and a part of packets that are marked, is set anew when it differs by this part.
 const CHANGE: f64 = 0.01;
 /// Time between messages of a node that hears but has nothing to send, and of one that is not heard.
 const ONE_WAY: Span = Span::from_millis(500);
 const UNHEARD: Span = Span::from_millis(100);
 /// The same of a node between others that disturb each other from farther than they hear.
-const RELAYED: Span = Span::from_secs(1);
+const RELAYED: Span = Span::from_secs(2);
 /// Nothing gets through to a neighbour for so long: it is told of that.
 const FAILING: Span = Span::from_millis(200);
-/// Time between messages about a node that is not heard.
-const TELL: Span = Span::from_millis(250);
+/// Time between messages about a node that is not heard: two may be lost before what they say is forgotten.
+const TELL: Span = Span::from_secs(1);
 /// How long a link or a flow is silent in one direction before a message speaks for it.
 const SILENT: Span = Span::from_secs(1);
 /// A queue that has packets and sends none for so long is a counter that sticks.

@@ -55,6 +55,7 @@ pub(super) struct Node {
     rule: Rule,
     pub(super) hold: Span,
     marks: f64,
+    patience: Span,
     pub(super) region: Region,
     pub(super) out: Vec<Out>,
     pub(super) flows: Vec<Passing>,
@@ -71,8 +72,9 @@ pub(super) struct Node {
     pub(super) through: Time,
     moved: Time,
     pub(super) spoke: Time,
-    /// Who said last that its packets do not get here.
+    /// Who said last that its packets do not get here, and when its neighbours were last told so.
     pub(super) cried: Option<(Time, NodeId)>,
+    pub(super) passed_on: Time,
     /// What the next packet tells.
     turn: u8,
     /// By circle: the least level and the fastest flow; and what is for those who sense farther.
@@ -106,6 +108,7 @@ impl Node {
             rule,
             hold: options.hold,
             marks: options.marks,
+            patience: options.patience,
             region: Region::new(ids(), options.hold),
             out: ids()
                 .map(|to| Out { to, packets: 0.0, failed: 0.0, failing: None, heard: false })
@@ -121,6 +124,7 @@ impl Node {
             moved: Time::ZERO,
             spoke: Time::ZERO,
             cried: None,
+            passed_on: Time::ZERO,
             turn: 0,
             levels: Circles::default(),
             rates: Circles::default(),
@@ -416,9 +420,8 @@ impl Node {
                 actions.because(Reason::new("mesh-maxmin.limit", sentence, &values));
                 actions.set_rate(Class::Flow(f.flow()), f.ip(level));
             }
-            let over = f64::from(f.waits()) - self.marks;
-            let marked = if over > 0.0 { (0.05 * over).min(0.5) } else { 0.0 };
-            if (marked - f.marked).abs() > 1e-9 {
+            let marked = f.marks(self.marks, self.patience);
+            if (marked - f.marked).abs() > CHANGE || (marked == 0.0) != (f.marked == 0.0) {
                 f.marked = marked;
                 let values = [Value::Flow(f.flow()), Value::Count(f.waits().into())];
                 let sentence = "flow {}: {} packets wait for its limit";

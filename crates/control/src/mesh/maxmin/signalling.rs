@@ -23,7 +23,9 @@ impl Node {
         let long = failing.and_then(|o| o.failing).is_some_and(|at| now.since(at) >= GONE);
         let pause = if long { ONE_WAY } else { UNHEARD };
         let failing = failing.map(|o| o.to);
-        let waits = self.backlog.waiting() > 0.0 && now.since(self.through) >= UNHEARD;
+        // Who has had nothing to send for long is not unheard by that.
+        let waited = self.backlog.since().map(|began| now.since(began.max(self.through)));
+        let waits = waited.is_some_and(|w| w >= UNHEARD);
         let unheard = failing.is_some() || waits;
         let hears = |n: &Neighbour| since(n.came) < SILENT;
         let says = |n: &Neighbour| since(n.went) < SILENT;
@@ -62,9 +64,9 @@ impl Node {
         // Those who drown a node that is not heard are told one by one, with retries: they send all the
         // time, and may hear no broadcast.
         if let Some((_, who)) = self.cried.filter(|c| since(Some(c.0)) < self.hold)
-            && quiet >= TELL
+            && now.since(self.passed_on) >= TELL
         {
-            self.spoke = now;
+            self.passed_on = now;
             for n in self.region.neighbours.iter().filter(|n| n.id != who && n.speaks()) {
                 let values = [Value::Node(n.id), Value::Node(who)];
                 let sentence = "node {} is told that node {} is not heard";

@@ -106,6 +106,15 @@ impl Passing {
         self.waits
     }
 
+    /// Part of its packets to mark: by how long those beyond `free` will wait at the limit in force, all from
+    /// `patience` on.
+    pub fn marks(&self, free: f64, patience: Span) -> f64 {
+        let over = (f64::from(self.waits) - free).max(0.0);
+        let Some(limit) = self.limit else { return 0.0 };
+        let wait = 8.0 * f64::from(self.here.packet) * over / self.ip(limit).0.max(1) as f64;
+        (wait / patience.as_secs_f64()).min(1.0)
+    }
+
     /// Moves the measured rate on, and forgets what was told a hold ago.
     pub fn look(&mut self, now: Time, passed: Span, hold: Span) {
         self.way = self.way.filter(|w| now.since(w.0) < hold);
@@ -200,5 +209,21 @@ mod tests {
         assert!((second(0) / before - libm::exp(-0.25)).abs() < 0.01);
         (0..3).for_each(|_| _ = second(0));
         assert!((second(0) / before - libm::exp(-1.25)).abs() < 0.01);
+    }
+
+    /// Two packets of 1250 bytes beyond the free one wait 20 ms at 1 Mbit/s and 200 ms at 100 kbit/s.
+    #[test]
+    fn what_waits_is_marked_by_how_long_it_will_wait() {
+        let here = FlowHere::new(FlowId(0), Place::Source, 1250, 1250);
+        let mut flow = Passing::new(here, true);
+        flow.waits = 3;
+        let patience = Span::from_millis(100);
+        assert_eq!(flow.marks(1.0, patience), 0.0, "nothing holds it");
+        let mut at = |limit: f64, free: f64| {
+            flow.limit = Some(limit);
+            flow.marks(free, patience)
+        };
+        assert!((at(1e6, 1.0) - 0.2).abs() < 1e-6);
+        assert_eq!((at(1e5, 1.0), at(1e6, 3.0)), (1.0, 0.0));
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Mesh {
     pub waits: u32,
     pub stuck: Option<u32>,
     pub dead: Option<(u32, u32)>,
+    /// A node that neither hears nor says anything.
+    pub gone: Option<u32>,
     /// Flows that have something to send, and whether sinks answer.
     pub active: Vec<bool>,
     pub acks: bool,
@@ -52,6 +54,7 @@ impl Mesh {
             waits: 8,
             stuck: None,
             dead: None,
+            gone: None,
             active: vec![true; paths.len()],
             acks: true,
         };
@@ -95,7 +98,7 @@ impl Mesh {
 
     pub fn tell(&mut self, n: u32, event: Event<'_>) {
         let mut actions = Actions::new();
-        let Some(node) = self.nodes.get_mut(&n) else { return };
+        let Some(node) = self.nodes.get_mut(&n).filter(|_| self.gone != Some(n)) else { return };
         node.control.on(self.now, &event, &mut actions);
         let list: Vec<Action> = actions.iter().copied().collect();
         for action in &list {
@@ -305,6 +308,26 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
     }
     assert!(mesh.said(4, "mesh-maxmin.unheard") > 0);
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
+}
+
+/// At a few packets a second nearly every one finds that the one before got through long ago.
+#[test]
+fn who_sends_seldom_is_not_taken_for_one_that_is_not_heard() {
+    let mut mesh = Mesh::stack();
+    mesh.active[0] = false;
+    mesh.run(10.0);
+    for _ in 0..50 {
+        mesh.waits = 1;
+        mesh.stuck = Some(1);
+        mesh.run(0.05);
+        mesh.stuck = None;
+        mesh.tell(1, sent(2, 0, false, PACKET, true));
+        mesh.run(0.95);
+    }
+    assert_eq!(mesh.said(1, "mesh-maxmin.unheard"), 0);
+    mesh.stuck = Some(1);
+    mesh.run(0.5);
+    assert!(mesh.said(1, "mesh-maxmin.unheard") > 0);
 }
 
 /// Datagrams are not answered: who passes them on tells the node before it what they may have.
