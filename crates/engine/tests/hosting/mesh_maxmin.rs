@@ -85,8 +85,8 @@ fn those_who_sense_farther_than_they_hear_learn_of_each_other_by_who_is_between(
     for f in &r.flows {
         assert!(f.goodput_bps > 0.75 * 148e3, "{}: {}", f.name, f.goodput_bps);
     }
-    // Ten bytes a second of each node that only listens.
-    assert!(r.totals.signalling.airtime_share < 0.03, "{:?}", r.totals.signalling);
+    // Ten bytes every two seconds of each node that only listens: .0027 of the air, .0053 if it were every second.
+    assert!(r.totals.signalling.airtime_share < 0.004, "{:?}", r.totals.signalling);
 }
 
 /// Whoever gave way to those that nobody limits would have nothing.

@@ -307,6 +307,9 @@ fn a_flow_that_does_not_get_through_lowers_the_level_of_those_around() {
         mesh.run(1.0);
     }
     assert!(mesh.said(4, "mesh-maxmin.unheard") > 0);
+    // Node 5 tells its other neighbours, once a second, until it has not heard of it for as long as it remembers.
+    let told = mesh.said(5, "mesh-maxmin.cried");
+    assert!((1..=3 * 7).contains(&told), "{told}");
     assert!(mesh.limit(0) < 0.8 * before, "{} of {before}", mesh.limit(0));
 }
 
