@@ -8,10 +8,8 @@ use crate::gateway::maxmin::subscriber::Subscriber;
 use crate::gateway::maxmin::trade;
 use crate::{Actions, Reason, Value};
 
-/// Paces for which all may recover from a try that failed, at most so many seconds (TCP's sixth timeout comes after
-/// 63, RFC 6298: who has not come back by then needs help); and paces between cuts.
+/// Paces for which all may recover from a try that failed, and between cuts.
 const CALM: f64 = 12.0;
-const CALM_MOST: f64 = 80.0;
 const AGAIN: f64 = 2.5;
 /// What is left of the level after a cut for somebody who suffers.
 const CUT: f64 = 0.9;
@@ -21,11 +19,6 @@ const DEEPER: f64 = 0.97;
 const DEEPEST: f64 = 0.45;
 /// Part of the old level to which the others return if nothing helps.
 const RETURN: f64 = 0.96;
-
-/// For how long a shortage is watched before the next cut, s.
-fn patience(cuts: i32, pace: f64) -> f64 {
-    if cuts == 0 { (CALM * pace).min(CALM_MOST) } else { AGAIN * pace }
-}
 
 impl Search {
     /// Somebody misses something though nothing was changed.
@@ -122,7 +115,7 @@ impl Search {
                 }
                 Effort::Rest
             }
-            Mood::Short(_) if self.level.since < patience(cuts, pace) => {
+            Mood::Short(_) if self.level.since < if cuts == 0 { CALM } else { AGAIN } * pace => {
                 Effort::Settle { from, cuts, who }
             }
             Mood::Short(_) if self.yields(1.0, all) => Effort::Settle { from, cuts, who },
@@ -146,17 +139,5 @@ impl Search {
                 Effort::Settle { from, cuts: cuts + 1, who }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A pace is 4 s, but 14 s at 12 kbit/s.
-    #[test]
-    fn slow_networks_do_not_wait_for_minutes_before_anything_is_done() {
-        assert_eq!([patience(0, 4.0), patience(0, 14.0)], [48.0, 80.0]);
-        assert_eq!([patience(1, 4.0), patience(1, 14.0)], [10.0, 35.0]);
     }
 }
