@@ -25,7 +25,6 @@
 //! assert!(error.to_string().starts_with("x.toml:1: duration: \"60\" has no unit; expected a time"));
 //! ```
 
-mod build;
 mod draft;
 mod error;
 mod gateways;
@@ -33,13 +32,13 @@ mod generate;
 mod import;
 mod name;
 mod neighbours;
+mod resolve;
 mod routing;
 mod scenario;
 mod subscriber;
 mod text;
 mod toml_file;
 
-pub use build::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use draft::{
     AccessDraft, AdaptationDraft, CategoryDraft, CellLayout, ChainDraft, ChainLayout,
     CongestionDraft, ControlDraft, DelayedAck, Direction, Draft, DscpDraft, EcnDraft, EdcaDefaults,
@@ -55,6 +54,7 @@ pub use import::{
     Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft_from_map, format_of, parse,
 };
 pub use name::Name;
+pub use resolve::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use scenario::{
     Flow, FurtherRadio, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange,
     RouteChange, Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,

@@ -6,9 +6,9 @@ use super::channels::around;
 use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
 use super::{Result, json};
-use crate::build::{CHANNELS, room_of};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
+use crate::resolve::{CHANNELS, room_of};
 
 #[derive(Deserialize)]
 struct File {
