@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_experiments::bench::instructions::{self, Kept};
+use fairmesh_experiments::bench::row::{self, Cost};
+use fairmesh_experiments::bench::{Spread, ns3, scale};
+use fairmesh_experiments::validation::reference::{Case, read};
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::files::folder::write_file;
-use fairmesh_papers::bench::instructions::{self, Kept};
-use fairmesh_papers::bench::row::{self, Cost};
-use fairmesh_papers::bench::{Spread, ns3, scale};
-use fairmesh_papers::validation::reference::{Case, read};
 use fairmesh_report::table;
 use serde::Serialize;
 

@@ -4,13 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_experiments::reproduce::catalogue::{Catalogue, RECORDS};
+use fairmesh_experiments::reproduce::cells::cells;
+use fairmesh_experiments::reproduce::plan::{Extent, Plan, Runs};
+use fairmesh_experiments::reproduce::record::Record;
+use fairmesh_experiments::reproduce::tally::Tally;
+use fairmesh_experiments::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
-use fairmesh_papers::reproduce::catalogue::{Catalogue, RECORDS};
-use fairmesh_papers::reproduce::cells::cells;
-use fairmesh_papers::reproduce::plan::{Extent, Plan, Runs};
-use fairmesh_papers::reproduce::record::Record;
-use fairmesh_papers::reproduce::tally::Tally;
-use fairmesh_papers::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_report::table;
 use serde::Serialize;
 
@@ -29,10 +29,10 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
         [ref one] if one == "judge" => judge(&catalogue, out),
-        [ref one] if one == fairmesh_papers::side_by_side::FOLDER => {
+        [ref one] if one == fairmesh_experiments::side_by_side::FOLDER => {
             Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
         }
-        [ref one] if one == fairmesh_papers::today::FOLDER => {
+        [ref one] if one == fairmesh_experiments::today::FOLDER => {
             let problem = "is a command of its own; expected fairmesh side-by-side --today";
             Err(CliError::option(one, problem))
         }

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fairmesh_experiments::reproduce::catalogue::Catalogue;
+use fairmesh_experiments::side_by_side::arms::arms;
+use fairmesh_experiments::side_by_side::declare::Declaration;
+use fairmesh_experiments::side_by_side::plan::{Choice, Plan};
+use fairmesh_experiments::side_by_side::record::Record;
+use fairmesh_experiments::side_by_side::topology::Group;
+use fairmesh_experiments::side_by_side::{RECORD, page, picture};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
-use fairmesh_papers::reproduce::catalogue::Catalogue;
-use fairmesh_papers::side_by_side::arms::arms;
-use fairmesh_papers::side_by_side::declare::Declaration;
-use fairmesh_papers::side_by_side::plan::{Choice, Plan};
-use fairmesh_papers::side_by_side::record::Record;
-use fairmesh_papers::side_by_side::topology::Group;
-use fairmesh_papers::side_by_side::{RECORD, page, picture};
 use fairmesh_report::table;
 
 use crate::args::SideBySideArgs;

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fairmesh_experiments::reproduce::catalogue::Catalogue;
+use fairmesh_experiments::today::plan::{Choice, Plan};
+use fairmesh_experiments::today::record::Record;
+use fairmesh_experiments::today::{PAGE, PICTURE, RECORD, page, picture};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
-use fairmesh_papers::reproduce::catalogue::Catalogue;
-use fairmesh_papers::today::plan::{Choice, Plan};
-use fairmesh_papers::today::record::Record;
-use fairmesh_papers::today::{PAGE, PICTURE, RECORD, page, picture};
 use fairmesh_report::table;
 
 use super::documents::{check_all, write_all};

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use fairmesh_engine::fair_rates;
+use fairmesh_experiments::validation::suite::{self, Choice, Outcome};
 use fairmesh_lab::Changes;
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::source::load;
-use fairmesh_papers::validation::suite::{self, Choice, Outcome};
 use fairmesh_report::table;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use fairmesh_experiments::validation::suite::{Choice, run};
 use fairmesh_lab::Pool;
-use fairmesh_papers::validation::suite::{Choice, run};
 
 #[test]
 fn every_row_agrees_with_ns3() {

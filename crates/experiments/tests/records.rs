@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairmesh_papers::reproduce::catalogue::{Catalogue, Entry, RECORDS};
-use fairmesh_papers::reproduce::page::kept;
-use fairmesh_papers::reproduce::papers::papers;
-use fairmesh_papers::reproduce::record::Record;
+use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS};
+use fairmesh_experiments::reproduce::page::kept;
+use fairmesh_experiments::reproduce::papers::papers;
+use fairmesh_experiments::reproduce::record::Record;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
