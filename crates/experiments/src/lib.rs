@@ -1,5 +1,5 @@
-//! The papers' experiments run again, all controls side by side, the simulator against ns-3, and its
-//! speed.
+//! Experiments: reproductions of the papers, all controls side by side, studies of the models and of
+//! controls on generated networks, the simulator against ns-3, and its speed.
 
 // Benchmarks start programs and read the process's own clock.
 #![allow(clippy::disallowed_methods)]
@@ -7,5 +7,6 @@
 pub mod bench;
 pub mod reproduce;
 pub mod side_by_side;
+pub mod study;
 pub mod today;
 pub mod validation;

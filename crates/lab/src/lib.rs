@@ -17,7 +17,6 @@ pub mod notes;
 pub mod optimum;
 pub mod record;
 pub mod source;
-pub mod study;
 pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]

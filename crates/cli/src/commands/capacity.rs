@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_experiments::study::{accuracy, boundary};
 use fairmesh_lab::Changes;
 use fairmesh_lab::analysis::Capacity;
 use fairmesh_lab::analysis::gap::GapReport;
@@ -10,7 +11,6 @@ use fairmesh_lab::analysis::region::RegionReport;
 use fairmesh_lab::files::folder::PendingFile;
 use fairmesh_lab::models::region::{Retries, Settings};
 use fairmesh_lab::source::load;
-use fairmesh_lab::study::{accuracy, boundary};
 use fairmesh_report::capacity::{gap, page, region as region_report, text};
 use fairmesh_report::table;
 use fairmesh_report::topology::Drawing;

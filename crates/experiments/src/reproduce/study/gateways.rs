@@ -1,8 +1,8 @@
 //! Controls of the gateway: on families of networks, and beside floods.
 
+use crate::study::families::{self, Family};
+use crate::study::floods::{self, Flood};
 use fairmesh_lab::optimum::Cache;
-use fairmesh_lab::study::families::{self, Family};
-use fairmesh_lab::study::floods::{self, Flood};
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 use super::{Found, row_of, seconds, settings_of, times_of, words};

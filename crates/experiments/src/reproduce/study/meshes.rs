@@ -1,8 +1,8 @@
 //! Controls at every node, on random meshes.
 
+use crate::study::meshes::{self, Kind};
+use crate::study::newcomers;
 use fairmesh_lab::optimum::Cache;
-use fairmesh_lab::study::meshes::{self, Kind};
-use fairmesh_lab::study::newcomers;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 use super::{Found, row_of, settings_of, times_of, words};

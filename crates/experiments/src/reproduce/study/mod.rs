@@ -4,12 +4,12 @@ mod gateways;
 mod meshes;
 mod models;
 
+use crate::study::Settings;
+use crate::study::families::Times;
 use fairmesh_lab::Estimate;
 use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Cache;
-use fairmesh_lab::study::Settings;
-use fairmesh_lab::study::families::Times;
 use toml::Value as Setting;
 
 use super::cells::Cell;

@@ -1,6 +1,6 @@
 //! The analytic models beside the simulator.
 
-use fairmesh_lab::study::{accuracy, section};
+use crate::study::{accuracy, section};
 use fairmesh_lab::{Estimate, LabError, Pool};
 use fairmesh_scenario::{Direction, ReceptionDraft};
 use toml::Value as Setting;

@@ -18,8 +18,8 @@ use fairmesh_scenario::{
 use fairmesh_units::{BitRate, Bytes, Distance, Span, Stream};
 use serde::Serialize;
 
-use crate::batch;
-use crate::{Estimate, LabError, Pool};
+use fairmesh_lab::batch;
+use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// Size of the experiment; [`Settings::default`] is the thesis's.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -3,8 +3,8 @@
 //! A line per network and control: what the worst home has, beside one box at all gateways.
 //! `several_gateways print NUMBER` prints a network as a scenario file.
 
+use fairmesh_experiments::study::families::{Family, Times, beside_one_box, network};
 use fairmesh_lab::Pool;
-use fairmesh_lab::study::families::{Family, Times, beside_one_box, network};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,6 +1,6 @@
 //! Controls on networks, against what the simulator can carry.
 //!
-//! Every network's optimum is searched once ([`crate::optimum`]) and kept; every control runs with every seed.
+//! Every network's optimum is searched once ([`fairmesh_lab::optimum`]) and kept; every control runs with every seed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
-use crate::changes::with_controls;
-use crate::estimate::Estimate;
-use crate::optimum::{Cache, Optimum, Per, Settings as Search, find};
-use crate::{LabError, Pool, batch};
+use fairmesh_lab::changes::with_controls;
+use fairmesh_lab::estimate::Estimate;
+use fairmesh_lab::optimum::{Cache, Optimum, Per, Settings as Search, find};
+use fairmesh_lab::{LabError, Pool, batch};
 
 /// What is run.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use fairmesh_lab::study::families::Times;
-use fairmesh_lab::study::meshes::meshes;
+use fairmesh_experiments::study::families::Times;
+use fairmesh_experiments::study::meshes::meshes;
 use fairmesh_units::Stream;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

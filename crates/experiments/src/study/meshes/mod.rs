@@ -11,8 +11,8 @@ pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, over_runs};
-use crate::optimum::{Cache, Optimum};
-use crate::{Estimate, LabError, Pool};
+use fairmesh_lab::optimum::{Cache, Optimum};
+use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one, and
 /// intervals are over seeds.

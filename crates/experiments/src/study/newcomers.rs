@@ -11,8 +11,8 @@ use fairmesh_units::Span;
 use super::against::hashed;
 use super::families::Times;
 use super::meshes::{Kind, mesh};
-use crate::changes::with_controls;
-use crate::{Estimate, LabError, Pool, batch};
+use fairmesh_lab::changes::with_controls;
+use fairmesh_lab::{Estimate, LabError, Pool, batch};
 
 /// When the flow comes and goes, and when the run ends, s.
 const COMES: u64 = 20;

@@ -8,7 +8,7 @@ use fairmesh_scenario::{Scenario, draft_from_toml};
 use fairmesh_units::{NodeId, Stream};
 
 use super::super::families::Times;
-use crate::LabError;
+use fairmesh_lab::LabError;
 
 /// What the radios of a mesh are like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,9 +13,9 @@ use fairmesh_scenario::{
 use fairmesh_units::{BitRate, Bytes, Distance, Span, Stream};
 use serde::Serialize;
 
-use crate::LabError;
-use crate::Pool;
-use crate::batch;
+use fairmesh_lab::LabError;
+use fairmesh_lab::Pool;
+use fairmesh_lab::batch;
 
 /// Size of the experiment.
 #[derive(Clone, Copy, Debug, Serialize)]

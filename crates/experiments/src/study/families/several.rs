@@ -4,8 +4,8 @@ use fairmesh_engine::measures;
 use fairmesh_scenario::Scenario;
 
 use super::Network;
-use crate::changes::with_control;
-use crate::{LabError, Pool, batch};
+use fairmesh_lab::changes::with_control;
+use fairmesh_lab::{LabError, Pool, batch};
 
 /// What a network's subscribers have under one control, as parts of what one box gives.
 #[derive(Clone, Debug)]

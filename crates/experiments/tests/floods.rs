@@ -1,10 +1,10 @@
 //! The study of floods on two small networks, from end to end.
 
+use fairmesh_experiments::study;
+use fairmesh_experiments::study::families::Family;
+use fairmesh_experiments::study::floods::{Flood, Settings, named_network, run};
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Settings as Search;
-use fairmesh_lab::study;
-use fairmesh_lab::study::families::Family;
-use fairmesh_lab::study::floods::{Flood, Settings, named_network, run};
 
 #[test]
 fn names_of_networks_and_floods_are_read() {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use fairmesh_experiments::study::Settings;
+use fairmesh_experiments::study::families::{self, Family, Times, network, networks};
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::{Cache, Settings as Search};
-use fairmesh_lab::study::Settings;
-use fairmesh_lab::study::families::{self, Family, Times, network, networks};
 use fairmesh_scenario::NodeKind;
 
 const SHORT: Times = Times { duration_s: 40, warmup_s: 20 };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use fairmesh_scenario::{Gateways, Scenario, draft_from_toml};
 use fairmesh_units::{NodeId, Stream};
 
-use crate::LabError;
+use fairmesh_lab::LabError;
 
 /// A kind of network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use fairmesh_scenario::{Scenario, draft_from_toml};
 use fairmesh_units::Stream;
 use serde::Serialize;
 
-use crate::{LabError, Pool, batch};
+use fairmesh_lab::{LabError, Pool, batch};
 
 /// Share of its rate that a flow has to deliver to count as served.
 const SERVED: f64 = 0.97;

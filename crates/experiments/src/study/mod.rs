@@ -1,4 +1,4 @@
-//! Experiments that compare the analytic models with the simulator.
+//! Studies: experiments on generated networks, of the analytic models and of controls.
 
 pub mod accuracy;
 mod against;

@@ -17,8 +17,8 @@ pub use several::{Beside, beside_one_box};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
-use crate::optimum::{Cache, Optimum};
-use crate::{Estimate, LabError, Pool};
+use fairmesh_lab::optimum::{Cache, Optimum};
+use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// A home is starved below this part of its optimum.
 pub const STARVED: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! Makes the table of docs/models/region-validation.md: `region_validation [RANDOM [RADIO]]`, with at most so many random meshes of
 //! each radio, and only radios in whose name that is.
 
+use fairmesh_experiments::study::region::{Case, Place, RADIOS, Radio, cases, run};
 use fairmesh_lab::Pool;
-use fairmesh_lab::study::region::{Case, Place, RADIOS, Radio, cases, run};
 
 fn cell(cases: &[Case], radio: Radio, place: Place) -> String {
     let Some(case) = cases.iter().find(|c| (c.radio, c.place) == (radio, place)) else {

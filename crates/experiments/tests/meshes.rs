@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use fairmesh_experiments::study::Settings;
+use fairmesh_experiments::study::families::Times;
+use fairmesh_experiments::study::meshes::{self, Kind, REPORTED, TUNING, mesh};
 use fairmesh_lab::Pool;
 use fairmesh_lab::optimum::Settings as Search;
-use fairmesh_lab::study::Settings;
-use fairmesh_lab::study::families::Times;
-use fairmesh_lab::study::meshes::{self, Kind, REPORTED, TUNING, mesh};
 
 const SHORT: Times = Times { duration_s: 30, warmup_s: 10 };
 

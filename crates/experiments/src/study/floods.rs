@@ -11,8 +11,8 @@ use fairmesh_scenario::{Scenario, draft_from_toml};
 
 use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
 use super::families::{Family, Times, network};
-use crate::optimum::Cache;
-use crate::{Estimate, LabError, Pool};
+use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// s after its start from which on what a flood does is measured: it has been recognised by then.
 const SETTLED: u32 = 20;

@@ -6,9 +6,9 @@ use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::{Draft, FlowDraft, QueueDraft, Scenario, TrafficDraft, TransportDraft};
 use fairmesh_units::{BitRate, Bytes, Span};
 
-use crate::LabError;
-use crate::Pool;
-use crate::batch;
+use fairmesh_lab::LabError;
+use fairmesh_lab::Pool;
+use fairmesh_lab::batch;
 
 /// Share of its rate that a flow has to deliver to count as served.
 pub const SERVED: f64 = 0.95;
