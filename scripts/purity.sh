@@ -4,7 +4,7 @@
 # does not allow it by name (clippy.toml, Cargo.toml; `make check` runs it before this).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-core="units document wifi transport queueing control capacity scenario engine"
+core="units document phy wifi transport queueing control capacity scenario engine"
 packages=$(printf -- '-p fairmesh-%s ' $core)
 
 # shellcheck disable=SC2086

@@ -1,7 +1,7 @@
 //! Both capacity models and every criterion side by side, for one network and its flows.
 
+use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::Phy;
 
 use crate::bounds;
 use crate::clique::{Budget, TooManyCliques};

@@ -4,7 +4,7 @@
 //! JSAC 18(3), 2000, with the finite number of attempts of H. Wu et al., INFOCOM 2002. Every
 //! station hears every other and always has a frame to send.
 
-use fairmesh_wifi::phy::{Phy, PhyTiming, Rate};
+use fairmesh_phy::{Phy, PhyTiming, Rate};
 
 use crate::link::{Access, Traffic};
 
@@ -93,7 +93,7 @@ pub fn saturation(
 mod tests {
     use super::*;
     use crate::link::saturated_goodput;
-    use fairmesh_wifi::phy::Preamble;
+    use fairmesh_phy::Preamble;
 
     const R1: Rate = Rate(0);
     const R11: Rate = Rate(3);

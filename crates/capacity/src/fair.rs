@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::{Phy, Rate};
 
 use crate::domain::{Contention, Domains, Link, UnknownNode};
 use crate::graph::Hop;

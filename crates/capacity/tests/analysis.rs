@@ -9,8 +9,8 @@ use fairmesh_capacity::fair::{FairError, FlowSpec, LinkSpec, WireUse, fair_alloc
 use fairmesh_capacity::graph::{Exclusion, Hop};
 use fairmesh_capacity::link::{Access, LinkModel, Traffic};
 use fairmesh_capacity::maxmin::{Demand, Limit, MaxMinError};
+use fairmesh_phy::{Phy, Preamble, Rate};
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::{Phy, Preamble, Rate};
 
 fn n(i: u32) -> NodeId {
     NodeId(i)

@@ -7,8 +7,8 @@ use fairmesh_capacity::fair::{FairError, FlowSpec, LinkSpec, fair_allocation};
 use fairmesh_capacity::graph::ConflictGraph;
 use fairmesh_capacity::link::{Access, LinkModel, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::{Allocation, Demand, Limit, MaxMinError, max_min};
+use fairmesh_phy::{Phy, Preamble, Rate};
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::{Phy, Preamble, Rate};
 
 fn n(i: u32) -> NodeId {
     NodeId(i)

@@ -7,8 +7,8 @@ use fairmesh_capacity::region::{
     LinkMesh, LinkRegion, Load, MEET_AGAIN, Mesh, NoState, Outside, Region, RegionError, Retries,
     Settings, Stream,
 };
+use fairmesh_phy::{Phy, Preamble, Rate};
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::{Phy, Preamble, Rate};
 
 struct Topology {
     links: &'static [(u32, u32)],

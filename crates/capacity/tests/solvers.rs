@@ -8,8 +8,8 @@ use fairmesh_capacity::clique::Budget;
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec};
 use fairmesh_capacity::link::{Access, Traffic};
 use fairmesh_capacity::maxmin::Demand;
+use fairmesh_phy::{Phy, Preamble, Rate};
 use fairmesh_units::{NodeId, Stream};
-use fairmesh_wifi::phy::{Phy, Preamble, Rate};
 
 struct Random {
     decodes: Vec<Vec<NodeId>>,

@@ -1,10 +1,10 @@
 //! All media of a scenario: radios of one PHY share one, whatever their channels; radios of different settings have
 //! nothing to do with each other.
 
+use fairmesh_phy::Rate;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::{
     Air, ChannelTime, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Setup, Upper,
 };

@@ -8,11 +8,11 @@ use fairmesh_capacity::region::{LinkMesh, LinkRegion, Load, NoState, Settings, S
 use fairmesh_control::{
     self as control, FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer,
 };
+use fairmesh_phy::frame::DATA_OVERHEAD;
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_scenario::Link;
 use fairmesh_units::{BitRate, NodeId};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::{Phy, Rate};
 
 use crate::model::CapacityModel;
 

@@ -4,13 +4,14 @@
 use fairmesh_capacity::fair::{FlowSpec, LinkSpec, WireUse};
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_capacity::maxmin::Demand;
+use fairmesh_phy::FullFrame;
+use fairmesh_phy::frame::DATA_OVERHEAD;
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_scenario::{Flow, NodeKind, Scenario, Transport};
 use fairmesh_transport::quic;
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, NodeId};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
-use fairmesh_wifi::phy::{Phy, Rate};
-use fairmesh_wifi::{FullFrame, MacConfig};
+use fairmesh_wifi::MacConfig;
 
 /// Bytes of a full-sized IP packet, which stands for a flow's data where one size has to.
 const FULL_PACKET: u32 = 1500;

@@ -2,8 +2,8 @@
 
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
+use fairmesh_phy::{Compatibility, Phy, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Time};
-use fairmesh_wifi::phy::{Compatibility, Phy, Preamble, Rate};
 use fairmesh_wifi::{
     Adaptation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup, Upper,
 };

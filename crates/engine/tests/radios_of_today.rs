@@ -2,9 +2,9 @@
 //! tables and formulas and not from the code under test.
 
 use fairmesh_capacity::link::{Access, saturated_cycle};
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 use fairmesh_wifi::{
     Adaptation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup,
     Upper,

@@ -1,12 +1,12 @@
 //! The validated world.
 
 use fairmesh_control::Mechanism;
+use fairmesh_phy::Rate;
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_transport::{TcpConfig, quic};
 use fairmesh_units::{BitRate, NodeId, Power, Probability, Span};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::{Access, Hearing, MacConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

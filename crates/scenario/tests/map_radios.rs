@@ -1,10 +1,10 @@
 //! Which radios a map's routers get, and at which rates its links run.
 
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modulation};
 use fairmesh_scenario::{ImportOptions, PhyName, Scenario, parse};
 use fairmesh_units::{BitRate, Frequency, NodeId};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modulation};
 
 /// A chain of routers r0, r1, … of these models (none where empty) over links with these properties.
 fn netjson(head: &str, models: &[&str], links: &[&str]) -> String {

@@ -3,12 +3,12 @@
 mod common;
 
 use common::paths;
+use fairmesh_phy::mcs::Generation;
 use fairmesh_scenario::{
     Direction, Format, ImportOptions, Metric, PhyName, Problem, Scenario, ScenarioError,
     draft_from_map, format_of, parse,
 };
 use fairmesh_units::{BitRate, NodeId, Span};
-use fairmesh_wifi::mcs::Generation;
 
 const OLSR: &[u8] = include_bytes!("fixtures/olsr.netjson");
 const MESHVIEWER: &[u8] = include_bytes!("fixtures/meshviewer.json");

@@ -2,9 +2,8 @@
 
 use core::fmt;
 
+use fairmesh_phy::Phy;
 use fairmesh_units::Span;
-
-use crate::phy::Phy;
 
 /// An access category; a later one goes before an earlier one (IEEE 802.11-2020 Table 10-1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -163,7 +162,7 @@ impl fmt::Display for Edca {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phy::Preamble;
+    use fairmesh_phy::Preamble;
 
     #[test]
     fn defaults_are_those_of_the_table() {

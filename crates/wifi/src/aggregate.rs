@@ -1,11 +1,12 @@
 //! What a network of 802.11n, ac or ax remembers beside the medium: numbers, windows, disturbances.
 
+use fairmesh_phy::Phy;
+use fairmesh_phy::frame::QOS_OVERHEAD;
+use fairmesh_phy::mcs::Generation;
 use fairmesh_units::Span;
 
-use crate::airtime::QOS_OVERHEAD;
 use crate::amsdu::Bundles;
 use crate::packet::Outgoing;
-use crate::phy::Phy;
 use crate::reorder::{NUMBERS, Reorder};
 
 /// What a network of 802.11n, ac or ax adds to the medium.
@@ -72,7 +73,7 @@ impl Aggregates {
             noise_decides,
             deaf_to_nav: modern.ns3,
             window: modern.window as usize,
-            lone_delimiter: modern.generation != crate::mcs::Generation::Ht,
+            lone_delimiter: modern.generation != Generation::Ht,
             numbers: vec![0; links],
             reorder: vec![Reorder::new(); links],
             disturbed: vec![Disturbed::default(); stations],

@@ -3,6 +3,7 @@
 //! One event starts a transmission and one ends it. Each looks at the transmitter's neighbours in a
 //! flat array; propagation delays are added to instants instead of being events of their own.
 
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Deadlines, NodeId, Span, Stream, Time};
 
 use crate::access::Access;
@@ -16,7 +17,6 @@ use crate::loss::FrameErrors;
 use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
-use crate::phy::{Phy, Rate};
 use crate::station::{Intervals, NOBODY, Phase, Station};
 use crate::upper::Upper;
 

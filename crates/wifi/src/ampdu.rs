@@ -4,17 +4,17 @@
 //! behind is older than anything in the queue. The window is therefore held by the sender's list
 //! (IEEE 802.11-2020 §10.25.6), and a bitmap is which of its MPDUs the receiver has.
 
+use fairmesh_phy::frame::{DELIMITER, QOS_OVERHEAD, extended_ampdu, extended_amsdu};
+use fairmesh_phy::{Modulation, Rate};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::air::{Air, Transmission};
-use crate::airtime::{DELIMITER, QOS_OVERHEAD};
-use crate::amsdu::{Msdu, hand_up, joined};
-use crate::batch::{Batch, Joining, grown};
+use crate::amsdu::{Msdu, hand_up};
+use crate::batch::{Batch, Joining};
 use crate::frame::{BlockAck, FrameKind};
 use crate::loss::FrameErrors;
 use crate::mpdu::Mpdu;
 use crate::packet::LinkId;
-use crate::phy::{Modulation, Rate};
 use crate::reorder::NUMBERS;
 use crate::station::NEVER;
 use crate::upper::Upper;
@@ -107,7 +107,7 @@ impl Air {
         let mut before = 0;
         (v.aggregate, v.psdu) = (1, DELIMITER + first.bytes);
         for m in &v.mpdus[1..] {
-            let bytes = grown(v.psdu, m.bytes);
+            let bytes = extended_ampdu(v.psdu, m.bytes);
             if bytes > most_bytes || v.aggregate >= most {
                 break;
             }
@@ -148,7 +148,8 @@ impl Air {
                     && a.joined[k]
                     && let Some(last) = v.mpdus.last_mut()
                 {
-                    last.bytes = joined(last.body(), packet.bytes + self.llc_bytes) + QOS_OVERHEAD;
+                    last.bytes =
+                        extended_amsdu(last.body(), packet.bytes + self.llc_bytes) + QOS_OVERHEAD;
                     last.bundled = true;
                     a.bundles.add(place, last.sequence, Msdu { packet, since: now });
                     continue;

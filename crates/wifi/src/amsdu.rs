@@ -1,17 +1,13 @@
 //! A-MSDUs: several packets for one receiver in one MPDU, with one fate
 //! (IEEE 802.11-2020 §9.3.2.2 and §10.11).
 
-use crate::airtime::QOS_OVERHEAD;
-use crate::mcs::Generation;
+use fairmesh_phy::Modern;
+use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER};
+
 use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
-use crate::phy::Modern;
 use crate::reorder::NUMBERS;
 
-/// Before each packet: destination, source, length (§9.3.2.2.2).
-pub const SUBFRAME_HEADER: u32 = 14;
-/// Longest MPDU in an A-MPDU of 802.11n: its delimiter has 12 bits for the length (§9.7.1).
-const LONGEST_IN_HT: u32 = 4095;
 /// As many numbers as a window of block acknowledgement has at most: what a number says is over when it comes again.
 const NUMBERS_APART: u16 = 255;
 
@@ -37,10 +33,7 @@ pub(crate) struct Bundles {
 impl Bundles {
     pub fn new(modern: &Modern, places: usize) -> Self {
         let longest = modern.amsdu;
-        let mpdu = match modern.generation {
-            Generation::Ht if modern.ampdu > 0 => LONGEST_IN_HT,
-            _ => longest + QOS_OVERHEAD,
-        };
+        let mpdu = modern.longest_mpdu_with_amsdu();
         Bundles { longest, mpdu, rest: vec![Vec::new(); if longest > 0 { places } else { 0 }] }
     }
 
@@ -72,12 +65,6 @@ impl Bundles {
         let numbers = self.rest.get(place);
         numbers.and_then(|n| n.get(usize::from(sequence & NUMBERS_APART))).map_or(&[], |r| r)
     }
-}
-
-/// The length of an A-MSDU of `body` bytes with one more packet of so many, LLC header included. Every subframe but
-/// the last is padded to a multiple of four (§9.3.2.2.2).
-pub const fn joined(body: u32, msdu: u32) -> u32 {
-    body.next_multiple_of(4) + SUBFRAME_HEADER + msdu
 }
 
 impl Mpdu {

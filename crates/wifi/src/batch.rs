@@ -1,7 +1,7 @@
 //! Packets on their way into an A-MPDU.
 
-use crate::airtime::{DELIMITER, QOS_OVERHEAD};
-use crate::amsdu::{SUBFRAME_HEADER, joined};
+use fairmesh_phy::frame::{QOS_OVERHEAD, SUBFRAME_HEADER, extended_ampdu, extended_amsdu};
+
 use crate::packet::Outgoing;
 
 /// Packets for one frame, as the layer above offers them.
@@ -56,9 +56,9 @@ impl Batch<'_> {
     /// What the A-MSDU, and the whole, would be with a packet of so many bytes in the last MPDU; `None`: it has no
     /// room (IEEE 802.11-2020 §10.11).
     fn join(&self, j: &Joining<'_>, bytes: u32) -> Option<(u32, u32)> {
-        let body = joined(j.body?, bytes + self.overhead - QOS_OVERHEAD);
+        let body = extended_amsdu(j.body?, bytes + self.overhead - QOS_OVERHEAD);
         let mpdu = body + QOS_OVERHEAD;
-        let whole = grown(j.before, mpdu);
+        let whole = extended_ampdu(j.before, mpdu);
         (body <= j.longest && mpdu <= j.mpdu && whole <= self.most_bytes).then_some((body, whole))
     }
 
@@ -80,13 +80,6 @@ impl Batch<'_> {
 
     #[inline]
     fn with(&self, mpdu: u32) -> u32 {
-        grown(self.bytes, mpdu)
+        extended_ampdu(self.bytes, mpdu)
     }
-}
-
-/// The length of an A-MPDU of `bytes` bytes with one more MPDU. Every subframe but the last is padded to
-/// a multiple of four (IEEE 802.11-2020 §9.7.1).
-#[inline]
-pub(crate) fn grown(bytes: u32, mpdu: u32) -> u32 {
-    bytes.next_multiple_of(4) + DELIMITER + mpdu
 }

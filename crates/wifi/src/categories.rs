@@ -4,11 +4,11 @@
 //! has its state in [`Station`] and [`Service`], where exchanges find it; the others are parked here. They
 //! change places only while no exchange runs.
 
+use fairmesh_phy::Rate;
 use fairmesh_units::Stream;
 
 use crate::access::{Access, AccessParameters, Edca};
 use crate::mpdu::Service;
-use crate::phy::Rate;
 use crate::station::{Intervals, Phase, Station};
 
 /// What all stations of a medium with access categories have beside [`Station`].

@@ -1,9 +1,9 @@
 //! What a station and the medium are told at the start.
 
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Decibel, Power, Span, Time};
 
 use crate::access::Edca;
-use crate::phy::{Phy, Rate};
 
 /// How a receiver treats several frames at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,16 +1,16 @@
 //! Frame exchanges: what a station sends, answers, retries and gives up
 //! (IEEE 802.11-2020 §10.3.2 and §10.3.4).
 
+use fairmesh_phy::Rate;
+use fairmesh_phy::frame::{ACK, CTS, DATA_OVERHEAD, RTS};
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::adapt::Attempt;
 use crate::air::{Air, Transmission};
-use crate::airtime::{ACK, CTS, DATA_OVERHEAD, RTS};
 use crate::frame::FrameKind;
 use crate::mpdu::Mpdu;
 use crate::neighbours::Neighbour;
 use crate::packet::{Outgoing, SendReport};
-use crate::phy::Rate;
 use crate::station::{Answer, NEVER, NOBODY, Phase, next_slot};
 use crate::upper::Upper;
 

@@ -1,9 +1,9 @@
 //! Frames as they are on the air.
 
+use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Span, Time};
 
 use crate::access::Access;
-use crate::phy::Rate;
 
 /// Kinds of frame on the air.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

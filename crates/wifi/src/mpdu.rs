@@ -1,9 +1,9 @@
 //! MPDUs: what a frame on the air is made of, each with its packet, number and fate.
 
+use fairmesh_phy::Rate;
 use fairmesh_units::Span;
 
 use crate::packet::{LinkId, Outcome, Outgoing, SendReport};
-use crate::phy::Rate;
 use crate::station::NOBODY;
 
 /// One MPDU that a station's MAC holds until it is acknowledged or given up.

@@ -1,13 +1,14 @@
 //! What is told of each packet of an A-MSDU.
 
+use fairmesh_phy::Rate;
+use fairmesh_phy::frame::SUBFRAME_HEADER;
 use fairmesh_units::Span;
 
 use crate::air::Air;
-use crate::amsdu::{Msdu, SUBFRAME_HEADER};
+use crate::amsdu::Msdu;
 use crate::frame::{OnAirMpdu, Subframe};
 use crate::mpdu::Mpdu;
 use crate::packet::Outgoing;
-use crate::phy::Rate;
 use crate::upper::Upper;
 
 impl Air {

@@ -1,8 +1,7 @@
 //! Packets as the MAC takes them, and what it tells of each when it is done.
 
+use fairmesh_phy::Rate;
 use fairmesh_units::Span;
-
-use crate::phy::Rate;
 
 /// A link of the medium: an index handed out by [`Air::link`](crate::Air::link).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,10 +1,11 @@
 //! What noise and other frames leave of a frame, MPDU by MPDU, where signal-to-noise ratios decide.
 
+use fairmesh_phy::Rate;
+use fairmesh_phy::frame::DELIMITER;
+
 use crate::air::{Air, Transmission};
-use crate::airtime::DELIMITER;
 use crate::frame::FrameKind;
 use crate::loss::{Fate, FrameErrors, SnrErrors, Survival};
-use crate::phy::Rate;
 
 /// The legacy training fields, ns: the receiver looks for the frame in them, and nothing is decoded.
 const TRAINING: u64 = 16_000;

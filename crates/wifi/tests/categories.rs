@@ -1,8 +1,8 @@
 //! Access categories: when each begins, who gives way inside a station, what saturated contenders share.
 
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Phy};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy};
 use fairmesh_wifi::{
     Access, AccessParameters, Adaptation, Air, Edca, FrameKind, Hearing, LinkId, MacConfig, OnAir,
     OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,

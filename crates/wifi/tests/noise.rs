@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::loss::{Fading, FrameErrors, SnrErrors, SnrTable};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 use fairmesh_wifi::{
     Adaptation, Air, Batch, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Outgoing,
     Reception, SendReport, Setup, Upper,

@@ -3,10 +3,10 @@
 mod lossy;
 mod turns;
 
+use fairmesh_phy::FullFrame;
+use fairmesh_phy::frame::{DATA_OVERHEAD, LLC_SNAP};
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::Span;
-use fairmesh_wifi::FullFrame;
-use fairmesh_wifi::airtime::{DATA_OVERHEAD, LLC_SNAP};
-use fairmesh_wifi::phy::{Phy, Rate};
 
 /// Bytes of an IPv4 header without options.
 pub const IP: u32 = 20;
@@ -239,8 +239,8 @@ impl<'a> LinkModel<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairmesh_phy::{Compatibility, Preamble};
     use fairmesh_units::BitRate;
-    use fairmesh_wifi::phy::{Compatibility, Preamble};
 
     fn b() -> Phy {
         Phy::dot11b(Preamble::Long)

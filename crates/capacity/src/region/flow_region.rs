@@ -1,7 +1,7 @@
 //! The region of flows: which of their rates are achievable.
 
+use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::Phy;
 
 use super::fixed_point::Solver;
 use super::link_region::{LinkRegion, settled};

@@ -1,7 +1,7 @@
 //! The network that a region is of, checked once: what nothing changes from question to question.
 
+use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::Phy;
 
 use super::independent_sets::IndependentSets;
 use super::pair;

@@ -2,7 +2,7 @@
 //! (Rangwala 2008 §3.2). Its states remember why the last attempt failed, since the next one
 //! follows within about the time that the reason lasts.
 
-use fairmesh_wifi::phy::{Phy, PhyTiming};
+use fairmesh_phy::{Phy, PhyTiming};
 
 use super::types::Retries;
 use crate::link::Access;
@@ -405,7 +405,7 @@ fn limits(t: &PhyTiming, retries: Retries) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairmesh_wifi::phy::Preamble;
+    use fairmesh_phy::Preamble;
 
     fn lossy() -> Collisions {
         Collisions {

@@ -1,7 +1,7 @@
 //! How long things take: the PHY's spans, and the frames of one link.
 
+use fairmesh_phy::Phy;
 use fairmesh_units::Span;
-use fairmesh_wifi::phy::Phy;
 
 use crate::fair::LinkSpec;
 use crate::link::Access;

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use fairmesh_phy::Phy;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::phy::Phy;
 
 use super::independent_sets::{MAX_LINKS, MAX_STEPS};
 use crate::domain::UnknownNode;

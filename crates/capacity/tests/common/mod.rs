@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use fairmesh_capacity::fair::LinkSpec;
+use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Stream};
-use fairmesh_wifi::phy::Rate;
 
 pub struct Mesh {
     pub hears: Vec<Vec<NodeId>>,

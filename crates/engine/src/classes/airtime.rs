@@ -5,10 +5,10 @@
 //! are paid for by those who cause them (Jang 2010 §4).
 
 use fairmesh_control::{Class, ClassPlan, Counters, Limit};
+use fairmesh_phy::Rate;
 use fairmesh_queueing::{Backlog, Discipline, Item, Queue, SpecError, Verdict};
 use fairmesh_units::{Bytes, FlowId, NodeId, Span, Stream, Time};
 use fairmesh_wifi::SendReport;
-use fairmesh_wifi::phy::Rate;
 
 use super::{Cost, Directory, leaf};
 use crate::shares::Shares;

@@ -1,8 +1,8 @@
 //! What packets cost in airtime.
 
+use fairmesh_phy::frame::DATA_OVERHEAD;
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{BitRate, Span};
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
-use fairmesh_wifi::phy::{Phy, Rate};
 use fairmesh_wifi::{MacConfig, SendReport};
 
 /// What packets cost in airtime, with the gaps and the mean backoff that go with them.
@@ -67,7 +67,7 @@ impl Cost {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use fairmesh_wifi::phy::Preamble;
+    use fairmesh_phy::Preamble;
     use fairmesh_wifi::{LinkId, Outcome, Outgoing};
 
     pub fn cost() -> Cost {

@@ -5,8 +5,8 @@ use std::path::Path;
 use fairmesh_capacity::bianchi::saturation;
 use fairmesh_capacity::link::{Access, Traffic};
 use fairmesh_lab::{Estimate, LabError, Pool, batch};
+use fairmesh_phy::frame::DATA_OVERHEAD;
 use fairmesh_scenario::Scenario;
-use fairmesh_wifi::airtime::DATA_OVERHEAD;
 use serde::Serialize;
 
 use super::reference::{Row, read};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Modulation, Phy, Rate};
 use fairmesh_units::{Decibel, Power, Span, Stream, Time};
 use fairmesh_wifi::adapt::{Attempt, MinstrelHt};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Modulation, Phy, Rate};
 
 use crate::hwsim::{Mcs, Tries};
 use crate::medium::{Frame, Keeps};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use fairmesh_phy::Phy;
 use fairmesh_units::{Decibel, Power, Span};
 use fairmesh_wifi::loss::{Fading, FrameErrors, SnrErrors, SnrTable, ThreeState, ThreeStateModel};
-use fairmesh_wifi::phy::Phy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

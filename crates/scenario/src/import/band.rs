@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fairmesh_wifi::mcs::Generation;
-use fairmesh_wifi::phy::Band;
+use fairmesh_phy::Band;
+use fairmesh_phy::mcs::Generation;
 
 use super::models::Model;
 use crate::draft::PhyName;

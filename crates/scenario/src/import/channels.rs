@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fairmesh_wifi::mcs::Generation;
-use fairmesh_wifi::phy::Band;
-use fairmesh_wifi::spectrum::Occupied;
+use fairmesh_phy::Band;
+use fairmesh_phy::mcs::Generation;
+use fairmesh_phy::spectrum::Occupied;
 
 use super::ImportOptions;
 

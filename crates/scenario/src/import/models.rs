@@ -4,8 +4,8 @@
 //! (openwrt.org/toh); a device of several revisions has what all of them have. Amendment and spatial streams per
 //! band; nothing where it has no radio there.
 
-use fairmesh_wifi::mcs::Generation;
-use fairmesh_wifi::phy::Band;
+use fairmesh_phy::Band;
+use fairmesh_phy::mcs::Generation;
 
 /// A radio: its generation and its spatial streams.
 pub(super) type Radio = Option<(Generation, u8)>;

@@ -1,6 +1,6 @@
 //! Access categories: who has them, what they contend by, which one a flow's packets have.
 
-use fairmesh_wifi::phy::Phy;
+use fairmesh_phy::Phy;
 use fairmesh_wifi::{Access, Edca};
 
 use super::modern::LONGEST_TXOP;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fairmesh_phy::Rate;
 use fairmesh_units::{Distance, NodeId, Power, Probability, Span};
 use fairmesh_wifi::Hearing;
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::propagation::{self, Law, LogDistance, Propagation};
 
 use super::kinds::Members;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use fairmesh_phy::spectrum::Occupied;
 use fairmesh_units::NodeId;
-use fairmesh_wifi::spectrum::Occupied;
 
 use super::radio::{self, Radio};
 use super::{Result, fail, modern};

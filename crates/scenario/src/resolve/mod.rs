@@ -18,8 +18,8 @@ mod wires;
 use std::collections::BTreeSet;
 
 use fairmesh_control::Mechanism;
+use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Power, Probability, Span};
-use fairmesh_wifi::phy::Rate;
 use fairmesh_wifi::{Adaptation, MacConfig, propagation};
 
 use crate::draft::{Draft, InterfererDraft, Routing};

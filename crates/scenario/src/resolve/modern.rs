@@ -1,8 +1,8 @@
 //! 802.11n, ac and ax: which modes a scenario uses, and the PHY that has them.
 
+use fairmesh_phy::mcs::{Generation, Mode, ModeError};
+use fairmesh_phy::{Band, Modern, Phy};
 use fairmesh_units::{Frequency, Span};
-use fairmesh_wifi::mcs::{Generation, Mode, ModeError};
-use fairmesh_wifi::phy::{Band, Modern, Phy};
 
 use super::{Result, fail};
 use crate::draft::{AdaptationDraft, Draft, LinkDraft, LinkEntry, PhyName, RadioDraft, Rules};

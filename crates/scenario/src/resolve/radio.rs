@@ -1,8 +1,8 @@
 //! `[radio]`: the MAC's settings, the queue, the frame errors.
 
+use fairmesh_phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, Span};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_wifi::{Adaptation, MacConfig, Reception};
 
 use super::{Result, access, fail, modern};

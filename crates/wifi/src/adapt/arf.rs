@@ -1,6 +1,6 @@
 //! Automatic Rate Fallback: up after ten ACKs in a row, down after two missing ones.
 
-use crate::phy::Rate;
+use fairmesh_phy::Rate;
 
 /// Attempts without a change of rate after which a faster one is tried although no ten ACKs came
 /// in a row. Kamerman and Monteban 1997 leave the timer's length open; 15 is ns-3's.

@@ -12,7 +12,7 @@ pub use sample::SampleRate;
 
 use fairmesh_units::{Stream, Time};
 
-use crate::phy::{Phy, Rate};
+use fairmesh_phy::{Phy, Rate};
 
 /// How one data attempt ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,10 +4,10 @@
 //! ours: the window moves in steps of one second, and a sample that fails twice is finished at the
 //! current rate (docs/models/rate-adaptation.md).
 
+use fairmesh_phy::{Phy, Rate};
 use fairmesh_units::{Span, Stream, Time};
 
 use super::Attempt;
-use crate::phy::{Phy, Rate};
 
 /// Seconds in the window, one bucket each.
 const WINDOW: usize = 10;
@@ -210,7 +210,7 @@ fn costs(phy: &Phy, rate: Rate, size: u32) -> [u64; MAX_ATTEMPTS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phy::Preamble;
+    use fairmesh_phy::Preamble;
 
     struct Bench {
         adapter: SampleRate,

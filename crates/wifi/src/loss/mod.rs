@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fairmesh_units::{Span, Stream, Time};
 
-use crate::phy::Rate;
+use fairmesh_phy::Rate;
 
 pub use snr::{Fading, SnrErrors, SnrTable};
 pub(crate) use snr::{Fate, Survival};

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
+use fairmesh_phy::Waveform;
+use fairmesh_phy::{Modulation, Phy, Rate};
 use fairmesh_units::{Decibel, Power, Stream};
 
 use super::LossError;
-use crate::phy::{Modulation, Phy, Rate};
-use crate::waveform::Waveform;
 
 /// Boltzmann's constant times 290 K, W/Hz (IEEE 802.11-2020 §17.3.10.2 assumes the same temperature).
 const THERMAL: f64 = 1.380_649e-23 * 290.0;

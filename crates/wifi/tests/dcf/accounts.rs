@@ -1,8 +1,8 @@
 //! What a run is told by: the fingerprint of its transmissions, and the fate of its frames.
 
+use fairmesh_phy::Phy;
 use fairmesh_units::{NodeId, Span, Stream, Time};
 use fairmesh_wifi::loss::{FrameErrors, ThreeState, ThreeStateModel};
-use fairmesh_wifi::phy::Phy;
 use fairmesh_wifi::{FrameKind, Outgoing};
 
 use crate::testbed::*;

@@ -1,7 +1,7 @@
 //! SIFS responses, broadcasts, overhearing.
 
+use fairmesh_phy::{Phy, Preamble};
 use fairmesh_units::{BitRate, NodeId};
-use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outcome, Outgoing, Reception};
 
 use crate::testbed::*;

@@ -1,6 +1,6 @@
 //! Virtual carrier sense (IEEE 802.11-2020 §10.3.2.4).
 
-use fairmesh_wifi::phy::{Phy, Preamble};
+use fairmesh_phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outgoing};
 
 use crate::testbed::*;

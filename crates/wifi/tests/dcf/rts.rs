@@ -1,8 +1,8 @@
 //! RTS/CTS exchanges (IEEE 802.11-2020 §10.3.2.4, §10.3.2.9).
 
+use fairmesh_phy::{Phy, Preamble};
 use fairmesh_units::{BitRate, NodeId};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::phy::{Phy, Preamble};
 use fairmesh_wifi::{FrameKind, Outcome};
 
 use crate::testbed::*;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Phy, Preamble};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy, Preamble};
 use fairmesh_wifi::{
     Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir, OnAirMpdu,
     Outcome, Outgoing, Reception, SendReport, Setup, Upper,

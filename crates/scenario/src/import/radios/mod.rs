@@ -2,9 +2,9 @@
 
 mod rates;
 
+use fairmesh_phy::Band;
+use fairmesh_phy::mcs::Generation;
 use fairmesh_units::{BitRate, Frequency};
-use fairmesh_wifi::mcs::Generation;
-use fairmesh_wifi::phy::Band;
 
 use super::band::{band, generation, name, of_models, usual};
 use super::channels::{Channels, Place, Places};

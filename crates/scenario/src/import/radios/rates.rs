@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use fairmesh_capacity::link::{LinkModel, Traffic};
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, Frequency, Power};
 use fairmesh_wifi::loss::{Fading, SnrErrors, SnrTable};
-use fairmesh_wifi::mcs::{Generation, Mode};
-use fairmesh_wifi::phy::{Band, Modern, Phy, Rate};
 
 /// Guard interval, ns, of all: what every radio has.
 const GUARD: u32 = 800;

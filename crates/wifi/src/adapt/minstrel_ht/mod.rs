@@ -14,7 +14,7 @@ use fairmesh_units::{Span, Stream, Time};
 use self::samples::Samples;
 use self::statistics::{Known, LENGTH_WEIGHT, ONE, tries};
 use super::Attempt;
-use crate::phy::{Phy, Rate};
+use fairmesh_phy::{Phy, Rate};
 
 /// Statistics are renewed this often (update_interval), by a clock of ticks of a few ms.
 const UPDATE: Span = Span::from_millis(50);

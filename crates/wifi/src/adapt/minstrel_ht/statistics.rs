@@ -1,7 +1,7 @@
 //! What is known of a rate, and what it is worth.
 
-use crate::phy::{Modulation, Phy, Rate};
-use crate::waveform::Waveform;
+use fairmesh_phy::Waveform;
+use fairmesh_phy::{Modulation, Phy, Rate};
 
 /// Certainty: probabilities and mean lengths are whole numbers of this part (MINSTREL_SCALE).
 pub(super) const ONE: u32 = 1 << 12;

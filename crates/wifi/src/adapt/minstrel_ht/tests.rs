@@ -1,8 +1,8 @@
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern};
 use proptest::prelude::*;
 
 use super::*;
-use crate::mcs::{Generation, Mode};
-use crate::phy::{Band, Modern};
 
 fn phy(generation: Generation, streams: u8) -> Phy {
     let mut modes = Vec::new();

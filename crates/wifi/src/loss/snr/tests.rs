@@ -1,10 +1,10 @@
+use fairmesh_phy::mcs::{Generation, Mode};
+use fairmesh_phy::{Band, Modern};
 use fairmesh_units::{Decibel, Power, Stream, Time};
 use proptest::prelude::*;
 
 use super::*;
 use crate::loss::FrameErrors;
-use crate::mcs::{Generation, Mode};
-use crate::phy::{Band, Modern};
 
 const FIGURE: Decibel = Decibel(7.0);
 
@@ -91,7 +91,7 @@ fn ns_3_says_the_same() {
 
 #[test]
 fn dsss_has_no_table() {
-    let b = Phy::dot11b(crate::phy::Preamble::Long);
+    let b = Phy::dot11b(fairmesh_phy::Preamble::Long);
     assert_eq!(SnrTable::new(&b, FIGURE).unwrap_err(), LossError::NoTable);
 }
 

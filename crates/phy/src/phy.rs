@@ -1,60 +1,16 @@
-//! The PHYs: rate tables, interframe spaces, contention windows, control-response rates.
+//! A physical layer as configured: its rate table, timing, and control-response rates.
 
 use core::fmt;
 
 use fairmesh_units::{BitRate, Span};
 
+use crate::frame::{
+    ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, LONGEST_MPDU_IN_HT_AMPDU, QOS_OVERHEAD, RTS,
+};
 use crate::mcs::{Generation, Mode};
-use crate::waveform::{ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, LONGEST_PPDU, RTS, Waveform};
-
-/// A rate: its index in the PHY's table, which is sorted from slow to fast.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct Rate(pub u8);
-
-impl Rate {
-    /// The rate as an array index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Modulation family: a control response is sent in the family of the frame it answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Modulation {
-    /// DSSS and HR/DSSS: 1, 2, 5.5, 11 Mbit/s.
-    Dsss,
-    /// OFDM at 5 GHz: 6 to 54 Mbit/s.
-    Ofdm,
-    /// ERP-OFDM at 2.4 GHz: 6 to 54 Mbit/s with a signal extension.
-    ErpOfdm,
-    /// HT, VHT or HE. Its control frames are sent as OFDM or ERP-OFDM.
-    Mcs(Mode),
-}
-
-/// One row of a rate table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RateInfo {
-    /// Nominal bit rate of the PSDU.
-    pub bit_rate: BitRate,
-    /// Family.
-    pub modulation: Modulation,
-    /// Duration rule.
-    pub waveform: Waveform,
-    /// Every station of the PHY can receive it.
-    pub mandatory: bool,
-    /// In the basic rate set: broadcasts and control responses may use it.
-    pub basic: bool,
-}
-
-/// PLCP preamble of DSSS frames. 1 Mbit/s frames always have the long one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Preamble {
-    /// 144 + 48 µs at 1 Mbit/s.
-    #[default]
-    Long,
-    /// 72 µs at 1 Mbit/s + 24 µs at 2 Mbit/s.
-    Short,
-}
+use crate::rates::{Modulation, Preamble, Rate, RateInfo, dsss, ofdm};
+use crate::timing::{PhyTiming, Response};
+use crate::waveform::LONGEST_PPDU;
 
 /// Whether an 802.11g network admits 802.11b stations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,64 +20,6 @@ pub enum Compatibility {
     /// DSSS rates too and all of them basic, 20 µs slots, CWmin 31. Protection (CTS to self)
     /// is not sent.
     WithB(Preamble),
-}
-
-/// Interframe spaces, contention windows and retry limits of a PHY.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PhyTiming {
-    /// Slot time.
-    pub slot: Span,
-    /// Short interframe space.
-    pub sifs: Span,
-    /// DCF interframe space: SIFS and two slots.
-    pub difs: Span,
-    /// Extended interframe space: SIFS, an ACK at the lowest basic rate, DIFS.
-    pub eifs: Span,
-    /// Smallest contention window; a first backoff is uniform in `0..=cw_min` slots.
-    pub cw_min: u32,
-    /// Largest contention window.
-    pub cw_max: u32,
-    /// Attempts for an RTS, or for a frame sent without one (dot11ShortRetryLimit).
-    pub short_retry_limit: u32,
-    /// Attempts for a data frame sent after RTS/CTS (dot11LongRetryLimit).
-    pub long_retry_limit: u32,
-}
-
-impl PhyTiming {
-    /// The contention window after a failed attempt: 2(CW + 1) − 1, at most `cw_max`.
-    pub const fn next_cw(&self, cw: u32) -> u32 {
-        let doubled = 2 * cw + 1;
-        if doubled < self.cw_max { doubled } else { self.cw_max }
-    }
-}
-
-/// The control frames that go with data at one rate, worked out once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Response {
-    /// The rate of the ACK, of the BlockAck, and of the CTS.
-    pub rate: Rate,
-    /// The rate of the RTS: the same, by the same rule.
-    pub rts_rate: Rate,
-    /// Duration of an ACK.
-    pub ack: Span,
-    /// Duration of a BlockAck.
-    pub block_ack: Span,
-    /// The longest PSDU, bytes, whose frame lasts no longer than 5.484 ms at an MCS; 0 at other rates.
-    pub longest_psdu: u32,
-    /// Duration of the CTS that answers the RTS.
-    pub cts: Span,
-    /// Duration of an RTS.
-    pub rts: Span,
-    /// How long a sender waits for the ACK to *begin*, counted from the end of its frame:
-    /// SIFS + slot + aRxPHYStartDelay (IEEE 802.11-2020 §10.3.2.11).
-    ///
-    /// 222 µs for 802.11b with the long preamble, whether the ACK is sent at 1 or at 2 Mbit/s,
-    /// because only its preamble and header (192 µs) count. If no reception has begun by then the
-    /// attempt has failed, and the next backoff may begin a DIFS after the timeout: 272 µs after
-    /// the end of the frame, where stations that heard the same collision wait EIFS (364 µs).
-    pub ack_timeout: Span,
-    /// The same for a CTS, counted from the end of the RTS; the same length.
-    pub cts_timeout: Span,
 }
 
 /// The bands of radios of today.
@@ -152,6 +50,16 @@ pub struct Modern {
     /// Where ns-3.37 departs from the standard, as it does: preambles ([`Mode`]), control rates
     /// by the bit rate of one stream at 20 MHz, RTS at the highest basic rate, and a CTS for every RTS, whatever the NAV says.
     pub ns3: bool,
+}
+
+impl Modern {
+    /// Longest MPDU that holds an A-MSDU, bytes.
+    pub const fn longest_mpdu_with_amsdu(&self) -> u32 {
+        match self.generation {
+            Generation::Ht if self.ampdu > 0 => LONGEST_MPDU_IN_HT_AMPDU,
+            _ => self.amsdu + QOS_OVERHEAD,
+        }
+    }
 }
 
 /// A physical layer as configured in one network.
@@ -202,43 +110,6 @@ fn one_stream_rate(g: Generation, mode: Mode) -> BitRate {
     // 802.11ac has no MCS 9 there; by then the answer is the highest basic rate anyway.
     let mcs = if g == Generation::Vht { mode.mcs().min(8) } else { mode.mcs() };
     Mode::new(g, mcs, 1, 20, guard).map_or(mode.reference_rate(), |m| m.bit_rate(g))
-}
-
-const fn dsss(kbps: u64, preamble: Preamble, basic: bool) -> RateInfo {
-    // IEEE 802.11-2020 §16.2.2.2: the short preamble is not for 1 Mbit/s.
-    let plcp_us = match preamble {
-        Preamble::Short if kbps > 1000 => 96,
-        _ => 192,
-    };
-    RateInfo {
-        bit_rate: BitRate(kbps * 1000),
-        modulation: Modulation::Dsss,
-        waveform: Waveform::Dsss { bits_per_2us: (kbps / 500) as u32, plcp_us },
-        mandatory: true,
-        basic,
-    }
-}
-
-/// (Mbit/s, N_DBPS, mandatory): IEEE 802.11-2020 Table 17-4.
-const OFDM: [(u64, u32, bool); 8] = [
-    (6, 24, true),
-    (9, 36, false),
-    (12, 48, true),
-    (18, 72, false),
-    (24, 96, true),
-    (36, 144, false),
-    (48, 192, false),
-    (54, 216, false),
-];
-
-fn ofdm(modulation: Modulation, extension_us: u32, basic: bool) -> impl Iterator<Item = RateInfo> {
-    OFDM.into_iter().map(move |(mbps, bits_per_symbol, mandatory)| RateInfo {
-        bit_rate: BitRate(mbps * 1_000_000),
-        modulation,
-        waveform: Waveform::Ofdm { bits_per_symbol, extension_us },
-        mandatory,
-        basic: basic && mandatory,
-    })
 }
 
 impl Phy {

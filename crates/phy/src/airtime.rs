@@ -1,16 +1,10 @@
-//! How long frames and exchanges of frames last: durations, network allocation values.
-//!
-//! Everything here is integer arithmetic on microseconds and bits, as the standard writes it
-//! (docs/models/airtime.md).
+//! Durations of frame exchanges, and network allocation values (docs/models/airtime.md).
 
 use fairmesh_units::Span;
 
-use crate::phy::{Phy, Rate};
-
-pub use crate::waveform::{
-    ACK, BLOCK_ACK, BLOCK_ACK_256, CTS, DATA_OVERHEAD, DELIMITER, LLC_SNAP, LONGEST_PPDU,
-    QOS_OVERHEAD, RTS, Waveform,
-};
+use crate::frame::CTS;
+use crate::phy::Phy;
+use crate::rates::Rate;
 
 /// Duration fields (NAV) and total lengths of a frame exchange.
 impl Phy {
@@ -49,7 +43,8 @@ impl Phy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phy::{Compatibility, Preamble};
+    use crate::frame::{ACK, RTS};
+    use crate::{Compatibility, Preamble};
     use fairmesh_units::BitRate;
     use proptest::prelude::*;
 

@@ -1,13 +1,13 @@
-//! How much a full frame carries: with A-MPDUs, with A-MSDUs, with both.
+//! Content of a full frame: with A-MPDUs, with A-MSDUs, with both.
 
-use crate::airtime::QOS_OVERHEAD;
-use crate::amsdu::{Bundles, SUBFRAME_HEADER, joined};
-use crate::batch::grown;
+use crate::frame::{
+    DELIMITER, QOS_OVERHEAD, SUBFRAME_HEADER, extended_ampdu as grown, extended_amsdu as joined,
+};
 use crate::mcs::Generation;
-use crate::phy::{Phy, Rate};
-use crate::waveform::DELIMITER;
+use crate::phy::Phy;
+use crate::rates::Rate;
 
-/// What a full frame carries.
+/// Content of a full frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FullFrame {
     /// Packets.
@@ -19,12 +19,12 @@ pub struct FullFrame {
 }
 
 impl FullFrame {
-    /// What a full frame at a rate carries of packets that are `mpdu` bytes each as an MPDU of their own.
+    /// A full frame of packets that are `mpdu` bytes each as an MPDU of their own.
     pub fn of(phy: &Phy, rate: Rate, mpdu: u32) -> FullFrame {
         FullFrame::at_most(phy, rate, mpdu, u32::MAX)
     }
 
-    /// What a frame carries where no more than so many packets are there, at least one.
+    /// A frame of at most `packets` such packets, at least one.
     pub fn at_most(phy: &Phy, rate: Rate, mpdu: u32, packets: u32) -> FullFrame {
         let (mpdus, psdu) = full_aggregate(phy, rate, mpdu, packets);
         let plain = FullFrame { packets: mpdus, mpdus, psdu };
@@ -35,7 +35,7 @@ impl FullFrame {
         }
         let most = if m.ampdu > 0 { m.ampdu.min(longest) } else { longest };
         let places = if m.ampdu > 0 { m.window } else { 1 };
-        let bundles = Bundles::new(m, 0);
+        let longest_mpdu = m.longest_mpdu_with_amsdu();
         let msdu = mpdu - QOS_OVERHEAD;
         let (mut frame, mut bytes) = (FullFrame { packets: 0, mpdus: 0, psdu: 0 }, 0);
         while frame.mpdus < places
@@ -49,8 +49,8 @@ impl FullFrame {
                 body = joined(body, msdu);
                 let whole = grown(before, body + QOS_OVERHEAD);
                 if frame.packets >= packets
-                    || body > bundles.longest
-                    || body + QOS_OVERHEAD > bundles.mpdu
+                    || body > m.amsdu
+                    || body + QOS_OVERHEAD > longest_mpdu
                     || whole > most
                 {
                     break;

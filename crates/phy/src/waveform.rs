@@ -1,27 +1,9 @@
-//! Frame sizes, and the rules that turn them into durations.
+//! Rules that turn frame sizes into durations.
 
 use fairmesh_units::Span;
 
-/// Bytes of a unicast data frame's MAC header and FCS (three addresses, no QoS, no HT control).
-pub const DATA_OVERHEAD: u32 = 28;
-/// The same of a QoS data frame, which MPDUs of 802.11n and later are.
-pub const QOS_OVERHEAD: u32 = 30;
-/// Bytes of a compressed BlockAck frame with a bitmap of 64 (IEEE 802.11-2020 §9.3.1.8.2).
-pub const BLOCK_ACK: u32 = 32;
-/// The same with a bitmap of 256 (IEEE 802.11ax-2021 §9.3.1.8.2).
-pub const BLOCK_ACK_256: u32 = 56;
-/// Bytes of the delimiter before each MPDU of an A-MPDU (IEEE 802.11-2020 §9.7.1).
-pub const DELIMITER: u32 = 4;
 /// aPPDUMaxTime of HT, VHT and HE (IEEE 802.11-2020 Tables 19-25 and 21-28).
 pub const LONGEST_PPDU: Span = Span::from_micros(5484);
-/// Bytes of the LLC/SNAP header in front of an IP datagram. ns-2 has none.
-pub const LLC_SNAP: u32 = 8;
-/// Bytes of an ACK frame.
-pub const ACK: u32 = 14;
-/// Bytes of a CTS frame.
-pub const CTS: u32 = 14;
-/// Bytes of an RTS frame.
-pub const RTS: u32 = 20;
 
 /// The rule that turns a PSDU size into a duration, one variant per family of waveforms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
