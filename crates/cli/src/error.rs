@@ -42,6 +42,27 @@ impl From<fairmesh_agent::error::AgentError> for CliError {
     }
 }
 
+#[cfg(feature = "linux")]
+impl From<fairmesh_testbed::TestbedError> for CliError {
+    fn from(e: fairmesh_testbed::TestbedError) -> Self {
+        use fairmesh_emulator::EmulatorError;
+        use fairmesh_testbed::TestbedError;
+
+        match e {
+            TestbedError::Emulator { problem: EmulatorError::Interrupted, .. } => {
+                CliError::Interrupted
+            }
+            TestbedError::Emulator { problem: e @ EmulatorError::NotRoot, .. } => {
+                CliError::option("emulate", e)
+            }
+            TestbedError::Emulator { scenario, problem } => CliError::run(scenario, problem),
+            TestbedError::Scenario { scenario, problem } => CliError::run(scenario, problem),
+            TestbedError::File { path, problem } => CliError::file(path, problem),
+            e => CliError::run("testbed", e),
+        }
+    }
+}
+
 /// The options behind the laboratory's settings.
 const FLAGS: [(&str, &str); 20] = [
     ("channel", "--channel"),

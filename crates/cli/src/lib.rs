@@ -5,8 +5,6 @@
 
 pub mod args;
 pub mod commands;
-#[cfg(feature = "linux")]
-pub mod daemon;
 pub mod error;
 pub mod interrupt;
 mod terminal;

@@ -1,12 +1,9 @@
 //! `fairmesh emulate`.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
 
-use fairmesh_control::Mechanism;
 use fairmesh_emulator::{
-    EmulateOptions, EmulatorError, KernelCongestion, Network, Progress, Routing, TcpSettings,
-    clean, emulate,
+    EmulateOptions, KernelCongestion, Network, Progress, Routing, TcpSettings, clean,
 };
 use fairmesh_engine::record::{EmulationRecord, RunRecord};
 use fairmesh_lab::batch;
@@ -17,12 +14,12 @@ use fairmesh_lab::source::load;
 use fairmesh_report::{rate_changes, results};
 use fairmesh_report::{stalls, table};
 use fairmesh_scenario::Scenario;
-use fairmesh_units::Span;
+use fairmesh_testbed::{Daemon, Hooks, Program, Workspace};
+use fairmesh_units::{Span, Time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 use crate::commands::{print_json, warn};
-use crate::daemon::{Daemon, Work};
 use crate::error::CliError;
 use crate::interrupt;
 use fairmesh_lab::changes::set_parameters;
@@ -52,7 +49,8 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let sample = args.sample.sample;
     let curves = folder.is_some() || !scenario.rate_changes.is_empty();
     let sample = sample.or_else(|| curves.then(|| batch::sample_interval(scenario.duration)));
-    let work = Work::new(&scenarios, !args.control.is_empty())?;
+    let with_daemons = !args.control.is_empty();
+    let work = Workspace::new(&scenarios, with_daemons, Time::ZERO, &Program::this()?)?;
     let mut emulated = Vec::new();
     for (i, scenario) in scenarios.iter().enumerate() {
         emulated.push(vec![one(scenario, args, sample, work.daemon(i))?]);
@@ -106,50 +104,23 @@ fn one(
 ) -> Result<RunRecord, CliError> {
     let with_daemon = daemon.is_some();
     let bar = bar(scenario, args.shell.is_none());
-    let mut record = under_daemon(scenario, &options(args, sample), daemon, &bar, args.json)?;
+    let hooks = Hooks {
+        stop: interrupt::awaited(),
+        ready: &mut |network| announce(scenario, network, args.json),
+        progress: &mut |p| show(&bar, p),
+    };
+    let record = fairmesh_testbed::run(scenario, &options(args, sample), daemon, hooks);
+    bar.finish_and_clear();
+    let mut record = record?;
     if !with_daemon && !args.control.is_empty() {
         record.control += " fifo";
     }
     Ok(record)
 }
 
-/// One emulation, with or without a daemon at the gateway; `quiet`: names of namespaces are not told.
-pub(crate) fn under_daemon(
-    scenario: &Scenario,
-    options: &EmulateOptions,
-    daemon: Option<Daemon>,
-    bar: &ProgressBar,
-    quiet: bool,
-) -> Result<RunRecord, CliError> {
-    let daemon = RefCell::new(daemon);
-    // The control is the daemon's.
-    let mut mesh = scenario.clone();
-    if daemon.borrow().is_some() {
-        mesh.set_control(Mechanism::none());
-    }
-    let outcome = emulate(
-        &mesh,
-        options,
-        interrupt::awaited(),
-        &mut |network| {
-            announce(scenario, network, quiet);
-            if let Some(d) = daemon.borrow_mut().as_mut() {
-                d.ready(network);
-            }
-        },
-        &mut |progress: &Progress| {
-            bar.set_position(progress.now.as_nanos() / 1_000_000);
-            if let Some(d) = daemon.borrow_mut().as_mut() {
-                d.watch(progress);
-            }
-        },
-    );
-    bar.finish_and_clear();
-    let mut record = outcome.map_err(|e| refused(scenario, &e))?.record;
-    if let Some(daemon) = daemon.into_inner() {
-        daemon.finish(&scenario.control.to_string(), &mut record)?;
-    }
-    Ok(record)
+/// Moves a bar of [`bar`] to the run's time.
+pub(crate) fn show(bar: &ProgressBar, p: &Progress) {
+    bar.set_position(p.now.as_nanos() / 1_000_000);
 }
 
 fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
@@ -179,16 +150,8 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
     }
 }
 
-pub(crate) fn refused(scenario: &Scenario, e: &EmulatorError) -> CliError {
-    match e {
-        EmulatorError::Interrupted => CliError::Interrupted,
-        EmulatorError::NotRoot => CliError::option("emulate", e),
-        _ => CliError::run(&scenario.name, e),
-    }
-}
-
-/// Says where everything is, while it is there.
-fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
+/// Prints names, addresses and namespaces of the nodes, unless `quiet`, and the network's notes.
+pub(crate) fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     let mut text = String::new();
     if !quiet {
         for (node, plan) in scenario.nodes.iter().zip(&network.plan.nodes) {

@@ -1,53 +1,50 @@
-//! Arms of reproductions that run in the emulator.
+//! Experiments' arms that run in the emulator.
 
-#[cfg(feature = "linux")]
-use fairmesh_control::Placement;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
+#[cfg(feature = "linux")]
+use fairmesh_testbed::{Hooks, Program};
 use fairmesh_units::Span;
 
 use crate::error::CliError;
 
-/// Why a scenario cannot be emulated here; nothing is built for that. Controls of the gateway are the daemon's.
+/// Checks whether the scenario can be emulated here; builds nothing.
 #[cfg(feature = "linux")]
 pub(super) fn refuses(scenario: &Scenario) -> Result<(), String> {
-    let said = |e: &dyn std::fmt::Display| e.to_string();
-    fairmesh_emulator::check(scenario, &Default::default()).map_err(|e| said(&e))?;
-    let needs = scenario.control.all_needs();
-    if !needs.is_empty() && !needs.iter().any(|n| n.at.has(Placement::Gateway)) {
-        let control = &scenario.control;
-        return Err(format!(
-            "\"{control}\" does not run at a gateway; controls at nodes run in the simulator only"
-        ));
-    }
-    crate::daemon::Work::new(std::slice::from_ref(scenario), true).map_err(|e| said(&e))?;
-    Ok(())
+    let check = || fairmesh_testbed::refuses(scenario, &Program::this()?);
+    check().map_err(|e| e.to_string())
 }
 
-/// One emulation, by the daemon if the scenario has a control.
+/// Runs one emulation, with the daemon if the scenario has a control.
 #[cfg(feature = "linux")]
 pub(super) fn run(
     scenario: &Scenario,
     seed: u64,
     sample: Option<Span>,
 ) -> Result<RunRecord, CliError> {
-    use super::emulate::{bar, under_daemon};
+    use super::emulate::{announce, bar, show};
 
-    let work = crate::daemon::Work::new(std::slice::from_ref(scenario), true)?;
-    let options = fairmesh_emulator::EmulateOptions { seed, sample, ..Default::default() };
-    under_daemon(scenario, &options, work.daemon(0), &bar(scenario, true), true)
+    let bar = bar(scenario, true);
+    let hooks = Hooks {
+        stop: crate::interrupt::awaited(),
+        ready: &mut |network| announce(scenario, network, true),
+        progress: &mut |p| show(&bar, p),
+    };
+    let record = fairmesh_testbed::arm(scenario, seed, sample, &Program::this()?, hooks);
+    bar.finish_and_clear();
+    Ok(record?)
 }
 
 #[cfg(not(feature = "linux"))]
 const WITHOUT: &str = "this program was built without the emulator (feature \"linux\")";
 
-/// There is no emulator.
+/// Refuses: this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn refuses(_: &Scenario) -> Result<(), String> {
     Err(WITHOUT.to_owned())
 }
 
-/// There is no emulator.
+/// Refuses: this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn run(scenario: &Scenario, _: u64, _: Option<Span>) -> Result<RunRecord, CliError> {
     Err(CliError::run(&scenario.name, WITHOUT))

@@ -1,0 +1,99 @@
+//! One emulation, with or without a daemon at the gateway.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+
+use fairmesh_control::{Mechanism, Placement};
+use fairmesh_emulator::{EmulateOptions, Network, Progress, check, emulate};
+use fairmesh_engine::record::RunRecord;
+use fairmesh_scenario::Scenario;
+use fairmesh_units::{Span, Time};
+
+use crate::daemon::{Daemon, Program};
+use crate::error::{ScenarioProblem, TestbedError};
+use crate::workspace::Workspace;
+
+/// Callbacks and the stop flag of a run.
+pub struct Hooks<'a> {
+    /// Ends the run when it becomes true; everything is removed then.
+    pub stop: &'a AtomicBool,
+    /// Called once, when the namespaces exist and before time zero.
+    pub ready: &'a mut dyn FnMut(&Network),
+    /// Called several times per second.
+    pub progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// Emulates a scenario; with a daemon, the daemon runs the scenario's control and the nodes run none.
+///
+/// The record has the daemon's decisions and limits, and its control is named
+/// "*control of the nodes* *control of the daemon*".
+///
+/// # Errors
+/// Missing rights, a scenario that the emulator refuses, an interrupt; events that cannot be written.
+pub fn run(
+    scenario: &Scenario,
+    options: &EmulateOptions,
+    daemon: Option<Daemon>,
+    hooks: Hooks<'_>,
+) -> Result<RunRecord, TestbedError> {
+    let Hooks { stop, ready, progress } = hooks;
+    let daemon = RefCell::new(daemon);
+    let mut mesh = scenario.clone();
+    if daemon.borrow().is_some() {
+        mesh.set_control(Mechanism::none());
+    }
+    let outcome = emulate(
+        &mesh,
+        options,
+        stop,
+        &mut |network| {
+            ready(network);
+            if let Some(d) = daemon.borrow_mut().as_mut() {
+                d.enter(network, stop);
+            }
+        },
+        &mut |p| {
+            progress(p);
+            if let Some(d) = daemon.borrow_mut().as_mut() {
+                d.watch(p);
+            }
+        },
+    );
+    let refused = |problem| TestbedError::Emulator { scenario: scenario.name.clone(), problem };
+    let mut record = outcome.map_err(refused)?.record;
+    if let Some(daemon) = daemon.into_inner() {
+        daemon.finish(&mut record)?;
+    }
+    Ok(record)
+}
+
+/// Checks whether an experiment's arm can run here, without building anything.
+///
+/// # Errors
+/// A scenario that the emulator or the daemon refuses, or a control that does not run at a gateway.
+pub fn refuses(scenario: &Scenario, program: &Program) -> Result<(), TestbedError> {
+    let refused = |problem| TestbedError::Emulator { scenario: scenario.name.clone(), problem };
+    check(scenario, &EmulateOptions::default()).map_err(refused)?;
+    let needs = scenario.control.all_needs();
+    if !needs.is_empty() && !needs.iter().any(|n| n.at.has(Placement::Gateway)) {
+        let problem = ScenarioProblem::NotAtGateway(scenario.control.to_string());
+        return Err(TestbedError::scenario(&scenario.name)(problem));
+    }
+    Workspace::new(std::slice::from_ref(scenario), true, Time::ZERO, program).map(|_| ())
+}
+
+/// Runs an experiment's arm: one emulation, with a daemon if the scenario has a control.
+///
+/// # Errors
+/// See [`run`] and [`Daemon::prepare`].
+pub fn arm(
+    scenario: &Scenario,
+    seed: u64,
+    sample: Option<Span>,
+    program: &Program,
+    hooks: Hooks<'_>,
+) -> Result<RunRecord, TestbedError> {
+    let files = Workspace::new(std::slice::from_ref(scenario), true, Time::ZERO, program)?;
+    let options = EmulateOptions { seed, sample, ..EmulateOptions::default() };
+    run(scenario, &options, files.daemon(0), hooks)
+}
