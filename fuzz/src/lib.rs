@@ -15,7 +15,7 @@ use fairmesh_agent::gateway::signs::{self, Reader};
 use fairmesh_agent::gateway::sources::{self, Form};
 use fairmesh_control::{
     Action, Actions, Class, Event, FlowCounters, FlowHere, Message, Neighbour, Offers, Place,
-    Setting, Site, lookup,
+    Registry, Setting, Site,
 };
 use fairmesh_linux::capture::{Begins, Header};
 use fairmesh_linux::link::Link;
@@ -125,7 +125,7 @@ fn peer(bytes: &[u8]) {
     let setting = Setting::new(NodeId(own), site, Stream::new(1, "fuzz"))
         .with_flows([0, 1].map(flow))
         .with_neighbours([link]);
-    let mechanism = lookup("maxmin+peers").expect("it is registered");
+    let mechanism = Registry::standard().lookup("maxmin+peers").expect("it is registered");
     let started = mechanism.start(setting, &Offers::everything("fuzz"));
     let mut control = started.expect("a right setting").expect("it runs at gateways").control;
     let mut actions = Actions::new();

@@ -37,7 +37,7 @@ pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(),
         Command::Fingerprints(a) => commands::fingerprints::run(&a, out),
         #[cfg(feature = "linux")]
         Command::Gateway(a) => commands::gateway::run(a, out),
-        Command::List(a) => commands::list::run(&a, out),
+        Command::List(a) => commands::list::run(&a, &fairmesh_control::Registry::standard(), out),
         Command::Schema => commands::list::schema(out),
     }
 }

@@ -1,5 +1,5 @@
 //! Prints docs/controls/parameters.md.
 
 fn main() {
-    print!("{}", fairmesh_control::reference());
+    print!("{}", fairmesh_control::reference(&fairmesh_control::Registry::standard()));
 }

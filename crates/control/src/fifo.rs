@@ -1,12 +1,8 @@
-//! `fifo`: no control. Every node keeps its drop-tail queue; what the others are measured against.
+//! `fifo`: no control. Every node keeps its drop-tail queue; the baseline of all comparisons.
 
-use crate::{Entry, Origin, Runs};
+use crate::{Definition, Origin};
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "fifo",
-    about: "no control: drop-tail queues everywhere",
-    origin: Origin::Published("Jamshaid 2010 §6.3"),
-    variants: &[],
-    parameters: &[],
-    runs: Runs::Nowhere,
-};
+pub(crate) fn definition() -> Definition {
+    let about = "no control: drop-tail queues everywhere";
+    Definition::new("fifo", about, Origin::published("Jamshaid 2010 §6.3"))
+}

@@ -10,8 +10,9 @@
 //! - [`Plan`] the classes that the host builds for it, as queues of the simulator or as `tc`
 //!   classes;
 //! - [`host`] what every host does the same way: the driver of a mechanism at a node;
-//! - [`lookup`] finds a mechanism by the name used on the command line and in files, variants
-//!   included: `"pfrc+exponential"`.
+//! - [`Definition`] what a mechanism is, with the options that [`options!`] declares; [`Registry`]
+//!   finds it by the name used on the command line and in files, variants included:
+//!   `"pfrc+exponential"`.
 //!
 //! How to add one, and how every published mechanism fits: `docs/control.md`.
 
@@ -28,17 +29,46 @@ mod testing;
 mod water_filling;
 
 pub use contract::{
-    Ability, AbilitySet, Action, Actions, Allocation, Channel, Chosen, Class, ClassPlan, Counters,
-    Entry, Event, EventKind, EventSet, Feedback, FlowCounters, FlowHere, FrameLoad, FrameStream,
-    Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates,
-    LoadedLink, Marking, Mechanism, Merge, Message, Missing, Needs, Neighbour, NoAnswer, Offers,
-    Origin, Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, QueueLength,
-    Reach, Reason, Refusal, RoundTrip, Runs, SLOTS, Sent, Setting, Share, Site, StartError,
-    Station, TcpSigns, UnknownControl, Value, Variant, all, lookup, reference,
+    Ability, AbilitySet, Action, Actions, Allocation, Build, Channel, Chosen, Class, ClassPlan,
+    Counters, Definition, DefinitionError, Event, EventKind, EventSet, Feedback, FlowCounters,
+    FlowHere, FrameLoad, FrameStream, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf,
+    Limit, Link, LinkModel, LinkRates, LoadedLink, MAX_VARIANTS, Marking, Mechanism, Merge,
+    Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer, Offers, OptionSet, Origin, Parameter,
+    ParameterError, Place, Placement, PlacementSet, Plan, Point, Quantity, QueueLength,
+    RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip, Runs, SLOTS, Sent, Setting, Share,
+    Site, StartError, Station, TcpSigns, UnknownControl, Value, Variant, reference,
 };
 pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
+
+/// Definitions of all mechanisms of this crate, in the order in which they are listed. Adding one:
+/// its file and its line here.
+fn standard_definitions() -> [Definition; 21] {
+    [
+        gateway::gateway_queue::fq(),
+        gateway::gateway_queue::red(),
+        gateway::gateway_queue::fred(),
+        gateway::static_aggregate::shared(),
+        gateway::static_aggregate::fair(),
+        gateway::static_flow::definition(),
+        sources::source::definition(),
+        sources::tcp_ap::definition(),
+        gateway::arc::shared(),
+        gateway::arc::fair(),
+        gateway::pfrc::definition(),
+        gateway::maxmin::definition(),
+        mesh::gap::definition(),
+        mesh::ifa::definition(),
+        marking::lbm::definition(),
+        marking::nred::definition(),
+        marking::lred::definition(),
+        mesh::cna::definition(),
+        mesh::wcp::definition(),
+        mesh::wcpcap::definition(),
+        mesh::maxmin::definition(),
+    ]
+}
 
 /// One mechanism at one node. Pure: no clock, no I/O, no randomness but the stream it was given.
 pub trait Control: core::fmt::Debug + Send {

@@ -3,8 +3,8 @@
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
 
 use crate::{
-    Action, Actions, Class, Event, FlowHere, Instance, Neighbour, Offers, Place, Setting, Site,
-    StartError, lookup,
+    Action, Actions, Class, Event, FlowHere, Instance, Mechanism, Neighbour, Offers, Place,
+    Registry, Setting, Site, StartError, UnknownControl,
 };
 
 /// A flow that crosses the gateway, in packets of 1500 bytes with 1460 of data.
@@ -19,6 +19,11 @@ pub(crate) fn gateway(flows: &[u32]) -> Setting {
     Setting::new(NodeId(0), site, Stream::new(1, "control/gateway"))
         .with_flows(flows.iter().map(|f| flow(*f)))
         .with_neighbours([1, 2].map(link))
+}
+
+/// A mechanism of this crate by name.
+pub(crate) fn lookup(name: &str) -> Result<Mechanism, UnknownControl> {
+    Registry::standard().lookup(name)
 }
 
 pub(crate) fn start_with(

@@ -60,7 +60,7 @@ impl Mesh {
             ..Offers::everything("a mesh of two rules")
         };
         let Instance { control, plan } =
-            lookup(name).unwrap().start(setting, &offers).unwrap().unwrap();
+            Registry::standard().lookup(name).unwrap().start(setting, &offers).unwrap().unwrap();
         let mut mesh = Mesh {
             control,
             actions: Actions::new(),

@@ -108,23 +108,16 @@ fn events_stay_small() {
     assert!(size_of::<Action>() <= 112, "{}", size_of::<Action>());
 }
 
-static IDEAL: Entry = Entry {
-    name: "ideal",
-    about: "needs what no router has",
-    origin: Origin::Ours { after: "" },
-    variants: &[],
-    parameters: &[],
-    runs: Runs::At {
-        needs: |_| {
-            vec![Needs {
-                at: PlacementSet::of(&[Placement::EveryNode]),
-                abilities: AbilitySet::of(&[Ability::IdealExchange]),
-                ..Needs::default()
-            }]
-        },
-        build: |_, _| unreachable!("refused before it is built"),
-    },
-};
+/// A mechanism that needs what no router has.
+fn ideal() -> Definition {
+    let needs = Needs {
+        at: PlacementSet::of(&[Placement::EveryNode]),
+        abilities: AbilitySet::of(&[Ability::IdealExchange]),
+        ..Needs::default()
+    };
+    let runs = Runs::at(move |_| vec![needs], |_, _| unreachable!("refused before it is built"));
+    Definition::new("ideal", "needs what no router has", Origin::ours("")).with_runs(runs)
+}
 
 #[test]
 fn an_ideal_exchange_is_refused_by_name() {
@@ -134,7 +127,7 @@ fn an_ideal_exchange_is_refused_by_name() {
     };
     let setting = Setting::new(NodeId(0), Site::new(), Stream::new(1, "vocabulary"));
     assert_eq!(
-        Mechanism::of(&IDEAL).start(setting, &router).unwrap_err().to_string(),
+        Mechanism::of(ideal()).start(setting, &router).unwrap_err().to_string(),
         "ideal cannot run on the Linux gateway: not possible: exchange outside the air"
     );
 }

@@ -213,7 +213,11 @@ fn background_gives_way_to_best_effort() {
 fn controls_that_know_one_queue_are_refused_by_name() {
     let scenario = read(&chain("200", "video"));
     let under = |name: &str| {
-        run_under(&scenario, &RunOptions::default(), &fairmesh_control::lookup(name).unwrap())
+        run_under(
+            &scenario,
+            &RunOptions::default(),
+            &fairmesh_control::Registry::standard().lookup(name).unwrap(),
+        )
     };
     for name in ["maxmin", "pfrc", "arc-fq", "source"] {
         let r = under(name).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -103,7 +103,7 @@ fn gateways_that_tell_each_other_give_what_one_box_gives() {
     let text = include_str!("../../../scenarios/two-gateways.toml");
     let world = |control: &str, one_box: bool| {
         let mut s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
-        s.control = fairmesh_control::lookup(control).unwrap();
+        s.control = fairmesh_control::Registry::standard().lookup(control).unwrap();
         s.gateways.one_box = one_box;
         record(&s)
     };

@@ -279,7 +279,8 @@ impl Recipe {
         }
         let mut scenario = draft.build().ok()?;
         let plain = scenario.clone();
-        let controls: Vec<Mechanism> = fairmesh_control::all().map(Mechanism::of).collect();
+        let controls: Vec<Mechanism> =
+            fairmesh_control::Registry::standard().all().cloned().map(Mechanism::of).collect();
         scenario.control = controls[self.control % controls.len()].clone();
         let short =
             Scenario { duration: Span::from_millis(1), warmup: Span::ZERO, ..scenario.clone() };

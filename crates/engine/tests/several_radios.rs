@@ -235,7 +235,7 @@ fn conserved(record: &RunRecord) {
 fn controls_of_the_gateway_work_over_both_radios_and_others_are_refused_by_name() {
     let scenario = read(MESH);
     let run = |name: &str| {
-        let mechanism = fairmesh_control::lookup(name).unwrap();
+        let mechanism = fairmesh_control::Registry::standard().lookup(name).unwrap();
         run_under(&scenario, &RunOptions::default(), &mechanism).map_err(|e| e.to_string())
     };
     for name in ["maxmin", "maxmin+agents", "pfrc", "arc-fq", "source"] {
@@ -249,7 +249,7 @@ fn controls_of_the_gateway_work_over_both_radios_and_others_are_refused_by_name(
         assert!(record.flows.iter().all(right), "{name}");
     }
     for name in ["wcp", "cna", "gap", "mesh-maxmin", "ifa", "lbm", "fq-red"] {
-        if fairmesh_control::lookup(name).is_err() {
+        if fairmesh_control::Registry::standard().lookup(name).is_err() {
             continue;
         }
         let problem = run(name).unwrap_err();

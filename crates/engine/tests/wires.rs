@@ -96,7 +96,7 @@ fn a_switch_between_radio_links() {
 #[test]
 fn every_control_runs_across_a_cable() {
     let flows = "traffic = { flows = \"both\" }\n";
-    for entry in fairmesh_control::all() {
+    for entry in fairmesh_control::Registry::standard().all() {
         let control = format!("{flows}control = {{ use = \"{}\" }}", entry.name);
         let mut s = two_meshes("20 Mbit/s", &control);
         s.duration = fairmesh_units::Span::from_secs(4);

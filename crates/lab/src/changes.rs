@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use fairmesh_control::lookup;
+use fairmesh_control::Registry;
 use fairmesh_scenario::{Direction, PhyName, Scenario};
 use fairmesh_units::{BitRate, Frequency, Span};
 
@@ -113,7 +113,7 @@ pub fn set_times(
 /// # Errors
 /// When there is no such control.
 pub fn with_control(scenario: &Scenario, name: &str) -> Result<Scenario, LabError> {
-    let chosen = lookup(name).map_err(|e| LabError::setting("control", e))?;
+    let chosen = Registry::standard().lookup(name).map_err(|e| LabError::setting("control", e))?;
     let control = chosen.with_numbers_of(&scenario.control);
     Ok(Scenario { control, ..scenario.clone() })
 }
@@ -185,7 +185,8 @@ impl fmt::Display for Assignment {
 /// A parameter that none of the controls meant has, or a value that it may not have.
 pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<(), LabError> {
     for Assignment { control, parameter, value } in set {
-        let meant = |s: &Scenario| control.as_ref().is_none_or(|c| s.control.entry().name == c);
+        let meant =
+            |s: &Scenario| control.as_ref().is_none_or(|c| s.control.definition().name == *c);
         let mut taken = false;
         for scenario in scenarios.iter_mut().filter(|s| meant(s)) {
             if scenario.control.value(parameter).is_some() {
@@ -196,7 +197,7 @@ pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<
         }
         if !taken {
             let known = scenarios.iter().filter(|s| meant(s)).map(|s| {
-                let names = s.control.entry().parameters.iter().map(|p| p.name);
+                let names = s.control.definition().parameters.iter().map(|p| &*p.name);
                 format!("{} has {}", s.control, or_none(names.collect::<Vec<_>>().join(", ")))
             });
             let known = known.collect::<Vec<_>>().join("; ");

@@ -71,7 +71,7 @@ pub fn few_packets(scenario: &Scenario) -> Option<String> {
 
 /// Whether marks are all that a control has.
 fn only_marks(control: &Mechanism) -> bool {
-    control.entry().name == "lbm"
+    control.definition().name == "lbm"
 }
 
 /// Whether any flow answers to the marks of the scenario's control.

@@ -191,7 +191,8 @@ pub const OURS: &str = "* ours: not published, or not as it is here";
 /// Whether anything in a control is this project's own and not published; of an emulated one, which
 /// has the kernel's congestion control before its name, and of one with another at gateways, too.
 pub fn is_ours(control: &str) -> bool {
-    let ours = |name: &str| fairmesh_control::lookup(name).is_ok_and(|m| m.is_ours());
+    let registry = fairmesh_control::Registry::standard();
+    let ours = |name: &str| registry.lookup(name).is_ok_and(|m| m.is_ours());
     control.split([' ', ',']).any(ours)
 }
 

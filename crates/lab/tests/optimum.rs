@@ -372,7 +372,7 @@ fn what_was_found_is_kept_and_nothing_else_is_believed() {
     let kept = fs::read_to_string(file()).unwrap();
     // Its name and its control are no part of the question.
     mesh.name = "other".into();
-    mesh.control = fairmesh_control::lookup("wcp").unwrap();
+    mesh.control = fairmesh_control::Registry::standard().lookup("wcp").unwrap();
     assert_eq!(ask(&mesh), (first.0.clone(), true));
 
     // Cut off, not ours, of other words, or true of another program: searched again, and kept anew.

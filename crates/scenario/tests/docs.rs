@@ -40,7 +40,7 @@ fn the_schema_has_the_parameters_of_every_control() {
     let control = &schema["$defs"]["Control"];
     let branches = control["oneOf"].as_array().unwrap();
     let of = |name: &str| branches.iter().find(|b| b["title"] == name).unwrap();
-    assert_eq!(branches.len(), fairmesh_control::all().count());
+    assert_eq!(branches.len(), fairmesh_control::Registry::standard().all().count());
     let pfrc = of("pfrc");
     assert_eq!(pfrc["additionalProperties"], false);
     let epoch = &pfrc["properties"]["epoch"];

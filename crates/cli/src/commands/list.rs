@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use comfy_table::{ContentArrangement, Table};
-use fairmesh_control::{Entry, Mechanism, Needs, lookup};
+use fairmesh_control::{Definition, Mechanism, Needs, Registry};
 use fairmesh_lab::comparison::{GENERATOR, SCHEMA};
 use fairmesh_report::table;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ const WIDTH: u16 = 110;
 ///
 /// # Errors
 /// An unknown control; when standard output cannot be written.
-pub fn run(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let chosen = args.control.as_deref().map(lookup).transpose();
+pub fn run(args: &ListArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
+    let chosen = args.control.as_deref().map(|name| registry.lookup(name)).transpose();
     let chosen = chosen.map_err(|e| CliError::option("CONTROL", e))?;
     if args.json {
         let controls: Vec<Value> = match &chosen {
             Some(one) => vec![object(one)],
-            None => fairmesh_control::all().map(|e| object(&Mechanism::of(e))).collect(),
+            None => registry.all().map(|d| object(&Mechanism::of(d.clone()))).collect(),
         };
         let all = json!({ "schema": SCHEMA, "controls": controls, "generator": GENERATOR });
         return print_json(out, &all);
@@ -34,11 +34,11 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Result<(), CliError> {
         return Ok(describe(&one, out)?);
     }
     let mut t = words(["control", "what it does", "whose"]);
-    for e in fairmesh_control::all() {
-        t.add_row([e.name.to_owned(), e.about.to_owned(), e.origin.to_string()]);
-        for v in e.variants {
-            let name = format!("{}+{}", e.name, v.name);
-            t.add_row([name, v.about.to_owned(), v.origin.to_string()]);
+    for d in registry.all() {
+        t.add_row([d.name.to_string(), d.about.to_string(), d.origin.to_string()]);
+        for v in &d.variants {
+            let name = format!("{}+{}", d.name, v.name);
+            t.add_row([name, v.about.to_string(), v.origin.to_string()]);
         }
     }
     writeln!(out, "{t}\n\nOne of them, with its parameters: fairmesh list pfrc")?;
@@ -71,7 +71,7 @@ fn needs(n: &Needs) -> [(&'static str, String); 5] {
 }
 
 fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
-    let Entry { about, origin, variants, parameters, .. } = one.entry();
+    let Definition { about, origin, variants, parameters, .. } = &**one.definition();
     writeln!(out, "{one}: {about}\n{origin}")?;
     for n in one.all_needs() {
         writeln!(out)?;
@@ -81,19 +81,21 @@ fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
     }
     if !variants.is_empty() {
         let mut t = words(["variant", "what it does", "whose"]);
-        for v in *variants {
-            t.add_row([format!("+{}", v.name), v.about.to_owned(), v.origin.to_string()]);
+        for v in variants {
+            t.add_row([format!("+{}", v.name), v.about.to_string(), v.origin.to_string()]);
         }
         writeln!(out, "\n{t}")?;
     }
     if !parameters.is_empty() {
         let mut t = words(["parameter", "what it is", "unit", "default", "from", "to"]);
-        for p in *parameters {
+        for p in parameters {
             let numbers = [p.default, p.min, p.max].map(|v| v.to_string());
-            t.add_row([p.name, p.about, p.unit].map(str::to_owned).into_iter().chain(numbers));
+            t.add_row(
+                [&p.name, &p.about, &p.unit].map(ToString::to_string).into_iter().chain(numbers),
+            );
         }
         let first = &parameters[0];
-        let (name, value) = (first.name, first.default);
+        let (name, value) = (&first.name, first.default);
         writeln!(
             out,
             "\n{t}\n\nIn a scenario or a gateway's configuration:\n  [control]\n  use = \"{one}\"\n  \
@@ -104,7 +106,7 @@ fn describe(one: &Mechanism, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn object(one: &Mechanism) -> Value {
-    let e = one.entry();
+    let e = one.definition();
     let needs = one.all_needs().into_iter().map(|n| {
         json!({
             "at": n.at.to_string(),

@@ -1,83 +1,39 @@
-//! What there is to know of a mechanism, and a mechanism as it was chosen.
+//! A mechanism as it was chosen: its definition, variants and numbers.
 
 use core::fmt;
+use std::sync::{Arc, LazyLock};
 
-use super::origin::Origin;
-use super::parameter::{Chosen, Parameter, Variant};
-use crate::{Control, Missing, Needs, Offers, Plan, Refusal, Setting, Site, StartError};
+use super::definition::{Definition, Instance, Runs};
+use super::options::{Chosen, Parameter, Variant};
+use crate::{Missing, Needs, Offers, Setting, Site, StartError};
 
-/// What the registry knows of a mechanism.
-#[derive(Debug)]
-pub struct Entry {
-    /// Its name on the command line, in files and in results.
-    pub name: &'static str,
-    /// One line for listings.
-    pub about: &'static str,
-    /// Whose it is, without variants.
-    pub origin: Origin,
-    /// Variants that hang on with a plus.
-    pub variants: &'static [Variant],
-    /// Numbers that may be changed.
-    pub parameters: &'static [Parameter],
-    /// Where it runs and how it is built.
-    pub runs: Runs,
-}
+/// The absence of control, shared by all registries.
+static FIFO: LazyLock<Arc<Definition>> = LazyLock::new(|| Arc::new(crate::fifo::definition()));
 
-/// Where a mechanism runs and how it is built.
-pub enum Runs {
-    /// At no node: the mesh is left as it is.
-    Nowhere,
-    /// At the nodes that its needs name.
-    At {
-        /// What it requires, one entry for each kind of node.
-        needs: fn(&Chosen) -> Vec<Needs>,
-        /// Builds it for one of those nodes, or says what is wrong with the setting.
-        build: fn(&Chosen, Setting) -> Result<Instance, Refusal>,
-    },
-}
-
-/// Without addresses of functions, which differ from process to process: what is printed of a scenario
-/// names it.
-impl fmt::Debug for Runs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Runs::Nowhere => "Nowhere",
-            Runs::At { .. } => "At",
-        })
-    }
-}
-
-/// A mechanism running at one node.
-#[derive(Debug)]
-pub struct Instance {
-    /// The state machine.
-    pub control: Box<dyn Control>,
-    /// The classes it wants from the start.
-    pub plan: Plan,
-}
-
-/// A mechanism with its variants and numbers: looked up once ([`crate::lookup`]) and passed on as
-/// a value. Printed it is its name as results have it.
+/// A mechanism with its variants and numbers: looked up once ([`crate::Registry::lookup`]) and passed
+/// on as a value. It prints as its name in results.
 #[derive(Clone, Debug)]
 pub struct Mechanism {
-    entry: &'static Entry,
+    definition: Arc<Definition>,
     chosen: Chosen,
 }
 
 impl Mechanism {
-    /// An entry, plain and with its default numbers; for one that is in no registry.
-    pub fn of(entry: &'static Entry) -> Self {
-        Mechanism { entry, chosen: Chosen::plain(entry.parameters) }
+    /// A definition without variants and with its default numbers, registered or not.
+    pub fn of(definition: impl Into<Arc<Definition>>) -> Self {
+        let definition = definition.into();
+        let chosen = Chosen::plain(&definition.parameters);
+        Mechanism { definition, chosen }
     }
 
     /// The absence of control: `fifo`.
     pub fn none() -> Self {
-        Mechanism::of(&crate::fifo::ENTRY)
+        Mechanism::of(Arc::clone(&FIFO))
     }
 
     /// Whether it is the absence of control, which runs at no node of any mesh.
     pub fn is_none(&self) -> bool {
-        matches!(self.entry.runs, Runs::Nowhere)
+        matches!(self.definition.runs, Runs::Nowhere)
     }
 
     /// What was chosen, for the mechanism itself.
@@ -85,14 +41,14 @@ impl Mechanism {
         &self.chosen
     }
 
-    /// What the registry knows of it.
-    pub fn entry(&self) -> &'static Entry {
-        self.entry
+    /// Its definition.
+    pub fn definition(&self) -> &Arc<Definition> {
+        &self.definition
     }
 
     /// Adds a variant; false if it has none of that name, or has it already.
     pub(super) fn add(&mut self, variant: &str) -> bool {
-        match self.entry.variants.iter().position(|v| v.name == variant) {
+        match self.definition.variants.iter().position(|v| v.name == variant) {
             Some(at) if !self.chosen.has(at) => {
                 self.chosen.variants |= 1 << at;
                 true
@@ -101,9 +57,9 @@ impl Mechanism {
         }
     }
 
-    /// The variants that it has, in the order of its entry: one spelling for one choice.
-    pub fn variants(&self) -> impl Iterator<Item = &'static Variant> + '_ {
-        let all = self.entry.variants.iter().enumerate();
+    /// The variants that it has, in the order of its definition: one spelling for one choice.
+    pub fn variants(&self) -> impl Iterator<Item = &Variant> {
+        let all = self.definition.variants.iter().enumerate();
         all.filter(|(at, _)| self.chosen.has(*at)).map(|(_, variant)| variant)
     }
 
@@ -116,16 +72,16 @@ impl Mechanism {
     /// mechanism itself, unless a variant takes it back to what is published.
     pub fn is_ours(&self) -> bool {
         let back = || self.variants().any(|v| !v.origin.is_ours());
-        self.variants().any(|v| v.origin.is_ours()) || (self.entry.origin.is_ours() && !back())
+        self.variants().any(|v| v.origin.is_ours()) || (self.definition.origin.is_ours() && !back())
     }
 
     /// Its numbers as they are.
-    pub fn parameters(&self) -> impl Iterator<Item = (&'static Parameter, f64)> + '_ {
-        self.entry.parameters.iter().zip(self.chosen.values.iter().copied())
+    pub fn parameters(&self) -> impl Iterator<Item = (&Parameter, f64)> {
+        self.definition.parameters.iter().zip(self.chosen.values.iter().copied())
     }
 
     /// The numbers that are not at their defaults.
-    pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, f64)> + '_ {
+    pub fn changed(&self) -> impl Iterator<Item = (&Parameter, f64)> {
         self.parameters().filter(|(p, value)| *value != p.default)
     }
 
@@ -139,23 +95,23 @@ impl Mechanism {
     /// # Errors
     /// A parameter that does not exist, or a value that it may not have.
     pub fn set(&mut self, parameter: &str, value: f64) -> Result<(), ParameterError> {
-        let at = self.entry.parameters.iter().position(|p| p.name == parameter);
-        let declared = at.map(|at| &self.entry.parameters[at]);
-        let refused = ParameterError {
-            mechanism: self.entry,
+        let at = self.definition.parameters.iter().position(|p| p.name == parameter);
+        let declared = at.map(|at| &self.definition.parameters[at]);
+        let allowed = at.zip(declared).filter(|(_, p)| p.allows(value));
+        let refused = || ParameterError {
+            mechanism: Arc::clone(&self.definition),
             parameter: parameter.to_owned(),
             value,
-            declared,
         };
-        let place = at.zip(declared).filter(|(_, p)| p.allows(value)).ok_or(refused)?.0;
+        let (place, _) = allowed.ok_or_else(refused)?;
         self.chosen.values[place] = value;
         Ok(())
     }
 
-    /// With the numbers of another one of the same entry; of another entry nothing is taken over.
+    /// With the numbers of another one of the same name; of another name nothing is taken over.
     #[must_use]
     pub fn with_numbers_of(mut self, other: &Mechanism) -> Self {
-        if self.entry.name == other.entry.name {
+        if self.definition.name == other.definition.name {
             self.chosen.values.clone_from(&other.chosen.values);
         }
         self
@@ -163,7 +119,7 @@ impl Mechanism {
 
     /// What it requires, one entry for each kind of node at which it runs.
     pub fn all_needs(&self) -> Vec<Needs> {
-        match self.entry.runs {
+        match &self.definition.runs {
             Runs::Nowhere => Vec::new(),
             Runs::At { needs, .. } => needs(&self.chosen),
         }
@@ -171,7 +127,7 @@ impl Mechanism {
 
     /// What it requires at a node of this kind; `None` where it does not run.
     pub fn needs(&self, site: &Site) -> Option<Needs> {
-        let Runs::At { needs, .. } = self.entry.runs else { return None };
+        let Runs::At { needs, .. } = &self.definition.runs else { return None };
         needs(&self.chosen).into_iter().filter(|n| n.runs_at(site)).reduce(Needs::and)
     }
 
@@ -181,7 +137,7 @@ impl Mechanism {
     /// Everything that it needs there and the host does not offer, what it cannot accept in the
     /// setting, or the first thing of its plan that the host does not build.
     pub fn start(&self, setting: Setting, offers: &Offers) -> Result<Option<Instance>, StartError> {
-        let Runs::At { build, .. } = self.entry.runs else { return Ok(None) };
+        let Runs::At { build, .. } = &self.definition.runs else { return Ok(None) };
         let Some(needs) = self.needs(&setting.site) else { return Ok(None) };
         let name = self.to_string();
         Missing::check(&name, &needs, offers)?;
@@ -192,18 +148,18 @@ impl Mechanism {
     }
 }
 
-/// The same entry with the same variants and numbers.
+/// The same name with the same variants and numbers, as results tell mechanisms apart.
 impl PartialEq for Mechanism {
     fn eq(&self, other: &Self) -> bool {
-        self.entry.name == other.entry.name && self.chosen == other.chosen
+        self.definition.name == other.definition.name && self.chosen == other.chosen
     }
 }
 
 #[cfg(feature = "conformance")]
 impl Mechanism {
     /// Builds it where it runs, whatever the host offers.
-    pub(crate) fn build(&self, setting: Setting) -> Result<Instance, Refusal> {
-        match self.entry.runs {
+    pub(crate) fn build(&self, setting: Setting) -> Result<Instance, crate::Refusal> {
+        match &self.definition.runs {
             Runs::At { build, .. } => build(&self.chosen, setting),
             Runs::Nowhere => unreachable!("it needs nothing anywhere"),
         }
@@ -212,7 +168,7 @@ impl Mechanism {
 
 impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.entry.name)?;
+        f.write_str(&self.definition.name)?;
         self.variants().try_for_each(|v| write!(f, "+{}", v.name))
     }
 }
@@ -221,26 +177,31 @@ impl fmt::Display for Mechanism {
 #[derive(Clone, Debug)]
 pub struct ParameterError {
     /// The mechanism.
-    pub mechanism: &'static Entry,
+    pub mechanism: Arc<Definition>,
     /// The parameter's name as given.
     pub parameter: String,
     /// The value as given.
     pub value: f64,
-    /// What it is declared as; `None` where there is none of that name.
-    pub declared: Option<&'static Parameter>,
+}
+
+impl ParameterError {
+    /// Its declaration; `None` where there is no parameter of that name.
+    pub fn declared(&self) -> Option<&Parameter> {
+        self.mechanism.parameters.iter().find(|p| p.name == self.parameter)
+    }
 }
 
 impl fmt::Display for ParameterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ParameterError { mechanism, parameter, value, declared } = self;
-        match declared {
+        let ParameterError { mechanism, parameter, value } = self;
+        match self.declared() {
             Some(p) => {
                 let must = if p.whole { "must be" } else { "must lie in" };
                 write!(f, "{}: {parameter} {must} {}, not {value}", mechanism.name, p.range())
             }
             None => {
                 write!(f, "{} has no \"{parameter}\"; it has: ", mechanism.name)?;
-                list(f, mechanism.parameters.iter().map(|p| p.name))
+                list(f, mechanism.parameters.iter().map(|p| &*p.name))
             }
         }
     }

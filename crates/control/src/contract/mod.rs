@@ -3,12 +3,13 @@
 
 mod action;
 mod capabilities;
+mod definition;
 mod event;
 mod link_model;
-pub(crate) mod mechanism;
+mod mechanism;
 mod needs;
+pub(crate) mod options;
 mod origin;
-pub(crate) mod parameter;
 mod plan;
 mod reason;
 mod reference;
@@ -20,18 +21,19 @@ pub use action::{Action, Actions, Class, Marking, Merge, Reach};
 pub use capabilities::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
 };
+pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
     RoundTrip, Sent, Station, TcpSigns,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
-pub use mechanism::{Entry, Instance, Mechanism, ParameterError, Runs};
+pub use mechanism::{Mechanism, ParameterError};
 pub use needs::{Missing, Needs, Offers};
+pub use options::{Chosen, OptionSet, Parameter, Quantity, Variant};
 pub use origin::Origin;
-pub use parameter::{Chosen, Parameter, Variant};
 pub use plan::{ClassPlan, Leaf, Limit, Plan, Point};
 pub use reason::{Reason, Value};
 pub use reference::reference;
 pub use refusal::{Refusal, StartError};
-pub use registry::{UnknownControl, all, lookup};
+pub use registry::{DefinitionError, MAX_VARIANTS, RESERVED_KEYS, Registry, UnknownControl};
 pub use setting::{FlowHere, Header, Link, Neighbour, Place, SLOTS, Setting, Share, Site};

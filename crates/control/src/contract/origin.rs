@@ -1,27 +1,38 @@
 //! Whose a mechanism is: published, or ours.
 
 use core::fmt;
+use std::borrow::Cow;
 
 /// Whose a mechanism, or a variant of one, is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// As it is published, what the text leaves open decided: the paper.
-    Published(&'static str),
-    /// Of this project.
+    Published(Cow<'static, str>),
+    /// Not published, or not as it is here.
     Ours {
-        /// The paper that it builds on; empty where it does on none.
-        after: &'static str,
+        /// The paper that it builds on; empty where it builds on none.
+        after: Cow<'static, str>,
     },
 }
 
 impl Origin {
-    /// Whether it is of this project.
-    pub const fn is_ours(self) -> bool {
+    /// As it is published in this paper.
+    pub fn published(paper: impl Into<Cow<'static, str>>) -> Self {
+        Origin::Published(paper.into())
+    }
+
+    /// Not published; it builds on this paper, or on none if that is empty.
+    pub fn ours(after: impl Into<Cow<'static, str>>) -> Self {
+        Origin::Ours { after: after.into() }
+    }
+
+    /// Whether it is not published.
+    pub const fn is_ours(&self) -> bool {
         matches!(self, Origin::Ours { .. })
     }
 
     /// The paper that it is published in, or builds on; empty where there is none.
-    pub const fn paper(self) -> &'static str {
+    pub fn paper(&self) -> &str {
         match self {
             Origin::Published(paper) | Origin::Ours { after: paper } => paper,
         }
@@ -32,7 +43,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Published(paper) => f.write_str(paper),
-            Origin::Ours { after: "" } => f.write_str("ours"),
+            Origin::Ours { after } if after.is_empty() => f.write_str("ours"),
             Origin::Ours { after } => write!(f, "ours, after {after}"),
         }
     }

@@ -4,7 +4,7 @@ use core::fmt::{self, Write as _};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span};
 
-use crate::{Class, Variant};
+use crate::Class;
 
 /// Something a reason's sentence speaks of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,8 +29,6 @@ pub enum Value {
     Span(Span),
     /// A number as it was given.
     Number(f64),
-    /// A variant.
-    Variant(&'static Variant),
     /// Nothing: the rest of the array.
     None,
 }
@@ -48,7 +46,6 @@ impl fmt::Display for Value {
             Value::Count(n) => n.fmt(f),
             Value::Span(s) => s.fmt(f),
             Value::Number(x) => x.fmt(f),
-            Value::Variant(variant) => f.write_str(variant.name),
             Value::None => Ok(()),
         }
     }

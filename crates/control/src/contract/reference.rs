@@ -2,13 +2,13 @@
 
 use core::fmt::Write;
 
-use super::mechanism::Entry;
+use super::definition::Definition;
 use super::origin::Origin;
-use super::registry::all;
+use super::registry::Registry;
 
-/// Every mechanism with its origin, variants and parameters, in Markdown. The page in the
-/// repository is this text, which a test checks.
-pub fn reference() -> String {
+/// The mechanisms of a registry with their origins, variants and parameters, in Markdown. The page in
+/// the repository is this text of [`Registry::standard`], which a test checks.
+pub fn reference(registry: &Registry) -> String {
     let mut page = String::from(
         "# Variants and parameters\n\n\
          What may be chosen of each mechanism, as it is declared in the code. Written by \
@@ -18,27 +18,27 @@ pub fn reference() -> String {
          or a gateway's configuration, or `--set epoch=5` for one run. *Ours*: not published, or not \
          as it is here; `*` marks such controls in tables of results.\n",
     );
-    for entry in all() {
-        section(&mut page, entry);
+    for definition in registry.all() {
+        section(&mut page, definition);
     }
     page
 }
 
-fn section(page: &mut String, entry: &Entry) {
-    let Entry { name, about, origin, variants, parameters, .. } = entry;
+fn section(page: &mut String, definition: &Definition) {
+    let Definition { name, about, origin, variants, parameters, .. } = definition;
     // Writing to a string does not fail.
-    let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), whose(*origin));
+    let _ = write!(page, "\n## {name}\n{}. {}.\n", sentence(about), whose(origin));
     if !variants.is_empty() {
         page.push_str("\n| variant | | whose |\n|---|---|---|\n");
-        for v in *variants {
-            let _ = writeln!(page, "| `+{}` | {} | {} |", v.name, cell(v.about), whose(v.origin));
+        for v in variants {
+            let _ = writeln!(page, "| `+{}` | {} | {} |", v.name, cell(&v.about), whose(&v.origin));
         }
     }
     if !parameters.is_empty() {
         page.push_str("\n| parameter | | unit | default | range |\n|---|---|---|---|---|\n");
-        for p in *parameters {
+        for p in parameters {
             let (range, default) = (p.range(), p.default);
-            let about = cell(p.about);
+            let about = cell(&p.about);
             let _ = writeln!(page, "| `{}` | {about} | {} | {default} | {range} |", p.name, p.unit);
         }
     }
@@ -55,10 +55,10 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('*', "\\*")
 }
 
-fn whose(origin: Origin) -> String {
+fn whose(origin: &Origin) -> String {
     match origin {
-        Origin::Published(paper) => paper.to_owned(),
-        Origin::Ours { after: "" } => "*Ours*".to_owned(),
+        Origin::Published(paper) => paper.clone().into_owned(),
+        Origin::Ours { after } if after.is_empty() => "*Ours*".to_owned(),
         Origin::Ours { after } => format!("*Ours*, after {after}"),
     }
 }

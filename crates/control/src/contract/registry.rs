@@ -1,59 +1,229 @@
 //! Mechanisms by name.
 
 use core::fmt;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use super::mechanism::list;
-use crate::{Entry, Mechanism};
+use crate::{Definition, Mechanism};
 
-/// Every mechanism, in the order in which they are listed. Adding one: its file and its line here.
-static REGISTRY: &[&Entry] = &[
-    &crate::fifo::ENTRY,
-    &crate::gateway::gateway_queue::FQ,
-    &crate::gateway::gateway_queue::RED,
-    &crate::gateway::gateway_queue::FRED,
-    &crate::gateway::static_aggregate::SHARED,
-    &crate::gateway::static_aggregate::FAIR,
-    &crate::gateway::static_flow::ENTRY,
-    &crate::sources::source::ENTRY,
-    &crate::sources::tcp_ap::ENTRY,
-    &crate::gateway::arc::SHARED,
-    &crate::gateway::arc::FAIR,
-    &crate::gateway::pfrc::ENTRY,
-    &crate::gateway::maxmin::ENTRY,
-    &crate::mesh::gap::ENTRY,
-    &crate::mesh::ifa::ENTRY,
-    &crate::marking::lbm::ENTRY,
-    &crate::marking::nred::ENTRY,
-    &crate::marking::lred::ENTRY,
-    &crate::mesh::cna::ENTRY,
-    &crate::mesh::wcp::ENTRY,
-    &crate::mesh::wcpcap::ENTRY,
-    &crate::mesh::maxmin::ENTRY,
-];
+/// The mechanisms of this crate, in the order in which they are listed.
+static STANDARD: LazyLock<Registry> = LazyLock::new(|| {
+    let mut registry = Registry::empty();
+    for definition in crate::standard_definitions() {
+        let name = definition.name.clone();
+        registry.add(definition).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    registry
+});
 
-/// Every mechanism.
-pub fn all() -> impl Iterator<Item = &'static Entry> {
-    REGISTRY.iter().copied()
+/// Keys of a scenario's `[control]` that are not parameters of a mechanism.
+pub const RESERVED_KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
+/// Largest number of variants of one definition.
+pub const MAX_VARIANTS: usize = 64;
+
+/// The mechanisms that a program knows, by name. It is a value: whoever reads the name of a control
+/// takes one as a parameter.
+///
+/// ```
+/// use fairmesh_control::{Definition, Origin, Registry, Runs};
+///
+/// let mut registry = Registry::standard();
+/// assert_eq!(registry.lookup("pfrc+bursts").unwrap().to_string(), "pfrc+bursts");
+///
+/// let own = Definition::new("own", "a mechanism of another crate", Origin::ours(""));
+/// registry.add(own.clone()).unwrap();
+/// assert!(registry.lookup("own").is_ok());
+/// assert_eq!(registry.add(own).unwrap_err().to_string(), "a control named \"own\" is already registered");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Registry {
+    definitions: Vec<Arc<Definition>>,
 }
 
-/// Finds a mechanism: its name, then variants, each after a plus.
-///
-/// # Errors
-/// A name or variant that does not exist, with those that do.
-pub fn lookup(name: &str) -> Result<Mechanism, UnknownControl> {
-    let mut parts = name.trim().split('+');
-    let base = parts.next().unwrap_or_default();
-    let entry = all()
-        .find(|e| e.name == base)
-        .ok_or_else(|| UnknownControl { given: base.to_owned(), of: None })?;
-    let mut mechanism = Mechanism::of(entry);
-    for part in parts {
-        if !mechanism.add(part) {
-            return Err(UnknownControl { given: part.to_owned(), of: Some(entry) });
+impl Registry {
+    /// All mechanisms of this crate.
+    pub fn standard() -> Self {
+        STANDARD.clone()
+    }
+
+    /// Only `fifo`, the absence of control, which a scenario without `[control]` uses.
+    pub fn empty() -> Self {
+        Registry { definitions: vec![Arc::clone(Mechanism::none().definition())] }
+    }
+
+    /// Adds a mechanism at the end of the list.
+    ///
+    /// # Errors
+    /// A name that is taken, or a definition whose options cannot be told apart or set.
+    pub fn add(&mut self, definition: impl Into<Arc<Definition>>) -> Result<(), DefinitionError> {
+        let definition = definition.into();
+        if self.get(&definition.name).is_some() {
+            return Err(DefinitionError::Duplicate { name: definition.name.clone().into_owned() });
+        }
+        check(&definition)?;
+        self.definitions.push(definition);
+        Ok(())
+    }
+
+    /// The definition of this name, without variants.
+    pub fn get(&self, name: &str) -> Option<&Arc<Definition>> {
+        self.definitions.iter().find(|d| d.name == name)
+    }
+
+    /// All definitions, in the order in which they were added.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.definitions.iter()
+    }
+
+    /// Finds a mechanism: its name, then variants, each after a plus.
+    ///
+    /// # Errors
+    /// A name or variant that does not exist, with those that do.
+    pub fn lookup(&self, name: &str) -> Result<Mechanism, UnknownControl> {
+        let mut parts = name.trim().split('+');
+        let base = parts.next().unwrap_or_default();
+        let Some(definition) = self.get(base) else {
+            let known = self.all().map(|d| d.name.clone().into_owned()).collect();
+            return Err(UnknownControl { given: base.to_owned(), of: None, known });
+        };
+        let mut mechanism = Mechanism::of(Arc::clone(definition));
+        for part in parts {
+            if !mechanism.add(part) {
+                let name = &definition.name;
+                let variants = definition.variants.iter().map(|v| format!("{name}+{}", v.name));
+                let known = core::iter::once(name.clone().into_owned()).chain(variants).collect();
+                let of = Some(Arc::clone(definition));
+                return Err(UnknownControl { given: part.to_owned(), of, known });
+            }
+        }
+        Ok(mechanism)
+    }
+}
+
+/// Refuses a definition whose options could not be written, told apart or left at their defaults.
+fn check(definition: &Definition) -> Result<(), DefinitionError> {
+    let of = || definition.name.clone().into_owned();
+    if !is_name(&definition.name, "-") {
+        return Err(DefinitionError::Name { control: of(), name: of() });
+    }
+    if definition.variants.len() > MAX_VARIANTS {
+        let number = definition.variants.len();
+        return Err(DefinitionError::TooManyVariants { control: of(), number });
+    }
+    let variants = definition.variants.iter().map(|v| &v.name);
+    let parameters = definition.parameters.iter().map(|p| &p.name);
+    for names in [variants.collect::<Vec<_>>(), parameters.collect()] {
+        let mut seen = BTreeSet::new();
+        for name in names {
+            let name = name.clone().into_owned();
+            if !is_name(&name, "-_") {
+                return Err(DefinitionError::Name { control: of(), name });
+            }
+            if !seen.insert(name.clone()) {
+                return Err(DefinitionError::RepeatedOption { control: of(), option: name });
+            }
         }
     }
-    Ok(mechanism)
+    for p in &definition.parameters {
+        if RESERVED_KEYS.contains(&&*p.name) {
+            let parameter = p.name.clone().into_owned();
+            return Err(DefinitionError::ReservedKey { control: of(), parameter });
+        }
+        if !p.allows(p.default) {
+            let parameter = p.name.clone().into_owned();
+            return Err(DefinitionError::Default { control: of(), parameter, default: p.default });
+        }
+    }
+    Ok(())
 }
+
+/// Whether a name is made of letters, digits and these marks, and begins with a letter.
+fn is_name(name: &str, marks: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
+}
+
+/// Why a [`Registry`] does not take a [`Definition`].
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum DefinitionError {
+    /// The name is taken.
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A name of the control or of one of its options that files and command lines cannot hold.
+    Name {
+        /// The control.
+        control: String,
+        /// The name that is refused.
+        name: String,
+    },
+    /// More than [`MAX_VARIANTS`] variants.
+    TooManyVariants {
+        /// The control.
+        control: String,
+        /// How many it has.
+        number: usize,
+    },
+    /// Two variants or two parameters of one name.
+    RepeatedOption {
+        /// The control.
+        control: String,
+        /// The name that stands twice.
+        option: String,
+    },
+    /// A parameter with the name of a key of `[control]`.
+    ReservedKey {
+        /// The control.
+        control: String,
+        /// The parameter.
+        parameter: String,
+    },
+    /// A default outside of the parameter's own range.
+    Default {
+        /// The control.
+        control: String,
+        /// The parameter.
+        parameter: String,
+        /// Its default.
+        default: f64,
+    },
+}
+
+impl fmt::Display for DefinitionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DefinitionError::Duplicate { name } => {
+                write!(f, "a control named \"{name}\" is already registered")
+            }
+            DefinitionError::Name { control, name } => write!(
+                f,
+                "control \"{control}\": \"{name}\" is not a name; expected a letter, then letters, \
+                 digits and hyphens"
+            ),
+            DefinitionError::TooManyVariants { control, number } => write!(
+                f,
+                "control \"{control}\": {number} variants; expected at most {MAX_VARIANTS}"
+            ),
+            DefinitionError::RepeatedOption { control, option } => {
+                write!(f, "control \"{control}\": option \"{option}\" is declared twice")
+            }
+            DefinitionError::ReservedKey { control, parameter } => write!(
+                f,
+                "control \"{control}\": \"{parameter}\" is a key of `[control]`; \
+                 expected another name for the parameter"
+            ),
+            DefinitionError::Default { control, parameter, default } => write!(
+                f,
+                "control \"{control}\": the default of \"{parameter}\", {default}, is outside of its \
+                 range"
+            ),
+        }
+    }
+}
+impl core::error::Error for DefinitionError {}
 
 /// A name that no mechanism, or variant of the mechanism, has.
 #[derive(Clone, Debug)]
@@ -61,33 +231,22 @@ pub struct UnknownControl {
     /// The part of the name that was refused.
     pub given: String,
     /// The mechanism whose variant it should have been.
-    pub of: Option<&'static Entry>,
-}
-
-impl UnknownControl {
-    /// The names that could have stood there: of all mechanisms, or of one with each variant.
-    pub fn known(&self) -> Vec<String> {
-        match self.of {
-            None => all().map(|e| e.name.to_owned()).collect(),
-            Some(entry) => {
-                let variants = entry.variants.iter().map(|v| format!("{}+{}", entry.name, v.name));
-                core::iter::once(entry.name.to_owned()).chain(variants).collect()
-            }
-        }
-    }
+    pub of: Option<Arc<Definition>>,
+    /// The names that could have stood there: all mechanisms, or one mechanism with each variant.
+    pub known: Vec<String>,
 }
 
 impl fmt::Display for UnknownControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.of {
+        match &self.of {
             None => {
                 write!(f, "unknown control \"{}\"; known: ", self.given)?;
-                list(f, all().map(|e| e.name))
+                list(f, self.known.iter().map(String::as_str))
             }
-            Some(entry) => {
-                let (given, name) = (&self.given, entry.name);
+            Some(definition) => {
+                let (given, name) = (&self.given, &definition.name);
                 write!(f, "\"{given}\" is not a variant of {name}, or given twice; variants: ")?;
-                list(f, entry.variants.iter().map(|v| v.name))
+                list(f, definition.variants.iter().map(|v| &*v.name))
             }
         }
     }

@@ -6,65 +6,55 @@
 
 use fairmesh_units::{Bytes, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::{options, own_buffers};
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, Instance, Leaf, Limit,
-    Needs, Parameter, Placement, PlacementSet, Plan, Point, Refusal, Runs,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, Instance, Leaf,
+    Limit, Needs, Origin, Placement, PlacementSet, Plan, Point, Refusal,
 };
 
 options! {
-    variants {
-        ecn: Published("Floyd 1994; RFC 3168"), "marks ECN-capable packets instead of dropping";
-    }
-    parameters {
-        /// §6.3.2: a queue of 50 packets.
-        queue: u32 = 50.0, 1.0..=1000.0, "packets", "hard limit";
+    /// Options of `fred`; of `fq` with another default.
+    struct Buffer {
+        variants {}
+        parameters {
+            /// §6.3.2: a queue of 50 packets.
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "hard limit";
+        }
     }
 }
 
-/// §6.3.3: per-flow buffers of 5 packets.
-const PER_FLOW: [Parameter; Options::PARAMETERS.len()] =
-    own_buffers(Options::PARAMETERS, "buffer of each flow", 5.0);
+options! {
+    /// Options of `red`.
+    struct Early {
+        variants {
+            ecn: Origin::published("Floyd 1994; RFC 3168"), "marks ECN-capable packets instead of dropping";
+        }
+        parameters {
+            /// §6.3.2: a queue of 50 packets.
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "hard limit";
+        }
+    }
+}
 
-pub(crate) static FQ: Entry = Entry {
-    name: "fq",
-    about: "fair queueing in the gateway's transmit queue",
-    origin: Published("Jamshaid 2010 §6.2.1"),
-    variants: &[],
-    parameters: &PER_FLOW,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, _| build(Leaf::Fair { packets: Options::of(c).queue }),
-    },
-};
+pub(crate) fn fq() -> Definition {
+    let about = "fair queueing in the gateway's transmit queue";
+    Definition::new("fq", about, Origin::published("Jamshaid 2010 §6.2.1"))
+        .with_options(|_: &Buffer| needs(), |o, _| build(Leaf::Fair { packets: o.queue }))
+        // §6.3.3: per-flow buffers of 5 packets.
+        .with_default("queue", "buffer of each flow", 5.0)
+}
 
-pub(crate) static RED: Entry = Entry {
-    name: "red",
-    about: "random early detection in the gateway's transmit queue",
-    origin: Published("Jamshaid 2010 §6.2.2"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, _| {
-            let Options { queue: packets, ecn } = Options::of(c);
-            build(Leaf::Red { packets, ecn })
-        },
-    },
-};
+pub(crate) fn red() -> Definition {
+    let about = "random early detection in the gateway's transmit queue";
+    Definition::new("red", about, Origin::published("Jamshaid 2010 §6.2.2"))
+        .with_options(|_: &Early| needs(), |o, _| build(Leaf::Red { packets: o.queue, ecn: o.ecn }))
+}
 
-pub(crate) static FRED: Entry = Entry {
-    name: "fred",
-    about: "flow random early drop in the gateway's transmit queue",
-    origin: Published("Jamshaid 2010 §6.2.2"),
-    variants: &[],
-    parameters: Options::PARAMETERS,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, _| build(Leaf::Fred { packets: Options::of(c).queue }),
-    },
-};
+pub(crate) fn fred() -> Definition {
+    let about = "flow random early drop in the gateway's transmit queue";
+    Definition::new("fred", about, Origin::published("Jamshaid 2010 §6.2.2"))
+        .with_options(|_: &Buffer| needs(), |o, _| build(Leaf::Fred { packets: o.queue }))
+}
 
 fn needs() -> Vec<Needs> {
     vec![Needs {

@@ -7,57 +7,43 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::{options, own_buffers};
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Parameter, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {}
-    parameters {
-        /// §6.3.3: 25 packets where flows share a buffer, 5 where each flow has its own.
-        queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
-        /// §7.3: how the mesh shares an aggregate that is given.
-        limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of all flows together, instead of the fair rates; 0: the fair rates";
+    /// Options of `static`.
+    pub(crate) struct Options {
+        variants {}
+        parameters {
+            /// §6.3.3: 25 packets where flows share a buffer, 5 where each flow has its own.
+            queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
+            /// §7.3: how the mesh shares an aggregate that is given.
+            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of all flows together, instead of the fair rates; 0: the fair rates";
+        }
     }
 }
 
-pub(crate) static SHARED: Entry = Entry {
-    name: "static",
-    about: "the gateway limits all data to the sum of the fair rates, one queue",
-    origin: Published("Jamshaid 2010 §6.2.3"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, s| {
-            let options = Options::of(c);
-            build(&options, s, "static", Leaf::DropTail { packets: options.queue })
-        },
-    },
-};
+pub(crate) fn shared() -> Definition {
+    let about = "the gateway limits all data to the sum of the fair rates, one queue";
+    Definition::new("static", about, Origin::published("Jamshaid 2010 §6.2.3")).with_options(
+        |_: &Options| needs(),
+        |o, setting| build(o, setting, "static", Leaf::DropTail { packets: o.queue }),
+    )
+}
 
-pub(crate) static FAIR: Entry = Entry {
-    name: "static-fq",
-    about: "the gateway limits all data to the sum of the fair rates, a queue per flow",
-    origin: Published("Jamshaid 2010 §6.2.3"),
-    variants: Options::VARIANTS,
-    parameters: &PER_FLOW,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, s| {
-            let options = Options::of(c);
-            build(&options, s, "static-fq", Leaf::Fair { packets: options.queue })
-        },
-    },
-};
-
-/// With a buffer for each flow.
-const PER_FLOW: [Parameter; Options::PARAMETERS.len()] =
-    own_buffers(Options::PARAMETERS, "buffer of each flow", 5.0);
+pub(crate) fn fair() -> Definition {
+    let about = "the gateway limits all data to the sum of the fair rates, a queue per flow";
+    Definition::new("static-fq", about, Origin::published("Jamshaid 2010 §6.2.3"))
+        .with_options(
+            |_: &Options| needs(),
+            |o, setting| build(o, setting, "static-fq", Leaf::Fair { packets: o.queue }),
+        )
+        .with_default("queue", "buffer of each flow", 5.0)
+}
 
 fn needs() -> Vec<Needs> {
     vec![Needs {

@@ -6,32 +6,31 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
-    Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {}
-    parameters {
-        /// §6.3.3, Fig. 6.6: 5 packets each.
-        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
-        /// §6.4.2, Fig. 6.9b and d: how the mesh carries a limit that is given.
-        limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of each flow, instead of its fair rate; 0: its fair rate";
+    /// Options of `static-flow`.
+    pub(crate) struct Options {
+        variants {}
+        parameters {
+            /// §6.3.3, Fig. 6.6: 5 packets each.
+            queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+            /// §6.4.2, Fig. 6.9b and d: how the mesh carries a limit that is given.
+            limit: u64 = 0.0, 0.0..=1e12, "bit/s", "IP bytes of each flow, instead of its fair rate; 0: its fair rate";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "static-flow",
-    about: "the gateway limits each flow to its analytic fair rate",
-    origin: Published("Jamshaid 2010 §6.2.3"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "the gateway limits each flow to its analytic fair rate";
+    Definition::new("static-flow", about, Origin::published("Jamshaid 2010 §6.2.3"))
+        .with_options(|_: &Options| needs(), build)
+}
 
 fn needs() -> Vec<Needs> {
     vec![Needs {

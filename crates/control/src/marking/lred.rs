@@ -12,36 +12,39 @@
 
 use fairmesh_units::{Bytes, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Instance, Leaf, Limit, Needs, Placement, PlacementSet, Plan, Point, Reason, Refusal, Runs,
-    Setting, Share, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, Instance, Leaf, Limit, Needs, Origin, Placement, PlacementSet, Plan, Point, Reason,
+    Refusal, Setting, Share, Value,
 };
 
 options! {
-    variants {
-        ecn: Published("Triantafyllidou 2005 §5.1.1"), "marks ECN-capable packets instead of dropping";
-        pacing: Published("Triantafyllidou 2005 §5.1.1 (Fu et al. 2003)"), "waits a packet's time after each packet while congested";
-    }
-    parameters {
-        min: f64 = 0.5, 0.0..=6.0, "", "retries per frame without drops";
-        max: f64 = 5.0, 0.1..=255.0, "", "retries per frame at which the probability would be 1";
-        max_p: f64 = 0.1, 0.001..=1.0, "", "largest probability";
-        weight: f64 = 0.125, 0.001..=1.0, "", "weight of a frame in the average";
-        queue: u32 = 50.0, 1.0..=1000.0, "packets", "transmit buffer where packets are paced";
+    /// Options of `lred`.
+    pub(crate) struct Options {
+        variants {
+            ecn: Origin::published("Triantafyllidou 2005 §5.1.1"), "marks ECN-capable packets instead of dropping";
+            pacing: Origin::published("Triantafyllidou 2005 §5.1.1 (Fu et al. 2003)"), "waits a packet's time after each packet while congested";
+        }
+        parameters {
+            min: f64 = 0.5, 0.0..=6.0, "", "retries per frame without drops";
+            max: f64 = 5.0, 0.1..=255.0, "", "retries per frame at which the probability would be 1";
+            max_p: f64 = 0.1, 0.001..=1.0, "", "largest probability";
+            weight: f64 = 0.125, 0.001..=1.0, "", "weight of a frame in the average";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "transmit buffer where packets are paced";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "lred",
-    about: "every node drops by how often it must send a frame again",
-    origin: Published("Triantafyllidou 2005 §5.1.1 (Fu et al. 2003)"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "every node drops by how often it must send a frame again";
+    Definition::new(
+        "lred",
+        about,
+        Origin::published("Triantafyllidou 2005 §5.1.1 (Fu et al. 2003)"),
+    )
+    .with_options(needs, build)
+}
 
 fn needs(options: &Options) -> Vec<Needs> {
     let way = if options.ecn { Ability::Mark } else { Ability::Drop };

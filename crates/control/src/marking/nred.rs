@@ -15,35 +15,38 @@
 
 use fairmesh_units::{Span, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::survey::{Reading, Survey};
 use crate::{
-    Ability, AbilitySet, Actions, Channel, Class, Control, Entry, Event, EventKind, EventSet,
-    Instance, Needs, Placement, PlacementSet, Plan, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Channel, Class, Control, Definition, Event, EventKind, EventSet,
+    Instance, Needs, Origin, Placement, PlacementSet, Plan, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        ecn: Published("Triantafyllidou 2005 §5.1.2"), "marks ECN-capable packets instead of dropping";
-    }
-    parameters {
-        min: f64 = 0.5, 0.0..=1.0, "", "busy part of the channel without drops";
-        max: f64 = 1.0, 0.01..=2.0, "", "busy part at which the largest probability is reached";
-        max_p: f64 = 0.1, 0.001..=1.0, "", "probability there";
-        weight: f64 = 0.2, 0.001..=1.0, "", "weight of a new sample in the average";
-        period: Span = 0.1, 0.01..=10.0, "s", "time between samples";
+    /// Options of `nred`.
+    pub(crate) struct Options {
+        variants {
+            ecn: Origin::published("Triantafyllidou 2005 §5.1.2"), "marks ECN-capable packets instead of dropping";
+        }
+        parameters {
+            min: f64 = 0.5, 0.0..=1.0, "", "busy part of the channel without drops";
+            max: f64 = 1.0, 0.01..=2.0, "", "busy part at which the largest probability is reached";
+            max_p: f64 = 0.1, 0.001..=1.0, "", "probability there";
+            weight: f64 = 0.2, 0.001..=1.0, "", "weight of a new sample in the average";
+            period: Span = 0.1, 0.01..=10.0, "s", "time between samples";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "nred",
-    about: "every node drops by how busy its neighbourhood is and by its own part in it",
-    origin: Published("Triantafyllidou 2005 §5.1.2 (Xu et al. 2003)"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "every node drops by how busy its neighbourhood is and by its own part in it";
+    Definition::new(
+        "nred",
+        about,
+        Origin::published("Triantafyllidou 2005 §5.1.2 (Xu et al. 2003)"),
+    )
+    .with_options(needs, build)
+}
 
 /// First byte of a notification.
 const TAG: u8 = 0x4e;

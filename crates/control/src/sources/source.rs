@@ -17,31 +17,30 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::options;
 use crate::gateway::static_flow::allow;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Place, Placement,
-    PlacementSet, Plan, Point, Refusal, Runs, Setting,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Place,
+    Placement, PlacementSet, Plan, Point, Refusal, Setting,
 };
 
 options! {
-    variants {}
-    parameters {
-        room: f64 = 0.0, 0.0..=1.0, "", "part of the fair rate added for retransmissions";
-        queue: u32 = 10.0, 1.0..=1000.0, "packets", "smallest buffer before each bucket";
+    /// Options of `source`.
+    pub(crate) struct Options {
+        variants {}
+        parameters {
+            room: f64 = 0.0, 0.0..=1.0, "", "part of the fair rate added for retransmissions";
+            queue: u32 = 10.0, 1.0..=1000.0, "packets", "smallest buffer before each bucket";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "source",
-    about: "every source limits its own flows to their analytic fair rates",
-    origin: Published("Jamshaid 2010 §6.3.3"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "every source limits its own flows to their analytic fair rates";
+    Definition::new("source", about, Origin::published("Jamshaid 2010 §6.3.3"))
+        .with_options(|_: &Options| needs(), build)
+}
 
 /// Buffer time, in parts of a second.
 const BUFFER_PARTS: u64 = 5;
@@ -149,7 +148,8 @@ impl Control for Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Allocation, Offers, Site, lookup};
+    use crate::testing::lookup;
+    use crate::{Action, Allocation, Offers, Site};
     use fairmesh_units::{NodeId, Stream};
 
     const MBIT: u64 = 1_000_000;

@@ -159,10 +159,10 @@ fn slower_rates_cost_more_of_the_share() {
 fn airtime_limits_outside_the_radio_queue_are_refused() {
     let s = scenario(&fork(""));
     let wrong = |setting: &Setting| Plan { point: Point::Transit, ..plan(setting) };
-    let caught = std::panic::catch_unwind(move || {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         let needs = everywhere(&[], &[Ability::Airtime]);
         probe(&s, Probe { needs, plan: wrong, every: None, act: Box::new(|_, _, _, _| {}) })
-    });
+    }));
     let message = *caught.unwrap_err().downcast::<String>().unwrap();
     let refused = "probe cannot run on the simulator: not possible: a limit in airtime for each \
                    neighbour, of traffic that crosses the node";

@@ -18,7 +18,7 @@ fn shipped(name: &str, seconds: u64, change: impl Fn(&mut Draft)) -> Scenario {
     draft.warmup = Some(Span::from_secs(10));
     change(&mut draft);
     let mut scenario = draft.build().unwrap();
-    scenario.control = lookup("cna").unwrap();
+    scenario.control = Registry::standard().lookup("cna").unwrap();
     scenario
 }
 
@@ -74,22 +74,21 @@ thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
 }
 
-static WATCHED: Entry = Entry {
-    name: "cna-watched",
-    about: "cna, and a record of its limits",
-    origin: Origin::Ours { after: "Jang 2010" },
-    variants: &[],
-    parameters: &[],
-    runs: Runs::At {
-        needs: |_| lookup("cna").unwrap().needs(&Site::default()).into_iter().collect(),
-        build: |_, setting| {
+/// `cna`, and a record of its limits.
+fn definition() -> Definition {
+    let cna = || Registry::standard().lookup("cna").unwrap();
+    let runs = Runs::at(
+        move |_| cna().needs(&Site::default()).into_iter().collect(),
+        move |_, setting| {
             let all = Offers::everything("test");
             let node = setting.node;
-            let inner = lookup("cna").unwrap().start(setting, &all).unwrap().unwrap();
+            let inner = cna().start(setting, &all).unwrap().unwrap();
             Ok(Instance { control: Box::new(Watched(node, inner.control)), plan: inner.plan })
         },
-    },
-};
+    );
+    Definition::new("cna-watched", "cna, and a record of its limits", Origin::ours("Jang 2010"))
+        .with_runs(runs)
+}
 
 #[derive(Debug)]
 struct Watched(NodeId, Box<dyn Control>);
@@ -125,7 +124,7 @@ impl Control for Watched {
 
 fn watched(s: &Scenario) -> (RunRecord, Log) {
     LOG.take();
-    let record = run_under(s, &RunOptions::default(), &Mechanism::of(&WATCHED)).unwrap();
+    let record = run_under(s, &RunOptions::default(), &Mechanism::of(definition())).unwrap();
     (record, LOG.take())
 }
 

@@ -11,7 +11,7 @@ fn stack(warmup: u64, seconds: u64, start: &str) -> RunRecord {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let text = text.replace("from = 4\nto = 6\n", &format!("from = 4\nto = 6\n{start}\n"));
     let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::lookup("mesh-maxmin").unwrap();
+    scenario.control = fairmesh_control::Registry::standard().lookup("mesh-maxmin").unwrap();
     scenario.duration = Span::from_secs(seconds);
     scenario.warmup = Span::from_secs(warmup);
     run(&scenario, &RunOptions::default()).unwrap()

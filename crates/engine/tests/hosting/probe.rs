@@ -26,20 +26,17 @@ thread_local! {
     static ACT: RefCell<Option<Act>> = const { RefCell::new(None) };
 }
 
-static ENTRY: Entry = Entry {
-    name: "probe",
-    about: "does what a test says",
-    origin: Origin::Ours { after: "" },
-    variants: &[],
-    parameters: &[],
-    runs: Runs::At { needs: |_| vec![NEEDS.with_borrow(|n| *n)], build },
-};
+/// A mechanism that does what a test says.
+fn definition() -> Definition {
+    Definition::new("probe", "does what a test says", Origin::ours(""))
+        .with_runs(Runs::at(|_| vec![NEEDS.with_borrow(|n| *n)], |_, setting| Ok(build(&setting))))
+}
 
-fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
-    let plan = PLAN.with_borrow(|p| *p)(&setting);
+fn build(setting: &Setting) -> Instance {
+    let plan = PLAN.with_borrow(|p| *p)(setting);
     let every = EVERY.with_borrow(|e| *e);
     let next = every.map(|_| Time::ZERO);
-    Ok(Instance { control: Box::new(At { node: setting.node, every, next }), plan })
+    Instance { control: Box::new(At { node: setting.node, every, next }), plan }
 }
 
 #[derive(Debug)]
@@ -81,7 +78,7 @@ pub fn probe(scenario: &Scenario, p: Probe) -> RunRecord {
     PLAN.set(p.plan);
     EVERY.set(p.every);
     ACT.set(Some(p.act));
-    let record = run_under(scenario, &RunOptions::default(), &Mechanism::of(&ENTRY)).unwrap();
+    let record = run_under(scenario, &RunOptions::default(), &Mechanism::of(definition())).unwrap();
     ACT.set(None);
     let t = &record.totals;
     assert_eq!(t.packets, t.delivered + t.stale + t.in_flight + t.drops.total(), "{t:?}");

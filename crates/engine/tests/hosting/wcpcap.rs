@@ -11,7 +11,7 @@ fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::lookup(control).unwrap();
+    scenario.control = fairmesh_control::Registry::standard().lookup(control).unwrap();
     scenario.duration = Span::from_secs(seconds);
     scenario.warmup = Span::from_secs(warmup);
     run(&scenario, &RunOptions::default()).unwrap()
@@ -52,7 +52,7 @@ fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::lookup("wcpcap").unwrap();
+    scenario.control = fairmesh_control::Registry::standard().lookup("wcpcap").unwrap();
     (scenario.duration, scenario.warmup) = (Span::from_secs(45), Span::ZERO);
     let late = &mut scenario.flows[1];
     (late.start, late.start_jitter) = (Span::from_secs(12), Span::ZERO);

@@ -138,7 +138,7 @@ impl Plan {
                 continue;
             }
             if let Some(control) = &arm.control
-                && let Err(e) = fairmesh_control::lookup(control)
+                && let Err(e) = fairmesh_control::Registry::standard().lookup(control)
             {
                 missing.push((arm.label.clone(), e.to_string()));
                 continue;

@@ -1,6 +1,10 @@
 //! The controls that are compared: those of the registry, with where they must be deployed.
 
-use fairmesh_control::{Entry, EventKind, Knowledge, Mechanism, Placement, PlacementSet, lookup};
+use std::sync::Arc;
+
+use fairmesh_control::{
+    Definition, EventKind, Knowledge, Mechanism, Placement, PlacementSet, Registry,
+};
 use serde::{Deserialize, Serialize};
 
 use super::declare::Declaration;
@@ -78,8 +82,8 @@ impl Arm {
     /// # Errors
     /// When there is none.
     pub fn named(name: &str) -> Result<Self, String> {
-        let mechanism = lookup(name).map_err(|e| e.to_string())?;
-        Ok(Arm::of(&mechanism, mechanism.entry().about))
+        let mechanism = Registry::standard().lookup(name).map_err(|e| e.to_string())?;
+        Ok(Arm::of(&mechanism, &mechanism.definition().about))
     }
 
     fn of(mechanism: &Mechanism, about: &str) -> Self {
@@ -107,23 +111,24 @@ impl Arm {
 
 /// Every mechanism of the registry and each of its variants alone, but for those left out.
 pub fn arms(declaration: &Declaration) -> Vec<Arm> {
+    let registry = Registry::standard();
     let left: Vec<String> = declaration
         .leave_out
         .iter()
         .filter(|l| l.on.is_empty())
         .flat_map(|l| &l.controls)
-        .filter_map(|c| lookup(c).ok().map(|m| m.to_string()))
+        .filter_map(|c| registry.lookup(c).ok().map(|m| m.to_string()))
         .collect();
-    let mut arms: Vec<Arm> = fairmesh_control::all().flat_map(of_entry).collect();
+    let mut arms: Vec<Arm> = registry.all().flat_map(|d| of_definition(d, &registry)).collect();
     arms.retain(|a| !left.contains(&a.name));
     arms
 }
 
-fn of_entry(entry: &'static Entry) -> Vec<Arm> {
-    let plain = Arm::of(&Mechanism::of(entry), entry.about);
-    let variants = entry.variants.iter().filter_map(|v| {
-        let mechanism = lookup(&format!("{}+{}", entry.name, v.name)).ok()?;
-        Some(Arm::of(&mechanism, v.about))
+fn of_definition(definition: &Arc<Definition>, registry: &Registry) -> Vec<Arm> {
+    let plain = Arm::of(&Mechanism::of(Arc::clone(definition)), &definition.about);
+    let variants = definition.variants.iter().filter_map(|v| {
+        let mechanism = registry.lookup(&format!("{}+{}", definition.name, v.name)).ok()?;
+        Some(Arm::of(&mechanism, &v.about))
     });
     std::iter::once(plain).chain(variants).collect()
 }
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> Arm {
-        Arm::of(&lookup(name).unwrap(), "")
+        Arm::of(&Registry::standard().lookup(name).unwrap(), "")
     }
 
     #[test]
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_not_left_out_appears_by_itself() {
-        let entries = fairmesh_control::all().map(|e| 1 + e.variants.len()).sum::<usize>();
+        let entries = Registry::standard().all().map(|d| 1 + d.variants.len()).sum::<usize>();
         let declaration = |left: &str| {
             let text = format!(
                 "seeds = 1\nquick = {{ seeds = 1, topologies = [], duration = \"1 s\" }}\ntopology = []\n{left}"

@@ -146,7 +146,9 @@ impl Declaration {
         time(&self.quick.duration).map_err(|e| format!("quick: {e}"))?;
         for left in self.leave_out.iter().flat_map(|l| &l.controls) {
             // A name that has gone would hide the next control of that name.
-            fairmesh_control::lookup(left).map_err(|e| format!("leave_out: {e}"))?;
+            fairmesh_control::Registry::standard()
+                .lookup(left)
+                .map_err(|e| format!("leave_out: {e}"))?;
         }
         let known: Vec<&String> = self
             .topologies

@@ -116,7 +116,9 @@ impl Plan {
         if !choice.controls.is_empty() {
             let mut names = Vec::new();
             for c in &choice.controls {
-                let m = fairmesh_control::lookup(c).map_err(|e| LabError::setting("control", e))?;
+                let m = fairmesh_control::Registry::standard()
+                    .lookup(c)
+                    .map_err(|e| LabError::setting("control", e))?;
                 names.push(m.to_string());
             }
             arms.retain(|a| names.contains(&a.name));
@@ -183,7 +185,7 @@ impl Plan {
 
 /// Whether a name, as somebody writes it, is that of this control.
 fn is(written: &str, name: &str) -> bool {
-    fairmesh_control::lookup(written).is_ok_and(|m| m.to_string() == name)
+    fairmesh_control::Registry::standard().lookup(written).is_ok_and(|m| m.to_string() == name)
 }
 
 fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {

@@ -209,7 +209,9 @@ impl Declaration {
         let missing = |what: &str, name: &str| {
             format!("there is no {what} \"{name}\"; expected the name of one")
         };
-        fairmesh_control::lookup(&control).map_err(|e| format!("control: {e}"))?;
+        fairmesh_control::Registry::standard()
+            .lookup(&control)
+            .map_err(|e| format!("control: {e}"))?;
         Ok(Parts {
             radio: find(&self.radios, |r| r.name == radio)
                 .ok_or_else(|| missing("radio", &radio))?,

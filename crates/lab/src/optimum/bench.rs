@@ -1,5 +1,6 @@
 //! The measuring bench: what each flow receives when every source is limited.
 
+use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{EngineError, RunOptions, run};
 use fairmesh_scenario::{Flow, Scenario, Transport};
@@ -9,7 +10,7 @@ use rayon::prelude::*;
 
 use super::meter::{Halt, Meter};
 use super::settings::{OptimumError, Settings};
-use super::steady::{Steady, uncontrolled};
+use super::steady::Steady;
 
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
 const PACKETS: f64 = 800.0;
@@ -148,7 +149,7 @@ fn limited(
     seed: u64,
 ) -> Result<(RunRecord, Vec<f64>), EngineError> {
     let mut scenario = scenario.clone();
-    scenario.set_control(uncontrolled()?);
+    scenario.set_control(Mechanism::none());
     let flows = scenario.flows.iter_mut().zip(limits);
     let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
     Ok((run(&scenario, &RunOptions { seed, ..RunOptions::default() })?, parts))

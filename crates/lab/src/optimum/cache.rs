@@ -143,14 +143,13 @@ fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
     seen.name.clear();
     seen.description.clear();
     seen.warnings.clear();
-    if let Ok(none) = fairmesh_control::lookup("fifo") {
-        seen.set_control(none);
-    }
+    seen.set_control(fairmesh_control::Mechanism::none());
     seen.taking_part = None;
     // What was kept before there were subscribers, nodes that take no part and access categories, stays true.
     let none = format!(", subscribers: {:?}", seen.subscribers);
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
     let seen = seen.replacen(", at_gateways: None", "", 1);
+    let seen = seen.replacen("definition: Definition {", "entry: Entry {", 1);
     let seen = seen.replace(", edca: None", "").replace(", access: BestEffort", "");
     Hash::of(format_args!("{SEARCH} {GENERATOR} {seen} {groups:?} {settings:?}"))
 }

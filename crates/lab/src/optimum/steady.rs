@@ -111,11 +111,6 @@ fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Ste
     Steady { scenario: now, flows, share }
 }
 
-/// What a scenario has that names no control.
-pub(super) fn uncontrolled() -> Result<Mechanism, EngineError> {
-    fairmesh_control::lookup("fifo").map_err(|e| EngineError::Control(e.to_string()))
-}
-
 /// A flow that is there all the time. Pages and files become a stream: what they ask for is a limit.
 fn lasting(flow: &Flow) -> Flow {
     let traffic = match flow.traffic {
@@ -154,7 +149,7 @@ pub(super) fn asked(
         only.subscribers = Subscribers::default();
         only.route_changes.retain(|c| c.flow == i);
         only.route_changes.iter_mut().for_each(|c| c.flow = 0);
-        only.set_control(uncontrolled()?);
+        only.set_control(Mechanism::none());
         let record = run(&only, &RunOptions { seed, ..RunOptions::default() })?;
         meter.count(record.totals.events, only.duration.as_secs_f64());
         Ok(record.flows[0].goodput_bps)

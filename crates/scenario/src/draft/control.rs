@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use fairmesh_control::{Entry, Mechanism};
+use fairmesh_control::{Definition, Mechanism, RESERVED_KEYS, Registry};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -41,31 +41,36 @@ impl Default for ControlDraft {
     }
 }
 
-/// The keys that are no setting of a mechanism.
-const KEYS: [&str; 4] = ["use", "gateway", "agents", "nodes"];
-
 /// The mechanism of this name, given for this key.
-fn named(key: &'static str, name: &str) -> Result<Mechanism, (&'static str, Problem)> {
-    fairmesh_control::lookup(name)
-        .map_err(|e| (key, Problem::UnknownControl { name: name.to_owned(), known: e.known() }))
+fn named(
+    key: &'static str,
+    name: &str,
+    registry: &Registry,
+) -> Result<Mechanism, (&'static str, Problem)> {
+    registry
+        .lookup(name)
+        .map_err(|e| (key, Problem::UnknownControl { name: name.to_owned(), known: e.known }))
 }
 
 impl ControlDraft {
     /// Looks up the mechanism that gateways have; the error names the key.
-    pub(crate) fn at_gateways(&self) -> Result<Option<Mechanism>, (&str, Problem)> {
-        self.gateway.as_deref().map(|name| named("gateway", name)).transpose()
+    pub(crate) fn at_gateways(
+        &self,
+        registry: &Registry,
+    ) -> Result<Option<Mechanism>, (&str, Problem)> {
+        self.gateway.as_deref().map(|name| named("gateway", name, registry)).transpose()
     }
 
     /// Looks the mechanism up, and sets its numbers; the error names the wrong key.
-    pub(crate) fn mechanism(&self) -> Result<Mechanism, (&str, Problem)> {
-        let mut mechanism = named("use", &self.name)?;
+    pub(crate) fn mechanism(&self, registry: &Registry) -> Result<Mechanism, (&str, Problem)> {
+        let mut mechanism = named("use", &self.name, registry)?;
         for (key, &value) in &self.settings {
             mechanism.set(key, value).map_err(|e| {
-                let problem = match e.declared {
+                let problem = match e.declared() {
                     Some(p) => Problem::range(value, p.range().to_string()),
                     None => {
-                        let names = e.mechanism.parameters.iter().map(|p| p.name);
-                        let known = KEYS.into_iter().chain(names);
+                        let names = e.mechanism.parameters.iter().map(|p| &*p.name);
+                        let known = RESERVED_KEYS.into_iter().chain(names);
                         Problem::UnknownKey { known: known.map(str::to_owned).collect() }
                     }
                 };
@@ -146,8 +151,9 @@ impl JsonSchema for ControlDraft {
         agents["description"] = json!("Nodes that run this project's agent; without it all do.");
         let mut nodes = generator.subschema_for::<Vec<Name>>().to_value();
         nodes["description"] = json!("Nodes that take part; without it all do.");
-        let branches: Vec<Value> = fairmesh_control::all()
-            .map(|entry| branch(entry, [&gateway, &agents, &nodes]))
+        let branches: Vec<Value> = Registry::standard()
+            .all()
+            .map(|definition| branch(definition, [&gateway, &agents, &nodes]))
             .collect();
         json_schema!({
             "type": "object",
@@ -159,20 +165,20 @@ impl JsonSchema for ControlDraft {
 }
 
 /// What a table may hold that uses this mechanism, with any of its variants.
-fn branch(entry: &Entry, [gateway, agents, nodes]: [&Value; 3]) -> Value {
-    let variants: Vec<&str> = entry.variants.iter().map(|v| v.name).collect();
+fn branch(definition: &Definition, [gateway, agents, nodes]: [&Value; 3]) -> Value {
+    let variants: Vec<&str> = definition.variants.iter().map(|v| &*v.name).collect();
     let pattern = match variants.is_empty() {
-        true => format!("^{}$", entry.name),
-        false => format!("^{}(\\+({}))*$", entry.name, variants.join("|")),
+        true => format!("^{}$", definition.name),
+        false => format!("^{}(\\+({}))*$", definition.name, variants.join("|")),
     };
-    let name = json!({ "type": "string", "pattern": pattern, "description": entry.about });
+    let name = json!({ "type": "string", "pattern": pattern, "description": definition.about });
     let mut properties = serde_json::Map::from_iter([
         ("use".to_owned(), name),
         ("gateway".to_owned(), gateway.clone()),
         ("agents".to_owned(), agents.clone()),
         ("nodes".to_owned(), nodes.clone()),
     ]);
-    for p in entry.parameters {
+    for p in &definition.parameters {
         let unit = if p.unit.is_empty() { String::new() } else { format!(", {}", p.unit) };
         let described = json!({
             "type": if p.whole { "integer" } else { "number" },
@@ -181,12 +187,12 @@ fn branch(entry: &Entry, [gateway, agents, nodes]: [&Value; 3]) -> Value {
             "minimum": p.min,
             "maximum": p.max,
         });
-        properties.insert(p.name.to_owned(), described);
+        properties.insert(p.name.to_string(), described);
     }
     // Without `use` the mechanism is fifo.
-    let required = if entry.name == "fifo" { json!([]) } else { json!(["use"]) };
+    let required = if definition.name == "fifo" { json!([]) } else { json!(["use"]) };
     json!({
-        "title": entry.name,
+        "title": definition.name,
         "properties": properties,
         "required": required,
         "additionalProperties": false,

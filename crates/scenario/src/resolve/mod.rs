@@ -17,7 +17,7 @@ mod wires;
 
 use std::collections::BTreeSet;
 
-use fairmesh_control::Mechanism;
+use fairmesh_control::{Mechanism, Registry};
 use fairmesh_phy::Rate;
 use fairmesh_units::{NodeId, Power, Probability, Span};
 use fairmesh_wifi::{Adaptation, MacConfig, propagation};
@@ -117,12 +117,12 @@ impl Draft {
     }
 
     fn control(&self) -> Result<Mechanism> {
-        let found = self.control.mechanism();
+        let found = self.control.mechanism(&Registry::standard());
         found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
     }
 
     fn at_gateways(&self, gateways: &crate::Gateways) -> Result<Option<Mechanism>> {
-        let found = self.control.at_gateways();
+        let found = self.control.at_gateways(&Registry::standard());
         let found =
             found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
         if found.is_some() && gateways.is_empty() {

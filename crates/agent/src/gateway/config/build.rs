@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use fairmesh_control::{EventKind, Knowledge, Mechanism};
+use fairmesh_control::{EventKind, Knowledge, Mechanism, Registry};
 use fairmesh_document::{KeyPath, Located, Problem};
 use fairmesh_linux::{Bypass, IpNet, Layout, LayoutError, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
@@ -24,10 +24,10 @@ const MOST_RATE: BitRate = BitRate(1_000_000_000_000);
 /// What HTB can still time: a full frame within a minute or two.
 const LEAST_RATE: BitRate = BitRate(1_000);
 
-pub(super) fn build(draft: &Draft) -> Result<Config> {
+pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
     let layout = layout(draft)?;
     let queues_by_control = queues_by_control(draft)?;
-    let mechanism = mechanism(&draft.control)?;
+    let mechanism = mechanism(&draft.control, registry)?;
     let neighbours = neighbours(&draft.neighbour)?;
     let plans = Plans::read(&draft.plan)?;
     let subscribers = subscribers(draft, &plans)?;
@@ -221,18 +221,18 @@ fn words(text: &str) -> Problem {
     }
 }
 
-fn mechanism(draft: &draft::Control) -> Result<Mechanism> {
+fn mechanism(draft: &draft::Control, registry: &Registry) -> Result<Mechanism> {
     let key = KeyPath::from("control");
-    let mut mechanism = fairmesh_control::lookup(&draft.name).map_err(|e| {
+    let mut mechanism = registry.lookup(&draft.name).map_err(|e| {
         let what = format!("there is no control \"{}\"", draft.name);
-        Located::at(key.clone().key("use"), Problem::refused(what, e.known().join(", ")))
+        Located::at(key.clone().key("use"), Problem::refused(what, e.known.join(", ")))
     })?;
     for (name, &value) in &draft.parameters {
         mechanism.set(name, value).or_else(|e| {
-            let problem = match e.declared {
+            let problem = match e.declared() {
                 Some(p) => Problem::range(value, p.range().to_string()),
                 None => {
-                    let names = e.mechanism.parameters.iter().map(|p| p.name);
+                    let names = e.mechanism.parameters.iter().map(|p| &*p.name);
                     let known = core::iter::once("use").chain(names);
                     Problem::UnknownKey { known: known.map(str::to_owned).collect() }
                 }

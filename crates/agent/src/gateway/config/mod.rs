@@ -235,7 +235,7 @@ impl Config {
         let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
         let document = Document::parse(text).map_err(refuse)?;
         let draft: draft::Draft = document.decode().map_err(refuse)?;
-        build::build(&draft).map_err(|mut at| {
+        build::build(&draft, &fairmesh_control::Registry::standard()).map_err(|mut at| {
             at.line = document.line(&at.key);
             refuse(at)
         })

@@ -223,7 +223,7 @@ fn the_gateway_with_peers_keeps_the_contract_with_every_mechanism() {
 #[test]
 fn what_is_said_to_other_gateways_leaves() {
     let mut gateway = Gateway::with_peers();
-    gateway.start(&fairmesh_control::lookup("maxmin+peers").unwrap()).unwrap();
+    gateway.start(&fairmesh_control::Registry::standard().lookup("maxmin+peers").unwrap()).unwrap();
     gateway.advance(Time::ZERO + Span::from_secs(10));
     assert!((8..=12).contains(&gateway.told.len()), "one a second: {}", gateway.told.len());
     // Not while limits are lifted, and not while nothing is limited.

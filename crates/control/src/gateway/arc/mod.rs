@@ -27,33 +27,35 @@
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::{options, own_buffers};
 use crate::gateway::aggregate_search::{AggregateSearch, Rule, Step};
 use crate::gateway::bounds::Bounds;
 use crate::gateway::flows::Flows;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Parameter, Placement, PlacementSet,
-    Plan, Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        exponential: Published("Jamshaid 2010 §7.4, Algorithm 2"), "Algorithm 2: exponential increase and decrease instead of binary search";
-    }
-    parameters {
-        /// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
-        epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
-        gamma: f64 = 0.9, 0.05..=1.0, "", "part of the fastest flow's rate that is equal";
-        theta: f64 = 0.95, 0.05..=1.0, "", "part of a flow's own highest rate that is equal";
-        alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
-        beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-        idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
-        step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
-        /// A collision domain of a chain has five links (§4.1.2).
-        reuse: f64 = 5.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
-        queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
+    /// Options of `arc`.
+    pub(crate) struct Options {
+        variants {
+            exponential: Origin::published("Jamshaid 2010 §7.4, Algorithm 2"), "Algorithm 2: exponential increase and decrease instead of binary search";
+        }
+        parameters {
+            /// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
+            epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
+            gamma: f64 = 0.9, 0.05..=1.0, "", "part of the fastest flow's rate that is equal";
+            theta: f64 = 0.95, 0.05..=1.0, "", "part of a flow's own highest rate that is equal";
+            alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
+            beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
+            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
+            /// A collision domain of a chain has five links (§4.1.2).
+            reuse: f64 = 5.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
+            queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
+        }
     }
 }
 
@@ -61,39 +63,24 @@ options! {
 pub(crate) const PATIENCE: u32 = 4;
 /// A full packet, bits.
 const PACKET: f64 = 12_000.0;
-/// With a buffer for each flow.
-const PER_FLOW: [Parameter; Options::PARAMETERS.len()] =
-    own_buffers(Options::PARAMETERS, "buffer of each flow", 5.0);
 
-pub(crate) static SHARED: Entry = Entry {
-    name: "arc",
-    about: "the gateway finds one fair limit for all data by itself, one queue",
-    origin: Published("Jamshaid 2010 §7.4"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, s| {
-            let options = Options::of(c);
-            build(&options, s, &CODES[0], Leaf::DropTail { packets: options.queue })
-        },
-    },
-};
+pub(crate) fn shared() -> Definition {
+    let about = "the gateway finds one fair limit for all data by itself, one queue";
+    Definition::new("arc", about, Origin::published("Jamshaid 2010 §7.4")).with_options(
+        |_: &Options| needs(),
+        |o, setting| build(o, setting, &CODES[0], Leaf::DropTail { packets: o.queue }),
+    )
+}
 
-pub(crate) static FAIR: Entry = Entry {
-    name: "arc-fq",
-    about: "the gateway finds one fair limit for all data by itself, a queue per flow",
-    origin: Published("Jamshaid 2010 §7.4"),
-    variants: Options::VARIANTS,
-    parameters: &PER_FLOW,
-    runs: Runs::At {
-        needs: |_| needs(),
-        build: |c, s| {
-            let options = Options::of(c);
-            build(&options, s, &CODES[1], Leaf::Fair { packets: options.queue })
-        },
-    },
-};
+pub(crate) fn fair() -> Definition {
+    let about = "the gateway finds one fair limit for all data by itself, a queue per flow";
+    Definition::new("arc-fq", about, Origin::published("Jamshaid 2010 §7.4"))
+        .with_options(
+            |_: &Options| needs(),
+            |o, setting| build(o, setting, &CODES[1], Leaf::Fair { packets: o.queue }),
+        )
+        .with_default("queue", "buffer of each flow", 5.0)
+}
 
 /// Codes of its reasons.
 #[derive(Debug)]

@@ -160,7 +160,7 @@ fn refuses_settings_that_make_no_sense() {
     let mut dead = gateway(&[0]);
     dead.neighbours[1] = Neighbour { capacity: BitRate(0), ..dead.neighbours[1] };
     assert_eq!(refused(dead), "arc+exponential: the link to neighbour 2 has a capacity of 0");
-    let mut arc = crate::lookup("arc").unwrap();
+    let mut arc = crate::testing::lookup("arc").unwrap();
     assert_eq!(
         arc.set("epoch", 0.2).unwrap_err().to_string(),
         "arc: epoch must lie in 1 to 600, not 0.2"

@@ -28,48 +28,46 @@ use self::agents::Agents;
 use self::search::Search;
 use self::service::{PACKET, Rules};
 use self::subscriber::Subscriber;
-use crate::Origin::Ours;
-use crate::contract::parameter::options;
 use crate::gateway::arc::bucket;
 use crate::gateway::bounds::Bounds;
 use crate::gateway::peers;
 use crate::gateway::promise::Promise;
+use crate::options;
 use crate::sources::agent;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan,
-    Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        peers: Ours { after: "" }, "gateways that share air tell each other what theirs send, and are governed as one";
-        agents: Ours { after: "Jamshaid 2010 §9.2" }, "homes whose router runs our agent limit a flood at its source";
-        counters: Ours { after: "" }, "goes by counters alone, as where nobody reads TCP's headers";
-    }
-    parameters {
-        look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
-        full: f64 = 0.93, 0.5..=1.0, "", "part of its limit that counts as full service";
-        debt: f64 = 2.5, 0.5..=60.0, "s", "missing service from which somebody suffers, beside packets";
-        packets: f64 = 5.0, 0.5..=60.0, "packets", "the same in packets at the limit";
-        short: f64 = 0.95, 0.5..=1.0, "", "part of its limit below which somebody is short";
-        rest: f64 = 0.97, 0.5..=1.0, "", "part of the edge at which the level rests";
-        /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
-        reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
-        begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
-        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
-        keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
+    /// Options of `maxmin`.
+    pub(crate) struct Options {
+        variants {
+            peers: Origin::ours(""), "gateways that share air tell each other what theirs send, and are governed as one";
+            agents: Origin::ours("Jamshaid 2010 §9.2"), "homes whose router runs our agent limit a flood at its source";
+            counters: Origin::ours(""), "goes by counters alone, as where nobody reads TCP's headers";
+        }
+        parameters {
+            look: Span = 1.0, 0.25..=10.0, "s", "time between looks at the counters";
+            full: f64 = 0.93, 0.5..=1.0, "", "part of its limit that counts as full service";
+            debt: f64 = 2.5, 0.5..=60.0, "s", "missing service from which somebody suffers, beside packets";
+            packets: f64 = 5.0, 0.5..=60.0, "packets", "the same in packets at the limit";
+            short: f64 = 0.95, 0.5..=1.0, "", "part of its limit below which somebody is short";
+            rest: f64 = 0.97, 0.5..=1.0, "", "part of the edge at which the level rests";
+            /// The published bounds on what a mesh carries (Jamshaid 2010 §7.5.2).
+            reuse: f64 = 3.0, 1.0..=30.0, "", "guarantees may add up to the slowest link's capacity divided by this";
+            begin: f64 = 6.0, 1.0..=30.0, "", "the search begins at the same divided by this";
+            queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
+            keep: Span = 15.0, 2.0..=600.0, "s", "an agent forgets a limit that is not renewed for so long";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "maxmin",
-    about: "the gateway finds each flow's max-min share by itself, and who can have more",
-    origin: Ours { after: "Jamshaid 2010 §8.1" },
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| start(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "the gateway finds each flow's max-min share by itself, and who can have more";
+    Definition::new("maxmin", about, Origin::ours("Jamshaid 2010 §8.1")).with_options(needs, start)
+}
 
 /// What a class may hold: s at its first limit, and packets at least.
 const PATIENT: f64 = 2.4;

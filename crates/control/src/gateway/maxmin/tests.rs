@@ -6,7 +6,8 @@ use super::service::{Passed, Rules, Service, Standing};
 use super::sets::{Set, Sets};
 use super::*;
 use crate::host::Driver;
-use crate::{Action, Counters, FlowCounters, Neighbour, Offers, Place, Site, TcpSigns, lookup};
+use crate::testing::lookup;
+use crate::{Action, Counters, FlowCounters, Neighbour, Offers, OptionSet, Place, Site, TcpSigns};
 
 const RULES: Rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
 /// 100 packets a second.

@@ -40,52 +40,51 @@ mod membership;
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
 use self::flow::Share;
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
 use crate::gateway::aggregate_search::{AggregateSearch, Rule};
 use crate::gateway::arc::{PATIENCE, bucket};
 use crate::gateway::bounds::Bounds;
 use crate::gateway::flows::Flows;
 use crate::gateway::peers;
+use crate::options;
 use crate::water_filling::level;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan, Point,
-    Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        exponential: Published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
-        constrained: Ours { after: "Jamshaid 2010 §8.1" }, "what flows that need little leave over goes to the others";
-        bursts: Ours { after: "Jamshaid 2010 §8.1" }, "flows that only sometimes send are judged while they do";
-        fast: Ours { after: "Jamshaid 2010 §8.1" }, "rates follow arrivals and ends within an epoch";
-        proportional: Ours { after: "Jamshaid 2010 §8.1" }, "proportional fairness, from hop counts";
-        peers: Ours { after: "Jamshaid 2010 §8.1" }, "gateways that share air tell each other what theirs send, and are governed as one";
-    }
-    parameters {
-        /// An epoch shorter than a second is shorter than a round trip through slow links.
-        epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
-        gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
-        alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
-        beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-        idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow; +fast: quarters";
-        step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
-        reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
-        deepest: f64 = 6.0, 1.0..=30.0, "", "the same where that is more than the mesh carries";
-        queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
-        headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above what a flow uses, part";
+    /// Options of `pfrc`.
+    pub(crate) struct Options {
+        variants {
+            exponential: Origin::published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
+            constrained: Origin::ours("Jamshaid 2010 §8.1"), "what flows that need little leave over goes to the others";
+            bursts: Origin::ours("Jamshaid 2010 §8.1"), "flows that only sometimes send are judged while they do";
+            fast: Origin::ours("Jamshaid 2010 §8.1"), "rates follow arrivals and ends within an epoch";
+            proportional: Origin::ours("Jamshaid 2010 §8.1"), "proportional fairness, from hop counts";
+            peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air tell each other what theirs send, and are governed as one";
+        }
+        parameters {
+            /// An epoch shorter than a second is shorter than a round trip through slow links.
+            epoch: Span = 10.0, 1.0..=600.0, "s", "time between decisions";
+            gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
+            alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
+            beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow; +fast: quarters";
+            step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
+            reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
+            deepest: f64 = 6.0, 1.0..=30.0, "", "the same where that is more than the mesh carries";
+            queue: u32 = 5.0, 1.0..=1000.0, "packets", "buffer of each flow";
+            headroom: f64 = 0.5, 0.05..=4.0, "", "+constrained: room above what a flow uses, part";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "pfrc",
-    about: "the gateway finds each flow's weighted fair limit by itself",
-    origin: Published("Jamshaid 2010 §8.1"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| start(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "the gateway finds each flow's weighted fair limit by itself";
+    Definition::new("pfrc", about, Origin::published("Jamshaid 2010 §8.1"))
+        .with_options(needs, start)
+}
 
 /// Looks at the flows per epoch, with `+fast`.
 const LOOKS: u32 = 4;

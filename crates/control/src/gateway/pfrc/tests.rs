@@ -232,7 +232,7 @@ fn refuses_settings_that_make_no_sense() {
         "pfrc: flow 0: a guarantee of 200 kbit/s above its ceiling of 100 kbit/s"
     );
     assert_eq!(refused(|s| s.neighbours.clear()), "pfrc: the gateway has no neighbour");
-    let mut pfrc = crate::lookup("pfrc").unwrap();
+    let mut pfrc = crate::testing::lookup("pfrc").unwrap();
     assert_eq!(
         pfrc.set("epoch", 0.5).unwrap_err().to_string(),
         "pfrc: epoch must lie in 1 to 600, not 0.5"

@@ -1,14 +1,14 @@
 //! A mechanism that does everything that a host offers, one thing per second, at its gateway.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use crate::host::{ClassKind, ClassOffer, LeafKind, LimitKind};
 use crate::{
-    Ability, Actions, Chosen, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Instance, Leaf, Limit, Marking, Mechanism, Merge, Needs, Offers, Origin, Place, Placement,
-    PlacementSet, Plan, Point, Reach, Reason, Refusal, Runs, Setting, Share,
+    Ability, Actions, Class, ClassPlan, Control, Definition, Event, EventKind, EventSet, Instance,
+    Leaf, Limit, Marking, Mechanism, Merge, Needs, Offers, Origin, Place, Placement, PlacementSet,
+    Plan, Point, Reach, Reason, Refusal, Runs, Setting, Share,
 };
 
 /// From one act to the next.
@@ -63,7 +63,6 @@ pub(super) fn trials(offers: &Offers) -> Vec<Trial> {
 }
 
 thread_local! {
-    static TRIAL: RefCell<Option<(Trial, Offers)>> = const { RefCell::new(None) };
     static TURNS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -74,30 +73,18 @@ pub(super) fn turns() -> u64 {
 
 /// The mechanism that tries this on a host.
 pub(super) fn mechanism(trial: Trial, offers: &Offers) -> Mechanism {
-    TRIAL.set(Some((trial, *offers)));
-    Mechanism::of(&PROBE)
+    let about = "does everything that a host offers";
+    let offers = *offers;
+    let runs = Runs::at(move |_| needs(trial, &offers), move |_, s| build(trial, &offers, s));
+    Mechanism::of(Definition::new("probe", about, Origin::ours("")).with_runs(runs))
 }
 
-static PROBE: Entry = Entry {
-    name: "probe",
-    about: "does everything that a host offers",
-    origin: Origin::Ours { after: "" },
-    variants: &[],
-    parameters: &[],
-    runs: Runs::At { needs, build },
-};
-
-fn trial() -> (Trial, Offers) {
-    TRIAL.with_borrow(|t| *t).expect("something to try")
-}
-
-fn needs(_: &Chosen) -> Vec<Needs> {
-    let offers = trial().1;
+fn needs(trial: Trial, offers: &Offers) -> Vec<Needs> {
     // Where marks, fields and messages arrive, something must be there to see them.
     let without = EventSet::of(&[EventKind::Sent, EventKind::QueueChanges]);
     vec![Needs {
         at: PlacementSet::of(&[Placement::EveryNode]),
-        events: match trial().0 {
+        events: match trial {
             Trial::Packets => offers.events.without(EventSet::of(&[EventKind::QueueChanges])),
             Trial::Classes(..) => offers.events.without(without),
         },
@@ -106,8 +93,7 @@ fn needs(_: &Chosen) -> Vec<Needs> {
     }]
 }
 
-fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
-    let (trial, offers) = trial();
+fn build(trial: Trial, offers: &Offers, setting: Setting) -> Result<Instance, Refusal> {
     let none = || Instance { control: Box::new(Probe::default()), plan: Plan::none() };
     if !setting.site.gateway {
         return Ok(none());
@@ -121,7 +107,7 @@ fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
             let own = setting.flows.iter().find(|h| source(&h.place)).map(|h| h.flow);
             // The farthest end of a flow: several hops away, if any is.
             let far = setting.flows.iter().filter_map(|h| h.home()).max();
-            packets(&offers, (neighbour, far), own, &mut turns);
+            packets(offers, (neighbour, far), own, &mut turns);
         }
         Trial::Classes(point, offer, leaf, limit) => {
             let named = classes(point, offer.kind, &setting);

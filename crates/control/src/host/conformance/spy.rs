@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use fairmesh_units::{NodeId, Time};
 
 use crate::{
-    Action, Actions, Chosen, Class, Control, Entry, Event, EventKind, EventSet, Header, Instance,
-    Mechanism, Needs, Origin, Plan, Refusal, Runs, Setting,
+    Action, Actions, Class, Control, Definition, Event, EventKind, EventSet, Header, Instance,
+    Mechanism, Origin, Plan, Refusal, Runs, Setting,
 };
 
 /// Something that happened to a mechanism at a node.
@@ -61,15 +61,16 @@ impl What {
 }
 
 thread_local! {
-    static INNER: RefCell<Option<Mechanism>> = const { RefCell::new(None) };
     static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The disguise of a mechanism, from now on, with nothing written down yet.
+/// The disguise of a mechanism, with nothing written down yet.
 pub(super) fn disguise(mechanism: &Mechanism) -> Mechanism {
-    INNER.set(Some(mechanism.clone()));
     NOTES.take();
-    Mechanism::of(&SPY)
+    let about = "writes down what another mechanism hears and does";
+    let (inner, to_build) = (mechanism.clone(), mechanism.clone());
+    let runs = Runs::at(move |_| inner.all_needs(), move |_, s| build(&to_build, s));
+    Mechanism::of(Definition::new("disguised", about, Origin::ours("")).with_runs(runs))
 }
 
 /// What was written down since the last call.
@@ -81,28 +82,9 @@ fn note(note: Note) {
     NOTES.with_borrow_mut(|notes| notes.push(note));
 }
 
-static SPY: Entry = Entry {
-    name: "disguised",
-    about: "writes down what another mechanism hears and does",
-    origin: Origin::Ours { after: "" },
-    variants: &[],
-    parameters: &[],
-    runs: Runs::At { needs, build },
-};
-
-fn inner<T>(ask: impl FnOnce(&Mechanism) -> T) -> T {
-    INNER.with_borrow(|inner| ask(inner.as_ref().expect("a mechanism in disguise")))
-}
-
-fn needs(_: &Chosen) -> Vec<Needs> {
-    inner(Mechanism::all_needs)
-}
-
-fn build(_: &Chosen, setting: Setting) -> Result<Instance, Refusal> {
-    let (node, events) =
-        (setting.node, inner(|m| m.needs(&setting.site)).unwrap_or_default().events);
-    let built = inner(|m| m.build(setting));
-    let Instance { control, plan } = built.inspect_err(|_| note(Note::Refused))?;
+fn build(inner: &Mechanism, setting: Setting) -> Result<Instance, Refusal> {
+    let (node, events) = (setting.node, inner.needs(&setting.site).unwrap_or_default().events);
+    let Instance { control, plan } = inner.build(setting).inspect_err(|_| note(Note::Refused))?;
     note(Note::Built { node, plan: plan.clone(), events });
     note(Note::Due { node, due: control.next_deadline() });
     Ok(Instance { control: Box::new(Spy { node, control }), plan })

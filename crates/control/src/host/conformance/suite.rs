@@ -8,7 +8,7 @@ use super::account::Accounts;
 use super::probe::{self, Trial};
 use super::{Mutation, Subject, lost, spy};
 use crate::host::EffectKind;
-use crate::{Ability, EventKind, Knowledge, Mechanism, Placement, all, lookup};
+use crate::{Ability, EventKind, Knowledge, Mechanism, Placement, Registry};
 
 /// How long a mechanism runs, and how often what is in force is looked at.
 const LONG: Span = Span::from_secs(60);
@@ -35,13 +35,14 @@ enum Started {
     Nowhere,
 }
 
-/// Every registered mechanism, plain and with each of its variants.
-fn registered() -> impl Iterator<Item = Mechanism> {
-    let names = all().flat_map(|e| {
-        let variants = e.variants.iter().map(|v| format!("{}+{}", e.name, v.name));
-        core::iter::once(e.name.to_owned()).chain(variants)
+/// Every shipped mechanism, plain and with each of its variants.
+fn registered() -> Vec<Mechanism> {
+    let registry = Registry::standard();
+    let names = registry.all().flat_map(|d| {
+        let variants = d.variants.iter().map(|v| format!("{}+{}", d.name, v.name));
+        core::iter::once(d.name.to_string()).chain(variants)
     });
-    names.map(|name| lookup(&name).expect("a registered name"))
+    names.map(|name| registry.lookup(&name).expect("a registered name")).collect()
 }
 
 /// Holds a host to the contract; `new` makes one that has run nothing yet.

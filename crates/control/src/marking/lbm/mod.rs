@@ -11,11 +11,10 @@
 //! Packets that are not ECN-capable pass unmarked: without ECN at both ends of a flow LBM changes
 //! nothing for it. docs/controls/lbm.md says what else is decided here.
 
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Entry, EventKind, EventSet, Instance, Knowledge, KnowledgeSet, Marking,
-    Needs, Placement, PlacementSet, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Definition, EventKind, EventSet, Instance, Knowledge, KnowledgeSet,
+    Marking, Needs, Origin, Placement, PlacementSet, Refusal, Setting, Value,
 };
 
 mod access_point;
@@ -27,43 +26,43 @@ mod target;
 mod tests;
 
 options! {
-    variants {
-        adaptive: Published("Triantafyllidou 2005 §3.2"), "rho0 follows a target delay";
-        pi: Ours { after: "Triantafyllidou 2005 §3.2" }, "the same within a round trip, at less cost";
-        multihop: Published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
-        random: Published("Triantafyllidou 2005 §2.2"), "each packet is marked by a chance of its own";
-        airtime: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is the busy time of the channel";
-        packets: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is packets per second";
-        delay: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "load is the delay to access the channel";
-        convex: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "the marking curve is a square";
-        ect1: Ours { after: "Triantafyllidou 2005" }, "marks packets with ECT(1) too";
-        concave: Ours { after: "Triantafyllidou 2005, outlook of chapter 6" }, "the marking curve is a square root";
-    }
-    parameters {
-        rho0: f64 = 0.2, 0.0..=1.0, "", "utilisation without marks";
-        alpha: f64 = 1.0, 0.0..=100.0, "", "slope of the marking probability";
-        /// Not shorter than any round trip through a wireless network with a queue: §2.2.1.
-        t_avg: f64 = 0.5, 0.05..=60.0, "s", "averaging time; a few round trips";
-        delay_min: f64 = 0.010, 0.0..=10.0, "s", "smallest delay wanted";
-        delay_max: f64 = 0.015, 0.0..=10.0, "s", "largest delay wanted";
-        step: f64 = 0.01, 0.001..=0.5, "", "step of rho0";
-        integral: f64 = 2.0, 0.0..=100.0, "1/s²", "+pi: fall of rho0 in a second, per second of delay too much";
-        proportional: f64 = 5.0, 0.0..=100.0, "1/s", "+pi: fall of rho0 at once, per second of delay too much";
-        rho0_min: f64 = -0.2, -1.0..=1.0, "", "rho0 falls no lower";
-        memory: f64 = 10.0, 1.0..=1000.0, "", "averaging times over which the delay is averaged";
-        /// MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
-        overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "on the air per packet beyond its own";
+    /// Options of `lbm`.
+    pub(crate) struct Options {
+        variants {
+            adaptive: Origin::published("Triantafyllidou 2005 §3.2"), "rho0 follows a target delay";
+            pi: Origin::ours("Triantafyllidou 2005 §3.2"), "the same within a round trip, at less cost";
+            multihop: Origin::published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
+            random: Origin::published("Triantafyllidou 2005 §2.2"), "each packet is marked by a chance of its own";
+            airtime: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is the busy time of the channel";
+            packets: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is packets per second";
+            delay: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is the delay to access the channel";
+            convex: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "the marking curve is a square";
+            ect1: Origin::ours("Triantafyllidou 2005"), "marks packets with ECT(1) too";
+            concave: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "the marking curve is a square root";
+        }
+        parameters {
+            rho0: f64 = 0.2, 0.0..=1.0, "", "utilisation without marks";
+            alpha: f64 = 1.0, 0.0..=100.0, "", "slope of the marking probability";
+            /// Not shorter than any round trip through a wireless network with a queue: §2.2.1.
+            t_avg: f64 = 0.5, 0.05..=60.0, "s", "averaging time; a few round trips";
+            delay_min: f64 = 0.010, 0.0..=10.0, "s", "smallest delay wanted";
+            delay_max: f64 = 0.015, 0.0..=10.0, "s", "largest delay wanted";
+            step: f64 = 0.01, 0.001..=0.5, "", "step of rho0";
+            integral: f64 = 2.0, 0.0..=100.0, "1/s²", "+pi: fall of rho0 in a second, per second of delay too much";
+            proportional: f64 = 5.0, 0.0..=100.0, "1/s", "+pi: fall of rho0 at once, per second of delay too much";
+            rho0_min: f64 = -0.2, -1.0..=1.0, "", "rho0 falls no lower";
+            memory: f64 = 10.0, 1.0..=1000.0, "", "averaging times over which the delay is averaged";
+            /// MAC header and FCS 28, LLC 8, RTS 20, CTS 14, ACK 14.
+            overhead: f64 = 84.0, 0.0..=1000.0, "bytes", "on the air per packet beyond its own";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "lbm",
-    about: "ECN marks by the load of the air, at the access point or at every node",
-    origin: Published("Triantafyllidou 2005 §2-4"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "ECN marks by the load of the air, at the access point or at every node";
+    Definition::new("lbm", about, Origin::published("Triantafyllidou 2005 §2-4"))
+        .with_options(needs, build)
+}
 
 fn needs(options: &Options) -> Vec<Needs> {
     let mut events = EventSet::of(&[EventKind::Stations]);
@@ -109,19 +108,31 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     // once are none, and so are two rules for one ρ₀.
     let o = options;
     let apart = [
-        (o.multihop && o.adaptive, ["multihop", "adaptive"]),
-        (o.multihop && o.pi, ["multihop", "pi"]),
-        (o.adaptive && o.pi, ["adaptive", "pi"]),
-        (o.convex && o.concave, ["convex", "concave"]),
-        (o.airtime && o.delay, ["airtime", "delay"]),
-        (o.airtime && o.packets, ["airtime", "packets"]),
-        (o.delay && o.packets, ["delay", "packets"]),
+        (
+            o.multihop && o.adaptive,
+            "the variants multihop and adaptive do not go together; take one of them",
+        ),
+        (o.multihop && o.pi, "the variants multihop and pi do not go together; take one of them"),
+        (o.adaptive && o.pi, "the variants adaptive and pi do not go together; take one of them"),
+        (
+            o.convex && o.concave,
+            "the variants convex and concave do not go together; take one of them",
+        ),
+        (
+            o.airtime && o.delay,
+            "the variants airtime and delay do not go together; take one of them",
+        ),
+        (
+            o.airtime && o.packets,
+            "the variants airtime and packets do not go together; take one of them",
+        ),
+        (
+            o.delay && o.packets,
+            "the variants delay and packets do not go together; take one of them",
+        ),
     ];
-    if let Some((_, both)) = apart.into_iter().find(|a| a.0) {
-        let declared = |name| Options::VARIANTS.iter().find(|v| v.name == name);
-        let values = both.map(|name| declared(name).map_or(Value::None, Value::Variant));
-        let sentence = "the variants {} and {} do not go together; take one of them";
-        return Err(Refusal::new("lbm.together", sentence, &values));
+    if let Some((_, sentence)) = apart.into_iter().find(|a| a.0) {
+        return Err(Refusal::new("lbm.together", sentence, &[]));
     }
     let (least, most) = (options.delay_min, options.delay_max);
     if (options.adaptive || options.pi) && least > most {

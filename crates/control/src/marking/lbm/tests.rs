@@ -1,9 +1,9 @@
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
-use crate::testing::{actions, start_with};
+use crate::testing::{actions, lookup, start_with};
 use crate::{
     Action, Actions, Channel, Class, Event, Header, Heard, Instance, Link, Message, Neighbour,
-    QueueLength, Setting, Site, Station, lookup,
+    QueueLength, Setting, Site, Station,
 };
 
 /// 10 Mbit/s on the air; a full packet takes 2 ms.

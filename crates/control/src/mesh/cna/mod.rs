@@ -24,43 +24,42 @@ use self::codec::Said;
 use self::links::{ForeignEnergy, Meter};
 use self::neighbourhood::Neighbourhood;
 use self::signalling::Signalling;
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Entry, Event, EventKind,
-    EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting, Share, Value,
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Share, Value,
 };
 
 options! {
-    variants {
-        overlap: Ours { after: "Jang 2010" }, "shares out 1.1 of the air: links around another one that do not meet overlap";
-        published: Published("Jang 2010"), "the published redistribution, and every initial backoff counted in full";
-    }
-    parameters {
-        window: Span = 2.0, 0.1..=60.0, "s", "a flow counts this long after its last packet";
-        gain: f64 = 0.1, 0.01..=1.0, "", "weight of each 100 ms in the averages of use and interference";
-        topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
-        one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
-        budget: f64 = 1.0, 0.1..=2.0, "", "airtime to share out in a neighbourhood; above 1 counts on what overlaps";
-        backoff: f64 = 0.0, 0.0..=1.0, "", "part of a packet's mean initial backoff that counts";
-        pass: f64 = 0.97, 0.0..=0.99, "", "part of the airtime that a link was given and does not use that it passes on";
-        room: f64 = 12.0, 0.0..=100.0, "", "air that neighbours leave a link that loses packets, per part of them lost";
-        reserve: f64 = 0.01, 0.0..=0.5, "", "airtime kept free for broadcasts";
-        floor: f64 = 0.1, 0.0..=1.0, "", "foreign energy up to this share is put down to lost frames";
-        queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
-        burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
+    /// Options of `cna`.
+    pub(crate) struct Options {
+        variants {
+            overlap: Origin::ours("Jang 2010"), "shares out 1.1 of the air: links around another one that do not meet overlap";
+            published: Origin::published("Jang 2010"), "the published redistribution, and every initial backoff counted in full";
+        }
+        parameters {
+            window: Span = 2.0, 0.1..=60.0, "s", "a flow counts this long after its last packet";
+            gain: f64 = 0.1, 0.01..=1.0, "", "weight of each 100 ms in the averages of use and interference";
+            topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
+            one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
+            budget: f64 = 1.0, 0.1..=2.0, "", "airtime to share out in a neighbourhood; above 1 counts on what overlaps";
+            backoff: f64 = 0.0, 0.0..=1.0, "", "part of a packet's mean initial backoff that counts";
+            pass: f64 = 0.97, 0.0..=0.99, "", "part of the airtime that a link was given and does not use that it passes on";
+            room: f64 = 12.0, 0.0..=100.0, "", "air that neighbours leave a link that loses packets, per part of them lost";
+            reserve: f64 = 0.01, 0.0..=0.5, "", "airtime kept free for broadcasts";
+            floor: f64 = 0.1, 0.0..=1.0, "", "foreign energy up to this share is put down to lost frames";
+            queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
+            burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "cna",
-    about: "every link's airtime is limited to its flows' share of the busiest neighbourhood",
-    origin: Ours { after: "Jang 2010" },
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "every link's airtime is limited to its flows' share of the busiest neighbourhood";
+    Definition::new("cna", about, Origin::ours("Jang 2010"))
+        .with_options(|_: &Options| needs(), build)
+}
 
 /// What `overlap` shares out.
 const OVERLAP: f64 = 1.1;

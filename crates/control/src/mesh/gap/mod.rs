@@ -17,11 +17,11 @@
 
 use fairmesh_units::{BitRate, FlowId};
 
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Entry, EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet,
-    Mechanism, Needs, Neighbour, Placement, PlacementSet, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Definition, EventKind, EventSet, FlowHere, Instance, Knowledge,
+    KnowledgeSet, Mechanism, Needs, Neighbour, OptionSet, Origin, Placement, PlacementSet, Refusal,
+    Setting, Value,
 };
 
 mod gateway;
@@ -31,33 +31,32 @@ mod overhear;
 mod tests;
 
 options! {
-    variants {
-        aggregate: Published("Mancuso 2010 §VI.E"), "a guarantee for all neighbours together beside each one's own";
-        ack: Published("Mancuso 2010 §IV.A"), "the bit travels in the gateway's MAC acknowledgements";
-        overhear: Ours { after: "Mancuso 2010 §IV.A" }, "each neighbour estimates the bit by its survey and what it overhears";
-    }
-    parameters {
-        gamma: f64 = 0.1, 0.01..=0.9, "", "part of the gateway's capacity kept for signalling";
-        alpha: f64 = 0.01, 1e-4..=0.5, "", "increase per update, part of U*";
-        beta: f64 = 0.9, 0.1..=0.99, "", "factor of a decrease";
-        period: f64 = 0.1, 0.005..=10.0, "s", "time between updates";
-        weight: f64 = 0.25, 0.01..=1.0, "", "weight of a new sample in the averages";
-        efficiency: f64 = EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
-        saturation: f64 = 0.9, 0.1..=1.0, "", "busy part of a saturated gateway's time";
-        guarantee: f64 = 0.0, 0.0..=1e6, "kbit/s", "of IP to each neighbour; 0: its fair rate";
-        queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of local traffic";
-        noise: f64 = 0.0, 0.0..=0.9, "", "largest relative error put on each estimate";
+    /// Options of `gap`.
+    pub(crate) struct Options {
+        variants {
+            aggregate: Origin::published("Mancuso 2010 §VI.E"), "a guarantee for all neighbours together beside each one's own";
+            ack: Origin::published("Mancuso 2010 §IV.A"), "the bit travels in the gateway's MAC acknowledgements";
+            overhear: Origin::ours("Mancuso 2010 §IV.A"), "each neighbour estimates the bit by its survey and what it overhears";
+        }
+        parameters {
+            gamma: f64 = 0.1, 0.01..=0.9, "", "part of the gateway's capacity kept for signalling";
+            alpha: f64 = 0.01, 1e-4..=0.5, "", "increase per update, part of U*";
+            beta: f64 = 0.9, 0.1..=0.99, "", "factor of a decrease";
+            period: f64 = 0.1, 0.005..=10.0, "s", "time between updates";
+            weight: f64 = 0.25, 0.01..=1.0, "", "weight of a new sample in the averages";
+            efficiency: f64 = EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
+            saturation: f64 = 0.9, 0.1..=1.0, "", "busy part of a saturated gateway's time";
+            guarantee: f64 = 0.0, 0.0..=1e6, "kbit/s", "of IP to each neighbour; 0: its fair rate";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of local traffic";
+            noise: f64 = 0.0, 0.0..=0.9, "", "largest relative error put on each estimate";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "gap",
-    about: "the gateway's neighbours limit themselves by one bit: is the gateway in use?",
-    origin: Published("Mancuso 2010 §IV"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "the gateway's neighbours limit themselves by one bit: is the gateway in use?";
+    Definition::new("gap", about, Origin::published("Mancuso 2010 §IV")).with_options(needs, build)
+}
 
 /// The numbers of Algorithm 1, for models of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,7 +76,7 @@ pub struct Numbers {
 impl Numbers {
     /// Those of this mechanism if it is GAP, with any variants; else GAP's defaults.
     pub fn of(mechanism: &Mechanism) -> Self {
-        let gap = Mechanism::of(&ENTRY).with_numbers_of(mechanism);
+        let gap = Mechanism::of(definition()).with_numbers_of(mechanism);
         let Options { gamma, alpha, beta, period, efficiency, .. } = Options::of(gap.chosen());
         Numbers { gamma, alpha, beta, period, efficiency }
     }

@@ -1,11 +1,11 @@
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Stream, Time};
 
 use super::{TCP_PART, decode, encode};
-use crate::testing::{limits_of, reasons_of};
+use crate::testing::{limits_of, lookup, reasons_of};
 use crate::{
     Action, Actions, Allocation, Channel, Class, Control, Counters, Event, FlowCounters, FlowHere,
     Instance, Leaf, Limit, Message, Neighbour, Offers, Place, Point, Sent, Setting, Site,
-    StartError, lookup,
+    StartError,
 };
 
 /// U*, in bit/s of IP: what a lone neighbour gets across.

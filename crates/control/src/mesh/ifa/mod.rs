@@ -12,13 +12,12 @@
 
 use fairmesh_units::{BitRate, Bytes, Span, Time};
 
-use crate::Origin::Published;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::water_filling::{self, Claim};
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Entry, Event, EventKind,
-    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Place, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Counters, Definition, Event,
+    EventKind, EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin,
+    Place, Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 mod codec;
@@ -28,22 +27,22 @@ mod tests;
 use codec::{Demand, DemandReport};
 
 options! {
-    variants {}
-    parameters {
-        period: Span = 0.3, 0.01..=60.0, "s", "time between broadcasts";
-        efficiency: f64 = crate::mesh::gap::EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
-        queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each local flow";
+    /// Options of `ifa`.
+    pub(crate) struct Options {
+        variants {}
+        parameters {
+            period: Span = 0.3, 0.01..=60.0, "s", "time between broadcasts";
+            efficiency: f64 = crate::mesh::gap::EFFICIENCY, 0.1..=1.0, "", "part of the analytic capacity that the mesh reaches";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each local flow";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "ifa",
-    about: "nodes exchange demands every 300 ms and cut their flows to a max-min share",
-    origin: Published("Mancuso 2010 §VI.A (Gambiroza et al. 2004)"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "nodes exchange demands every 300 ms and cut their flows to a max-min share";
+    Definition::new("ifa", about, Origin::published("Mancuso 2010 §VI.A (Gambiroza et al. 2004)"))
+        .with_options(|_: &Options| needs(), build)
+}
 
 /// Broadcasts after which a demand that is not repeated is forgotten.
 const MEMORY: u64 = 10;

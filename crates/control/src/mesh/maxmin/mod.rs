@@ -27,44 +27,45 @@ use fairmesh_units::{BitRate, Bytes, FlowId, Span};
 
 use self::level::Rule;
 use self::node::Node;
-use crate::Origin::Ours;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Class, ClassPlan, Entry, EventKind, EventSet, Instance, Knowledge,
-    KnowledgeSet, Leaf, Limit, Needs, Placement, PlacementSet, Plan, Point, Refusal, Runs, Setting,
+    Ability, AbilitySet, Class, ClassPlan, Definition, EventKind, EventSet, Instance, Knowledge,
+    KnowledgeSet, Leaf, Limit, Needs, Origin, Placement, PlacementSet, Plan, Point, Refusal,
+    Setting,
 };
 
 options! {
-    variants {
-        tries: Ours { after: "" }, "flows are tried with more than their level, and keep it where the level does not fall";
-    }
-    parameters {
-        backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
-        rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
-        fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
-        damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
-        headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
-        loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
-        aside: f64 = 1.7, 1.0..=20.0, "", "pressure that a node bears whose flows a lower level around it holds";
-        brisk: f64 = 3.0, 1.0..=20.0, "", "how much faster its level moves then";
-        hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
-        burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
-        lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
-        more: f64 = 3.4, 1.0..=4.0, "", "with +tries: how many times its level a flow may have at most";
-        queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
-        marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
-        patience: Span = 0.1, 0.001..=60.0, "s", "what will wait for so long beyond these is marked for certain, what will wait less in proportion";
+    /// Options of `mesh-maxmin`.
+    pub(crate) struct Options {
+        variants {
+            tries: Origin::ours(""), "flows are tried with more than their level, and keep it where the level does not fall";
+        }
+        parameters {
+            backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
+            rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
+            fall: f64 = 0.06, 0.001..=5.0, "1/s", "fall of a level while twice as much waits as may";
+            damping: f64 = 0.1, 0.0..=2.0, "", "part by which a node tells less at once while twice as much waits as may";
+            headroom: f64 = 0.5, 0.01..=10.0, "", "how far above the fastest flow around it a level may be, as a part";
+            loss: f64 = 15.0, 0.0..=200.0, "", "how much a part of packets given up by the MAC counts like packets that wait";
+            aside: f64 = 1.7, 1.0..=20.0, "", "pressure that a node bears whose flows a lower level around it holds";
+            brisk: f64 = 3.0, 1.0..=20.0, "", "how much faster its level moves then";
+            hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
+            burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
+            lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
+            more: f64 = 3.4, 1.0..=4.0, "", "with +tries: how many times its level a flow may have at most";
+            queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
+            marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
+            patience: Span = 0.1, 0.001..=60.0, "s", "what will wait for so long beyond these is marked for certain, what will wait less in proportion";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "mesh-maxmin",
-    about: "nodes learn what each flow around them may have and limit flows where they enter the mesh",
-    origin: Ours { after: "Jang 2010; Rangwala 2008" },
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about =
+        "nodes learn what each flow around them may have and limit flows where they enter the mesh";
+    Definition::new("mesh-maxmin", about, Origin::ours("Jang 2010; Rangwala 2008"))
+        .with_options(|_: &Options| needs(), build)
+}
 
 /// How often levels move.
 const TICK: Span = Span::from_millis(100);

@@ -24,44 +24,43 @@ use self::link_state::{LinkState, field_rate};
 use self::neighbourhood::Neighbourhood;
 use self::rate::Rate;
 use self::relay::Relay;
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    Feedback, FlowHere, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Message,
-    Needs, Neighbour, Place, Placement, PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting,
-    Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, Feedback, FlowHere, Header, Heard, Instance, Knowledge, KnowledgeSet, Leaf, Limit,
+    Message, Needs, Neighbour, Origin, Place, Placement, PlacementSet, Plan, Point, Reason,
+    Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        alone: Published("Rangwala 2008 §4.2, Fig. 8"), "congestion is not shared: a link marks its own packets";
-        own_rtt as "own-rtt": Published("Rangwala 2008 §4.2, Fig. 8"), "round trips are not shared: each flow goes by its own";
-        uncorrected: Published("Rangwala 2008 §4.2, Fig. 14"), "no goodput correction: retransmissions count against the rate";
-        in_network as "in-network": Published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and spare those slower than on the congested link";
-        ideal: Published("Rangwala 2008 §4.1"), "what is shared travels outside the air, as in the paper's simulation";
-        patient: Ours { after: "Rangwala 2008 §3.1" }, "waits for three shared round trips after a halving instead of two";
-    }
-    parameters {
-        alpha: f64 = 0.1, 0.001..=100.0, "packets/s", "additive increase per interval";
-        threshold: f64 = 4.0, 0.1..=1e3, "packets", "average queue above which a link is congested";
-        weight: f64 = 0.02, 0.0001..=1.0, "", "weight of a change in the average queue";
-        deaf: f64 = 2.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next";
-        start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
-        least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
-        hold: Span = 1.0, 0.05..=60.0, "s", "what is not heard again is forgotten after";
-        queue: u32 = 64.0, 1.0..=1000.0, "packets", "buffer of each link";
+    /// Options of `wcp`.
+    pub(crate) struct Options {
+        variants {
+            alone: Origin::published("Rangwala 2008 §4.2, Fig. 8"), "congestion is not shared: a link marks its own packets";
+            own_rtt as "own-rtt": Origin::published("Rangwala 2008 §4.2, Fig. 8"), "round trips are not shared: each flow goes by its own";
+            uncorrected: Origin::published("Rangwala 2008 §4.2, Fig. 14"), "no goodput correction: retransmissions count against the rate";
+            in_network as "in-network": Origin::published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and spare those slower than on the congested link";
+            ideal: Origin::published("Rangwala 2008 §4.1"), "what is shared travels outside the air, as in the paper's simulation";
+            patient: Origin::ours("Rangwala 2008 §3.1"), "waits for three shared round trips after a halving instead of two";
+        }
+        parameters {
+            alpha: f64 = 0.1, 0.001..=100.0, "packets/s", "additive increase per interval";
+            threshold: f64 = 4.0, 0.1..=1e3, "packets", "average queue above which a link is congested";
+            weight: f64 = 0.02, 0.0001..=1.0, "", "weight of a change in the average queue";
+            deaf: f64 = 2.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next";
+            start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
+            least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
+            hold: Span = 1.0, 0.05..=60.0, "s", "what is not heard again is forgotten after";
+            queue: u32 = 64.0, 1.0..=1000.0, "packets", "buffer of each link";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "wcp",
-    about: "sources halve their rates when a link around theirs is congested",
-    origin: Published("Rangwala 2008 §3.1"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "sources halve their rates when a link around theirs is congested";
+    Definition::new("wcp", about, Origin::published("Rangwala 2008 §3.1"))
+        .with_options(needs, build)
+}
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);

@@ -8,10 +8,10 @@ use super::link_state::{LinkState, rate_code};
 use super::neighbourhood::Neighbourhood;
 use super::rate::Rate;
 use super::{AROUND, AVERAGE, BIT, FLOW, HEADER, INSTANT, INTO, OWN, PLAIN, RATE};
-use crate::testing::{actions, flow, start, start_with};
+use crate::testing::{actions, flow, lookup, start, start_with};
 use crate::{
     Action, Class, Event, Feedback, Header, Heard, Instance, Link, Neighbour, Place, QueueLength,
-    Setting, Site, lookup,
+    Setting, Site,
 };
 
 const K: f64 = 4.0;

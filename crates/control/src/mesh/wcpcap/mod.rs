@@ -27,38 +27,38 @@ use self::link::{Full, OwnLink, Source};
 use self::link_report::{FlowReport, LinkReport, WORDS, limit_code, limit_of};
 use self::neighbourhood::{FAR, Rejected, Reports, Topology};
 use self::newcomers::Voice;
-use crate::Origin::Published;
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, Control, Entry, Event, EventKind, EventSet, Feedback,
+    Ability, AbilitySet, Actions, Class, Control, Definition, Event, EventKind, EventSet, Feedback,
     FlowHere, Heard, Instance, Knowledge, KnowledgeSet, LinkModel, Merge, Message, Needs, NoAnswer,
-    Place, Placement, PlacementSet, Plan, Reach, Reason, Refusal, Runs, Sent, Setting, Value,
+    Origin, Place, Placement, PlacementSet, Plan, Reach, Reason, Refusal, Sent, Setting, Value,
 };
 
 options! {
-    variants {
-        ideal: Published("Rangwala 2008 §4.1"), "links know of each other outside the air, at once and for nothing";
-    }
-    parameters {
-        u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
-        short: f64 = 0.9, 0.0..=1.0, "", "R of a link whose queue is busier falls if less of what its flows may send gets through; 0: never";
-        k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
-        rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
-        opening: f64 = 0.5, 0.001..=1.0, "", "the same from a link's first epoch until it is hardly any";
-        start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
-        least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
-        hold: Span = 3.0, 0.1..=60.0, "s", "what is not told or used again is forgotten after";
+    /// Options of `wcpcap`.
+    pub(crate) struct Options {
+        variants {
+            ideal: Origin::published("Rangwala 2008 §4.1"), "links know of each other outside the air, at once and for nothing";
+        }
+        parameters {
+            u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
+            short: f64 = 0.9, 0.0..=1.0, "", "R of a link whose queue is busier falls if less of what its flows may send gets through; 0: never";
+            k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
+            rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
+            opening: f64 = 0.5, 0.001..=1.0, "", "the same from a link's first epoch until it is hardly any";
+            start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
+            least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
+            hold: Span = 3.0, 0.1..=60.0, "s", "what is not told or used again is forgotten after";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "wcpcap",
-    about: "links estimate what their flows may have; sources send at the least around their path",
-    origin: Published("Rangwala 2008 §3.2"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |c| needs(&Options::of(c)), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about =
+        "links estimate what their flows may have; sources send at the least around their path";
+    Definition::new("wcpcap", about, Origin::published("Rangwala 2008 §3.2"))
+        .with_options(needs, build)
+}
 
 /// One of so many.
 fn draw(stream: &mut Stream, among: usize) -> Option<usize> {

@@ -523,7 +523,7 @@ fn a_host_without_a_model_is_refused_by_name() {
             .without(crate::KnowledgeSet::of(&[crate::Knowledge::LinkModel])),
         ..crate::Offers::everything("the Linux gateway")
     };
-    let wcpcap = crate::lookup("wcpcap").unwrap();
+    let wcpcap = crate::testing::lookup("wcpcap").unwrap();
     assert_eq!(
         wcpcap.start(setting.clone(), &offers).unwrap_err().to_string(),
         "wcpcap cannot run on the Linux gateway: not known: a model of what links can carry \

@@ -14,33 +14,36 @@ mod tests;
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use self::estimate::{Estimate, Path};
-use crate::Origin::{Ours, Published};
-use crate::contract::parameter::options;
+use crate::options;
 use crate::{
-    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Entry, Event, EventKind, EventSet,
-    FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Place, Placement,
-    PlacementSet, Plan, Point, Reason, Refusal, Runs, Setting, Value,
+    Ability, AbilitySet, Actions, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Place,
+    Placement, PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
 };
 
 options! {
-    variants {
-        whole: Ours { after: "the text of the papers" }, "paths shorter than the reuse distance are paced over all their hops, not over one";
-    }
-    parameters {
-        reuse: u32 = 4.0, 1.0..=20.0, "hops", "after so many hops a packet no longer disturbs its successor";
-        first: Span = 0.05, 0.0001..=1.0, "s", "spacing before the first round trip is known";
-        queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each flow before the gateway's pacing";
+    /// Options of `tcp-ap`.
+    pub(crate) struct Options {
+        variants {
+            whole: Origin::ours("the text of the papers"), "paths shorter than the reuse distance are paced over all their hops, not over one";
+        }
+        parameters {
+            reuse: u32 = 4.0, 1.0..=20.0, "hops", "after so many hops a packet no longer disturbs its successor";
+            first: Span = 0.05, 0.0001..=1.0, "s", "spacing before the first round trip is known";
+            queue: u32 = 50.0, 1.0..=1000.0, "packets", "buffer of each flow before the gateway's pacing";
+        }
     }
 }
 
-pub(crate) static ENTRY: Entry = Entry {
-    name: "tcp-ap",
-    about: "TCP senders and the gateway pace by the delay over four hops and its variation",
-    origin: Published("ElRakabawy, Klemm, Lindemann 2005 and 2008; Jamshaid 2010 §5.2.1"),
-    variants: Options::VARIANTS,
-    parameters: Options::PARAMETERS,
-    runs: Runs::At { needs: |_| needs(), build: |c, s| build(&Options::of(c), s) },
-};
+pub(crate) fn definition() -> Definition {
+    let about = "TCP senders and the gateway pace by the delay over four hops and its variation";
+    Definition::new(
+        "tcp-ap",
+        about,
+        Origin::published("ElRakabawy, Klemm, Lindemann 2005 and 2008; Jamshaid 2010 §5.2.1"),
+    )
+    .with_options(|_: &Options| needs(), build)
+}
 
 /// A spacing is set anew when it differs from the one in force by at least this part.
 const STEP: f64 = 0.05;

@@ -1,0 +1,137 @@
+//! A mechanism as a registry has it.
+
+use core::fmt;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::options::{OptionSet, Parameter, Variant};
+use super::origin::Origin;
+use crate::{Chosen, Control, Needs, Plan, Refusal, Setting};
+
+/// A mechanism as a [`crate::Registry`] has it: name, source, options, and how it is built.
+///
+/// All text may be owned, so that a definition can be made of names that are known at run time
+/// only. `docs/control.md` shows how to write one; `examples/own-mechanism` is one in a crate of its
+/// own.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Its name on the command line, in files and in results.
+    pub name: Cow<'static, str>,
+    /// One line for listings.
+    pub about: Cow<'static, str>,
+    /// Whose it is, without variants.
+    pub origin: Origin,
+    /// Variants that hang on with a plus; at most [`crate::MAX_VARIANTS`].
+    pub variants: Vec<Variant>,
+    /// Numbers that may be changed.
+    pub parameters: Vec<Parameter>,
+    /// Where it runs and how it is built.
+    pub runs: Runs,
+}
+
+impl Definition {
+    /// A mechanism without options that runs nowhere.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        about: impl Into<Cow<'static, str>>,
+        origin: Origin,
+    ) -> Self {
+        Definition {
+            name: name.into(),
+            about: about.into(),
+            origin,
+            variants: Vec::new(),
+            parameters: Vec::new(),
+            runs: Runs::Nowhere,
+        }
+    }
+
+    /// Declares options with [`crate::options!`], and how the mechanism is built from them: `needs`
+    /// has one entry for each kind of node, `build` is called at each of those nodes.
+    #[must_use]
+    pub fn with_options<O: OptionSet>(
+        self,
+        needs: impl Fn(&O) -> Vec<Needs> + Send + Sync + 'static,
+        build: impl Fn(&O, Setting) -> Result<Instance, Refusal> + Send + Sync + 'static,
+    ) -> Self {
+        Definition {
+            variants: O::variants(),
+            parameters: O::parameters(),
+            runs: Runs::at(move |c| needs(&O::of(c)), move |c, s| build(&O::of(c), s)),
+            ..self
+        }
+    }
+
+    /// Declares where it runs and how it is built, in terms of the places of its options in
+    /// `variants` and `parameters`.
+    #[must_use]
+    pub fn with_runs(self, runs: Runs) -> Self {
+        Definition { runs, ..self }
+    }
+
+    /// Gives a parameter another description and default.
+    ///
+    /// # Panics
+    /// If there is no parameter of that name.
+    #[must_use]
+    pub fn with_default(
+        mut self,
+        parameter: &str,
+        about: impl Into<Cow<'static, str>>,
+        default: f64,
+    ) -> Self {
+        let found = self.parameters.iter_mut().find(|p| p.name == parameter);
+        let found = found.unwrap_or_else(|| panic!("no parameter called {parameter}"));
+        (found.about, found.default) = (about.into(), default);
+        self
+    }
+}
+
+/// What a mechanism requires with these options: one entry for each kind of node at which it runs.
+pub type NeedsOf = Arc<dyn Fn(&Chosen) -> Vec<Needs> + Send + Sync>;
+/// Builds a mechanism with these options for one node, or says what is wrong with the setting.
+pub type Build = Arc<dyn Fn(&Chosen, Setting) -> Result<Instance, Refusal> + Send + Sync>;
+
+/// Where a mechanism runs and how it is built.
+#[derive(Clone)]
+pub enum Runs {
+    /// At no node: the mesh is left as it is.
+    Nowhere,
+    /// At the nodes that its needs name.
+    At {
+        /// What it requires, one entry for each kind of node.
+        needs: NeedsOf,
+        /// Builds it for one of those nodes.
+        build: Build,
+    },
+}
+
+impl Runs {
+    /// [`Runs::At`] from two functions.
+    pub fn at(
+        needs: impl Fn(&Chosen) -> Vec<Needs> + Send + Sync + 'static,
+        build: impl Fn(&Chosen, Setting) -> Result<Instance, Refusal> + Send + Sync + 'static,
+    ) -> Self {
+        Runs::At { needs: Arc::new(needs), build: Arc::new(build) }
+    }
+}
+
+/// Without addresses of functions, which differ from process to process: what is printed of a scenario
+/// names it.
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Runs::Nowhere => "Nowhere",
+            Runs::At { .. } => "At",
+        })
+    }
+}
+
+/// A mechanism running at one node.
+#[derive(Debug)]
+pub struct Instance {
+    /// The state machine.
+    pub control: Box<dyn Control>,
+    /// The classes it wants from the start.
+    pub plan: Plan,
+}
