@@ -31,7 +31,7 @@ pub(crate) fn watch_all(network: &Network) -> std::io::Result<Waiter> {
 
 /// The engine's thread.
 pub(crate) struct Engine<'a> {
-    pub switch: Switch<'a>,
+    pub switch: Switch,
     pub network: &'a Network,
     pub waiter: Waiter,
     pub preferred: Preferred,

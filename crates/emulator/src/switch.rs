@@ -2,6 +2,8 @@
 //!
 //! No clock and no files: the same code runs in real time and over recorded input.
 
+use std::sync::Arc;
+
 use fairmesh_engine::EngineError;
 use fairmesh_engine::external::{ExternalWorld, Port};
 use fairmesh_scenario::Scenario;
@@ -38,8 +40,8 @@ pub struct SwitchCounters {
 }
 
 /// The engine with its interfaces.
-pub struct Switch<'a> {
-    world: ExternalWorld<'a>,
+pub struct Switch {
+    world: ExternalWorld,
     interfaces: Vec<InterfacePlan>,
     /// Per interface of a wire, the one at its other end.
     opposite: Vec<Option<usize>>,
@@ -53,13 +55,13 @@ pub struct Switch<'a> {
     log: Option<Vec<Input>>,
 }
 
-impl<'a> Switch<'a> {
+impl Switch {
     /// A silent world at time zero. With `log` everything that enters is kept.
     ///
     /// # Errors
     /// What the engine refuses.
     pub fn new(
-        scenario: &'a Scenario,
+        scenario: &Scenario,
         plan: &Plan,
         seed: u64,
         log: bool,
@@ -78,7 +80,7 @@ impl<'a> Switch<'a> {
             }
         }
         Ok(Switch {
-            world: ExternalWorld::new(scenario, seed)?,
+            world: ExternalWorld::new(Arc::new(scenario.clone()), seed)?,
             opposite: interfaces.iter().map(opposite).collect(),
             radios,
             counters: vec![SwitchCounters::default(); interfaces.len()],
@@ -157,7 +159,7 @@ impl<'a> Switch<'a> {
     }
 
     /// The engine.
-    pub fn world(&self) -> &ExternalWorld<'a> {
+    pub fn world(&self) -> &ExternalWorld {
         &self.world
     }
 
@@ -167,7 +169,7 @@ impl<'a> Switch<'a> {
     }
 
     /// The engine, and everything that entered if it was kept.
-    pub fn into_parts(self) -> (ExternalWorld<'a>, Vec<Input>) {
+    pub fn into_parts(self) -> (ExternalWorld, Vec<Input>) {
         (self.world, self.log.unwrap_or_default())
     }
 }
@@ -176,13 +178,13 @@ impl<'a> Switch<'a> {
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn replay<'a>(
-    scenario: &'a Scenario,
+pub fn replay(
+    scenario: &Scenario,
     seed: u64,
     inputs: &[Input],
     end: Time,
-) -> Result<ExternalWorld<'a>, EngineError> {
-    let mut world = ExternalWorld::new(scenario, seed)?;
+) -> Result<ExternalWorld, EngineError> {
+    let mut world = ExternalWorld::new(Arc::new(scenario.clone()), seed)?;
     let mut events = 0;
     for input in inputs {
         while events < input.after {

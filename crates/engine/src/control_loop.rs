@@ -22,9 +22,9 @@ use crate::world::{World, refused};
 /// Decisions kept of a run; later ones are left out.
 const MAX_DECISIONS: usize = 100_000;
 
-impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     /// A control and its node.
-    fn control(&mut self, c: usize) -> (&mut Driver, NodeOf<'_, 'a, WATCH, HOST>) {
+    fn control(&mut self, c: usize) -> (&mut Driver, NodeOf<'_, WATCH, HOST>) {
         let World { scenario, air, net, controls, decisions, .. } = self;
         let at = &mut controls[c];
         let node = at.node;
@@ -59,7 +59,10 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
 
     /// The set of active flows has changed, and with it the fair rates.
     pub(crate) fn allocate(&mut self, now: Time) {
-        let rates = self.fair.changes[self.allocated].1.clone();
+        let Some(rates) = self.fair.as_ref().and_then(|f| f.changes.get(self.allocated)) else {
+            return;
+        };
+        let rates = rates.1.clone();
         self.allocated += 1;
         for c in 0..self.controls.len() {
             let (driver, mut node) = self.control(c);
@@ -101,7 +104,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 Note::RoundTrip(r) => Event::RoundTrip(r),
                 Note::FlowSeen(f) => {
                     let (fair, node) = (self.now_fair(f), self.controls[c].node);
-                    match host::flow_at(self.scenario, fair, f, node) {
+                    match host::flow_at(&self.scenario, fair, f, node) {
                         Some(here) => Event::FlowSeen(here),
                         None => continue,
                     }
@@ -119,22 +122,22 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
 }
 
 /// A node of the simulator with a control.
-struct NodeOf<'w, 'a, const WATCH: bool, const HOST: bool> {
+struct NodeOf<'w, const WATCH: bool, const HOST: bool> {
     node: NodeId,
     /// Its classes where packets are forwarded, if it has any.
     set: Option<usize>,
     shares: &'w Shares,
     /// By flow, at which node of one box of several: empty elsewhere.
     crosses: &'w [NodeId],
-    scenario: &'a Scenario,
+    scenario: &'w Scenario,
     air: &'w mut Airs,
-    net: &'w mut Net<'a, WATCH, HOST>,
+    net: &'w mut Net<WATCH, HOST>,
     decisions: &'w mut Vec<DecisionRecord>,
     /// Why a class could not be built.
     refused: Option<SpecError>,
 }
 
-impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
     fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>) {
         let node = self.node;
         let interface = self.net.interfaces.get(node.index());
@@ -282,7 +285,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, '_, WATCH, HOST> {
     }
 }
 
-impl<const WATCH: bool, const HOST: bool> NodeOf<'_, '_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
     /// What the scenario calls a flow or node that a decision speaks of.
     fn name(&self, value: &Value) -> Option<String> {
         let node = |id: NodeId| self.scenario.nodes.get(id.index()).map(|n| &n.name);

@@ -1,24 +1,39 @@
 //! Why a scenario cannot run.
 
-/// A scenario that the engine refuses. One line each.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+use std::fmt;
+
+use fairmesh_capacity::fair::FairError;
+use fairmesh_control::StartError;
+use fairmesh_queueing::SpecError;
+
+/// A scenario that the engine refuses, or a run that was cancelled. Each prints as one line.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The scenario names no known control, or one with bad settings.
+    /// The control does not start: it needs what the simulator does not offer, or refuses its setting.
     #[error("control: {0}")]
-    Control(String),
-    /// The capacity model refuses the scenario.
+    Control(#[source] StartError),
+    /// The control does not work with this kind of network.
+    #[error("control: {control}: {conflict}")]
+    Conflict {
+        /// Name of the control, variants included.
+        control: String,
+        /// The property of the network that it does not work with.
+        conflict: Conflict,
+    },
+    /// The capacity model refuses the scenario, and the control needs its fair rates.
     #[error("the analytic fair rates cannot be computed: {0}")]
-    Capacity(String),
-    /// A queue's description is invalid.
-    #[error("node \"{node}\": queue: {problem}")]
+    Capacity(#[from] FairError),
+    /// The description of a queue is invalid.
+    #[error("node \"{node}\": queue: {invalid}")]
     Queue {
         /// Name of the node.
         node: String,
-        /// What is wrong.
-        problem: String,
+        /// The invalid value.
+        #[source]
+        invalid: SpecError,
     },
-    /// A path crosses two nodes that neither hear each other nor share a wire.
+    /// A path crosses two nodes that neither decode each other's frames nor share a wire.
     #[error("flow \"{flow}\": no link or wire from \"{from}\" to \"{to}\"")]
     BrokenPath {
         /// Name of the flow.
@@ -28,7 +43,40 @@ pub enum EngineError {
         /// Name of the node after it.
         to: String,
     },
-    /// Sampling that often would never end.
+    /// A sampling interval of zero, which would never end.
     #[error("the sampling interval must be longer than zero")]
     ZeroSample,
+    /// The run was cancelled before its end; there is no record.
+    #[error("the run was cancelled")]
+    Cancelled,
+}
+
+/// A property of a network that a control does not work with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// Nodes have several radios, and the control reads the queue or the airtime of one.
+    SeveralRadios,
+    /// Radios have a queue per access category, and the control reads one queue.
+    AccessCategories,
+    /// Several gateways act as one box, and the control has a class for all traffic.
+    OneBox,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let expected = "expected a control of the gateway, such as maxmin, pfrc, arc or static";
+        match self {
+            Conflict::SeveralRadios => {
+                write!(f, "it knows one radio per node, and here are several; {expected}")
+            }
+            Conflict::AccessCategories => {
+                let four = "with access categories there are four";
+                write!(f, "it knows one queue per radio, and {four}; {expected}")
+            }
+            Conflict::OneBox => {
+                f.write_str("one box at several gateways has a class for each flow only")
+            }
+        }
+    }
 }

@@ -7,13 +7,14 @@
 //!
 //! Time is whatever the caller says it is, so a run over recorded input repeats to the last bit.
 
+use std::sync::Arc;
+
 use fairmesh_scenario::Scenario;
 use fairmesh_transport::quic::Ecn;
 use fairmesh_units::{NodeId, Time};
 
 use crate::airs::Airs;
 use crate::error::EngineError;
-use crate::fair::FairRates;
 use crate::net::{FlowState, Hop};
 use crate::record::{Drops, RunRecord};
 use crate::world::collect;
@@ -39,8 +40,8 @@ pub struct PortCounters {
 /// The radio and wires of a scenario, driven from outside.
 ///
 /// The scenario's flows and control play no part.
-pub struct ExternalWorld<'a> {
-    world: World<'a, false, false>,
+pub struct ExternalWorld {
+    world: World<false, false>,
     /// Sorted by (from, to): the ports of radio links.
     links: Vec<(NodeId, NodeId, Port)>,
     /// First port of broadcasts, one per wireless node; then one per wire direction.
@@ -49,13 +50,13 @@ pub struct ExternalWorld<'a> {
     now: Time,
 }
 
-impl<'a> ExternalWorld<'a> {
+impl ExternalWorld {
     /// The world of a scenario, at time zero and silent.
     ///
     /// # Errors
     /// See [`EngineError`].
-    pub fn new(scenario: &'a Scenario, seed: u64) -> Result<Self, EngineError> {
-        let air = Airs::new(scenario, seed);
+    pub fn new(scenario: Arc<Scenario>, seed: u64) -> Result<Self, EngineError> {
+        let air = Airs::new(&scenario, seed);
         let mut flows = Vec::new();
         let mut links = Vec::new();
         for l in &scenario.links {
@@ -75,14 +76,8 @@ impl<'a> ExternalWorld<'a> {
                 flows.push(FlowState::external(from.0, to.0, Hop::Wire { direction }));
             }
         }
-        let fair = FairRates {
-            rates_bps: Vec::new(),
-            utilization: 0.0,
-            bottleneck: Vec::new(),
-            changes: Vec::new(),
-        };
         let options = RunOptions { seed, ..RunOptions::default() };
-        let parts = Parts { fair, air, controls: Vec::new(), flows };
+        let parts = Parts { fair: None, air, controls: Vec::new(), flows };
         let mut world = World::assemble(scenario, &options, None, parts)?;
         // Ports count the whole run.
         world.net.measure_from = Time::ZERO;
@@ -181,7 +176,7 @@ impl<'a> ExternalWorld<'a> {
     /// transmissions and `delivered` (bytes and packets per flow). Flows and curves are left to
     /// the caller, who knows them.
     pub fn finish(mut self, end: Time, delivered: &[(u64, u64)]) -> RunRecord {
-        let scenario = self.world.scenario;
+        let scenario = Arc::clone(&self.world.scenario);
         let mut totals = collect::totals(&self.world);
         for flow in &self.world.net.flows {
             totals.drops.add(&flow.meters.drops);

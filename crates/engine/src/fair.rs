@@ -1,6 +1,6 @@
 //! The analytic max-min allocation of a scenario, printed beside every measurement.
 
-use fairmesh_capacity::fair::{FlowSpec, Radios, fair_allocation_above};
+use fairmesh_capacity::fair::{FairError, FlowSpec, Radios, fair_allocation_above};
 use fairmesh_capacity::maxmin::Limit;
 use fairmesh_scenario::{Flow, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
@@ -48,7 +48,7 @@ impl FairRates {
 /// A rate and a limiting link per flow.
 type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 
-fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, EngineError> {
+fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, FairError> {
     let scenario = model.scenario;
     let there: Vec<usize> =
         (0..scenario.flows.len()).filter(|&i| active(i) && !model.dead(i)).collect();
@@ -59,7 +59,6 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
     let hears = &model.decodes;
     let allocate = |flows: &[FlowSpec<'_>]| {
         fair_allocation_above(radios, model.access, hears, &model.links, flows, &minimum)
-            .map_err(|e| EngineError::Capacity(e.to_string()))
     };
     let groups = groups(scenario, &there);
     for group in &groups {

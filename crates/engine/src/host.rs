@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, Link, LinkModel,
-    Mechanism, Needs, Neighbour, Offers, Place, Placement, Point, Setting, Site,
+    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Link,
+    LinkModel, Mechanism, Needs, Neighbour, Offers, Place, Placement, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
 
-use crate::error::EngineError;
+use crate::error::{Conflict, EngineError};
 use crate::fair::FairRates;
 use crate::link_model::Dcf;
 use crate::model::{CapacityModel, nominal_capacity, packet_sizes};
@@ -18,6 +18,15 @@ use crate::shares::Shares;
 
 /// What controls find here.
 pub(crate) const OFFERS: Offers = Offers::everything("the simulator");
+
+/// What they find where nobody has computed fair rates.
+fn without_fair_rates() -> Offers {
+    Offers {
+        events: OFFERS.events.without(EventSet::of(&[EventKind::Allocations])),
+        knowledge: OFFERS.knowledge.without(KnowledgeSet::of(&[Knowledge::FairRates])),
+        ..OFFERS
+    }
+}
 
 /// Events and abilities that cost nothing per packet; anything else needs listeners.
 const PLAIN_EVENTS: EventSet = EventSet::of(&[
@@ -236,7 +245,11 @@ pub fn controlled_nodes(scenario: &Scenario) -> usize {
 
 /// Whether a control can do with what a node with several queues towards the air tells: all of them together.
 /// `messages`: it may send some over the air.
-fn counts_at_nodes(mechanism: &Mechanism, why: &str, messages: bool) -> Result<(), EngineError> {
+fn counts_at_nodes(
+    mechanism: &Mechanism,
+    why: Conflict,
+    messages: bool,
+) -> Result<(), EngineError> {
     const EVENTS: EventSet = EventSet::of(&[
         EventKind::FlowCounters,
         EventKind::Counters,
@@ -267,17 +280,15 @@ fn counts_at_nodes(mechanism: &Mechanism, why: &str, messages: bool) -> Result<(
 }
 
 /// Why a node has more than one queue towards the air, if it has.
-fn one_queue(scenario: &Scenario) -> Option<&'static str> {
+fn one_queue(scenario: &Scenario) -> Option<Conflict> {
     if scenario.has_several_radios() {
-        return Some("it knows one radio per node, and here are several");
+        return Some(Conflict::SeveralRadios);
     }
-    let categories = "it knows one queue per radio, and with access categories there are four";
-    scenario.has_access_categories().then_some(categories)
+    scenario.has_access_categories().then_some(Conflict::AccessCategories)
 }
 
-fn refused(mechanism: &Mechanism, why: &str) -> EngineError {
-    let expected = "a control of the gateway, such as maxmin, pfrc, arc or static";
-    EngineError::Control(format!("{mechanism}: {why}; expected {expected}"))
+fn refused(mechanism: &Mechanism, conflict: Conflict) -> EngineError {
+    EngineError::Conflict { control: mechanism.to_string(), conflict }
 }
 
 /// What runs where.
@@ -303,10 +314,12 @@ impl<'a> Controls<'a> {
 pub(crate) fn start(
     scenario: &Scenario,
     controls: Controls<'_>,
-    fair: &FairRates,
+    fair: Option<&FairRates>,
     seed: u64,
 ) -> Result<Vec<ControlAt>, EngineError> {
     let Controls { mechanism, at_gateways } = controls;
+    let offers = if fair.is_some() { OFFERS } else { without_fair_rates() };
+    let rates = fair.map_or(&[][..], FairRates::at_start);
     let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let one_queue = one_queue(scenario);
     if let Some(why) = one_queue {
@@ -363,12 +376,12 @@ pub(crate) fn start(
         }
         let setting = Setting::new(id, site, stream)
             .with_gateways(scenario.gateways.list().len() as u32)
-            .with_flows(flows_at(scenario, fair.at_start(), id, &shares, &crosses))
+            .with_flows(flows_at(scenario, rates, id, &shares, &crosses))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())
             .with_model(model);
-        let started = Driver::start(mechanism, setting, &OFFERS);
-        if let Some(driver) = started.map_err(|e| EngineError::Control(e.to_string()))? {
+        let started = Driver::start(mechanism, setting, &offers);
+        if let Some(driver) = started.map_err(EngineError::Control)? {
             if let Some(why) = one_queue
                 && !driver.plan().is_none()
                 && driver.plan().point == Point::Interface
@@ -376,8 +389,7 @@ pub(crate) fn start(
                 return Err(refused(mechanism, why));
             }
             if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
-                let problem = "one box at several gateways has a class for each flow only";
-                return Err(EngineError::Control(format!("{mechanism}: {problem}")));
+                return Err(refused(mechanism, Conflict::OneBox));
             }
             controls.push(ControlAt { node: id, driver, shares, crosses });
         }

@@ -1,7 +1,7 @@
-//! The simulated world: radio, queues, transports and applications of one scenario, run to its end.
+//! The simulated world: radio, queues, transports and applications of one scenario.
 //!
-//! [`run`] takes a validated [`Scenario`](fairmesh_scenario::Scenario) and a seed and gives a
-//! [`record::RunRecord`]. The engine never reads a clock: two runs of one scenario and seed are the
+//! A [`Simulation`] owns a validated [`Scenario`](fairmesh_scenario::Scenario), is advanced in steps of
+//! any size and ends in a [`record::RunRecord`]; [`run`] does it in one call. The engine never reads a clock: two runs of one scenario and seed are the
 //! same to the last bit, on any machine.
 
 mod airs;
@@ -19,11 +19,16 @@ mod net;
 pub mod observe;
 pub mod record;
 mod shares;
+mod simulation;
 mod world;
 
-pub use error::EngineError;
+pub use error::{Conflict, EngineError};
 pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
-pub use world::{RunOptions, run, run_observed, run_told, run_under, subscribers};
+pub use simulation::{
+    CancelToken, FlowSnapshot, Inputs, QueueSnapshot, Simulation, Snapshot, Status,
+    needs_fair_rates, run, run_observed, run_under,
+};
+pub use world::{RunOptions, subscribers};

@@ -1,5 +1,7 @@
 //! Looking at a run while it happens, frame by frame.
 
+use std::any::Any;
+
 use fairmesh_transport::{Segment, quic};
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 pub use fairmesh_wifi::{BlockAck, Subframe};
@@ -107,8 +109,9 @@ pub enum AirPayload {
     },
 }
 
-/// Receives frames as they start; nothing by default.
-pub trait Observer {
+/// Receives frames as they start; the default does nothing. A [`Simulation`](crate::Simulation) owns its observer, and
+/// returns it at the end.
+pub trait Observer: Any + Send {
     /// A frame starts; of an A-MPDU, each MPDU in its order, and of an A-MSDU each packet.
     fn frame(&mut self, _frame: &AirFrame) {}
 }

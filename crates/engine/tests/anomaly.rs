@@ -62,9 +62,8 @@ fn measure(queue: &str, traffic: &str, link: &str) -> (RunRecord, Downlink) {
         "#
     );
     let scenario = draft_from_toml("test.toml", &text).unwrap().build().unwrap();
-    let mut seen = Downlink { from: 4.0, ..Downlink::default() };
-    let record = run_observed(&scenario, &RunOptions::default(), &mut seen).unwrap();
-    (record, seen)
+    let seen = Downlink { from: 4.0, ..Downlink::default() };
+    run_observed(&scenario, &RunOptions::default(), seen).unwrap()
 }
 
 const UDP: &str = r#"

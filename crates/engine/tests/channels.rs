@@ -49,8 +49,8 @@ impl Observer for Rates {
 
 impl Rates {
     fn of(scenario: &Scenario) -> (Self, RunRecord) {
-        let mut rates = Rates::default();
-        let record = run_observed(scenario, &RunOptions::default(), &mut rates).unwrap();
+        let (record, rates) =
+            run_observed(scenario, &RunOptions::default(), Rates::default()).unwrap();
         (rates, record)
     }
 

@@ -213,7 +213,7 @@ fn what_gap_cannot_keep_is_refused_in_one_line() {
         let EngineError::Control(why) = run(&scenario, &RunOptions::default()).unwrap_err() else {
             panic!("another error")
         };
-        why
+        why.to_string()
     };
     let gamma = refused("\"gap\"\ngamma = 0.6\nguarantee = 350");
     assert!(gamma.starts_with("gap: gamma must be at most 0.5"), "{gamma}");

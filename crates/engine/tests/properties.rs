@@ -14,6 +14,9 @@ use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
 use proptest::prelude::*;
 
+#[path = "properties/stepping.rs"]
+mod stepping;
+
 /// One flow: ends, kind, UDP rate.
 type FlowSeed = (u32, u32, u8, u64);
 
@@ -387,8 +390,7 @@ proptest! {
         let plain = essence(&run(&scenario, &options(seed)).unwrap());
         let again = essence(&run(&scenario, &options(seed)).unwrap());
         prop_assert_eq!(&plain, &again);
-        let mut frames = Counting(0);
-        let observed = run_observed(&scenario, &options(seed), &mut frames).unwrap();
+        let (observed, frames) = run_observed(&scenario, &options(seed), Counting(0)).unwrap();
         prop_assert_eq!(&plain, &essence(&observed));
         let mac = &observed.totals.mac;
         prop_assert_eq!(frames.0, mac.data + mac.rts + mac.cts + mac.ack + mac.broadcast);
@@ -407,8 +409,7 @@ proptest! {
         let Ok(scenario) = draft.build() else { return Ok(()) };
         let r = run(&scenario, &options(seed)).unwrap();
         check(&scenario, &r)?;
-        let mut frames = Counting(0);
-        let observed = run_observed(&scenario, &options(seed), &mut frames).unwrap();
+        let (observed, frames) = run_observed(&scenario, &options(seed), Counting(0)).unwrap();
         prop_assert_eq!(&essence(&r), &essence(&observed));
         let mac = &observed.totals.mac;
         let answers = mac.cts + mac.ack + mac.block_ack;

@@ -197,8 +197,7 @@ impl Observer for Sent {
 #[test]
 fn radios_of_one_node_send_at_once_each_on_its_channel() {
     let scenario = read(MESH);
-    let mut sent = Sent::default();
-    let seen = run_observed(&scenario, &RunOptions::default(), &mut sent).unwrap();
+    let (seen, sent) = run_observed(&scenario, &RunOptions::default(), Sent::default()).unwrap();
     assert_eq!(seen.fingerprint, run(&scenario, &RunOptions::default()).unwrap().fingerprint);
     let node = scenario.node("b").unwrap();
     let access = scenario.node("b/access").unwrap();

@@ -110,7 +110,8 @@ fn every_control_runs_across_a_cable() {
                 }
             }
             // Settings that a mechanism must be given are another matter.
-            Err(EngineError::Control(e)) => {
+            Err(e @ (EngineError::Control(_) | EngineError::Conflict { .. })) => {
+                let e = e.to_string();
                 assert!(e.contains("expected") || e.contains("needs"), "{e}")
             }
             Err(e) => panic!("{}: {e}", entry.name),

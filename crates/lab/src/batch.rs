@@ -183,10 +183,10 @@ pub fn captured(
     let (pending, out) = PendingFile::beside(file)?;
     let unwritable = |e: std::io::Error| LabError::file(file, format!("cannot be written: {e}"));
     let out = std::io::BufWriter::with_capacity(1 << 16, out);
-    let mut capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
-    let record =
-        run_observed(scenario, &RunOptions { seed, sample, ..RunOptions::default() }, &mut capture)
-            .map_err(|e| refused(scenario, &e))?;
+    let capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
+    let options = RunOptions { seed, sample, ..RunOptions::default() };
+    let (record, capture) =
+        run_observed(scenario, &options, capture).map_err(|e| refused(scenario, &e))?;
     capture.finish().map_err(unwritable)?;
     pending.finish()?;
     Ok(record)

@@ -49,7 +49,7 @@ impl Answers {
     }
 }
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// A packet is put into a radio's queue.
     pub(super) fn note_queued(&mut self, now: Time, node: usize, handle: u32) {
         let Some(answers) = &mut self.answers else { return };

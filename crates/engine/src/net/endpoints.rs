@@ -9,7 +9,7 @@ use super::arrival::{Arrival, Frame};
 use super::flow::{Ends, Hop};
 use super::packet::{Packet, Payload};
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub(super) fn flow_deadline(&mut self, now: Time, f: usize) {
         if self.flows[f].source.next_deadline() <= now {
             match self.flows[f].source.datagram(now) {

@@ -8,7 +8,7 @@ use super::Net;
 use super::flow::Hop;
 use super::packet::{NO_FLOW, Packet, Payload};
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// A packet at a node, new there: through the control's classes, if any take it, and on.
     pub(super) fn transit(&mut self, now: Time, node: u32, handle: u32, local: bool) {
         if let Some(set) = self.classes_at[node as usize] {

@@ -30,7 +30,7 @@ impl Lanes {
     }
 }
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// The queue of a category at a radio; best effort's where there is no other.
     #[inline(always)]
     pub(super) fn lane(&mut self, n: usize, access: Access) -> &mut Interface {

@@ -11,7 +11,7 @@ use super::forward::refused;
 use super::packet::{NO_FLOW, Payload};
 use crate::listeners::{Fate, InService, SWEEP};
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// An acknowledgement has been taken in by a flow's source.
     pub(super) fn feedback(&mut self, f: usize, handle: u32, segment: &Segment, r: &Received) {
         let node = self.flows[f].path[0] as usize;

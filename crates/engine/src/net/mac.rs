@@ -12,7 +12,7 @@ use super::flow::Hop;
 use super::packet::Payload;
 use crate::observe::{AirAggregate, AirFrame, AirPacket, AirPayload, FrameKind};
 
-impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
     const OBSERVE: bool = WATCH;
     const OVERHEAR: bool = HOST;
 
@@ -138,7 +138,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<'_, WATCH, HOST> {
     }
 }
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Over which hop a packet leaves the node where it waits.
     #[inline(always)]
     fn hop(&self, item: Item) -> Hop {

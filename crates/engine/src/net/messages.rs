@@ -9,7 +9,7 @@ use super::Net;
 use super::packet::{NO_FLOW, Packet, Payload};
 use crate::listeners::{BUS, MESSAGE_HEADERS};
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// The next message for a MAC.
     pub(super) fn pull_message(&mut self, n: usize) -> Option<Outgoing> {
         let message = self.listeners.next_message(n)?;

@@ -37,7 +37,7 @@ pub(crate) use wire::WireDirection;
 
 /// The network above the radio. `WATCH`: the observer sees every frame. `HOST`: somebody wants
 /// more than counters and limits, which `listeners`, `signs` and `answers` serve; others pay nothing for it.
-pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
+pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub packets: Packets,
     /// Packets that reached their endpoint, and those whose connection was gone.
     pub arrived: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Net<'a, const WATCH: bool, const HOST: bool> {
     pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
     pub arrivals: Vec<Arrival>,
-    pub observer: Option<&'a mut dyn Observer>,
+    pub observer: Option<Box<dyn Observer>>,
     /// Per node, when observed: the packets in its MAC as they were handed over, by handle. A receiver may have passed one
     /// up, and its handle be another packet's, while a category has not learnt of that yet.
     snapshots: Vec<Vec<((u32, Access), AirPacket)>>,
@@ -139,14 +139,14 @@ enum Timer {
     Backhaul,
 }
 
-impl<'a, const WATCH: bool, const HOST: bool> Net<'a, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub fn new(
         interfaces: Vec<Interface>,
         flows: Vec<FlowState>,
         wires: Vec<WireDirection>,
         shaping: Shaping,
         measure_from: Time,
-        observer: Option<&'a mut dyn Observer>,
+        observer: Option<Box<dyn Observer>>,
         looks: Vec<Look>,
     ) -> Self {
         let Shaping { nodes, classes, counting, reading, controls, listeners } = shaping;

@@ -22,7 +22,7 @@ pub(crate) struct Owners {
     radios: Vec<u32>,
 }
 
-impl<const WATCH: bool, const HOST: bool> Net<'_, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// Finds the flows whose queue is theirs alone. Where a control listens there are none.
     pub fn find_owners(&mut self) {
         let radios = (0..self.flows.len()).map(|f| self.owned(f).unwrap_or(SHARED)).collect();
@@ -149,13 +149,14 @@ mod tests {
     fn record(text: &str, options: &RunOptions, ahead: bool) -> (String, usize) {
         let scenario = draft_from_toml("test.toml", text).unwrap().build().unwrap();
         let fair = fair_rates(&scenario).unwrap();
-        let mut world = World::<false, false>::new(&scenario, options, fair, vec![], None).unwrap();
+        let mut world =
+            World::<false, false>::new(scenario.into(), options, Some(fair), vec![], None).unwrap();
         if !ahead {
             world.net.owners = Owners::default();
         }
         let owners = (0..world.net.flows.len()).filter(|&f| world.net.owner(f).is_some()).count();
         let end = world.run();
-        (format!("{:?}", collect::record(world, end)), owners)
+        (format!("{:?}", collect::record(&mut world, end)), owners)
     }
 
     proptest! {

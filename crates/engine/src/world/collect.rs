@@ -1,5 +1,7 @@
 //! From a finished world to its record.
 
+use std::sync::Arc;
+
 use fairmesh_scenario::{Scenario, Subscriber};
 use fairmesh_units::{NodeId, Time};
 
@@ -13,12 +15,12 @@ use crate::world::World;
 
 /// Reads every meter at `end`.
 pub(crate) fn record<const WATCH: bool, const HOST: bool>(
-    mut world: World<'_, WATCH, HOST>,
+    world: &mut World<WATCH, HOST>,
     end: Time,
 ) -> RunRecord {
-    let scenario = world.scenario;
+    let scenario = Arc::clone(&world.scenario);
     let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
-    let mut totals = totals(&world);
+    let mut totals = totals(world);
     let mut fingerprint = world.air.fingerprint();
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (i, spec) in scenario.flows.iter().enumerate() {
@@ -35,7 +37,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             to: name(spec.to),
             hops: spec.wireless_hops,
             goodput_bps: m.delivered_measured as f64 * 8.0 / measured,
-            fair_bps: world.fair.rates_bps[i],
+            fair_bps: world.fair.as_ref().map_or(0.0, |f| f.rates_bps[i]),
             weight: spec.weight,
             delay_s: m.delay.summary(),
             acknowledged_delay_s: world.net.answers.as_ref().map(|a| a.flows[i].delays.summary()),
@@ -51,11 +53,11 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             }),
         });
     }
-    let subscribers = subscribers(scenario, &flows);
+    let subscribers = subscribers(&scenario, &flows);
     totals.signalling = signalling(&world.net.listeners.signalling, end);
     totals.drops.queue += world.net.listeners.signalling.refused;
     totals.drops.retry_limit += world.net.listeners.signalling.lost;
-    let nodes = nodes(&mut world, end, &mut totals);
+    let nodes = nodes(world, end, &mut totals);
     RunRecord {
         scenario: scenario.name.clone(),
         control: scenario.controls(),
@@ -67,8 +69,8 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
         subscribers,
         nodes,
         totals,
-        series: world.series,
-        decisions: world.decisions,
+        series: std::mem::take(&mut world.series),
+        decisions: std::mem::take(&mut world.decisions),
         emulation: None,
     }
 }
@@ -101,9 +103,7 @@ pub(crate) fn mix(fingerprint: u64, bytes: u64, packets: u64) -> u64 {
 }
 
 /// Counts of the whole world; those of flows and nodes are added later.
-pub(crate) fn totals<const WATCH: bool, const HOST: bool>(
-    world: &World<'_, WATCH, HOST>,
-) -> Totals {
+pub(crate) fn totals<const WATCH: bool, const HOST: bool>(world: &World<WATCH, HOST>) -> Totals {
     Totals {
         transmissions: world.air.transmissions(),
         events: world.events,
@@ -117,11 +117,11 @@ pub(crate) fn totals<const WATCH: bool, const HOST: bool>(
 
 /// One record per wireless node; their counters go into the totals.
 pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
-    world: &mut World<'_, WATCH, HOST>,
+    world: &mut World<WATCH, HOST>,
     end: Time,
     totals: &mut Totals,
 ) -> Vec<NodeRecord> {
-    let scenario = world.scenario;
+    let scenario = Arc::clone(&world.scenario);
     let mut nodes = Vec::with_capacity(world.net.interfaces.len());
     let all = end.as_secs_f64();
     for id in scenario.wireless() {

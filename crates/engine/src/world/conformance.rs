@@ -1,5 +1,7 @@
 //! The simulator under the suite for hosts.
 
+use std::sync::Arc;
+
 use fairmesh_control::host::EffectKind;
 use fairmesh_control::host::conformance::{
     ChanceInForce, ClassInForce, Mutation, Subject, hold, mutants,
@@ -43,14 +45,13 @@ to = 0
 
 /// With listeners or without, as a run chooses.
 enum Worlds {
-    Plain(World<'static, false, false>),
-    Listening(World<'static, false, true>),
+    Plain(World<false, false>),
+    Listening(World<false, true>),
 }
 
 struct Simulator {
     scenario: &'static Scenario,
     world: Option<Worlds>,
-    now: Time,
 }
 
 macro_rules! world {
@@ -64,7 +65,7 @@ macro_rules! world {
 
 impl Simulator {
     fn new(scenario: &'static Scenario) -> Self {
-        Simulator { scenario, world: None, now: Time::ZERO }
+        Simulator { scenario, world: None }
     }
 }
 
@@ -84,8 +85,10 @@ impl Subject for Simulator {
     fn start(&mut self, mechanism: &Mechanism) -> Result<(), String> {
         let fair = fair_rates(self.scenario).unwrap();
         let only = Controls { mechanism, at_gateways: None };
-        let controls = host::start(self.scenario, only, &fair, 1).map_err(|e| e.to_string())?;
-        let (scenario, options) = (self.scenario, RunOptions::default());
+        let controls =
+            host::start(self.scenario, only, Some(&fair), 1).map_err(|e| e.to_string())?;
+        let (scenario, options) = (Arc::new(self.scenario.clone()), RunOptions::default());
+        let fair = Some(fair);
         let world = if controls.iter().any(ControlAt::needs_listeners) {
             World::new(scenario, &options, fair, controls, None).map(Worlds::Listening)
         } else {
@@ -97,8 +100,8 @@ impl Subject for Simulator {
 
     fn advance(&mut self, until: Time) {
         match self.world.as_mut().expect("a mechanism that was started") {
-            Worlds::Plain(world) => advance(world, &mut self.now, until),
-            Worlds::Listening(world) => advance(world, &mut self.now, until),
+            Worlds::Plain(world) => world.advance(until),
+            Worlds::Listening(world) => world.advance(until),
         }
     }
 
@@ -141,19 +144,8 @@ impl Subject for Simulator {
     }
 }
 
-fn advance<const HOST: bool>(world: &mut World<'static, false, HOST>, now: &mut Time, until: Time) {
-    while *now < until {
-        let change = world.fair.changes.get(world.allocated).map_or(Time::NEVER, |c| c.0);
-        *now = change.min(until);
-        world.run_until(*now);
-        if *now == change {
-            world.allocate(change);
-        }
-    }
-}
-
 fn class_at<const HOST: bool>(
-    world: &World<'static, false, HOST>,
+    world: &World<false, HOST>,
     node: NodeId,
     class: Class,
 ) -> Option<ClassInForce> {

@@ -20,7 +20,7 @@ impl LinkCurves {
     pub fn begin<const WATCH: bool, const HOST: bool>(
         scenario: &Scenario,
         air: &Airs,
-        net: &mut Net<'_, WATCH, HOST>,
+        net: &mut Net<WATCH, HOST>,
         series: &mut Series,
     ) -> Self {
         let meters = LinkMeters::of(scenario, air);
@@ -43,7 +43,7 @@ impl LinkCurves {
         &mut self,
         at: Time,
         air: &Airs,
-        net: &Net<'_, WATCH, HOST>,
+        net: &Net<WATCH, HOST>,
         series: &mut Series,
     ) {
         let Some(meters) = &net.links else { return };

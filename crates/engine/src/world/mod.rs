@@ -1,10 +1,11 @@
-//! A scenario as a running world, and the loop that runs it.
+//! A scenario as a running world, and the loop that advances it.
 
 pub(crate) mod collect;
 #[cfg(test)]
 mod conformance;
 mod curves;
-mod run;
+
+use std::sync::Arc;
 
 use fairmesh_control::{Ability, EventKind, Point};
 use fairmesh_queueing::SpecError;
@@ -22,7 +23,6 @@ use crate::observe::Observer;
 use crate::record::{DecisionRecord, Series};
 pub use collect::subscribers;
 use curves::LinkCurves;
-pub use run::{run, run_observed, run_told, run_under};
 
 /// How to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,20 +46,26 @@ impl Default for RunOptions {
 
 /// What a world is put together from.
 pub(crate) struct Parts {
-    pub fair: FairRates,
+    pub fair: Option<FairRates>,
     pub air: Airs,
     pub controls: Vec<ControlAt>,
     pub flows: Vec<FlowState>,
 }
 
-pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
-    pub scenario: &'a Scenario,
+pub(crate) struct World<const WATCH: bool, const HOST: bool> {
+    pub scenario: Arc<Scenario>,
     pub options: RunOptions,
-    pub fair: FairRates,
+    pub fair: Option<FairRates>,
     pub air: Airs,
-    pub net: Net<'a, WATCH, HOST>,
+    pub net: Net<WATCH, HOST>,
     pub series: Series,
     curves: Option<LinkCurves>,
+    /// Instant of the next sample of the curves; [`Time::NEVER`] without sampling.
+    next_sample: Time,
+    /// All events before it have happened.
+    pub now: Time,
+    /// Whether the end of the scenario has been reached.
+    pub ended: bool,
     pub(crate) controls: Vec<ControlAt>,
     pub decisions: Vec<DecisionRecord>,
     /// Changes of the fair rates that the controls know of.
@@ -73,19 +79,19 @@ pub(crate) struct World<'a, const WATCH: bool, const HOST: bool> {
     pub events: u64,
 }
 
-impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
+impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     pub fn new(
-        scenario: &'a Scenario,
+        scenario: Arc<Scenario>,
         options: &RunOptions,
-        fair: FairRates,
+        fair: Option<FairRates>,
         controls: Vec<ControlAt>,
-        observer: Option<&'a mut dyn Observer>,
+        observer: Option<Box<dyn Observer>>,
     ) -> Result<Self, EngineError> {
-        let air = Airs::new(scenario, options.seed);
+        let air = Airs::new(&scenario, options.seed);
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for flow in &scenario.flows {
             let hop = |from: NodeId, to: NodeId| {
-                find_hop(scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
+                find_hop(&scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
                     flow: flow.name.clone(),
                     from: scenario.nodes[from.index()].name.clone(),
                     to: scenario.nodes[to.index()].name.clone(),
@@ -106,11 +112,13 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
 
     /// The world of a scenario with given traffic and controls.
     pub fn assemble(
-        scenario: &'a Scenario,
+        scenario: Arc<Scenario>,
         options: &RunOptions,
-        observer: Option<&'a mut dyn Observer>,
+        observer: Option<Box<dyn Observer>>,
         parts: Parts,
     ) -> Result<Self, EngineError> {
+        let shared = Arc::clone(&scenario);
+        let scenario = &*shared;
         let Parts { fair, air, controls, flows } = parts;
         let seed = options.seed;
         let mut interfaces = Vec::new();
@@ -133,7 +141,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 if let Some(cake) = queue.as_cake_mut() {
                     cake.set_hosts(hosts.clone());
                 }
-                Ok(queue)
+                Ok::<_, EngineError>(queue)
             };
             let queue = make()?;
             if scenario.has_access_categories() {
@@ -203,7 +211,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         let asked = options.sample.filter(|_| options.links);
         let curves = asked.map(|_| LinkCurves::begin(scenario, &air, &mut net, &mut series));
         let mut world = World {
-            scenario,
+            scenario: Arc::clone(&shared),
             options: *options,
             fair,
             air,
@@ -215,6 +223,9 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
             route_changes: 0,
             series,
             curves,
+            next_sample: Time::ZERO + options.sample.unwrap_or(Span::MAX),
+            now: Time::ZERO,
+            ended: false,
             sampled,
             events: 0,
         };
@@ -224,28 +235,68 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         Ok(world)
     }
 
-    /// Runs to the end of the scenario, and says when that is.
-    pub fn run(&mut self) -> Time {
-        let end = Time::ZERO + self.scenario.duration;
-        let interval = self.options.sample.unwrap_or(Span::MAX);
-        let mut next_sample = Time::ZERO + interval;
-        loop {
-            let change = self.fair.changes.get(self.allocated).map_or(Time::NEVER, |c| c.0);
-            let until = change.min(next_sample).min(end).min(self.next_change());
-            self.run_until(until);
-            self.change(until);
-            if until == change {
-                self.allocate(change);
+    /// Advances to `until`, or to the end of the scenario if that is earlier: every event before that
+    /// instant has happened then. Any sequence of steps to an instant has the same outcome.
+    pub fn advance(&mut self, until: Time) {
+        while !self.ended {
+            let barrier = self.next_barrier();
+            self.run_until(until.min(barrier));
+            if until < barrier {
+                self.now = self.now.max(until);
+                return;
             }
-            if until == next_sample || (until == end && self.options.sample.is_some()) {
-                self.sample(until);
-                next_sample += interval;
-            }
-            if until == end {
-                break;
-            }
+            self.cross(barrier);
         }
-        end
+    }
+
+    /// Lets one event happen, or one batch of datagrams that a source sends ahead of the radio.
+    pub fn step(&mut self) {
+        while !self.ended {
+            let barrier = self.next_barrier();
+            if let Some(at) = self.next_event(barrier) {
+                self.now = self.now.max(at);
+                return;
+            }
+            self.cross(barrier);
+        }
+    }
+
+    /// Runs to the end of the scenario, and returns that instant.
+    #[cfg(test)]
+    pub fn run(&mut self) -> Time {
+        self.advance(Time::NEVER);
+        self.now
+    }
+
+    /// Instant of the last event of the run.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.scenario.duration
+    }
+
+    /// Next instant at which something happens between events: a change of fair rates, link rates
+    /// or routes, a sample, the end.
+    fn next_barrier(&self) -> Time {
+        self.next_allocation().min(self.next_sample).min(self.end()).min(self.next_change())
+    }
+
+    /// Next change of the fair rates; [`Time::NEVER`] if there is none.
+    fn next_allocation(&self) -> Time {
+        let changes = self.fair.as_ref().map_or(&[][..], |f| &f.changes);
+        changes.get(self.allocated).map_or(Time::NEVER, |c| c.0)
+    }
+
+    /// Does what is due at a barrier, before which every event has happened.
+    fn cross(&mut self, barrier: Time) {
+        self.change(barrier);
+        if barrier == self.next_allocation() {
+            self.allocate(barrier);
+        }
+        self.now = barrier;
+        self.ended = barrier == self.end();
+        if barrier == self.next_sample || (self.ended && self.options.sample.is_some()) {
+            self.sample(barrier);
+            self.next_sample += self.options.sample.unwrap_or(Span::MAX);
+        }
     }
 
     /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.
@@ -276,15 +327,22 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
         }
     }
 
-    /// Lets everything before `end` happen. Of events at one instant the radio's come first, by
-    /// station; then the network's, by flow, wire and interface.
-    fn run_until(&mut self, end: Time) {
+    /// Lets every event before `end` happen.
+    pub(crate) fn run_until(&mut self, end: Time) {
+        while self.next_event(end).is_some() {}
+    }
+
+    /// Lets the next event before `end` happen, and returns its instant. Of events at one instant
+    /// the radio's come first, by station; then the network's, by flow, wire and interface.
+    #[inline(always)]
+    fn next_event(&mut self, end: Time) -> Option<Time> {
         loop {
             let (radio, (timer, slot)) = (self.air.next_deadline(), self.net.timers.earliest());
-            if radio.min(timer) >= end {
-                return;
+            let at = radio.min(timer);
+            if at >= end {
+                return None;
             }
-            // Whoever has a queue for himself, and a MAC at work behind it, need not stop before the radio does.
+            // A source whose queue is its own, behind a MAC that is at work, need not stop before the radio does.
             if timer < radio
                 && let Some(node) = self.net.owner(slot)
                 && self.air.is_busy(node)
@@ -296,6 +354,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
                 }
             }
             self.happen(radio, timer, slot);
+            return Some(at);
         }
     }
 
@@ -326,7 +385,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
     /// The fair rate of a flow as of now.
     pub(crate) fn now_fair(&self, flow: FlowId) -> Option<f64> {
         let now = self.allocated.checked_sub(1)?;
-        self.fair.changes.get(now)?.1.get(flow.index()).copied()
+        self.fair.as_ref()?.changes.get(now)?.1.get(flow.index()).copied()
     }
 
     fn sample(&mut self, at: Time) {
@@ -361,7 +420,7 @@ impl<'a, const WATCH: bool, const HOST: bool> World<'a, WATCH, HOST> {
 
 /// A queue that cannot be built.
 pub(crate) fn refused(node: &str, e: &SpecError) -> EngineError {
-    EngineError::Queue { node: node.to_owned(), problem: e.to_string() }
+    EngineError::Queue { node: node.to_owned(), invalid: e.clone() }
 }
 
 /// What the controls of a world hear.

@@ -104,7 +104,7 @@ impl<W: Write> Capture<W> {
     }
 }
 
-impl<W: Write> Observer for Capture<W> {
+impl<W: Write + Send + 'static> Observer for Capture<W> {
     fn frame(&mut self, frame: &AirFrame) {
         let concerns = |n| frame.from == n || frame.to.is_none_or(|to| to == n);
         if self.failure.is_some() || !self.only.is_none_or(concerns) {

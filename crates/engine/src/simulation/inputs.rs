@@ -1,0 +1,67 @@
+//! Inputs of a run beside the scenario.
+
+use std::fmt;
+
+use fairmesh_control::{EventKind, Knowledge, Mechanism};
+use fairmesh_scenario::Scenario;
+
+use super::CancelToken;
+use crate::error::EngineError;
+use crate::fair::{FairRates, fair_rates};
+use crate::host::Controls;
+use crate::observe::Observer;
+
+/// What a run gets beside its scenario and options; by default nothing.
+#[derive(Default)]
+pub struct Inputs {
+    /// Fair rates, for controls and measures that need them ([`needs_fair_rates`]). Without them the
+    /// record's `fair_bps` are `None`, and a control that needs them is refused by name.
+    pub fair: Option<FairRates>,
+    /// Control to run in place of the scenario's own, at gateways too.
+    pub control: Option<Mechanism>,
+    /// Receiver of every frame. It changes no outcome.
+    pub observer: Option<Box<dyn Observer>>,
+    /// Switch that stops the run.
+    pub cancel: CancelToken,
+}
+
+impl Inputs {
+    /// Inputs with the analytic fair rates, or without fair rates if the capacity model refuses the
+    /// scenario and its control, or `control` in its place, needs none.
+    ///
+    /// # Errors
+    /// [`EngineError::Capacity`] if the model refuses the scenario and the control needs fair rates.
+    pub fn analytic(scenario: &Scenario, control: Option<Mechanism>) -> Result<Self, EngineError> {
+        let fair = match fair_rates(scenario) {
+            Ok(fair) => Some(fair),
+            Err(refused) if needs_fair_rates(scenario, control.as_ref()) => {
+                return Err(refused);
+            }
+            Err(_) => None,
+        };
+        Ok(Inputs { fair, control, ..Inputs::default() })
+    }
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs")
+            .field("fair", &self.fair)
+            .field("control", &self.control)
+            .field("observer", &self.observer.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+/// Whether a scenario's control, or `control` in its place, needs fair rates.
+pub fn needs_fair_rates(scenario: &Scenario, control: Option<&Mechanism>) -> bool {
+    let Controls { mechanism, at_gateways } = match control {
+        Some(mechanism) => Controls { mechanism, at_gateways: None },
+        None => Controls::of(scenario),
+    };
+    let needs = std::iter::once(mechanism).chain(at_gateways).flat_map(Mechanism::all_needs);
+    needs
+        .into_iter()
+        .any(|n| n.knowledge.has(Knowledge::FairRates) || n.events.has(EventKind::Allocations))
+}

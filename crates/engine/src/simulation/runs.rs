@@ -1,0 +1,57 @@
+//! Whole runs in one call.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use fairmesh_control::Mechanism;
+use fairmesh_scenario::Scenario;
+
+use super::{Inputs, Simulation};
+use crate::error::EngineError;
+use crate::observe::Observer;
+use crate::record::RunRecord;
+use crate::world::RunOptions;
+
+/// Runs a scenario to its end, with the analytic fair rates if the capacity model has them.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, EngineError> {
+    let inputs = Inputs::analytic(scenario, None)?;
+    Simulation::new(Arc::new(scenario.clone()), options, inputs)?.finish()
+}
+
+/// Runs a scenario to its end while `observer` receives every frame; returns both.
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+///
+/// # Panics
+/// Never: the observer that a simulation returns is the one it was given.
+pub fn run_observed<O: Observer>(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: O,
+) -> Result<(RunRecord, O), EngineError> {
+    let mut inputs = Inputs::analytic(scenario, None)?;
+    inputs.observer = Some(Box::new(observer));
+    let simulation = Simulation::new(Arc::new(scenario.clone()), options, inputs)?;
+    let (record, observer) = simulation.finish_observed()?;
+    let observer: Box<dyn Any> = observer.expect("a simulation keeps its observer");
+    let observer = observer.downcast::<O>().expect("it is the one that was given");
+    Ok((record, *observer))
+}
+
+/// Runs a scenario to its end under a given control in place of its own, which need not be in a
+/// registry ([`Mechanism::of`]).
+///
+/// # Errors
+/// See [`EngineError`]; nothing has run then.
+pub fn run_under(
+    scenario: &Scenario,
+    options: &RunOptions,
+    mechanism: &Mechanism,
+) -> Result<RunRecord, EngineError> {
+    let inputs = Inputs::analytic(scenario, Some(mechanism.clone()))?;
+    Simulation::new(Arc::new(scenario.clone()), options, inputs)?.finish()
+}
