@@ -64,7 +64,7 @@ impl From<fairmesh_testbed::TestbedError> for CliError {
 }
 
 /// The options behind the laboratory's settings.
-const FLAGS: [(&str, &str); 20] = [
+const FLAGS: [(&str, &str); 22] = [
     ("channel", "--channel"),
     ("connections", "--connections"),
     ("control", "--control"),
@@ -72,8 +72,10 @@ const FLAGS: [(&str, &str); 20] = [
     ("flow count", "--flow-count"),
     ("flows", "--flows"),
     ("gateway", "--gateway"),
+    ("graph", "--graph"),
     ("group", "--group"),
     ("map", "--map"),
+    ("metric", "--metric"),
     ("phy", "--phy"),
     ("rate", "--rate"),
     ("row", "--row"),

@@ -110,11 +110,15 @@ fn maps() {
     let bad = map(nodes, r#"[{"source":"a","target":"zz","cost":1.0}]"#);
     fs::write(d.join("good.netjson"), good).unwrap();
     fs::write(d.join("bad.netjson"), bad).unwrap();
-    contains(&refused(d, &["compare", "good.netjson"]), &["--gateway", "missing", "a, b, c"]);
     contains(
         &refused(d, &["compare", "good.netjson", "--gateway", "q"]),
-        &["good.netjson", "\"q\"", "a, b, c"],
+        &["good.netjson", "\"q\"", "\"b\", \"a\", \"c\""],
     );
+    contains(
+        &refused(d, &["compare", "good.netjson", "--metric", "miles"]),
+        &["--metric", "\"miles\"", "throughput-kbit"],
+    );
+    contains(&refused(d, &["compare", "good.netjson", "--graph", "x"]), &["--graph", "\"x\""]);
     contains(&refused(d, &["compare", "bad.netjson", "--gateway", "a"]), &["bad.netjson", "zz"]);
     contains(
         &refused(d, &["compare", "good.netjson", "--gateway", "a", "--flows", "sideways"]),

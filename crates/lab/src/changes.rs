@@ -4,7 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use fairmesh_control::Registry;
-use fairmesh_scenario::{Direction, PhyName, Scenario};
+use fairmesh_scenario::{Direction, Metric, PhyName, Scenario};
 use fairmesh_units::{BitRate, Frequency, Span};
 
 use crate::LabError;
@@ -30,7 +30,7 @@ pub struct Changes {
     pub radio: MapRadio,
 }
 
-/// Which radios a map's routers have. By default their models and links tell.
+/// Radios and links of a map. The map's own by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MapRadio {
     /// PHY.
@@ -43,6 +43,10 @@ pub struct MapRadio {
     pub streams: Option<u8>,
     /// Channel number, with these.
     pub channel: Option<u32>,
+    /// Meaning of the costs of links.
+    pub metric: Option<Metric>,
+    /// Graph of a NetworkCollection.
+    pub graph: Option<String>,
 }
 
 impl MapRadio {
@@ -55,6 +59,8 @@ impl MapRadio {
         add("width", self.width.map(|w| w.to_string()));
         add("streams", self.streams.map(|n| n.to_string()));
         add("channel", self.channel.map(|n| n.to_string()));
+        add("metric", self.metric.map(|m| m.to_string()));
+        add("graph", self.graph.clone());
         out
     }
 }

@@ -4,9 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fairmesh_scenario::{
-    Format, ImportOptions, MAX_FILE_BYTES, Problem, Scenario, ScenarioError, format_of, parse,
-};
+use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, format_of, parse};
 
 use crate::changes::set_times;
 use crate::notes::few_packets;
@@ -40,10 +38,9 @@ pub fn load(path: &Path, changes: &Changes) -> Result<Loaded, LabError> {
 pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
     let name = path.to_string_lossy();
     if let Ok((format, _)) = format_of(bytes) {
-        check_map_options(path, bytes, changes, format)?;
+        check_map_options(path, changes, format)?;
     }
-    let mut scenario = parse(&name, bytes, &import_options(changes))
-        .map_err(|e| with_names(e, path, bytes, changes))?;
+    let mut scenario = parse(&name, bytes, &import_options(changes))?;
     set_times(&mut scenario, changes.duration, changes.warmup)?;
     if format_of(bytes).is_ok_and(|(format, _)| format != Format::Toml) {
         scenario.warnings.extend(few_packets(&scenario));
@@ -64,17 +61,14 @@ fn import_options(changes: &Changes) -> ImportOptions {
         width: changes.radio.width,
         streams: changes.radio.streams,
         channel: changes.radio.channel,
+        metric: changes.radio.metric,
+        graph: changes.radio.graph.clone(),
         ..usual
     }
 }
 
-/// Maps need a gateway; scenario files have their own gateway, flows and rates.
-fn check_map_options(
-    path: &Path,
-    bytes: &[u8],
-    changes: &Changes,
-    format: Format,
-) -> Result<(), LabError> {
+/// Refuses a map's options for a scenario file, which has its own gateway, flows and rates.
+fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(), LabError> {
     if matches!(format, Format::Toml) {
         let given = [
             ("gateway", !changes.gateways.is_empty()),
@@ -94,42 +88,7 @@ fn check_map_options(
             }
         };
     }
-    if !changes.gateways.is_empty() {
-        return Ok(());
-    }
-    // What is wrong with the map comes first.
-    let names = some_names(path, bytes, changes)?;
-    let problem = format!(
-        "is missing; {} is a map, expected the node where traffic enters and leaves, such as {names}",
-        path.display()
-    );
-    Err(LabError::setting("gateway", problem))
-}
-
-/// A few node names of a map.
-fn some_names(path: &Path, bytes: &[u8], changes: &Changes) -> Result<String, LabError> {
-    let options = ImportOptions { gateways: Vec::new(), ..import_options(changes) };
-    let scenario = parse(&path.to_string_lossy(), bytes, &options)?;
-    let names: Vec<&str> = scenario.nodes.iter().take(4).map(|n| n.name.as_str()).collect();
-    Ok(names.join(", "))
-}
-
-/// Says what a gateway could have been, where that is what is wrong.
-fn with_names(e: ScenarioError, path: &Path, bytes: &[u8], changes: &Changes) -> LabError {
-    match &e.problem {
-        Problem::UnknownNode(gateway) if changes.gateways.iter().any(|g| g.trim() == gateway) => {
-            match some_names(path, bytes, changes) {
-                Ok(names) => {
-                    let file = path.display();
-                    let problem =
-                        format!("{file} has no node \"{gateway}\"; expected one such as {names}");
-                    LabError::setting("gateway", problem)
-                }
-                Err(_) => e.into(),
-            }
-        }
-        _ => e.into(),
-    }
+    Ok(())
 }
 
 /// Reads a file of at most the size that any scenario has.

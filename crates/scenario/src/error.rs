@@ -214,8 +214,8 @@ impl Problem {
             Problem::FileTooLarge { most, .. } => format!("at most {most} bytes"),
             Problem::NotUtf8 { .. } => "a text file".into(),
             Problem::UnknownFormat => {
-                "TOML, NetJSON with `type = \"NetworkGraph\"`, or meshviewer.json with `nodes` and \
-                 `links`"
+                "TOML, NetJSON with `type` \"NetworkGraph\" or \"NetworkCollection\", or \
+                 meshviewer.json with lists `nodes` and `links`"
                     .into()
             }
             Problem::Syntax(_) => "well-formed TOML or JSON".into(),

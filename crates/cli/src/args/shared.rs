@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use fairmesh_lab::changes::{Assignment, MapRadio};
 use fairmesh_lab::optimum::{Cache, Per};
 use fairmesh_lab::{Changes, Unfinished};
-use fairmesh_scenario::{Direction, PhyName};
+use fairmesh_scenario::{Direction, Metric, PhyName};
 use fairmesh_units::{BitRate, Frequency, Span};
 
 /// The scenario and what is changed about it.
@@ -28,7 +28,7 @@ pub struct ChangeArgs {
     /// Start of the measured interval instead of the scenario's
     #[arg(long, value_name = "TIME")]
     pub warmup: Option<Span>,
-    /// Gateway, for maps: the name of a node; once for each of several
+    /// Gateway, for maps: id, address or label of a node; once for each of several. By default the map's own
     #[arg(long, value_name = "ID")]
     pub gateway: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round
@@ -48,7 +48,7 @@ pub struct ChangeArgs {
     pub radio: RadioArgs,
 }
 
-/// Radios of a map.
+/// Radios and links of a map.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RadioArgs {
     /// PHY, for maps, such as 802.11ac; by default what the routers' models have, or 802.11n
@@ -66,13 +66,19 @@ pub struct RadioArgs {
     /// Data rate, for maps with 802.11a, b or g, such as "24 Mbit/s"; without --phy of 802.11g
     #[arg(long, value_name = "RATE", requires = "scenario")]
     pub rate: Option<BitRate>,
+    /// Meaning of the costs of a map's links, such as etx, tq, babel, throughput-kbit; by default by its metric and protocol
+    #[arg(long, value_name = "NAME", requires = "scenario")]
+    pub metric: Option<Metric>,
+    /// Graph of a NetworkCollection that has several: its topology id, label, router id, protocol or number
+    #[arg(long, value_name = "NAME", requires = "scenario")]
+    pub graph: Option<String>,
 }
 
 impl RadioArgs {
     /// As the laboratory takes them.
     pub fn radio(&self) -> MapRadio {
-        let RadioArgs { phy, rate, width, streams, channel } = *self;
-        MapRadio { phy, rate, width, streams, channel }
+        let RadioArgs { phy, rate, width, streams, channel, metric, ref graph } = *self;
+        MapRadio { phy, rate, width, streams, channel, metric, graph: graph.clone() }
     }
 }
 

@@ -1,45 +1,54 @@
 //! meshviewer.json of Freifunk's meshviewer, version 4 and later.
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::Result;
+use super::json::{Object, Properties, flag, json, number, text};
+use super::location::location;
 use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
-use super::{Result, json};
+use super::notes::Notes;
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 
 #[derive(Deserialize)]
 struct File {
-    nodes: Vec<FileNode>,
-    links: Vec<FileLink>,
+    nodes: Vec<Object<FileNode>>,
+    links: Vec<Object<FileLink>>,
 }
 
 #[derive(Deserialize)]
 struct FileNode {
     node_id: Name,
     #[serde(default)]
-    hostname: Option<String>,
+    hostname: Value,
     #[serde(default)]
-    mac: Option<String>,
+    mac: Value,
     #[serde(default)]
-    addresses: Option<Vec<String>>,
+    addresses: Value,
     #[serde(default)]
-    is_gateway: Option<bool>,
+    is_gateway: Value,
+    /// The gateway that the node uses; some writers have a truth value here.
     #[serde(default)]
-    is_online: Option<bool>,
+    gateway: Value,
     #[serde(default)]
-    location: Option<Location>,
+    is_online: Value,
+    /// Where version 4 and older files of ffmap have these two.
+    #[serde(default)]
+    flags: Properties<Flags>,
+    #[serde(default)]
+    location: Value,
     /// What the device is.
     #[serde(default)]
-    model: Option<String>,
+    model: Value,
 }
 
-#[derive(Deserialize)]
-struct Location {
-    #[serde(default)]
-    latitude: Option<f64>,
-    #[serde(default)]
-    longitude: Option<f64>,
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Flags {
+    gateway: Value,
+    online: Value,
 }
 
 #[derive(Deserialize)]
@@ -47,11 +56,11 @@ struct FileLink {
     source: Name,
     target: Name,
     #[serde(default)]
-    source_tq: Option<f64>,
+    source_tq: Value,
     #[serde(default)]
-    target_tq: Option<f64>,
+    target_tq: Value,
     #[serde(default)]
-    r#type: Option<String>,
+    r#type: Value,
 }
 
 /// What carries a link.
@@ -71,24 +80,58 @@ impl Medium {
     }
 }
 
-pub(super) fn read(text: &str) -> Result<Map> {
-    let file: File = json(text)?;
+pub(super) fn read(source: &str) -> Result<Map> {
+    let Object(file) = json::<Object<File>>(source)?;
     let mut map = Map::new(None);
+    let mut notes = Notes::default();
     let mut offline = 0;
-    for (i, node) in file.nodes.into_iter().enumerate() {
-        if node.is_online == Some(false) {
+    for (i, Object(node)) in file.nodes.into_iter().enumerate() {
+        let owner = format!("node \"{}\"", node.node_id);
+        let flags = node.flags.0.unwrap_or_default();
+        let mut is = |key: &str, value: &Value| {
+            flag(value).unwrap_or_else(|()| {
+                notes.foreign(key, "true or false", value, &owner);
+                None
+            })
+        };
+        let online = is("nodes.is_online", &node.is_online)
+            .or_else(|| is("nodes.flags.online", &flags.online));
+        if online == Some(false) {
             offline += 1;
         }
-        if node.is_gateway == Some(true) {
-            map.gateways.push(node.node_id.clone());
+        let gateway = is("nodes.is_gateway", &node.is_gateway)
+            .or_else(|| is("nodes.flags.gateway", &flags.gateway));
+        let uses = match (&node.gateway, flag(&node.gateway)) {
+            (_, Ok(Some(true))) => Some(node.node_id.clone()),
+            (Value::String(name), Err(())) => {
+                map.used_gateways.push(Name::from(name.as_str()));
+                None
+            }
+            _ => None,
+        };
+        map.gateways.extend(gateway.filter(|g| *g).map(|_| node.node_id.clone()).or(uses));
+        let mut word = |key: &str, value: Value| {
+            if matches!(value, Value::Array(_) | Value::Object(_) | Value::Bool(_)) {
+                notes.foreign(key, "a text", &value, &owner);
+            }
+            text(value).ok().flatten()
+        };
+        let mut names: Vec<String> = word("nodes.hostname", node.hostname).into_iter().collect();
+        names.extend(word("nodes.mac", node.mac));
+        match node.addresses {
+            Value::Array(all) => {
+                names.extend(all.into_iter().filter_map(|a| word("nodes.addresses", a)));
+            }
+            one => names.extend(word("nodes.addresses", one)),
         }
-        let aliases = node.hostname.into_iter().chain(node.mac);
+        let model = word("nodes.model", node.model);
         map.add_node(
             MapNode {
                 id: node.node_id,
-                aliases: aliases.chain(node.addresses.unwrap_or_default()).collect(),
-                location: node.location.and_then(|l| l.latitude.zip(l.longitude)),
-                model: node.model,
+                addresses: Vec::new(),
+                names,
+                location: location(&node.location, "nodes.location", &owner, &mut notes),
+                model,
                 channels: Vec::new(),
             },
             KeyPath::from("nodes").index(i).key("node_id"),
@@ -98,23 +141,30 @@ pub(super) fn read(text: &str) -> Result<Map> {
         map.warnings.push(format!("{offline} nodes are marked as offline"));
     }
     // One file uses one scale: a single value above 1 tells which.
-    let values = file.links.iter().flat_map(|l| [l.source_tq, l.target_tq]);
-    let scale = if values.flatten().any(|tq| tq > 1.0) { Metric::Tq255 } else { Metric::Tq };
+    let values = file.links.iter().flat_map(|l| [&l.0.source_tq, &l.0.target_tq]);
+    let above = values.filter_map(|v| number(v).ok().flatten()).any(|tq| tq > 1.0);
+    let scale = if above { Metric::Tq255 } else { Metric::Tq };
     let mut tunnels = 0;
-    for (i, link) in file.links.into_iter().enumerate() {
+    for (i, Object(link)) in file.links.into_iter().enumerate() {
         let key = KeyPath::from("links").index(i);
-        let tq = |value: Option<f64>, name: &str| match value.map(|v| (v, scale.quality(v))) {
-            None => Ok(None),
-            Some((_, Some(quality))) => Ok(Some(quality)),
-            Some((v, None)) => {
-                let problem = Problem::range(v, scale.expected());
-                Err(ScenarioError::at(key.clone().key(name), problem))
+        let tq = |value: &Value, name: &str| {
+            let fail = |problem| Err(ScenarioError::at(key.clone().key(name), problem));
+            match number(value) {
+                Ok(None) => Ok(None),
+                Ok(Some(tq)) => match scale.quality(tq) {
+                    Some(quality) => Ok(Some(quality)),
+                    None => fail(Problem::range(tq, scale.expected())),
+                },
+                Err(()) => fail(Problem::Value {
+                    found: value.to_string(),
+                    expected: scale.expected().into(),
+                }),
             }
         };
-        let (there, back) = (tq(link.source_tq, "source_tq")?, tq(link.target_tq, "target_tq")?);
-        let (quality, back) = match Medium::of(link.r#type.as_deref()) {
+        let (there, back) = (tq(&link.source_tq, "source_tq")?, tq(&link.target_tq, "target_tq")?);
+        let (quality, back) = match Medium::of(link.r#type.as_str()) {
             Medium::Tunnel => {
-                // Whoever has a tunnel has a way out.
+                // A node with a tunnel has a way out of the mesh.
                 map.check_link(&link.source, &link.target, &key)?;
                 map.tunnels.push((link.source, link.target));
                 tunnels += 1;
@@ -127,7 +177,8 @@ pub(super) fn read(text: &str) -> Result<Map> {
         map.add_link(MapLink { source, target, quality, back, radio }, key)?;
     }
     if tunnels > 0 {
-        map.warnings.push(format!("{tunnels} tunnels were left out: they are no radio links"));
+        map.warnings.push(format!("{tunnels} tunnels were left out: they are not radio links"));
     }
+    map.notes(notes);
     Ok(map)
 }

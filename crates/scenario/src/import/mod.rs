@@ -7,21 +7,25 @@
 mod band;
 mod channels;
 mod graph;
+mod json;
+mod location;
 mod map;
 mod meshviewer;
 mod metric;
 mod models;
 mod netjson;
+mod notes;
 mod radios;
 
 use fairmesh_units::{BitRate, Frequency, Span};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 
 use crate::draft::{Direction, Draft, PhyName};
-use crate::error::{KeyPath, Problem, ScenarioError, Step};
+use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::scenario::Scenario;
 use crate::toml_file::{parse_toml, stem};
+use json::{Object, json, without_python_numbers};
 use map::Map;
 
 pub use metric::Metric;
@@ -38,6 +42,9 @@ pub struct ImportOptions {
     /// node with a tunnel (meshviewer), or the one that wrote the file (`router_id`); of several, and
     /// where there is none, the node with most links in the largest connected part.
     pub gateways: Vec<String>,
+    /// The graph of a NetworkCollection, by topology id, label, router id, protocol or number; needed only
+    /// where it has several.
+    pub graph: Option<String>,
     /// Which way the flows go.
     pub direction: Direction,
     /// How many nodes get a flow: evenly spaced among the reachable ones, from near to far. All by
@@ -71,6 +78,7 @@ impl Default for ImportOptions {
     fn default() -> Self {
         ImportOptions {
             gateways: Vec::new(),
+            graph: None,
             direction: Direction::Down,
             flows: None,
             connections: None,
@@ -130,8 +138,12 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
     if text.trim().is_empty() {
         return fail(Problem::Empty);
     }
-    // No TOML document starts with a brace.
-    if !text.trim_start().starts_with('{') {
+    // A TOML document does not start with a brace, but with a bracket it may.
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with('{') {
+        if is_json_list(trimmed) {
+            return fail(Problem::UnknownFormat);
+        }
         if bytes.len() > MAX_TOML_BYTES {
             return fail(Problem::FileTooLarge { bytes: bytes.len(), most: MAX_TOML_BYTES });
         }
@@ -143,12 +155,26 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
         nodes: Option<IgnoredAny>,
         links: Option<IgnoredAny>,
     }
-    let kind: Kind = json(text)?;
+    let Object(kind) = json::<Object<Kind>>(&without_python_numbers(text))?;
     match (kind.r#type.as_deref(), kind.nodes, kind.links) {
-        (Some("NetworkGraph"), ..) => Ok((Format::NetJson, text)),
+        (Some("NetworkGraph" | "NetworkCollection"), ..) => Ok((Format::NetJson, text)),
         (None, Some(_), Some(_)) => Ok((Format::Meshviewer, text)),
         _ => fail(Problem::UnknownFormat),
     }
+}
+
+/// Whether a text is a JSON list rather than TOML that begins with a table's header.
+fn is_json_list(text: &str) -> bool {
+    let Some(mut rest) = text.strip_prefix('[') else { return false };
+    // The header of a table is on one line and begins with a name or a further bracket.
+    loop {
+        rest = rest.trim_start();
+        match rest.strip_prefix('[') {
+            Some(inner) => rest = inner,
+            None => break,
+        }
+    }
+    rest.starts_with(['{', ']']) || serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Reads a NetJSON NetworkGraph.
@@ -156,7 +182,7 @@ pub fn format_of(bytes: &[u8]) -> Result<(Format, &str)> {
 /// # Errors
 /// The first thing found wrong.
 fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
-    import(file_name, options, || netjson::read(text, options.metric))
+    import(file_name, options, || netjson::read(&without_python_numbers(text), options))
 }
 
 /// Reads a meshviewer.json of version 4 or later.
@@ -164,7 +190,7 @@ fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result
 /// # Errors
 /// The first thing found wrong.
 fn parse_meshviewer(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
-    import(file_name, options, || meshviewer::read(text))
+    import(file_name, options, || meshviewer::read(&without_python_numbers(text)))
 }
 
 /// The scenario of a map as it would be written, and what was changed or left out.
@@ -178,8 +204,8 @@ pub fn draft_from_map(
 ) -> Result<(Draft, Vec<String>)> {
     let draft = || {
         let map = match format_of(bytes)? {
-            (Format::NetJson, text) => netjson::read(text, options.metric)?,
-            (Format::Meshviewer, text) => meshviewer::read(text)?,
+            (Format::NetJson, text) => netjson::read(&without_python_numbers(text), options)?,
+            (Format::Meshviewer, text) => meshviewer::read(&without_python_numbers(text))?,
             (Format::Toml, _) => {
                 return Err(ScenarioError::at(KeyPath::root(), Problem::UnknownFormat));
             }
@@ -207,32 +233,4 @@ fn import(
 fn in_file(file_name: &str, mut e: ScenarioError) -> ScenarioError {
     e.file.get_or_insert_with(|| file_name.to_owned());
     e
-}
-
-/// Reads JSON, keeping the line and key of an error.
-fn json<T: DeserializeOwned>(text: &str) -> Result<T> {
-    use serde_path_to_error::Segment;
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
-        let step = |s: &Segment| match s {
-            Segment::Seq { index } => Some(Step::Index(*index)),
-            Segment::Map { key } => Some(Step::Key(key.clone())),
-            _ => None,
-        };
-        let key = KeyPath(e.path().iter().filter_map(step).collect());
-        json_error(key, &e.into_inner())
-    })?;
-    reader.end().map_err(|e| json_error(KeyPath::root(), &e))?;
-    Ok(value)
-}
-
-fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
-    let message = cause.to_string();
-    // serde_json appends the place, which goes in front here.
-    let message = message.split(" at line ").next().unwrap_or_default();
-    let problem = match message.split_once(", expected ") {
-        Some((what, expected)) => Problem::refused(what, expected),
-        None => Problem::Syntax(message.to_owned()),
-    };
-    ScenarioError { file: None, line: Some(cause.line()), key, problem }
 }

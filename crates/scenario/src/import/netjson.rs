@@ -1,11 +1,17 @@
-//! NetJSON NetworkGraph (netjson.org, draft 00).
+//! NetJSON NetworkGraph (netjson.org, draft 00), alone or in a NetworkCollection.
+
+use std::net::IpAddr;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::channels::around;
+use super::json::{Object, Properties, flag, json, number, text};
+use super::location::location;
 use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
-use super::{Result, json};
+use super::notes::Notes;
+use super::{ImportOptions, Result};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 use crate::resolve::{CHANNELS, room_of};
@@ -13,89 +19,63 @@ use crate::resolve::{CHANNELS, room_of};
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
-    protocol: Option<String>,
+    r#type: Value,
     #[serde(default)]
-    metric: Option<String>,
+    protocol: Value,
     #[serde(default)]
-    router_id: Option<Name>,
+    metric: Value,
     #[serde(default)]
-    label: Option<String>,
-    nodes: Vec<FileNode>,
-    links: Vec<FileLink>,
+    router_id: Value,
+    #[serde(default)]
+    topology_id: Value,
+    #[serde(default)]
+    label: Value,
+    #[serde(default)]
+    nodes: Option<Vec<Object<FileNode>>>,
+    #[serde(default)]
+    links: Option<Vec<Object<FileLink>>>,
+    #[serde(default)]
+    collection: Option<Vec<Object<File>>>,
 }
 
 #[derive(Deserialize)]
 struct FileNode {
     id: Name,
     #[serde(default)]
-    label: Option<String>,
+    label: Value,
     #[serde(default)]
-    local_addresses: Option<Vec<String>>,
+    local_addresses: Value,
     #[serde(default)]
-    properties: Option<NodeProperties>,
+    properties: Properties<NodeProperties>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct NodeProperties {
-    #[serde(default)]
-    location: Option<Location>,
+    /// Degrees, see [`location`].
+    location: Value,
     /// What the device is.
-    #[serde(default)]
-    model: Option<String>,
+    model: Value,
     /// Channel number of its radio.
-    #[serde(default)]
-    channel: Option<u32>,
+    channel: Value,
     /// Those of several radios.
-    #[serde(default)]
-    channels: Vec<u32>,
+    channels: Value,
     /// The middle of its radio's channel, MHz.
-    #[serde(default)]
-    frequency: Option<f64>,
-}
-
-impl NodeProperties {
-    /// The channels that it names.
-    fn on(&self, key: &KeyPath) -> Result<Vec<u32>> {
-        let key = key.clone().key("properties");
-        let mut all = self.channels.clone();
-        for (i, channel) in self.channels.iter().enumerate() {
-            check_channel(*channel, key.clone().key("channels").index(i))?;
-        }
-        all.extend(channel(self.channel, self.frequency, &key)?);
-        Ok(all)
-    }
-}
-
-fn check_channel(number: u32, key: KeyPath) -> Result<()> {
-    match room_of(number) {
-        Some(_) => Ok(()),
-        None => Err(ScenarioError::at(key, Problem::range(number, CHANNELS))),
-    }
-}
-
-/// The channel that is named by its number or its frequency, not by two that differ.
-fn channel(number: Option<u32>, mhz: Option<f64>, key: &KeyPath) -> Result<Option<u32>> {
-    if let Some(number) = number {
-        check_channel(number, key.clone().key("channel"))?;
-    }
-    let Some(mhz) = mhz else { return Ok(number) };
-    let problem = match around(mhz).filter(|c| room_of(*c).is_some()) {
-        None => Problem::range(mhz, "MHz of a channel, such as 2412 or 5180"),
-        Some(c) if number.is_some_and(|n| n != c) => Problem::refused(
-            format!("{mhz} MHz is channel {c}"),
-            "the frequency of `channel`, or one of the two",
-        ),
-        found => return Ok(found),
-    };
-    Err(ScenarioError::at(key.clone().key("frequency"), problem))
-}
-
-#[derive(Deserialize)]
-struct Location {
-    #[serde(default, alias = "latitude")]
-    lat: Option<f64>,
-    #[serde(default, alias = "longitude", alias = "lon")]
-    lng: Option<f64>,
+    frequency: Value,
+    /// OLSRv2: `local`, `node`, `lan` or `attached`.
+    r#type: Value,
+    /// OLSRv2: the id of the router, of a prefix the one that announces it.
+    router_id: Value,
+    /// OLSRv2: its address.
+    router_addr: Value,
+    /// Further addresses.
+    addresses: Value,
+    /// Whether it is a gateway.
+    is_gateway: Value,
+    /// The same, or the name of the gateway that it uses.
+    gateway: Value,
+    /// A name.
+    hostname: Value,
 }
 
 #[derive(Deserialize)]
@@ -103,105 +83,383 @@ struct FileLink {
     source: Name,
     target: Name,
     #[serde(default)]
-    cost: Option<f64>,
+    cost: Option<Cost>,
     #[serde(default)]
-    properties: Option<LinkProperties>,
+    cost_text: Value,
+    #[serde(default)]
+    properties: Properties<LinkProperties>,
 }
 
-#[derive(Deserialize)]
+/// A number, or a word for infinity.
+struct Cost(f64);
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        struct Numbers;
+        impl serde::de::Visitor<'_> for Numbers {
+            type Value = Cost;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number")
+            }
+            fn visit_f64<E: serde::de::Error>(self, cost: f64) -> std::result::Result<Cost, E> {
+                Ok(Cost(cost))
+            }
+            fn visit_u64<E: serde::de::Error>(self, cost: u64) -> std::result::Result<Cost, E> {
+                Ok(Cost(cost as f64))
+            }
+            fn visit_i64<E: serde::de::Error>(self, cost: i64) -> std::result::Result<Cost, E> {
+                Ok(Cost(cost as f64))
+            }
+            fn visit_str<E: serde::de::Error>(self, cost: &str) -> std::result::Result<Cost, E> {
+                match is_infinite(cost) {
+                    true => Ok(Cost(BEYOND)),
+                    false => Err(E::invalid_type(serde::de::Unexpected::Str(cost), &self)),
+                }
+            }
+        }
+        d.deserialize_any(Numbers)
+    }
+}
+
+/// A cost beyond every protocol's infinity.
+const BEYOND: f64 = 1e300;
+
+/// Words of olsrd and others for an infinite cost.
+fn is_infinite(text: &str) -> bool {
+    let word = text.trim().to_ascii_lowercase();
+    matches!(word.as_str(), "infinite" | "infinity" | "inf" | "∞" | "broken")
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct LinkProperties {
     /// The delivery probability from source to target, where the file knows it.
-    #[serde(default)]
-    tq: Option<f64>,
+    tq: Value,
     /// Mean power of the source at the target, dBm.
-    #[serde(default)]
-    signal: Option<f64>,
+    signal: Value,
     /// What the source's rate control expects of it, Mbit/s.
-    #[serde(default)]
-    throughput: Option<f64>,
+    throughput: Value,
     /// Channel number.
-    #[serde(default)]
-    channel: Option<u32>,
+    channel: Value,
     /// The middle of the channel, MHz.
-    #[serde(default)]
-    frequency: Option<f64>,
+    frequency: Value,
 }
 
-impl LinkProperties {
-    fn radio(&self, key: &KeyPath) -> Result<OnAir> {
-        let LinkProperties { signal, throughput, .. } = *self;
-        let fail = |name, problem| {
-            Err(ScenarioError::at(key.clone().key("properties").key(name), problem))
-        };
-        let channel = channel(self.channel, self.frequency, &key.clone().key("properties"))?;
-        match (signal, throughput) {
-            (Some(dbm), _) if !(-120.0..=30.0).contains(&dbm) => {
-                fail("signal", Problem::range(dbm, "-120 to 30 dBm"))
+/// Reads properties of one node or link, and counts the values that are left out.
+struct Reader<'a> {
+    notes: &'a mut Notes,
+    /// The node or link, for the notes.
+    owner: String,
+}
+
+impl Reader<'_> {
+    /// A number that passes; others are counted.
+    fn number(
+        &mut self,
+        key: &str,
+        value: &Value,
+        expected: &str,
+        passes: impl Fn(f64) -> bool,
+    ) -> Option<f64> {
+        match number(value) {
+            Ok(None) => None,
+            Ok(Some(n)) if passes(n) => {
+                if value.is_string() {
+                    let kind =
+                        format!("of `{key}` are numbers written as text and read as numbers");
+                    self.notes.add(kind, || format!("{value} of {}", self.owner));
+                }
+                Some(n)
             }
-            (_, Some(mbit)) if !(mbit > 0.0 && mbit <= 1e5) => {
-                fail("throughput", Problem::range(mbit, "Mbit/s above 0, at most 100000"))
+            _ => {
+                self.notes.foreign(key, expected, value, &self.owner);
+                None
             }
-            _ => Ok(OnAir { signal, throughput, channel }),
         }
+    }
+
+    fn text(&mut self, key: &str, value: Value) -> Option<String> {
+        match value {
+            Value::Array(_) | Value::Object(_) | Value::Bool(_) => {
+                self.notes.foreign(key, "a text", &value, &self.owner);
+                None
+            }
+            value => text(value).ok().flatten(),
+        }
+    }
+
+    /// The texts of a list, or a text alone.
+    fn texts(&mut self, key: &str, value: Value) -> Vec<String> {
+        match value {
+            Value::Array(all) => all.into_iter().filter_map(|v| self.text(key, v)).collect(),
+            other => self.text(key, other).into_iter().collect(),
+        }
+    }
+
+    fn channel_number(&mut self, key: &str, value: &Value) -> Option<u32> {
+        let is = |n: f64| n.fract() == 0.0 && (0.0..1e4).contains(&n);
+        let known = |n: f64| is(n) && room_of(n as u32).is_some();
+        self.number(key, value, CHANNELS, known).map(|n| n as u32)
+    }
+
+    /// The channel that is named by its number or its frequency, not by two that differ.
+    fn channel(&mut self, of: &str, channel: &Value, frequency: &Value) -> Option<u32> {
+        let number = self.channel_number(&format!("{of}.properties.channel"), channel);
+        let key = format!("{of}.properties.frequency");
+        let known = |mhz: f64| around(mhz).is_some_and(|c| room_of(c).is_some());
+        let expected = "MHz of a channel at 2.4 or 5 GHz, such as 2412 or 5180";
+        let by_mhz = self.number(&key, frequency, expected, known).and_then(around);
+        match (number, by_mhz) {
+            (Some(a), Some(b)) if a != b => {
+                let kind = format!("of `{key}` and `channel` left out (expected the same channel)");
+                self.notes.add(kind, || {
+                    format!("{frequency} MHz is channel {b}, not {a}, of {}", self.owner)
+                });
+                None
+            }
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn flag(&mut self, key: &str, value: &Value) -> bool {
+        flag(value).unwrap_or_else(|()| {
+            self.notes.foreign(key, "true or false", value, &self.owner);
+            None
+        }) == Some(true)
     }
 }
 
-pub(super) fn read(text: &str, metric: Option<Metric>) -> Result<Map> {
-    let file: File = json(text)?;
-    let mut map = Map::new(file.label);
-    map.uplinks.extend(file.router_id);
-    for (i, node) in file.nodes.into_iter().enumerate() {
-        let key = KeyPath::from("nodes").index(i);
-        let channels = node.properties.as_ref().map_or(Ok(Vec::new()), |p| p.on(&key))?;
-        let (location, model) = node.properties.map_or((None, None), |p| (p.location, p.model));
-        let mut aliases: Vec<String> = node.local_addresses.unwrap_or_default();
-        aliases.extend(node.label);
-        map.add_node(
-            MapNode {
-                id: node.id,
-                aliases,
-                location: location.and_then(|l| l.lat.zip(l.lng)),
-                model,
-                channels,
-            },
-            key.key("id"),
-        )?;
-    }
-    let metric = metric.or_else(|| {
-        let costs: Vec<f64> = file.links.iter().filter_map(|l| l.cost).collect();
-        let (name, protocol) = (file.metric.as_deref(), file.protocol.as_deref());
-        Metric::guess(name.unwrap_or_default(), protocol.unwrap_or_default(), &costs)
-    });
-    if metric.is_none() {
-        map.warnings.push(format!(
-            "the metric \"{}\" is not known: every link without `properties.tq` counts as perfect",
-            file.metric.unwrap_or_default()
-        ));
-    }
-    let metric = metric.unwrap_or(Metric::None);
-    for (i, link) in file.links.into_iter().enumerate() {
-        let key = KeyPath::from("links").index(i);
-        let mut radio = link.properties.as_ref().map_or(Ok(OnAir::default()), |p| p.radio(&key))?;
-        let tq = link.properties.and_then(|p| p.tq);
-        let (quality, value, cost_key) = match (tq, link.cost) {
-            (Some(tq), _) => (tq_quality(tq), tq, "properties.tq"),
-            (None, Some(cost)) => (metric.quality(cost), cost, "cost"),
-            (None, None) => (Some(Quality::Radio(1.0)), 1.0, "cost"),
-        };
-        let Some(quality) = quality else {
-            let expected = if tq.is_some() { Metric::Tq } else { metric }.expected();
-            return Err(ScenarioError::at(key.key(cost_key), Problem::range(value, expected)));
-        };
-        if let (Metric::Throughput, Some(mbit)) = (metric, link.cost.filter(|c| *c > 0.0)) {
-            radio.throughput = radio.throughput.or(Some(mbit));
+/// A prefix in CIDR notation: address and length.
+fn prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.trim().split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let length = length.parse().ok()?;
+    (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
+}
+
+/// Length of the prefix that a node stands for; `None` for a router. OLSRv2 lists the networks behind
+/// routers (`lan`, `attached`) as nodes of the graph.
+fn prefix_length(id: &Name, label: Option<&str>, kind: &str, olsr2: bool) -> Option<u8> {
+    let own = id.as_str().rsplit('_').next().unwrap_or_default();
+    let named = label.and_then(prefix).or_else(|| prefix(id.as_str())).or_else(|| prefix(own));
+    let behind = ["lan", "attached"].iter().any(|k| kind.eq_ignore_ascii_case(k));
+    match named {
+        Some((_, length)) if behind => Some(length),
+        // The address of a router may be written with its whole length.
+        Some((address, length)) if length < if address.is_ipv4() { 32 } else { 128 } => {
+            Some(length)
         }
-        let (source, target) = (link.source, link.target);
-        map.add_link(MapLink { source, target, quality, back: None, radio }, key)?;
+        None if behind && olsr2 => Some(32),
+        _ => None,
     }
+}
+
+/// The graph of a file: its only one, or the one that the options name.
+fn chosen(file: File, options: &ImportOptions) -> Result<(File, KeyPath)> {
+    let mut graphs = Vec::new();
+    collect(file, KeyPath::root(), &mut graphs);
+    let names: Vec<String> = graphs.iter().enumerate().map(|(i, g)| graph_name(i, &g.0)).collect();
+    let list = || names.join(", ");
+    let refuse = |what: String, expected| {
+        Err(ScenarioError::at("graph".into(), Problem::refused(what, expected)))
+    };
+    let at = match &options.graph {
+        None if graphs.len() > 1 => {
+            let what = format!("the collection has {} graphs", graphs.len());
+            return refuse(what, format!("the choice of one: {}", list()));
+        }
+        None => 0,
+        Some(wanted) => {
+            let wanted = wanted.trim();
+            let is = |i: usize| {
+                let g = &graphs[i].0;
+                let own = [&g.topology_id, &g.label, &g.router_id, &g.protocol];
+                own.iter()
+                    .any(|v| v.as_str().is_some_and(|t| t.trim().eq_ignore_ascii_case(wanted)))
+                    || wanted == (i + 1).to_string()
+            };
+            let found: Vec<usize> = (0..graphs.len()).filter(|&i| is(i)).collect();
+            match found[..] {
+                [one] => one,
+                [] => {
+                    let what = format!("there is no graph \"{wanted}\"");
+                    return refuse(what, format!("one of: {}", list()));
+                }
+                _ => {
+                    let what = format!("{} graphs are named \"{wanted}\"", found.len());
+                    let expected = format!("one by its number, 1 to {}: {}", graphs.len(), list());
+                    return refuse(what, expected);
+                }
+            }
+        }
+    };
+    if graphs.is_empty() {
+        let problem = Problem::refused(
+            "the collection has no graph",
+            "a NetJSON NetworkGraph in `collection`",
+        );
+        return Err(ScenarioError::at("collection".into(), problem));
+    }
+    Ok(graphs.swap_remove(at))
+}
+
+/// The graphs of a file, those of collections in it included.
+fn collect(file: File, key: KeyPath, graphs: &mut Vec<(File, KeyPath)>) {
+    match file.r#type.as_str() {
+        Some("NetworkGraph") => graphs.push((file, key)),
+        Some("NetworkCollection") => {
+            for (i, Object(member)) in file.collection.into_iter().flatten().enumerate() {
+                collect(member, key.clone().key("collection").index(i), graphs);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The number of a graph and the words that name it.
+fn graph_name(i: usize, graph: &File) -> String {
+    let words = [&graph.topology_id, &graph.label, &graph.router_id, &graph.protocol];
+    let words: Vec<&str> =
+        words.iter().filter_map(|v| v.as_str()).filter(|t| !t.trim().is_empty()).collect();
+    format!("{} ({})", i + 1, words.join(", "))
+}
+
+pub(super) fn read(source: &str, options: &ImportOptions) -> Result<Map> {
+    let Object(file) = json::<Object<File>>(source)?;
+    let (file, root) = chosen(file, options)?;
+    let missing = |key: &str| ScenarioError::at(root.clone(), Problem::MissingKey(key.into()));
+    let nodes = file.nodes.ok_or_else(|| missing("nodes"))?;
+    let links = file.links.ok_or_else(|| missing("links"))?;
+    let mut map = Map::new(file.label.as_str().map(str::to_owned));
+    let mut notes = Notes::default();
+    let mut top = Reader { notes: &mut notes, owner: "the graph".to_owned() };
+    let metric = top.text("metric", file.metric).unwrap_or_default();
+    let protocol = top.text("protocol", file.protocol).unwrap_or_default();
+    map.uplinks.extend(top.text("router_id", file.router_id).map(Name::from));
+    let olsr2 = Metric::guess("", &protocol, &[]) == Some(Metric::Olsr2);
+    for (i, Object(node)) in nodes.into_iter().enumerate() {
+        let key = root.clone().key("nodes").index(i);
+        add_node(&mut map, &mut notes, node, olsr2, key)?;
+    }
+    map.check_addresses(&root.clone().key("nodes"), "local_addresses")?;
+    let asked = options.metric;
+    let costs: Vec<f64> = links.iter().filter_map(|l| l.0.cost.as_ref().map(|c| c.0)).collect();
+    let meaning = asked.or_else(|| Metric::guess(&metric, &protocol, &costs));
+    match (meaning, meaning.and_then(Metric::unit)) {
+        (None, _) => map.warnings.push(format!(
+            "the metric \"{metric}\" is not known: every link without `properties.tq` counts as perfect"
+        )),
+        (Some(Metric::Olsr2), _) if asked.is_none() => map.warnings.push(
+            "costs of OLSRv2 do not give a delivery probability: every link without `properties.tq` counts as perfect"
+                .to_owned(),
+        ),
+        (_, Some(unit)) if asked.is_none() => {
+            map.warnings.push(format!("the costs of links are read as throughputs in {unit}"));
+        }
+        _ => {}
+    }
+    let metric = meaning.unwrap_or(Metric::None);
+    for (i, Object(link)) in links.into_iter().enumerate() {
+        let key = root.clone().key("links").index(i);
+        add_link(&mut map, &mut notes, link, metric, key)?;
+    }
+    map.notes(notes);
     Ok(map)
 }
 
-fn tq_quality(tq: f64) -> Option<Quality> {
+fn add_node(
+    map: &mut Map,
+    notes: &mut Notes,
+    node: FileNode,
+    olsr2: bool,
+    key: KeyPath,
+) -> Result<()> {
+    let p = node.properties.0.unwrap_or_default();
+    let mut reader = Reader { notes, owner: format!("node \"{}\"", node.id) };
+    let label = reader.text("nodes.label", node.label);
+    let kind = p.r#type.as_str().unwrap_or_default();
+    let owner = reader.text("nodes.properties.router_id", p.router_id);
+    if let Some(length) = prefix_length(&node.id, label.as_deref(), kind, olsr2) {
+        map.add_prefix(node.id, length == 0, owner);
+        return Ok(());
+    }
+    let mut channels: Vec<u32> = match &p.channels {
+        Value::Array(all) => {
+            let key = "nodes.properties.channels";
+            all.iter().filter_map(|c| reader.channel_number(key, c)).collect()
+        }
+        one => reader.channel_number("nodes.properties.channels", one).into_iter().collect(),
+    };
+    channels.extend(reader.channel("nodes", &p.channel, &p.frequency));
+    let addresses = reader.texts("nodes.local_addresses", node.local_addresses);
+    let mut names: Vec<String> = label.into_iter().chain(owner).collect();
+    names.extend(reader.text("nodes.properties.router_addr", p.router_addr));
+    names.extend(reader.text("nodes.properties.hostname", p.hostname));
+    names.extend(reader.texts("nodes.properties.addresses", p.addresses));
+    if reader.flag("nodes.properties.is_gateway", &p.is_gateway) {
+        map.gateways.push(node.id.clone());
+    }
+    // Either whether it is a gateway, or the one that it uses.
+    match flag(&p.gateway) {
+        Ok(Some(true)) => map.gateways.push(node.id.clone()),
+        Ok(_) => {}
+        Err(()) => map.used_gateways.extend(text(p.gateway).ok().flatten().map(Name::from)),
+    }
+    let location = location(&p.location, "nodes.properties.location", &reader.owner, reader.notes);
+    let model = reader.text("nodes.properties.model", p.model);
+    map.add_node(
+        MapNode { id: node.id, addresses, names, location, model, channels },
+        key.key("id"),
+    )
+}
+
+fn add_link(
+    map: &mut Map,
+    notes: &mut Notes,
+    link: FileLink,
+    metric: Metric,
+    key: KeyPath,
+) -> Result<()> {
+    let p = link.properties.0.unwrap_or_default();
+    let owner = format!("link \"{}\" to \"{}\"", link.source, link.target);
+    let mut reader = Reader { notes, owner };
+    if map.is_prefix(&link.source) || map.is_prefix(&link.target) {
+        map.add_prefix_link(&link.source, &link.target);
+        return Ok(());
+    }
+    let at = |name: &str| format!("links.properties.{name}");
+    let tq = reader.number(&at("tq"), &p.tq, "0 to 1, or 0 to 255", |v| (0.0..=255.0).contains(&v));
+    let signal =
+        reader.number(&at("signal"), &p.signal, "-120 to 30 dBm", |v| (-120.0..=30.0).contains(&v));
+    let expected = "Mbit/s above 0, at most 100000";
+    let mut throughput =
+        reader.number(&at("throughput"), &p.throughput, expected, |v| v > 0.0 && v <= 1e5);
+    let channel = reader.channel("links", &p.channel, &p.frequency);
+    let cost = link.cost.map(|c| c.0);
+    let infinite = link.cost_text.as_str().is_some_and(is_infinite);
+    let quality = match (tq, cost) {
+        _ if infinite => Quality::Dead,
+        // A link at its protocol's infinity is not in use, whatever its quality was.
+        (_, Some(cost)) if metric.quality(cost) == Some(Quality::Dead) => Quality::Dead,
+        (Some(tq), _) => tq_quality(tq),
+        (None, Some(cost)) => metric.quality(cost).ok_or_else(|| {
+            let problem = Problem::range(cost, metric.expected());
+            ScenarioError::at(key.clone().key("cost"), problem)
+        })?,
+        (None, None) => {
+            let kind = "of `links.cost` are missing: these links count as perfect";
+            reader.notes.add(kind, || reader.owner.clone());
+            Quality::Radio(1.0)
+        }
+    };
+    throughput = throughput.or(cost.and_then(|c| metric.mbit(c)));
+    let radio = OnAir { signal, throughput, channel };
+    let (source, target) = (link.source, link.target);
+    map.add_link(MapLink { source, target, quality, back: None, radio }, key)
+}
+
+/// The quality of a `tq`: 0 to 1, or 0 to 255.
+fn tq_quality(tq: f64) -> Quality {
     let metric = if tq > 1.0 { Metric::Tq255 } else { Metric::Tq };
-    metric.quality(tq)
+    metric.quality(tq).unwrap_or(Quality::Dead)
 }

@@ -1,10 +1,14 @@
 //! Which nodes of a map are gateways, and which get flows.
 
-use super::{LISTED, Map, MapNode};
+use super::names::Unresolved;
+use super::{LISTED, Map};
 use crate::error::{Problem, ScenarioError};
 use crate::import::graph::component_sizes;
 use crate::import::{ImportOptions, Result};
 use crate::name::Name;
+
+/// Candidates that an error lists.
+const CANDIDATES: usize = 4;
 
 impl Map {
     /// The gateways that are asked for, each once; by default the map's own.
@@ -16,23 +20,45 @@ impl Map {
         let mut chosen = Vec::new();
         for wanted in &options.gateways {
             let wanted = wanted.trim();
-            let named = self.index.get(&Name::from(wanted)).copied();
-            let known_as = |n: &MapNode| n.aliases.iter().any(|a| a.trim() == wanted);
-            let found = named.or_else(|| self.nodes.iter().position(known_as));
             let refuse = |problem| Err(ScenarioError::at("gateway".into(), problem));
-            match found {
-                None => return refuse(Problem::UnknownNode(wanted.to_owned())),
-                Some(g) if chosen.contains(&g) => {
+            match self.names.find(&Name::from(wanted)) {
+                Err(Unresolved::Unknown) => {
+                    let what = format!("there is no node \"{wanted}\"");
+                    let expected = format!(
+                        "the id, address or label of a node, such as {}",
+                        self.candidates(around).join(", ")
+                    );
+                    return refuse(Problem::refused(what, expected));
+                }
+                Err(Unresolved::Ambiguous(a, b)) => {
+                    let what = format!("\"{wanted}\" is a name of several nodes");
+                    let (a, b) = (&self.nodes[a].id, &self.nodes[b].id);
+                    let expected = format!("the id of one: \"{a}\" or \"{b}\"");
+                    return refuse(Problem::refused(what, expected));
+                }
+                Ok(g) if chosen.contains(&g) => {
                     let what = format!("\"{wanted}\" is named twice");
                     return refuse(Problem::refused(what, "each gateway once"));
                 }
-                Some(g) => chosen.push(g),
+                Ok(g) => chosen.push(g),
             }
         }
         if chosen.is_empty() {
             chosen.push(self.gateway(around)?);
         }
         Ok(chosen)
+    }
+
+    /// Ids of nodes that could be the gateway: those that the map marks, then those with most links.
+    fn candidates(&self, around: &[Vec<usize>]) -> Vec<String> {
+        let marked = self.gateways.iter().chain(&self.used_gateways).chain(&self.uplinks);
+        let mut found: Vec<usize> = marked.filter_map(|n| self.names.find(n).ok()).collect();
+        let mut others: Vec<usize> = (0..self.nodes.len()).collect();
+        others.sort_by_key(|&i| core::cmp::Reverse(around[i].len()));
+        found.extend(others);
+        let mut seen = vec![false; self.nodes.len()];
+        found.retain(|&i| !around[i].is_empty() && !core::mem::replace(&mut seen[i], true));
+        found.iter().take(CANDIDATES).map(|&i| format!("\"{}\"", self.nodes[i].id)).collect()
     }
 
     fn gateway(&mut self, around: &[Vec<usize>]) -> Result<usize> {
@@ -44,18 +70,19 @@ impl Map {
         };
         let known = |names: &[Name]| {
             let mut found: Vec<usize> =
-                names.iter().filter_map(|n| self.index.get(n).copied()).collect();
+                names.iter().filter_map(|n| self.names.find(n).ok()).collect();
             found.sort_unstable();
             found.dedup();
             found
         };
         // What the map says most plainly goes first: its gateways, then the routers at the other end
         // of their tunnels, as servers have no radio, then whoever has a way out.
-        let called = known(&self.gateways);
+        let gateways = if self.gateways.is_empty() { &self.used_gateways } else { &self.gateways };
+        let called = known(gateways);
         let mut behind = Vec::new();
         for (a, b) in &self.tunnels {
             for (server, router) in [(a, b), (b, a)] {
-                if self.gateways.contains(server) {
+                if self.names.find(server).is_ok_and(|s| called.contains(&s)) {
                     behind.push(router.clone());
                 }
             }

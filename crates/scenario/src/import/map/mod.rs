@@ -1,6 +1,7 @@
 //! A map, whatever its format, into a [`Draft`].
 
 mod gateways;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,9 @@ use fairmesh_units::Span;
 
 use super::channels::{Channels, Places};
 use super::graph::hops;
+use super::location::{Degrees, places};
 use super::metric::Quality;
+use super::notes::Notes;
 use super::radios::{Directed, Heard, Radios};
 use super::{ImportOptions, Result};
 use crate::draft::{
@@ -17,9 +20,8 @@ use crate::draft::{
 };
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
+use names::{Names, Unresolved};
 
-/// Mean radius of the Earth, m.
-const EARTH: f64 = 6_371_008.8;
 /// Names that a warning lists.
 const LISTED: usize = 10;
 /// A routing daemon keeps no link of which less arrives, so a map with such links is no snapshot of routes.
@@ -28,10 +30,12 @@ const IMPLAUSIBLE: f64 = 0.05;
 /// A router of a map.
 pub(super) struct MapNode {
     pub id: Name,
-    /// Other names that a user may know it by.
-    pub aliases: Vec<String>,
+    /// Addresses of its interfaces, which no other node may have.
+    pub addresses: Vec<String>,
+    /// Other names that a user may know it by; several nodes may have the same.
+    pub names: Vec<String>,
     /// Degrees north and east.
-    pub location: Option<(f64, f64)>,
+    pub location: Option<Degrees>,
     /// What the device is.
     pub model: Option<String>,
     /// Channels that its radios are on; nothing where it does not say.
@@ -60,14 +64,17 @@ pub(super) struct OnAir {
     pub channel: Option<u32>,
 }
 
-/// What is known of an unordered pair; `.0` in ascending order of index, `.1` in descending.
+/// Both directions of an unordered pair; `.0` in ascending order of index, `.1` in descending. A direction
+/// without delivery is dead.
 #[derive(Clone, Copy, Default)]
 struct Pair(Option<Heard>, Option<Heard>);
 
 impl Pair {
-    /// A direction of which nothing is said is as the other.
+    /// A direction without an entry is as the other. A link with a dead direction is no link: acknowledgements
+    /// do not return.
     fn both(&self) -> Option<(Heard, Heard)> {
-        Some((self.0.or(self.1)?, self.1.or(self.0)?))
+        let (there, back) = (self.0.or(self.1)?, self.1.or(self.0)?);
+        (there.delivery > 0.0 && back.delivery > 0.0).then_some((there, back))
     }
 }
 
@@ -91,25 +98,26 @@ fn best(known: &mut Option<Heard>, heard: Heard) -> bool {
 pub(super) struct Map {
     label: Option<String>,
     nodes: Vec<MapNode>,
-    index: BTreeMap<Name, usize>,
-    /// By pair, and by the channel that entries name.
-    radio: BTreeMap<(usize, usize, Option<u32>), Pair>,
+    names: Names,
+    /// Ids of nodes that are address prefixes behind routers, and whether they are the default route.
+    prefixes: BTreeMap<Name, bool>,
+    /// By pair, and by the channel that entries name: the pair, and its number of entries.
+    radio: BTreeMap<(usize, usize, Option<u32>), (Pair, usize)>,
     cables: BTreeSet<(usize, usize)>,
     /// Nodes that the map calls gateways.
     pub gateways: Vec<Name>,
+    /// Gateways that nodes say they use, where the map calls none a gateway.
+    pub used_gateways: Vec<Name>,
     /// Nodes with a way out of the mesh, if they exist.
     pub uplinks: Vec<Name>,
     /// The ends of tunnels.
     pub tunnels: Vec<(Name, Name)>,
     pub warnings: Vec<String>,
-    /// Entries of radio links by channel.
-    channels: Channels,
-    /// Entries that name none, though others do.
-    unnamed: usize,
     /// Entries between nodes without a common channel.
     apart: usize,
+    /// Entries between two addresses of one node.
+    own: usize,
     parallel: usize,
-    dead: usize,
 }
 
 impl Map {
@@ -117,35 +125,92 @@ impl Map {
         Map {
             label,
             nodes: Vec::new(),
-            index: BTreeMap::new(),
+            names: Names::default(),
+            prefixes: BTreeMap::new(),
             radio: BTreeMap::new(),
             cables: BTreeSet::new(),
             gateways: Vec::new(),
+            used_gateways: Vec::new(),
             uplinks: Vec::new(),
             tunnels: Vec::new(),
             warnings: Vec::new(),
-            channels: Channels::new(),
-            unnamed: 0,
             apart: 0,
+            own: 0,
             parallel: 0,
-            dead: 0,
         }
     }
 
     pub fn add_node(&mut self, node: MapNode, key: KeyPath) -> Result<()> {
-        if self.index.insert(node.id.clone(), self.nodes.len()).is_some() {
+        if self.prefixes.contains_key(&node.id) || !self.names.add(&node, self.nodes.len()) {
             return Err(ScenarioError::at(key, Problem::DuplicateNode(node.id.to_string())));
         }
         self.nodes.push(node);
         Ok(())
     }
 
-    fn find(&self, name: &Name, key: KeyPath) -> Result<usize> {
-        let found = self.index.get(name).copied();
-        found.ok_or_else(|| ScenarioError::at(key, Problem::UnknownNode(name.to_string())))
+    /// Adds a node that is an address prefix; `owner` is the router that announces it, where the node names it.
+    pub fn add_prefix(&mut self, id: Name, default: bool, owner: Option<String>) {
+        if default {
+            // The router with the way to all addresses is the gateway.
+            self.gateways.extend(owner.map(Name::from));
+        }
+        self.prefixes.insert(id, default);
     }
 
-    /// The two ends of a link, if it makes sense.
+    pub fn is_prefix(&self, id: &Name) -> bool {
+        self.prefixes.contains_key(id)
+    }
+
+    /// Adds a link between a router and an address prefix.
+    pub fn add_prefix_link(&mut self, source: &Name, target: &Name) {
+        for (prefix, router) in [(source, target), (target, source)] {
+            if self.prefixes.get(prefix) == Some(&true) && !self.is_prefix(router) {
+                self.gateways.push(router.clone());
+            }
+        }
+    }
+
+    /// Adds the notes about values that were left out.
+    pub fn notes(&mut self, notes: Notes) {
+        self.warnings.extend(notes.texts());
+    }
+
+    /// Refuses an interface address of two nodes. `nodes` is the key of the nodes, `addresses` that of a node's
+    /// addresses.
+    pub fn check_addresses(&self, nodes: &KeyPath, addresses: &str) -> Result<()> {
+        for (i, node) in self.nodes.iter().enumerate() {
+            for (j, address) in node.addresses.iter().enumerate() {
+                let Some(other) = self.names.other(address, i) else { continue };
+                let key = nodes.clone().index(i).key(addresses).index(j);
+                let what = format!(
+                    "\"{address}\" is an address of \"{}\" and of \"{}\"",
+                    node.id, self.nodes[other].id
+                );
+                let problem = Problem::refused(what, "each address at one node");
+                return Err(ScenarioError::at(key, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The node of an id, an address or a label.
+    fn find(&self, name: &Name, key: KeyPath) -> Result<usize> {
+        self.names.find(name).map_err(|e| {
+            let problem = match e {
+                Unresolved::Unknown => Problem::UnknownNode(name.to_string()),
+                Unresolved::Ambiguous(a, b) => Problem::refused(
+                    format!(
+                        "\"{name}\" is a name of \"{}\" and of \"{}\"",
+                        self.nodes[a].id, self.nodes[b].id
+                    ),
+                    "the id of one node",
+                ),
+            };
+            ScenarioError::at(key, problem)
+        })
+    }
+
+    /// The two ends of a link. A link of a node to itself is refused.
     pub fn check_link(
         &self,
         source: &Name,
@@ -154,7 +219,7 @@ impl Map {
     ) -> Result<(usize, usize)> {
         let a = self.find(source, key.clone().key("source"))?;
         let b = self.find(target, key.clone().key("target"))?;
-        if a == b {
+        if source == target {
             return Err(ScenarioError::at(key.clone(), Problem::SelfLink(source.to_string())));
         }
         Ok((a, b))
@@ -164,16 +229,16 @@ impl Map {
     /// several radios, of which a router uses the best.
     pub fn add_link(&mut self, link: MapLink, key: KeyPath) -> Result<()> {
         let (a, b) = self.check_link(&link.source, &link.target, &key)?;
+        if a == b {
+            self.own += 1;
+            return Ok(());
+        }
         if link.quality == Quality::Cable {
             self.cables.insert((a.min(b), a.max(b)));
             return Ok(());
         }
         let channel = link.radio.channel.or_else(|| self.common(a, b));
-        match channel {
-            Some(channel) => *self.channels.entry(channel).or_default() += 1,
-            None => self.unnamed += 1,
-        }
-        // What is said of one direction says nothing of the other's receiver.
+        // An entry's signal and throughput are those of its own direction.
         let back = OnAir::default();
         for (from, to, quality, radio) in
             [(a, b, Some(link.quality), link.radio), (b, a, link.back, back)]
@@ -181,16 +246,15 @@ impl Map {
             let delivery = match quality {
                 None => continue,
                 Some(Quality::Radio(delivery)) => delivery,
-                Some(Quality::Dead | Quality::Cable) => {
-                    self.dead += 1;
-                    continue;
-                }
+                Some(Quality::Dead | Quality::Cable) => 0.0,
             };
-            let pair = self.radio.entry((from.min(to), from.max(to), channel)).or_default();
+            let (pair, _) = self.radio.entry((from.min(to), from.max(to), channel)).or_default();
             let slot = if from < to { &mut pair.0 } else { &mut pair.1 };
             let (signal, throughput) = (radio.signal, radio.throughput);
-            self.parallel += usize::from(best(slot, Heard { delivery, signal, throughput }));
+            let doubled = best(slot, Heard { delivery, signal, throughput });
+            self.parallel += usize::from(doubled && delivery > 0.0);
         }
+        self.radio.entry((a.min(b), a.max(b), channel)).or_default().1 += 1;
         Ok(())
     }
 
@@ -218,23 +282,59 @@ impl Map {
             named.entry((a, b)).or_default().insert(places.at(channel));
         }
         let mut heard = BTreeMap::<_, Pair>::new();
-        for (&(a, b, channel), pair) in &self.radio {
+        for (&(a, b, channel), (pair, _)) in &self.radio {
             let only = named.get(&(a, b)).filter(|n| channel.is_none() && n.len() == 1);
             let place = only.and_then(|n| n.first().copied()).unwrap_or(places.at(channel));
             let known = heard.entry((a, b, place)).or_default();
             for (slot, more) in [(&mut known.0, pair.0), (&mut known.1, pair.1)] {
-                self.parallel += more.map_or(0, |h| usize::from(best(slot, h)));
+                let mut doubled = |h: Heard| best(slot, h) && h.delivery > 0.0;
+                self.parallel += more.map_or(0, |h| usize::from(doubled(h)));
             }
         }
         heard
     }
 
+    /// Entries of live radio links by channel, and the number of those that name none.
+    fn channels(&self) -> (Channels, usize) {
+        let (mut channels, mut unnamed) = (Channels::new(), 0);
+        for (&(_, _, channel), (pair, entries)) in &self.radio {
+            match channel {
+                _ if pair.both().is_none() => {}
+                Some(channel) => *channels.entry(channel).or_default() += entries,
+                None => unnamed += entries,
+            }
+        }
+        (channels, unnamed)
+    }
+
+    /// Takes out the links of which a direction is dead, and says so.
+    fn bury(&mut self, heard: &mut BTreeMap<(usize, usize, usize), Pair>) {
+        let mut dead = Vec::new();
+        heard.retain(|&(a, b, _), pair| {
+            let alive = pair.both().is_some();
+            if !alive {
+                dead.push(format!("{} ~ {}", self.nodes[a].id, self.nodes[b].id));
+            }
+            alive
+        });
+        if !dead.is_empty() {
+            let more = if dead.len() > LISTED { ", …" } else { "" };
+            self.warnings.push(format!(
+                "{} links let nothing through in a direction (infinite cost or transmit quality 0) and were left out: {}{more}",
+                dead.len(),
+                dead[..dead.len().min(LISTED)].join(", ")
+            ));
+        }
+    }
+
     /// The scenario as it would be written.
     pub fn draft(mut self, options: &ImportOptions, name: String) -> Result<(Draft, Vec<String>)> {
         let models: Vec<Option<String>> = self.nodes.iter().map(|n| n.model.clone()).collect();
-        let places = Radios::places(options, &models, &self.channels)?;
-        let heard = self.heard(&places);
-        let around = self.around();
+        let (channels, unnamed) = self.channels();
+        let places = Radios::places(options, &models, &channels)?;
+        let mut heard = self.heard(&places);
+        self.bury(&mut heard);
+        let around = self.around(&heard);
         let gateways = self.chosen(options, &around)?;
         let hops = hops(&around, &gateways);
         let homes = self.homes(options, &gateways, &hops)?;
@@ -242,15 +342,23 @@ impl Map {
             let text = format!("{} parallel links were merged, the best counts", self.parallel);
             self.warnings.push(text);
         }
-        if self.dead > 0 {
-            self.warnings
-                .push(format!("{} links let nothing through and were left out", self.dead));
+        if self.own > 0 {
+            let text =
+                format!("{} links between two addresses of one node were left out", self.own);
+            self.warnings.push(text);
         }
-        let sites = self.places();
+        if !self.prefixes.is_empty() {
+            let text = format!(
+                "{} nodes are address prefixes behind routers and were left out",
+                self.prefixes.len()
+            );
+            self.warnings.push(text);
+        }
+        let sites = self.places(&heard);
         let pairs = || heard.values().filter_map(Pair::both);
         let told = |h: &Heard| h.signal.is_some();
         let signals = pairs().all(|(a, b)| told(&a) && told(&b)) && pairs().next().is_some();
-        let mut radios = Radios::of(options, &models, &places, &self.channels, signals);
+        let mut radios = Radios::of(options, &models, &places, &channels, signals);
         let several = places.all.len() > 1;
         let id = |i: usize| self.nodes[i].id.clone();
         let (mut links, mut directed) = (Vec::new(), Vec::new());
@@ -321,11 +429,11 @@ impl Map {
             ..Draft::default()
         };
         self.warnings.extend(radios.notes);
-        if several && self.unnamed > 0 {
+        if several && unnamed > 0 {
             let first = places.all[0].channel;
             self.warnings.push(format!(
                 "{} links name no channel: they are on the one that their ends' other entries name, else on {first}",
-                self.unnamed
+                unnamed
             ));
         }
         if self.apart > 0 {
@@ -360,9 +468,9 @@ impl Map {
     }
 
     /// Neighbours over radio or cable.
-    fn around(&self) -> Vec<Vec<usize>> {
+    fn around(&self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Vec<usize>> {
         let mut around = vec![Vec::new(); self.nodes.len()];
-        let mut pairs: Vec<(usize, usize)> = self.radio.keys().map(|k| (k.0, k.1)).collect();
+        let mut pairs: Vec<(usize, usize)> = heard.keys().map(|k| (k.0, k.1)).collect();
         pairs.dedup();
         for &(a, b) in pairs.iter().chain(&self.cables) {
             around[a].push(b);
@@ -371,32 +479,12 @@ impl Map {
         around
     }
 
-    /// Metres around the median location: one router placed wrongly moves no other.
-    fn places(&mut self) -> Vec<Option<[f64; 2]>> {
-        let sane = |&(lat, lng): &(f64, f64)| {
-            // A location of exactly zero was never set.
-            lat.abs() <= 90.0 && lng.abs() <= 180.0 && (lat, lng) != (0.0, 0.0)
-        };
-        let given = self.nodes.iter().filter(|n| n.location.is_some()).count();
-        let known: Vec<(f64, f64)> =
-            self.nodes.iter().filter_map(|n| n.location).filter(sane).collect();
-        if given > known.len() {
-            let text = format!("{} impossible locations were ignored", given - known.len());
-            self.warnings.push(text);
-        }
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or_default()
-        };
-        let lat0 = median(known.iter().map(|l| l.0).collect());
-        let lng0 = median(known.iter().map(|l| l.1).collect());
-        // Equirectangular projection.
-        let shrink = libm::cos(lat0.to_radians());
-        let place = |(lat, lng): (f64, f64)| {
-            [EARTH * shrink * (lng - lng0).to_radians(), EARTH * (lat - lat0).to_radians()]
-        };
-        // Beyond this the projection means nothing, and `Draft::build` would refuse it.
-        let near = |p: &[f64; 2]| p.iter().all(|v| v.abs() < 9e6);
-        self.nodes.iter().map(|n| n.location.filter(sane).map(place).filter(near)).collect()
+    /// Metres around the median location.
+    fn places(&mut self, heard: &BTreeMap<(usize, usize, usize), Pair>) -> Vec<Option<[f64; 2]>> {
+        let locations: Vec<Option<Degrees>> = self.nodes.iter().map(|n| n.location).collect();
+        let links = heard.keys().map(|k| (k.0, k.1));
+        let (places, notes) = places(&locations, links, |i| self.nodes[i].id.as_str());
+        self.warnings.extend(notes);
+        places
     }
 }
