@@ -8,6 +8,7 @@
 CARGO ?= cargo
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 FAIRMESH = $(TARGET_DIR)/release/fairmesh
+EXPERIMENTS = $(TARGET_DIR)/release/fairmesh-experiments
 GATEWAY_TARGET ?= $(shell uname -m)-unknown-linux-musl
 GATEWAY_CPU = $(firstword $(subst -, ,$(GATEWAY_TARGET)))
 DEB_ARCH_x86_64 = amd64
@@ -17,7 +18,7 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
+.PHONY: demo build build-experiments gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
 	test-lint test-dependencies test-kernel tested check bench bench-ns3 clean
 
 demo:
@@ -29,6 +30,11 @@ demo:
 build:
 	@scripts/setup.sh build
 	+@$(CARGO) build --release --quiet -p fairmesh
+
+# The product and the experiments: what tests and benchmarks of a release need.
+build-experiments:
+	@scripts/setup.sh build
+	+@$(CARGO) build --release --quiet -p fairmesh -p fairmesh-experiments
 
 gateway:
 	@CARGO="$(CARGO)" scripts/gateway.sh $(GATEWAY_TARGET)
@@ -60,9 +66,9 @@ test-build:
 	+@CARGO="$(CARGO)" scripts/tests.py --build
 
 # What make test does, each as soon as what it runs is built.
-test-release: build
+test-release: build-experiments
 	$(FAIRMESH) fingerprints
-	$(FAIRMESH) validate --quick
+	$(EXPERIMENTS) validate --quick
 	scripts/instructions.sh
 
 test-packages: packages-build
@@ -79,7 +85,7 @@ test-programs: test-build
 test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
 	$(CARGO) fmt --all --check
 	+$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	+$(CARGO) clippy --quiet --package fairmesh --no-default-features -- -D warnings
+	+$(CARGO) clippy --quiet --package fairmesh --package fairmesh-experiments --no-default-features -- -D warnings
 	+scripts/purity.sh
 
 test-dependencies:
@@ -96,11 +102,11 @@ test:
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=line tested
 	CARGO="$(CARGO)" scripts/tests.py --built --alone
 
-bench: build
-	$(FAIRMESH) bench
+bench: build-experiments
+	$(EXPERIMENTS) bench
 
-bench-ns3: build
-	$(FAIRMESH) bench --against ns3
+bench-ns3: build-experiments
+	$(EXPERIMENTS) bench --against ns3
 
 clean:
 	$(CARGO) clean

@@ -5,10 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kept=validation/bench/compiler
 if [ "${1:-}" = --update ]; then
-    target/release/fairmesh bench --instructions --update
+    target/release/fairmesh-experiments bench --instructions --update
     rustc --version >"$kept"
 elif [ "$(rustc --version)" = "$(cat "$kept")" ]; then
-    target/release/fairmesh bench --instructions
+    target/release/fairmesh-experiments bench --instructions
 else
     echo "instructions: SKIPPED, the counts were kept with $(cat "$kept"), this is $(rustc --version)"
 fi

@@ -185,11 +185,9 @@ fn mistakes_are_one_line() {
     for args in [
         &["capacity"][..],
         &["capacity", "none.toml"],
-        &["capacity", "chain.toml", "--accuracy", "3"],
         &["capacity", "chain.toml", "--gateway", "1"],
         &["capacity", "chain.toml", "--hears", "smell"],
         &["capacity", "chain.toml", "--html", "."],
-        &["capacity", "--accuracy", "1"],
         &["capacity", "chain.toml", "--model", "region", "--utilization", "2"],
         &["capacity", "chain.toml", "--model", "region", "--group", "nobody"],
     ] {

@@ -266,39 +266,6 @@ fn validate_summarises_a_scenario() {
 }
 
 #[test]
-fn a_row_of_the_reference_agrees() {
-    let reference = workspace().join("validation/ns3");
-    let out = run(
-        folder().path(),
-        &[
-            "validate",
-            "--reference",
-            reference.to_str().unwrap(),
-            "--group",
-            "m",
-            "--quick",
-            "--json",
-        ],
-    );
-    let v = json(&String::from_utf8(out.stdout).unwrap());
-    assert_eq!(v["rows"].as_array().unwrap().len(), 2);
-    assert!(v["rows"][0]["lines"][0]["ours_bps"].as_f64().unwrap() > 100e3);
-}
-
-#[test]
-fn a_benchmark_row_measures_its_own_process() {
-    let reference = workspace().join("validation/ns3");
-    let reference = reference.to_str().unwrap();
-    for row in ["b_ns2_h1", "scale:30"] {
-        let args = ["bench-row", row, "--reference", reference, "--seconds", "2"];
-        let v = json(&ok(folder().path(), &args));
-        assert!(v["transmissions"].as_u64().unwrap() > 100);
-        assert!(v["cpu_s"].as_f64().unwrap() > 0.0);
-        assert!(v["peak_kib"].as_i64().unwrap() > 1000);
-    }
-}
-
-#[test]
 fn lists_schema_help_and_version() {
     let dir = folder();
     assert!(ok(dir.path(), &["list"]).contains("source"));
@@ -321,9 +288,7 @@ fn lists_schema_help_and_version() {
     assert_eq!((ours("fast"), ours("exponential")), (Value::Bool(true), Value::Bool(false)));
     assert!(json(&ok(dir.path(), &["schema"]))["properties"]["radio"].is_object());
     assert!(ok(dir.path(), &["--version"]).starts_with("fairmesh "));
-    for command in
-        ["run", "compare", "sweep", "validate", "bench", "fingerprints", "list", "schema"]
-    {
+    for command in ["run", "compare", "sweep", "validate", "fingerprints", "list", "schema"] {
         assert!(ok(dir.path(), &[command, "--help"]).contains("Example"), "{command}");
     }
 }

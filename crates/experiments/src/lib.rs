@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod bench;
+pub mod cli;
 pub mod reproduce;
 pub mod side_by_side;
 pub mod study;

@@ -34,7 +34,11 @@ fn all() -> Vec<(Entry, Record)> {
 #[test]
 fn records_say_what_their_declarations_ask() {
     for (entry, record) in all() {
-        assert!(record.again(&entry) == record, "{}: fairmesh reproduce judge", entry.id);
+        assert!(
+            record.again(&entry) == record,
+            "{}: fairmesh-experiments reproduce judge",
+            entry.id
+        );
         let asked: Vec<String> = entry.experiment.statements().iter().map(|c| c.asked()).collect();
         let answered: Vec<&String> = record.claims.iter().map(|c| &c.asked).collect();
         assert!(asked.iter().eq(answered), "{}", entry.id);

@@ -6,23 +6,16 @@ mod emulate;
 mod models;
 mod runs;
 mod shared;
-mod side_by_side;
 
-use std::ffi::OsString;
+use clap::{Args, Parser, Subcommand};
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-
-pub use self::checks::{
-    Against, BenchArgs, BenchRowArgs, FingerprintArgs, ReproduceArgs, ValidateArgs,
-};
+pub use self::checks::{FingerprintArgs, ValidateArgs};
 #[cfg(feature = "linux")]
 pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, RoutingArg, TcpArg};
-pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs, Reception};
+pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
-pub use self::shared::{CacheArgs, ChangeArgs, SampleArgs, ScenarioArgs, Share, ThreadArgs, Way};
-pub use self::side_by_side::SideBySideArgs;
-use crate::error::one_line;
+pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, Way};
+pub use fairmesh_front::args::{CacheArgs, ThreadArgs};
 
 /// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
 #[derive(Debug, Parser)]
@@ -56,14 +49,8 @@ pub enum Command {
     Capacity(CapacityArgs),
     /// What the flows of a scenario could have: the max-min rates that the simulator itself carries
     Optimum(OptimumArgs),
-    /// Check a scenario file, or the simulator against ns-3
+    /// Check a scenario file
     Validate(ValidateArgs),
-    /// Run the experiments behind the papers' tables and figures
-    Reproduce(ReproduceArgs),
-    /// Run every control on every topology of the papers and on real maps
-    SideBySide(SideBySideArgs),
-    /// Measure the simulator's speed
-    Bench(BenchArgs),
     /// Compare the fingerprints of scenarios with kept ones
     Fingerprints(FingerprintArgs),
     /// Keep a mesh fair from its gateway: the daemon, and commands that ask it
@@ -74,9 +61,6 @@ pub enum Command {
     /// Print the JSON schema of scenario files
     #[command(after_help = "Example:\n  fairmesh schema > scenario.schema.json")]
     Schema,
-    /// One benchmark row, in a process of its own
-    #[command(hide = true)]
-    BenchRow(BenchRowArgs),
 }
 
 impl Command {
@@ -112,54 +96,30 @@ pub struct ListArgs {
     pub json: bool,
 }
 
-/// What came of reading the command line.
-#[derive(Debug)]
-pub enum Parsed {
-    /// A command to run.
-    Command(Box<Command>),
-    /// Text that was asked for: help or version.
-    Text(String),
-    /// A mistake, on one line.
-    Mistake(String),
-}
-
-/// Reads the command line.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Parsed {
-    match Cli::try_parse_from(args) {
-        Ok(cli) => Parsed::Command(Box::new(cli.command)),
-        Err(e) => match e.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Text(e.to_string()),
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                Parsed::Mistake(format!("expected a command: {}", commands()))
-            }
-            _ => Parsed::Mistake(mistake(&e)),
-        },
-    }
-}
-
-fn commands() -> String {
-    let command = Cli::command();
-    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
-    shown.map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
-}
-
-/// The parser's message without usage and pointers, on one line.
-fn mistake(e: &clap::Error) -> String {
-    let text = e.to_string();
-    let message = text.split("\nUsage:").next().unwrap_or(&text);
-    let message = message.split("\nFor more information").next().unwrap_or(message);
-    let message = message.trim().strip_prefix("error: ").unwrap_or(message.trim());
-    one_line(message)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use clap::CommandFactory;
+    use fairmesh_front::error::FLAGS;
+    use fairmesh_front::program::{Parsed, parse};
     use fairmesh_units::Span;
 
     use super::*;
 
-    fn read(line: &str) -> Parsed {
+    fn read(line: &str) -> Parsed<Cli> {
         parse(line.split(' ').map(OsString::from))
+    }
+
+    /// `--map` and `--row` are options of fairmesh-experiments.
+    #[test]
+    fn settings_of_the_laboratory_have_options() {
+        let grammar = Cli::command();
+        for (setting, flag) in FLAGS.iter().filter(|(s, _)| !["map", "row"].contains(s)) {
+            let long = flag.trim_start_matches("--");
+            let has = |c: &clap::Command| c.get_arguments().any(|a| a.get_long() == Some(long));
+            assert!(grammar.get_subcommands().any(has), "{setting}: {flag}");
+        }
     }
 
     #[test]
@@ -195,8 +155,8 @@ mod tests {
     fn lists_and_quantities() {
         let args =
             ["fairmesh", "compare", "x.toml", "--control", "fifo,source", "--duration", "60 s"];
-        let Parsed::Command(c) = parse(args.map(OsString::from)) else { panic!() };
-        let Command::Compare(a) = *c else { panic!() };
+        let Parsed::Command(c) = parse::<Cli>(args.map(OsString::from)) else { panic!() };
+        let Command::Compare(a) = c.command else { panic!() };
         assert_eq!(a.control, ["fifo", "source"]);
         assert_eq!(a.scenario.changes.duration, Some(Span::from_secs(60)));
     }

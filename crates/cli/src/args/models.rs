@@ -5,80 +5,57 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fairmesh_lab::analysis;
 
-use super::shared::{CacheArgs, RadioArgs, ScenarioArgs, Share, ThreadArgs, Way};
+use fairmesh_front::args::{CacheArgs, ThreadArgs};
+
+use super::shared::{RadioArgs, ScenarioArgs, Share, Way};
 
 /// `fairmesh capacity`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh capacity scenarios/stack.toml\n  \
     fairmesh capacity map.netjson --gateway 10.254.0.10 --flows up --html capacity.html\n  \
     fairmesh capacity scenarios/chain-8.toml --hears sense --json\n  \
-    fairmesh capacity scenarios/stack.toml --model region --html region.html\n  \
-    fairmesh capacity --accuracy 50")]
+    fairmesh capacity scenarios/stack.toml --model region --html region.html")]
 pub struct CapacityArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
-    #[arg(required_unless_present_any = ["accuracy", "boundary"], conflicts_with_all = ["accuracy", "boundary"])]
-    pub scenario: Option<PathBuf>,
+    pub scenario: PathBuf,
     /// Gateway, for maps: the name of a node; once for each of several
-    #[arg(long, value_name = "ID", requires = "scenario")]
+    #[arg(long, value_name = "ID")]
     pub gateway: Vec<String>,
-    /// Flows, for maps and --accuracy: from every node to the gateway, or the other way round
+    /// Flows, for maps: from every node to the gateway, or the other way round
     #[arg(long, value_name = "WAY")]
     pub flows: Option<Way>,
     /// Number of flows, for maps; one per node by default
-    #[arg(long, value_name = "N", requires = "scenario", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow_count: Option<u32>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub radio: RadioArgs,
     /// Who contends with whom, in both models: those who decode each other, or those who sense
     /// each other. By default domains decode and cliques sense
-    #[arg(long, value_name = "HOW", requires = "scenario")]
+    #[arg(long, value_name = "HOW")]
     pub hears: Option<Hears>,
     /// Sets of links that share the air (collision domains and cliques), the achievable rate region
     /// of the DCF, or GAP's fluid model
-    #[arg(long, value_name = "MODEL", requires = "scenario", default_value = "sets")]
+    #[arg(long, value_name = "MODEL", default_value = "sets")]
     pub model: ModelKind,
     /// With --model region: the flows whose rate is drawn against that of all others, by name,
     /// separated by commas
-    #[arg(long, value_name = "FLOWS", value_delimiter = ',', requires = "scenario")]
+    #[arg(long, value_name = "FLOWS", value_delimiter = ',')]
     pub group: Vec<String>,
     /// With --model region: the largest share of time that a queue may be busy
-    #[arg(long, value_name = "U", requires = "scenario", default_value_t = 1.0)]
+    #[arg(long, value_name = "U", default_value_t = 1.0)]
     pub utilization: f64,
     /// With --model region: give frames up at the scenario's retry limits, and let at most 5 % of a
     /// flow's packets be lost; without, they are retried until they arrive
-    #[arg(long, requires = "scenario")]
+    #[arg(long)]
     pub retry_limits: bool,
     /// Draw topology, bottlenecks and contention graphs into a page; with --model gap its phase
     /// pictures, alone if the file is called *.svg
-    #[arg(long, value_name = "FILE", requires = "scenario")]
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Instead of a scenario: compare the models with the simulator on so many random meshes
-    /// (Jamshaid 2010, Table 4.1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub accuracy: Option<u32>,
-    /// Instead of a scenario: compare the boundary of the achievable rate region with the simulator
-    /// on so many random meshes
-    #[arg(long, value_name = "N", conflicts_with = "accuracy", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub boundary: Option<u32>,
-    /// With --boundary: the seed of the first mesh; the others follow
-    #[arg(long, value_name = "SEED", requires = "boundary", default_value_t = 1)]
-    pub first: u32,
-    /// With --boundary: without RTS/CTS
-    #[arg(long, requires = "boundary")]
-    pub no_rts: bool,
-    /// With --accuracy: runs per mesh and rate
-    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub seeds: u32,
-    /// With --accuracy: what a receiver makes of overlapping frames
-    #[arg(long, value_name = "RULE", requires = "accuracy", default_value = "ns2")]
-    pub reception: Reception,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub threads: ThreadArgs,
 }
 
 /// `fairmesh optimum`.
@@ -102,15 +79,6 @@ pub struct OptimumArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub threads: ThreadArgs,
-}
-
-/// Reception rules (docs/scenarios.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Reception {
-    /// A receiver locks on the first frame it senses.
-    Ns2,
-    /// It locks on frames that it can decode.
-    Sinr,
 }
 
 /// Families of capacity models.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::shared::{CacheArgs, SampleArgs, ScenarioArgs, SetArgs, Share, ThreadArgs};
+use fairmesh_front::args::{CacheArgs, ThreadArgs};
+
+use super::shared::{SampleArgs, ScenarioArgs, SetArgs, Share};
 
 /// `fairmesh run`.
 #[derive(Args, Debug)]

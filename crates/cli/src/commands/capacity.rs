@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::Path;
 
-use fairmesh_experiments::study::{accuracy, boundary};
 use fairmesh_lab::Changes;
 use fairmesh_lab::analysis::Capacity;
 use fairmesh_lab::analysis::gap::GapReport;
@@ -12,27 +11,19 @@ use fairmesh_lab::files::folder::PendingFile;
 use fairmesh_lab::models::region::{Retries, Settings};
 use fairmesh_lab::source::load;
 use fairmesh_report::capacity::{gap, page, region as region_report, text};
-use fairmesh_report::table;
 use fairmesh_report::topology::Drawing;
-use fairmesh_scenario::{Direction, ReceptionDraft, Scenario};
+use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::args::{CapacityArgs, Hears, ModelKind, Reception, Way};
+use crate::args::{CapacityArgs, Hears, ModelKind, Way};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::terminal;
 
-/// Analyses a scenario, or the models themselves.
+/// Analyses a scenario.
 ///
 /// # Errors
 /// Bad input; a page that cannot be written.
 pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    if let Some(topologies) = args.accuracy {
-        return accuracy(args, topologies, out);
-    }
-    if let Some(meshes) = args.boundary {
-        return boundary(args, meshes, out);
-    }
     let changes = Changes {
         gateways: args.gateway.clone(),
         flows: args.flows.map(Way::direction),
@@ -40,9 +31,7 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         radio: args.radio.radio(),
         ..Changes::default()
     };
-    // The grammar wants one unless the models themselves are asked for.
-    let path = args.scenario.clone().unwrap_or_default();
-    let loaded = load(&path, &changes)?;
+    let loaded = load(&args.scenario, &changes)?;
     match args.model {
         ModelKind::Sets => sets(args, &loaded.scenario, command, out),
         ModelKind::Region => region(args, &loaded.scenario, command, out),
@@ -141,88 +130,4 @@ where
         }
         Ok(())
     }
-}
-
-fn accuracy(args: &CapacityArgs, topologies: u32, out: &mut dyn Write) -> Result<(), CliError> {
-    let settings = accuracy::Settings {
-        topologies,
-        seeds: args.seeds,
-        direction: match args.flows {
-            Some(Way::Both) => {
-                let problem = "with --accuracy all streams go one way; expected up or down";
-                return Err(CliError::option("--flows", problem));
-            }
-            Some(Way::Down) => Direction::Down,
-            Some(Way::Up) | None => Direction::Up,
-        },
-        reception: match args.reception {
-            Reception::Ns2 => ReceptionDraft::Ns2,
-            Reception::Sinr => ReceptionDraft::Sinr,
-        },
-        ..accuracy::Settings::default()
-    };
-    let study = terminal::with_bars(args.threads, |pool| accuracy::run(settings, pool))?;
-    if args.json {
-        return print_json(out, &study);
-    }
-    writeln!(
-        out,
-        "Computed against simulated fair-share points (Jamshaid 2010, Table 4.1): {topologies} random \
-         meshes of 25 to 40 streams, {} seeds per rate\n",
-        args.seeds
-    )?;
-    let mut t = table::table(&["model", "RTS/CTS", "meshes", "mean error", "std deviation"]);
-    for r in &study.rows {
-        let rts = if r.rts { "with" } else { "without" };
-        let cells = [format!("{:+.3}", r.mean), format!("{:.3}", r.std)];
-        table::row(
-            &mut t,
-            [r.model.to_owned(), rts.to_owned(), r.cases.to_string()].into_iter().chain(cells),
-        );
-    }
-    writeln!(out, "{t}")?;
-    Ok(())
-}
-
-fn boundary(args: &CapacityArgs, meshes: u32, out: &mut dyn Write) -> Result<(), CliError> {
-    let settings = boundary::Settings {
-        meshes,
-        first: args.first,
-        rts: !args.no_rts,
-        ..boundary::Settings::default()
-    };
-    let study = terminal::with_bars(args.threads, |pool| boundary::run(settings, pool))?;
-    if args.json {
-        return print_json(out, &study);
-    }
-    writeln!(
-        out,
-        "The boundary of the achievable rate region against the simulator, {} RTS/CTS: {} of {meshes} \
-         random meshes confirm it (every flow has {:.0} % at {} of it, and one has not at {})\n",
-        if settings.rts { "with" } else { "without" },
-        study.confirmed,
-        100.0 * boundary::SERVED,
-        boundary::INSIDE,
-        boundary::OUTSIDE,
-    )?;
-    let mut t =
-        table::table(&["mesh", "nodes", "hops", "least kbit/s", "inside", "outside", "simulated"]);
-    for c in &study.cases {
-        let hops: Vec<String> = c.hops.iter().map(ToString::to_string).collect();
-        let least = c.rates_bps.iter().copied().fold(f64::INFINITY, f64::min);
-        table::row(
-            &mut t,
-            [
-                format!("{}{}", c.mesh, if c.confirmed { "" } else { " *" }),
-                c.nodes.to_string(),
-                hops.join(" "),
-                format!("{:.1}", least / 1e3),
-                format!("{:.3}", c.inside),
-                format!("{:.3}", c.outside),
-                c.simulated.map_or("–".into(), |s| format!("{s:.2}")),
-            ],
-        );
-    }
-    writeln!(out, "{t}")?;
-    Ok(())
 }

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use fairmesh_emulator::{
-    EmulateOptions, KernelCongestion, Network, Progress, Routing, TcpSettings, clean,
-};
+use fairmesh_emulator::{EmulateOptions, KernelCongestion, Routing, TcpSettings, clean};
 use fairmesh_engine::record::{EmulationRecord, RunRecord};
 use fairmesh_lab::batch;
 use fairmesh_lab::changes::with_controls;
@@ -16,12 +14,12 @@ use fairmesh_report::{stalls, table};
 use fairmesh_scenario::Scenario;
 use fairmesh_testbed::{Daemon, Hooks, Program, Workspace};
 use fairmesh_units::{Span, Time};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{CongestionArg, EmulateArgs, RoutingArg, TcpArg};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 use crate::interrupt;
+use fairmesh_front::emulation::{announce, bar, show};
 use fairmesh_lab::changes::set_parameters;
 
 /// Emulates a scenario, or removes what earlier emulations left.
@@ -118,11 +116,6 @@ fn one(
     Ok(record)
 }
 
-/// Moves a bar of [`bar`] to the run's time.
-pub(crate) fn show(bar: &ProgressBar, p: &Progress) {
-    bar.set_position(p.now.as_nanos() / 1_000_000);
-}
-
 fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
     EmulateOptions {
         seed: args.seed,
@@ -148,40 +141,6 @@ fn options(args: &EmulateArgs, sample: Option<Span>) -> EmulateOptions {
         kernel_time: args.kernel_time,
         log: false,
     }
-}
-
-/// Prints names, addresses and namespaces of the nodes, unless `quiet`, and the network's notes.
-pub(crate) fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
-    let mut text = String::new();
-    if !quiet {
-        for (node, plan) in scenario.nodes.iter().zip(&network.plan.nodes) {
-            text += &format!(
-                "fairmesh: node {}: {}, ip netns exec {} …\n",
-                node.name, plan.address, plan.namespace
-            );
-        }
-    }
-    for note in &network.notes {
-        text += &format!("fairmesh: note: {note}\n");
-    }
-    // Nobody to tell is no reason to stop.
-    let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// A bar over a scenario's time; a shell has the terminal for itself.
-pub(crate) fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
-    let target = match shown {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let length = scenario.duration.as_nanos() / 1_000_000;
-    let bar = ProgressBar::with_draw_target(Some(length), target);
-    // The template is a constant; the default style would do as well.
-    if let Ok(style) = ProgressStyle::with_template("emulating [{bar:30}] {percent} %, {eta} to go")
-    {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 /// Says in red which of these runs did not keep their time.

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::Path;
 
 use fairmesh_engine::fair_rates;
-use fairmesh_experiments::validation::suite::{self, Choice, Outcome};
 use fairmesh_lab::Changes;
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::source::load;
@@ -15,27 +14,19 @@ use serde::Serialize;
 use crate::args::{ValidateArgs, Way};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::terminal::with_bars;
 
-/// Checks a scenario, or the simulator.
+/// Checks a scenario.
 ///
 /// # Errors
-/// [`CliError::Verdict`] when a promised row does not agree; bad input as ever.
+/// Bad input.
 pub fn run(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    match &args.scenario {
-        Some(path) => check(
-            path,
-            &Changes {
-                gateways: args.gateway.clone(),
-                flows: args.flows.map(Way::direction),
-                radio: args.radio.radio(),
-                ..Changes::default()
-            },
-            args.json,
-            out,
-        ),
-        None => suite(args, out),
-    }
+    let changes = Changes {
+        gateways: args.gateway.clone(),
+        flows: args.flows.map(Way::direction),
+        radio: args.radio.radio(),
+        ..Changes::default()
+    };
+    check(&args.scenario, &changes, args.json, out)
 }
 
 /// What a correct scenario amounts to.
@@ -125,99 +116,5 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         table::row(&mut t, [f.name.to_owned(), f.hops.to_string(), fair, f.path.join(" ")]);
     }
     writeln!(out, "{t}")?;
-    Ok(())
-}
-
-fn suite(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let choice = Choice { quick: args.quick, groups: args.group.clone(), seeds: args.seeds };
-    let outcomes = with_bars(args.threads, |pool| suite::run(&args.reference, &choice, pool))?;
-    report(args, &outcomes, out)
-}
-
-fn report(args: &ValidateArgs, outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
-    let promised = || outcomes.iter().filter(|o| o.verdict.promised);
-    let failed = promised().filter(|o| !o.agrees()).count();
-    if args.json {
-        #[derive(Serialize)]
-        struct All<'a> {
-            schema: u32,
-            promised: usize,
-            failed: usize,
-            rows: &'a [Outcome],
-        }
-        print_json(
-            out,
-            &All { schema: SCHEMA, promised: promised().count(), failed, rows: outcomes },
-        )?;
-    } else {
-        print(outcomes, out)?;
-    }
-    out.flush()?;
-    if failed > 0 {
-        let n = promised().count();
-        return Err(CliError::Verdict(format!("{failed} of {n} promised rows do not agree")));
-    }
-    Ok(())
-}
-
-fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
-    let mut t =
-        table::table(&["case", "flow", "ns-3 kbit/s", "ours kbit/s", "difference", "verdict"]);
-    let pair = |mean: f64, ci: f64| format!("{:.1} ± {:.1}", mean / 1e3, ci / 1e3);
-    let percent = |v: Option<f64>| v.map_or("–".into(), |v| format!("{:+.1} %", v * 100.0));
-    for o in outcomes {
-        let v = &o.verdict;
-        let word = |agrees: bool| match (agrees, v.promised) {
-            (true, _) => "agrees".to_owned(),
-            (false, true) => "DIFFERS".to_owned(),
-            (false, false) => "differs (not promised)".to_owned(),
-        };
-        let mut tag = v.tag.clone();
-        for l in &v.lines {
-            let reference = pair(l.reference_bps, l.reference_half_width);
-            let ours = pair(l.ours_bps, l.ours_half_width);
-            let cells = [
-                std::mem::take(&mut tag),
-                l.what.clone(),
-                reference,
-                ours,
-                percent(l.difference),
-                word(l.agrees),
-            ];
-            table::row(&mut t, cells);
-        }
-        if v.same_starved == Some(false) {
-            let cells = ["", "who starves", "", "", "", &word(false)].map(String::from);
-            table::row(&mut t, cells);
-        }
-        if let (Some(b), Some(agrees), Some(l)) = (o.bianchi_bps, o.bianchi_agrees, v.lines.first())
-        {
-            let (form, ours) = (format!("{:.1}", b / 1e3), pair(l.ours_bps, l.ours_half_width));
-            let cells = [
-                String::new(),
-                "Bianchi".into(),
-                form,
-                ours,
-                percent(Some(l.ours_bps / b - 1.0)),
-                word(agrees),
-            ];
-            table::row(&mut t, cells);
-        }
-    }
-    writeln!(out, "{t}\n")?;
-    let mut groups: Vec<&str> = outcomes.iter().map(|o| o.verdict.group.as_str()).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    for g in groups {
-        let rows = || outcomes.iter().filter(|o| o.verdict.group == g);
-        let promised = rows().next().is_some_and(|o| o.verdict.promised);
-        writeln!(
-            out,
-            "group {g}: {} of {} rows agree{}",
-            rows().filter(|o| o.agrees()).count(),
-            rows().count(),
-            if promised { "" } else { " (for information)" }
-        )?;
-    }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the tests of the program share.
+//! What the tests of the programs share; those of `fairmesh-experiments` include this file.
 
 // Each test file uses its own part.
 #![allow(dead_code)]
@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program, in a folder of its own so that nothing is left in the sources.
+/// The package's program, in a folder of its own so that nothing is left in the sources.
 pub fn fairmesh(folder: &Path) -> Command {
-    let mut c = Command::new(env!("CARGO_BIN_EXE_fairmesh"));
+    let mut c = Command::new(env!(concat!("CARGO_BIN_EXE_", env!("CARGO_PKG_NAME"))));
     c.current_dir(folder);
     c
 }

@@ -253,7 +253,7 @@ fn meant(name: &str, ids: &[String]) -> Result<String, String> {
         .collect();
     match fitting[..] {
         [one] => Ok(one.clone()),
-        [] => Err("there is no such experiment; expected all, list, or one that fairmesh reproduce list shows".to_owned()),
+        [] => Err("there is no such experiment; expected all, list, or one that fairmesh-experiments reproduce list shows".to_owned()),
         _ => {
             let all: Vec<&str> = fitting.iter().map(|s| s.as_str()).collect();
             Err(format!("may be any of {}; expected one of them", all.join(", ")))

@@ -145,7 +145,7 @@ impl Record {
 }
 
 fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
-    let mut command = format!("fairmesh reproduce {}", plan.entry.id);
+    let mut command = format!("fairmesh-experiments reproduce {}", plan.entry.id);
     if plan.extent.full {
         command += " --full";
     }

@@ -18,7 +18,7 @@ pub const FIGURES: &str = "figures";
 const OTHERS: &str = "others";
 
 const MADE: &str =
-    "<!-- Made by `fairmesh reproduce page` from reproductions/. Do not edit. -->\n\n";
+    "<!-- Made by `fairmesh-experiments reproduce page` from reproductions/. Do not edit. -->\n\n";
 
 const RULE: &str = "\
 **The rule**, one for all. A number *agrees* (✓) within a tenth of the one that the paper prints, or inside the joint 95 % interval of both
@@ -110,8 +110,8 @@ fn overview<'a>(
     of: &dyn Fn(Option<&Known>) -> Vec<&'a Kept>,
 ) -> String {
     let mut out = format!(
-        "{MADE}# Reproductions\n\n`fairmesh reproduce ID` runs the experiment behind a table or figure and puts its numbers beside the\n\
-         paper's; `fairmesh reproduce list` names all, and what is absent with the reason. An experiment is a folder of\n`reproductions/`.\n\n\
+        "{MADE}# Reproductions\n\n`fairmesh-experiments reproduce ID` runs the experiment behind a table or figure and puts its numbers beside the\n\
+         paper's; `fairmesh-experiments reproduce list` names all, and what is absent with the reason. An experiment is a folder of\n`reproductions/`.\n\n\
          | | numbers judged | agree | same direction | not decided | differ | statements | hold | not decided | fail | not run | not printed | absent |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     );
@@ -233,8 +233,9 @@ pub fn kept(catalogue: &Catalogue, id: &str) -> Result<Option<Record>, LabError>
     let name = format!("{RECORDS}/{id}.json");
     let Some(text) = catalogue.file(&name)? else { return Ok(None) };
     serde_json::from_str(&text).map(Some).map_err(|e| {
-        let problem =
-            format!("{e}; expected a record, as fairmesh reproduce {id} --record writes it");
+        let problem = format!(
+            "{e}; expected a record, as fairmesh-experiments reproduce {id} --record writes it"
+        );
         LabError::file(catalogue.shown(&name), problem)
     })
 }

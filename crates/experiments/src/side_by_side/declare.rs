@@ -114,7 +114,7 @@ impl Declaration {
     pub fn read(catalogue: &Catalogue) -> Result<Self, LabError> {
         let text = catalogue.file(DECLARATION)?.ok_or_else(|| {
             let problem =
-                "there is no such file; expected the declaration of fairmesh side-by-side";
+                "there is no such file; expected the declaration of fairmesh-experiments side-by-side";
             LabError::file(catalogue.shown(DECLARATION), problem)
         })?;
         let declaration: Declaration = catalogue.toml(DECLARATION, &text)?;

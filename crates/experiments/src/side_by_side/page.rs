@@ -11,7 +11,7 @@ use super::record::{Cell, Measures, Record};
 use super::topology::{Group, TopologyInfo};
 
 const HEAD: &str = "\
-<!-- Made by `fairmesh side-by-side --page` from reproductions/side-by-side/record.json. Do not edit. -->
+<!-- Made by `fairmesh-experiments side-by-side --page` from reproductions/side-by-side/record.json. Do not edit. -->
 
 # Side by side
 

@@ -160,7 +160,7 @@ impl Declaration {
     pub fn read(catalogue: &Catalogue) -> Result<Self, LabError> {
         let text = catalogue.file(DECLARATION)?.ok_or_else(|| {
             let problem =
-                "there is no such file; expected the declaration of fairmesh side-by-side --today";
+                "there is no such file; expected the declaration of fairmesh-experiments side-by-side --today";
             LabError::file(catalogue.shown(DECLARATION), problem)
         })?;
         let declaration: Declaration = catalogue.toml(DECLARATION, &text)?;

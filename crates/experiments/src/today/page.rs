@@ -32,7 +32,7 @@ pub fn row(r: &Record, case: usize) -> [String; 6] {
 }
 
 const HEAD: &str = "\
-<!-- Made by `fairmesh side-by-side --today --page` from reproductions/today/record.json. Do not edit. -->
+<!-- Made by `fairmesh-experiments side-by-side --today --page` from reproductions/today/record.json. Do not edit. -->
 
 # Radios of today
 

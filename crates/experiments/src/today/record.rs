@@ -194,7 +194,8 @@ impl Record {
     /// # Errors
     /// When it is not there or cannot be read.
     pub fn kept(catalogue: &Catalogue) -> Result<Self, LabError> {
-        let wanted = "expected a record, as fairmesh side-by-side --today --record writes it";
+        let wanted =
+            "expected a record, as fairmesh-experiments side-by-side --today --record writes it";
         let path = catalogue.shown(RECORD);
         let text = catalogue
             .file(RECORD)?

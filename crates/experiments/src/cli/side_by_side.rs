@@ -1,23 +1,23 @@
-//! `fairmesh side-by-side`.
+//! `fairmesh-experiments side-by-side`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use fairmesh_experiments::reproduce::catalogue::Catalogue;
-use fairmesh_experiments::side_by_side::arms::arms;
-use fairmesh_experiments::side_by_side::declare::Declaration;
-use fairmesh_experiments::side_by_side::plan::{Choice, Plan};
-use fairmesh_experiments::side_by_side::record::Record;
-use fairmesh_experiments::side_by_side::topology::Group;
-use fairmesh_experiments::side_by_side::{RECORD, page, picture};
+use crate::reproduce::catalogue::Catalogue;
+use crate::side_by_side::arms::arms;
+use crate::side_by_side::declare::Declaration;
+use crate::side_by_side::plan::{Choice, Plan};
+use crate::side_by_side::record::Record;
+use crate::side_by_side::topology::Group;
+use crate::side_by_side::{RECORD, page, picture};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
 use fairmesh_report::table;
 
-use crate::args::SideBySideArgs;
-use crate::commands::documents::{Documents, check_all, write_all};
-use crate::commands::today;
-use crate::error::CliError;
-use crate::terminal::with_bars;
+use super::args::SideBySideArgs;
+use super::documents::{Documents, check_all, write_all};
+use super::today;
+use fairmesh_front::error::CliError;
+use fairmesh_front::terminal::with_bars;
 
 /// Runs every control on every topology, or makes the page of the kept record.
 ///
@@ -113,7 +113,7 @@ fn plain(args: &SideBySideArgs, command: &str) -> String {
     if !args.record {
         return command.to_owned();
     }
-    let mut line = "fairmesh side-by-side".to_owned();
+    let mut line = "fairmesh-experiments side-by-side".to_owned();
     for map in &args.map {
         let name = map.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         line += &format!(" --map {name}");
@@ -143,7 +143,7 @@ fn write_docs(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), C
 }
 
 fn check(record: &Record, docs: &Path, out: &mut dyn Write) -> Result<(), CliError> {
-    check_all(&documents(record, docs)?, "fairmesh side-by-side --page", out)
+    check_all(&documents(record, docs)?, "fairmesh-experiments side-by-side --page", out)
 }
 
 /// The tables for people.

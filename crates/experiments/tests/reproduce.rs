@@ -1,5 +1,6 @@
-//! `fairmesh reproduce` as a user meets it, and a subset of the reproductions themselves.
+//! `fairmesh-experiments reproduce` as a user meets it, and a subset of the reproductions themselves.
 
+#[path = "../../cli/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -77,7 +78,9 @@ fn the_table_of_a_quick_run() {
     let out = dir.path().join("out/jamshaid-table-6.4");
     assert_eq!(names(&out), ["report.html", "results.json", "table.csv"]);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    for part in ["Static per-flow limits", "fairmesh reproduce jamshaid-table-6.4", "agrees"] {
+    for part in
+        ["Static per-flow limits", "fairmesh-experiments reproduce jamshaid-table-6.4", "agrees"]
+    {
         assert!(page.contains(part), "{part}");
     }
     let csv = fs::read_to_string(out.join("table.csv")).unwrap();
@@ -247,7 +250,10 @@ fn records_are_kept_beside_the_experiments() {
     );
     ok(dir.path(), &["reproduce", "page", "--out", "page.md"]);
     let page = fs::read_to_string(dir.path().join("page/others.md")).unwrap();
-    assert!(page.contains("`fairmesh reproduce mine`: 2 seeds, 2 simulations"), "{page}");
+    assert!(
+        page.contains("`fairmesh-experiments reproduce mine`: 2 seeds, 2 simulations"),
+        "{page}"
+    );
     // Judged again after the declaration has changed; nothing runs.
     let changed = EXPERIMENT.replace("\"nobody\"", "\"somebody\"");
     fs::write(mine.join("experiment.toml"), changed).unwrap();

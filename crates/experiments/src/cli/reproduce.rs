@@ -1,23 +1,25 @@
-//! `fairmesh reproduce`.
+//! `fairmesh-experiments reproduce`.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use fairmesh_experiments::reproduce::catalogue::{Catalogue, RECORDS};
-use fairmesh_experiments::reproduce::cells::cells;
-use fairmesh_experiments::reproduce::plan::{Extent, Plan, Runs};
-use fairmesh_experiments::reproduce::record::Record;
-use fairmesh_experiments::reproduce::tally::Tally;
-use fairmesh_experiments::reproduce::{chart, csv, html, page, papers, study, text};
+use crate::reproduce::catalogue::{Catalogue, RECORDS};
+use crate::reproduce::cells::cells;
+use crate::reproduce::plan::{Extent, Plan, Runs};
+use crate::reproduce::record::Record;
+use crate::reproduce::tally::Tally;
+use crate::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
 use fairmesh_report::table;
 use serde::Serialize;
 
-use crate::args::ReproduceArgs;
-use crate::commands::{print_json, realtime};
-use crate::error::CliError;
-use crate::terminal::with_bars_and;
+use super::args::ReproduceArgs;
+use fairmesh_front::output::print_json;
+
+use super::realtime;
+use fairmesh_front::error::CliError;
+use fairmesh_front::terminal::with_bars_and;
 
 /// Runs experiments, lists them, or makes the page of the kept records.
 ///
@@ -29,11 +31,13 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
         [ref one] if one == "judge" => judge(&catalogue, out),
-        [ref one] if one == fairmesh_experiments::side_by_side::FOLDER => {
-            Err(CliError::option(one, "is a command of its own; expected fairmesh side-by-side"))
-        }
-        [ref one] if one == fairmesh_experiments::today::FOLDER => {
-            let problem = "is a command of its own; expected fairmesh side-by-side --today";
+        [ref one] if one == crate::side_by_side::FOLDER => Err(CliError::option(
+            one,
+            "is a command of its own; expected fairmesh-experiments side-by-side",
+        )),
+        [ref one] if one == crate::today::FOLDER => {
+            let problem =
+                "is a command of its own; expected fairmesh-experiments side-by-side --today";
             Err(CliError::option(one, problem))
         }
         _ => reproduce(args, &catalogue, out),
@@ -239,7 +243,7 @@ fn make_page(
         if found != m.text {
             let same = found.lines().zip(m.text.lines()).take_while(|(a, b)| a == b).count();
             return Err(CliError::Verdict(format!(
-                "{}:{}: is not what the records give; expected the page that fairmesh reproduce page makes",
+                "{}:{}: is not what the records give; expected the page that fairmesh-experiments reproduce page makes",
                 path.display(),
                 same + 1
             )));

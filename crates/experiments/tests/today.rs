@@ -1,5 +1,6 @@
-//! `fairmesh side-by-side --today` as a user meets it, and the page that is made of its record.
+//! `fairmesh-experiments side-by-side --today` as a user meets it, and the page that is made of its record.
 
+#[path = "../../cli/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -80,5 +81,7 @@ fn mistakes_are_one_line() {
         assert!(line.contains(more[0]), "{line}");
     }
     let out = run(dir.path(), &["reproduce", "today", "--from", &path("reproductions")]);
-    assert!(String::from_utf8_lossy(&out.stderr).contains("fairmesh side-by-side --today"));
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("fairmesh-experiments side-by-side --today")
+    );
 }

@@ -6,7 +6,7 @@ use fairmesh_scenario::Scenario;
 use fairmesh_testbed::{Hooks, Program};
 use fairmesh_units::Span;
 
-use crate::error::CliError;
+use fairmesh_front::error::CliError;
 
 /// Checks whether the scenario can be emulated here; builds nothing.
 #[cfg(feature = "linux")]
@@ -22,11 +22,11 @@ pub(super) fn run(
     seed: u64,
     sample: Option<Span>,
 ) -> Result<RunRecord, CliError> {
-    use super::emulate::{announce, bar, show};
+    use fairmesh_front::emulation::{announce, bar, show};
 
     let bar = bar(scenario, true);
     let hooks = Hooks {
-        stop: crate::interrupt::awaited(),
+        stop: fairmesh_front::interrupt::awaited(),
         ready: &mut |network| announce(scenario, network, true),
         progress: &mut |p| show(&bar, p),
     };

@@ -11,7 +11,6 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on an interrupt does not end the process: the flag tells of it. A termination signal
 /// sets it too.
-#[cfg(feature = "linux")]
 pub fn awaited() -> &'static AtomicBool {
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));

@@ -1,19 +1,19 @@
-//! `fairmesh side-by-side --today`.
+//! `fairmesh-experiments side-by-side --today`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use fairmesh_experiments::reproduce::catalogue::Catalogue;
-use fairmesh_experiments::today::plan::{Choice, Plan};
-use fairmesh_experiments::today::record::Record;
-use fairmesh_experiments::today::{PAGE, PICTURE, RECORD, page, picture};
+use crate::reproduce::catalogue::Catalogue;
+use crate::today::plan::{Choice, Plan};
+use crate::today::record::Record;
+use crate::today::{PAGE, PICTURE, RECORD, page, picture};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
 use fairmesh_report::table;
 
+use super::args::SideBySideArgs;
 use super::documents::{check_all, write_all};
-use crate::args::SideBySideArgs;
-use crate::error::CliError;
-use crate::terminal::with_bars;
+use fairmesh_front::error::CliError;
+use fairmesh_front::terminal::with_bars;
 
 /// Runs every case on every topology, or makes the page of the kept record.
 ///
@@ -26,7 +26,7 @@ pub fn run(args: &SideBySideArgs, command: &str, out: &mut dyn Write) -> Result<
     if args.page || args.check {
         let made = documents(&Record::kept(&catalogue)?, &docs);
         return match args.check {
-            true => check_all(&made, "fairmesh side-by-side --today --page", out),
+            true => check_all(&made, "fairmesh-experiments side-by-side --today --page", out),
             false => write_all(&made, out),
         };
     }
@@ -79,7 +79,7 @@ fn plain(args: &SideBySideArgs, command: &str) -> String {
     if !args.record {
         return command.to_owned();
     }
-    let mut line = "fairmesh side-by-side --today".to_owned();
+    let mut line = "fairmesh-experiments side-by-side --today".to_owned();
     if args.quick {
         line += " --quick";
     }

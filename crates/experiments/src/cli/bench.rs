@@ -1,21 +1,21 @@
-//! `fairmesh bench`.
+//! `fairmesh-experiments bench`.
 
 use std::io::Write;
 use std::path::Path;
 
-use fairmesh_experiments::bench::instructions::{self, Kept};
-use fairmesh_experiments::bench::row::{self, Cost};
-use fairmesh_experiments::bench::{Spread, ns3, scale};
-use fairmesh_experiments::validation::reference::{Case, read};
+use crate::bench::instructions::{self, Kept};
+use crate::bench::row::{self, Cost};
+use crate::bench::{Spread, ns3, scale};
+use crate::validation::reference::{Case, read};
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::files::folder::write_file;
 use fairmesh_report::table;
 use serde::Serialize;
 
-use crate::args::{BenchArgs, BenchRowArgs};
-use crate::commands::{print_json, warn};
-use crate::error::CliError;
-use crate::terminal;
+use super::args::{BenchArgs, BenchRowArgs};
+use fairmesh_front::error::CliError;
+use fairmesh_front::output::{print_json, warn};
+use fairmesh_front::terminal;
 
 /// Each of our runs costs about this much CPU time, s.
 const CPU_S: f64 = 1.0;

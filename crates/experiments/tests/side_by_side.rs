@@ -1,10 +1,12 @@
-//! `fairmesh side-by-side` as a user meets it, and the page that is made of its record.
+//! `fairmesh-experiments side-by-side` as a user meets it, and the page that is made of its record.
 
+#[path = "../../cli/tests/common/mod.rs"]
 mod common;
 
 use std::fs;
 
 use common::{folder, names, ok, run, workspace};
+use fairmesh_control::Registry;
 use serde_json::Value;
 
 fn reproductions() -> String {
@@ -40,22 +42,19 @@ fn page_and_picture_are_what_the_record_gives() {
 /// seeds, on the papers' topologies and both maps.
 #[test]
 fn the_record_has_every_control() {
-    let dir = folder();
     let record = kept();
     let column = |list: &str, key: &str| -> Vec<String> {
         let list = record[list].as_array().unwrap();
         list.iter().map(|e| e[key].as_str().unwrap().to_owned()).collect()
     };
     let known = [column("controls", "name"), column("left_out", "control")].concat();
-    let listed: Value = serde_json::from_str(&ok(dir.path(), &["list", "--json"])).unwrap();
-    for entry in listed["controls"].as_array().unwrap() {
-        let name = entry["name"].as_str().unwrap();
-        let variants = entry["variants"].as_array().unwrap();
-        let variants = variants.iter().map(|v| format!("{name}+{}", v["name"].as_str().unwrap()));
-        for control in std::iter::once(name.to_owned()).chain(variants) {
+    for definition in Registry::standard().all() {
+        let variants =
+            definition.variants.iter().map(|v| format!("{}+{}", definition.name, v.name));
+        for control in std::iter::once(definition.name.to_string()).chain(variants) {
             assert!(
                 known.contains(&control),
-                "{control} is not in the record; fairmesh side-by-side --map … --record puts it there"
+                "{control} is not in the record; fairmesh-experiments side-by-side --map … --record puts it there"
             );
         }
     }
@@ -124,5 +123,5 @@ fn mistakes_are_one_line() {
     check(&["--control", "telepathy"], &["--control", "telepathy"]);
     check(&["--seeds", "0"], &["--seeds"]);
     let out = run(dir.path(), &["reproduce", "side-by-side", "--from", &from]);
-    assert!(String::from_utf8_lossy(&out.stderr).contains("fairmesh side-by-side"));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("fairmesh-experiments side-by-side"));
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use fairmesh_lab::files::folder::write_file;
 
-use crate::error::CliError;
+use fairmesh_front::error::CliError;
 /// Documents and their places.
 pub(super) type Documents = [(PathBuf, String); 2];
 

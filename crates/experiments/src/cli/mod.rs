@@ -1,0 +1,35 @@
+//! The command line of `fairmesh-experiments`: one module per command.
+
+pub mod args;
+mod bench;
+mod documents;
+mod models;
+mod realtime;
+mod reproduce;
+mod side_by_side;
+mod today;
+mod validate;
+
+use std::io::Write;
+
+use fairmesh_front::error::CliError;
+
+use args::Command;
+
+/// Runs a command; `line` is the command line, for records.
+///
+/// # Errors
+/// See [`CliError`].
+pub fn dispatch(command: Command, line: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    match command {
+        Command::Reproduce(a) => reproduce::run(&a, out),
+        Command::SideBySide(a) => side_by_side::run(&a, line, out),
+        Command::Validate(a) => validate::run(&a, out),
+        Command::Bench(a) => bench::run(&a, out),
+        Command::BenchRow(a) => bench::row(&a, out),
+        Command::Accuracy(a) => models::accuracy(&a, out),
+        Command::Boundary(a) => models::boundary(&a, out),
+        #[cfg(feature = "linux")]
+        Command::Gateway { command } => Ok(fairmesh_agent::commands::dispatch(command, out)?),
+    }
+}

@@ -1,0 +1,15 @@
+//! The experiments' command line.
+
+use std::process::ExitCode;
+
+use fairmesh_experiments::cli::args::Cli;
+use fairmesh_experiments::cli::dispatch;
+use fairmesh_front::program;
+
+fn main() -> ExitCode {
+    program::main::<Cli>(
+        "fairmesh-experiments",
+        |cli| cli.command.handles_interrupts(),
+        |cli, line, out| dispatch(cli.command, line, out),
+    )
+}

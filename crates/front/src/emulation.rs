@@ -1,0 +1,46 @@
+//! Progress and notes of an emulation.
+
+use std::io::{self, Write};
+
+use fairmesh_emulator::{Network, Progress};
+use fairmesh_scenario::Scenario;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Prints names, addresses and namespaces of the nodes, unless `quiet`, and the network's notes.
+pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
+    let mut text = String::new();
+    if !quiet {
+        for (node, plan) in scenario.nodes.iter().zip(&network.plan.nodes) {
+            text += &format!(
+                "fairmesh: node {}: {}, ip netns exec {} …\n",
+                node.name, plan.address, plan.namespace
+            );
+        }
+    }
+    for note in &network.notes {
+        text += &format!("fairmesh: note: {note}\n");
+    }
+    // Nobody to tell is no reason to stop.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// A bar over a scenario's time; a shell has the terminal for itself.
+pub fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
+    let target = match shown {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let length = scenario.duration.as_nanos() / 1_000_000;
+    let bar = ProgressBar::with_draw_target(Some(length), target);
+    // The template is a constant; the default style would do as well.
+    if let Ok(style) = ProgressStyle::with_template("emulating [{bar:30}] {percent} %, {eta} to go")
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// Moves a bar of [`bar`] to the run's time.
+pub fn show(bar: &ProgressBar, p: &Progress) {
+    bar.set_position(p.now.as_nanos() / 1_000_000);
+}
