@@ -14,6 +14,7 @@ use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::frame::{FrameKind, OnAir, OnAirMpdu};
 use crate::loss::FrameErrors;
+use crate::losses::Losses;
 use crate::mpdu::{Mpdu, Service};
 use crate::neighbours::Neighbours;
 use crate::packet::LinkId;
@@ -93,6 +94,7 @@ pub struct Air {
     pub(crate) error_rng: Vec<Stream>,
     pub(crate) noise: Vec<(NoiseSource, Stream)>,
     pub(crate) counters: Vec<MacCounters>,
+    pub(crate) losses: Losses,
     pub(crate) tx_total: Vec<u64>,
     pub(crate) rx_total: Vec<u64>,
     transmissions: u64,
@@ -194,6 +196,7 @@ impl Air {
             kind: FrameKind::Noise,
             on_air: false,
         };
+        let losses = Losses::new(&neighbours, all.len(), stations, links);
         Air {
             t,
             rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
@@ -214,6 +217,7 @@ impl Air {
             error_rng,
             noise,
             counters: vec![MacCounters::default(); stations],
+            losses,
             tx_total: vec![0; stations],
             rx_total: vec![0; stations],
             transmissions: 0,

@@ -116,6 +116,7 @@ impl Air {
         };
         if let Some(link) = v.link {
             let attempt = first.data_attempts;
+            self.losses.attempt(link);
             v.rate = self.adapters[link.0 as usize].rate_for(
                 Time::from_nanos(now),
                 v.psdu,
@@ -405,6 +406,8 @@ impl Air {
             self.rearm::<U>(station);
             return;
         }
+        self.count_unanswered(station);
+        let s = &mut self.stations[i];
         if s.lock_end + AFTER_RECEPTION != now {
             s.idle_at = s.idle_at.max(now);
         }

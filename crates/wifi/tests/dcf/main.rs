@@ -9,6 +9,7 @@ mod aggregates;
 mod amsdus;
 mod answers;
 mod interferers;
+mod losses;
 mod navs;
 mod reception;
 mod retries;

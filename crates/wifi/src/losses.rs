@@ -1,0 +1,110 @@
+//! Attempts without an answer, per link, and the stations whose frames overlapped them.
+
+use fairmesh_units::NodeId;
+
+use crate::air::{Air, Transmission};
+use crate::neighbours::Neighbours;
+use crate::packet::LinkId;
+
+/// Outcome of all attempts over one link: data frames, and the RTS frames before them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct LinkLosses {
+    /// Exchanges begun: each starts with an RTS or a data frame.
+    pub attempts: u64,
+    /// Frames that no CTS, ACK or BlockAck answered in time.
+    pub unanswered: u64,
+    /// Unanswered frames of which this or an earlier attempt had arrived: an answer was lost.
+    pub answer_lost: u64,
+    /// Unanswered frames that did not arrive and that no other frame overlapped: frame errors.
+    pub clean: u64,
+    /// Stations whose frames were on the air at the receiver during unanswered frames that did not
+    /// arrive, with the number of such frames. The receiver itself is listed where it was sending.
+    /// One frame counts for each station that overlapped it.
+    pub overlapped_by: Vec<(NodeId, u64)>,
+}
+
+/// Losses of all links, and the stations that each receiver can be disturbed by.
+#[derive(Clone, Debug)]
+pub(crate) struct Losses {
+    links: Vec<LinkLosses>,
+    /// By receiver: transmitters whose energy reaches it, interferers included.
+    disturbers: Vec<Vec<u32>>,
+}
+
+impl Losses {
+    /// `stations` stations, then interferers, over the first `links` entries of `neighbours`.
+    pub fn new(
+        neighbours: &Neighbours,
+        transmitters: usize,
+        stations: usize,
+        links: usize,
+    ) -> Self {
+        let mut disturbers = vec![Vec::new(); stations];
+        for from in 0..transmitters as u32 {
+            for k in neighbours.of(from) {
+                disturbers[neighbours.entry(k).to as usize].push(from);
+            }
+        }
+        Losses { links: vec![LinkLosses::default(); links], disturbers }
+    }
+
+    /// An exchange begins.
+    #[inline]
+    pub fn attempt(&mut self, link: LinkId) {
+        self.links[link.0 as usize].attempts += 1;
+    }
+
+    /// The last frame of `from` to `to` was not answered.
+    #[cold]
+    fn unanswered(
+        &mut self,
+        link: LinkId,
+        from: u32,
+        to: u32,
+        arrived: bool,
+        air: &[Transmission],
+    ) {
+        let of = &mut self.links[link.0 as usize];
+        of.unanswered += 1;
+        if arrived {
+            of.answer_lost += 1;
+            return;
+        }
+        let span = |t: &Transmission| (t.end - t.air, t.end);
+        let (start, end) = span(&air[from as usize]);
+        let overlaps = |k: u32| {
+            let (begun, ended) = span(&air[k as usize]);
+            begun < end && ended > start
+        };
+        let mut clean = true;
+        let others = self.disturbers[to as usize].iter().copied().filter(|k| *k != from);
+        for k in others.chain([to]).filter(|&k| overlaps(k)) {
+            clean = false;
+            match of.overlapped_by.iter_mut().find(|(n, _)| n.0 == k) {
+                Some((_, frames)) => *frames += 1,
+                None => of.overlapped_by.push((NodeId(k), 1)),
+            }
+        }
+        of.clean += u64::from(clean);
+    }
+}
+
+impl Air {
+    /// Outcome of all attempts over a link so far.
+    pub fn losses(&self, link: LinkId) -> &LinkLosses {
+        &self.losses.links[link.0 as usize]
+    }
+
+    /// Whether a station senses the frames of another one, or of an interferer.
+    pub fn senses(&self, station: NodeId, other: NodeId) -> bool {
+        self.neighbours.find(other.0, station.0).is_some()
+    }
+
+    /// Counts the station's frame in hand as unanswered.
+    pub(crate) fn count_unanswered(&mut self, station: u32) {
+        let v = &self.service[station as usize];
+        let Some(link) = v.link else { return };
+        let arrived = v.mpdus.iter().take(v.aggregate).any(|m| m.accepted);
+        self.losses.unanswered(link, station, v.to, arrived, &self.on_air);
+    }
+}
