@@ -110,12 +110,16 @@ impl Done {
                 hops: flow.wireless_hops,
                 goodput_bps: if measured > 0.0 { bytes as f64 * 8.0 / measured } else { 0.0 },
                 fair_bps: fair.get(i).copied().unwrap_or(0.0),
+                active_share: active_share(transfers.as_ref(), measured),
+                path: flow.path.iter().map(|n| name(*n)).collect(),
                 weight: flow.weight,
                 delay_s: o.as_ref().map_or_else(Default::default, |o| o.delay.summary()),
                 acknowledged_delay_s: None,
                 packets_sent: sent,
                 packets_delivered: delivered,
                 drops: Drops::default(),
+                data_drops: Drops::default(),
+                answer_drops: Drops::default(),
                 tcp,
                 quic: None,
                 transfers,
@@ -149,6 +153,17 @@ impl Done {
             interfaces,
         });
         Outcome { record, inputs, air_fingerprint, end }
+    }
+}
+
+/// Part of the measured time in which an application had a transfer under way, by the times of
+/// those that were completed; 1 where none was, and for traffic without transfers.
+fn active_share(transfers: Option<&TransferRecord>, measured_s: f64) -> f64 {
+    match transfers {
+        Some(t) if t.completed > 0 && measured_s > 0.0 => {
+            (t.completed as f64 * t.mean_s / measured_s).min(1.0)
+        }
+        _ => 1.0,
     }
 }
 

@@ -6,7 +6,8 @@ use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::{
-    Air, ChannelTime, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Setup, Upper,
+    Air, ChannelTime, Hearing, LinkId, LinkLosses, MacConfig, MacCounters, NoiseSource, Setup,
+    Upper,
 };
 
 /// The medium of `[radio]`, and those of radios with other settings. Each has all stations; those that are not on it
@@ -115,6 +116,16 @@ impl Airs {
     /// The link from one station to another, if the second hears the first.
     pub fn link(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
         self.at(from).link(from, to)
+    }
+
+    /// Outcome of all attempts of `from` over a link.
+    pub fn losses(&self, from: NodeId, link: LinkId) -> &LinkLosses {
+        self.at(from).losses(link)
+    }
+
+    /// Whether a station senses the frames of another one, or of an interferer.
+    pub fn senses(&self, station: NodeId, other: NodeId) -> bool {
+        self.at(station).senses(station, other)
     }
 
     /// Changes the data rate of a link of `from` from the next attempt on.

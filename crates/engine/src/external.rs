@@ -193,6 +193,8 @@ impl ExternalWorld {
             warmup_s: scenario.warmup.as_secs_f64(),
             flows: Vec::new(),
             subscribers: Vec::new(),
+            links: collect::links(&scenario, &self.world.air),
+            fair_is_upper_bound: false,
             nodes,
             totals,
             series: self.world.series,

@@ -4,6 +4,7 @@ use fairmesh_capacity::fair::{FairError, FlowSpec, Radios, fair_allocation_above
 use fairmesh_capacity::maxmin::Limit;
 use fairmesh_scenario::{Flow, Scenario};
 use fairmesh_units::{NodeId, Span, Time};
+use fairmesh_wifi::MacConfig;
 
 use crate::error::EngineError;
 use crate::model::CapacityModel;
@@ -21,6 +22,9 @@ pub struct FairRates {
     /// Per flow: a link in the middle of the collision domain that limits it while all flows are
     /// there; `None` if it asked for no more, or a wire limits it.
     pub bottleneck: Vec<Option<(NodeId, NodeId)>>,
+    /// Whether radios aggregate frames: the model assumes aggregates of full size, so the rates are
+    /// upper bounds.
+    pub upper_bound: bool,
     /// From when on which rates hold, earliest first.
     pub changes: Vec<(Time, Vec<f64>)>,
 }
@@ -34,6 +38,7 @@ impl FairRates {
         FairRates {
             utilization: crate::measures::utilization(&rates_bps, &hops),
             bottleneck: vec![None; rates_bps.len()],
+            upper_bound: false,
             changes: vec![(Time::ZERO, rates_bps.clone())],
             rates_bps,
         }
@@ -132,6 +137,12 @@ fn leave(
     changed
 }
 
+/// Whether any radio may send several packets in one frame.
+fn aggregates(scenario: &Scenario) -> bool {
+    let several = |mac: &MacConfig| mac.phy.as_modern().is_some_and(|m| m.ampdu > 0 || m.amsdu > 0);
+    core::iter::once(&scenario.mac).chain(scenario.further.iter().map(|r| &r.mac)).any(several)
+}
+
 /// Computes the fair rate of each flow.
 ///
 /// # Errors
@@ -166,6 +177,7 @@ pub fn fair_rates(scenario: &Scenario) -> Result<FairRates, EngineError> {
     Ok(FairRates {
         utilization: crate::measures::utilization(&rates_bps, &hops),
         rates_bps,
+        upper_bound: aggregates(scenario),
         bottleneck: solve(&model, |_| true)?.into_iter().map(|r| r.1).collect(),
         changes,
     })

@@ -27,6 +27,13 @@ pub struct RunRecord {
     pub subscribers: Vec<SubscriberRecord>,
     /// One entry per node, in scenario order.
     pub nodes: Vec<NodeRecord>,
+    /// One entry per direction of a radio link over which anything was sent, in scenario order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkRecord>,
+    /// Whether the analytic fair rates are upper bounds: the model's radios send aggregates of full
+    /// size, those of the run send what waits.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub fair_is_upper_bound: bool,
     /// Sums over the whole run.
     pub totals: Totals,
     /// Sampled curves; empty when sampling is off.
@@ -39,15 +46,31 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Goodputs and analytic fair rates of all who share: of every subscriber, and of every flow that
-    /// belongs to none; bit/s.
+    /// Goodputs and the rates they are judged against ([`RunRecord::dues`]), bit/s: of every
+    /// subscriber, and of every flow that belongs to none.
     pub fn sharers(&self) -> (Vec<f64>, Vec<f64>) {
+        let dues = self.dues();
         let mut own = vec![true; self.flows.len()];
         let members = self.subscribers.iter().flat_map(|s| &s.flows);
         members.for_each(|&f| own[f] = false);
-        let alone = self.flows.iter().zip(own).filter(|(_, own)| *own);
-        let alone = alone.map(|(f, _)| (f.goodput_bps, f.fair_bps));
-        self.subscribers.iter().map(|s| (s.goodput_bps, s.fair_bps)).chain(alone).unzip()
+        let alone = self.flows.iter().zip(&dues).zip(own).filter(|(_, own)| *own);
+        let alone = alone.map(|((f, due), _)| (f.goodput_bps, *due));
+        let due = |s: &SubscriberRecord| s.flows.iter().map(|&f| dues[f]).sum();
+        self.subscribers.iter().map(|s| (s.goodput_bps, due(s))).chain(alone).unzip()
+    }
+
+    /// Rates against which goodputs are judged, bit/s, by flow: [`FlowRecord::due_bps`]. Where fair
+    /// rates are upper bounds, no more than an equal share, by weight, of what the run carried: a
+    /// flow below a tenth of a bound alone need not starve.
+    pub fn dues(&self) -> Vec<f64> {
+        let weight = |f: &FlowRecord| f.weight * f.active_share;
+        let level = self.flows.iter().map(|f| f.goodput_bps).sum::<f64>()
+            / self.flows.iter().map(weight).sum::<f64>();
+        let due = |f: &FlowRecord| match self.fair_is_upper_bound && level.is_finite() {
+            true => f.due_bps().min(level * weight(f)),
+            false => f.due_bps(),
+        };
+        self.flows.iter().map(due).collect()
     }
 }
 
@@ -139,11 +162,16 @@ pub struct FlowRecord {
     pub to: String,
     /// Wireless hops of its path.
     pub hops: u32,
+    /// Names of the nodes on its path at the start, both ends included.
+    pub path: Vec<String>,
     /// Application bytes delivered in order per second, bit/s.
     pub goodput_bps: f64,
     /// Analytic max-min rate, bit/s of application data.
     pub fair_bps: f64,
-    /// Weight (1 unless told).
+    /// Part of the flow's time in the measured interval in which its application had something to
+    /// transfer: below 1 only for files and requests, whose senders or readers pause.
+    pub active_share: f64,
+    /// Weight; 1 unless configured.
     pub weight: f64,
     /// One-way network delay of delivered data packets, from the source's queue to the destination.
     pub delay_s: DelayRecord,
@@ -155,8 +183,13 @@ pub struct FlowRecord {
     pub packets_sent: u64,
     /// Data packets that reached the destination.
     pub packets_delivered: u64,
-    /// Data packets and transport acknowledgements of this flow lost, by cause (whole run).
+    /// Packets of this flow lost in the whole run, by cause: data, acknowledgements and requests.
     pub drops: Drops,
+    /// Of these, data packets that were sent in the measured interval.
+    pub data_drops: Drops,
+    /// Of these, packets of the other direction that were sent in the measured interval:
+    /// acknowledgements and requests. The rest was sent during the warm-up.
+    pub answer_drops: Drops,
     /// TCP's counters, where the flow is TCP.
     pub tcp: Option<TcpRecord>,
     /// QUIC's counters, where it is QUIC.
@@ -164,6 +197,60 @@ pub struct FlowRecord {
     pub quic: Option<QuicRecord>,
     /// Completed files or responses, for traffic made of them.
     pub transfers: Option<TransferRecord>,
+}
+
+impl FlowRecord {
+    /// Rate against which the flow's goodput is judged, bit/s: its fair rate during the part of the
+    /// time in which its application had something to transfer. The fair rate itself is never above
+    /// the rate of a CBR or rate-limited application, or the flow's plan.
+    pub fn due_bps(&self) -> f64 {
+        self.fair_bps * self.active_share
+    }
+}
+
+/// Cause of a packet's loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Refused or pushed out by a wireless interface's queue.
+    Queue,
+    /// Refused by a queue of the wired side.
+    Wire,
+    /// Given up by the MAC after its retry limit.
+    RetryLimit,
+    /// Refused by a control's own limiter.
+    Limiter,
+}
+
+/// Frames over one direction of a link, over the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    /// Name of the sender.
+    pub from: String,
+    /// Name of the receiver.
+    pub to: String,
+    /// Exchanges begun: each starts with an RTS or a data frame.
+    pub attempts: u64,
+    /// Frames that no CTS, ACK or BlockAck answered in time.
+    pub unanswered: u64,
+    /// Unanswered frames of which this or an earlier attempt had arrived.
+    pub answer_lost: u64,
+    /// Unanswered frames that did not arrive and that no other frame overlapped: frame errors.
+    pub clean: u64,
+    /// Stations that were on the air at the receiver during unanswered frames that did not arrive.
+    pub overlapped_by: Vec<OverlapRecord>,
+}
+
+/// A station whose frames overlapped unanswered frames of a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverlapRecord {
+    /// Name of the node or interferer.
+    pub station: String,
+    /// Unanswered frames that it overlapped.
+    pub frames: u64,
+    /// Whether the link's sender senses it; if not, it is a hidden terminal.
+    pub sensed: bool,
+    /// Whether it is the link's receiver.
+    pub receiver: bool,
 }
 
 /// A subscriber's outcome over the measured interval: the sums over its flows.

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::optimum::Optimum;
 use crate::summary::ControlSummary;
+use crate::tradeoff::tradeoffs;
 
 /// Version of the layout. Keys may be added within a version, never removed or redefined.
 pub const SCHEMA: u32 = 1;
@@ -68,7 +69,11 @@ impl Comparison {
             schema: SCHEMA,
             scenario: first.scenario.clone(),
             seeds: records[0].len(),
-            results: records.iter().map(|r| ControlSummary::of(r)).collect(),
+            results: records
+                .iter()
+                .zip(tradeoffs(records))
+                .map(|(r, tradeoff)| ControlSummary { tradeoff, ..ControlSummary::of(r) })
+                .collect(),
             seed_list: records[0].iter().map(|r| r.seed).collect(),
             duration_s: first.duration_s,
             warmup_s: first.warmup_s,

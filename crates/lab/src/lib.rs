@@ -21,7 +21,9 @@ pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tradeoff;
 pub mod unfinished;
+pub mod verdict;
 
 pub use batch::{Batch, Pool, Progress};
 pub use changes::Changes;

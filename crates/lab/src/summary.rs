@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use crate::Estimate;
 use crate::optimum::Optimum;
+use crate::tradeoff::Tradeoff;
+use crate::verdict::{Links, STARVED, Starving};
 
 /// Delay over seeds, s; `None` when no seed delivered anything.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -82,15 +84,29 @@ pub struct FlowSummary {
     pub goodput_bps: Estimate,
     /// Analytic max-min rate, bit/s.
     pub fair_bps: f64,
-    /// Mean goodput over the fair rate.
-    pub over_fair: f64,
+    /// Rate against which the goodput is judged, bit/s: the fair rate during the part of the time in
+    /// which the application had something to transfer; no more than the optimum where that is
+    /// known, or than an equal share where fair rates are upper bounds.
+    pub due_bps: f64,
+    /// Mean goodput over that rate; `None` where no rate is due: a path over a link that never
+    /// delivers, or nothing to transfer.
+    pub over_fair: Option<f64>,
+    /// Part of the flow's time in which its application had something to transfer.
+    pub active_share: f64,
+    /// Names of the nodes on its path.
+    #[serde(skip)]
+    pub(crate) path: Vec<String>,
     /// Max-min rate that the simulator carries, bit/s, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum_bps: Option<f64>,
     /// One-way delay, s.
     pub delay_s: DelaySummary,
-    /// Losses per run, by cause.
+    /// Losses per run, by cause: data, acknowledgements and requests, warm-up included.
     pub drops: DropsSummary,
+    /// Of these, data packets sent in the measured interval.
+    pub data_drops: DropsSummary,
+    /// Of these, acknowledgements and requests sent in the measured interval.
+    pub answer_drops: DropsSummary,
     /// Retransmitted segments over segments sent; `None` for UDP.
     pub retransmit_share: Option<f64>,
 }
@@ -120,22 +136,11 @@ pub struct SubscriberSummary {
     /// Analytic max-min rate, bit/s.
     pub fair_bps: f64,
     /// Mean goodput over the fair rate.
-    pub over_fair: f64,
+    pub over_fair: Option<f64>,
     /// Max-min rate that the simulator carries, bit/s, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimum_bps: Option<f64>,
     /// Losses of its flows per run, by cause.
-    pub drops: DropsSummary,
-}
-
-/// Somebody below [`STARVED`] of the fair rate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Starving {
-    /// A subscriber's name or a flow's label.
-    pub label: String,
-    /// Goodput over fair rate.
-    pub over_fair: f64,
-    /// Losses per run, by cause.
     pub drops: DropsSummary,
 }
 
@@ -177,8 +182,22 @@ pub struct ControlSummary {
     /// measures are over them, and over flows that belong to none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<SubscriberSummary>,
+    /// Subscribers, and flows that belong to none, below [`STARVED`] of the rate that is due to them,
+    /// worst first.
+    pub starving: Vec<Starving>,
+    /// Whether the analytic fair rates are upper bounds.
+    pub fair_is_upper_bound: bool,
+    /// Limits that still moved at the end; absent where none did, and where no curves were sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving_limits: Option<MovingLimits>,
+    /// Gain and cost against the baseline, where another control was run beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tradeoff: Option<Tradeoff>,
     /// Losses per run, by cause.
     pub drops: DropsSummary,
+    /// Links over all runs.
+    #[serde(skip)]
+    pub(crate) links: Links,
     /// PHY transmissions per run.
     pub transmissions: f64,
     /// One fingerprint per seed, in the order of the seeds.
@@ -201,9 +220,6 @@ pub fn marked(control: &str) -> String {
     if is_ours(control) { format!("{control} *") } else { control.to_owned() }
 }
 
-/// Below this share of its fair rate a flow counts as starved.
-pub const STARVED: f64 = 0.1;
-
 impl ControlSummary {
     /// Of one record per seed, all of one scenario and control. `records` must not be empty.
     pub fn of(records: &[RunRecord]) -> Self {
@@ -223,7 +239,7 @@ impl ControlSummary {
             let values: Vec<f64> = records.iter().map(|r| of(&r.totals.signalling)).collect();
             Estimate::of(&values)
         };
-        ControlSummary {
+        let mut summary = ControlSummary {
             control: first.control.clone(),
             ours: is_ours(&first.control),
             jain: shared(&|g, _| measures::jain(g)),
@@ -243,10 +259,17 @@ impl ControlSummary {
             subscribers: (0..first.subscribers.len())
                 .map(|i| subscriber_summary(records, i))
                 .collect(),
+            starving: Vec::new(),
+            fair_is_upper_bound: first.fair_is_upper_bound,
+            moving_limits: moving_limits(records),
+            tradeoff: None,
             drops: DropsSummary::over(records.iter().map(|r| &r.totals.drops)),
+            links: Links::of(records),
             transmissions: mean(records.iter().map(|r| r.totals.transmissions as f64)),
             fingerprints: records.iter().map(|r| r.fingerprint.clone()).collect(),
-        }
+        };
+        summary.judge();
+        summary
     }
 
     /// Adds what the same records are of the optimum of their scenario.
@@ -257,36 +280,96 @@ impl ControlSummary {
         self.jain_optimum = Some(over(records, &|g| optimum.jain(g)));
         for (flow, best) in self.flows.iter_mut().zip(&optimum.flows) {
             flow.optimum_bps = Some(best.optimum_bps);
+            flow.due_bps = flow.due_bps.min(best.optimum_bps * flow.active_share);
         }
         for subscriber in &mut self.subscribers {
             let best = subscriber.flows.iter().filter_map(|&f| optimum.flows.get(f));
             subscriber.optimum_bps = Some(best.map(|f| f.optimum_bps).sum());
         }
+        self.judge();
         self
     }
 
-    /// Flows below [`STARVED`] of their fair rate, worst first.
-    pub fn starved(&self) -> Vec<&FlowSummary> {
-        let mut starved: Vec<_> = self.flows.iter().filter(|f| f.over_fair < STARVED).collect();
-        starved.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
-        starved
+    /// Works out who starves from the rates that are due.
+    fn judge(&mut self) {
+        let over = |goodput: f64, due: f64| (due > 0.0).then(|| goodput / due);
+        for f in &mut self.flows {
+            f.over_fair = over(f.goodput_bps.mean, f.due_bps);
+        }
+        for s in &mut self.subscribers {
+            let due = s.flows.iter().map(|&f| self.flows[f].due_bps).sum();
+            s.over_fair = over(s.goodput_bps.mean, due);
+        }
+        let starves = |over: Option<f64>| over.filter(|o| *o < STARVED);
+        let mut starving = Vec::new();
+        for s in &self.subscribers {
+            let Some(over_fair) = starves(s.over_fair) else { continue };
+            starving.push(Starving {
+                label: s.name.clone(),
+                over_fair,
+                drops: s.drops,
+                worst_hop: self.links.worst_hop(s.flows.iter().map(|&f| &self.flows[f].path[..])),
+            });
+        }
+        let member = |i: usize| self.subscribers.iter().any(|s| s.flows.contains(&i));
+        for (i, f) in self.flows.iter().enumerate() {
+            let Some(over_fair) = starves(f.over_fair).filter(|_| !member(i)) else { continue };
+            starving.push(Starving {
+                label: f.label(),
+                over_fair,
+                drops: f.drops,
+                worst_hop: self.links.worst_hop(core::iter::once(&f.path[..])),
+            });
+        }
+        starving.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
+        self.starving = starving;
     }
 
-    /// The same of those who share: subscribers, and flows that belong to none.
-    pub fn starving(&self) -> Vec<Starving> {
-        let member = |i: usize| self.subscribers.iter().any(|s| s.flows.contains(&i));
-        let alone = self.flows.iter().enumerate().filter(|(i, _)| !member(*i));
-        let alone = alone.map(|(_, f)| (f.label(), f.over_fair, f.drops));
-        let homes = self.subscribers.iter().map(|s| (s.name.clone(), s.over_fair, s.drops));
-        let all = homes.chain(alone).map(|(label, over_fair, drops)| Starving {
-            label,
-            over_fair,
-            drops,
-        });
-        let mut starving: Vec<Starving> = all.filter(|s| s.over_fair < STARVED).collect();
-        starving.sort_by(|a, b| a.over_fair.total_cmp(&b.over_fair));
-        starving
+    /// Flows below [`STARVED`] of the rate that is due to them, worst first.
+    pub fn starved(&self) -> Vec<&FlowSummary> {
+        let below = |f: &&FlowSummary| f.over_fair.is_some_and(|o| o < STARVED);
+        let mut starved: Vec<_> = self.flows.iter().filter(below).collect();
+        let over = |f: &FlowSummary| f.over_fair.unwrap_or(f64::INFINITY);
+        starved.sort_by(|a, b| over(a).total_cmp(&over(b)));
+        starved
     }
+}
+
+/// Limits that still moved when the runs ended: the runs are too short to judge the control.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MovingLimits {
+    /// Flows whose limit moved in any run.
+    pub flows: usize,
+    /// The largest change: a flow's mean limit in the last quarter of the measured interval over that
+    /// in the quarter before, less 1, without its sign.
+    pub largest_change: f64,
+}
+
+/// Change of a flow's mean limit from one quarter to the next from which it is still moving.
+const MOVES: f64 = 0.2;
+
+fn moving_limits(records: &[RunRecord]) -> Option<MovingLimits> {
+    let moved = |i: usize| {
+        let drifts = records.iter().filter_map(|r| limit_drift(r, i)).filter(|d| *d > MOVES);
+        drifts.reduce(f64::max)
+    };
+    let all: Vec<f64> = (0..records[0].flows.len()).filter_map(moved).collect();
+    let largest_change = all.iter().copied().reduce(f64::max)?;
+    Some(MovingLimits { flows: all.len(), largest_change })
+}
+
+/// Change of a flow's mean limit from the third to the last quarter of the measured interval.
+fn limit_drift(r: &RunRecord, flow: usize) -> Option<f64> {
+    let limits = r.series.limit_bps.get(flow)?;
+    let quarter = (r.duration_s - r.warmup_s) / 4.0;
+    let of = |from: f64, to: f64| {
+        let within = r.series.time_s.iter().zip(limits);
+        let values: Vec<f64> =
+            within.filter(|(t, l)| **t > from && **t <= to && **l > 0.0).map(|(_, l)| *l).collect();
+        (!values.is_empty()).then(|| mean(values.iter().copied()))
+    };
+    let before = of(r.duration_s - 2.0 * quarter, r.duration_s - quarter)?;
+    Some((of(r.duration_s - quarter, r.duration_s)? / before - 1.0).abs())
 }
 
 /// A measure of the goodputs, over the seeds.
@@ -324,9 +407,14 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
         goodput_bps,
         fair_bps: first.fair_bps,
         optimum_bps: None,
-        over_fair: if first.fair_bps > 0.0 { goodput_bps.mean / first.fair_bps } else { 0.0 },
+        due_bps: mean(records.iter().map(|r| r.dues()[i])),
+        over_fair: None,
+        active_share: mean(flows().map(|f| f.active_share)),
+        path: first.path.clone(),
         delay_s: DelaySummary { mean: delay(&|d| d.mean), p95: delay(&|d| d.p95) },
         drops: DropsSummary::over(flows().map(|f| &f.drops)),
+        data_drops: DropsSummary::over(flows().map(|f| &f.data_drops)),
+        answer_drops: DropsSummary::over(flows().map(|f| &f.answer_drops)),
         retransmit_share: (segments > 0).then(|| retransmits as f64 / segments as f64),
     }
 }
@@ -350,7 +438,7 @@ fn subscriber_summary(records: &[RunRecord], i: usize) -> SubscriberSummary {
         goodput_down_bps: over(&|s| s.goodput_down_bps),
         goodput_up_bps: over(&|s| s.goodput_up_bps),
         fair_bps: first.fair_bps,
-        over_fair: if first.fair_bps > 0.0 { goodput_bps.mean / first.fair_bps } else { 0.0 },
+        over_fair: None,
         optimum_bps: None,
         drops: DropsSummary::over(records.iter().map(drops).collect::<Vec<_>>().iter()),
     }
@@ -388,7 +476,7 @@ mod tests {
         // Two values a apart: s/√2 = a/2, t(0.975, 1) = 12.706.
         let ci = s.flows[0].goodput_bps.ci95.unwrap();
         assert!((ci - 12.706 * 5e3).abs() < 10.0, "{ci}");
-        assert!((s.flows[1].over_fair - 0.5).abs() < 1e-12);
+        assert!((s.flows[1].over_fair.unwrap() - 0.5).abs() < 1e-12);
         assert!((s.min_over_fair.mean - 0.5).abs() < 1e-12);
         assert!((s.max_over_fair.mean - 1.525).abs() < 1e-12);
         // Σ rate × hops: (300 + 180 + 310 + 220)/2 over 200 + 400.
@@ -426,17 +514,17 @@ mod tests {
         let s = ControlSummary::of(&[with(1, [150e3, 0.0, 80e3]), with(2, [170e3, 0.0, 80e3])]);
         let home = &s.subscribers[0];
         assert_eq!((home.goodput_bps.mean, home.goodput_down_bps.mean), (160e3, 160e3));
-        assert_eq!((home.goodput_up_bps.mean, home.over_fair, home.weight), (0.0, 0.8, 2.0));
+        assert_eq!((home.goodput_up_bps.mean, home.over_fair, home.weight), (0.0, Some(0.8), 2.0));
         // One connection has nothing, its home three quarters of its share and more.
         assert!((s.min_over_fair.mean - (0.75 + 0.8) / 2.0).abs() < 1e-12);
         assert!(s.jain_normalized.mean > 0.99, "{:?}", s.jain_normalized);
-        assert_eq!((s.starved().len(), s.starving()), (1, vec![]));
+        assert_eq!((s.starved().len(), &s.starving[..]), (1, &[][..]));
         assert_eq!(home.drops.queue, 120.0, "of both flows");
         let v = serde_json::to_value(&s).unwrap();
         assert_eq!(v["subscribers"][0]["flows"], serde_json::json!([0, 1]));
         let none = ControlSummary::of(&[record("fifo", 1, &[(0.0, 1e5, 1)])]);
         assert!(serde_json::to_value(&none).unwrap().get("subscribers").is_none());
-        assert_eq!(none.starving()[0].label, "1 → 0");
+        assert_eq!(none.starving[0].label, "1 → 0");
     }
 
     #[test]
@@ -454,6 +542,21 @@ mod tests {
         let d = DropsSummary { queue: 1.0, retry_limit: 3.0, ..Default::default() };
         assert_eq!(d.main_cause(), Some(("retry limit", 0.75)));
         assert_eq!(DropsSummary::default().main_cause(), None);
+    }
+
+    #[test]
+    fn limits_that_move_at_the_end_are_reported() {
+        let run = |limits: [f64; 8]| {
+            let mut r = record("pfrc", 1, &[(1e5, 2e5, 1), (1e5, 2e5, 1)]);
+            (r.duration_s, r.warmup_s) = (8.0, 0.0);
+            r.series.time_s = (1..=8).map(f64::from).collect();
+            r.series.limit_bps = vec![limits.to_vec(), vec![]];
+            ControlSummary::of(&[r]).moving_limits
+        };
+        let settled = [9e5, 1e5, 4e5, 2e5, 2e5, 2.1e5, 2.1e5, 2.2e5];
+        assert_eq!(run(settled), None, "what moved early does not count");
+        let rising = [1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 1e5, 2e5];
+        assert_eq!(run(rising), Some(MovingLimits { flows: 1, largest_change: 0.5 }));
     }
 
     #[test]

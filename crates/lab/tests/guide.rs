@@ -12,7 +12,8 @@ fn who_starves(map: &Path) -> Result<Comparison, LabError> {
     let comparison = Comparison::of(&batch.run(&Pool::default())?);
     for control in &comparison.results {
         for flow in control.starved() {
-            println!("{}: {} has {:.1} %", control.control, flow.label(), 100.0 * flow.over_fair);
+            let part = flow.over_fair.map_or(0.0, |part| 100.0 * part);
+            println!("{}: {} has {part:.1} %", control.control, flow.label());
         }
     }
     Ok(comparison)

@@ -8,6 +8,7 @@ use fairmesh_lab::summary::{ControlSummary, FlowSummary};
 use serde_json::{Value, json};
 
 use super::html::escape;
+use super::table::share;
 
 /// Flows in the bar chart; the rest is in the tables.
 const MOST_BARS: usize = 60;
@@ -83,11 +84,11 @@ fn bar(f: &FlowSummary, control: &str, c: usize, end: f64) -> String {
         format!("<u style=\"left:{from:.2}%;width:{:.2}%\"></u>", to - from)
     });
     format!(
-        "<div class=\"bar\" title=\"{}: {} kbit/s, {:.0} % of the fair rate\">\
+        "<div class=\"bar\" title=\"{}: {} kbit/s, {} of the fair rate\">\
          <s class=\"c{}\" style=\"width:{:.2}%\"></s>{whisker}</div>",
         escape(control),
         f.goodput_bps.show(1e-3, 1),
-        100.0 * f.over_fair,
+        share(f.over_fair),
         c % 6,
         percent(mean)
     )
@@ -107,8 +108,9 @@ fn scale(top: f64) -> (f64, f64) {
 /// All flows when at most `most`; otherwise those with the smallest and largest shares, in order.
 fn pick(flows: &[FlowSummary], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..flows.len()).collect();
+    let over = |f: &FlowSummary| f.over_fair.unwrap_or(f64::INFINITY);
     if flows.len() > most {
-        order.sort_by(|&a, &b| flows[a].over_fair.total_cmp(&flows[b].over_fair));
+        order.sort_by(|&a, &b| over(&flows[a]).total_cmp(&over(&flows[b])));
         let tail = order.split_off(most.div_ceil(2));
         order.extend(tail.iter().rev().take(most / 2));
         order.sort_unstable();

@@ -8,8 +8,8 @@ use fairmesh_lab::summary::{ControlSummary, OURS, flow_label, marked};
 
 use crate::html::{self, escape};
 use crate::table::{
-    OF_OPTIMUM, measures_of_optimum, of_optimum, optional, remarks, subscriber_header,
-    subscriber_rows,
+    OF_OPTIMUM, fair_header, measures_of_optimum, of_optimum, optional, rate_notes, remarks, share,
+    subscriber_header, subscriber_rows,
 };
 use crate::topology::Drawing;
 use crate::{charts, topology};
@@ -77,16 +77,9 @@ impl Report<'_> {
     fn verdicts(&self) -> String {
         let mut out = String::new();
         for r in &self.comparison.results {
-            let starving = remarks(r);
-            let text = if starving.is_empty() {
-                let who = if r.subscribers.is_empty() { "flow" } else { "subscriber" };
-                let part = r.min_over_fair.mean * 100.0;
-                format!("nobody starves; the worst-off {who} gets {part:.0} % of its fair rate")
-            } else {
-                starving.join(". ")
-            };
+            let text = remarks(r).join(". ");
             let class = match r.min_over_fair.mean {
-                _ if !starving.is_empty() => "bad",
+                _ if !r.starving.is_empty() => "bad",
                 worst if worst < 0.5 => "middling",
                 _ => "good",
             };
@@ -127,7 +120,9 @@ impl Report<'_> {
 
     fn flow_tables(&self) -> String {
         let optimum = self.comparison.results.iter().any(|r| r.min_over_optimum.is_some());
-        let mut header = vec!["flow", "hops", "goodput kbit/s", "fair kbit/s", "of fair"];
+        let bound = self.comparison.results.iter().any(|r| r.fair_is_upper_bound);
+        let mut header = vec!["flow", "hops", "goodput kbit/s"];
+        header.extend(fair_header(bound));
         if optimum {
             header.extend(["optimum kbit/s", "of optimum"]);
         }
@@ -153,9 +148,9 @@ impl Report<'_> {
                         f.goodput_bps.show(1e-3, 1),
                         format!("{:.1}", f.fair_bps / 1e3),
                         format!(
-                            "<span class=\"dot {}\"></span>{:.0} %",
+                            "<span class=\"dot {}\"></span>{}",
                             topology::band(f.over_fair),
-                            f.over_fair * 100.0
+                            share(f.over_fair)
                         ),
                     ];
                     if optimum {
@@ -261,7 +256,9 @@ fn summary(results: &[ControlSummary]) -> String {
         .collect();
     let note =
         if results.iter().any(|r| r.ours) { format!("<p>{OURS}</p>") } else { String::new() };
-    html::table(&header, &rows) + &note
+    let rates: String =
+        rate_notes(results).iter().map(|n| format!("<p>{}</p>", escape(n))).collect();
+    html::table(&header, &rows) + &note + &rates
 }
 
 fn bands() -> String {
@@ -288,7 +285,7 @@ mod tests {
     use fairmesh_lab::testing::record;
 
     #[test]
-    fn many_starving_flows_are_told_in_whole_sentences() {
+    fn many_starving_flows_are_listed_in_whole_sentences() {
         let records = [vec![record("fifo", 1, &[(0.0, 1e5, 1); 28])]];
         let comparison = Comparison::of(&records);
         let drawing = &Drawing::default();
@@ -358,7 +355,7 @@ mod tests {
             "0000000000000003",
             "1 Mbit/s",
             "2 → 0 starves",
-            "nobody starves",
+            "no flow starves; the worst-off flow gets 99 % of its fair rate; against fifo: the slowest flow gets",
             "Jain normalised",
         ] {
             assert!(page.contains(part), "{part}");

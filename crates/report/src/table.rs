@@ -5,8 +5,9 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 use fairmesh_lab::comparison::Comparison;
 use fairmesh_lab::record::RunRecord;
 use fairmesh_lab::summary::{
-    ControlSummary, FlowSummary, OURS, Starving, SubscriberSummary, flow_label, marked,
+    ControlSummary, FlowSummary, MovingLimits, OURS, SubscriberSummary, flow_label, marked,
 };
+use fairmesh_lab::verdict::{LossyHop, Starving};
 
 /// One rule below the header and nothing else: quiet, and easy to cut columns from.
 const STYLE: TableStyle = NOTHING.header_separator(LineStyle::none().fill('─').junction('─'));
@@ -55,11 +56,32 @@ pub fn comparison(c: &Comparison) -> String {
     if c.results.iter().any(|r| r.ours) {
         out += &format!("{OURS}\n");
     }
+    for note in rate_notes(&c.results) {
+        out += &format!("{note}\n");
+    }
     out
 }
 
+/// Notes on the rates that goodputs are judged against: upper bounds, and flows that pause.
+pub fn rate_notes(results: &[ControlSummary]) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    if results.iter().any(|r| r.fair_is_upper_bound) {
+        notes.push(
+            "fair ≤: an upper bound, for aggregates of full size; \"of share\" is of that or of an equal share \
+             of what was carried, whichever is less (compare --optimum measures what fits)",
+        );
+    }
+    if results.iter().flat_map(|r| &r.flows).any(|f| f.active_share < 1.0) {
+        notes.push(
+            "flows that pause are judged by the time in which they had something to transfer",
+        );
+    }
+    notes
+}
+
 fn flows(r: &ControlSummary) -> Table {
-    let mut header = vec!["flow", "hops", "goodput kbit/s", "fair kbit/s", "of fair"];
+    let mut header = vec!["flow", "hops", "goodput kbit/s"];
+    header.extend(fair_header(r.fair_is_upper_bound));
     let optimum = r.flows.iter().any(|f| f.optimum_bps.is_some());
     if optimum {
         header.extend(["optimum kbit/s", "of optimum"]);
@@ -72,7 +94,7 @@ fn flows(r: &ControlSummary) -> Table {
             f.hops.to_string(),
             f.goodput_bps.show(1e-3, 1),
             format!("{:.1}", f.fair_bps * 1e-3),
-            format!("{:.0} %", f.over_fair * 100.0),
+            share(f.over_fair),
         ];
         if optimum {
             cells.push(optional(f.optimum_bps, 1e-3, 1));
@@ -148,39 +170,98 @@ fn controls(results: &[ControlSummary]) -> Table {
     t
 }
 
-/// Who starves under a control, and what takes the packets: at most three lines.
+/// The verdict on a control: the starving flows with the reason of each, at most three lines; then
+/// what the control gains and costs.
 pub fn remarks(r: &ControlSummary) -> Vec<String> {
-    let starved = r.starving();
-    let mut lines: Vec<String> = starved.iter().take(3).map(starving).collect();
+    let kind = if r.subscribers.is_empty() { "flow" } else { "subscriber" };
+    let rate = if r.fair_is_upper_bound { "an equal share" } else { "its fair rate" };
+    let starved = &r.starving;
+    let mut lines: Vec<String> = starved.iter().take(3).map(|s| starving(s, rate)).collect();
     if starved.len() > 3 {
         lines.truncate(2);
-        let who = if r.subscribers.is_empty() { "flows" } else { "subscribers" };
-        lines.push(format!("{} more {who} starve", starved.len() - 2));
+        lines.push(format!("{} more {kind}s starve", starved.len() - 2));
     }
+    let cost = r.tradeoff.as_ref().map(|t| t.sentence(kind));
+    if starved.is_empty() {
+        let part = r.min_over_fair.mean * 100.0;
+        let cost = cost.map_or_else(String::new, |c| format!("; {c}"));
+        let worst = format!("the worst-off {kind} gets {part:.0} % of {rate}");
+        lines.push(format!("no {kind} starves; {worst}{cost}"));
+    } else {
+        lines.extend(cost);
+    }
+    lines.extend(moving(r));
     lines
 }
 
-fn starving(s: &Starving) -> String {
-    let why = match s.drops.main_cause() {
-        Some((cause, share)) => format!(
+/// A sentence where limits still moved at the end of the runs.
+fn moving(r: &ControlSummary) -> Option<String> {
+    let MovingLimits { flows, largest_change } = r.moving_limits?;
+    Some(format!(
+        "the limits of {flows} flow{} still moved at the end, by up to {:.0} % over the last quarter: \
+         the run is too short to judge this control",
+        if flows == 1 { "" } else { "s" },
+        largest_change * 100.0
+    ))
+}
+
+fn starving(s: &Starving, rate: &str) -> String {
+    let why = match (&s.worst_hop, s.drops.main_cause()) {
+        (Some(hop), _) => format!("; {}", lossy(hop)),
+        (None, Some((cause, share))) => format!(
             "; {:.0} packets lost per run, {:.0} % by {cause}",
             s.drops.total(),
             share * 100.0
         ),
-        None => String::new(),
+        (None, None) => String::new(),
     };
-    format!("{} starves: {:.1} % of its fair rate{why}", s.label, s.over_fair * 100.0)
+    format!("{} starves: {:.1} % of {rate}{why}", s.label, s.over_fair * 100.0)
+}
+
+/// Why a hop loses its frames, in one clause.
+fn lossy(hop: &LossyHop) -> String {
+    let percent = |part: f64| format!("{:.0} %", part * 100.0);
+    let (from, to) = (&hop.from, &hop.to);
+    let frames = format!(
+        "{from} → {to} got no answer to {} of {:.0} frames",
+        percent(hop.unanswered),
+        hop.attempts
+    );
+    let reason = match hop.main_overlap() {
+        Some(o) if o.receiver => format!("{to} was sending during {} of them", percent(o.share)),
+        Some(o) => {
+            let senses = if o.sensed { "senses" } else { "cannot sense" };
+            let share = percent(o.share);
+            format!("{share} of them met frames of {}, which {from} {senses}", o.station)
+        }
+        None if hop.answer_lost > hop.clean => {
+            format!("the answer to {} of them was lost", percent(hop.answer_lost))
+        }
+        None => format!("{} of them met no other frame: a weak link", percent(hop.clean)),
+    };
+    format!("{frames}; {reason}")
 }
 
 /// The header of a table of subscribers.
 pub fn subscriber_header(r: &ControlSummary) -> Vec<&'static str> {
-    let mut header =
-        vec!["subscriber", "flows", "goodput kbit/s", "down", "up", "fair kbit/s", "of fair"];
+    let mut header = vec!["subscriber", "flows", "goodput kbit/s", "down", "up"];
+    header.extend(fair_header(r.fair_is_upper_bound));
     if r.min_over_optimum.is_some() {
         header.extend(["optimum kbit/s", "of optimum"]);
     }
     header.extend(["lost/run"]);
     header
+}
+
+/// Headers of the fair rate and of the goodput's part of what is due. An upper bound is marked, and
+/// the part is then at most of an equal share.
+pub fn fair_header(upper_bound: bool) -> [&'static str; 2] {
+    if upper_bound { ["fair ≤ kbit/s", "of share"] } else { ["fair kbit/s", "of fair"] }
+}
+
+/// A part of the rate that is due, in percent; a dash where no rate is due.
+pub fn share(over_fair: Option<f64>) -> String {
+    over_fair.map_or_else(|| "–".to_owned(), |o| format!("{:.0} %", o * 100.0))
 }
 
 /// The cells of a table of subscribers, one row each.
@@ -193,7 +274,7 @@ pub fn subscriber_rows(r: &ControlSummary) -> Vec<Vec<String>> {
             format!("{:.1}", s.goodput_down_bps.mean * 1e-3),
             format!("{:.1}", s.goodput_up_bps.mean * 1e-3),
             format!("{:.1}", s.fair_bps * 1e-3),
-            format!("{:.0} %", s.over_fair * 100.0),
+            share(s.over_fair),
         ];
         if r.min_over_optimum.is_some() {
             cells.push(optional(s.optimum_bps, 1e-3, 1));
@@ -218,12 +299,24 @@ fn subscribers(r: &ControlSummary) -> String {
 /// The tables of `run`: flows, losses by cause, airtime per node.
 pub fn run(r: &RunRecord) -> String {
     let summary = ControlSummary::of(std::slice::from_ref(r));
-    let mut drops =
-        table(&["flow", "sent", "delivered", "queue", "wire", "retry limit", "limiter"]);
+    let mut drops = table(&[
+        "flow",
+        "sent",
+        "delivered",
+        "queue",
+        "wire",
+        "retry limit",
+        "limiter",
+        "answers",
+        "warm-up",
+    ]);
     for f in &r.flows {
-        let d = f.drops;
-        let cells =
-            [f.packets_sent, f.packets_delivered, d.queue, d.wire, d.retry_limit, d.limiter];
+        let d = f.data_drops;
+        let answers = f.answer_drops.total();
+        let warmup = f.drops.total() - d.total() - answers;
+        let data = [d.queue, d.wire, d.retry_limit, d.limiter];
+        let cells = [f.packets_sent, f.packets_delivered].into_iter().chain(data);
+        let cells = cells.chain([answers, warmup]);
         let label = flow_label(&f.name, &f.from, &f.to);
         row(&mut drops, [label].into_iter().chain(cells.map(|c| c.to_string())));
     }
@@ -255,7 +348,8 @@ pub fn run(r: &RunRecord) -> String {
     let remarks: String = remarks(&summary).iter().map(|l| format!("{l}\n")).collect();
     format!(
         "{} under {}: {} s {}, measured from {} s on, seed {}, fingerprint {}\n\n{}{}\n{remarks}\n{}\n\n\
-         Packets and their losses\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
+         Data packets and their losses in the measured interval, by cause; then lost acknowledgements and requests,\n\
+         and all packets lost that were sent during the warm-up\n{drops}\n\nAirtime and frames per node\n{nodes}\n",
         r.scenario,
         r.control,
         r.duration_s,

@@ -9,6 +9,7 @@ use fairmesh_lab::summary::flow_label;
 
 use super::html::escape;
 use super::layout;
+use super::table::share;
 
 /// What of a scenario gets drawn.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +78,9 @@ pub const BANDS: [(f64, &str, &str); 5] = [
     (f64::INFINITY, "b4", "more than its fair rate"),
 ];
 
-/// The style class of a share of the fair rate.
-pub fn band(over_fair: f64) -> &'static str {
+/// The style class of a share of the rate that is due; none where no rate is due.
+pub fn band(over_fair: Option<f64>) -> &'static str {
+    let Some(over_fair) = over_fair else { return "" };
     BANDS.iter().find(|b| over_fair < b.0).map_or("b4", |b| b.1)
 }
 
@@ -172,9 +174,9 @@ fn paths(out: &mut String, d: &Drawing, flows: &[FlowSummary], at: &[(f64, f64)]
         let label = flow_label(&f.name, &f.from, &f.to);
         let _ = write!(
             out,
-            "\"><title>{}: {:.0} % of its fair rate</title></path>",
+            "\"><title>{}: {} of its fair rate</title></path>",
             escape(&label),
-            f.over_fair * 100.0
+            share(f.over_fair)
         );
     }
 }
@@ -193,7 +195,10 @@ fn node_shares(d: &Drawing, flows: &[FlowSummary]) -> Vec<Option<f64>> {
         let behind_gateway = |i: usize| d.gateways.contains(&i) || d.wired[i];
         let home = if behind_gateway(from) { to } else { from };
         let worst: &mut Option<f64> = &mut shares[home];
-        *worst = Some(worst.map_or(f.over_fair, |w| w.min(f.over_fair)));
+        *worst = match (*worst, f.over_fair) {
+            (Some(w), Some(over)) => Some(w.min(over)),
+            (w, over) => w.or(over),
+        };
     }
     shares
 }
@@ -206,7 +211,7 @@ fn node(
     radius: f64,
     share: Option<f64>,
 ) {
-    let class = share.map_or("", band);
+    let class = band(share);
     let gateway = d.gateways.contains(&i);
     if gateway || d.wired[i] {
         let (r, kind) = (radius * 1.05, if gateway { "gateway" } else { "host" });
@@ -278,8 +283,11 @@ mod tests {
 
     #[test]
     fn bands_cover_everything() {
-        assert_eq!([0.0, 0.3, 0.7, 1.0, 5.0].map(band), ["b0", "b1", "b2", "b3", "b4"]);
-        assert_eq!(band(f64::NAN), "b4");
+        assert_eq!(
+            [0.0, 0.3, 0.7, 1.0, 5.0].map(|o| band(Some(o))),
+            ["b0", "b1", "b2", "b3", "b4"]
+        );
+        assert_eq!(band(None), "", "no rate is due");
     }
 
     #[test]

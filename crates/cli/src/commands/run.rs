@@ -39,8 +39,8 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     };
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let sample = args.sample.sample;
-    let sample =
-        sample.or_else(|| folder.is_some().then(|| batch::sample_interval(scenario.duration)));
+    // Always sampled: the curves of the limits show whether they settled.
+    let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration)));
     let record = match &args.pcap {
         Some(file) => batch::captured(scenario, args.seed, sample, file, only)?,
         None => batch::once(scenario, args.seed, sample)?,

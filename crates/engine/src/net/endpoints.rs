@@ -8,6 +8,7 @@ use super::Net;
 use super::arrival::{Arrival, Frame};
 use super::flow::{Ends, Hop};
 use super::packet::{Packet, Payload};
+use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     pub(super) fn flow_deadline(&mut self, now: Time, f: usize) {
@@ -70,6 +71,10 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             said[n] = Some(what);
             n += 1;
         });
+        let flow = &mut self.flows[f];
+        if flow.has_transfers {
+            flow.meters.note_activity(now, flow.source.is_active(), self.measure_from);
+        }
         for what in said.into_iter().flatten() {
             match what {
                 Do::Connect => self.flows[f].reconnect(now),
@@ -272,6 +277,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             }
             Ends::Udp { .. } | Ends::External => {}
         }
+    }
+
+    /// A packet is lost.
+    pub(super) fn lose(&mut self, handle: u32, cause: Cause) {
+        let p = self.packets.remove(handle);
+        let data = p.forward && p.is_data();
+        let data = (p.born >= self.measure_from.as_nanos()).then_some(data);
+        self.flows[p.flow as usize].meters.lost(cause, data);
     }
 
     /// Application bytes have arrived in order at one end.

@@ -7,7 +7,7 @@ use fairmesh_units::{NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Access, LinkId};
 
 use crate::measures::Delays;
-use crate::record::{Drops, QuicRecord};
+use crate::record::{Cause, Drops, QuicRecord};
 
 /// The next step from a node on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,11 @@ pub(crate) struct Meters {
     pub delay: Delays,
     pub packets_sent: u64,
     pub packets_delivered: u64,
+    /// All packets of the whole run; of these, data packets and packets of the other direction that
+    /// were sent while measuring.
     pub drops: Drops,
+    pub data_drops: Drops,
+    pub answer_drops: Drops,
     /// Of connections that are gone.
     pub segments: u64,
     pub retransmits: u64,
@@ -82,6 +86,10 @@ pub(crate) struct Meters {
     /// For traffic made of transfers: durations of the completed ones.
     pub transfers: Delays,
     pub completed: u64,
+    /// For traffic made of transfers: time with one under way while measuring, and the beginning of
+    /// the present one.
+    active: Span,
+    active_since: Option<Time>,
 }
 
 impl Meters {
@@ -93,13 +101,46 @@ impl Meters {
             packets_sent: 0,
             packets_delivered: 0,
             drops: Drops::default(),
+            data_drops: Drops::default(),
+            answer_drops: Drops::default(),
             segments: 0,
             retransmits: 0,
             timeouts: 0,
             quic: QuicRecord::default(),
             transfers: Delays::new(),
             completed: 0,
+            active: Span::ZERO,
+            active_since: None,
         }
+    }
+
+    /// Counts a lost packet. `data`: a data packet, or one of the other direction, that was sent while
+    /// measuring; `None`: sent during the warm-up.
+    pub fn lost(&mut self, cause: Cause, data: Option<bool>) {
+        self.drops.count(cause);
+        match data {
+            Some(true) => self.data_drops.count(cause),
+            Some(false) => self.answer_drops.count(cause),
+            None => {}
+        }
+    }
+
+    /// Notes whether a transfer is under way from `now` on; time before `measure_from` does not count.
+    pub fn note_activity(&mut self, now: Time, active: bool, measure_from: Time) {
+        match (active, self.active_since) {
+            (true, None) => self.active_since = Some(now),
+            (false, Some(since)) => {
+                self.active += now.since(since.max(measure_from));
+                self.active_since = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// Time with a transfer under way from `measure_from` to `end`.
+    pub fn active(&self, measure_from: Time, end: Time) -> Span {
+        let open = self.active_since.map(|since| end.since(since.max(measure_from)));
+        self.active + open.unwrap_or(Span::ZERO)
     }
 }
 

@@ -7,6 +7,7 @@ use fairmesh_units::{FlowId, NodeId, Time};
 use super::Net;
 use super::flow::Hop;
 use super::packet::{NO_FLOW, Packet, Payload};
+use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// A packet at a node, new there: through the control's classes, if any take it, and on.
@@ -29,8 +30,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                     self.packets.get_mut(handle).ce = true;
                 }
                 if let Some(lost) = refused(verdict, handle) {
-                    let lost = self.packets.remove(lost);
-                    self.flows[lost.flow as usize].meters.drops.limiter += 1;
+                    self.lose(lost, Cause::Limiter);
                 }
                 self.drain(now, set);
                 return;
@@ -138,9 +138,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             self.packets.get_mut(handle).ce = true;
         }
         if let Some(lost) = refused(verdict, handle) {
-            let lost = self.packets.remove(lost);
-            let drops = &mut self.flows[lost.flow as usize].meters.drops;
-            if class.is_some() { drops.limiter += 1 } else { drops.queue += 1 }
+            self.lose(lost, if class.is_some() { Cause::Limiter } else { Cause::Queue });
         }
         let i = self.lane(n, access);
         if i.modern {
@@ -158,8 +156,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             let slot = self.wire_slot(d);
             self.timers.set(slot, self.wires[d].next_deadline());
         } else {
-            let lost = self.packets.remove(handle);
-            self.flows[lost.flow as usize].meters.drops.wire += 1;
+            self.lose(handle, Cause::Wire);
         }
     }
 

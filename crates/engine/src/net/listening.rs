@@ -10,6 +10,7 @@ use super::Net;
 use super::forward::refused;
 use super::packet::{NO_FLOW, Payload};
 use crate::listeners::{Fate, InService, SWEEP};
+use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     /// An acknowledgement has been taken in by a flow's source.
@@ -78,8 +79,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             Fate::Pass => {}
             Fate::Mark => self.packets.get_mut(handle).ce = true,
             Fate::Lose => {
-                self.packets.remove(handle);
-                self.flows[f as usize].meters.drops.limiter += 1;
+                self.lose(handle, Cause::Limiter);
                 return true;
             }
         }
@@ -128,14 +128,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let i = &mut self.interfaces[node.index()];
         let gone = i.classes.as_mut().map_or(Vec::new(), |c| c.remove(class));
         for item in gone {
+            let i = &mut self.interfaces[node.index()];
             i.count(now);
             i.held.sub(item);
             // Whatever its own limit says: nothing is lost with a class.
             if let Some(lost) =
                 refused(i.queue.enqueue(now, item, Backlog::NONE, &mut i.rng), item.handle)
             {
-                let lost = self.packets.remove(lost);
-                self.flows[lost.flow as usize].meters.drops.queue += 1;
+                self.lose(lost, Cause::Queue);
             }
         }
         self.kicks.push(node);

@@ -11,6 +11,7 @@ use super::arrival::{Arrival, Frame};
 use super::flow::Hop;
 use super::packet::Payload;
 use crate::observe::{AirAggregate, AirFrame, AirPacket, AirPayload, FrameKind};
+use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
     const OBSERVE: bool = WATCH;
@@ -294,8 +295,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         }
         let class = if HOST { self.interfaces[n].settle(report) } else { None };
         if report.outcome == Outcome::Lost {
-            let p = self.packets.remove(report.packet.packet);
-            self.flows[p.flow as usize].meters.drops.retry_limit += 1;
+            self.lose(report.packet.packet, Cause::RetryLimit);
         } else if report.packet.link.is_none() {
             // A broadcast has been heard by whoever could.
             self.packets.remove(report.packet.packet);
@@ -332,8 +332,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         while let Some(late) = self.lane(n, access).queue.late() {
             match late {
                 Late::Dropped(item, _) => {
-                    let lost = self.packets.remove(item.handle);
-                    self.flows[lost.flow as usize].meters.drops.queue += 1;
+                    self.lose(item.handle, Cause::Queue);
                 }
                 Late::Marked(item) => self.packets.get_mut(item.handle).ce = true,
             }

@@ -29,7 +29,7 @@ use sources::Owners;
 
 pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
-pub(crate) use flow::{Ends, FlowState, Hop};
+pub(crate) use flow::{Ends, FlowState, Hop, Meters};
 pub(crate) use interface::Interface;
 pub(crate) use lanes::Lanes;
 pub(crate) use links::{LinkMeter, LinkMeters};

@@ -11,6 +11,7 @@ use fairmesh_units::{NodeId, Time};
 use super::flow::{Ends, FlowState, Hop};
 use super::packet::{Packet, Payload};
 use super::{Interface, Net};
+use crate::record::Cause;
 
 /// In place of a node: the flow's queue is not its own.
 const SHARED: u32 = u32::MAX;
@@ -71,7 +72,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             if interface.is_full(datagram.ip_bytes()) {
                 // As if it had been made, refused and forgotten.
                 self.packets.count();
-                flow.meters.drops.queue += 1;
+                flow.meters.lost(Cause::Queue, (now >= self.measure_from).then_some(true));
                 continue;
             }
             let packet = flow.packet(f, datagram);

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use fairmesh_scenario::{Scenario, Subscriber};
+use fairmesh_scenario::{Flow, Link, Scenario, Subscriber};
+use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{NodeId, Time};
 
+use crate::airs::Airs;
 use crate::listeners::Signalling;
-use crate::net::{Ends, FlowState};
+use crate::net::{Ends, FlowState, Meters};
 use crate::record::{
-    Drops, FlowRecord, MacCounters, NodeRecord, QuicRecord, RunRecord, SignallingRecord,
-    SubscriberRecord, TcpRecord, Totals, TransferRecord,
+    Cause, Drops, FlowRecord, LinkRecord, MacCounters, NodeRecord, OverlapRecord, QuicRecord,
+    RunRecord, SignallingRecord, SubscriberRecord, TcpRecord, Totals, TransferRecord,
 };
 use crate::world::World;
 
@@ -36,14 +38,18 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             from: name(spec.from),
             to: name(spec.to),
             hops: spec.wireless_hops,
+            path: spec.path.iter().map(|n| name(*n)).collect(),
             goodput_bps: m.delivered_measured as f64 * 8.0 / measured,
             fair_bps: world.fair.as_ref().map_or(0.0, |f| f.rates_bps[i]),
+            active_share: active_share(spec, &scenario, m, end),
             weight: spec.weight,
             delay_s: m.delay.summary(),
             acknowledged_delay_s: world.net.answers.as_ref().map(|a| a.flows[i].delays.summary()),
             packets_sent: m.packets_sent,
             packets_delivered: m.packets_delivered,
             drops: m.drops,
+            data_drops: m.data_drops,
+            answer_drops: m.answer_drops,
             tcp,
             quic,
             transfers: flow.has_transfers.then_some(TransferRecord {
@@ -57,6 +63,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     totals.signalling = signalling(&world.net.listeners.signalling, end);
     totals.drops.queue += world.net.listeners.signalling.refused;
     totals.drops.retry_limit += world.net.listeners.signalling.lost;
+    let links = links(&scenario, &world.air);
     let nodes = nodes(world, end, &mut totals);
     RunRecord {
         scenario: scenario.name.clone(),
@@ -68,11 +75,53 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
         flows,
         subscribers,
         nodes,
+        links,
+        fair_is_upper_bound: world.fair.as_ref().is_some_and(|f| f.upper_bound),
         totals,
         series: std::mem::take(&mut world.series),
         decisions: std::mem::take(&mut world.decisions),
         emulation: None,
     }
+}
+
+/// The links over which anything was sent, in scenario order.
+pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
+    let stations = scenario.wireless().count();
+    let name = |n: NodeId| match n.index().checked_sub(stations) {
+        Some(interferer) => scenario.interferers[interferer].name.clone(),
+        None => scenario.nodes[n.index()].name.clone(),
+    };
+    let record = |l: &Link| {
+        let losses = airs.losses(l.from, airs.link(l.from, l.to)?);
+        let overlap = |&(station, frames): &(NodeId, u64)| OverlapRecord {
+            station: name(station),
+            frames,
+            sensed: airs.senses(l.from, station),
+            receiver: station == l.to,
+        };
+        (losses.attempts > 0).then(|| LinkRecord {
+            from: name(l.from),
+            to: name(l.to),
+            attempts: losses.attempts,
+            unanswered: losses.unanswered,
+            answer_lost: losses.answer_lost,
+            clean: losses.clean,
+            overlapped_by: losses.overlapped_by.iter().map(overlap).collect(),
+        })
+    };
+    scenario.links.iter().filter_map(record).collect()
+}
+
+/// Part of a flow's time in the measured interval in which its application had something to transfer.
+fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) -> f64 {
+    if !matches!(flow.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. }) {
+        return 1.0;
+    }
+    let from = Time::ZERO + scenario.warmup;
+    let until = flow.stop.map_or(end, |stop| end.min(Time::ZERO + stop));
+    let there = until.since(from.max(Time::ZERO + flow.start)).as_secs_f64();
+    let active = meters.active(from, end).as_secs_f64();
+    if there > 0.0 { (active / there).min(1.0) } else { 0.0 }
 }
 
 /// What a scenario's subscribers have, by the records of its flows.
@@ -201,6 +250,16 @@ fn counters(
 }
 
 impl Drops {
+    /// Counts one loss.
+    pub(crate) fn count(&mut self, cause: Cause) {
+        *match cause {
+            Cause::Queue => &mut self.queue,
+            Cause::Wire => &mut self.wire,
+            Cause::RetryLimit => &mut self.retry_limit,
+            Cause::Limiter => &mut self.limiter,
+        } += 1;
+    }
+
     /// Losses of every cause.
     pub fn total(&self) -> u64 {
         self.queue + self.wire + self.retry_limit + self.limiter

@@ -57,6 +57,11 @@ impl Files {
         Some(if self.left == Some(0) { Time::NEVER } else { now + self.pause.draw(rng) })
     }
 
+    /// Whether a part of the running file has not arrived.
+    pub(super) const fn is_active(&self) -> bool {
+        self.missing > 0
+    }
+
     /// When a file was started that has arrived since this was last asked.
     pub(super) fn arrived(&mut self) -> Option<Time> {
         self.arrived.take()

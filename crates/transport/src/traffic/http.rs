@@ -116,6 +116,11 @@ impl Http {
         }
     }
 
+    /// Whether a request waits for the rest of its answer.
+    pub(super) fn is_active(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// When a request was made whose answer has arrived since this was last asked.
     pub(super) fn answered(&mut self) -> Option<Time> {
         self.answered.pop_front()

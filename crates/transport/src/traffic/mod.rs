@@ -168,6 +168,16 @@ impl Source {
         }
     }
 
+    /// Whether a file or an answer is under way; traffic without transfers always has something to send.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        match &self.kind {
+            Kind::Files(files) => files.is_active(),
+            Kind::Http(http) => http.is_active(),
+            Kind::Bulk | Kind::Cbr(_) | Kind::Limited(_) => true,
+        }
+    }
+
     /// Waits for `next` or the stop, whichever is first.
     #[inline]
     fn wait_until(&mut self, next: Time) {
