@@ -240,19 +240,19 @@ fn check(result: Result<Scenario, ScenarioError>) {
             assert!(line.contains("; expected "), "no expectation: {line}");
         }
         Ok(s) => {
-            let nodes = s.nodes.len() as u32;
-            assert!(s.warmup < s.duration && !s.flows.is_empty());
-            assert!(s.hearing.is_sorted_by_key(|h| (h.from, h.to)));
-            assert!(s.links.is_sorted_by_key(|l| (l.from, l.to)));
-            assert!(s.hearing.iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to));
-            assert!(s.links.iter().all(|l| l.delivery.0 > 0.0 && l.delivery.0 <= 1.0));
-            assert!(s.queue.discipline.build().is_ok());
-            for f in &s.flows {
+            let nodes = s.nodes().len() as u32;
+            assert!(s.warmup() < s.duration() && !s.flows().is_empty());
+            assert!(s.hearing().is_sorted_by_key(|h| (h.from, h.to)));
+            assert!(s.links().is_sorted_by_key(|l| (l.from, l.to)));
+            assert!(s.hearing().iter().all(|h| h.from < nodes && h.to < nodes && h.from != h.to));
+            assert!(s.links().iter().all(|l| l.delivery.0 > 0.0 && l.delivery.0 <= 1.0));
+            assert!(s.queue().discipline.build().is_ok());
+            for f in s.flows() {
                 assert_eq!((f.path.first(), f.path.last()), (Some(&f.from), Some(&f.to)));
                 assert!(f.weight > 0.0 && f.weight.is_finite() && f.from != f.to);
                 assert!(f.traffic.validate().is_ok());
                 for hop in f.path.windows(2) {
-                    let wire = |a, b| s.wires.iter().any(|w| (w.a, w.b) == (a, b));
+                    let wire = |a, b| s.wires().iter().any(|w| (w.a, w.b) == (a, b));
                     let wired = wire(hop[0], hop[1]) || wire(hop[1], hop[0]);
                     let both = s.link(hop[0], hop[1]).and(s.link(hop[1], hop[0]));
                     assert!(wired || both.is_some(), "{hop:?} is neither wire nor link");
@@ -266,7 +266,10 @@ fn check(result: Result<Scenario, ScenarioError>) {
 fn rebuild(draft: &Draft) {
     match (draft.build(), draft.build()) {
         (Ok(a), Ok(b)) => {
-            assert_eq!((a.nodes, a.links, a.wires, a.flows), (b.nodes, b.links, b.wires, b.flows));
+            assert_eq!(
+                (a.nodes(), a.links(), a.wires(), a.flows()),
+                (b.nodes(), b.links(), b.wires(), b.flows())
+            );
         }
         (a, b) => assert_eq!(a.err(), b.err()),
     }

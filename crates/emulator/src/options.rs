@@ -58,11 +58,11 @@ impl EmulateOptions {
     /// [`EmulatorError::Congestion`] with the first of them, or [`EmulatorError::Quic`] with the first QUIC flow.
     pub fn check_congestion(&self, scenario: &Scenario) -> Result<(), EmulatorError> {
         let quic = |f: &Flow| matches!(f.transport, Transport::Quic(_));
-        if let Some(flow) = scenario.flows.iter().position(quic) {
+        if let Some(flow) = scenario.flows().iter().position(quic) {
             return Err(EmulatorError::Quic { flow });
         }
         let none = |f: &&Flow| self.congestion.or(KernelCongestion::of(f)).is_none();
-        match (0..).zip(&scenario.flows).find(|(_, f)| none(f)) {
+        match (0..).zip(scenario.flows()).find(|(_, f)| none(f)) {
             Some((flow, Flow { transport: Transport::Tcp(tcp), .. })) => {
                 Err(EmulatorError::Congestion { flow, name: tcp.congestion.name() })
             }
@@ -77,7 +77,7 @@ impl EmulateOptions {
 
     /// The names of those that the scenario's connections have, each once; "reno" without any.
     pub fn congestions(&self, scenario: &Scenario) -> Vec<&'static str> {
-        let tcp = scenario.flows.iter().filter(|f| matches!(f.transport, Transport::Tcp(_)));
+        let tcp = scenario.flows().iter().filter(|f| matches!(f.transport, Transport::Tcp(_)));
         let mut names = Vec::new();
         for name in tcp.map(|f| self.congestion_of(f).name()) {
             if !names.contains(&name) {
@@ -118,7 +118,7 @@ mod tests {
         )
         .unwrap();
         let own = EmulateOptions::default();
-        let names: Vec<_> = scenario.flows.iter().map(|f| own.congestion_of(f).name()).collect();
+        let names: Vec<_> = scenario.flows().iter().map(|f| own.congestion_of(f).name()).collect();
         assert_eq!(names, ["cubic", "bbr", "reno", "cubic"]);
         assert_eq!(own.congestions(&scenario), ["cubic", "bbr", "reno"]);
         let one = EmulateOptions { congestion: Some(KernelCongestion::Bbr), ..own };

@@ -51,7 +51,7 @@ impl Done {
             });
             kernel_drops += queue_drops;
             interfaces.push(InterfaceRecord {
-                node: scenario.nodes[plan.node.index()].name.clone(),
+                node: scenario.nodes()[plan.node.index()].name.clone(),
                 interface: plan.name.clone(),
                 from_kernel: c.accepted,
                 to_kernel: c.delivered,
@@ -59,15 +59,15 @@ impl Done {
                 unreachable: c.unreachable,
             });
         }
-        let measured = end.as_secs_f64() - scenario.warmup.as_secs_f64();
+        let measured = end.as_secs_f64() - scenario.warmup().as_secs_f64();
         let (mut flows, mut felt) = (Vec::new(), 0);
         for ((i, flow), outcome) in scenario
-            .flows
+            .flows()
             .iter()
             .enumerate()
             .zip(outcomes.into_iter().map(Some).chain(std::iter::repeat(None)))
         {
-            let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
+            let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
             let label = format!("flow {} → {}", name(flow.from), name(flow.to));
             let o = match outcome {
                 Some(Some(o)) => Some(o),
@@ -190,8 +190,8 @@ fn bent(s: &StallRecord) -> String {
 
 /// The lateness that a scenario's frames allow before radio time stands still.
 pub(crate) fn slack(scenario: &Scenario) -> Span {
-    let mac = &scenario.mac;
-    let own = scenario.links.iter().filter_map(|l| l.rate);
+    let mac = scenario.mac();
+    let own = scenario.links().iter().filter_map(|l| l.rate);
     let fastest = own.chain([mac.rate]).map(|r| mac.phy.airtime(r, 1500)).min();
     bound(fastest.unwrap_or(Span::ZERO))
 }

@@ -105,20 +105,20 @@ impl Plan {
     /// # Errors
     /// A scenario that cannot be emulated.
     pub fn new(scenario: &Scenario, run: &str) -> Result<Self, EmulatorError> {
-        if let Some(further) = scenario.further.first() {
+        if let Some(further) = scenario.further().first() {
             return Err(EmulatorError::Radios(further.name.clone()));
         }
         if scenario.has_access_categories() {
             return Err(EmulatorError::Categories);
         }
-        if scenario.nodes.len() > MAX_NODES {
-            return Err(EmulatorError::TooLarge(scenario.nodes.len()));
+        if scenario.nodes().len() > MAX_NODES {
+            return Err(EmulatorError::TooLarge(scenario.nodes().len()));
         }
         let mut notes = Vec::new();
         let interfaces = interfaces(scenario);
         let mut taken = BTreeSet::new();
-        let mut nodes = Vec::with_capacity(scenario.nodes.len());
-        for (i, node) in scenario.nodes.iter().enumerate() {
+        let mut nodes = Vec::with_capacity(scenario.nodes().len());
+        for (i, node) in scenario.nodes().iter().enumerate() {
             let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
             let mut short: String = node.name.chars().map(plain).take(64).collect();
             if !taken.insert(short.clone()) {
@@ -131,8 +131,8 @@ impl Plan {
         for (i, routes) in routes(scenario, &interfaces)?.into_iter().enumerate() {
             nodes[i].routes = routes;
         }
-        let own = Some(&scenario.control).filter(|c| !c.is_none());
-        for control in own.into_iter().chain(&scenario.at_gateways) {
+        let own = Some(scenario.control()).filter(|c| !c.is_none());
+        for control in own.into_iter().chain(scenario.at_gateways()) {
             notes.push(format!(
                 "control {control} is the simulator's; in the emulator a control is a program in a namespace"
             ));
@@ -173,10 +173,10 @@ pub fn address(node: usize) -> Ipv4Addr {
 
 fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
     let mut all = Vec::new();
-    for (i, node) in scenario.nodes.iter().enumerate() {
+    for (i, node) in scenario.nodes().iter().enumerate() {
         let id = NodeId(i as u32);
         if node.kind == NodeKind::Wireless {
-            let queue = node.queue.as_ref().unwrap_or(&scenario.queue);
+            let queue = node.queue.as_ref().unwrap_or(scenario.queue());
             let (queue, ahead) = match (&queue.discipline, queue.device) {
                 (DisciplineSpec::DropTail(Limit::Packets(n)), 0) => {
                     // One is in service, and one is ready to follow it.
@@ -189,7 +189,7 @@ fn interfaces(scenario: &Scenario) -> Vec<InterfacePlan> {
             all.push(InterfacePlan { node: id, name, mac, side: Side::Radio, queue, ahead });
         }
         let mut own = 0;
-        for (k, wire) in scenario.wires.iter().enumerate() {
+        for (k, wire) in scenario.wires().iter().enumerate() {
             for (end, b) in [(wire.a, false), (wire.b, true)] {
                 if end == id {
                     all.push(InterfacePlan {
@@ -217,7 +217,7 @@ fn toward(scenario: &Scenario, all: &[InterfacePlan], from: NodeId, to: NodeId) 
             && match i.side {
                 Side::Radio => radio,
                 Side::Wire { wire, b } => {
-                    let w = &scenario.wires[wire];
+                    let w = &scenario.wires()[wire];
                     !radio && to == if b { w.a } else { w.b }
                 }
             }
@@ -229,17 +229,17 @@ fn routes(
     scenario: &Scenario,
     interfaces: &[InterfacePlan],
 ) -> Result<Vec<Vec<RoutePlan>>, EmulatorError> {
-    let n = scenario.nodes.len();
+    let n = scenario.nodes().len();
     let no_link = |from: NodeId, to: NodeId| EmulatorError::NoLink {
-        from: scenario.nodes[from.index()].name.clone(),
-        to: scenario.nodes[to.index()].name.clone(),
+        from: scenario.nodes()[from.index()].name.clone(),
+        to: scenario.nodes()[to.index()].name.clone(),
     };
     let mut paths: BTreeMap<(NodeId, NodeId), Vec<NodeId>> = BTreeMap::new();
-    for flow in &scenario.flows {
+    for flow in scenario.flows() {
         for path in [flow.path.clone(), flow.path.iter().rev().copied().collect()] {
             let ends = (path[0], path[path.len() - 1]);
             if paths.get(&ends).is_some_and(|other| *other != path) {
-                let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+                let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
                 return Err(EmulatorError::TwoPaths { from: name(ends.0), to: name(ends.1) });
             }
             paths.insert(ends, path);
@@ -291,13 +291,13 @@ fn routes(
 
 /// Who can reach whom in one hop, both ways, in ascending order.
 fn neighbours(scenario: &Scenario) -> Vec<Vec<u32>> {
-    let mut edges = vec![Vec::new(); scenario.nodes.len()];
-    for l in &scenario.links {
+    let mut edges = vec![Vec::new(); scenario.nodes().len()];
+    for l in scenario.links() {
         if scenario.link(l.to, l.from).is_some() {
             edges[l.from.index()].push(l.to.0);
         }
     }
-    for w in &scenario.wires {
+    for w in scenario.wires() {
         edges[w.a.index()].push(w.b.0);
         edges[w.b.index()].push(w.a.0);
     }
@@ -310,7 +310,7 @@ fn neighbours(scenario: &Scenario) -> Vec<Vec<u32>> {
 
 /// 1500, or what the largest packet of the traffic needs.
 fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
-    let needs = scenario.flows.iter().map(|f| match (&f.transport, f.traffic) {
+    let needs = scenario.flows().iter().map(|f| match (&f.transport, f.traffic) {
         (Transport::Tcp(tcp), _) => tcp.mss + 40,
         (Transport::Quic(quic), _) => quic.full_packet().1,
         (Transport::Udp, TrafficSpec::Cbr { datagram, .. }) => datagram + 28,
@@ -327,7 +327,7 @@ fn mtu(scenario: &Scenario, notes: &mut Vec<String>) -> u32 {
 
 /// The TCP settings of the flows, if they agree.
 fn tcp(scenario: &Scenario, notes: &mut Vec<String>) -> Option<TcpConfig> {
-    let mut all = scenario.flows.iter().filter_map(|f| match f.transport {
+    let mut all = scenario.flows().iter().filter_map(|f| match f.transport {
         Transport::Tcp(tcp) => Some(tcp),
         Transport::Quic(_) | Transport::Udp => None,
     });

@@ -74,17 +74,17 @@ pub fn emulate(
 
     // Radio time: the engine's thread lets it begin when it is ready to be on time.
     let clock: OnceLock<RadioClock> = OnceLock::new();
-    let measure_from = Time::ZERO + scenario.warmup;
-    let meters: Vec<Meter> = scenario.flows.iter().map(|_| Meter::default()).collect();
+    let measure_from = Time::ZERO + scenario.warmup();
+    let meters: Vec<Meter> = scenario.flows().iter().map(|_| Meter::default()).collect();
     let (over, transmissions) = (AtomicBool::new(false), AtomicU64::new(0));
     let end = AtomicU64::new(match options.shell {
-        None => scenario.duration.as_nanos(),
+        None => scenario.duration().as_nanos(),
         Some(_) => u64::MAX,
     });
 
     let (engine, outcomes) = std::thread::scope(|threads| {
         let mut traffic = Vec::new();
-        for (index, flow) in scenario.flows.iter().enumerate().filter(|_| options.traffic) {
+        for (index, flow) in scenario.flows().iter().enumerate().filter(|_| options.traffic) {
             let ends = [flow.from.index(), flow.to.index()];
             let (network, meters, clock, over) = (&network, &meters, &clock, &over);
             traffic.push(threads.spawn(move || {

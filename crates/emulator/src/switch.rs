@@ -73,7 +73,7 @@ impl Switch {
                 interfaces.iter().position(|o| o.side == Side::Wire { wire, b: !b })
             }
         };
-        let mut radios = vec![None; scenario.nodes.len()];
+        let mut radios = vec![None; scenario.nodes().len()];
         for (i, interface) in interfaces.iter().enumerate() {
             if interface.side == Side::Radio {
                 radios[interface.node.index()] = Some(i);

@@ -10,6 +10,7 @@ use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
 use fairmesh_linux::netns;
 use fairmesh_scenario::{ImportOptions, Scenario, parse};
+use fairmesh_units::Span;
 
 fn root(test: &str) -> bool {
     let is = nix::unistd::geteuid().is_root();
@@ -164,9 +165,9 @@ fn the_three_hop_upload_starves_with_real_tcp() {
     if !root("the_three_hop_upload_starves_with_real_tcp") {
         return;
     }
-    let mut scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
-    scenario.duration = fairmesh_units::Span::from_secs(40);
-    scenario.warmup = fairmesh_units::Span::from_secs(5);
+    let scenario = scenario(include_str!("../../../scenarios/chain-3-up.toml"));
+    let (duration, warmup) = (Span::from_secs(40), Span::from_secs(5));
+    let scenario = scenario.with_times(duration, warmup).unwrap();
     let (emulated, simulated) = both(&scenario, 3, 10);
     println!("3-hop upload: simulated {simulated:.0?}, emulated {emulated:.0?} kbit/s");
     // Jamshaid 2010 §3.2: the farther the node, the less it gets; all could have the same.
@@ -178,9 +179,9 @@ fn the_middle_of_the_stack_starves_with_real_tcp() {
     if !root("the_middle_of_the_stack_starves_with_real_tcp") {
         return;
     }
-    let mut scenario = scenario(include_str!("../../../scenarios/stack.toml"));
-    scenario.duration = fairmesh_units::Span::from_secs(25);
-    scenario.warmup = fairmesh_units::Span::from_secs(5);
+    let scenario = scenario(include_str!("../../../scenarios/stack.toml"));
+    let (duration, warmup) = (Span::from_secs(25), Span::from_secs(5));
+    let scenario = scenario.with_times(duration, warmup).unwrap();
     let options = EmulateOptions { log: true, ..EmulateOptions::default() };
     let outcome = emulated(&scenario, &options);
     let rates = means(std::slice::from_ref(&outcome.record));

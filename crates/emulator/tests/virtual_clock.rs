@@ -36,7 +36,7 @@ fn talkers(scenario: &Scenario, seed: u64) -> Vec<Talker> {
             datagram,
         }
     };
-    scenario.flows.iter().map(talker).collect()
+    scenario.flows().iter().map(talker).collect()
 }
 
 /// A frame for the next hop of a flow's packet: its number and place are its content.
@@ -53,12 +53,12 @@ fn virtually(scenario: &Scenario, seed: u64) -> (String, u64, u64) {
     let plan = Plan::new(scenario, "test").unwrap();
     let mut switch = Switch::new(scenario, &plan, seed, true).unwrap();
     let mut talkers = talkers(scenario, seed);
-    let end = Time::ZERO + scenario.duration;
+    let end = Time::ZERO + scenario.duration();
     let interface = |node: NodeId, wired_to: Option<NodeId>| {
         let leads = |side: Side| match (side, wired_to) {
             (Side::Radio, None) => true,
             (Side::Wire { wire, b }, Some(to)) => {
-                let w = &scenario.wires[wire];
+                let w = &scenario.wires()[wire];
                 to == if b { w.a } else { w.b }
             }
             _ => false,

@@ -22,9 +22,9 @@ pub(crate) struct Airs {
 
 impl Airs {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let first = air(scenario, &scenario.mac, 0, seed);
+        let first = air(scenario, scenario.mac(), 0, seed);
         let mut media = Vec::new();
-        for radio in scenario.further.iter().filter(|r| r.medium != 0) {
+        for radio in scenario.further().iter().filter(|r| r.medium != 0) {
             if !media.contains(&radio.medium) {
                 media.push(radio.medium);
             }
@@ -33,7 +33,7 @@ impl Airs {
             return Airs { first, more: Vec::new(), of: Vec::new() };
         }
         let build = |&m: &u8| {
-            let radio = &scenario.further[usize::from(m) - 1];
+            let radio = &scenario.further()[usize::from(m) - 1];
             air(scenario, &radio.mac, m, seed)
         };
         let place = |n: NodeId| {
@@ -158,9 +158,9 @@ impl Airs {
 /// One medium: its stations' settings are `mac`.
 fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
     let names: Vec<String> =
-        scenario.wireless().map(|n| scenario.nodes[n.index()].name.clone()).collect();
+        scenario.wireless().map(|n| scenario.nodes()[n.index()].name.clone()).collect();
     let here = |n: NodeId| scenario.medium_of(n) == medium;
-    let links = || scenario.links.iter().filter(|l| here(l.from));
+    let links = || scenario.links().iter().filter(|l| here(l.from));
     let rates: Vec<_> = links().filter_map(|l| Some((l.from.0, l.to.0, l.rate?))).collect();
     let mut errors = Vec::new();
     for link in links() {
@@ -170,7 +170,7 @@ fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
         }
     }
     let noise: Vec<NoiseSource> = scenario
-        .interferers
+        .interferers()
         .iter()
         .map(|i| NoiseSource {
             name: i.name.clone(),
@@ -188,8 +188,8 @@ fn air(scenario: &Scenario, mac: &MacConfig, medium: u8, seed: u64) -> Air {
     Air::new(Setup {
         names: &names,
         mac,
-        hearing: &of(&scenario.hearing),
-        leaks: &of(&scenario.leaks),
+        hearing: &of(scenario.hearing()),
+        leaks: &of(scenario.leaks()),
         rates: &rates,
         errors,
         noise: &noise,

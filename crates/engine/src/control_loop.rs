@@ -44,7 +44,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let (driver, mut node) = self.control(c);
         driver.begin(Time::ZERO, &mut node);
         if let Some(e) = node.refused {
-            return Err(refused(&node.scenario.nodes[node.node.index()].name, &e));
+            return Err(refused(&node.scenario.nodes()[node.node.index()].name, &e));
         }
         self.rearm_control(c);
         Ok(())
@@ -242,7 +242,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
             Effect::Tell { reach: Reach::Gateways, body } => self.net.send_behind(now, node, body),
             Effect::Tell { reach, body } => self.net.listeners.hand_over(node, reach, body),
             Effect::Route { to, body } => {
-                let nodes = self.net.way(&self.scenario.links, node, to);
+                let nodes = self.net.way(self.scenario.links(), node, to);
                 let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
                 let link = |a, b| match self.scenario.same_device(a, b) {
                     true => Some(BUS),
@@ -268,7 +268,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
         if self.decisions.len() < MAX_DECISIONS {
             self.decisions.push(DecisionRecord {
                 time_s: now.as_secs_f64(),
-                node: self.scenario.nodes[self.node.index()].name.clone(),
+                node: self.scenario.nodes()[self.node.index()].name.clone(),
                 code: reason.code.into(),
                 reason: reason.told(|value| self.name(value)),
             });
@@ -288,7 +288,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
     /// What the scenario calls a flow or node that a decision speaks of.
     fn name(&self, value: &Value) -> Option<String> {
-        let node = |id: NodeId| self.scenario.nodes.get(id.index()).map(|n| &n.name);
+        let node = |id: NodeId| self.scenario.nodes().get(id.index()).map(|n| &n.name);
         let flow = |id: FlowId| self.shares.name(self.scenario, id);
         match value {
             Value::Flow(f) => flow(*f),

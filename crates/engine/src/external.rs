@@ -59,7 +59,7 @@ impl ExternalWorld {
         let air = Airs::new(&scenario, seed);
         let mut flows = Vec::new();
         let mut links = Vec::new();
-        for l in &scenario.links {
+        for l in scenario.links() {
             if let Some(link) = air.link(l.from, l.to) {
                 links.push((l.from, l.to, Port(flows.len() as u32)));
                 flows.push(FlowState::external(l.from.0, l.to.0, Hop::Radio { link }));
@@ -70,7 +70,7 @@ impl ExternalWorld {
             flows.push(FlowState::external(node.0, node.0, Hop::Broadcast));
         }
         let wires = flows.len() as u32;
-        for (i, wire) in scenario.wires.iter().enumerate() {
+        for (i, wire) in scenario.wires().iter().enumerate() {
             for (k, (from, to)) in [(wire.a, wire.b), (wire.b, wire.a)].into_iter().enumerate() {
                 let direction = (2 * i + k) as u32;
                 flows.push(FlowState::external(from.0, to.0, Hop::Wire { direction }));
@@ -185,12 +185,12 @@ impl ExternalWorld {
         let air = self.world.air.fingerprint();
         let fingerprint = delivered.iter().fold(air, |f, d| collect::mix(f, d.0, d.1));
         RunRecord {
-            scenario: scenario.name.clone(),
-            control: scenario.control.to_string(),
+            scenario: scenario.name().to_owned(),
+            control: scenario.control().to_string(),
             seed: self.world.options.seed,
             fingerprint: format!("{fingerprint:016x}"),
-            duration_s: scenario.duration.as_secs_f64(),
-            warmup_s: scenario.warmup.as_secs_f64(),
+            duration_s: scenario.duration().as_secs_f64(),
+            warmup_s: scenario.warmup().as_secs_f64(),
             flows: Vec::new(),
             subscribers: Vec::new(),
             links: collect::links(&scenario, &self.world.air),

@@ -33,8 +33,8 @@ impl FairRates {
     /// Rates that hold all the time, found by other means: bit/s of application data per flow, 0
     /// where `rates_bps` ends early.
     pub fn steady(scenario: &Scenario, mut rates_bps: Vec<f64>) -> Self {
-        rates_bps.resize(scenario.flows.len(), 0.0);
-        let hops: Vec<u32> = scenario.flows.iter().map(|f| f.wireless_hops).collect();
+        rates_bps.resize(scenario.flows().len(), 0.0);
+        let hops: Vec<u32> = scenario.flows().iter().map(|f| f.wireless_hops).collect();
         FairRates {
             utilization: crate::measures::utilization(&rates_bps, &hops),
             bottleneck: vec![None; rates_bps.len()],
@@ -56,11 +56,11 @@ type Rates = Vec<(f64, Option<(NodeId, NodeId)>)>;
 fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Rates, FairError> {
     let scenario = model.scenario;
     let there: Vec<usize> =
-        (0..scenario.flows.len()).filter(|&i| active(i) && !model.dead(i)).collect();
+        (0..scenario.flows().len()).filter(|&i| active(i) && !model.dead(i)).collect();
     let mut flows: Vec<FlowSpec<'_>> = there.iter().map(|&i| model.flow(i)).collect();
     let minimum: Vec<f64> = there.iter().map(|&i| model.minimum(i)).collect();
     let each = model.radios();
-    let radios = Radios::of(&scenario.mac.phy, &each);
+    let radios = Radios::of(&scenario.mac().phy, &each);
     let hears = &model.decodes;
     let allocate = |flows: &[FlowSpec<'_>]| {
         fair_allocation_above(radios, model.access, hears, &model.links, flows, &minimum)
@@ -81,7 +81,7 @@ fn solve(model: &CapacityModel<'_>, active: impl Fn(usize) -> bool) -> Result<Ra
         }
         found = allocate(&flows)?;
     }
-    let mut rates = vec![(0.0, None); scenario.flows.len()];
+    let mut rates = vec![(0.0, None); scenario.flows().len()];
     for (k, &i) in there.iter().enumerate() {
         rates[i].0 = found.rates[k];
         rates[i].1 = match found.limits[k] {
@@ -105,7 +105,7 @@ fn groups(scenario: &Scenario, there: &[usize]) -> Vec<Together> {
         weight: s.weight,
         flows: s.flows().filter_map(place).collect(),
     };
-    scenario.subscribers.list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
+    scenario.subscribers().list.iter().map(of).filter(|g| !g.flows.is_empty()).collect()
 }
 
 /// Rounds in which what some flows of a subscriber leave of its share is given to its others.
@@ -140,7 +140,7 @@ fn leave(
 /// Whether any radio may send several packets in one frame.
 fn aggregates(scenario: &Scenario) -> bool {
     let several = |mac: &MacConfig| mac.phy.as_modern().is_some_and(|m| m.ampdu > 0 || m.amsdu > 0);
-    core::iter::once(&scenario.mac).chain(scenario.further.iter().map(|r| &r.mac)).any(several)
+    core::iter::once(scenario.mac()).chain(scenario.further().iter().map(|r| &r.mac)).any(several)
 }
 
 /// Computes the fair rate of each flow.
@@ -151,29 +151,29 @@ pub fn fair_rates(scenario: &Scenario) -> Result<FairRates, EngineError> {
     let model = CapacityModel::new(scenario);
     let until = |f: &Flow| f.stop.unwrap_or(Span::MAX);
     let mut instants: Vec<Span> = vec![Span::ZERO];
-    for f in &scenario.flows {
-        instants.extend([f.start, until(f)].into_iter().filter(|&t| t < scenario.duration));
+    for f in scenario.flows() {
+        instants.extend([f.start, until(f)].into_iter().filter(|&t| t < scenario.duration()));
     }
     instants.sort_unstable();
     instants.dedup();
 
-    let mut rates_bps = vec![0.0; scenario.flows.len()];
+    let mut rates_bps = vec![0.0; scenario.flows().len()];
     let mut changes = Vec::with_capacity(instants.len());
-    let measured = scenario.duration.saturating_sub(scenario.warmup).as_secs_f64();
+    let measured = scenario.duration().saturating_sub(scenario.warmup()).as_secs_f64();
     for (k, &from) in instants.iter().enumerate() {
         let active = |i: usize| {
-            let f = &scenario.flows[i];
+            let f = &scenario.flows()[i];
             f.start <= from && from < until(f)
         };
         let rates = solve(&model, active)?;
-        let to = instants.get(k + 1).copied().unwrap_or(scenario.duration);
-        let share = to.saturating_sub(from.max(scenario.warmup)).as_secs_f64() / measured;
+        let to = instants.get(k + 1).copied().unwrap_or(scenario.duration());
+        let share = to.saturating_sub(from.max(scenario.warmup())).as_secs_f64() / measured;
         for (mean, (rate, _)) in rates_bps.iter_mut().zip(&rates) {
             *mean += rate * share;
         }
         changes.push((Time::ZERO + from, rates.into_iter().map(|r| r.0).collect()));
     }
-    let hops: Vec<u32> = scenario.flows.iter().map(|f| f.wireless_hops).collect();
+    let hops: Vec<u32> = scenario.flows().iter().map(|f| f.wireless_hops).collect();
     Ok(FairRates {
         utilization: crate::measures::utilization(&rates_bps, &hops),
         rates_bps,

@@ -83,24 +83,25 @@ impl ControlAt {
 
 /// Hops of every wireless node to the nearest gateway over links and wires.
 fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
-    let mut hops = vec![None; scenario.nodes.len()];
-    if scenario.gateways.is_empty() {
+    let mut hops = vec![None; scenario.nodes().len()];
+    if scenario.gateways().is_empty() {
         return hops;
     }
-    let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes.len()];
-    for l in &scenario.links {
+    let mut into: Vec<Vec<NodeId>> = vec![Vec::new(); scenario.nodes().len()];
+    for l in scenario.links() {
         into[l.to.index()].push(l.from);
     }
-    for w in &scenario.wires {
+    for w in scenario.wires() {
         into[w.a.index()].push(w.b);
         into[w.b.index()].push(w.a);
     }
     let several = scenario.has_several_radios();
-    let mut wave = scenario.gateways.list().to_vec();
+    let mut wave = scenario.gateways().list().to_vec();
     if several {
         // All radios of a node are as far away as the node is.
-        wave = scenario.wireless().filter(|n| scenario.gateways.has(scenario.device(*n))).collect();
-        let outside = scenario.gateways.list().iter().filter(|g| !wave.contains(g));
+        wave =
+            scenario.wireless().filter(|n| scenario.gateways().has(scenario.device(*n))).collect();
+        let outside = scenario.gateways().list().iter().filter(|g| !wave.contains(g));
         wave.extend(outside.copied().collect::<Vec<_>>());
     }
     wave.iter().for_each(|gateway| hops[gateway.index()] = Some(0));
@@ -108,8 +109,8 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         let mut next = Vec::new();
         for node in wave {
             // Hosts behind several gateways are no way from one part of the mesh to another.
-            if scenario.gateways.are_several()
-                && scenario.nodes[node.index()].kind == NodeKind::Wired
+            if scenario.gateways().are_several()
+                && scenario.nodes()[node.index()].kind == NodeKind::Wired
             {
                 continue;
             }
@@ -132,7 +133,7 @@ fn hops_to_gateway(scenario: &Scenario) -> Vec<Option<u32>> {
         }
         wave = next;
     }
-    for (node, hops) in scenario.nodes.iter().zip(&mut hops) {
+    for (node, hops) in scenario.nodes().iter().zip(&mut hops) {
         if node.kind == NodeKind::Wired && *hops != Some(0) {
             *hops = None;
         }
@@ -169,7 +170,7 @@ fn flows_at(
             None => first,
         })
     };
-    let all = (0..scenario.flows.len() as u32).map(FlowId);
+    let all = (0..scenario.flows().len() as u32).map(FlowId);
     all.filter(|id| shares.names(*id)).filter_map(here).collect()
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn flow_at(
     id: FlowId,
     node: NodeId,
 ) -> Option<FlowHere> {
-    let flow = scenario.flows.get(id.index())?;
+    let flow = scenario.flows().get(id.index())?;
     let at = flow.path.iter().position(|&n| n == node)?;
     let (payload, packet) = packet_sizes(flow);
     let place = match at {
@@ -189,13 +190,13 @@ pub(crate) fn flow_at(
         _ => Place::Forwarder,
     };
     // A home is at the end of the path that is in the air.
-    let on_air = |n: &NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+    let on_air = |n: &NodeId| scenario.nodes()[n.index()].kind == NodeKind::Wireless;
     // The next node, not the same one's other radio.
     let other = |n: &&NodeId| !scenario.same_device(**n, node);
     let next = flow.path[at + 1..].iter().find(other).copied();
     let last = flow.path[..at].iter().rev().find(other).copied();
     let branch = next.filter(on_air).or(last.filter(on_air));
-    let outside = |n: NodeId| scenario.gateways.has(n) || !on_air(&n);
+    let outside = |n: NodeId| scenario.gateways().has(n) || !on_air(&n);
     let upstream = !outside(flow.from);
     let home = if upstream { flow.from } else { flow.to };
     let here = FlowHere::new(id, place, payload, packet)
@@ -216,9 +217,9 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
     let hops = hops_to_gateway(scenario);
     let site = |(i, node): (usize, &fairmesh_scenario::Node)| {
         let id = NodeId(i as u32);
-        let gateway = scenario.gateways.has(id);
-        let sources = scenario.flows.iter().any(|f| f.from == id);
-        let agent = scenario.agents.as_ref().is_none_or(|a| a.contains(&id));
+        let gateway = scenario.gateways().has(id);
+        let sources = scenario.flows().iter().any(|f| f.from == id);
+        let agent = scenario.agents().as_ref().is_none_or(|a| a.contains(&id));
         Site::new()
             .with_gateway(gateway)
             .with_access_point(gateway && node.kind == NodeKind::Wireless)
@@ -226,19 +227,19 @@ pub(crate) fn sites(scenario: &Scenario) -> Vec<Site> {
             .with_agent(sources && agent && !gateway && node.kind == NodeKind::Wireless)
             .with_hops(hops[i])
     };
-    scenario.nodes.iter().enumerate().map(site).collect()
+    scenario.nodes().iter().enumerate().map(site).collect()
 }
 
 /// Whether the scenario's control may run at a node.
 fn takes_part(scenario: &Scenario, node: NodeId) -> bool {
-    scenario.taking_part.as_ref().is_none_or(|n| n.contains(&node))
+    scenario.taking_part().as_ref().is_none_or(|n| n.contains(&node))
 }
 
 /// At how many nodes the scenario's control runs. A control of the gateway runs nowhere in a
 /// scenario that has none, and then the outcome is that of `fifo`.
 pub fn controlled_nodes(scenario: &Scenario) -> usize {
     let runs = |(i, site): &(usize, Site)| {
-        takes_part(scenario, NodeId(*i as u32)) && scenario.control.needs(site).is_some()
+        takes_part(scenario, NodeId(*i as u32)) && scenario.control().needs(site).is_some()
     };
     sites(scenario).into_iter().enumerate().filter(runs).count()
 }
@@ -303,7 +304,7 @@ pub(crate) struct Controls<'a> {
 impl<'a> Controls<'a> {
     /// As the scenario has it.
     pub fn of(scenario: &'a Scenario) -> Self {
-        Controls { mechanism: &scenario.control, at_gateways: scenario.at_gateways.as_ref() }
+        Controls { mechanism: scenario.control(), at_gateways: scenario.at_gateways() }
     }
 }
 
@@ -320,7 +321,8 @@ pub(crate) fn start(
     let Controls { mechanism, at_gateways } = controls;
     let offers = if fair.is_some() { OFFERS } else { without_fair_rates() };
     let rates = fair.map_or(&[][..], FairRates::at_start);
-    let links: Vec<Link> = scenario.links.iter().map(|l| Link { from: l.from, to: l.to }).collect();
+    let links: Vec<Link> =
+        scenario.links().iter().map(|l| Link { from: l.from, to: l.to }).collect();
     let one_queue = one_queue(scenario);
     if let Some(why) = one_queue {
         for m in std::iter::once(mechanism).chain(at_gateways) {
@@ -329,9 +331,9 @@ pub(crate) fn start(
     }
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
-    let gateways = &scenario.gateways;
+    let gateways = scenario.gateways();
     for (i, site) in sites(scenario).into_iter().enumerate() {
-        let (id, node) = (NodeId(i as u32), &scenario.nodes[i]);
+        let (id, node) = (NodeId(i as u32), &scenario.nodes()[i]);
         let mechanism = match at_gateways.filter(|_| site.gateway) {
             Some(theirs) => theirs,
             None if takes_part(scenario, id) => mechanism,
@@ -351,7 +353,7 @@ pub(crate) fn start(
         };
         let mut known = std::collections::BTreeSet::new();
         let own =
-            scenario.links.iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
+            scenario.links().iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
         let neighbours = own.map(|l| {
             let mac = scenario.mac_of(l.from);
             let rate = l.rate.unwrap_or(mac.rate);
@@ -368,14 +370,14 @@ pub(crate) fn start(
             false => Shares::default(),
         };
         let crosses: Vec<NodeId> = match one_box {
-            true => scenario.flows.iter().map(|f| scenario.gateway_of(f).unwrap_or(id)).collect(),
+            true => scenario.flows().iter().map(|f| scenario.gateway_of(f).unwrap_or(id)).collect(),
             false => Vec::new(),
         };
         if !one_box && site.gateway && needs.abilities.has(Ability::LimitTransit) {
             shares = shares.at_gateway(scenario, id);
         }
         let setting = Setting::new(id, site, stream)
-            .with_gateways(scenario.gateways.list().len() as u32)
+            .with_gateways(scenario.gateways().list().len() as u32)
             .with_flows(flows_at(scenario, rates, id, &shares, &crosses))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())

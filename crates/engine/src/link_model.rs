@@ -29,12 +29,12 @@ pub(crate) struct Dcf {
 
 impl Dcf {
     pub fn new(model: &CapacityModel<'_>) -> Self {
-        let mac = &model.scenario.mac;
+        let mac = model.scenario.mac();
         let of = |l: &Link| {
             let rate = l.rate.unwrap_or(mac.rate);
             ((l.from, l.to), model.scenario.errors_of(l), rate)
         };
-        let mut errors: Vec<_> = model.scenario.links.iter().map(of).collect();
+        let mut errors: Vec<_> = model.scenario.links().iter().map(of).collect();
         errors.sort_by_key(|e| e.0);
         let overhead = mac.llc_bytes + DATA_OVERHEAD;
         Dcf { phy: mac.phy.clone(), access: model.access, overhead, errors }

@@ -60,7 +60,8 @@ impl Way {
         for (i, &node) in flow.path.iter().enumerate() {
             if i.checked_sub(1).is_some_and(|b| scenario.same_device(flow.path[b], node)) {
                 // Takes nothing of anything; its number is behind those of the wires.
-                let (hop, wire) = (way.path.len().checked_sub(1), 2 * scenario.wires.len() as u32);
+                let (hop, wire) =
+                    (way.path.len().checked_sub(1), 2 * scenario.wires().len() as u32);
                 way.wires.push(WireUse { hop, wire, share: 0.0 });
                 way.path.push(node);
                 continue;
@@ -69,7 +70,7 @@ impl Way {
             if let Some((at, back)) = wire {
                 wired = true;
                 let number = |back| 2 * at as u32 + u32::from(back);
-                let rate = scenario.wires[at].rate.0 as f64;
+                let rate = scenario.wires()[at].rate.0 as f64;
                 let there = WireUse { hop: None, wire: number(back), share: bits(t.psdu) / rate };
                 way.wires.push(there);
                 if t.reverse_per_packet > 0.0 {
@@ -77,7 +78,7 @@ impl Way {
                     way.wires.push(WireUse { hop: None, wire: number(!back), share });
                 }
             }
-            if scenario.nodes[node.index()].kind == NodeKind::Wireless {
+            if scenario.nodes()[node.index()].kind == NodeKind::Wireless {
                 match way.path.len().checked_sub(1) {
                     Some(hop) if wired => {
                         // Not through the air, whichever of the wires between them is named.
@@ -97,21 +98,21 @@ impl Way {
 impl<'a> CapacityModel<'a> {
     /// Of any scenario.
     pub fn new(scenario: &'a Scenario) -> Self {
-        let nodes = scenario.nodes.len();
+        let nodes = scenario.nodes().len();
         let (mut decodes, mut senses) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
-        for h in &scenario.hearing {
+        for h in scenario.hearing() {
             senses[h.to as usize].push(NodeId(h.from));
         }
-        let mut links = Vec::with_capacity(scenario.links.len());
-        for link in &scenario.links {
+        let mut links = Vec::with_capacity(scenario.links().len());
+        for link in scenario.links() {
             decodes[link.to.index()].push(link.from);
             let rate = link.rate.unwrap_or(scenario.mac_of(link.from).rate);
             let errors = scenario.errors_of(link);
-            let size = FULL_PACKET + scenario.mac.llc_bytes + DATA_OVERHEAD;
+            let size = FULL_PACKET + scenario.mac().llc_bytes + DATA_OVERHEAD;
             let delivery = errors.delivery(size, rate).max(DEAD);
             links.push(LinkSpec { from: link.from, to: link.to, rate, delivery });
         }
-        let access = access(&scenario.mac);
+        let access = access(scenario.mac());
         // An A-MSDU is lost as often as one of its packets would be.
         let carries = |l: &LinkSpec, psdu: u32| {
             let full = FullFrame::of(&scenario.mac_of(l.from).phy, l.rate, psdu);
@@ -123,15 +124,15 @@ impl<'a> CapacityModel<'a> {
                 |from, to| links.iter().any(|l| (l.from, l.to) == (from, to) && !carries(l, psdu));
             path.windows(2).any(|hop| crosses(hop[0], hop[1]))
         };
-        let mut ways: Vec<Way> = scenario.flows.iter().map(|f| Way::new(scenario, f)).collect();
+        let mut ways: Vec<Way> = scenario.flows().iter().map(|f| Way::new(scenario, f)).collect();
         if links.iter().any(|l| l.delivery < 1.0) {
-            let llc = scenario.mac.llc_bytes;
-            for (way, flow) in ways.iter_mut().zip(&scenario.flows) {
+            let llc = scenario.mac().llc_bytes;
+            for (way, flow) in ways.iter_mut().zip(scenario.flows()) {
                 way.dead = way.on_air && dead(&way.path, traffic(flow, llc).psdu);
             }
         }
-        let mut weights: Vec<f64> = scenario.flows.iter().map(|f| f.weight).collect();
-        for subscriber in &scenario.subscribers.list {
+        let mut weights: Vec<f64> = scenario.flows().iter().map(|f| f.weight).collect();
+        for subscriber in &scenario.subscribers().list {
             let many = subscriber.flows().count() as f64;
             subscriber.flows().for_each(|f| weights[f] = subscriber.weight / many);
         }
@@ -141,7 +142,7 @@ impl<'a> CapacityModel<'a> {
     /// The PHY and access of each station, where radios differ in them; else the scenario's own are everybody's.
     pub fn radios(&self) -> Vec<(&'a Phy, Access)> {
         let scenario = self.scenario;
-        if scenario.further.iter().all(|r| r.medium == 0) {
+        if scenario.further().iter().all(|r| r.medium == 0) {
             return Vec::new();
         }
         let of = |n| {
@@ -163,18 +164,18 @@ impl<'a> CapacityModel<'a> {
 
     /// What the models need to know of a flow.
     pub fn flow(&self, i: usize) -> FlowSpec<'_> {
-        let flow = &self.scenario.flows[i];
+        let flow = &self.scenario.flows()[i];
         FlowSpec {
             path: &self.ways[i].path,
             wires: &self.ways[i].wires,
-            traffic: traffic(flow, self.scenario.mac.llc_bytes),
+            traffic: traffic(flow, self.scenario.mac().llc_bytes),
             demand: Demand { weight: self.weights[i], ..demand(flow) },
         }
     }
 
     /// What that flow is promised, bit/s of application data: no more than it asks for.
     pub fn minimum(&self, i: usize) -> f64 {
-        let flow = &self.scenario.flows[i];
+        let flow = &self.scenario.flows()[i];
         flow.guarantee.map_or(0.0, |least| goodput(flow, least).min(demand(flow).limit))
     }
 }

@@ -26,11 +26,11 @@ pub(crate) struct Shares {
 impl Shares {
     /// Those of a scenario's subscribers.
     pub fn of(scenario: &Scenario) -> Self {
-        let subscribers = &scenario.subscribers;
+        let subscribers = scenario.subscribers();
         if subscribers.list.is_empty() {
             return Shares::default();
         }
-        let mut first: Vec<u32> = (0..scenario.flows.len() as u32).collect();
+        let mut first: Vec<u32> = (0..scenario.flows().len() as u32).collect();
         let mut shares = BTreeMap::new();
         for share in subscribers.list.iter().flat_map(|s| s.shares()) {
             if let Some(&name) = share.flows.first() {
@@ -45,23 +45,23 @@ impl Shares {
     pub fn name(&self, scenario: &Scenario, flow: FlowId) -> Option<String> {
         let index = flow.index();
         let own = self.shares.get(&flow.0).and_then(|_| {
-            let mut all = scenario.subscribers.list.iter();
+            let mut all = scenario.subscribers().list.iter();
             all.find_map(|s| {
                 let down = s.down.flows.contains(&index);
                 let direction = if down { "down" } else { "up" };
                 (down || s.up.flows.contains(&index)).then(|| format!("{} ({direction})", s.name))
             })
         });
-        own.or_else(|| scenario.flows.get(index).map(|f| f.name.clone()))
+        own.or_else(|| scenario.flows().get(index).map(|f| f.name.clone()))
     }
 
     /// Without what crosses another gateway, and at this one is in the air only.
     pub fn at_gateway(self, scenario: &Scenario, gateway: NodeId) -> Self {
-        if !scenario.gateways.are_several() {
+        if !scenario.gateways().are_several() {
             return self;
         }
         let other = |f| scenario.gateway_of(f).is_some_and(|g| g != gateway);
-        Shares { elsewhere: scenario.flows.iter().map(other).collect(), ..self }
+        Shares { elsewhere: scenario.flows().iter().map(other).collect(), ..self }
     }
 
     /// Whether a flow crosses another gateway.

@@ -78,7 +78,7 @@ fn packets_keep_their_category_over_all_hops_and_back() {
     for queue in ["200", "{ kind = \"fq_codel\" }", "{ kind = \"mac80211\", device = 8 }"] {
         let scenario = read(&chain(queue, "video"));
         let (r, seen) = run_observed(&scenario, &RunOptions::default(), Seen::default()).unwrap();
-        let number = |name: &str| scenario.flows.iter().position(|f| f.name == name).unwrap();
+        let number = |name: &str| scenario.flows().iter().position(|f| f.name == name).unwrap();
         for (&(flow, priority), &frames) in &seen.data {
             let expected = match flow as usize {
                 f if f == number("call") => 6,

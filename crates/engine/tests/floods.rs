@@ -116,7 +116,7 @@ fn nobody_else_is_taken_for_a_flood() {
     ] {
         let draft = shipped(name);
         let floods = |t: &TrafficSpec| matches!(t, TrafficSpec::Cbr { .. });
-        let calls = draft.build().unwrap().flows.iter().filter(|f| floods(&f.traffic)).count();
+        let calls = draft.build().unwrap().flows().iter().filter(|f| floods(&f.traffic)).count();
         let record = record(&draft, "maxmin", 1);
         assert_eq!(times(&record, "maxmin.flood"), [0.0; 0], "{name}, {calls} calls");
     }

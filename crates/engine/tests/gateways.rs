@@ -89,7 +89,7 @@ fn what_passes_a_gateway_in_the_air_is_not_its_own() {
     let run = |control: &str| {
         let text = text.replace("CONTROL", control);
         let s = draft_from_toml("past.toml", &text).unwrap().build().unwrap();
-        assert_eq!(s.flows[0].path.len(), 5, "over 0 and 2 to 3");
+        assert_eq!(s.flows()[0].path.len(), 5, "over 0 and 2 to 3");
         record(&s)
     };
     // The limit of all traffic at 0 holds for 2 alone, that at 3 for 1.
@@ -102,10 +102,9 @@ fn what_passes_a_gateway_in_the_air_is_not_its_own() {
 fn gateways_that_tell_each_other_give_what_one_box_gives() {
     let text = include_str!("../../../scenarios/two-gateways.toml");
     let world = |control: &str, one_box: bool| {
-        let mut s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
-        s.control = fairmesh_control::Registry::standard().lookup(control).unwrap();
-        s.gateways.one_box = one_box;
-        record(&s)
+        let s = draft_from_toml("two-gateways.toml", text).unwrap().build().unwrap();
+        let s = s.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap());
+        record(&if one_box { s.with_one_box() } else { s })
     };
     let (apart, told) = (world("maxmin", false), world("maxmin+peers", false));
     let one = world("maxmin", true);

@@ -18,7 +18,7 @@ fn shipped(name: &str) -> Draft {
 /// Mean goodput of each flow over these seeds, kbit/s.
 fn goodputs(draft: &Draft, seeds: u64) -> Vec<f64> {
     let scenario = draft.build().unwrap();
-    let mut means = vec![0.0; scenario.flows.len()];
+    let mut means = vec![0.0; scenario.flows().len()];
     for seed in 1..=seeds {
         let record = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
         for (mean, flow) in means.iter_mut().zip(&record.flows) {

@@ -280,13 +280,14 @@ impl Recipe {
         if draft.flow.is_empty() {
             return None;
         }
-        let mut scenario = draft.build().ok()?;
-        let plain = scenario.clone();
+        let plain = draft.build().ok()?;
         let controls: Vec<Mechanism> =
             fairmesh_control::Registry::standard().all().cloned().map(Mechanism::of).collect();
-        scenario.control = controls[self.control % controls.len()].clone();
-        let short =
-            Scenario { duration: Span::from_millis(1), warmup: Span::ZERO, ..scenario.clone() };
+        let control = controls[self.control % controls.len()].clone();
+        let scenario = plain.clone().with_control(control);
+        let soon = |_: usize, flow: &mut Flow| (flow.start, flow.stop) = (Span::ZERO, None);
+        let short = scenario.clone().map_flows(soon).unwrap();
+        let short = short.with_times(Span::from_millis(1), Span::ZERO).unwrap();
         Some(if run(&short, &options(1)).is_ok() { scenario } else { plain })
     }
 }
@@ -325,7 +326,7 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
     let answers = t.mac.cts + t.mac.ack + t.mac.block_ack;
     let sent = t.mac.data + t.mac.rts + answers + t.mac.broadcast;
     prop_assert!(sent <= t.transmissions);
-    if scenario.interferers.is_empty() {
+    if scenario.interferers().is_empty() {
         prop_assert_eq!(sent, t.transmissions);
     }
     for n in &r.nodes {
@@ -336,7 +337,7 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
         prop_assert!((sum - 1.0).abs() < 1e-9, "{} {sum}", n.name);
         prop_assert!(n.mean_queue >= 0.0);
     }
-    for (f, spec) in r.flows.iter().zip(&scenario.flows) {
+    for (f, spec) in r.flows.iter().zip(scenario.flows()) {
         prop_assert!(f.goodput_bps <= bound(scenario, spec), "{f:?}");
         prop_assert!(f.goodput_bps >= 0.0 && f.fair_bps.is_finite());
     }
@@ -346,15 +347,15 @@ fn check(scenario: &Scenario, r: &RunRecord) -> Result<(), TestCaseError> {
 /// No flow gets more than the closed form gives the slowest link of its path for it alone. Where
 /// the rate adapts, the fastest rate counts; a TCP may release at once what had come in before.
 fn bound(scenario: &Scenario, flow: &Flow) -> f64 {
-    let mac = &scenario.mac;
-    let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
+    let mac = scenario.mac();
+    let measured = (scenario.duration().saturating_sub(scenario.warmup())).as_secs_f64();
     let traffic = match flow.transport {
         Transport::Udp => Traffic::udp(900, true),
         // More than it can have: the whole UDP payload, and no answers.
         Transport::Quic(quic) => Traffic::udp(quic.datagram, true),
         Transport::Tcp(_) => Traffic::tcp(1460, 0, 1.0, true),
     };
-    let wireless = |n: NodeId| scenario.nodes[n.index()].kind == NodeKind::Wireless;
+    let wireless = |n: NodeId| scenario.nodes()[n.index()].kind == NodeKind::Wireless;
     let links = flow.path.windows(2).map(|w| {
         if !wireless(w[0]) || !wireless(w[1]) {
             return 3e6;
@@ -420,8 +421,8 @@ proptest! {
     #[test]
     fn strangers_far_away_change_nothing(recipe in recipe(), seed in 0u64..1000) {
         // Controls may look at all flows.
-        let Some(mut scenario) = recipe.build() else { return Ok(()) };
-        scenario.control = Mechanism::none();
+        let Some(scenario) = recipe.build() else { return Ok(()) };
+        let scenario = scenario.with_control(Mechanism::none());
         let mut crowd = recipe.draft();
         let (a, b) = ("far 1", "far 2");
         if let Some(links) = &mut crowd.topology.links {
@@ -475,7 +476,7 @@ fn unknown_controls_make_no_scenario() {
     let mut draft = Draft { duration: Span::from_secs(1), ..Draft::default() };
     draft.topology.links = Some(vec![LinkEntry::Pair([0usize.into(), 1usize.into()])]);
     draft.flow.push(FlowDraft::new(0usize, 1usize));
-    assert!(draft.build().unwrap().control.is_none());
+    assert!(draft.build().unwrap().control().is_none());
     draft.control = ControlDraft { name: "none such".to_owned(), ..ControlDraft::default() };
     let error = draft.build().unwrap_err().to_string();
     assert!(error.contains("control.use: there is no control \"none such\""), "{error}");

@@ -47,8 +47,8 @@ fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
     let two = simulate(&text).flows[0].goodput_bps;
     let scenario = read(&text);
     let lone = saturated_goodput(
-        &scenario.mac.phy,
-        scenario.mac.rate,
+        &scenario.mac().phy,
+        scenario.mac().rate,
         &Traffic::udp(1472, true),
         Access::Basic,
     );
@@ -57,11 +57,14 @@ fn a_chain_on_two_channels_carries_what_a_lone_link_does() {
     // The model that is printed beside it says so, too.
     let fair = fair_rates(&scenario).unwrap().rates_bps[0];
     assert!((fair / lone - 1.0).abs() < 0.005, "{fair} of {lone}");
-    let path: Vec<&str> =
-        scenario.flows[0].path.iter().map(|n| scenario.nodes[n.index()].name.as_str()).collect();
+    let path: Vec<&str> = scenario.flows()[0]
+        .path
+        .iter()
+        .map(|n| scenario.nodes()[n.index()].name.as_str())
+        .collect();
     // From 2 over the second radio, at 1 across to the first.
     assert_eq!(path, ["2", "2/other", "1/other", "1", "0"]);
-    assert_eq!(scenario.flows[0].wireless_hops, 2);
+    assert_eq!(scenario.flows()[0].wireless_hops, 2);
 }
 
 /// A cell of three senders around its own access point, somewhere near.
@@ -305,13 +308,13 @@ proptest! {
         conserved(&record);
         let again = run(&scenario, &RunOptions::default()).unwrap();
         prop_assert_eq!(&record.fingerprint, &again.fingerprint);
-        for flow in &scenario.flows {
+        for flow in scenario.flows() {
             for hop in flow.path.windows(2) {
                 let bus = scenario.same_device(hop[0], hop[1]);
                 prop_assert!(bus != scenario.link(hop[0], hop[1]).is_some());
             }
         }
-        for l in &scenario.leaks {
+        for l in scenario.leaks() {
             let (a, b) = (NodeId(l.from), NodeId(l.to));
             prop_assert!(scenario.channel_of(a) != scenario.channel_of(b));
         }

@@ -121,7 +121,7 @@ fn analytic_shares_are_the_subscribers() {
     let rates = |flows: &str, terms: &str| {
         let s = chain("fifo", flows, terms);
         let rates = fair_rates(&s).unwrap().rates_bps;
-        s.subscribers
+        s.subscribers()
             .list
             .iter()
             .map(|s| s.flows().map(|f| rates[f]).sum::<f64>() / 1e3)

@@ -2,6 +2,7 @@
 
 use fairmesh_engine::{EngineError, RunOptions, fair_rates, run};
 use fairmesh_scenario::{ImportOptions, Scenario, parse};
+use fairmesh_units::Span;
 
 /// Two meshes of two nodes each, out of each other's hearing, and a cable between them.
 fn two_meshes(rate: &str, rest: &str) -> Scenario {
@@ -25,7 +26,7 @@ fn near(got: f64, want: f64, part: f64) {
 #[test]
 fn a_cable_between_radio_links_takes_no_air() {
     let far = two_meshes("100 Mbit/s", "flow = [{ from = 1, to = 4 }]");
-    assert_eq!((far.flows[0].path.len(), far.flows[0].wireless_hops), (4, 2));
+    assert_eq!((far.flows()[0].path.len(), far.flows()[0].wireless_hops), (4, 2));
     let near_by = two_meshes("100 Mbit/s", "flow = [{ from = 1, to = 2 }]");
     let (two, one) = (fair_rates(&far).unwrap(), fair_rates(&near_by).unwrap());
     // The two links do not hear each other, so the way is as fast as one of them.
@@ -89,7 +90,7 @@ fn a_switch_between_radio_links() {
         &ImportOptions::default(),
     )
     .unwrap();
-    assert_eq!((s.flows[0].path.len(), s.flows[0].wireless_hops), (5, 2));
+    assert_eq!((s.flows()[0].path.len(), s.flows()[0].wireless_hops), (5, 2));
     near(goodputs(&s)[0], fair_rates(&s).unwrap().rates_bps[0], 0.2);
 }
 
@@ -98,9 +99,8 @@ fn every_control_runs_across_a_cable() {
     let flows = "traffic = { flows = \"both\" }\n";
     for entry in fairmesh_control::Registry::standard().all() {
         let control = format!("{flows}control = {{ use = \"{}\" }}", entry.name);
-        let mut s = two_meshes("20 Mbit/s", &control);
-        s.duration = fairmesh_units::Span::from_secs(4);
-        s.warmup = fairmesh_units::Span::from_secs(1);
+        let s = two_meshes("20 Mbit/s", &control);
+        let s = s.with_times(Span::from_secs(4), Span::from_secs(1)).unwrap();
         match run(&s, &RunOptions::default()) {
             Ok(record) => {
                 let far = record.flows.iter().filter(|f| f.from == "4" || f.to == "4");

@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let file = folder.join(format!("{}.toml", mesh.name));
         let mut text = mesh.text.clone();
         if let Some(percent) = percent {
-            let nodes = mesh.scenario()?.nodes.len() as u32;
+            let nodes = mesh.scenario()?.nodes().len() as u32;
             let mut chance = Stream::new(u64::from(percent), &mesh.name);
             let mut left: Vec<u32> = (0..nodes).collect();
             let mut part: Vec<u32> = (0..nodes * percent.min(100) / 100)

@@ -21,15 +21,15 @@ fn every_network_builds_and_follows_from_its_number() {
     assert_eq!(texts.len(), all.len(), "no two are alike");
     for n in &all {
         let s = n.scenario().unwrap_or_else(|e| panic!("{}: {e}", n.name));
-        assert!(s.warnings.is_empty(), "{}: {:?}", n.name, s.warnings);
-        assert!(s.subscribers.list.len() >= 3, "{}", n.name);
-        let nodes = s.nodes.iter().filter(|n| n.kind == NodeKind::Wireless).count();
+        assert!(s.warnings().is_empty(), "{}: {:?}", n.name, s.warnings());
+        assert!(s.subscribers().list.len() >= 3, "{}", n.name);
+        let nodes = s.nodes().iter().filter(|n| n.kind == NodeKind::Wireless).count();
         if matches!(n.family, Family::Random | Family::Lossy | Family::Floods) {
             assert!((12..=40).contains(&nodes), "{}: {nodes}", n.name);
         }
-        let lossless = s.links.iter().all(|l| l.delivery.0 == 1.0);
+        let lossless = s.links().iter().all(|l| l.delivery.0 == 1.0);
         assert_eq!(lossless, !n.about.contains("lossy"), "{}", n.name);
-        assert!(s.links.iter().all(|l| l.delivery.0 >= 0.85), "{}", n.name);
+        assert!(s.links().iter().all(|l| l.delivery.0 >= 0.85), "{}", n.name);
     }
     let again = network(Family::Lossy, 3, SHORT).unwrap();
     assert!(all.contains(&again));

@@ -18,10 +18,10 @@ fn every_mesh_builds_and_follows_from_its_number() {
     let mut texts = BTreeSet::new();
     for m in reported.iter().chain(&tuning) {
         let s = m.scenario().unwrap_or_else(|e| panic!("{}: {e}", m.name));
-        assert!(s.warnings.is_empty(), "{}: {:?}", m.name, s.warnings);
-        assert!((6..=20).contains(&s.flows.len()), "{}: {}", m.name, s.flows.len());
-        assert!((16..=30).contains(&s.nodes.len()), "{}", m.name);
-        let rates: BTreeSet<_> = s.links.iter().map(|l| l.rate).collect();
+        assert!(s.warnings().is_empty(), "{}: {:?}", m.name, s.warnings());
+        assert!((6..=20).contains(&s.flows().len()), "{}: {}", m.name, s.flows().len());
+        assert!((16..=30).contains(&s.nodes().len()), "{}", m.name);
+        let rates: BTreeSet<_> = s.links().iter().map(|l| l.rate).collect();
         assert_eq!(rates.len() > 1, m.kind == Kind::Mixed, "{}", m.name);
         // Without the name, which holds the number.
         let body = m.text.split("[radio]").nth(1).unwrap().to_owned();

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub fn announce(scenario: &Scenario, network: &Network, quiet: bool) {
     let mut text = String::new();
     if !quiet {
-        for (node, plan) in scenario.nodes.iter().zip(&network.plan.nodes) {
+        for (node, plan) in scenario.nodes().iter().zip(&network.plan.nodes) {
             text += &format!(
                 "fairmesh: node {}: {}, ip netns exec {} …\n",
                 node.name, plan.address, plan.namespace
@@ -30,7 +30,7 @@ pub fn bar(scenario: &Scenario, shown: bool) -> ProgressBar {
         true => ProgressDrawTarget::stderr(),
         false => ProgressDrawTarget::hidden(),
     };
-    let length = scenario.duration.as_nanos() / 1_000_000;
+    let length = scenario.duration().as_nanos() / 1_000_000;
     let bar = ProgressBar::with_draw_target(Some(length), target);
     // The template is a constant; the default style would do as well.
     if let Ok(style) = ProgressStyle::with_template("emulating [{bar:30}] {percent} %, {eta} to go")

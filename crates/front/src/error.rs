@@ -49,10 +49,12 @@ impl From<fairmesh_testbed::TestbedError> for CliError {
         use fairmesh_testbed::TestbedError;
 
         match e {
-            TestbedError::Emulator { problem: EmulatorError::Interrupted, .. } => {
+            TestbedError::Emulator { problem, .. }
+                if matches!(*problem, EmulatorError::Interrupted) =>
+            {
                 CliError::Interrupted
             }
-            TestbedError::Emulator { problem: e @ EmulatorError::NotRoot, .. } => {
+            TestbedError::Emulator { problem: e, .. } if matches!(*e, EmulatorError::NotRoot) => {
                 CliError::option("emulate", e)
             }
             TestbedError::Emulator { scenario, problem } => CliError::run(scenario, problem),

@@ -109,7 +109,7 @@ impl Batch {
             .collect();
         let done = all(pool, "comparing", &jobs, |&(scenario, seed)| match &self.captures {
             Some(folder) if seed == first => {
-                let file = folder.join(format!("{}.pcap", scenario.control));
+                let file = folder.join(format!("{}.pcap", scenario.control()));
                 captured(scenario, seed, self.sample, &file, None)
             }
             _ => once(scenario, seed, self.sample),
@@ -193,13 +193,13 @@ pub fn captured(
 }
 
 fn refused(scenario: &Scenario, e: &fairmesh_engine::EngineError) -> LabError {
-    LabError::Run { scenario: scenario.name.clone(), problem: e.to_string() }
+    LabError::Run { scenario: scenario.name().to_owned(), problem: e.to_string() }
 }
 
 /// Ports of each flow: the server's is 5001, the client's tells flows apart.
 fn ports(scenario: &Scenario) -> Vec<Ports> {
     let ephemeral = |i: usize| 49_152 + (i % 16_384) as u16;
-    let flows = scenario.flows.iter().enumerate();
+    let flows = scenario.flows().iter().enumerate();
     flows
         .map(|(i, f)| Ports { client: f.from, client_port: ephemeral(i), server_port: 5001 })
         .collect()

@@ -84,34 +84,34 @@ impl Changes {
     }
 }
 
-/// Replaces duration and warm-up. A warm-up that is not given stays, unless it would take half of
-/// the run or more: then it becomes a tenth.
+/// The scenario with another duration and warm-up. A warm-up that is not given stays, unless it would
+/// take half of the run or more: then it becomes a tenth.
 ///
 /// # Errors
-/// When nothing would be left to measure.
+/// A run in which nothing would be measured, or that would end before a flow starts or a change
+/// happens.
 pub fn set_times(
-    scenario: &mut Scenario,
+    scenario: Scenario,
     duration: Option<Span>,
     warmup: Option<Span>,
-) -> Result<(), LabError> {
-    if let Some(duration) = duration {
-        if duration == Span::ZERO {
-            return Err(LabError::setting("duration", "found 0 s; expected a longer time"));
-        }
-        scenario.duration = duration;
-        if warmup.is_none() && scenario.warmup.saturating_mul(2) >= duration {
-            scenario.warmup = Span::from_nanos(duration.as_nanos() / 10);
-        }
+) -> Result<Scenario, LabError> {
+    if duration.or(warmup).is_none() {
+        return Ok(scenario);
     }
-    if let Some(warmup) = warmup {
-        if warmup >= scenario.duration {
-            let end = scenario.duration;
-            let problem = format!("found {warmup}; expected less than the duration of {end}");
-            return Err(LabError::setting("warmup", problem));
-        }
-        scenario.warmup = warmup;
+    let end = duration.unwrap_or(scenario.duration());
+    if end == Span::ZERO {
+        return Err(LabError::setting("duration", "found 0 s; expected a longer time"));
     }
-    Ok(())
+    if let Some(warmup) = warmup.filter(|w| *w >= end) {
+        let problem = format!("found {warmup}; expected less than the duration of {end}");
+        return Err(LabError::setting("warmup", problem));
+    }
+    let usual = || match scenario.warmup() {
+        long if long.saturating_mul(2) >= end => Span::from_nanos(end.as_nanos() / 10),
+        fitting => fitting,
+    };
+    let warmup = warmup.unwrap_or_else(usual);
+    Ok(scenario.with_times(end, warmup)?)
 }
 
 /// The scenario under another control. The numbers of the scenario's own control stay with it.
@@ -120,8 +120,8 @@ pub fn set_times(
 /// When there is no such control.
 pub fn with_control(scenario: &Scenario, name: &str) -> Result<Scenario, LabError> {
     let chosen = Registry::standard().lookup(name).map_err(|e| LabError::setting("control", e))?;
-    let control = chosen.with_numbers_of(&scenario.control);
-    Ok(Scenario { control, ..scenario.clone() })
+    let control = chosen.with_numbers_of(scenario.control());
+    Ok(scenario.clone().with_control(control))
 }
 
 /// One scenario per control that is asked for; the scenario's own control if it names none.
@@ -138,8 +138,8 @@ pub fn with_controls(
     let all =
         names.iter().map(|n| with_control(scenario, n.as_ref())).collect::<Result<Vec<_>, _>>()?;
     for (i, s) in all.iter().enumerate() {
-        if all[..i].iter().any(|o| o.control == s.control) {
-            let problem = format!("\"{}\" is given twice; expected each once", s.control);
+        if all[..i].iter().any(|o| o.control() == s.control()) {
+            let problem = format!("\"{}\" is given twice; expected each once", s.control());
             return Err(LabError::setting("control", problem));
         }
     }
@@ -192,19 +192,21 @@ impl fmt::Display for Assignment {
 pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<(), LabError> {
     for Assignment { control, parameter, value } in set {
         let meant =
-            |s: &Scenario| control.as_ref().is_none_or(|c| s.control.definition().name == *c);
+            |s: &Scenario| control.as_ref().is_none_or(|c| s.control().definition().name == *c);
         let mut taken = false;
         for scenario in scenarios.iter_mut().filter(|s| meant(s)) {
-            if scenario.control.value(parameter).is_some() {
-                let set = scenario.control.set(parameter, *value);
+            if scenario.control().value(parameter).is_some() {
+                let mut changed = scenario.control().clone();
+                let set = changed.set(parameter, *value);
                 set.map_err(|e| LabError::setting("set", e))?;
+                *scenario = scenario.clone().with_control(changed);
                 taken = true;
             }
         }
         if !taken {
             let known = scenarios.iter().filter(|s| meant(s)).map(|s| {
-                let names = s.control.definition().parameters.iter().map(|p| &*p.name);
-                format!("{} has {}", s.control, or_none(names.collect::<Vec<_>>().join(", ")))
+                let names = s.control().definition().parameters.iter().map(|p| &*p.name);
+                format!("{} has {}", s.control(), or_none(names.collect::<Vec<_>>().join(", ")))
             });
             let known = known.collect::<Vec<_>>().join("; ");
             let problem = match (control, known.is_empty()) {
@@ -246,12 +248,12 @@ mod tests {
     fn every_control_that_has_the_parameter_gets_it() {
         let mut all = scenarios(&["fifo", "pfrc+fast", "arc"]);
         set(&mut all, &["epoch=5", "arc.gamma=0.5"]).unwrap();
-        let values = |name| all.iter().map(|s| s.control.value(name)).collect::<Vec<_>>();
+        let values = |name| all.iter().map(|s| s.control().value(name)).collect::<Vec<_>>();
         assert_eq!(values("epoch"), [None, Some(5.0), Some(5.0)]);
         assert_eq!(values("gamma"), [None, Some(0.7), Some(0.5)]);
         // Another variant keeps the numbers, another control has its own.
-        assert_eq!(with_control(&all[1], "pfrc").unwrap().control.value("epoch"), Some(5.0));
-        assert_eq!(with_control(&all[1], "gap").unwrap().control.value("gamma"), Some(0.1));
+        assert_eq!(with_control(&all[1], "pfrc").unwrap().control().value("epoch"), Some(5.0));
+        assert_eq!(with_control(&all[1], "gap").unwrap().control().value("gamma"), Some(0.1));
     }
 
     #[test]

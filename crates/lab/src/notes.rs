@@ -7,26 +7,28 @@ use fairmesh_scenario::{Scenario, Transport};
 pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
     let idle = |s: &&Scenario| {
         // `fifo` is the absence of control.
-        !s.control.is_none() && s.at_gateways.is_none() && fairmesh_engine::controlled_nodes(s) == 0
+        !s.control().is_none()
+            && s.at_gateways().is_none()
+            && fairmesh_engine::controlled_nodes(s) == 0
     };
     let note = |s: &Scenario| {
-        let why = match s.gateways.is_empty() {
+        let why = match s.gateways().is_empty() {
             true => "; the scenario names no gateway (topology.gateway)",
             false => "",
         };
-        format!("{} runs at no node here, so its results are those of fifo{why}", s.control)
+        format!("{} runs at no node here, so its results are those of fifo{why}", s.control())
     };
     let mut notes: Vec<String> = scenarios.iter().filter(idle).map(note).collect();
-    let unheard = |s: &&Scenario| only_marks(&s.control) && !idle(s) && !hears_marks(s);
+    let unheard = |s: &&Scenario| only_marks(s.control()) && !idle(s) && !hears_marks(s);
     let note = |s: &Scenario| {
-        let name = &s.control;
+        let name = s.control();
         format!(
             "{name} only marks packets, and no flow takes marks (transport.ecn): nobody slows down"
         )
     };
     notes.extend(scenarios.iter().filter(unheard).map(note));
     // The same for all: a file has one.
-    if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways.as_ref()) {
+    if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways()) {
         notes
             .push(format!("gateways run {theirs} (control.gateway), whatever the other nodes run"));
     }
@@ -45,10 +47,10 @@ const LISTED: usize = 5;
 pub fn few_packets(scenario: &Scenario) -> Option<String> {
     // What cannot be analysed is told when it is run.
     let fair = fairmesh_engine::fair_rates(scenario).ok()?;
-    let measured = scenario.duration.saturating_sub(scenario.warmup).as_secs_f64();
+    let measured = scenario.duration().saturating_sub(scenario.warmup()).as_secs_f64();
     let packets = |bps: f64| bps * measured / (8.0 * SEGMENT);
     let mut few: Vec<(&str, f64)> = scenario
-        .flows
+        .flows()
         .iter()
         .zip(&fair.rates_bps)
         .map(|(f, &bps)| (f.name.as_str(), packets(bps)))
@@ -63,7 +65,7 @@ pub fn few_packets(scenario: &Scenario) -> Option<String> {
             "{} of {} flows have fewer than {FEWEST} packets in {measured:.0} s at their fair rate, so that chance decides who \
              starves: {}{more}; a longer duration, or fewer flows, would tell",
             few.len(),
-            scenario.flows.len(),
+            scenario.flows().len(),
             shown.join(", ")
         )
     })
@@ -76,8 +78,8 @@ fn only_marks(control: &Mechanism) -> bool {
 
 /// Whether any flow answers to the marks of the scenario's control.
 fn hears_marks(scenario: &Scenario) -> bool {
-    let ect1_too = scenario.control.has("ect1");
-    scenario.flows.iter().any(|f| match &f.transport {
+    let ect1_too = scenario.control().has("ect1");
+    scenario.flows().iter().any(|f| match &f.transport {
         Transport::Tcp(tcp) => tcp.ecn && (!tcp.ect1 || ect1_too),
         Transport::Quic(quic) => quic.ecn && (!quic.ect1 || ect1_too),
         Transport::Udp => false,

@@ -40,10 +40,11 @@ pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, L
     if let Ok((format, _)) = format_of(bytes) {
         check_map_options(path, changes, format)?;
     }
-    let mut scenario = parse(&name, bytes, &import_options(changes))?;
-    set_times(&mut scenario, changes.duration, changes.warmup)?;
+    let scenario = parse(&name, bytes, &import_options(changes))?;
+    let scenario = set_times(scenario, changes.duration, changes.warmup)?;
     if format_of(bytes).is_ok_and(|(format, _)| format != Format::Toml) {
-        scenario.warnings.extend(few_packets(&scenario));
+        let notes = few_packets(&scenario);
+        return Ok(scenario.with_warnings(notes));
     }
     Ok(scenario)
 }

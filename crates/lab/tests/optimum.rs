@@ -52,10 +52,14 @@ const RADIO: &str = "[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\nrts = tru
 
 /// Links and flows of a mesh with `RADIO`, TCP of 512-byte segments unless told.
 fn mesh(links: &str, rest: &str) -> Scenario {
-    scenario(&format!(
+    scenario(&mesh_text(links, rest))
+}
+
+fn mesh_text(links: &str, rest: &str) -> String {
+    format!(
         "name = \"mesh\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}\
          [topology]\nlinks = [{links}]\n{rest}"
-    ))
+    )
 }
 
 fn flows(ends: &[(u32, u32)]) -> String {
@@ -71,9 +75,9 @@ fn flows(ends: &[(u32, u32)]) -> String {
 fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
     let [stretch] = optimum.stretches.as_slice() else { panic!("one stretch") };
     let base = receive(scenario, optimum, &OTHERS, &|_, f| f.limit_bps).unwrap().remove(0);
-    let label = &scenario.name;
+    let label = scenario.name();
     for f in &stretch.flows {
-        let (name, got) = (&scenario.flows[f.flow].name, base[f.flow]);
+        let (name, got) = (&scenario.flows()[f.flow].name, base[f.flow]);
         assert!(got >= 0.95 * f.optimum_bps, "{label} {name}: {got} of {f:?}");
     }
     let air = stretch.flows.iter().filter(|f| f.stop == Stop::Air);
@@ -82,7 +86,7 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
             |o: &StretchFlow| o.limit_bps * if o.flow == f.flow { 1.0 + raise } else { 1.0 };
         let got = receive(scenario, optimum, &OTHERS, &|_, o| raised(o)).unwrap().remove(0);
         let gain = got[f.flow] - base[f.flow];
-        let weight = |i: usize| scenario.flows[i].weight;
+        let weight = |i: usize| scenario.flows()[i].weight;
         let no_more = |o: &&StretchFlow| {
             let level = o.optimum_bps / weight(o.flow);
             o.flow != f.flow && level <= 1.05 * f.optimum_bps / weight(f.flow)
@@ -96,7 +100,7 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
                 || others().any(|o| got[o.flow] < (1.0 - TOLERANCE) * o.optimum_bps),
             "{label} {}: a raise by {raise} gains {gain} and takes {taken}: {got:.0?} after \
              {base:.0?}, optimum {:.0?}",
-            scenario.flows[f.flow].name,
+            scenario.flows()[f.flow].name,
             optimum.rates_bps()
         );
     }
@@ -105,7 +109,7 @@ fn carried_and_maximal(scenario: &Scenario, optimum: &Optimum) {
 /// The vector that is best by its smallest rate, then its next … among all limits of a grid under
 /// which everybody receives what it is limited to.
 fn brute_force(scenario: &Scenario, optimum: &Optimum, grid: &[f64]) -> Vec<f64> {
-    let flows = scenario.flows.len();
+    let flows = scenario.flows().len();
     let sorted = |rates: &Vec<f64>| {
         let mut rates = rates.clone();
         rates.sort_by(f64::total_cmp);
@@ -173,8 +177,8 @@ fn carried_with_other_seeds_and_maximal() {
     carried_and_maximal(&stack, &found);
 
     // Hidden terminals without RTS, beside a flow that has its own air.
-    let mut hidden = mesh("[1, 2], [3, 2], [4, 5]", &flows(&[(1, 2), (3, 2), (4, 5)]));
-    hidden.mac.rts_threshold = None;
+    let hidden = mesh_text("[1, 2], [3, 2], [4, 5]", &flows(&[(1, 2), (3, 2), (4, 5)]));
+    let hidden = scenario(&hidden.replace("rts = true", "rts = false"));
     let found = search(&hidden);
     carried_and_maximal(&hidden, &found);
     let rates = kbit(&found);
@@ -236,8 +240,8 @@ fn carried_and_maximal_on_random_meshes_with_losses() {
             }
         }
         let ends: Vec<String> = links.iter().map(|(a, b)| format!("[{a}, {b}]")).collect();
-        let mut random = mesh(&ends.join(", "), &(losses + &flows(&pairs)));
-        random.name = format!("lossy {seed}");
+        let random = mesh(&ends.join(", "), &(losses + &flows(&pairs)));
+        let random = random.with_name(format!("lossy {seed}"));
         carried_and_maximal(&random, &search_well(&random));
     }
 }
@@ -281,8 +285,8 @@ fn slow_streams_have_what_other_seeds_receive() {
 fn weights_groups_and_demands() {
     let rest = flows(&[(1, 2), (3, 2), (4, 2)]);
     let one_air = "[1, 2], [3, 2], [4, 2], [1, 3], [1, 4], [3, 4]";
-    let mut all = mesh(one_air, &rest);
-    all.flows[2].weight = 2.0;
+    let all = mesh(one_air, &rest);
+    let all = all.map_flows(|i, f| f.weight = if i == 2 { 2.0 } else { 1.0 }).unwrap();
     let found = search(&all);
     let rates = kbit(&found);
     assert!(close(rates[2], 2.0 * rates[0], 0.04) && close(rates[0], rates[1], 0.04), "{rates:?}");
@@ -322,12 +326,12 @@ fn pages_keep_what_they_ask_for_and_who_carries_nothing_holds_nobody() {
     let rest = flows(&[(3, 2), (1, 2)])
         + "[[flow]]\nfrom = 3\nto = 1\ntraffic = { kind = \"http\", size = \"20 kB\", pause = \"2 s\" }\n\
            [[flow]]\nfrom = 4\nto = 2\n";
-    let mut mixed = mesh("[1, 2], [3, 2], [1, 3], [4, 2], [4, 1], [4, 3]", &rest);
-    for link in &mut mixed.links {
-        if link.from == mixed.flows[3].from {
-            link.delivery = fairmesh_units::Probability(1e-4);
-        }
-    }
+    // Hardly any frame of the last flow's source arrives.
+    let lossy =
+        |to| format!("[[link]]\nfrom = 4\nto = {to}\ndelivery = 1e-4\ndelivery_back = 1.0\n");
+    let lossy: String = [1, 2, 3].map(lossy).concat();
+    let links = "[1, 2], [3, 2], [1, 3], [4, 2], [4, 1], [4, 3]";
+    let mixed = mesh(links, &(lossy + &rest));
     let found = search(&mixed);
     let rates = kbit(&found);
     let asked = found.flows[2].demand_bps.unwrap() / 1e3;
@@ -356,7 +360,7 @@ fn the_same_on_any_number_of_threads() {
 
 #[test]
 fn what_was_found_is_kept_and_nothing_else_is_believed() {
-    let mut mesh = mesh("[1, 2], [2, 3], [4, 3]", &flows(&[(1, 3), (4, 3)]));
+    let mesh = mesh("[1, 2], [2, 3], [4, 3]", &flows(&[(1, 3), (4, 3)]));
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::new(folder.path().join("new/fairmesh"));
     let quick = Settings { times_s: (2.0, 10.0), ..settings() };
@@ -371,8 +375,8 @@ fn what_was_found_is_kept_and_nothing_else_is_believed() {
     };
     let kept = fs::read_to_string(file()).unwrap();
     // Its name and its control are no part of the question.
-    mesh.name = "other".into();
-    mesh.control = fairmesh_control::Registry::standard().lookup("wcp").unwrap();
+    let mesh = mesh.with_name("other");
+    let mesh = mesh.with_control(fairmesh_control::Registry::standard().lookup("wcp").unwrap());
     assert_eq!(ask(&mesh), (first.0.clone(), true));
 
     // Cut off, not ours, of other words, or true of another program: searched again, and kept anew.
@@ -394,7 +398,7 @@ fn what_was_found_is_kept_and_nothing_else_is_believed() {
     }
 
     // Another mesh has another answer; a place that cannot be written is no error.
-    mesh.flows[0].weight = 3.0;
+    let mesh = mesh.map_flows(|i, f| f.weight = if i == 0 { 3.0 } else { 1.0 }).unwrap();
     assert!(!ask(&mesh).1);
     let nowhere = Cache::new(file_in(folder.path()).join("below"));
     let groups = Group::each(&mesh);
@@ -447,12 +451,14 @@ fn subscribers_have_one_share() {
         "name = \"homes\"\nduration = \"60 s\"\nwarmup = \"10 s\"\n{RADIO}{star}{}",
         flows(&[(1, 0), (0, 1), (2, 0), (1, 2)])
     );
-    let mut homes = scenario(&text);
-    homes.flows[0].weight = 2.0;
+    let heavy = |homes: Scenario| {
+        homes.map_flows(|i, f| f.weight = if i == 0 { 2.0 } else { 1.0 }).unwrap()
+    };
+    let homes = heavy(scenario(&text));
     let group = |flows: &[usize], weight| Group { flows: flows.to_vec(), weight };
     let of = [group(&[0, 1], 2.0), group(&[2], 1.0), group(&[3], 1.0)];
     assert_eq!(Group::per_subscriber(&homes), of, "both ways of 1; between homes each by itself");
-    homes.gateways = fairmesh_scenario::Gateways::default();
+    let homes = heavy(scenario(&text.replace("gateway = 0\n", "")));
     assert_eq!(Group::per_subscriber(&homes), Group::each(&homes));
 }
 

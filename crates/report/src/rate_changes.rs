@@ -24,11 +24,11 @@ struct Phase {
 
 /// A table of every run by phase; nothing for scenarios whose rates stay.
 pub fn text(scenario: &Scenario, records: &[&RunRecord]) -> String {
-    let mut bounds = vec![scenario.warmup.as_secs_f64()];
-    bounds.extend(scenario.rate_changes.iter().map(|c| c.at.as_secs_f64()));
-    bounds.push(scenario.duration.as_secs_f64());
+    let mut bounds = vec![scenario.warmup().as_secs_f64()];
+    bounds.extend(scenario.rate_changes().iter().map(|c| c.at.as_secs_f64()));
+    bounds.push(scenario.duration().as_secs_f64());
     bounds.dedup();
-    if scenario.rate_changes.is_empty() {
+    if scenario.rate_changes().is_empty() {
         return String::new();
     }
     let mut t = table::table(&[

@@ -4,10 +4,10 @@ use fairmesh_lab::scenario::Scenario;
 
 /// Name and value of everything that shapes a run, topology and flows apart.
 pub fn list(s: &Scenario) -> Vec<(String, String)> {
-    let mac = &s.mac;
+    let mac = s.mac();
     let rate = |r| mac.phy.bit_rate(r).to_string();
     let mut out: Vec<(&str, String)> = vec![
-        ("description", s.description.clone()),
+        ("description", s.description().to_owned()),
         ("data rate", rate(mac.rate)),
         ("rates of the PHY", mac.phy.rates().map(rate).collect::<Vec<_>>().join(", ")),
         ("rate adaptation", words(&mac.adaptation)),
@@ -27,9 +27,9 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
             format!("{} to {}", mac.phy.timing().cw_min, mac.phy.timing().cw_max),
         ),
         ("LLC header", format!("{} B", mac.llc_bytes)),
-        ("interface queue", format!("{:?}", s.queue)),
-        ("frame errors", format!("{:?}", s.errors)),
-        ("external interferers", s.interferers.len().to_string()),
+        ("interface queue", format!("{:?}", s.queue())),
+        ("frame errors", format!("{:?}", s.errors())),
+        ("external interferers", s.interferers().len().to_string()),
         ("gateway", gateways(s)),
     ];
     if let Some(edca) = &mac.edca {
@@ -37,7 +37,7 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
     }
     // Flows of one kind share a line.
     let mut kinds: Vec<(String, usize)> = Vec::new();
-    for f in &s.flows {
+    for f in s.flows() {
         let access = match s.has_access_categories() {
             true => format!(", {}", f.access),
             false => String::new(),
@@ -49,7 +49,7 @@ pub fn list(s: &Scenario) -> Vec<(String, String)> {
         }
     }
     out.extend(kinds.into_iter().map(|(kind, n)| ("traffic", format!("{n} × {kind}"))));
-    out.extend(s.warnings.iter().map(|w| ("note", w.clone())));
+    out.extend(s.warnings().iter().map(|w| ("note", w.clone())));
     out.retain(|(_, v)| !v.is_empty());
     out.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
 }
@@ -76,8 +76,8 @@ fn words(v: &impl std::fmt::Debug) -> String {
 
 /// The names of the gateways.
 fn gateways(s: &Scenario) -> String {
-    let names = s.gateways.list().iter().map(|g| s.nodes[g.index()].name.as_str());
-    match s.gateways.is_empty() {
+    let names = s.gateways().list().iter().map(|g| s.nodes()[g.index()].name.as_str());
+    match s.gateways().is_empty() {
         true => "none".to_owned(),
         false => names.collect::<Vec<_>>().join(", "),
     }

@@ -35,16 +35,16 @@ pub struct Drawing {
 impl From<&Scenario> for Drawing {
     fn from(s: &Scenario) -> Self {
         // A node is drawn once, whatever radios it has.
-        let shown: Vec<&Node> = s.nodes.iter().filter(|n| n.of.is_none()).collect();
-        let mut place = vec![0; s.nodes.len()];
-        let own = (0..s.nodes.len()).filter(|&i| s.nodes[i].of.is_none());
+        let shown: Vec<&Node> = s.nodes().iter().filter(|n| n.of.is_none()).collect();
+        let mut place = vec![0; s.nodes().len()];
+        let own = (0..s.nodes().len()).filter(|&i| s.nodes()[i].of.is_none());
         own.enumerate().for_each(|(at, i)| place[i] = at);
         let place = |n| place[s.device(n).index()];
         let ends = |a, b| (place(a).min(place(b)), place(a).max(place(b)));
-        let mut links: Vec<(usize, usize)> = s.links.iter().map(|l| ends(l.from, l.to)).collect();
+        let mut links: Vec<(usize, usize)> = s.links().iter().map(|l| ends(l.from, l.to)).collect();
         links.sort_unstable();
         links.dedup();
-        let wires: Vec<_> = s.wires.iter().map(|w| (place(w.a), place(w.b))).collect();
+        let wires: Vec<_> = s.wires().iter().map(|w| (place(w.a), place(w.b))).collect();
         let known: Option<Vec<(f64, f64)>> = shown.iter().map(|n| n.position).collect();
         // Nodes at one and the same place are not a map.
         let known = known.filter(|p| p.iter().any(|q| *q != p[0]) || p.len() == 1);
@@ -63,8 +63,8 @@ impl From<&Scenario> for Drawing {
             wired: shown.iter().map(|n| n.kind == NodeKind::Wired).collect(),
             links,
             wires,
-            gateways: s.gateways.list().iter().map(|&g| place(g)).collect(),
-            paths: s.flows.iter().map(path).collect(),
+            gateways: s.gateways().list().iter().map(|&g| place(g)).collect(),
+            paths: s.flows().iter().map(path).collect(),
         }
     }
 }

@@ -19,7 +19,7 @@
 //!     flows = "up"
 //! "#;
 //! let scenario = parse("chain.toml", text, &ImportOptions::default()).unwrap();
-//! assert_eq!(scenario.flows[2].path.len(), 4);
+//! assert_eq!(scenario.flows()[2].path.len(), 4);
 //!
 //! let error = parse("x.toml", b"duration = \"60\"", &ImportOptions::default()).unwrap_err();
 //! assert!(error.to_string().starts_with("x.toml:1: duration: \"60\" has no unit; expected a time"));
@@ -38,6 +38,7 @@ mod scenario;
 mod subscriber;
 mod text;
 mod toml_file;
+mod transform;
 
 pub use draft::{
     AccessDraft, AdaptationDraft, CategoryDraft, CellLayout, ChainDraft, ChainLayout,

@@ -16,60 +16,34 @@ use crate::subscriber::crossing;
 pub use crate::subscriber::{Share, SharedLeaf, Subscriber, Subscribers};
 
 /// Everything a run needs, checked: ids are in range, every flow has a path, every number is
-/// finite.
+/// finite. Made by [`Draft::build`](crate::Draft::build) only.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Name.
-    pub name: String,
-    /// What it shows, for people.
-    pub description: String,
-    /// Simulated time.
-    pub duration: Span,
-    /// Goodput counts from here to `duration`.
-    pub warmup: Span,
-    /// PHY and MAC of `[radio]`, which every station has unless it is one of `further`.
-    pub mac: MacConfig,
-    /// The channel of `[radio]`, where it is told.
-    pub channel: Option<u32>,
-    /// Further kinds of radio.
-    pub further: Vec<FurtherRadio>,
-    /// Wireless nodes, then their further radios, which are stations of their own ([`Node::of`]), then wired
-    /// hosts; a [`NodeId`] is an index.
-    pub nodes: Vec<Node>,
-    /// Ordered wireless pairs at or above the carrier-sense threshold, sorted by (from, to).
-    pub hearing: Vec<Hearing>,
-    /// Ordered wireless pairs of different channels of which the second has the first's energy in its own.
-    pub leaks: Vec<Hearing>,
-    /// Ordered wireless pairs that decode, sorted by (from, to).
-    pub links: Vec<Link>,
-    /// Wires.
-    pub wires: Vec<Wire>,
-    /// Flows.
-    pub flows: Vec<Flow>,
-    /// Whose flows have one share together at their gateway.
-    pub subscribers: Subscribers,
-    /// Queue of every wireless interface whose node names none.
-    pub queue: InterfaceQueue,
-    /// Transmitters that are not part of the network.
-    pub interferers: Vec<Interferer>,
-    /// Frame errors of every link whose delivery is 1.
-    pub errors: FrameErrors,
-    /// Links whose rate changes while the run lasts, by time.
-    pub rate_changes: Vec<RateChange>,
-    /// Flows that take another path while the run lasts, by time.
-    pub route_changes: Vec<RouteChange>,
-    /// The nodes that join the mesh to the wired world.
-    pub gateways: Gateways,
-    /// The fairness mechanism.
-    pub control: Mechanism,
-    /// What gateways have in place of it.
-    pub at_gateways: Option<Mechanism>,
-    /// Wireless nodes that run this project's agent; `None`: all but the gateway.
-    pub agents: Option<Vec<NodeId>>,
-    /// The nodes at which the mechanism may run; `None`: wherever it has something to do.
-    pub taking_part: Option<Vec<NodeId>>,
-    /// What was changed or left out while reading, one line each.
-    pub warnings: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) duration: Span,
+    pub(crate) warmup: Span,
+    pub(crate) mac: MacConfig,
+    pub(crate) channel: Option<u32>,
+    pub(crate) further: Vec<FurtherRadio>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) hearing: Vec<Hearing>,
+    pub(crate) leaks: Vec<Hearing>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) wires: Vec<Wire>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) subscribers: Subscribers,
+    pub(crate) queue: InterfaceQueue,
+    pub(crate) interferers: Vec<Interferer>,
+    pub(crate) errors: FrameErrors,
+    pub(crate) rate_changes: Vec<RateChange>,
+    pub(crate) route_changes: Vec<RouteChange>,
+    pub(crate) gateways: Gateways,
+    pub(crate) control: Mechanism,
+    pub(crate) at_gateways: Option<Mechanism>,
+    pub(crate) agents: Option<Vec<NodeId>>,
+    pub(crate) taking_part: Option<Vec<NodeId>>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A wireless node or wired host.
@@ -246,12 +220,133 @@ pub struct Interferer {
 }
 
 impl Scenario {
-    /// Has every node run a control, gateways as well.
-    pub fn set_control(&mut self, control: Mechanism) {
-        (self.control, self.at_gateways) = (control, None);
+    /// Name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    /// The names of the controls, as records have them: that of the nodes, and that of gateways where it is another.
+    /// Purpose of the scenario, in words.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Simulated time.
+    pub fn duration(&self) -> Span {
+        self.duration
+    }
+
+    /// Start of the measured interval, which ends with the run.
+    pub fn warmup(&self) -> Span {
+        self.warmup
+    }
+
+    /// PHY and MAC of `[radio]`, which every station has unless its kind is one of `further`.
+    pub fn mac(&self) -> &MacConfig {
+        &self.mac
+    }
+
+    /// The channel of `[radio]`, if the scenario names one.
+    pub fn channel(&self) -> Option<u32> {
+        self.channel
+    }
+
+    /// Further kinds of radio.
+    pub fn further(&self) -> &[FurtherRadio] {
+        &self.further
+    }
+
+    /// Wireless nodes, then their further radios, which are stations of their own ([`Node::of`]), then wired
+    /// hosts; a [`NodeId`] is an index.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Ordered wireless pairs at or above the carrier-sense threshold, sorted by (from, to).
+    pub fn hearing(&self) -> &[Hearing] {
+        &self.hearing
+    }
+
+    /// Ordered wireless pairs of different channels of which the second has the first's energy in its own.
+    pub fn leaks(&self) -> &[Hearing] {
+        &self.leaks
+    }
+
+    /// Ordered wireless pairs that decode, sorted by (from, to).
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Wires.
+    pub fn wires(&self) -> &[Wire] {
+        &self.wires
+    }
+
+    /// Flows.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// Flows that have one share together at their gateway.
+    pub fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
+    /// Queue of every wireless interface whose node names none.
+    pub fn queue(&self) -> &InterfaceQueue {
+        &self.queue
+    }
+
+    /// Transmitters that are not part of the network.
+    pub fn interferers(&self) -> &[Interferer] {
+        &self.interferers
+    }
+
+    /// Frame errors of every link whose delivery is 1.
+    pub fn errors(&self) -> &FrameErrors {
+        &self.errors
+    }
+
+    /// Links whose rate changes while the run lasts, by time.
+    pub fn rate_changes(&self) -> &[RateChange] {
+        &self.rate_changes
+    }
+
+    /// Flows that take another path while the run lasts, by time.
+    pub fn route_changes(&self) -> &[RouteChange] {
+        &self.route_changes
+    }
+
+    /// The nodes that join the mesh to the wired world.
+    pub fn gateways(&self) -> &Gateways {
+        &self.gateways
+    }
+
+    /// The fairness mechanism.
+    pub fn control(&self) -> &Mechanism {
+        &self.control
+    }
+
+    /// The mechanism of gateways, if it is another.
+    pub fn at_gateways(&self) -> Option<&Mechanism> {
+        self.at_gateways.as_ref()
+    }
+
+    /// Wireless nodes that run this project's agent; `None`: all but the gateway.
+    pub fn agents(&self) -> Option<&[NodeId]> {
+        self.agents.as_deref()
+    }
+
+    /// The nodes at which the mechanism may run; `None`: wherever it has something to do.
+    pub fn taking_part(&self) -> Option<&[NodeId]> {
+        self.taking_part.as_deref()
+    }
+
+    /// Changes and omissions made while reading, one line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The names of the controls as records have them: of the nodes, and of gateways if it is another.
     pub fn controls(&self) -> String {
         match &self.at_gateways {
             None => self.control.to_string(),

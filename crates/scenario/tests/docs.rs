@@ -68,7 +68,7 @@ fn every_key_of_the_schema_is_documented() {
 fn the_examples_of_the_page_are_right() {
     let page = page();
     let whole = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(common::read(whole).flows.len(), 3);
+    assert_eq!(common::read(whole).flows().len(), 3);
     let wrong =
         "name = \"x\"\n\n\n\n[topology]\nlinks = [[1, 2], [4, 5]]\n[[flow]]\nfrom = 1\nto = 4\n";
     let wrong = wrong.replacen('\n', "\nduration = \"1 s\"\n", 1).replacen("\n\n", "\n", 1);

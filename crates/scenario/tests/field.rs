@@ -40,20 +40,20 @@ fn chain(node: &str, link: &str) -> String {
 }
 
 fn noted(s: &Scenario, what: &str) {
-    assert!(s.warnings.iter().any(|w| w.contains(what)), "{what}: {:#?}", s.warnings);
+    assert!(s.warnings().iter().any(|w| w.contains(what)), "{what}: {:#?}", s.warnings());
 }
 
 fn delivery(s: &Scenario, a: &str, b: &str) -> Option<f64> {
-    let id = |n: &str| NodeId(s.nodes.iter().position(|m| m.name.as_str() == n).unwrap() as u32);
+    let id = |n: &str| NodeId(s.nodes().iter().position(|m| m.name.as_str() == n).unwrap() as u32);
     s.link(id(a), id(b)).map(|l| l.delivery.0)
 }
 
 fn gateway(s: &Scenario) -> &str {
-    s.nodes[s.gateways.first().unwrap().index()].name.as_str()
+    s.nodes()[s.gateways().first().unwrap().index()].name.as_str()
 }
 
 fn names(s: &Scenario) -> Vec<&str> {
-    s.nodes.iter().map(|n| n.name.as_str()).collect()
+    s.nodes().iter().map(|n| n.name.as_str()).collect()
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         let nodes = ["a", "b", "c", "d", "e"].map(|n| format!("{{\"id\": \"{n}\"}}"));
         let s = import(&graph(head, &nodes.join(","), &links.join(",")));
         assert!(delivery(&s, "a", "b").is_some_and(|d| d > 0.5), "{head}");
-        assert_eq!(s.links.len(), 2, "{head} {infinite}");
+        assert_eq!(s.links().len(), 2, "{head} {infinite}");
         noted(&s, "3 links let nothing through in a direction");
         noted(&s, "3 of 5 nodes cannot be reached from the gateway and get no flow: c, d, e");
     }
@@ -100,7 +100,7 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
             {"source": "a", "target": "b", "source_tq": 0.9, "target_tq": 0.9},
             {"source": "b", "target": "c", "source_tq": 0.9, "target_tq": 0}]}"#,
     );
-    assert_eq!(s.links.len(), 2);
+    assert_eq!(s.links().len(), 2);
     noted(&s, "1 links let nothing through in a direction (infinite cost or transmit quality 0)");
     // Of parallel radios the live one counts.
     let link = |cost: &str| format!("{{\"source\": \"a\", \"target\": \"b\", \"cost\": {cost}}}");
@@ -109,12 +109,12 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         "{\"id\": \"a\"}, {\"id\": \"b\"}",
         &[link("1"), link("4096")].join(","),
     ));
-    assert_eq!(s.links.len(), 2);
+    assert_eq!(s.links().len(), 2);
     // A text tells it, too.
     let dead = "{\"source\": \"b\", \"target\": \"c\", \"cost\": 1, \"cost_text\": \"INFINITE\"}";
     let nodes = "{\"id\": \"a\"}, {\"id\": \"b\"}, {\"id\": \"c\"}";
     let s = import(&graph(OLSR, nodes, &[link("1").as_str(), dead].join(",")));
-    assert_eq!(s.links.len(), 2);
+    assert_eq!(s.links().len(), 2);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn links_by_the_addresses_of_interfaces() {
     ];
     let s = import(&graph(OLSR, nodes, &links.join(",")));
     assert_eq!(names(&s), ["10.9.0.1", "10.9.0.2", "10.9.0.3"]);
-    assert_eq!(s.links.len(), 4);
+    assert_eq!(s.links().len(), 4);
     noted(&s, "1 links between two addresses of one node were left out");
     // A writer that calls itself by an alias is found, too.
     let alias = OLSR.replace("\"a\"", "\"10.9.1.2\"");
@@ -199,7 +199,7 @@ fn prefixes_behind_routers_are_no_radios() {
     noted(&s, "costs of OLSRv2 do not give a delivery probability");
     // The router with the default route is the gateway, before the writer of the file.
     assert_eq!(gateway(&s), "id_10.8.0.2");
-    assert_eq!(s.flows.len(), 2);
+    assert_eq!(s.flows().len(), 2);
     let without: Vec<&str> = [0, 1, 3, 4].iter().map(|&i| nodes[i].as_str()).collect();
     let links = [link("1", "2", 2112), link("2", "3", 2112)];
     let s = import(&graph(head, &without.join(","), &links.join(",")));
@@ -234,7 +234,7 @@ fn the_gateway_that_a_map_marks_is_the_default() {
     ] {
         let s = import(&map(a, b));
         assert_eq!(gateway(&s), "020000000001", "{a} {b}");
-        assert!(!s.warnings.join("\n").contains("names no gateway"), "{:?}", s.warnings);
+        assert!(!s.warnings().join("\n").contains("names no gateway"), "{:?}", s.warnings());
     }
     // Without a mark, the best connected one, with a note.
     let s = import(&map("", ""));
@@ -321,17 +321,17 @@ fn foreign_values_are_left_out_with_one_note_for_each_kind() {
         ),
     ] {
         let s = import(&chain(node, link));
-        assert_eq!(s.links.len(), 4, "{node} {link}");
+        assert_eq!(s.links().len(), 4, "{node} {link}");
         match expected {
             Some(expected) => noted(&s, expected),
-            None => assert!(!s.warnings.join("\n").contains("left out"), "{:?}", s.warnings),
+            None => assert!(!s.warnings().join("\n").contains("left out"), "{:?}", s.warnings()),
         }
     }
     // An option that asks for the value is strict, and what the map says does not matter then.
     let text =
         chain("\"properties\": {\"channel\": \"auto\"}", "\"properties\": {\"frequency\": 5815}");
     let asked = |channel| ImportOptions { channel: Some(channel), ..Default::default() };
-    assert_eq!(with(&text, asked(36)).links.len(), 4);
+    assert_eq!(with(&text, asked(36)).links().len(), 4);
     let e = refuse(&text, &asked(163));
     assert!(e.to_string().starts_with("town.json: radio.channel: 163 is out of range"), "{e}");
     let negative = chain("\"x\": 0", "\"x\": 0").replace("\"cost\": 1,", "\"cost\": 2,");
@@ -374,7 +374,7 @@ fn positions_in_the_order_of_geojson() {
         "{\"type\": \"Point\", \"coordinates\": [20.0, 10.0]}",
     ] {
         let s = at(location);
-        let (a, c) = (s.nodes[0].position.unwrap(), s.nodes[2].position.unwrap());
+        let (a, c) = (s.nodes()[0].position.unwrap(), s.nodes()[2].position.unwrap());
         assert!((a.0 - c.0).abs() < 1.0 && (c.1 - a.1 - 1111.9).abs() < 1.0, "{a:?} {c:?}");
         noted(
             &s,
@@ -392,7 +392,7 @@ fn positions_in_the_order_of_geojson() {
     });
     let links = "{\"source\": \"a\", \"target\": \"b\", \"cost\": 1}, {\"source\": \"b\", \"target\": \"c\", \"cost\": 1}";
     let s = import(&graph(OLSR, &nodes.join(","), links));
-    assert_eq!(s.nodes[2].position, None);
+    assert_eq!(s.nodes()[2].position, None);
     noted(
         &s,
         "1 locations more than 400 km from a neighbour's were ignored; 1 would be near with latitude and longitude swapped: c",

@@ -7,8 +7,8 @@ use fairmesh_scenario::{ImportOptions, Scenario, parse};
 use fairmesh_units::NodeId;
 
 fn paths(s: &Scenario) -> Vec<String> {
-    let name = |n: &NodeId| s.nodes[n.index()].name.as_str();
-    s.flows.iter().map(|f| f.path.iter().map(name).collect::<Vec<_>>().join(" ")).collect()
+    let name = |n: &NodeId| s.nodes()[n.index()].name.as_str();
+    s.flows().iter().map(|f| f.path.iter().map(name).collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// Nodes 0 to 6 in a line.
@@ -22,9 +22,9 @@ fn every_node_goes_through_the_nearest_of_equals_the_first() {
     assert_eq!(paths(&s), ["1 0", "2 1 0", "3 2 1 0", "4 5 6", "5 6"]);
     let s = read(&line("gateways = [6, 0]", "[traffic]\nflows = \"down\""));
     assert_eq!(paths(&s), ["0 1", "0 1 2", "6 5 4 3", "6 5 4", "6 5"], "3 is as far from both");
-    let of: Vec<Option<u32>> = (0..7).map(|n| s.gateways.of(NodeId(n)).map(|g| g.0)).collect();
+    let of: Vec<Option<u32>> = (0..7).map(|n| s.gateways().of(NodeId(n)).map(|g| g.0)).collect();
     assert_eq!(of, [0, 0, 0, 6, 6, 6, 6].map(Some));
-    assert_eq!(s.gateway_of(&s.flows[2]), Some(NodeId(6)));
+    assert_eq!(s.gateway_of(&s.flows()[2]), Some(NodeId(6)));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_node_names_its_own_and_hosts_are_behind_all() {
         flows = \"both\"\nnodes = [1, 2]\nhost = \"w\"\n[[flow]]\nfrom = 2\nto = 5\n\
         [[flow]]\nfrom = 6\nto = \"v\"\n[[flow]]\nfrom = \"w\"\nto = \"v\"";
     let s = read(&line("gateways = [0, 6]", rest));
-    assert_eq!(s.wires.len(), 4);
+    assert_eq!(s.wires().len(), 4);
     let expected = [
         "1 2 3 4 5 6 w",
         "w 6 5 4 3 2 1",
@@ -60,8 +60,8 @@ fn a_node_names_its_own_and_hosts_are_behind_all() {
     ];
     assert_eq!(paths(&s), expected);
     // What passes the other gateway in the air is not its own.
-    assert_eq!(s.gateway_of(&s.flows[0]), Some(NodeId(6)));
-    assert_eq!(s.gateway_of(&s.flows[4]), None);
+    assert_eq!(s.gateway_of(&s.flows()[0]), Some(NodeId(6)));
+    assert_eq!(s.gateway_of(&s.flows()[4]), None);
 }
 
 #[test]
@@ -84,7 +84,10 @@ fn one_of_several_is_as_one() {
     let one = read(&line("gateway = 2", rest));
     let listed = read(&line("gateways = [2]", rest));
     assert_eq!(paths(&one), paths(&listed));
-    assert_eq!((one.gateways.list(), one.gateways.are_several()), (listed.gateways.list(), false));
+    assert_eq!(
+        (one.gateways().list(), one.gateways().are_several()),
+        (listed.gateways().list(), false)
+    );
 }
 
 #[test]

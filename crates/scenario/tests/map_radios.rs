@@ -37,7 +37,7 @@ fn import(text: &str, options: &ImportOptions) -> Scenario {
 
 fn mode(s: &Scenario, a: u32, b: u32) -> Mode {
     let rate = s.link(NodeId(a), NodeId(b)).and_then(|l| l.rate).expect("a link with a rate");
-    match s.mac.phy.info(rate).modulation {
+    match s.mac().phy.info(rate).modulation {
         Modulation::Mcs(mode) => mode,
         other => panic!("{other:?}"),
     }
@@ -49,15 +49,15 @@ fn rates(s: &Scenario, a: u32, b: u32) -> [(u8, u8); 2] {
 }
 
 fn said(s: &Scenario, what: &str) {
-    assert!(s.warnings.iter().any(|w| w.contains(what)), "{what}: {:#?}", s.warnings);
+    assert!(s.warnings().iter().any(|w| w.contains(what)), "{what}: {:#?}", s.warnings());
 }
 
 #[test]
 fn a_map_that_says_nothing_is_802_11n_of_two_streams() {
     let s = import(&netjson(TQ, &["", "", ""], &["\"cost\": 1", "\"cost\": 0.5"]), &options());
-    let m = s.mac.phy.as_modern().unwrap();
+    let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
-    assert!(s.links.iter().all(|l| mode(&s, l.from.0, l.to.0).width_mhz() == 20));
+    assert!(s.links().iter().all(|l| mode(&s, l.from.0, l.to.0).width_mhz() == 20));
     // What arrives of probes is what arrives of frames.
     assert_eq!(s.link(NodeId(1), NodeId(2)).unwrap().delivery.0, 0.5);
     // More is lost, slower is sent.
@@ -80,7 +80,7 @@ fn models_say_which_radios_there_are() {
     ];
     let links = ["\"cost\": 1, \"properties\": {\"signal\": -40}"; 3];
     let s = import(&netjson(ETX, &models, &links), &options());
-    let m = s.mac.phy.as_modern().unwrap();
+    let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Vht, Band::Ghz5));
     assert_eq!([mode(&s, 0, 1), mode(&s, 1, 2)].map(|m| (m.mcs(), m.streams())), [(9, 2), (7, 2)]);
     assert_eq!(mode(&s, 0, 1).width_mhz(), 80);
@@ -91,7 +91,7 @@ fn models_say_which_radios_there_are() {
     // Most have 2.4 GHz only.
     let models = ["TP-Link TL-WR841N/ND v9", "TP-Link TL-WR740N v4", "TP-Link CPE510 v1"];
     let s = import(&netjson(ETX, &models, &links[..2]), &options());
-    let m = s.mac.phy.as_modern().unwrap();
+    let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
     assert_eq!(rates(&s, 0, 1), [(7, 1), (7, 1)], "one stream at one end");
     said(
@@ -112,14 +112,14 @@ fn signals_choose_rates_and_losses() {
     let chosen: Vec<u8> = (0..3).map(|i| mode(&s, i, i + 1).mcs()).collect();
     assert_eq!(chosen[0], 7, "44 dB above the noise");
     assert!(chosen[0] > chosen[1] && chosen[1] > chosen[2], "{chosen:?}");
-    assert!(matches!(s.errors, FrameErrors::Snr(_)));
+    assert!(matches!(s.errors(), FrameErrors::Snr(_)));
     let dbm = s.signal_of(s.link(NodeId(1), NodeId(2)).unwrap()).as_dbm();
     assert!((dbm + 76.0).abs() < 1e-6, "{dbm}");
     said(&s, "by signal");
     said(&s, "what is lost follows from signal and noise");
     // One link without: losses stay those of the map, and what is known still chooses rates.
     let s = import(&netjson(ETX, &["", "", ""], &[links[1], "\"cost\": 1"]), &options());
-    assert!(matches!(s.errors, FrameErrors::None));
+    assert!(matches!(s.errors(), FrameErrors::None));
     assert_eq!(mode(&s, 0, 1).mcs(), chosen[1]);
     said(&s, "2 by signal, 2 by delivery probability");
 }
@@ -135,7 +135,7 @@ fn directions_may_differ() {
     assert!(there.0 > back.0, "{there:?} {back:?}");
     let delivery = |a, b| s.link(NodeId(a), NodeId(b)).unwrap().delivery.0;
     assert_eq!((delivery(0, 1), (delivery(1, 0) * 1e6).round()), (1.0, 912_871.0));
-    assert_eq!(s.flows[0].path, [NodeId(0), NodeId(1)]);
+    assert_eq!(s.flows()[0].path, [NodeId(0), NodeId(1)]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn batman_v_tells_throughput() {
     let chosen: Vec<f64> = (0..3)
         .map(|i| {
             let rate = s.link(NodeId(i), NodeId(i + 1)).unwrap().rate.unwrap();
-            s.mac.phy.bit_rate(rate).0 as f64 / 1e6
+            s.mac().phy.bit_rate(rate).0 as f64 / 1e6
         })
         .collect();
     // The goodput of TCP over a lone link comes nearest: 0.8 of the bit rate or so.
@@ -166,23 +166,23 @@ fn channels_of_the_map() {
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
     let text = netjson(TQ, &[""; 6], &links);
     let s = import(&text, &options());
-    let m = s.mac.phy.as_modern().unwrap();
+    let m = s.mac().phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Vht, Band::Ghz5));
     said(&s, "radios: 802.11ac, 80 MHz wide, on channel 44");
     said(&s, "radio \"channel1\": 802.11n, 20 MHz wide, on channel 1");
     said(&s, "1 of 5 links are on other channels than 44: they share its air here");
     said(&s, "2 channels, each a radio of the nodes that have links there: 44, 1");
-    assert_eq!(s.nodes.len(), 7, "the node between has two radios, nobody else");
-    let further = &s.further[0];
+    assert_eq!(s.nodes().len(), 7, "the node between has two radios, nobody else");
+    let further = &s.further()[0];
     let m = s.mac_of(NodeId(6)).phy.as_modern().unwrap();
     assert_eq!((m.generation, m.band), (Generation::Ht, Band::Ghz2));
     assert_eq!(further.medium, 1);
     // The last is on the other channel alone, and all can be reached.
-    assert!(s.flows.iter().all(|f| f.path.len() > 1));
+    assert!(s.flows().iter().all(|f| f.path.len() > 1));
     // One channel where one is asked for.
     let s = import(&text, &ImportOptions { channel: Some(1), ..options() });
-    assert_eq!(s.mac.phy.as_modern().unwrap().band, Band::Ghz2);
-    assert_eq!((s.nodes.len(), s.further.len()), (6, 0));
+    assert_eq!(s.mac().phy.as_modern().unwrap().band, Band::Ghz2);
+    assert_eq!((s.nodes().len(), s.further().len()), (6, 0));
     said(&s, "4 of 5 links are on other channels than 1: they share its air here");
 }
 
@@ -207,9 +207,9 @@ fn frequencies_and_nodes_name_channels_too() {
     );
     said(&s, "1 links are between nodes that name no common channel");
     // b has both; c the second for b, and the first for d, of which nothing fits.
-    let names: Vec<String> = s.nodes.iter().map(|n| n.name.to_string()).collect();
+    let names: Vec<String> = s.nodes().iter().map(|n| n.name.to_string()).collect();
     assert_eq!(names[5..], ["b/channel149", "c/channel149"]);
-    assert_eq!(s.flows.len(), 4);
+    assert_eq!(s.flows().len(), 4);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn options_go_before_the_map() {
         o.channel = Some(36);
     });
     let s = s.unwrap();
-    assert_eq!(s.mac.phy.as_modern().unwrap().generation, Generation::He);
+    assert_eq!(s.mac().phy.as_modern().unwrap().generation, Generation::He);
     let m = mode(&s, 0, 1);
     assert_eq!((m.width_mhz(), m.streams()), (40, 4));
     // As maps were read before there were radios of today.
@@ -236,10 +236,10 @@ fn options_go_before_the_map() {
         &|o: &mut ImportOptions| o.rate = Some(BitRate(24_000_000)),
     ] {
         let s = with(f).unwrap();
-        assert!(s.mac.phy.as_modern().is_none());
-        assert_eq!(s.mac.phy.bit_rate(s.mac.rate), BitRate(24_000_000));
-        assert!(s.links.iter().all(|l| l.rate.is_none()));
-        assert!(!s.warnings.iter().any(|w| w.contains("802.11n")), "{:?}", s.warnings);
+        assert!(s.mac().phy.as_modern().is_none());
+        assert_eq!(s.mac().phy.bit_rate(s.mac().rate), BitRate(24_000_000));
+        assert!(s.links().iter().all(|l| l.rate.is_none()));
+        assert!(!s.warnings().iter().any(|w| w.contains("802.11n")), "{:?}", s.warnings());
     }
     for (wrong, f) in [
         (

@@ -42,8 +42,8 @@ fn formats_are_told_by_content() {
 #[test]
 fn netjson_links_become_delivery_probabilities() {
     let s = import(OLSR, &ImportOptions::default());
-    assert_eq!((s.name.as_str(), s.description.as_str()), ("town", "Seven routers and a cable"));
-    assert_eq!(s.gateways.first(), Some(NodeId(0)));
+    assert_eq!((s.name(), s.description()), ("town", "Seven routers and a cable"));
+    assert_eq!(s.gateways().first(), Some(NodeId(0)));
     assert_eq!(delivery(&s, 0, 1), 1.0);
     // One cost: both directions 1/sqrt(4).
     assert_eq!((delivery(&s, 1, 2), delivery(&s, 2, 1)), (0.5, 0.5));
@@ -51,7 +51,7 @@ fn netjson_links_become_delivery_probabilities() {
     assert_eq!((delivery(&s, 0, 2), delivery(&s, 2, 0)), (0.4, 0.8));
     // The cable of etx_ffeth is a wire.
     assert_eq!(delivery(&s, 2, 3), 0.0);
-    assert_eq!(s.wires.iter().map(|w| (w.a.0, w.b.0)).collect::<Vec<_>>(), [(2, 3)]);
+    assert_eq!(s.wires().iter().map(|w| (w.a.0, w.b.0)).collect::<Vec<_>>(), [(2, 3)]);
     // A transmit quality says more than a cost.
     assert_eq!((delivery(&s, 3, 4), delivery(&s, 4, 3)), (0.7, 0.9));
 }
@@ -59,24 +59,24 @@ fn netjson_links_become_delivery_probabilities() {
 #[test]
 fn netjson_world() {
     let s = import(OLSR, &ImportOptions::default());
-    assert_eq!(s.mac.phy.as_modern().unwrap().generation, Generation::Ht);
-    assert_eq!(s.duration, Span::from_secs(60));
+    assert_eq!(s.mac().phy.as_modern().unwrap().generation, Generation::Ht);
+    assert_eq!(s.duration(), Span::from_secs(60));
     // Downloads by ETX: to 3 directly (1 / 0.32 < 1 + 4), to 5 over the cable.
     assert_eq!(paths(&s), [vec![0, 1], vec![0, 2], vec![0, 2, 3], vec![0, 2, 3, 4]]);
-    assert_eq!(s.flows[3].wireless_hops, 2);
+    assert_eq!(s.flows()[3].wireless_hops, 2);
     // 0.01 degrees: 742 m east at this latitude, 1112 m north.
-    let (x, _) = s.nodes[1].position.unwrap();
-    let (x0, y0) = s.nodes[0].position.unwrap();
-    let (_, y) = s.nodes[2].position.unwrap();
+    let (x, _) = s.nodes()[1].position.unwrap();
+    let (x0, y0) = s.nodes()[0].position.unwrap();
+    let (_, y) = s.nodes()[2].position.unwrap();
     assert!((x - x0 - 741.2).abs() < 1.0, "{}", x - x0);
     assert!((y - y0 - 1111.9).abs() < 1.0, "{}", y - y0);
-    assert_eq!((s.nodes[3].position, s.nodes[5].position), (None, None));
+    assert_eq!((s.nodes()[3].position, s.nodes()[5].position), (None, None));
     // Two links apart: senses, does not decode.
-    let heard = |a: u32, b: u32| s.hearing.iter().find(|h| (h.from, h.to) == (a, b));
+    let heard = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
     assert!(heard(0, 1).unwrap().decodes);
     assert!(heard(0, 1).unwrap().delay > Span::from_micros(2));
     assert!(heard(0, 3).is_none(), "a cable is no hop of the radio");
-    let warnings = s.warnings.join("\n");
+    let warnings = s.warnings().join("\n");
     for expected in [
         "2 of 7 nodes cannot be reached from the gateway and get no flow: 10.1.0.6, 10.1.0.7",
         "1 parallel links were merged, the best counts",
@@ -97,17 +97,17 @@ fn import_options() {
     assert_eq!(paths(&up)[0], [1, 0]);
     for gateway in ["10.1.0.2", " 10.1.0.102 "] {
         let s = import(OLSR, &options(&|o| o.gateways = vec![gateway.to_owned()]));
-        assert_eq!(s.gateways.first(), Some(NodeId(1)), "{gateway}");
+        assert_eq!(s.gateways().first(), Some(NodeId(1)), "{gateway}");
     }
     let s = import(OLSR, &options(&|o| o.gateways = vec!["tower".to_owned()]));
-    assert_eq!(s.gateways.first(), Some(NodeId(0)));
+    assert_eq!(s.gateways().first(), Some(NodeId(0)));
     // The nearest and the farthest.
     let two = import(OLSR, &options(&|o| o.flows = Some(2)));
-    assert_eq!(two.flows.iter().map(|f| f.to.0).collect::<Vec<_>>(), [1, 4]);
+    assert_eq!(two.flows().iter().map(|f| f.to.0).collect::<Vec<_>>(), [1, 4]);
     let one = import(OLSR, &options(&|o| o.flows = Some(1)));
-    assert_eq!(one.flows.iter().map(|f| f.to.0).collect::<Vec<_>>(), [4]);
+    assert_eq!(one.flows().iter().map(|f| f.to.0).collect::<Vec<_>>(), [4]);
     let quiet = import(OLSR, &options(&|o| o.sense_hops = 1));
-    assert!(quiet.hearing.iter().all(|h| h.decodes));
+    assert!(quiet.hearing().iter().all(|h| h.decodes));
     let perfect = import(OLSR, &options(&|o| o.metric = Some(Metric::None)));
     assert_eq!((delivery(&perfect, 1, 2), delivery(&perfect, 4, 3)), (1.0, 0.9));
     let b = import(
@@ -119,7 +119,7 @@ fn import_options() {
         }),
     );
     assert_eq!(
-        (b.mac.phy.bit_rate(b.mac.rate), b.warmup),
+        (b.mac().phy.bit_rate(b.mac().rate), b.warmup()),
         (BitRate(2_000_000), Span::from_secs(1))
     );
     let wrong =
@@ -137,14 +137,14 @@ fn import_options() {
 fn meshviewer_world() {
     let s = import(MESHVIEWER, &ImportOptions::default());
     // The node with the tunnel is the gateway, not the server at its other end.
-    assert_eq!(s.gateways.first(), Some(NodeId(0)));
+    assert_eq!(s.gateways().first(), Some(NodeId(0)));
     assert_eq!((delivery(&s, 0, 1), delivery(&s, 1, 0)), (0.9, 0.6));
     // Parallel links: the best of each direction.
     assert_eq!((delivery(&s, 1, 2), delivery(&s, 2, 1)), (0.5, 0.8));
-    assert_eq!(s.wires.iter().map(|w| (w.a.0, w.b.0)).collect::<Vec<_>>(), [(0, 2)]);
+    assert_eq!(s.wires().iter().map(|w| (w.a.0, w.b.0)).collect::<Vec<_>>(), [(0, 2)]);
     assert_eq!(paths(&s), [vec![0, 1], vec![0, 2]]);
-    assert_eq!(s.flows[1].wireless_hops, 0);
-    let warnings = s.warnings.join("\n");
+    assert_eq!(s.flows()[1].wireless_hops, 0);
+    let warnings = s.warnings().join("\n");
     for expected in [
         "1 nodes are marked as offline",
         "1 tunnels were left out",
@@ -154,7 +154,7 @@ fn meshviewer_world() {
     }
     let by_hostname =
         ImportOptions { gateways: vec!["harbour".to_owned()], ..ImportOptions::default() };
-    assert_eq!(import(MESHVIEWER, &by_hostname).gateways.first(), Some(NodeId(2)));
+    assert_eq!(import(MESHVIEWER, &by_hostname).gateways().first(), Some(NodeId(2)));
 }
 
 /// As yanic writes it: a server that is called a gateway, and routers some of which have tunnels.
@@ -190,23 +190,23 @@ fn routers(gateways: &[&str], links: &[(&str, &str, &str)]) -> Scenario {
 
 #[test]
 fn what_a_map_calls_a_gateway_is_taken() {
-    let name = |s: &Scenario| s.nodes[s.gateways.first().unwrap().index()].name.clone();
+    let name = |s: &Scenario| s.nodes()[s.gateways().first().unwrap().index()].name.clone();
     let mesh = [("a1", "a2", "wifi"), ("a2", "a3", "wifi"), ("b1", "b2", "wifi")];
     // A router that is marked goes before better connected ones with tunnels, without a word.
     let s = routers(&["a3"], &[&mesh[..], &[("a2", "gw1", "vpn")]].concat());
     assert_eq!(name(&s), "a3");
-    assert!(!s.warnings.join("\n").contains("taken"), "{:?}", s.warnings);
+    assert!(!s.warnings().join("\n").contains("taken"), "{:?}", s.warnings());
     // Servers have no radio: the router at the other end of the tunnel, which is told.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a3", "vpn"), ("a2", "gw2", "vpn")]].concat());
     assert_eq!(name(&s), "a3");
     let told = "the map's gateway \"gw1\" has no radio link and no cable: \"a3\" was taken";
-    assert!(s.warnings.join("\n").contains(told), "{:?}", s.warnings);
+    assert!(s.warnings().join("\n").contains(told), "{:?}", s.warnings());
     // Several: the best connected, by name.
     let s = routers(&["a1", "a2", "b1"], &mesh);
     assert_eq!(name(&s), "a2");
     let told =
         "the map has 3 gateways: \"a2\", in the largest connected part with most links, was taken";
-    assert!(s.warnings.join("\n").contains(told), "{:?}", s.warnings);
+    assert!(s.warnings().join("\n").contains(told), "{:?}", s.warnings());
     // On a cable it is one, too.
     let s = routers(&["gw1"], &[&mesh[..], &[("gw1", "a1", "other")]].concat());
     assert_eq!(name(&s), "gw1");
@@ -218,7 +218,7 @@ fn what_a_map_calls_a_gateway_is_taken() {
 #[test]
 fn a_cable_of_a_map_lies_between_radio_links() {
     let s = routers(&["a1"], &[("a1", "a2", "wifi"), ("a2", "b1", "other"), ("b1", "b2", "wifi")]);
-    let far = s.flows.iter().find(|f| f.path.len() == 4).unwrap();
+    let far = s.flows().iter().find(|f| f.path.len() == 4).unwrap();
     assert_eq!(far.wireless_hops, 2);
     let crossed: Vec<_> = far.path.windows(2).map(|w| s.wire(w[0], w[1])).collect();
     assert_eq!(crossed, [None, Some((0, false)), None]);
@@ -233,8 +233,8 @@ fn a_map_without_gateway_takes_the_best_connected_node() {
                         {"source": "b", "target": "c"}] }"#,
         &ImportOptions::default(),
     );
-    assert_eq!(s.gateways.first(), Some(NodeId(1)));
-    assert!(s.warnings[0].contains("names no gateway: \"b\""), "{:?}", s.warnings);
+    assert_eq!(s.gateways().first(), Some(NodeId(1)));
+    assert!(s.warnings()[0].contains("names no gateway: \"b\""), "{:?}", s.warnings());
     // One value above 1 makes the file's scale 255; no value at all is a perfect link.
     assert_eq!(delivery(&s, 0, 1), (200.0_f64 / 255.0 * 1e6).round() / 1e6);
     assert_eq!(delivery(&s, 1, 2), 1.0);
@@ -250,7 +250,7 @@ fn metrics_by_their_names() {
     };
     let one = |p: &str, m: &str, c: &str| {
         let s = import(file(p, m, c).as_bytes(), &ImportOptions::default());
-        (delivery(&s, 0, 1), s.warnings.iter().any(|w| w.contains("is not known")))
+        (delivery(&s, 0, 1), s.warnings().iter().any(|w| w.contains("is not known")))
     };
     assert_eq!(one("olsr", "\"ETX\"", "4"), (0.5, false));
     assert_eq!(one("batman-adv", "\"TQ\"", "0.25"), (0.25, false));
@@ -355,7 +355,7 @@ fn large_maps_are_read_quickly_and_dense_ones_refused() {
     let text = format!("{{\"nodes\": [{}], \"links\": [{links}]}}", nodes(n));
     let options = ImportOptions { flows: Some(50), ..ImportOptions::default() };
     let s = import(text.as_bytes(), &options);
-    assert_eq!((s.nodes.len(), s.flows.len()), (n, 50));
+    assert_eq!((s.nodes().len(), s.flows().len()), (n, 50));
     // A star of 10,000: all leaves would sense each other.
     let links: Vec<String> =
         (1..10_000).map(|i| format!("{{\"source\": \"r0\", \"target\": \"r{i}\"}}")).collect();

@@ -27,32 +27,32 @@ fn with(old: &str, new: &str) -> String {
 }
 
 fn path(scenario: &Scenario) -> Vec<&str> {
-    scenario.flows[0].path.iter().map(|n| scenario.nodes[n.index()].name.as_str()).collect()
+    scenario.flows()[0].path.iter().map(|n| scenario.nodes()[n.index()].name.as_str()).collect()
 }
 
 #[test]
 fn every_node_has_every_radio_unless_it_says_otherwise() {
     let s = read(RIGHT);
-    let names: Vec<&str> = s.nodes.iter().map(|n| n.name.as_str()).collect();
+    let names: Vec<&str> = s.nodes().iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["x", "y", "z", "x/second", "y/second", "z/second"]);
-    assert_eq!(s.links.len(), 8);
+    assert_eq!(s.links().len(), 8);
     assert_eq!((s.channel_of(NodeId(0)), s.channel_of(NodeId(4))), (Some(36), Some(149)));
     assert_eq!(s.device(NodeId(4)), NodeId(1));
     // Same settings share a medium; of equal ways the first radio's is taken.
-    assert_eq!(s.further[0].medium, 0);
+    assert_eq!(s.further()[0].medium, 0);
     assert_eq!(path(&s), ["z", "y", "x"]);
     let fewer = with("[[flow]]", "[[node]]\nid = \"z\"\nradios = [\"second\"]\n[[flow]]");
     let s = read(&fewer);
-    let names: Vec<&str> = s.nodes.iter().map(|n| n.name.as_str()).collect();
+    let names: Vec<&str> = s.nodes().iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["z", "x", "y", "x/second", "y/second"]);
     assert_eq!(path(&s), ["z", "y/second", "y", "x"]);
-    assert_eq!(s.flows[0].wireless_hops, 2);
+    assert_eq!(s.flows()[0].wireless_hops, 2);
     // `topology.radios` is for those that say nothing.
     let main = with("gateway", "radios = [\"main\"]\ngateway");
     let main =
         main.replace("[[flow]]", "[[node]]\nid = \"z\"\nradios = [\"second\", \"main\"]\n[[flow]]");
     let s = read(&main);
-    assert_eq!(s.nodes.len(), 4);
+    assert_eq!(s.nodes().len(), 4);
     assert_eq!(path(&s), ["z", "z/main", "y", "x"]);
 }
 
@@ -69,7 +69,7 @@ fn links_and_paths_name_radios() {
     assert_eq!(path(&read(&plain)), ["z", "y", "x"]);
     // A detail is for the radio that it names, or for all.
     let rates =
-        |text: &str| -> Vec<bool> { read(text).links.iter().map(|l| l.rate.is_some()).collect() };
+        |text: &str| -> Vec<bool> { read(text).links().iter().map(|l| l.rate.is_some()).collect() };
     let detail = "[[link]]\nfrom = \"x\"\nto = \"y\"\nrate = \"6 Mbit/s\"\n";
     assert_eq!(rates(&format!("{RIGHT}{detail}")).iter().filter(|r| **r).count(), 4);
     let one = format!("{RIGHT}{detail}radio = \"second\"\n");
@@ -87,14 +87,14 @@ fn routes_by_airtime_take_the_faster_radio() {
 
 #[test]
 fn neighbouring_channels_leak_and_distant_ones_do_not() {
-    assert!(read(RIGHT).leaks.is_empty());
+    assert!(read(RIGHT).leaks().is_empty());
     // Flat levels cannot tell 25 dB less, so neighbouring channels are apart; overlapping ones are not.
-    assert!(read(&with("channel = 149", "channel = 40")).leaks.is_empty());
+    assert!(read(&with("channel = 149", "channel = 40")).leaks().is_empty());
     let overlap = RIGHT.replace("802.11a", "802.11g").replace("36", "1").replace("149", "3");
     let s = read(&overlap);
     // Of each station at its own node and its neighbours' on the other channel: 3 + 4, both ways.
-    assert_eq!(s.leaks.len(), 14);
-    assert!(s.leaks.iter().all(|l| !l.decodes));
+    assert_eq!(s.leaks().len(), 14);
+    assert!(s.leaks().iter().all(|l| !l.decodes));
     // By strength: at its own node a radio has 25 dB less of the next channel, far away nothing.
     let near = r#"duration = "10 s"
 [radio]
@@ -109,12 +109,12 @@ from = 0
 to = 3
 "#;
     let s = read(near);
-    assert_eq!(s.leaks.len(), 8);
-    let dbm = s.leaks[0].power.as_dbm();
+    assert_eq!(s.leaks().len(), 8);
+    let dbm = s.leaks()[0].power.as_dbm();
     assert!((-47.0..-42.0).contains(&dbm), "{dbm}");
     // A hundredth and less of what carries 550 m is below what is sensed at 200 m, not at 60 m.
     let s = read(&near.replace("200 m", "60 m"));
-    assert!(s.leaks.len() > 8, "{}", s.leaks.len());
+    assert!(s.leaks().len() > 8, "{}", s.leaks().len());
 }
 
 /// Each case: what is changed, into what, and how the error begins.
@@ -199,7 +199,7 @@ fn what_is_wrong_with_radios_is_told_by_key() {
     for (old, new, expected) in CASES {
         let text = with(old, new);
         if expected.is_empty() {
-            assert_eq!(read(&text).further.len(), 0);
+            assert_eq!(read(&text).further().len(), 0);
             continue;
         }
         let line = refuse(&text).to_string();

@@ -40,9 +40,13 @@ fn every_file_builds_and_explains_itself() {
     for (name, text) in files {
         let s = parse(&format!("{name}.toml"), text.as_bytes(), &ImportOptions::default());
         let s = s.unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(s.name, name);
+        assert_eq!(s.name(), name);
         assert!(text.starts_with("# "), "{name} does not say what it shows");
-        assert!(!s.description.is_empty() && s.warnings.is_empty(), "{name}: {:?}", s.warnings);
+        assert!(
+            !s.description().is_empty() && s.warnings().is_empty(),
+            "{name}: {:?}",
+            s.warnings()
+        );
     }
 }
 
@@ -53,7 +57,7 @@ fn rangwala_flows_take_the_papers_paths() {
     for name in ["stack", "diamond", "half-diamond"].into_iter().chain(joined) {
         let s = shipped(name);
         assert_eq!(paths(&s), side_by_side, "{name}");
-        assert_eq!(s.mac.rts_threshold, Some(0));
+        assert_eq!(s.mac().rts_threshold, Some(0));
     }
     assert_eq!(paths(&shipped("chain-cross"))[0], [0, 1, 2, 3, 4, 5, 6]);
 }
@@ -62,7 +66,7 @@ fn rangwala_flows_take_the_papers_paths() {
 fn weights_of_jamshaid_fig_8_2() {
     let s = shipped("jamshaid-fig-8.2");
     let with = |w: f64| {
-        let ids = s.flows.iter().filter(|f| f.weight == w).map(|f| f.from.0);
+        let ids = s.flows().iter().filter(|f| f.weight == w).map(|f| f.from.0);
         ids.collect::<Vec<_>>()
     };
     assert_eq!(with(1.0), [4, 9, 14, 23, 24, 31]);
@@ -74,21 +78,21 @@ fn weights_of_jamshaid_fig_8_2() {
 /// of `r` bit/s: the model in which Jamshaid 2010 §7.2 states its examples.
 fn ideal(s: &Scenario, r: f64) -> Vec<f64> {
     let links: Vec<Link> =
-        s.links.iter().filter(|l| l.from < l.to).map(|l| Link::new(l.from, l.to)).collect();
-    let pairs: Vec<_> = s.links.iter().map(|l| (l.from, l.to)).collect();
-    let contention = Contention::from_pairs(s.nodes.len(), &pairs).unwrap();
+        s.links().iter().filter(|l| l.from < l.to).map(|l| Link::new(l.from, l.to)).collect();
+    let pairs: Vec<_> = s.links().iter().map(|l| (l.from, l.to)).collect();
+    let contention = Contention::from_pairs(s.nodes().len(), &pairs).unwrap();
     let domains = Domains::collision(&contention, &links).unwrap();
     let cost = |w: &[fairmesh_units::NodeId]| {
         let at = links.iter().position(|&l| l == Link::new(w[0], w[1])).unwrap();
-        let rate = s.link(w[0], w[1]).unwrap().rate.unwrap_or(s.mac.rate);
-        (at as u32, r / s.mac.phy.bit_rate(rate).0 as f64)
+        let rate = s.link(w[0], w[1]).unwrap().rate.unwrap_or(s.mac().rate);
+        (at as u32, r / s.mac().phy.bit_rate(rate).0 as f64)
     };
     let usage: Vec<_> = s
-        .flows
+        .flows()
         .iter()
         .map(|f| domains.usage(&f.path.windows(2).map(cost).collect::<Vec<_>>()))
         .collect();
-    let demands = vec![Demand::default(); s.flows.len()];
+    let demands = vec![Demand::default(); s.flows().len()];
     max_min(&demands, &usage, domains.len()).unwrap().rates
 }
 
@@ -103,7 +107,7 @@ fn close(got: &[f64], want: &[f64]) {
 fn bottlenecks_of_jamshaid_figs_7_3_and_7_6a() {
     close(&ideal(&shipped("jamshaid-fig-7.3"), 1e6), &[1. / 5., 1. / 10., 1. / 10.]);
     let s = shipped("jamshaid-fig-7.6a");
-    assert_eq!(s.nodes.len(), 16);
+    assert_eq!(s.nodes().len(), 16);
     let twelfth = 1. / 12.;
     let want = [1. / 3., 1. / 6., 1. / 6., twelfth, twelfth, twelfth, twelfth];
     close(&ideal(&s, 1e6), &want);

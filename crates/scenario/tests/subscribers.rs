@@ -38,13 +38,13 @@ fn shares(s: &Subscriber) -> (&str, &[usize], &[usize]) {
 #[test]
 fn every_node_is_one_with_all_its_connections() {
     let s = read(&chain("[subscribers]\nper = \"node\"\n"));
-    let names: Vec<&str> = s.flows.iter().map(|f| f.name.as_str()).collect();
+    let names: Vec<&str> = s.flows().iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["a", "a #2", "a #3", "b", "0->2"]);
-    let all: Vec<_> = s.subscribers.list.iter().map(shares).collect();
+    let all: Vec<_> = s.subscribers().list.iter().map(shares).collect();
     // What ends at the gateway itself crosses it: the host behind it may be left out.
     assert_eq!(all, [("1", &[0, 1, 2][..], &[][..]), ("2", &[4], &[3])]);
-    assert_eq!(s.subscribers.leaf, SharedLeaf::Fq);
-    assert!(read(&chain("")).subscribers.list.is_empty());
+    assert_eq!(s.subscribers().leaf, SharedLeaf::Fq);
+    assert!(read(&chain("")).subscribers().list.is_empty());
 }
 
 #[test]
@@ -63,14 +63,14 @@ guarantee_down = "30 kbit/s"
 up = "1 Mbit/s"
 "#,
     ));
-    let all: Vec<_> = s.subscribers.list.iter().map(shares).collect();
+    let all: Vec<_> = s.subscribers().list.iter().map(shares).collect();
     assert_eq!(all, [("both", &[0, 1, 2][..], &[3][..]), ("2", &[4], &[])]);
-    let both = &s.subscribers.list[0];
-    assert_eq!((both.weight, s.subscribers.leaf), (2.0, SharedLeaf::Control));
+    let both = &s.subscribers().list[0];
+    assert_eq!((both.weight, s.subscribers().leaf), (2.0, SharedLeaf::Control));
     assert_eq!(both.down.ceiling, Some(BitRate(3_000_000)));
     assert_eq!(both.up.ceiling, Some(BitRate(1_000_000)));
     // What knows flows only has an equal part of each.
-    let terms = |f: usize| (s.flows[f].weight, s.flows[f].plan, s.flows[f].guarantee);
+    let terms = |f: usize| (s.flows()[f].weight, s.flows()[f].plan, s.flows()[f].guarantee);
     assert_eq!(terms(1), (2.0, Some(BitRate(1_000_000)), Some(BitRate(10_000))));
     assert_eq!(terms(3), (2.0, Some(BitRate(1_000_000)), None));
     assert_eq!(terms(4), (1.0, None, None));
@@ -80,8 +80,8 @@ up = "1 Mbit/s"
 fn the_weight_of_its_flows_is_that_of_a_subscriber() {
     let text = chain("weight = 3\n[subscribers]\nper = \"node\"\n");
     let s = read(&text);
-    assert_eq!(s.subscribers.list[1].weight, 3.0);
-    assert_eq!(s.flows[3].weight, 3.0, "the other one says nothing");
+    assert_eq!(s.subscribers().list[1].weight, 3.0);
+    assert_eq!(s.flows()[3].weight, 3.0, "the other one says nothing");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn maps_have_subscribers_and_connections() {
     };
     let s = parse("map.netjson", map, &options).unwrap();
     let sizes: Vec<_> =
-        s.subscribers.list.iter().map(|s| (s.down.flows.len(), s.up.flows.len())).collect();
-    assert_eq!((s.flows.len(), sizes), (16, vec![(4, 4), (4, 4)]));
+        s.subscribers().list.iter().map(|s| (s.down.flows.len(), s.up.flows.len())).collect();
+    assert_eq!((s.flows().len(), sizes), (16, vec![(4, 4), (4, 4)]));
 }
 
 /// What is added to the chain, and how the error begins.

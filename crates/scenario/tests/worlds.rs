@@ -17,19 +17,19 @@ const CHAIN: &str = "duration = \"60 s\"\ntopology = { chain = { hops = 3 }, gat
 #[test]
 fn defaults_are_those_of_the_reference_runs() {
     let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
-    assert_eq!((s.duration, s.warmup), (Span::from_secs(60), Span::from_secs(6)));
-    assert_eq!(s.name, "test");
-    assert_eq!(s.gateways.first(), Some(NodeId(0)));
-    let mac = &s.mac;
+    assert_eq!((s.duration(), s.warmup()), (Span::from_secs(60), Span::from_secs(6)));
+    assert_eq!(s.name(), "test");
+    assert_eq!(s.gateways().first(), Some(NodeId(0)));
+    let mac = s.mac();
     assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(11_000_000));
     assert_eq!((mac.rts_threshold, mac.llc_bytes), (None, 8));
     assert_eq!((mac.reception, mac.adaptation), (Reception::Ns2, Adaptation::Fixed));
     assert_eq!(mac.capture, Decibel(10.0));
-    assert_eq!((&s.queue.discipline, s.queue.device), (&DisciplineSpec::drop_tail(50), 0));
-    assert!(matches!(s.errors, FrameErrors::None));
-    assert!(s.control.is_none());
+    assert_eq!((&s.queue().discipline, s.queue().device), (&DisciplineSpec::drop_tail(50), 0));
+    assert!(matches!(s.errors(), FrameErrors::None));
+    assert!(s.control().is_none());
     assert_eq!(paths(&s), [vec![1, 0], vec![2, 1, 0], vec![3, 2, 1, 0]]);
-    let f = &s.flows[2];
+    let f = &s.flows()[2];
     assert_eq!((f.name.as_str(), f.wireless_hops, f.weight), ("3->0", 3, 1.0));
     assert_eq!((f.start, f.start_jitter, f.stop), (Span::ZERO, Span::from_secs(1), None));
     assert_eq!(f.traffic, TrafficSpec::Bulk);
@@ -40,7 +40,7 @@ fn defaults_are_those_of_the_reference_runs() {
 #[test]
 fn ns2_powers_reach_250_m_and_550_m() {
     let s = read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}"));
-    let pairs: Vec<_> = s.hearing.iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    let pairs: Vec<_> = s.hearing().iter().map(|h| (h.from, h.to, h.decodes)).collect();
     let expected = [
         (0, 1, true),
         (0, 2, false),
@@ -55,15 +55,15 @@ fn ns2_powers_reach_250_m_and_550_m() {
     ];
     assert_eq!(pairs, expected);
     // d^-4 beyond the crossover: 12.04 dB from 200 m to 400 m. mesh.cc's figures for the same.
-    let near = s.hearing[0].power.as_dbm();
+    let near = s.hearing()[0].power.as_dbm();
     assert!((near - -60.50).abs() < 0.01, "{near}");
-    assert!((near - s.hearing[1].power.as_dbm() - 12.04).abs() < 0.01);
+    assert!((near - s.hearing()[1].power.as_dbm() - 12.04).abs() < 0.01);
     assert_eq!(
-        (s.hearing[0].delay, s.hearing[1].delay),
+        (s.hearing()[0].delay, s.hearing()[1].delay),
         (Span::from_nanos(667), Span::from_nanos(1334))
     );
-    assert_eq!(s.links.len(), 6);
-    assert!(s.links.iter().all(|l| l.rate.is_none() && l.delivery.0 == 1.0));
+    assert_eq!(s.links().len(), 6);
+    assert!(s.links().iter().all(|l| l.rate.is_none() && l.delivery.0 == 1.0));
 }
 
 #[test]
@@ -71,22 +71,22 @@ fn nocap_has_two_flat_levels() {
     let s = read(&format!(
         "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ reception = \"nocap\" }}"
     ));
-    assert_eq!(s.mac.reception, Reception::NoCapture);
-    let dbm: Vec<i32> = s.hearing.iter().map(|h| h.power.as_dbm().round() as i32).collect();
+    assert_eq!(s.mac().reception, Reception::NoCapture);
+    let dbm: Vec<i32> = s.hearing().iter().map(|h| h.power.as_dbm().round() as i32).collect();
     assert_eq!(dbm, [-60, -65, -60, -60, -65, -65, -60, -60, -65, -60]);
-    assert!(s.hearing.iter().all(|h| h.delay > Span::ZERO));
+    assert!(s.hearing().iter().all(|h| h.delay > Span::ZERO));
 }
 
 #[test]
 fn graph_profile_senses_no_farther_than_it_decodes() {
     let s =
         read(&format!("{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\" }}"));
-    assert_eq!(s.hearing.len(), 6);
-    assert!(s.hearing.iter().all(|h| h.decodes && (h.power.as_dbm() + 60.0).abs() < 1e-6));
+    assert_eq!(s.hearing().len(), 6);
+    assert!(s.hearing().iter().all(|h| h.decodes && (h.power.as_dbm() + 60.0).abs() < 1e-6));
     let s = read(&format!(
         "{CHAIN}traffic = {{ flows = \"up\" }}\nradio = {{ profile = \"graph\", sense = \"400 m\" }}"
     ));
-    assert_eq!(s.hearing.len(), 10);
+    assert_eq!(s.hearing().len(), 10);
 }
 
 #[test]
@@ -127,24 +127,24 @@ fn explicit_links_have_rates_deliveries_and_directions() {
         "#,
     );
     assert_eq!(
-        s.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+        s.nodes().iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
         ["1", "2", "3", "4", "5"]
     );
     let link = |a: u32, b: u32| {
         let l = s.link(NodeId(a), NodeId(b))?;
-        Some((l.rate.map(|r| s.mac.phy.bit_rate(r).0 / 1_000_000), l.delivery.0))
+        Some((l.rate.map(|r| s.mac().phy.bit_rate(r).0 / 1_000_000), l.delivery.0))
     };
     assert_eq!(link(0, 1), Some((None, 1.0)));
     assert_eq!(link(1, 2), Some((Some(2), 0.9)));
     assert_eq!(link(2, 1), Some((Some(2), 0.8)));
     assert_eq!((link(2, 3), link(3, 2)), (Some((None, 1.0)), Some((None, 0.5))));
     assert_eq!((link(4, 0), link(0, 4)), (Some((None, 1.0)), None));
-    let heard = |a: u32, b: u32| s.hearing.iter().find(|h| (h.from, h.to) == (a, b));
+    let heard = |a: u32, b: u32| s.hearing().iter().find(|h| (h.from, h.to) == (a, b));
     assert!(!heard(0, 3).unwrap().decodes && !heard(3, 0).unwrap().decodes);
     // 1 cannot be understood by 5, but is heard.
     assert!(!heard(0, 4).unwrap().decodes);
     assert!(heard(0, 2).is_none());
-    assert!(s.hearing.iter().all(|h| h.delay == Span::ZERO));
+    assert!(s.hearing().iter().all(|h| h.delay == Span::ZERO));
     let at = |h: u32, t: u32| heard(h, t).unwrap().power.as_dbm().round();
     assert_eq!((at(0, 1), at(0, 3)), (-60.0, -65.0));
     assert!(matches!(
@@ -160,7 +160,7 @@ fn two_hop_sensing_adds_silent_neighbours() {
         "duration = \"9 s\"\ntopology = { links = [[1,2],[2,3],[3,4]], sense_hops = 2 }\n\
          flow = [{ from = 1, to = 4 }]",
     );
-    let pairs: Vec<_> = s.hearing.iter().map(|h| (h.from, h.to, h.decodes)).collect();
+    let pairs: Vec<_> = s.hearing().iter().map(|h| (h.from, h.to, h.decodes)).collect();
     assert_eq!(pairs.len(), 10);
     assert!(pairs.contains(&(0, 2, false)) && pairs.contains(&(3, 1, false)));
     assert!(!pairs.iter().any(|p| (p.0, p.1) == (0, 3)));
@@ -217,7 +217,7 @@ fn wired_hosts_come_last_and_routes_cross_wires() {
         to = "nas"
         "#,
     );
-    let names: Vec<_> = s.nodes.iter().map(|n| (n.name.as_str(), n.kind)).collect();
+    let names: Vec<_> = s.nodes().iter().map(|n| (n.name.as_str(), n.kind)).collect();
     let w = NodeKind::Wireless;
     assert_eq!(
         names,
@@ -225,10 +225,10 @@ fn wired_hosts_come_last_and_routes_cross_wires() {
     );
     assert_eq!(s.wireless().count(), 3);
     assert_eq!(paths(&s), [vec![2, 1, 0, 4], vec![4, 0, 1, 2], vec![4, 0, 1, 2, 3]]);
-    assert_eq!(s.flows.iter().map(|f| f.wireless_hops).collect::<Vec<_>>(), [2, 2, 2]);
-    let host = s.wires.iter().find(|w| w.b == NodeId(4)).unwrap();
+    assert_eq!(s.flows().iter().map(|f| f.wireless_hops).collect::<Vec<_>>(), [2, 2, 2]);
+    let host = s.wires().iter().find(|w| w.b == NodeId(4)).unwrap();
     assert_eq!((host.a, host.delay, host.queue_packets), (NodeId(0), Span::from_millis(25), 1000));
-    assert_eq!(s.wires[1].rate, BitRate(10_000_000));
+    assert_eq!(s.wires()[1].rate, BitRate(10_000_000));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn codepoints_of_ecn() {
         let flow =
             format!("[[flow]]\nfrom = 1\nto = 0\ntransport = {{ preset = \"ns2\", ecn = {ecn} }}");
         let s = read(&format!("{CHAIN}\n{flow}"));
-        let Transport::Tcp(tcp) = &s.flows[0].transport else { panic!("{ecn}") };
+        let Transport::Tcp(tcp) = &s.flows()[0].transport else { panic!("{ecn}") };
         assert_eq!((tcp.ecn, tcp.ect1), expected, "{ecn}");
         assert!(tcp.ecn_backoff, "ns-2's");
     }
@@ -253,7 +253,7 @@ fn quic_by_a_word_and_by_a_table() {
     let of = |transport: &str| {
         let flow = format!("[[flow]]\nfrom = 1\nto = 0\ntransport = {transport}");
         let s = read(&format!("{CHAIN}\n{flow}"));
-        let Transport::Quic(quic) = s.flows[0].transport else { panic!("{transport}") };
+        let Transport::Quic(quic) = s.flows()[0].transport else { panic!("{transport}") };
         quic
     };
     use fairmesh_transport::Congestion;
@@ -309,9 +309,9 @@ fn every_kind_of_traffic() {
         transport = {{ preset = "rfc", delayed_ack = "50 ms" }}
         "#
     ));
-    let names: Vec<_> = s.flows.iter().map(|f| f.name.as_str()).collect();
+    let names: Vec<_> = s.flows().iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["1->0", "1->0 #2", "web", "1->0 #3"]);
-    let f = &s.flows;
+    let f = s.flows();
     assert_eq!(
         f[0].traffic,
         TrafficSpec::Cbr { rate: BitRate(200_000), datagram: 500, jitter: 0.0 }
@@ -375,7 +375,7 @@ fn radio_settings_reach_the_mac() {
         to = 1
         "#,
     );
-    let mac = &s.mac;
+    let mac = s.mac();
     assert_eq!(mac.phy.bit_rate(mac.rate), BitRate(24_000_000));
     assert_eq!(mac.phy.bit_rate(mac.phy.lowest_basic()), BitRate(1_000_000));
     let t = mac.phy.timing();
@@ -383,14 +383,14 @@ fn radio_settings_reach_the_mac() {
     assert_eq!((mac.rts_threshold, mac.llc_bytes), (Some(600), 0));
     assert_eq!((mac.reception, mac.adaptation), (Reception::Sinr, Adaptation::SampleRate));
     assert_eq!(mac.capture, Decibel(6.0));
-    let DisciplineSpec::Red(red) = &s.queue.discipline else { panic!("{:?}", s.queue) };
+    let DisciplineSpec::Red(red) = &s.queue().discipline else { panic!("{:?}", s.queue()) };
     assert_eq!((red.limit, red.ecn, red.max_p), (fairmesh_queueing::Limit::Packets(30), true, 0.2));
     // One 1500-byte packet at 24 Mbit/s takes a bit over half a millisecond.
     assert!(red.packet_time > Span::from_micros(500) && red.packet_time < Span::from_micros(800));
-    assert!(matches!(s.errors, FrameErrors::ThreeState(_)));
+    assert!(matches!(s.errors(), FrameErrors::ThreeState(_)));
     let queue = InterfaceQueue { discipline: DisciplineSpec::drop_tail(10), device: 0 };
-    assert_eq!(s.nodes[1].queue, Some(queue));
-    assert_eq!(s.nodes[1].position, Some((100.0, 0.5)));
+    assert_eq!(s.nodes()[1].queue, Some(queue));
+    assert_eq!(s.nodes()[1].position, Some((100.0, 0.5)));
     let link = s.link(NodeId(1), NodeId(0)).unwrap();
     assert_eq!(mac.phy.bit_rate(link.rate.unwrap()), BitRate(54_000_000));
 }
@@ -413,7 +413,7 @@ fn interferers_are_heard_where_said_or_where_in_range() {
         start = "3 s"
         "#
     ));
-    let [a, b] = &s.interferers[..] else { panic!() };
+    let [a, b] = s.interferers() else { panic!() };
     assert_eq!(a.name, "interferer 1");
     assert_eq!(a.heard_by.iter().map(|h| h.0.0).collect::<Vec<_>>(), [0, 2]);
     assert!((a.heard_by[0].1.as_dbm() + 62.0).abs() < 1e-6);
@@ -429,28 +429,28 @@ fn generators_name_and_place() {
         "duration = \"9 s\"\ntopology = { tree = { branches = 2, depth = 3 }, gateway = \"gw\" }\n\
          traffic = { flows = \"up\" }",
     );
-    let names: Vec<_> = tree.nodes.iter().map(|n| n.name.as_str()).collect();
+    let names: Vec<_> = tree.nodes().iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["gw", "s1", "s2", "m1", "m2", "t3.1", "t3.2"]);
     assert_eq!(paths(&tree)[4], [5, 3, 1, 0]);
     let cell = read(
         "duration = \"9 s\"\ntopology = { cell = { stations = 3 }, gateway = \"ap\" }\n\
          traffic = { flows = \"up\" }",
     );
-    assert_eq!(cell.links.len(), 12);
+    assert_eq!(cell.links().len(), 12);
     let random = |seed: u32| {
         read(&format!(
             "duration = \"9 s\"\ntopology.gateway = 0\ntraffic.flows = \"up\"\n\
              topology.random = {{ nodes = 30, width = \"800 m\", seed = {seed} }}"
         ))
     };
-    let places = |seed| random(seed).nodes.iter().map(|n| n.position).collect::<Vec<_>>();
+    let places = |seed| random(seed).nodes().iter().map(|n| n.position).collect::<Vec<_>>();
     assert_eq!(places(1), places(1));
     assert_ne!(places(1), places(2));
-    assert!(random(3).nodes.iter().all(|n| {
+    assert!(random(3).nodes().iter().all(|n| {
         let (x, y) = n.position.unwrap();
         (0.0..800.0).contains(&x) && (0.0..800.0).contains(&y)
     }));
-    assert_eq!(random(4).flows.len(), 29);
+    assert_eq!(random(4).flows().len(), 29);
 }
 
 #[test]
@@ -459,7 +459,10 @@ fn numbers_come_before_words_whatever_the_order_in_the_file() {
         "duration = \"9 s\"\ntopology.links = [[\"b\", 10], [10, 9], [9, \"a\"]]\n\
          node = [{ id = \"a\" }]\nflow = [{ from = 9, to = 10 }]",
     );
-    assert_eq!(s.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["9", "10", "a", "b"]);
+    assert_eq!(
+        s.nodes().iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+        ["9", "10", "a", "b"]
+    );
 }
 
 #[test]
@@ -477,9 +480,9 @@ fn long_links_keep_their_round_trip_within_a_slot() {
         "duration = \"9 s\"\nradio = { phy = \"802.11a\", profile = \"graph\", decode = \"5 km\" }\n\
          topology.positions = [[0, 0], [3000, 0]]\nflow = [{ from = 0, to = 1 }]",
     );
-    assert_eq!(s.hearing[0].delay, Span::from_nanos(4499));
-    assert_eq!(s.warnings.len(), 1);
-    assert!(s.warnings[0].contains("10.007 us"), "{}", s.warnings[0]);
+    assert_eq!(s.hearing()[0].delay, Span::from_nanos(4499));
+    assert_eq!(s.warnings().len(), 1);
+    assert!(s.warnings()[0].contains("10.007 us"), "{}", s.warnings()[0]);
 }
 
 #[test]
@@ -488,7 +491,7 @@ fn three_thousand_nodes_build_quickly() {
         "duration = \"9 s\"\ntopology = { grid = { rows = 50, columns = 60 }, gateway = 1530 }\n\
          traffic.flows = \"both\"",
     );
-    assert_eq!((s.nodes.len(), s.flows.len()), (3000, 5998));
+    assert_eq!((s.nodes().len(), s.flows().len()), (3000, 5998));
 }
 
 #[test]
@@ -503,7 +506,7 @@ fn drafts_need_no_text_and_survive_it() {
         ..Draft::default()
     };
     let s = draft.build().unwrap();
-    assert_eq!((s.name.as_str(), paths(&s)), ("scenario", vec![vec![2, 1, 0]]));
+    assert_eq!((s.name(), paths(&s)), ("scenario", vec![vec![2, 1, 0]]));
     // Any serde format carries a draft.
     let json = serde_json::to_string(&draft).unwrap();
     assert_eq!(serde_json::from_str::<Draft>(&json).unwrap(), draft);
@@ -536,7 +539,7 @@ fn power_falls_with_a_power_of_the_distance() {
     assert!((dbm(&rooftops, 0, 3) - (10.0 - 46.73 - 20.0 * 140f64.log10())).abs() < 0.01);
     let far = rooftops.link(NodeId(0), NodeId(3)).unwrap();
     let near = rooftops.link(NodeId(0), NodeId(1)).unwrap();
-    let delivery = |l| rooftops.errors_of(l).delivery(1500, rooftops.mac.rate);
+    let delivery = |l| rooftops.errors_of(l).delivery(1500, rooftops.mac().rate);
     // 14 and 37 dB above the noise; MCS 7 needs 24.
     assert!(delivery(far) < 0.01 && delivery(near) > 0.999);
 }
@@ -550,7 +553,7 @@ fn links_tell_their_signals() {
          sense_hops = 2\n[[link]]\nfrom = 2\nto = 3\nsignal = -71\n[[flow]]\nfrom = 1\nto = 3\n",
     );
     let power = |a: u32, b: u32| {
-        let heard = s.hearing.iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
+        let heard = s.hearing().iter().find(|h| (h.from, h.to) == (a, b)).unwrap();
         (heard.power.as_dbm() * 100.0).round() / 100.0
     };
     assert_eq!([power(0, 1), power(1, 0), power(1, 2), power(2, 1)], [-61.0, -64.5, -71.0, -71.0]);

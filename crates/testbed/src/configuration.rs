@@ -21,8 +21,8 @@ pub(crate) type Owner = Option<(String, &'static str)>;
 
 /// Returns the subscriber at the mesh's end of a flow between the mesh and the wired side.
 fn subscribed(scenario: &Scenario, gateway: NodeId, flow: &fairmesh_scenario::Flow) -> Owner {
-    let home = |n: NodeId| n != gateway && scenario.nodes[n.index()].kind == NodeKind::Wireless;
-    let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+    let home = |n: NodeId| n != gateway && scenario.nodes()[n.index()].kind == NodeKind::Wireless;
+    let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
     match (home(flow.from), home(flow.to)) {
         (true, false) if flow.to != gateway => Some((name(flow.from), "up")),
         (false, true) if flow.from != gateway => Some((name(flow.to), "down")),
@@ -32,9 +32,9 @@ fn subscribed(scenario: &Scenario, gateway: NodeId, flow: &fairmesh_scenario::Fl
 
 /// Returns the owner of each flow, by the name that the daemon uses.
 pub(crate) fn owners(scenario: &Scenario, gateway: NodeId) -> Vec<Owner> {
-    let flows = scenario.flows.iter();
+    let flows = scenario.flows().iter();
     let mut all: Vec<Owner> = flows.map(|f| subscribed(scenario, gateway, f)).collect();
-    for s in &scenario.subscribers.list {
+    for s in &scenario.subscribers().list {
         for f in s.flows() {
             if let Some((name, _)) = &mut all[f] {
                 name.clone_from(&s.name);
@@ -59,17 +59,17 @@ struct Home {
 /// A subscriber that owns some flows of a node and not all: the daemon identifies homes by address.
 fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, ScenarioProblem> {
     let of_node = |f: usize| {
-        let (name, _) = subscribed(scenario, gateway, &scenario.flows[f])?;
+        let (name, _) = subscribed(scenario, gateway, &scenario.flows()[f])?;
         scenario.node(&name)
     };
-    let mut taken = vec![false; scenario.nodes.len()];
+    let mut taken = vec![false; scenario.nodes().len()];
     let mut homes = Vec::new();
-    for s in &scenario.subscribers.list {
+    for s in &scenario.subscribers().list {
         let mut nodes: Vec<NodeId> = s.flows().filter_map(of_node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let all =
-            (0..scenario.flows.len()).filter(|&f| of_node(f).is_some_and(|n| nodes.contains(&n)));
+            (0..scenario.flows().len()).filter(|&f| of_node(f).is_some_and(|n| nodes.contains(&n)));
         let mut own: Vec<usize> = s.flows().collect();
         own.sort_unstable();
         if !all.eq(own) {
@@ -85,9 +85,11 @@ fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, ScenarioProb
         let share = |way: &'static str| {
             let own = |(_, f): &(usize, &fairmesh_scenario::Flow)| {
                 let home = subscribed(scenario, gateway, f);
-                home.is_some_and(|(home, w)| home == scenario.nodes[node.index()].name && w == way)
+                home.is_some_and(|(home, w)| {
+                    home == scenario.nodes()[node.index()].name && w == way
+                })
             };
-            let first = scenario.flows.iter().enumerate().find(own);
+            let first = scenario.flows().iter().enumerate().find(own);
             let share = first.map(|(i, f)| Share {
                 flows: vec![i],
                 ceiling: f.plan,
@@ -95,7 +97,7 @@ fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, ScenarioProb
             });
             (way, share.unwrap_or_default())
         };
-        let name = scenario.nodes[node.index()].name.clone();
+        let name = scenario.nodes()[node.index()].name.clone();
         homes.push(Home { name, nodes: vec![node], shares: [share("down"), share("up")] });
     }
     Ok(homes)
@@ -106,7 +108,7 @@ fn homes(scenario: &Scenario, gateway: NodeId) -> Result<Vec<Home>, ScenarioProb
 /// # Errors
 /// A scenario without a gateway, or with several.
 pub fn the_gateway(scenario: &Scenario) -> Result<NodeId, ScenarioProblem> {
-    match scenario.gateways.list() {
+    match scenario.gateways().list() {
         [] => Err(ScenarioProblem::NoGateway),
         [one] => Ok(*one),
         several => Err(ScenarioProblem::SeveralGateways(several.len())),
@@ -122,7 +124,7 @@ pub fn the_gateway(scenario: &Scenario) -> Result<NodeId, ScenarioProblem> {
 /// The part of the scenario that is missing or contradictory.
 pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, ScenarioProblem> {
     let gateway = the_gateway(scenario)?;
-    let uplinks = scenario.wires.iter().filter(|w| w.a == gateway || w.b == gateway).count();
+    let uplinks = scenario.wires().iter().filter(|w| w.a == gateway || w.b == gateway).count();
     if uplinks != 1 {
         return Err(ScenarioProblem::Uplinks(uplinks));
     }
@@ -133,18 +135,18 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Scena
          [mesh]\ninterface = \"mesh0\"\n\n[wired]\ninterface = \"wire0\"\n\n\
          [metrics]\nlisten = \"127.0.0.1:0\"\n\n[paths]\nstate = {}\nsocket = {}\n\n\
          [control]\nuse = {}\n",
-        quoted(&scenario.name),
+        quoted(scenario.name()),
         path("state"),
         path("gateway.sock"),
-        quoted(&scenario.control.to_string()),
+        quoted(&scenario.control().to_string()),
     );
-    for (parameter, value) in scenario.control.changed() {
+    for (parameter, value) in scenario.control().changed() {
         let _ = writeln!(out, "{} = {value:?}", parameter.name);
     }
-    let phy = &scenario.mac.phy;
-    for link in scenario.links.iter().filter(|l| l.from == gateway) {
-        let rate = phy.bit_rate(link.rate.unwrap_or(scenario.mac.rate));
-        let name = quoted(&scenario.nodes[link.to.index()].name);
+    let phy = &scenario.mac().phy;
+    for link in scenario.links().iter().filter(|l| l.from == gateway) {
+        let rate = phy.bit_rate(link.rate.unwrap_or(scenario.mac().rate));
+        let name = quoted(&scenario.nodes()[link.to.index()].name);
         let _ = write!(out, "\n[[neighbour]]\nname = {name}\nrate = \"{rate}\"\n");
     }
     let fair = fair_rates(scenario)?.rates_bps;
@@ -158,7 +160,7 @@ pub fn configuration(scenario: &Scenario, folder: &Path) -> Result<String, Scena
             prefixes.join(", ")
         );
         if let Some(&first) = home.shares.iter().flat_map(|(_, s)| &s.flows).min() {
-            let flow = &scenario.flows[first];
+            let flow = &scenario.flows()[first];
             let _ = writeln!(out, "weight = {:?}\nhops = {}", flow.weight, flow.wireless_hops);
         }
         for (way, share) in home.shares.iter().filter(|(_, s)| !s.flows.is_empty()) {

@@ -98,7 +98,7 @@ impl Daemon {
         at: Time,
         program: &Program,
     ) -> Result<Self, TestbedError> {
-        let refused = TestbedError::scenario(&scenario.name);
+        let refused = TestbedError::scenario(scenario.name());
         let (gateway, text) = match Self::configure(scenario, folder) {
             Ok(configured) => configured,
             Err(problem) => return Err(refused(problem)),
@@ -107,8 +107,8 @@ impl Daemon {
         std::fs::write(&file, &text).map_err(TestbedError::file(&file))?;
         Ok(Daemon {
             gateway,
-            name: scenario.nodes[gateway.index()].name.clone(),
-            control: scenario.control.to_string(),
+            name: scenario.nodes()[gateway.index()].name.clone(),
+            control: scenario.control().to_string(),
             program: program.clone(),
             flows: owners(scenario, gateway),
             folder: folder.to_owned(),
@@ -127,7 +127,7 @@ impl Daemon {
     /// Writes the configuration and has the daemon's reader and its control accept it.
     fn configure(scenario: &Scenario, folder: &Path) -> Result<(NodeId, String), ScenarioProblem> {
         let text = configuration(scenario, folder)?;
-        let control = || scenario.control.to_string();
+        let control = || scenario.control().to_string();
         let config = Config::parse("the daemon's configuration", &text)
             .map_err(Box::new)
             .map_err(|problem| ScenarioProblem::Configuration { control: control(), problem })?;

@@ -70,7 +70,7 @@ pub fn show(
     hooks: Hooks<'_>,
     view: &mut dyn Write,
 ) -> Result<(RunRecord, Verdict), TestbedError> {
-    let gateway = the_gateway(scenario).map_err(TestbedError::scenario(&scenario.name))?;
+    let gateway = the_gateway(scenario).map_err(TestbedError::scenario(scenario.name()))?;
     let mut options = EmulateOptions::default();
     let mut files = None;
     match controller {
@@ -79,12 +79,12 @@ pub fn show(
             files = Some(Workspace::new(one, true, Time::ZERO + on, program)?);
         }
         Controller::Command(line) => {
-            let name = scenario.nodes[gateway.index()].name.clone();
+            let name = scenario.nodes()[gateway.index()].name.clone();
             options.exec.push((name, environment(scenario, gateway, on, line)));
         }
     }
     let mut mesh = scenario.clone();
-    mesh.set_control(Mechanism::none());
+    mesh = mesh.with_control_everywhere(Mechanism::none());
     let drawn = RefCell::new(View::new(scenario, on));
     let Hooks { stop, ready, progress } = hooks;
     let mut draw = |p: &Progress| {
@@ -101,7 +101,7 @@ pub fn show(
 fn environment(scenario: &Scenario, gateway: NodeId, on: Span, line: &str) -> String {
     let address = fairmesh_emulator::plan::address;
     let mut subscribers = String::new();
-    for (i, node) in scenario.nodes.iter().enumerate() {
+    for (i, node) in scenario.nodes().iter().enumerate() {
         if node.kind == NodeKind::Wireless && i != gateway.index() {
             let _ = write!(subscribers, "{}={} ", node.name, address(i));
         }
@@ -134,20 +134,20 @@ struct View {
 
 impl View {
     fn new(scenario: &Scenario, on: Span) -> Self {
-        let name = |n: NodeId| &scenario.nodes[n.index()].name;
+        let name = |n: NodeId| &scenario.nodes()[n.index()].name;
         let label = |f: &fairmesh_scenario::Flow| {
             format!("{} → {} ({} hops)", name(f.from), name(f.to), f.wireless_hops)
         };
         let half = |of: Span| Span::from_nanos(of.as_nanos() / 2).min(SETTLE);
         View {
-            settle: (half(on), half(scenario.duration.saturating_sub(on))),
-            labels: scenario.flows.iter().map(label).collect(),
+            settle: (half(on), half(scenario.duration().saturating_sub(on))),
+            labels: scenario.flows().iter().map(label).collect(),
             on: Time::ZERO + on,
             recent: VecDeque::new(),
             before: None,
             settled: None,
             first: None,
-            last: (Time::ZERO, vec![0; scenario.flows.len()]),
+            last: (Time::ZERO, vec![0; scenario.flows().len()]),
             terminal: io::stderr().is_terminal(),
             drawn: 0,
             next: Time::ZERO,
@@ -237,7 +237,8 @@ mod tests {
     #[test]
     fn the_command_receives_interfaces_and_subscribers() {
         let s = scenario();
-        let line = environment(&s, s.gateways.first().unwrap(), Span::from_secs(30), "exec daemon");
+        let line =
+            environment(&s, s.gateways().first().unwrap(), Span::from_secs(30), "exec daemon");
         assert_eq!(
             line,
             "export FAIRMESH_MESH=mesh0 FAIRMESH_WIRED=wire0 \
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn a_short_demo_has_rates_too() {
         let mut short = scenario();
-        short.duration = Span::from_secs(24);
+        short = short.with_times(Span::from_secs(24), Span::from_secs(1)).unwrap();
         let mut view = View::new(&short, Span::from_secs(8));
         for s in 0..=24u64 {
             let p = Progress {

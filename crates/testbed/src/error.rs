@@ -19,7 +19,7 @@ pub enum TestbedError {
         scenario: String,
         /// The missing or contradictory part.
         #[source]
-        problem: ScenarioProblem,
+        problem: Box<ScenarioProblem>,
     },
     /// A file or folder of the testbed cannot be read or written.
     #[error("{}: {problem}", path.display())]
@@ -37,7 +37,7 @@ pub enum TestbedError {
         scenario: String,
         /// The emulator's error.
         #[source]
-        problem: EmulatorError,
+        problem: Box<EmulatorError>,
     },
 }
 
@@ -49,7 +49,7 @@ impl TestbedError {
 
     pub(crate) fn scenario(name: &str) -> impl FnOnce(ScenarioProblem) -> Self {
         let scenario = name.to_owned();
-        move |problem| TestbedError::Scenario { scenario, problem }
+        move |problem| TestbedError::Scenario { scenario, problem: Box::new(problem) }
     }
 }
 

@@ -40,7 +40,7 @@ pub fn run(
     let daemon = RefCell::new(daemon);
     let mut mesh = scenario.clone();
     if daemon.borrow().is_some() {
-        mesh.set_control(Mechanism::none());
+        mesh = mesh.with_control_everywhere(Mechanism::none());
     }
     let outcome = emulate(
         &mesh,
@@ -59,7 +59,8 @@ pub fn run(
             }
         },
     );
-    let refused = |problem| TestbedError::Emulator { scenario: scenario.name.clone(), problem };
+    let refused =
+        |e| TestbedError::Emulator { scenario: scenario.name().to_owned(), problem: Box::new(e) };
     let mut record = outcome.map_err(refused)?.record;
     if let Some(daemon) = daemon.into_inner() {
         daemon.finish(&mut record)?;
@@ -72,12 +73,13 @@ pub fn run(
 /// # Errors
 /// A scenario that the emulator or the daemon refuses, or a control that does not run at a gateway.
 pub fn refuses(scenario: &Scenario, program: &Program) -> Result<(), TestbedError> {
-    let refused = |problem| TestbedError::Emulator { scenario: scenario.name.clone(), problem };
+    let refused =
+        |e| TestbedError::Emulator { scenario: scenario.name().to_owned(), problem: Box::new(e) };
     check(scenario, &EmulateOptions::default()).map_err(refused)?;
-    let needs = scenario.control.all_needs();
+    let needs = scenario.control().all_needs();
     if !needs.is_empty() && !needs.iter().any(|n| n.at.has(Placement::Gateway)) {
-        let problem = ScenarioProblem::NotAtGateway(scenario.control.to_string());
-        return Err(TestbedError::scenario(&scenario.name)(problem));
+        let problem = ScenarioProblem::NotAtGateway(scenario.control().to_string());
+        return Err(TestbedError::scenario(scenario.name())(problem));
     }
     Workspace::new(std::slice::from_ref(scenario), true, Time::ZERO, program).map(|_| ())
 }

@@ -38,12 +38,12 @@ impl Workspace {
         let mut all = Workspace { folder: std::env::temp_dir().join(name), prepared: Vec::new() };
         for scenario in scenarios {
             let mut daemon = None;
-            if with_daemons && !scenario.control.is_none() {
-                let folder = all.folder.join(scenario.control.to_string());
+            if with_daemons && !scenario.control().is_none() {
+                let folder = all.folder.join(scenario.control().to_string());
                 std::fs::create_dir_all(&folder).map_err(TestbedError::file(&folder))?;
                 daemon = Some(Daemon::prepare(scenario, &folder, start, program)?);
             }
-            all.prepared.push((scenario.control.to_string(), RefCell::new(daemon)));
+            all.prepared.push((scenario.control().to_string(), RefCell::new(daemon)));
         }
         Ok(all)
     }

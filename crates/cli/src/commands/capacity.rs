@@ -123,7 +123,7 @@ where
         if args.json {
             return print_json(out, &report);
         }
-        warn(&scenario.warnings);
+        warn(scenario.warnings());
         out.write_all((self.text)(&report).as_bytes())?;
         if let Some(path) = &args.html {
             writeln!(out, "\nPage: {}", path.display())?;

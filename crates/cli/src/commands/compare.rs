@@ -23,12 +23,12 @@ use crate::terminal::with_bars;
 /// Bad input, or a place that cannot be written; nothing has run then.
 pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
     let loaded = load(&args.scenario.scenario, &args.scenario.changes.changes())?;
-    warn(&loaded.scenario.warnings);
+    warn(loaded.scenario.warnings());
     let mut batch = Batch::new(&loaded.scenario, &args.control, 1..=u64::from(args.seeds))?;
     set_parameters(&mut batch.scenarios, &args.set.set)?;
     let more = notes(&batch.scenarios);
     warn(&more);
-    let said = [loaded.scenario.warnings.clone(), more].concat();
+    let said = [loaded.scenario.warnings().to_vec(), more].concat();
     if let Some(captures) = &args.pcap {
         folder::existing(captures)?;
         batch.captures = Some(captures.clone());
@@ -44,7 +44,7 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
         true => Some(optimum::search(&loaded.scenario, args.per, &args.cache, args.threads)?.0),
         false => None,
     };
-    let curves = || sample_interval(loaded.scenario.duration);
+    let curves = || sample_interval(loaded.scenario.duration());
     batch.sample = args.sample.sample.or_else(|| folder.is_some().then(curves));
     let records = with_bars(args.threads, |pool| batch.run(pool))?;
     let mut comparison = Comparison::of(&records).noted(said);
@@ -66,8 +66,8 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
 }
 
 fn default_folder(scenarios: &[Scenario]) -> PathBuf {
-    let controls: Vec<String> = scenarios.iter().map(|s| s.control.to_string()).collect();
-    let name = format!("{}-{}", scenarios[0].name, controls.join("-"));
+    let controls: Vec<String> = scenarios.iter().map(|s| s.control().to_string()).collect();
+    let name = format!("{}-{}", scenarios[0].name(), controls.join("-"));
     // A scenario's name is free text.
     let safe = |c: char| if c.is_alphanumeric() || "-_+.".contains(c) { c } else { '_' };
     let name: String = name.chars().map(safe).take(120).collect();

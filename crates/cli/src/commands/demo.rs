@@ -33,23 +33,23 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
             build(&name, SCENARIO.as_bytes(), &Changes::default())?
         }
     };
-    set_times(&mut scenario, args.duration, None)?;
-    let on = args.after.unwrap_or(Span::from_nanos(scenario.duration.as_nanos() / 3));
-    if on >= scenario.duration {
+    scenario = set_times(scenario, args.duration, None)?;
+    let on = args.after.unwrap_or(Span::from_nanos(scenario.duration().as_nanos() / 3));
+    if on >= scenario.duration() {
         let problem =
-            format!("found {on}; expected less than the duration of {}", scenario.duration);
+            format!("found {on}; expected less than the duration of {}", scenario.duration());
         return Err(CliError::option("--after", problem));
     }
     let controller = match &args.daemon {
         Some(line) => Controller::Command(line.clone()),
         None => Controller::Daemon(Program::this()?),
     };
-    if args.daemon.is_none() && scenario.control.is_none() {
+    if args.daemon.is_none() && scenario.control().is_none() {
         scenario = with_control(&scenario, DEFAULT_CONTROL)?;
     }
     let hooks = Hooks { stop: interrupt::awaited(), ready: &mut |_| {}, progress: &mut |_| {} };
     let (record, verdict) = show(&scenario, &controller, on, hooks, &mut io::stderr())?;
-    writeln!(out, "After {} s, without and with the daemon", scenario.duration.as_secs_f64())?;
+    writeln!(out, "After {} s, without and with the daemon", scenario.duration().as_secs_f64())?;
     writeln!(out, "{}\n", table_of(&verdict))?;
     if args.daemon.is_none() {
         writeln!(out, "The daemon's last decisions and their reasons:")?;

@@ -40,13 +40,13 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     let path = args.scenario.clone().unwrap_or_default();
     let loaded = load(&path, &args.changes.changes())?;
     let scenario = &loaded.scenario;
-    warn(&scenario.warnings);
+    warn(scenario.warnings());
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let mut scenarios = with_controls(scenario, &args.control)?;
     set_parameters(&mut scenarios, &args.set)?;
     let sample = args.sample.sample;
-    let curves = folder.is_some() || !scenario.rate_changes.is_empty();
-    let sample = sample.or_else(|| curves.then(|| batch::sample_interval(scenario.duration)));
+    let curves = folder.is_some() || !scenario.rate_changes().is_empty();
+    let sample = sample.or_else(|| curves.then(|| batch::sample_interval(scenario.duration())));
     let with_daemons = !args.control.is_empty();
     let work = Workspace::new(&scenarios, with_daemons, Time::ZERO, &Program::this()?)?;
     let mut emulated = Vec::new();
@@ -65,7 +65,7 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     if args.json {
         match &records[..] {
             [only] if args.control.is_empty() => {
-                print_json(out, &OneRun::of(&only[0], &scenario.warnings))?
+                print_json(out, &OneRun::of(&only[0], scenario.warnings()))?
             }
             _ => print_json(out, &Comparison::of(&records))?,
         }

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use fairmesh_lab::Changes;
 use fairmesh_lab::batch;
-use fairmesh_lab::changes::{set_times, with_control};
+use fairmesh_lab::changes::with_control;
 use fairmesh_lab::files::folder::write_file;
 use fairmesh_lab::source::load;
+use fairmesh_lab::{Changes, LabError};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 
@@ -31,10 +31,13 @@ pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> 
     for path in scenario_files(&args.scenarios)? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let loaded = load(&path, &Changes::default())?;
-        let mut scenario = loaded.scenario;
-        let duration = scenario.duration.min(LONGEST);
-        set_times(&mut scenario, Some(duration), None)?;
-        let own = scenario.control.to_string();
+        let scenario = loaded.scenario;
+        let end = scenario.duration().min(LONGEST);
+        let tenth = Span::from_nanos(end.as_nanos() / 10);
+        let half = Span::from_nanos(end.as_nanos().div_ceil(2));
+        let warmup = if scenario.warmup() >= half { tenth } else { scenario.warmup() };
+        let scenario = scenario.prefix(end, warmup).map_err(LabError::from)?;
+        let own = scenario.control().to_string();
         if own != SECOND {
             jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND)?));
         }

@@ -19,7 +19,7 @@ use crate::terminal;
 /// Bad input.
 pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
-    warn(&scenario.warnings);
+    warn(scenario.warnings());
     let (found, kept) = search(&scenario, args.per, &args.cache, args.threads)?;
     let report = OptimumReport::new(&scenario, found, kept);
     if args.json {

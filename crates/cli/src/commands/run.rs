@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     }
     set_parameters(std::slice::from_mut(&mut loaded.scenario), &args.set.set)?;
     let scenario = &loaded.scenario;
-    let said = [scenario.warnings.clone(), notes(std::slice::from_ref(scenario))].concat();
+    let said = [scenario.warnings().to_vec(), notes(std::slice::from_ref(scenario))].concat();
     warn(&said);
     let only = match &args.pcap_at {
         None => None,
@@ -40,7 +40,7 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let sample = args.sample.sample;
     // Always sampled: the curves of the limits show whether they settled.
-    let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration)));
+    let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration())));
     let record = match &args.pcap {
         Some(file) => batch::captured(scenario, args.seed, sample, file, only)?,
         None => batch::once(scenario, args.seed, sample)?,

@@ -18,7 +18,7 @@ pub fn run(args: &SweepArgs, command: &str, out: &mut dyn Write) -> Result<(), C
     let path = &args.scenario.scenario;
     let changes = args.scenario.changes.changes();
     let sweep = Sweep::plan(path, &changes, &args.vary, &args.control, &args.set.set, args.seeds)?;
-    warn(&sweep.scenario().warnings);
+    warn(sweep.scenario().warnings());
     let summary = with_bars(args.threads, |pool| sweep.run(&args.out, command, pool))?;
     if args.json {
         print_json(out, &summary)

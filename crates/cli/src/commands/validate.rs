@@ -63,8 +63,8 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
     let refused =
         |e: fairmesh_engine::EngineError| CliError::run(loaded.path.display().to_string(), e);
     let fair = fair_rates(s).map_err(refused)?;
-    let name = |n: &fairmesh_units::NodeId| s.nodes[n.index()].name.as_str();
-    let list = s.gateways.list();
+    let name = |n: &fairmesh_units::NodeId| s.nodes()[n.index()].name.as_str();
+    let list = s.gateways().list();
     let several: Vec<&str> =
         if list.len() > 1 { list.iter().map(name).collect() } else { Vec::new() };
     let gateways = match list {
@@ -72,7 +72,7 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         [one] => format!("; gateway {}", name(one)),
         _ => format!("; gateways {}", several.join(", ")),
     };
-    let flows = s.flows.iter().zip(&fair.rates_bps).map(|(f, &fair_bps)| FlowSummary {
+    let flows = s.flows().iter().zip(&fair.rates_bps).map(|(f, &fair_bps)| FlowSummary {
         name: &f.name,
         path: f.path.iter().map(name).collect(),
         hops: f.wireless_hops,
@@ -80,22 +80,22 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
     });
     let summary = Summary {
         schema: SCHEMA,
-        scenario: &s.name,
-        nodes: s.nodes.len(),
-        links: s.links.len(),
-        wires: s.wires.len(),
+        scenario: s.name(),
+        nodes: s.nodes().len(),
+        links: s.links().len(),
+        wires: s.wires().len(),
         flows: flows.collect(),
-        duration_s: s.duration.as_secs_f64(),
-        warmup_s: s.warmup.as_secs_f64(),
-        gateway: if several.is_empty() { s.gateways.first().as_ref().map(name) } else { None },
+        duration_s: s.duration().as_secs_f64(),
+        warmup_s: s.warmup().as_secs_f64(),
+        gateway: if several.is_empty() { s.gateways().first().as_ref().map(name) } else { None },
         gateways: several,
-        control: s.control.to_string(),
-        notes: &s.warnings,
+        control: s.control().to_string(),
+        notes: s.warnings(),
     };
     if json {
         return print_json(out, &summary);
     }
-    warn(&s.warnings);
+    warn(s.warnings());
     writeln!(
         out,
         "{}: correct. {} nodes, {} directed links, {} wires, {} flows; {} simulated, measured from \
@@ -105,8 +105,8 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         summary.links,
         summary.wires,
         summary.flows.len(),
-        s.duration,
-        s.warmup,
+        s.duration(),
+        s.warmup(),
         summary.control,
         gateways,
     )?;

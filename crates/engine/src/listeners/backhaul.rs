@@ -34,9 +34,9 @@ impl Backhaul {
     /// The wires behind the gateways of a scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let mut delays = BTreeMap::new();
-        for &from in scenario.gateways.list() {
+        for &from in scenario.gateways().list() {
             let times = quickest(scenario, from);
-            for &to in scenario.gateways.list().iter().filter(|to| **to != from) {
+            for &to in scenario.gateways().list().iter().filter(|to| **to != from) {
                 delays.insert((from, to), times[to.index()].unwrap_or(USUAL));
             }
         }
@@ -59,14 +59,14 @@ impl Backhaul {
 
 /// The time over wires from one node to every other, past hosts without a radio only.
 fn quickest(scenario: &Scenario, from: NodeId) -> Vec<Option<Span>> {
-    let mut times: Vec<Option<Span>> = vec![None; scenario.nodes.len()];
+    let mut times: Vec<Option<Span>> = vec![None; scenario.nodes().len()];
     times[from.index()] = Some(Span::ZERO);
     // As often as there are wires, at most: each round settles one of them.
-    for _ in 0..scenario.wires.len() {
+    for _ in 0..scenario.wires().len() {
         let mut better = false;
-        for w in &scenario.wires {
+        for w in scenario.wires() {
             for (a, b) in [(w.a, w.b), (w.b, w.a)] {
-                let passes = a == from || scenario.nodes[a.index()].kind == NodeKind::Wired;
+                let passes = a == from || scenario.nodes()[a.index()].kind == NodeKind::Wired;
                 let Some(at) = times[a.index()].filter(|_| passes) else { continue };
                 let through = at + w.delay;
                 if times[b.index()].is_none_or(|known| through < known) {

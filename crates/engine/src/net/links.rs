@@ -27,7 +27,7 @@ impl LinkMeters {
             let (from, to) = (l.from, l.to);
             Some(LinkMeter { from, to, link: air.link(from, to)?, packets: 0, frames: 0 })
         };
-        let mut all: Vec<LinkMeter> = scenario.links.iter().filter_map(meter).collect();
+        let mut all: Vec<LinkMeter> = scenario.links().iter().filter_map(meter).collect();
         all.sort_unstable_by_key(|m| (m.from, m.link));
         LinkMeters(all)
     }

@@ -194,7 +194,7 @@ impl Simulation {
 
 /// Whether some queue charges neighbours for the airtime of frames received from them.
 fn charges_received(scenario: &Scenario) -> bool {
-    let queues = scenario.nodes.iter().filter_map(|n| n.queue.as_ref()).chain([&scenario.queue]);
+    let queues = scenario.nodes().iter().filter_map(|n| n.queue.as_ref()).chain([scenario.queue()]);
     let airtime =
         |d: &DisciplineSpec| matches!(d, DisciplineSpec::Stations(s) if s.airtime.is_some());
     queues.map(|q| &q.discipline).any(airtime)

@@ -52,7 +52,7 @@ impl Snapshot {
 /// Reads the meters of a world.
 pub(super) fn of<const WATCH: bool, const HOST: bool>(world: &World<WATCH, HOST>) -> Snapshot {
     let scenario = &world.scenario;
-    let measured = world.now.since(Time::ZERO + scenario.warmup).as_secs_f64();
+    let measured = world.now.since(Time::ZERO + scenario.warmup()).as_secs_f64();
     let flow = |(spec, flow): (&fairmesh_scenario::Flow, &crate::net::FlowState)| FlowSnapshot {
         name: spec.name.clone(),
         delivered_bytes: flow.meters.delivered,
@@ -60,15 +60,15 @@ pub(super) fn of<const WATCH: bool, const HOST: bool>(world: &World<WATCH, HOST>
             .then(|| flow.meters.delivered_measured as f64 * 8.0 / measured),
     };
     let queue = |(n, id): (usize, fairmesh_units::NodeId)| QueueSnapshot {
-        node: scenario.nodes[id.index()].name.clone(),
+        node: scenario.nodes()[id.index()].name.clone(),
         packets: world.net.waiting(n),
     };
     Snapshot {
         time_s: world.now.as_secs_f64(),
-        duration_s: scenario.duration.as_secs_f64(),
+        duration_s: scenario.duration().as_secs_f64(),
         events: world.events,
         transmissions: world.air.transmissions(),
-        flows: scenario.flows.iter().zip(&world.net.flows).map(flow).collect(),
+        flows: scenario.flows().iter().zip(&world.net.flows).map(flow).collect(),
         queues: scenario.wireless().enumerate().map(queue).collect(),
     }
 }

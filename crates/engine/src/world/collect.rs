@@ -21,17 +21,17 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     end: Time,
 ) -> RunRecord {
     let scenario = Arc::clone(&world.scenario);
-    let measured = (scenario.duration.saturating_sub(scenario.warmup)).as_secs_f64();
+    let measured = (scenario.duration().saturating_sub(scenario.warmup())).as_secs_f64();
     let mut totals = totals(world);
     let mut fingerprint = world.air.fingerprint();
-    let mut flows = Vec::with_capacity(scenario.flows.len());
-    for (i, spec) in scenario.flows.iter().enumerate() {
+    let mut flows = Vec::with_capacity(scenario.flows().len());
+    for (i, spec) in scenario.flows().iter().enumerate() {
         let flow = &mut world.net.flows[i];
         let (tcp, quic) = counters(flow, world.series.cwnd_bytes.get(i));
         let m = &flow.meters;
         fingerprint = mix(fingerprint, m.delivered, m.packets_delivered);
         totals.drops.add(&m.drops);
-        let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+        let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
         let transfers = m.transfers.summary();
         flows.push(FlowRecord {
             name: spec.name.clone(),
@@ -66,12 +66,12 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     let links = links(&scenario, &world.air);
     let nodes = nodes(world, end, &mut totals);
     RunRecord {
-        scenario: scenario.name.clone(),
+        scenario: scenario.name().to_owned(),
         control: scenario.controls(),
         seed: world.options.seed,
         fingerprint: format!("{fingerprint:016x}"),
-        duration_s: scenario.duration.as_secs_f64(),
-        warmup_s: scenario.warmup.as_secs_f64(),
+        duration_s: scenario.duration().as_secs_f64(),
+        warmup_s: scenario.warmup().as_secs_f64(),
         flows,
         subscribers,
         nodes,
@@ -88,8 +88,8 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
 pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
     let stations = scenario.wireless().count();
     let name = |n: NodeId| match n.index().checked_sub(stations) {
-        Some(interferer) => scenario.interferers[interferer].name.clone(),
-        None => scenario.nodes[n.index()].name.clone(),
+        Some(interferer) => scenario.interferers()[interferer].name.clone(),
+        None => scenario.nodes()[n.index()].name.clone(),
     };
     let record = |l: &Link| {
         let losses = airs.losses(l.from, airs.link(l.from, l.to)?);
@@ -109,7 +109,7 @@ pub(crate) fn links(scenario: &Scenario, airs: &Airs) -> Vec<LinkRecord> {
             overlapped_by: losses.overlapped_by.iter().map(overlap).collect(),
         })
     };
-    scenario.links.iter().filter_map(record).collect()
+    scenario.links().iter().filter_map(record).collect()
 }
 
 /// Part of a flow's time in the measured interval in which its application had something to transfer.
@@ -117,7 +117,7 @@ fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) ->
     if !matches!(flow.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. }) {
         return 1.0;
     }
-    let from = Time::ZERO + scenario.warmup;
+    let from = Time::ZERO + scenario.warmup();
     let until = flow.stop.map_or(end, |stop| end.min(Time::ZERO + stop));
     let there = until.since(from.max(Time::ZERO + flow.start)).as_secs_f64();
     let active = meters.active(from, end).as_secs_f64();
@@ -126,7 +126,7 @@ fn active_share(flow: &Flow, scenario: &Scenario, meters: &Meters, end: Time) ->
 
 /// What a scenario's subscribers have, by the records of its flows.
 pub fn subscribers(scenario: &Scenario, flows: &[FlowRecord]) -> Vec<SubscriberRecord> {
-    scenario.subscribers.list.iter().map(|s| subscriber(s, flows)).collect()
+    scenario.subscribers().list.iter().map(|s| subscriber(s, flows)).collect()
 }
 
 /// The sums over a subscriber's flows.
@@ -174,7 +174,7 @@ pub(crate) fn nodes<const WATCH: bool, const HOST: bool>(
     let mut nodes = Vec::with_capacity(world.net.interfaces.len());
     let all = end.as_secs_f64();
     for id in scenario.wireless() {
-        let node = &scenario.nodes[id.index()];
+        let node = &scenario.nodes()[id.index()];
         let c = *world.air.counters(id);
         let mac = MacCounters {
             data: c.data,

@@ -138,7 +138,7 @@ impl Subject for Simulator {
     }
 
     fn decided(&self, node: NodeId, code: &str) -> u64 {
-        let name = &self.scenario.nodes[node.index()].name;
+        let name = &self.scenario.nodes()[node.index()].name;
         let decisions = world!(self, w => &w.decisions);
         decisions.iter().filter(|d| d.node == *name && d.code == code).count() as u64
     }

@@ -24,7 +24,7 @@ impl LinkCurves {
         series: &mut Series,
     ) -> Self {
         let meters = LinkMeters::of(scenario, air);
-        let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+        let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
         let curves = |m: &LinkMeter| LinkSeries {
             from: name(m.from),
             to: name(m.to),

@@ -88,13 +88,13 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         observer: Option<Box<dyn Observer>>,
     ) -> Result<Self, EngineError> {
         let air = Airs::new(&scenario, options.seed);
-        let mut flows = Vec::with_capacity(scenario.flows.len());
-        for flow in &scenario.flows {
+        let mut flows = Vec::with_capacity(scenario.flows().len());
+        for flow in scenario.flows() {
             let hop = |from: NodeId, to: NodeId| {
                 find_hop(&scenario, &air, from, to).ok_or_else(|| EngineError::BrokenPath {
                     flow: flow.name.clone(),
-                    from: scenario.nodes[from.index()].name.clone(),
-                    to: scenario.nodes[to.index()].name.clone(),
+                    from: scenario.nodes()[from.index()].name.clone(),
+                    to: scenario.nodes()[to.index()].name.clone(),
                 })
             };
             let steps = |path: &[NodeId]| {
@@ -103,7 +103,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             };
             flows.push(FlowState::new(flow, options.seed, &steps(&flow.path)?));
             let index = flows.len() - 1;
-            for change in scenario.route_changes.iter().filter(|c| c.flow == index) {
+            for change in scenario.route_changes().iter().filter(|c| c.flow == index) {
                 flows[index].also(&change.path, &steps(&change.path)?);
             }
         }
@@ -124,15 +124,15 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let mut interfaces = Vec::new();
         let mut lanes = Vec::new();
         // Both directions of each flow, as queues number them.
-        let ends = scenario.flows.iter().map(|f| (f.from.0 as u16, f.to.0 as u16));
+        let ends = scenario.flows().iter().map(|f| (f.from.0 as u16, f.to.0 as u16));
         let hosts: Vec<(u16, u16)> = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         for id in scenario.wireless() {
-            let node = &scenario.nodes[id.index()];
-            let spec = node.queue.as_ref().unwrap_or(&scenario.queue);
+            let node = &scenario.nodes()[id.index()];
+            let spec = node.queue.as_ref().unwrap_or(scenario.queue());
             let make = || {
                 let mut queue = spec.discipline.build().map_err(|e| refused(&node.name, &e))?;
                 if let Some(stations) = queue.as_stations_mut() {
-                    let weights = scenario.nodes.iter().map(|n| n.airtime_weight);
+                    let weights = scenario.nodes().iter().map(|n| n.airtime_weight);
                     weights
                         .zip(0..)
                         .filter(|w| w.0 != 1.0)
@@ -158,8 +158,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             let rng = Stream::new(seed, &format!("queue/{}", node.name));
             interfaces.push(Interface::new(queue, spec.device, classes, rng));
         }
-        let mut wires = Vec::with_capacity(2 * scenario.wires.len());
-        for w in &scenario.wires {
+        let mut wires = Vec::with_capacity(2 * scenario.wires().len());
+        for w in scenario.wires() {
             for to in [w.b, w.a] {
                 wires.push(WireDirection::new(to.0, w.rate, w.delay, w.queue_packets));
             }
@@ -169,7 +169,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             let plan = c.driver.plan();
             if !plan.is_none() && plan.point != Point::Interface {
                 for node in c.stands_at() {
-                    let name = &scenario.nodes[node.index()].name;
+                    let name = &scenario.nodes()[node.index()].name;
                     let rng = Stream::new(seed, &format!("classes/{name}"));
                     let shares = match c.crosses.is_empty() {
                         true => c.shares.clone(),
@@ -182,14 +182,14 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
         let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::TcpSigns);
         let shaping = Shaping {
-            nodes: scenario.nodes.len(),
+            nodes: scenario.nodes().len(),
             classes,
             counting: controls.iter().filter(counts).flat_map(ControlAt::stands_at).collect(),
             reading: controls.iter().filter(reads).flat_map(ControlAt::stands_at).collect(),
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };
-        let measure_from = Time::ZERO + scenario.warmup;
+        let measure_from = Time::ZERO + scenario.warmup();
         let sampled = vec![0; flows.len()];
         let looks = match WATCH {
             true => scenario.wireless().map(|n| Look::of(scenario, n)).collect(),
@@ -270,7 +270,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
 
     /// Instant of the last event of the run.
     pub fn end(&self) -> Time {
-        Time::ZERO + self.scenario.duration
+        Time::ZERO + self.scenario.duration()
     }
 
     /// Next instant at which something happens between events: a change of fair rates, link rates
@@ -301,8 +301,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
 
     /// When the scenario changes a link's rate or a flow's path next; [`Time::NEVER`] if it does not.
     pub(crate) fn next_change(&self) -> Time {
-        let rate = self.scenario.rate_changes.get(self.rate_changes).map(|c| c.at);
-        let route = self.scenario.route_changes.get(self.route_changes).map(|c| c.at);
+        let rate = self.scenario.rate_changes().get(self.rate_changes).map(|c| c.at);
+        let route = self.scenario.route_changes().get(self.route_changes).map(|c| c.at);
         let next = rate.into_iter().chain(route).min();
         next.map_or(Time::NEVER, |at| Time::ZERO + at)
     }
@@ -311,13 +311,13 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
     /// way their path.
     pub(crate) fn change(&mut self, now: Time) {
         let due = |at: Span| Time::ZERO + at <= now;
-        while let Some(change) = self.scenario.route_changes.get(self.route_changes)
+        while let Some(change) = self.scenario.route_changes().get(self.route_changes)
             && due(change.at)
         {
             self.net.flows[change.flow].reroute(change.path.len());
             self.route_changes += 1;
         }
-        while let Some(change) = self.scenario.rate_changes.get(self.rate_changes)
+        while let Some(change) = self.scenario.rate_changes().get(self.rate_changes)
             && due(change.at)
         {
             if let Some(link) = self.air.link(change.from, change.to) {
@@ -435,15 +435,15 @@ fn build_listeners(
         control: i as u32,
         events: c.driver.needs().events,
         header_bytes: c.driver.needs().header_bytes,
-        neighbours: scenario.links.iter().filter(|l| l.from == c.node).map(|l| l.to).collect(),
-        rng: Stream::new(seed, &format!("marks/{}", scenario.nodes[c.node.index()].name)),
+        neighbours: scenario.links().iter().filter(|l| l.from == c.node).map(|l| l.to).collect(),
+        rng: Stream::new(seed, &format!("marks/{}", scenario.nodes()[c.node.index()].name)),
     };
     let subscriptions = controls.iter().enumerate().map(subscription).collect();
-    let (nodes, flows) = (scenario.nodes.len(), scenario.flows.len());
+    let (nodes, flows) = (scenario.nodes().len(), scenario.flows().len());
     let mut listeners =
-        Listeners::new(nodes, radios, flows, Cost::new(&scenario.mac), subscriptions);
+        Listeners::new(nodes, radios, flows, Cost::new(scenario.mac()), subscriptions);
     if controls.iter().any(|c| c.driver.needs().abilities.has(Ability::IdealExchange)) {
-        listeners.connect(scenario.links.iter().map(|l| (l.from, l.to)));
+        listeners.connect(scenario.links().iter().map(|l| (l.from, l.to)));
     }
     if controls.iter().any(|c| c.driver.needs().abilities.has(Ability::Peers)) {
         listeners.backhaul = Backhaul::new(scenario);

@@ -17,9 +17,7 @@ fn shipped(name: &str, seconds: u64, change: impl Fn(&mut Draft)) -> Scenario {
     draft.duration = Span::from_secs(seconds);
     draft.warmup = Some(Span::from_secs(10));
     change(&mut draft);
-    let mut scenario = draft.build().unwrap();
-    scenario.control = Registry::standard().lookup("cna").unwrap();
-    scenario
+    draft.build().unwrap().with_control(Registry::standard().lookup("cna").unwrap())
 }
 
 fn goodputs(r: &RunRecord) -> Vec<f64> {

@@ -10,10 +10,11 @@ fn stack(warmup: u64, seconds: u64, start: &str) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let text = text.replace("from = 4\nto = 6\n", &format!("from = 4\nto = 6\n{start}\n"));
-    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::Registry::standard().lookup("mesh-maxmin").unwrap();
-    scenario.duration = Span::from_secs(seconds);
-    scenario.warmup = Span::from_secs(warmup);
+    let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    let scenario = scenario
+        .with_control(fairmesh_control::Registry::standard().lookup("mesh-maxmin").unwrap());
+    let (duration, warmup) = (Span::from_secs(seconds), Span::from_secs(warmup));
+    let scenario = scenario.with_times(duration, warmup).unwrap();
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
@@ -96,8 +97,8 @@ fn who_takes_part_alone_keeps_what_fifo_gives_or_the_optimum() {
         let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         let text = format!("{text}\n[control]\nuse = \"{control}\"\nnodes = [1, 2, 3]\n");
-        let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-        (scenario.duration, scenario.warmup) = (Span::from_secs(60), Span::from_secs(20));
+        let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+        let scenario = scenario.with_times(Span::from_secs(60), Span::from_secs(20)).unwrap();
         run(&scenario, &RunOptions::default()).unwrap().flows[0].goodput_bps
     };
     let (alone, fifo) = (of("mesh-maxmin"), of("fifo"));

@@ -14,8 +14,9 @@ fn stack(control: &str, seed: u64) -> RunRecord {
 fn shipped(name: &str, control: &str, seed: u64) -> RunRecord {
     let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::Registry::standard().lookup(control).unwrap();
+    let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    let scenario =
+        scenario.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap());
     run(&scenario, &RunOptions { seed, sample: Some(Span::from_secs(10)), ..RunOptions::default() })
         .unwrap()
 }

@@ -3,17 +3,18 @@
 use fairmesh_engine::measures::jain;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run};
-use fairmesh_scenario::draft_from_toml;
+use fairmesh_scenario::{Flow, draft_from_toml};
 use fairmesh_units::Span;
 
 /// The Stack for so many seconds, measured from some of them on.
 fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::Registry::standard().lookup(control).unwrap();
-    scenario.duration = Span::from_secs(seconds);
-    scenario.warmup = Span::from_secs(warmup);
+    let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    let scenario =
+        scenario.with_control(fairmesh_control::Registry::standard().lookup(control).unwrap());
+    let (duration, warmup) = (Span::from_secs(seconds), Span::from_secs(warmup));
+    let scenario = scenario.with_times(duration, warmup).unwrap();
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
@@ -51,12 +52,17 @@ fn the_same_run_twice_is_the_same() {
 fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let mut scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    scenario.control = fairmesh_control::Registry::standard().lookup("wcpcap").unwrap();
-    (scenario.duration, scenario.warmup) = (Span::from_secs(45), Span::ZERO);
-    let late = &mut scenario.flows[1];
-    (late.start, late.start_jitter) = (Span::from_secs(12), Span::ZERO);
-    late.stop = Some(Span::from_secs(32));
+    let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
+    let scenario =
+        scenario.with_control(fairmesh_control::Registry::standard().lookup("wcpcap").unwrap());
+    let scenario = scenario.with_times(Span::from_secs(45), Span::ZERO).unwrap();
+    let late = |i: usize, flow: &mut Flow| {
+        if i == 1 {
+            (flow.start, flow.start_jitter) = (Span::from_secs(12), Span::ZERO);
+            flow.stop = Some(Span::from_secs(32));
+        }
+    };
+    let scenario = scenario.map_flows(late).unwrap();
     let mut shares = Vec::new();
     for seed in 1..=3 {
         let sample = Some(Span::from_secs(1));

@@ -68,12 +68,10 @@ pub fn scenario(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Scenar
         let problem = format!("there is no row \"{row}\"; expected one of {}", known.join(", "));
         LabError::setting("row", problem)
     })?;
-    let mut s = scenario::build(folder, case)?;
-    if let Some(seconds) = seconds {
-        s.duration = Span::from_secs_f64(seconds);
-        s.warmup = s.warmup.min(Span::from_secs_f64(seconds / 10.0));
-    }
-    Ok(s)
+    let s = scenario::build(folder, case)?;
+    let Some(seconds) = seconds else { return Ok(s) };
+    let warmup = s.warmup().min(Span::from_secs_f64(seconds / 10.0));
+    Ok(s.with_times(Span::from_secs_f64(seconds), warmup)?)
 }
 
 /// Runs a scenario with seed 1 and measures this process.
@@ -88,9 +86,9 @@ pub fn measure(row: &str, s: &Scenario) -> Result<Cost, LabError> {
     let wireless = s.wireless().count();
     Ok(Cost {
         row: row.to_owned(),
-        nodes: s.nodes.len(),
-        mean_neighbours: s.hearing.len() as f64 / wireless.max(1) as f64,
-        simulated_s: s.duration.as_secs_f64(),
+        nodes: s.nodes().len(),
+        mean_neighbours: s.hearing().len() as f64 / wireless.max(1) as f64,
+        simulated_s: s.duration().as_secs_f64(),
         transmissions: record.totals.transmissions,
         mpdus: record.totals.transmissions - record.totals.mac.data + record.totals.mac.mpdus,
         delivered: record.totals.delivered,

@@ -40,13 +40,13 @@ impl Reading {
     /// # Errors
     /// When it has no fair rates.
     pub fn of(scenario: &Scenario, phases: &[Phase]) -> Result<Self, LabError> {
-        let name = |n: fairmesh_units::NodeId| &scenario.nodes[n.index()].name;
+        let name = |n: fairmesh_units::NodeId| &scenario.nodes()[n.index()].name;
         let mut ends: Vec<String> =
-            scenario.flows.iter().map(|f| format!("{}→{}", name(f.from), name(f.to))).collect();
-        for subscriber in &scenario.subscribers.list {
+            scenario.flows().iter().map(|f| format!("{}→{}", name(f.from), name(f.to))).collect();
+        for subscriber in &scenario.subscribers().list {
             subscriber.flows().for_each(|f| ends[f].clone_from(&subscriber.name));
         }
-        let segment = scenario.flows.iter().map(|f| match &f.transport {
+        let segment = scenario.flows().iter().map(|f| match &f.transport {
             Transport::Tcp(tcp) => f64::from(tcp.mss),
             Transport::Quic(quic) => f64::from(quic.full_packet().0),
             Transport::Udp => 0.0,
@@ -55,7 +55,7 @@ impl Reading {
             Vec::new()
         } else {
             let rates = fairmesh_engine::fair_rates(scenario).map_err(|e| LabError::Run {
-                scenario: scenario.name.clone(),
+                scenario: scenario.name().to_owned(),
                 problem: e.to_string(),
             })?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()

@@ -26,7 +26,7 @@ fn known(scenario: &Scenario, kind: Kind, at: &str) -> bool {
         (Kind::AvailableAir, [Some(_)]) => true,
         (Kind::AirtimeLimit | Kind::Retries, [Some(a), Some(b)]) => scenario.link(*a, *b).is_some(),
         (Kind::Delivered, [Some(a), Some(b)]) => {
-            scenario.flows.iter().any(|f| (f.from, f.to) == (*a, *b))
+            scenario.flows().iter().any(|f| (f.from, f.to) == (*a, *b))
         }
         _ => false,
     }

@@ -242,10 +242,10 @@ fn described(
         label: label.to_owned(),
         paper: paper.to_owned(),
         group,
-        nodes: scenario.nodes.len(),
-        flows: scenario.flows.len(),
-        duration_s: scenario.duration.as_secs_f64(),
-        warmup_s: scenario.warmup.as_secs_f64(),
+        nodes: scenario.nodes().len(),
+        flows: scenario.flows().len(),
+        duration_s: scenario.duration().as_secs_f64(),
+        warmup_s: scenario.warmup().as_secs_f64(),
         ran: true,
     };
     (info, Some(scenario))

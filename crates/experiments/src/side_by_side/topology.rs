@@ -21,7 +21,7 @@ impl Group {
 
     /// Of a scenario of a paper.
     pub fn of(scenario: &Scenario) -> Self {
-        if scenario.gateways.is_empty() { Group::NoGateway } else { Group::Gateway }
+        if scenario.gateways().is_empty() { Group::NoGateway } else { Group::Gateway }
     }
 
     /// As headings call it.

@@ -208,7 +208,7 @@ fn case(settings: &Settings, topology: u32, rts: bool) -> Result<Case, LabError>
         delivered: Vec::new(),
     };
     sweep.up_to((RANGE.1 / settings.step).round() as usize)?;
-    let streams = scenario.flows.len();
+    let streams = scenario.flows().len();
     let mut predict = |(computed_bps, constrained): (f64, Vec<usize>)| {
         let measured_bps = sweep.fair_share_point(&constrained)?;
         let error = measured_bps.map(|m| (computed_bps - m) / m);
@@ -233,7 +233,7 @@ fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottlene
         all.iter().map(|&i| FlowSpec { demand: unlimited, ..model.flow(i) }).collect();
     let analyse = |hears, access: Access, cliques: usize| {
         let network = Network {
-            phy: &scenario.mac.phy,
+            phy: &scenario.mac().phy,
             access,
             hears,
             links: &model.links,
@@ -243,7 +243,7 @@ fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottlene
             budget: Budget { cliques, ..Budget::default() },
         };
         let refused = |e: fairmesh_capacity::fair::FairError| LabError::Run {
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             problem: e.to_string(),
         };
         network.analyse().map_err(refused)
@@ -292,7 +292,7 @@ impl Sweep<'_> {
     fn at(&self, units: usize) -> Result<Vec<f64>, LabError> {
         let rate = BitRate((units as f64 * self.unit).round() as u64);
         let scenario = mesh(self.settings, self.topology, self.rts, rate)?;
-        let mut shares = vec![0.0; scenario.flows.len()];
+        let mut shares = vec![0.0; scenario.flows().len()];
         for seed in 1..=self.settings.seeds {
             let record = batch::once(&scenario, u64::from(seed), None)?;
             for (share, flow) in shares.iter_mut().zip(&record.flows) {
@@ -362,8 +362,8 @@ mod tests {
     fn meshes_are_those_of_the_thesis() {
         for topology in 1..=20 {
             let s = mesh(&Settings::default(), topology, false, BitRate(10_000)).unwrap();
-            assert!((25..=40).contains(&s.flows.len()), "{}", s.flows.len());
-            assert_eq!(s.nodes.len(), s.flows.len() + 1);
+            assert!((25..=40).contains(&s.flows().len()), "{}", s.flows().len());
+            assert_eq!(s.nodes().len(), s.flows().len() + 1);
         }
     }
 

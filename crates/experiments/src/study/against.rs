@@ -61,7 +61,7 @@ impl Optima {
                 Some(cache) => cache.find(scenario, &groups, search, &|_| {}),
                 None => find(scenario, &groups, search, &|_| {}).map(|o| (o, false)),
             };
-            let (optimum, kept) = found.map_err(|e| LabError::run(&scenario.name, e))?;
+            let (optimum, kept) = found.map_err(|e| LabError::run(scenario.name(), e))?;
             searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
             Ok(optimum)
         })?;
@@ -88,7 +88,7 @@ impl Compared {
         let mut controls = Vec::new();
         for scenario in scenarios {
             let controlled = with_controls(scenario, &settings.controls)?;
-            controls = controlled.iter().map(|s| s.control.to_string()).collect();
+            controls = controlled.iter().map(|s| s.control().to_string()).collect();
             for one in controlled {
                 jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));
             }

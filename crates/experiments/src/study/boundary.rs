@@ -154,9 +154,9 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
             f
         })
         .collect();
-    let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };
+    let refused = |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
     let mut region = Region::new(&Mesh {
-        phy: &scenario.mac.phy,
+        phy: &scenario.mac().phy,
         access: model.access,
         hears: &model.senses,
         links: &model.links,
@@ -188,8 +188,8 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
     };
     Ok(Case {
         mesh: number,
-        nodes: scenario.nodes.len(),
-        hops: scenario.flows.iter().map(|f| f.wireless_hops).collect(),
+        nodes: scenario.nodes().len(),
+        hops: scenario.flows().iter().map(|f| f.wireless_hops).collect(),
         confirmed: inside >= SERVED && outside < SERVED,
         rates_bps: rates,
         inside,

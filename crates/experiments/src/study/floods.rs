@@ -134,12 +134,12 @@ fn text(settings: &Settings, (family, number): (Family, u32)) -> Result<(String,
     let scenario = network.scenario()?;
     // The home in the middle: behind some, before others.
     let mut homes: Vec<(u32, u32)> = scenario
-        .subscribers
+        .subscribers()
         .list
         .iter()
         .filter_map(|s| s.flows().next())
         .map(|f| {
-            let flow = &scenario.flows[f];
+            let flow = &scenario.flows()[f];
             let wireless = |n: fairmesh_units::NodeId| n.index() < scenario.wireless().count();
             let home = if wireless(flow.from) { flow.from } else { flow.to };
             (flow.wireless_hops, home.0)
@@ -205,7 +205,7 @@ pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Resul
     });
     Ok(Study {
         outcomes: outcomes.collect(),
-        networks: shared.iter().map(|s| s.name.clone()).collect(),
+        networks: shared.iter().map(|s| s.name().to_owned()).collect(),
         runs: compared.runs(),
         fingerprint: compared.fingerprint,
         controls: compared.controls,
@@ -214,9 +214,9 @@ pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Resul
 
 /// What the homes other than the flood's have: the least part, the sum, how many have less than a tenth.
 fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate, Estimate, usize) {
-    let flood = scenario.flows.len() - 1;
+    let flood = scenario.flows().len() - 1;
     let homes: Vec<Vec<usize>> =
-        scenario.subscribers.list.iter().map(|s| s.flows().collect()).collect();
+        scenario.subscribers().list.iter().map(|s| s.flows().collect()).collect();
     let homes: Vec<Vec<usize>> = homes.into_iter().filter(|f| !f.contains(&flood)).collect();
     let of = |rates: &[f64], home: &[usize]| home.iter().map(|&f| rates[f]).sum::<f64>();
     let parts = |rates: &[f64]| -> Vec<f64> {
@@ -231,12 +231,12 @@ fn others(scenario: &Scenario, best: &[f64], records: &[RunRecord]) -> (Estimate
 
 /// In how many runs the flood was named, and after what time at most; how many flows of others were.
 fn named(scenario: &Scenario, records: &[RunRecord], start: u32) -> ((u32, f64), u32) {
-    let flood = scenario.flows.len() - 1;
-    let own = scenario.subscribers.list.iter().find(|s| s.flows().any(|f| f == flood));
+    let flood = scenario.flows().len() - 1;
+    let own = scenario.subscribers().list.iter().find(|s| s.flows().any(|f| f == flood));
     // A gateway names a home's direction, another node a flow.
     let names: Vec<String> = match own {
         Some(home) => ["up", "down"].map(|d| format!("flow {} ({d}) ", home.name)).into(),
-        None => vec![format!("flow {} ", scenario.flows[flood].name)],
+        None => vec![format!("flow {} ", scenario.flows()[flood].name)],
     };
     let (mut runs, mut longest, mut wrong) = (0, 0.0_f64, 0);
     for record in records {

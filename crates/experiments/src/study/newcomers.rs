@@ -5,7 +5,7 @@
 
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
-use fairmesh_scenario::{Scenario, draft_from_toml};
+use fairmesh_scenario::{Flow, Scenario, draft_from_toml};
 use fairmesh_units::Span;
 
 use super::against::hashed;
@@ -86,7 +86,7 @@ pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
     let meshes = (first..first + random).map(|number| {
         let mesh = mesh(Kind::Eleven, number, times)?;
         let scenario = mesh.scenario()?;
-        let newcomer = scenario.flows.len() - 1;
+        let newcomer = scenario.flows().len() - 1;
         Ok(Network { name: format!("mesh {number}"), scenario, newcomer })
     });
     four.chain(meshes).collect()
@@ -94,13 +94,15 @@ pub fn networks(first: u32, random: u32) -> Result<Vec<Network>, LabError> {
 
 impl Network {
     /// The newcomer from and to these times, s; all there is measured.
-    fn with(&self, comes: u64, goes: u64, ends: u64) -> Scenario {
-        let mut scenario = self.scenario.clone();
-        (scenario.duration, scenario.warmup) = (Span::from_secs(ends), Span::ZERO);
-        let flow = &mut scenario.flows[self.newcomer];
-        (flow.start, flow.start_jitter) = (Span::from_secs(comes), Span::ZERO);
-        flow.stop = Some(Span::from_secs(goes));
-        scenario
+    fn with(&self, comes: u64, goes: u64, ends: u64) -> Result<Scenario, LabError> {
+        let scenario = self.scenario.clone().with_times(Span::from_secs(ends), Span::ZERO)?;
+        let visit = |i: usize, flow: &mut Flow| {
+            if i == self.newcomer {
+                (flow.start, flow.start_jitter) = (Span::from_secs(comes), Span::ZERO);
+                flow.stop = Some(Span::from_secs(goes));
+            }
+        };
+        Ok(scenario.map_flows(visit)?)
     }
 }
 
@@ -228,10 +230,14 @@ pub fn run(
     let mut jobs = Vec::new();
     let mut names = Vec::new();
     for network in networks {
-        let late = with_controls(&network.with(COMES, GOES, ENDS), controls)?;
-        let all = with_controls(&network.with(0, lasts, lasts), controls)?;
-        let none = with_controls(&network.with(lasts - 1, lasts, lasts - 1), controls)?;
-        names = late.iter().map(|s| s.control.to_string()).collect();
+        let late = with_controls(&network.with(COMES, GOES, ENDS)?, controls)?;
+        let all = with_controls(&network.with(0, lasts, lasts)?, controls)?;
+        let none = {
+            let comes = network.with(lasts - 1, lasts, lasts)?;
+            let before = comes.prefix(Span::from_secs(lasts - 1), Span::ZERO)?;
+            with_controls(&before, controls)?
+        };
+        names = late.iter().map(|s| s.control().to_string()).collect();
         for ((late, all), none) in late.iter().zip(&all).zip(&none) {
             jobs.extend((1..=few).map(|seed| (all.clone(), seed)));
             jobs.extend((1..=few).map(|seed| (none.clone(), seed)));

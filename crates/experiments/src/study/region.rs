@@ -299,7 +299,7 @@ fn case(place: Place, radio: Radio) -> Result<Case, LabError> {
 /// The model's boundary, and the busiest queue there.
 fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, f64), LabError> {
     let model = CapacityModel::new(scenario);
-    let flows: Vec<_> = (0..scenario.flows.len())
+    let flows: Vec<_> = (0..scenario.flows().len())
         .map(|i| {
             let mut flow = model.flow(i);
             flow.demand.limit = f64::INFINITY;
@@ -310,14 +310,14 @@ fn boundary(scenario: &Scenario, radio: Radio) -> Result<(Result<f64, NoState>, 
     let direction: Vec<f64> = flows.iter().map(|f| part(f.traffic.payload)).collect();
     let retries = if radio.limits { Retries::Mac } else { Retries::Unlimited };
     let mut region = Region::new(&Mesh {
-        phy: &scenario.mac.phy,
+        phy: &scenario.mac().phy,
         access: model.access,
         hears: &model.senses,
         links: &model.links,
         flows: &flows,
         settings: Settings { retries, loss: 1.0 - SERVED, ..Settings::default() },
     })
-    .map_err(|e| LabError::run(&scenario.name, e))?;
+    .map_err(|e| LabError::run(scenario.name(), e))?;
     let reach = region.reach(&vec![0.0; flows.len()], &direction);
     let inside = |k: f64| direction.iter().map(|d| 0.999 * k * d).collect::<Vec<_>>();
     let state = reach.ok().and_then(|k| region.state(&inside(k)).ok());

@@ -52,7 +52,7 @@ pub fn run(
         let split =
             |a: f64, b: f64| first.iter().map(|f| if *f { a } else { b }).collect::<Vec<_>>();
         let reach = region(&scenario)?.reach(&split(rate, 0.0), &split(0.0, 1.0));
-        let model = reach.map_err(|e| LabError::run(&scenario.name, e))?;
+        let model = reach.map_err(|e| LabError::run(scenario.name(), e))?;
         let (mut low, mut high) = (0.0, 1.5e6);
         while high - low > FINE {
             let middle = 0.5 * (low + high);
@@ -69,14 +69,14 @@ fn region(scenario: &Scenario) -> Result<Region, LabError> {
     let model = CapacityModel::new(scenario);
     let flows: Vec<_> = model.on_air(|_| true).into_iter().map(|i| model.flow(i)).collect();
     Region::new(&Mesh {
-        phy: &scenario.mac.phy,
+        phy: &scenario.mac().phy,
         access: model.access,
         hears: &model.senses,
         links: &model.links,
         flows: &flows,
         settings: RegionSettings::default(),
     })
-    .map_err(|e| LabError::Run { scenario: scenario.name.clone(), problem: e.to_string() })
+    .map_err(|e| LabError::Run { scenario: scenario.name().to_owned(), problem: e.to_string() })
 }
 
 /// Whether the simulator delivers these rates.

@@ -284,7 +284,7 @@ mod tests {
                 let options = fairmesh_scenario::ImportOptions::default();
                 let s = fairmesh_scenario::parse("x.toml", text.as_bytes(), &options);
                 let s = s.unwrap_or_else(|e| panic!("{} on {}: {e}\n{text}", case.label, t.label));
-                let lone = s.mac.phy.as_modern().is_none_or(|m| m.ampdu == 0);
+                let lone = s.mac().phy.as_modern().is_none_or(|m| m.ampdu == 0);
                 assert_eq!(lone, case.label.contains("lone frames"), "{}", case.label);
             }
         }

@@ -79,7 +79,7 @@ impl Plan {
                     let name = format!("{} on {}", case.label, t.label);
                     let scenario = parse(&name, text.as_bytes(), &ImportOptions::default())?;
                     let scenario = with_control(&scenario, &parts.control)?;
-                    let idle = !scenario.control.is_none()
+                    let idle = !scenario.control().is_none()
                         && fairmesh_engine::controlled_nodes(&scenario) == 0;
                     row.push((!idle).then_some(scenario));
                 }
@@ -116,7 +116,7 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, LabError> {
     use fairmesh_engine::RunOptions;
     use fairmesh_engine::record::MacCounters;
     let run = fairmesh_engine::run(scenario, &RunOptions { seed, ..RunOptions::default() })
-        .map_err(|e| LabError::run(&scenario.name, e))?;
+        .map_err(|e| LabError::run(scenario.name(), e))?;
     let arrived = run.flows.iter().filter(|f| f.packets_delivered > 0);
     let delays: Vec<f64> = arrived.map(|f| 1e3 * f.delay_s.mean).collect();
     let of = |count: fn(&MacCounters) -> u64| run.nodes.iter().map(|n| count(&n.mac)).sum::<u64>();
@@ -132,5 +132,5 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, LabError> {
 /// The names of a topology's flows.
 pub(super) fn flows(plan: &Plan, topology: usize) -> Vec<String> {
     let of = plan.scenarios.iter().flatten().filter_map(|row| row.get(topology)?.as_ref());
-    of.take(1).flat_map(|s| s.flows.iter().map(|f| f.name.clone())).collect()
+    of.take(1).flat_map(|s| s.flows().iter().map(|f| f.name.clone())).collect()
 }

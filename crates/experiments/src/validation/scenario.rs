@@ -212,7 +212,7 @@ mod tests {
         let rows: Vec<Row> = read(folder(), "reference.json").unwrap();
         for row in rows {
             let s = build(folder(), &row.case).unwrap();
-            for (flow, expected) in s.flows.iter().zip(&row.flows) {
+            for (flow, expected) in s.flows().iter().zip(&row.flows) {
                 assert_eq!(flow.from.0, expected.source, "{}", row.case.tag);
                 assert_eq!(flow.to.0, expected.destination, "{}", row.case.tag);
             }

@@ -137,8 +137,8 @@ fn outcome(row: &Row, s: &Scenario, runs: &[Vec<f64>]) -> Outcome {
 /// Goodput of the row's saturated cell by the closed form.
 fn bianchi(row: &Row, s: &Scenario) -> f64 {
     let payload = row.case.options.udp_payload_bytes as u32;
-    let psdu = payload + 28 + s.mac.llc_bytes + DATA_OVERHEAD;
+    let psdu = payload + 28 + s.mac().llc_bytes + DATA_OVERHEAD;
     let traffic = Traffic { payload, psdu, reverse_psdu: 0, reverse_per_packet: 0.0 };
     let access = if row.case.options.rts { Access::RtsCts } else { Access::Basic };
-    saturation(&s.mac.phy, s.mac.rate, &traffic, access, row.flows.len() as u32).goodput
+    saturation(&s.mac().phy, s.mac().rate, &traffic, access, row.flows.len() as u32).goodput
 }

@@ -72,31 +72,31 @@ impl GapReport {
     /// No gateway, no flow of a neighbour or of others, or parameters that the model refuses.
     pub fn of(scenario: &Scenario) -> Result<Self, LabError> {
         let bad = |problem: &str| LabError::Run {
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             problem: problem.to_owned(),
         };
-        if scenario.gateways.is_empty() {
+        if scenario.gateways().is_empty() {
             return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
         }
-        if let Some(radio) = scenario.further.first() {
+        if let Some(radio) = scenario.further().first() {
             let problem =
                 format!("has radios.{}; GAP's model knows one radio per node", radio.name);
             return Err(bad(&problem));
         }
         super::best_effort(scenario)?;
-        if scenario.gateways.are_several() {
+        if scenario.gateways().are_several() {
             return Err(bad("has several gateways; GAP's model knows one"));
         }
         let fair = fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
-        let wireless = |f: &Flow| scenario.nodes[f.from.index()].kind == NodeKind::Wireless;
+        let wireless = |f: &Flow| scenario.nodes()[f.from.index()].kind == NodeKind::Wireless;
         let sum = |near: bool, times: &dyn Fn(&Flow) -> f64| -> f64 {
-            let of = scenario.flows.iter().zip(&fair);
+            let of = scenario.flows().iter().zip(&fair);
             let of = of.filter(|(f, _)| wireless(f) && (f.wireless_hops == 1) == near);
             of.map(|(f, r)| r * times(f)).sum()
         };
         // Three hops from a node its air can be used again.
         let cost = |f: &Flow| f64::from(f.wireless_hops.clamp(1, 3));
-        let numbers = Numbers::of(&scenario.control);
+        let numbers = Numbers::of(scenario.control());
         let efficiency = numbers.efficiency;
         let guarantee = efficiency * sum(true, &cost);
         let multi = efficiency * sum(false, &cost);
@@ -106,7 +106,7 @@ impl GapReport {
             ));
         }
         let mut nodes: Vec<_> = scenario
-            .flows
+            .flows()
             .iter()
             .filter(|f| f.wireless_hops == 1 && wireless(f))
             .map(|f| f.from)
@@ -126,7 +126,7 @@ impl GapReport {
         let slope = model.decay_time();
         Ok(GapReport {
             schema: SCHEMA,
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             capacity_bps: model.capacity(),
             guarantee_bps: guarantee,
             gamma,

@@ -155,13 +155,13 @@ impl Model {
 /// # Errors
 /// By the name of the first flow that is not best effort.
 fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
-    if let Some(flow) = scenario.flows.iter().find(|f| f.access != Default::default()) {
+    if let Some(flow) = scenario.flows().iter().find(|f| f.access != Default::default()) {
         let problem = format!(
             "flow \"{}\": the capacity models know no access category but best-effort, found {}; expected flows \
              without `access` and `dscp`, or `fairmesh optimum`, which simulates",
             flow.name, flow.access
         );
-        return Err(LabError::Run { scenario: scenario.name.clone(), problem });
+        return Err(LabError::Run { scenario: scenario.name().to_owned(), problem });
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
 /// # Errors
 /// By the name of the first radio that differs from `[radio]`.
 fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
-    match scenario.further.iter().find(|r| r.medium != 0) {
+    match scenario.further().iter().find(|r| r.medium != 0) {
         None => Ok(()),
         Some(radio) => {
             let problem = format!(
@@ -179,7 +179,7 @@ fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
                  rate and RTS of `[radio]`, or `fairmesh optimum`, which simulates",
                 radio.name
             );
-            Err(LabError::Run { scenario: scenario.name.clone(), problem })
+            Err(LabError::Run { scenario: scenario.name().to_owned(), problem })
         }
     }
 }
@@ -189,7 +189,7 @@ fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, LabError> {
     let flows = model.on_air(|_| true);
     if flows.is_empty() {
         let problem = "no flow crosses a wireless link; expected at least one".into();
-        return Err(LabError::Run { scenario: model.scenario.name.clone(), problem });
+        return Err(LabError::Run { scenario: model.scenario.name().to_owned(), problem });
     }
     Ok(flows)
 }
@@ -214,11 +214,12 @@ impl Capacity {
         best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
-        let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };
+        let refused =
+            |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
         let analyse = |hears: Hears, access, budget| {
             let network = Network {
-                phy: &scenario.mac.phy,
+                phy: &scenario.mac().phy,
                 access,
                 hears: match hears {
                     Hears::Decode => &model.decodes,
@@ -257,13 +258,13 @@ impl Capacity {
                 capacities = by_domains.capacities;
             }
         }
-        let name = |n: &NodeId| scenario.nodes[n.index()].name.clone();
+        let name = |n: &NodeId| scenario.nodes()[n.index()].name.clone();
         let flows: Vec<FlowInfo> = on_air
             .iter()
             .zip(&specs)
             .zip(capacities)
             .map(|((&i, spec), hop_capacity_bps)| {
-                let f = &scenario.flows[i];
+                let f = &scenario.flows()[i];
                 FlowInfo {
                     name: f.name.clone(),
                     from: name(&f.from),
@@ -278,7 +279,7 @@ impl Capacity {
             .collect();
         Ok(Capacity {
             schema: SCHEMA,
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             nodes: scenario.wireless().count(),
             rts: model.access == Access::RtsCts,
             weighted: flows.iter().any(|f| f.weight != flows[0].weight),
@@ -292,7 +293,7 @@ impl Capacity {
 
 /// The gateway, where there is one: what bounds say of one's links they do not say of several's together.
 fn one_gateway(scenario: &Scenario) -> Option<NodeId> {
-    scenario.gateways.first().filter(|_| !scenario.gateways.are_several())
+    scenario.gateways().first().filter(|_| !scenario.gateways().are_several())
 }
 
 fn summary(
@@ -302,7 +303,7 @@ fn summary(
     hears: Hears,
     rts: bool,
 ) -> Model {
-    let name = |n: NodeId| scenario.nodes[n.index()].name.clone();
+    let name = |n: NodeId| scenario.nodes()[n.index()].name.clone();
     let later = |v: usize| {
         let near = a.graph.neighbours(v as u32).iter().copied();
         near.filter(|&other| other as usize > v).collect()
@@ -404,7 +405,7 @@ mod tests {
         let flows: Vec<FlowSpec<'_>> =
             on_air(&model).unwrap().into_iter().map(|i| model.flow(i)).collect();
         let network = Network {
-            phy: &scenario.mac.phy,
+            phy: &scenario.mac().phy,
             access: model.access,
             hears: &model.decodes,
             links: &model.links,

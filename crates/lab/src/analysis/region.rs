@@ -102,18 +102,19 @@ impl RegionReport {
         super::best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = super::on_air(&model)?;
-        let refused = |problem: String| LabError::Run { scenario: scenario.name.clone(), problem };
+        let refused =
+            |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
-        let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
+        let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
         let label = |&i: &usize| {
-            let f = &scenario.flows[i];
+            let f = &scenario.flows()[i];
             flow_label(&f.name, &name(f.from), &name(f.to))
         };
         let flows: Vec<String> = on_air.iter().map(label).collect();
         let mut group = Vec::new();
         for wanted in first {
             let is = |&(k, &i): &(usize, &usize)| {
-                scenario.flows[i].name == *wanted || flows[k] == *wanted
+                scenario.flows()[i].name == *wanted || flows[k] == *wanted
             };
             let at = on_air.iter().enumerate().find(is).map(|(k, _)| k).ok_or_else(|| {
                 let problem =
@@ -123,7 +124,7 @@ impl RegionReport {
             group.push(at);
         }
         let mut region = Region::new(&Mesh {
-            phy: &scenario.mac.phy,
+            phy: &scenario.mac().phy,
             access: model.access,
             hears: &model.senses,
             links: &model.links,
@@ -167,12 +168,12 @@ impl RegionReport {
         } else {
             region.section(&others, &group, STEPS).map_err(unknown)?.points
         };
-        let t = scenario.mac.phy.timing();
-        let r = scenario.mac.phy.response(scenario.mac.rate);
+        let t = scenario.mac().phy.timing();
+        let r = scenario.mac().phy.response(scenario.mac().rate);
         let us = |s: fairmesh_units::Span| s.as_secs_f64() * 1e6;
         Ok(RegionReport {
             schema: SCHEMA,
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             rts: model.access == Access::RtsCts,
             utilization: settings.utilisation,
             unlimited_retries: settings.retries == Retries::Unlimited,

@@ -2,7 +2,7 @@
 
 use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
-use fairmesh_engine::{EngineError, RunOptions, run};
+use fairmesh_engine::{RunOptions, run};
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, Span, Stream};
@@ -115,12 +115,11 @@ impl<'a> Bench<'a> {
         if self.meter.affords(end) < limits.len() * seeds.len() {
             return Err(Halt::Spent);
         }
-        let mut scenario = self.steady.scenario.clone();
-        scenario.warmup = Span::from_secs_f64(start);
-        scenario.duration = Span::from_secs_f64(end);
+        let (duration, warmup) = (Span::from_secs_f64(end), Span::from_secs_f64(start));
+        let scenario = self.steady.scenario.clone().with_times(duration, warmup)?;
         let jobs: Vec<(&[f64], u64)> =
             limits.iter().flat_map(|l| seeds.iter().map(|&s| (*l, s))).collect();
-        let done: Result<Vec<Rates>, EngineError> = jobs
+        let done: Result<Vec<Rates>, OptimumError> = jobs
             .par_iter()
             .with_max_len(1)
             .map(|&(limits, seed)| {
@@ -134,9 +133,8 @@ impl<'a> Bench<'a> {
 
     /// The fingerprint of a short run under limits: another program has another one.
     pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
-        let mut scenario = self.steady.scenario.clone();
-        scenario.warmup = Span::from_secs(1);
-        scenario.duration = Span::from_secs(4);
+        let scenario = self.steady.scenario.clone();
+        let scenario = scenario.with_times(Span::from_secs(4), Span::from_secs(1))?;
         Ok(limited(&scenario, limits, 1)?.0.fingerprint)
     }
 }
@@ -147,11 +145,10 @@ fn limited(
     scenario: &Scenario,
     limits: &[f64],
     seed: u64,
-) -> Result<(RunRecord, Vec<f64>), EngineError> {
-    let mut scenario = scenario.clone();
-    scenario.set_control(Mechanism::none());
-    let flows = scenario.flows.iter_mut().zip(limits);
-    let parts = flows.map(|(flow, &at)| limit(flow, at, seed)).collect();
+) -> Result<(RunRecord, Vec<f64>), OptimumError> {
+    let scenario = scenario.clone().with_control_everywhere(Mechanism::none());
+    let mut parts = Vec::with_capacity(limits.len());
+    let scenario = scenario.map_flows(|i, flow| parts.push(limit(flow, limits[i], seed)))?;
     Ok((run(&scenario, &RunOptions { seed, ..RunOptions::default() })?, parts))
 }
 

@@ -19,16 +19,16 @@ pub(super) struct Bound {
 impl Bound {
     pub fn new(scenario: &Scenario) -> Self {
         let model = CapacityModel::new(scenario);
-        let mut uses = vec![Vec::new(); scenario.nodes.len() + scenario.wires.len()];
+        let mut uses = vec![Vec::new(); scenario.nodes().len() + scenario.wires().len()];
         let wired = |a: NodeId, b: NodeId| {
-            scenario.wires.iter().position(|w| (w.a, w.b) == (a, b) || (w.b, w.a) == (a, b))
+            scenario.wires().iter().position(|w| (w.a, w.b) == (a, b) || (w.b, w.a) == (a, b))
         };
-        for (f, flow) in scenario.flows.iter().enumerate() {
+        for (f, flow) in scenario.flows().iter().enumerate() {
             let traffic = model.flow(f).traffic;
             for hop in flow.path.windows(2) {
                 if let Some(w) = wired(hop[0], hop[1]) {
-                    let rate = scenario.wires[w].rate.0.max(1) as f64;
-                    uses[scenario.nodes.len() + w].push((f, 1.0 / rate));
+                    let rate = scenario.wires()[w].rate.0.max(1) as f64;
+                    uses[scenario.nodes().len() + w].push((f, 1.0 / rate));
                 } else if let Some(link) = scenario.link(hop[0], hop[1]) {
                     let mac = scenario.mac_of(link.from);
                     let rate = link.rate.unwrap_or(mac.rate);

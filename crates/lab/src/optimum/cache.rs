@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-use fairmesh_scenario::{Scenario, Subscribers};
+use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
@@ -90,14 +90,14 @@ impl Cache {
         let optimum = kept.optimum;
         let fits = kept.generator == GENERATOR
             && kept.key == key
-            && optimum.flows.iter().map(|f| &f.name).eq(scenario.flows.iter().map(|f| &f.name))
+            && optimum.flows.iter().map(|f| &f.name).eq(scenario.flows().iter().map(|f| &f.name))
             && optimum.settings == *settings
             && rates(&optimum).all(|r| r.is_finite() && r >= 0.0)
             && optimum
                 .stretches
                 .iter()
                 .flat_map(|s| &s.flows)
-                .all(|f| f.flow < scenario.flows.len())
+                .all(|f| f.flow < scenario.flows().len())
             && witness(scenario, &optimum)? == kept.witness;
         fits.then_some(optimum)
     }
@@ -115,7 +115,7 @@ fn rates(optimum: &Optimum) -> impl Iterator<Item = f64> + '_ {
 /// not those of the scenario.
 fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
-    let stretches = steady::stretches(scenario, &asked);
+    let stretches = steady::stretches(scenario, &asked).ok()?;
     let same = |(a, b): (&steady::Steady, &super::Stretch)| {
         a.flows.iter().map(|f| f.index).eq(b.flows.iter().map(|f| f.flow))
     };
@@ -137,16 +137,11 @@ fn witness(scenario: &Scenario, optimum: &Optimum) -> Option<String> {
 /// Names the question: everything of the scenario that a search can see, the groups, the settings and
 /// the program. What a scenario is called, who wrote what about it and its own control are no part.
 fn key(scenario: &Scenario, groups: &[Group], settings: &Settings) -> String {
-    let mut seen = scenario.clone();
-    // The groups say it.
-    seen.subscribers = Subscribers::default();
-    seen.name.clear();
-    seen.description.clear();
-    seen.warnings.clear();
-    seen.set_control(fairmesh_control::Mechanism::none());
-    seen.taking_part = None;
+    // The groups stand for the subscribers.
+    let none = fairmesh_control::Mechanism::none();
+    let seen = scenario.clone().bare().with_control_everywhere(none);
     // What was kept before there were subscribers, nodes that take no part and access categories, stays true.
-    let none = format!(", subscribers: {:?}", seen.subscribers);
+    let none = format!(", subscribers: {:?}", seen.subscribers());
     let seen = format!("{seen:?}").replacen(&none, "", 1).replacen(", taking_part: None", "", 1);
     let seen = seen.replacen(", at_gateways: None", "", 1);
     let seen = seen.replacen("definition: Definition {", "entry: Entry {", 1);

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairmesh_engine::EngineError;
-
 use super::OnProgress;
 use super::settings::{OptimumError, Progress, Settings};
 
@@ -19,8 +17,8 @@ pub(super) enum Halt {
     Failed(OptimumError),
 }
 
-impl From<EngineError> for Halt {
-    fn from(e: EngineError) -> Self {
+impl<E: Into<OptimumError>> From<E> for Halt {
+    fn from(e: E) -> Self {
         Halt::Failed(e.into())
     }
 }

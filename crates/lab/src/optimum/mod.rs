@@ -47,7 +47,7 @@ pub fn find(
     let meter = meter::Meter::new(settings, progress);
     let asked = steady::asked(scenario, &settings.search, &meter)?;
     let mut stretches = Vec::new();
-    let steady = steady::stretches(scenario, &asked);
+    let steady = steady::stretches(scenario, &asked)?;
     let mut left = steady.iter().filter(|s| !s.flows.is_empty()).count();
     for steady in steady {
         if steady.flows.is_empty() {
@@ -76,7 +76,7 @@ pub fn receive(
 ) -> Result<Vec<Vec<f64>>, OptimumError> {
     let meter = meter::Meter::new(&optimum.settings, &|_| {});
     let asked: Vec<Option<f64>> = optimum.flows.iter().map(|f| f.demand_bps).collect();
-    let stretches = steady::stretches(scenario, &asked);
+    let stretches = steady::stretches(scenario, &asked)?;
     let each = stretches.iter().zip(&optimum.stretches).map(|(steady, stretch)| {
         let bench = bench::Bench::new(steady, &optimum.settings, &meter);
         let limits: Vec<f64> = stretch.flows.iter().map(|f| limits(stretch, f)).collect();
@@ -86,7 +86,7 @@ pub fn receive(
             Err(meter::Halt::Failed(e)) => return Err(e),
             Err(meter::Halt::Spent) => unreachable!("nothing was said of what may be spent"),
         };
-        let mut rates = vec![0.0; scenario.flows.len()];
+        let mut rates = vec![0.0; scenario.flows().len()];
         for (flow, rate) in stretch.flows.iter().zip(received.mean) {
             rates[flow.flow] = rate;
         }

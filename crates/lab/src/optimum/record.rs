@@ -123,14 +123,14 @@ pub(super) fn optimum(
     stretches: Vec<Stretch>,
     meter: &Meter<'_>,
 ) -> Optimum {
-    let mut rates = vec![0.0; scenario.flows.len()];
+    let mut rates = vec![0.0; scenario.flows().len()];
     for stretch in &stretches {
         for f in &stretch.flows {
             rates[f.flow] += stretch.share * f.optimum_bps;
         }
     }
     let flow = |(i, rate): (usize, &f64)| FlowOptimum {
-        name: scenario.flows[i].name.clone(),
+        name: scenario.flows()[i].name.clone(),
         optimum_bps: whole(*rate),
         demand_bps: asked[i],
     };

@@ -30,7 +30,7 @@ pub fn optimum_of(
         Some(cache) => cache.find(scenario, &groups, &settings, progress),
         None => find(scenario, &groups, &settings, progress).map(|o| (o, false)),
     });
-    found.map_err(|e: OptimumError| LabError::run(&scenario.name, e))
+    found.map_err(|e: OptimumError| LabError::run(scenario.name(), e))
 }
 
 /// An optimum with the analytic models beside it. Rates in bit/s of application data.
@@ -95,7 +95,7 @@ impl OptimumReport {
     pub fn new(scenario: &Scenario, search: Optimum, kept: bool) -> Self {
         // A scenario that the models refuse has an optimum all the same.
         let capacity = Capacity::of(scenario, None).ok();
-        let name = |n: fairmesh_units::NodeId| scenario.nodes[n.index()].name.clone();
+        let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
         let rate = |model: &str, flow: &str| {
             let capacity = capacity.as_ref()?;
             let at = capacity.flows.iter().position(|f| f.name == flow)?;
@@ -122,14 +122,14 @@ impl OptimumReport {
                 },
             }
         };
-        let flows: Vec<FlowLine> = scenario.flows.iter().enumerate().map(line).collect();
+        let flows: Vec<FlowLine> = scenario.flows().iter().enumerate().map(line).collect();
         let sum = |of: &dyn Fn(&ModelRates) -> Option<f64>| {
             let rates: Vec<f64> = flows.iter().filter_map(|f| of(&f.models_bps)).collect();
             (!rates.is_empty()).then(|| rates.iter().sum())
         };
         OptimumReport {
             schema: SCHEMA,
-            scenario: scenario.name.clone(),
+            scenario: scenario.name().to_owned(),
             sum_optimum_bps: flows.iter().map(|f| f.optimum_bps).sum(),
             sum_models_bps: ModelRates {
                 domains: sum(&|m| m.domains),

@@ -18,7 +18,7 @@ pub struct Group {
 impl Group {
     /// Every flow of a scenario by itself, with its own weight.
     pub fn each(scenario: &Scenario) -> Vec<Group> {
-        let flows = scenario.flows.iter().enumerate();
+        let flows = scenario.flows().iter().enumerate();
         flows.map(|(i, f)| Group { flows: vec![i], weight: f.weight }).collect()
     }
 
@@ -28,21 +28,21 @@ impl Group {
     /// all where there is no gateway. Where the scenario says who its subscribers are: those, and all
     /// other flows each by itself.
     pub fn per_subscriber(scenario: &Scenario) -> Vec<Group> {
-        let subscribers = &scenario.subscribers.list;
+        let subscribers = &scenario.subscribers().list;
         if !subscribers.is_empty() {
             let group = |s: &Subscriber| Group { flows: s.flows().collect(), weight: s.weight };
             let mut groups: Vec<Group> = subscribers.iter().map(group).collect();
-            let mut alone = vec![true; scenario.flows.len()];
+            let mut alone = vec![true; scenario.flows().len()];
             subscribers.iter().flat_map(Subscriber::flows).for_each(|f| alone[f] = false);
             groups
                 .extend(Group::each(scenario).into_iter().zip(alone).filter(|g| g.1).map(|g| g.0));
             return groups;
         }
         let outside = |n: NodeId| {
-            scenario.gateways.has(n) || scenario.nodes[n.index()].kind != NodeKind::Wireless
+            scenario.gateways().has(n) || scenario.nodes()[n.index()].kind != NodeKind::Wireless
         };
         let mut groups: Vec<(Option<NodeId>, Group)> = Vec::new();
-        for (i, flow) in scenario.flows.iter().enumerate() {
+        for (i, flow) in scenario.flows().iter().enumerate() {
             let home = match (outside(flow.from), outside(flow.to)) {
                 (false, true) => Some(flow.from),
                 (true, false) => Some(flow.to),
@@ -70,7 +70,7 @@ pub enum Per {
 impl Per {
     /// What a scenario asks for: its subscribers, or each flow where it has none.
     pub fn usual(scenario: &Scenario) -> Self {
-        if scenario.subscribers.list.is_empty() { Per::Flow } else { Per::Subscriber }
+        if scenario.subscribers().list.is_empty() { Per::Flow } else { Per::Subscriber }
     }
 
     /// The groups of a scenario.
@@ -128,6 +128,9 @@ pub enum OptimumError {
     /// The engine refuses the scenario.
     #[error("{0}")]
     Run(#[from] EngineError),
+    /// A limit or a time that the world of a search cannot have.
+    #[error("{0}")]
+    World(Box<fairmesh_scenario::ScenarioError>),
     /// A group that makes no sense.
     #[error("group {group}: {problem}")]
     Group {
@@ -149,13 +152,19 @@ pub enum OptimumError {
     },
 }
 
+impl From<fairmesh_scenario::ScenarioError> for OptimumError {
+    fn from(e: fairmesh_scenario::ScenarioError) -> Self {
+        OptimumError::World(Box::new(e))
+    }
+}
+
 /// Refuses groups and settings that make no sense.
 pub(super) fn check(
     scenario: &Scenario,
     groups: &[Group],
     settings: &Settings,
 ) -> Result<(), OptimumError> {
-    let mut owner = vec![None; scenario.flows.len()];
+    let mut owner = vec![None; scenario.flows().len()];
     for (group, g) in groups.iter().enumerate() {
         let refuse = |problem: String| Err(OptimumError::Group { group, problem });
         if !(g.weight > 0.0 && g.weight.is_finite()) {
@@ -167,7 +176,7 @@ pub(super) fn check(
                 return refuse(format!("flow {flow}; expected an index below {count}"));
             };
             if let Some(first) = owner.replace(group) {
-                let name = &scenario.flows[flow].name;
+                let name = &scenario.flows()[flow].name;
                 return refuse(format!(
                     "flow \"{name}\" is in group {first} already; expected each flow in one"
                 ));
@@ -175,7 +184,7 @@ pub(super) fn check(
         }
     }
     if let Some(alone) = owner.iter().position(Option::is_none) {
-        return Err(OptimumError::Alone(scenario.flows[alone].name.clone()));
+        return Err(OptimumError::Alone(scenario.flows()[alone].name.clone()));
     }
     let refuse = |key, problem| Err(OptimumError::Setting { key, problem });
     if settings.search.len() < 2 {

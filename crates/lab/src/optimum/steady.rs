@@ -2,7 +2,7 @@
 
 use fairmesh_control::Mechanism;
 use fairmesh_engine::{CapacityModel, EngineError, RunOptions, run};
-use fairmesh_scenario::{Flow, Scenario, Subscribers, Transport};
+use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::Span;
 use rayon::prelude::*;
@@ -43,23 +43,26 @@ const JITTER: Span = Span::from_secs(1);
 
 /// The stretches that the measured time of `scenario` has, each once, with their shares of it.
 /// `asked`: by flow, what its application asks for where that had to be measured.
-pub(super) fn stretches(scenario: &Scenario, asked: &[Option<f64>]) -> Vec<Steady> {
-    let end = scenario.duration;
-    let mut instants = vec![scenario.warmup];
-    let flows = scenario.flows.iter().flat_map(|f| [Some(f.start), f.stop]).flatten();
-    let noise = scenario.interferers.iter().flat_map(|i| [Some(i.start), i.stop]).flatten();
-    let rates = scenario.rate_changes.iter().map(|c| c.at);
-    let routes = scenario.route_changes.iter().map(|c| c.at);
-    let within = |t: &Span| *t > scenario.warmup && *t < end;
+pub(super) fn stretches(
+    scenario: &Scenario,
+    asked: &[Option<f64>],
+) -> Result<Vec<Steady>, OptimumError> {
+    let end = scenario.duration();
+    let mut instants = vec![scenario.warmup()];
+    let flows = scenario.flows().iter().flat_map(|f| [Some(f.start), f.stop]).flatten();
+    let noise = scenario.interferers().iter().flat_map(|i| [Some(i.start), i.stop]).flatten();
+    let rates = scenario.rate_changes().iter().map(|c| c.at);
+    let routes = scenario.route_changes().iter().map(|c| c.at);
+    let within = |t: &Span| *t > scenario.warmup() && *t < end;
     instants.extend(flows.chain(noise).chain(rates).chain(routes).filter(within));
     instants.sort_unstable();
     instants.dedup();
-    let measured = end.saturating_sub(scenario.warmup).as_secs_f64();
+    let measured = end.saturating_sub(scenario.warmup()).as_secs_f64();
     let mut found: Vec<(String, Steady)> = Vec::new();
     for (k, &from) in instants.iter().enumerate() {
         let to = instants.get(k + 1).copied().unwrap_or(end);
         let share = to.saturating_sub(from).as_secs_f64() / measured;
-        let steady = at(scenario, asked, from, share);
+        let steady = at(scenario, asked, from, share)?;
         // What returns is solved once.
         let key = format!("{:?}", steady.scenario);
         match found.iter_mut().find(|(k, _)| *k == key) {
@@ -67,31 +70,20 @@ pub(super) fn stretches(scenario: &Scenario, asked: &[Option<f64>]) -> Vec<Stead
             None => found.push((key, steady)),
         }
     }
-    found.into_iter().map(|f| f.1).collect()
+    Ok(found.into_iter().map(|f| f.1).collect())
 }
 
 /// The scenario as it is from `from` on.
-fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Steady {
+fn at(
+    scenario: &Scenario,
+    asked: &[Option<f64>],
+    from: Span,
+    share: f64,
+) -> Result<Steady, OptimumError> {
     let there = |start: Span, stop: Option<Span>| start <= from && stop.is_none_or(|s| from < s);
     let model = CapacityModel::new(scenario);
-    let mut now = scenario.clone();
-    for change in scenario.rate_changes.iter().filter(|c| c.at <= from) {
-        let ends = (change.from, change.to);
-        if let Some(link) = now.links.iter_mut().find(|l| (l.from, l.to) == ends) {
-            link.rate = Some(change.rate);
-        }
-    }
-    for change in scenario.route_changes.iter().filter(|c| c.at <= from) {
-        now.flows[change.flow].path = change.path.clone();
-    }
-    now.rate_changes.clear();
-    now.route_changes.clear();
-    now.interferers.retain(|i| there(i.start, i.stop));
-    for interferer in &mut now.interferers {
-        (interferer.start, interferer.stop) = (Span::ZERO, None);
-    }
     let mut flows = Vec::new();
-    for (index, flow) in scenario.flows.iter().enumerate() {
+    for (index, flow) in scenario.flows().iter().enumerate() {
         if there(flow.start, flow.stop) {
             let spec = model.flow(index);
             let ceiling = asked.get(index).copied().flatten().unwrap_or(f64::INFINITY);
@@ -105,10 +97,10 @@ fn at(scenario: &Scenario, asked: &[Option<f64>], from: Span, share: f64) -> Ste
             });
         }
     }
-    now.flows = flows.iter().map(|f| lasting(&now.flows[f.index])).collect();
-    // Groups are the search's affair, and flows are numbered anew.
-    now.subscribers = Subscribers::default();
-    Steady { scenario: now, flows, share }
+    // Groups belong to the search, so the flows need no subscribers.
+    let now = scenario.clone().at_instant(from).only_flows(|_, f| there(f.start, f.stop));
+    let scenario = now.map_flows(|_, flow| *flow = lasting(flow))?;
+    Ok(Steady { scenario, flows, share })
 }
 
 /// A flow that is there all the time. Pages and files become a stream: what they ask for is a limit.
@@ -139,28 +131,24 @@ pub(super) fn asked(
         matches!(f.traffic, TrafficSpec::Files { .. } | TrafficSpec::Http { .. })
             && !matches!(f.transport, Transport::Udp)
     };
-    let jobs: Vec<(usize, u64)> = (0..scenario.flows.len())
-        .filter(|&i| bursty(&scenario.flows[i]))
+    let jobs: Vec<(usize, u64)> = (0..scenario.flows().len())
+        .filter(|&i| bursty(&scenario.flows()[i]))
         .flat_map(|i| seeds.iter().map(move |&s| (i, s)))
         .collect();
     let alone = |&(i, seed): &(usize, u64)| -> Result<f64, EngineError> {
-        let mut only = scenario.clone();
-        only.flows = vec![scenario.flows[i].clone()];
-        only.subscribers = Subscribers::default();
-        only.route_changes.retain(|c| c.flow == i);
-        only.route_changes.iter_mut().for_each(|c| c.flow = 0);
-        only.set_control(Mechanism::none());
+        let only = scenario.clone().only_flows(|flow, _| flow == i);
+        let only = only.with_control_everywhere(Mechanism::none());
         let record = run(&only, &RunOptions { seed, ..RunOptions::default() })?;
-        meter.count(record.totals.events, only.duration.as_secs_f64());
+        meter.count(record.totals.events, only.duration().as_secs_f64());
         Ok(record.flows[0].goodput_bps)
     };
     let received: Result<Vec<f64>, EngineError> = jobs.par_iter().map(alone).collect();
     let received = received.map_err(OptimumError::Run)?;
-    let mut asked = vec![None; scenario.flows.len()];
+    let mut asked = vec![None; scenario.flows().len()];
     for (rates, jobs) in received.chunks(seeds.len()).zip(jobs.chunks(seeds.len())) {
         let i = jobs[0].0;
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let there = there(scenario, &scenario.flows[i]);
+        let there = there(scenario, &scenario.flows()[i]);
         asked[i] = Some(if there > 0.0 { (mean / there).round() } else { 0.0 });
     }
     Ok(asked)
@@ -168,8 +156,8 @@ pub(super) fn asked(
 
 /// Share of the measured time during which a flow is there.
 fn there(scenario: &Scenario, flow: &Flow) -> f64 {
-    let from = flow.start.max(scenario.warmup);
-    let to = flow.stop.unwrap_or(Span::MAX).min(scenario.duration);
-    let measured = scenario.duration.saturating_sub(scenario.warmup);
+    let from = flow.start.max(scenario.warmup());
+    let to = flow.stop.unwrap_or(Span::MAX).min(scenario.duration());
+    let measured = scenario.duration().saturating_sub(scenario.warmup());
     to.saturating_sub(from).as_secs_f64() / measured.as_secs_f64()
 }

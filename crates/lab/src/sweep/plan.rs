@@ -111,7 +111,7 @@ impl Sweep {
         cells.extend(new);
         let cells = wanted(&self.points, seeds, &cells);
         let summary =
-            Summary::of(command, &self.scenario.name, self.seeds as usize, &self.axes, &cells);
+            Summary::of(command, self.scenario.name(), self.seeds as usize, &self.axes, &cells);
         let json = serde_json::to_vec_pretty(&summary).map_err(|e| LabError::file(folder, e))?;
         write_file(&folder.join("sweep.json"), &json)?;
         let table =

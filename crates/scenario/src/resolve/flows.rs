@@ -284,45 +284,12 @@ fn finish(
         None => built(&TransportDraft::default(), transport_key.clone())?,
         Some(given) => built(given, transport_key.clone())?,
     };
-    if traffic.is_udp() != (transport == Transport::Udp) {
-        let problem = if traffic.is_udp() {
-            Problem::refused(
-                "`cbr` traffic over a stream",
-                "`transport = \"udp\"`, or `limited` traffic",
-            )
-        } else {
-            Problem::refused("this traffic needs a stream", "TCP, QUIC, or `cbr` traffic")
-        };
-        return fail(transport_key, problem);
-    }
-
     let start = draft.start.or(defaults.start).unwrap_or(Span::ZERO);
-    if start >= duration {
-        let problem = Problem::range(start, "a start before the end of the run");
-        return fail(at(draft.start.is_some(), "start"), problem);
-    }
     let stop = draft.stop.or(defaults.stop);
-    if stop.is_some_and(|stop| stop <= start) {
-        return fail(at(draft.stop.is_some(), "stop"), Problem::StopBeforeStart);
-    }
     let start_jitter = draft.start_jitter.or(defaults.start_jitter).unwrap_or(USUAL_JITTER);
-    let weight = draft.weight.unwrap_or(1.0);
-    if !(weight > 0.0 && weight.is_finite()) {
-        return fail(key.clone().key("weight"), Problem::range(weight, "a number above 0"));
-    }
-    let (plan, guarantee) = (draft.plan, draft.guarantee);
-    if let Some(plan) = plan.filter(|p| p.0 == 0) {
-        return fail(key.clone().key("plan"), Problem::range(plan, "a rate above 0"));
-    }
-    if let (Some(plan), Some(least)) = (plan, guarantee)
-        && least > plan
-    {
-        let expected = format!("at most the flow's plan of {plan}");
-        return fail(key.clone().key("guarantee"), Problem::range(least, expected));
-    }
     // Where two nodes share a wire and a link, the wire is used.
     let hops = path.windows(2).filter(|w| !wired.contains(&(w[0], w[1]))).count();
-    Ok(Flow {
+    let flow = Flow {
         name: String::new(),
         from: path[0],
         to: path[path.len() - 1],
@@ -334,10 +301,64 @@ fn finish(
         start,
         start_jitter,
         stop,
-        weight,
-        plan,
-        guarantee,
-    })
+        weight: draft.weight.unwrap_or(1.0),
+        plan: draft.plan,
+        guarantee: draft.guarantee,
+    };
+    match check(&flow, duration) {
+        Ok(()) => Ok(flow),
+        Err((wrong, problem)) => {
+            let inherited = match wrong {
+                "transport" => draft.transport.is_none(),
+                "traffic" => draft.traffic.is_none(),
+                "start" => draft.start.is_none(),
+                "stop" => draft.stop.is_none(),
+                _ => false,
+            };
+            fail(at(!inherited, wrong), problem)
+        }
+    }
+}
+
+/// Checks what has to hold for every flow of a world; the error names the key.
+pub(crate) fn check(
+    flow: &Flow,
+    duration: Span,
+) -> core::result::Result<(), (&'static str, Problem)> {
+    let Flow { traffic, transport, start, stop, weight, plan, guarantee, .. } = flow;
+    traffic.validate().map_err(|e| {
+        ("traffic", Problem::refused(e.to_string(), "settings an application can work with"))
+    })?;
+    if traffic.is_udp() != (*transport == Transport::Udp) {
+        let problem = if traffic.is_udp() {
+            Problem::refused(
+                "`cbr` traffic over a stream",
+                "`transport = \"udp\"`, or `limited` traffic",
+            )
+        } else {
+            Problem::refused("this traffic needs a stream", "TCP, QUIC, or `cbr` traffic")
+        };
+        return Err(("transport", problem));
+    }
+    if *start >= duration {
+        return Err(("start", Problem::range(start, "a start before the end of the run")));
+    }
+    if stop.is_some_and(|stop| stop <= *start) {
+        return Err(("stop", Problem::StopBeforeStart));
+    }
+    if !(*weight > 0.0 && weight.is_finite()) {
+        return Err(("weight", Problem::range(weight, "a number above 0")));
+    }
+    if let Some(plan) = plan.filter(|p| p.0 == 0) {
+        return Err(("plan", Problem::range(plan, "a rate above 0")));
+    }
+    if let (Some(plan), Some(least)) = (plan, guarantee)
+        && least > plan
+    {
+        let expected = format!("at most the flow's plan of {plan}");
+        return Err(("guarantee", Problem::range(least, expected)));
+    }
+    Ok(())
 }
 
 fn built(draft: &TransportDraft, key: KeyPath) -> Result<Transport> {

@@ -28,6 +28,7 @@ use crate::name::Name;
 use crate::routing::{Graph, UNIT_COST};
 use crate::scenario::{Flow, Interferer, Link, NodeKind, RateChange, RouteChange, Scenario, Wire};
 use air::Air;
+pub(crate) use flows::check as check_flow;
 use gateways::Routes;
 use hearing::Medium;
 use kinds::Kind;
@@ -45,6 +46,21 @@ type Result<T> = core::result::Result<T, ScenarioError>;
 
 fn fail<T>(key: KeyPath, problem: Problem) -> Result<T> {
     Err(ScenarioError::at(key, problem))
+}
+
+/// Checks the simulated time and the start of the measured interval.
+pub(crate) fn check_times(duration: Span, warmup: Span) -> Result<()> {
+    /// A century; sums of a few such spans still fit.
+    const LONGEST: Span = Span::from_secs(100 * 365 * 86_400);
+    if duration == Span::ZERO || duration > LONGEST {
+        let problem = Problem::range(duration, "a time above 0 s and below a century");
+        return fail("duration".into(), problem);
+    }
+    if warmup >= duration {
+        let problem = Problem::range(warmup, format!("less than `duration`, {duration}"));
+        return fail("warmup".into(), problem);
+    }
+    Ok(())
 }
 
 impl Draft {
@@ -101,18 +117,9 @@ impl Draft {
     }
 
     fn times(&self) -> Result<(Span, Span)> {
-        /// A century; sums of a few such spans still fit.
-        const LONGEST: Span = Span::from_secs(100 * 365 * 86_400);
-        if self.duration == Span::ZERO || self.duration > LONGEST {
-            let problem = Problem::range(self.duration, "a time above 0 s and below a century");
-            return fail("duration".into(), problem);
-        }
-        let warmup = self.warmup.unwrap_or(Span::from_nanos(self.duration.as_nanos() / 10));
-        if warmup >= self.duration {
-            let problem =
-                Problem::range(warmup, format!("less than `duration`, {}", self.duration));
-            return fail("warmup".into(), problem);
-        }
+        let usual = Span::from_nanos(self.duration.as_nanos() / 10);
+        let warmup = self.warmup.unwrap_or(usual);
+        check_times(self.duration, warmup)?;
         Ok((self.duration, warmup))
     }
 

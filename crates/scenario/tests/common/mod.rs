@@ -26,5 +26,5 @@ pub fn refuse(text: &str) -> ScenarioError {
 
 /// The paths of a scenario's flows, by index.
 pub fn paths(s: &Scenario) -> Vec<Vec<u32>> {
-    s.flows.iter().map(|f| f.path.iter().map(|n| n.0).collect()).collect()
+    s.flows().iter().map(|f| f.path.iter().map(|n| n.0).collect()).collect()
 }

@@ -129,7 +129,7 @@ fn outcome(
 
 /// Whether some of these flows always have something to send.
 fn backlogged(scenario: &Scenario, flows: &[usize]) -> bool {
-    flows.iter().any(|&f| matches!(scenario.flows[f].traffic, TrafficSpec::Bulk))
+    flows.iter().any(|&f| matches!(scenario.flows()[f].traffic, TrafficSpec::Bulk))
 }
 
 impl Study {

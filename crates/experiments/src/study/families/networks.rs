@@ -316,8 +316,8 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
     if matches!(mixed, Mixed::No) && !lossy {
         return;
     }
-    for link in bare.links.iter().filter(|l| l.from < l.to) {
-        let place = |n: NodeId| bare.nodes[n.index()].position.unwrap_or_default();
+    for link in bare.links().iter().filter(|l| l.from < l.to) {
+        let place = |n: NodeId| bare.nodes()[n.index()].position.unwrap_or_default();
         let (a, b) = (place(link.from), place(link.to));
         let far = (a.0 - b.0).hypot(a.1 - b.1);
         let _ = write!(text, "\n[[link]]\nfrom = {}\nto = {}\n", link.from.0, link.to.0);
@@ -340,7 +340,7 @@ fn links(text: &mut String, bare: &Scenario, mixed: &Mixed, lossy: bool, chance:
 
 /// So many gateways: as far from each other as it goes, one after the other, or anywhere.
 fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32> {
-    let place = |n: u32| bare.nodes[n as usize].position.unwrap_or_default();
+    let place = |n: u32| bare.nodes()[n as usize].position.unwrap_or_default();
     let distance = |a: u32, b: u32| {
         let (a, b) = (place(a), place(b));
         (a.0 - b.0).hypot(a.1 - b.1)
@@ -360,7 +360,7 @@ fn apart(bare: &Scenario, many: u32, far: bool, chance: &mut Stream) -> Vec<u32>
 /// Who goes through which gateway in a network whose traffic is not written yet.
 fn gateways_of(text: &str) -> Result<Gateways, LabError> {
     let text = format!("{text}\n[traffic]\nflows = \"down\"\n");
-    Ok(draft_from_toml("families.toml", &text)?.build()?.gateways)
+    Ok(draft_from_toml("families.toml", &text)?.build()?.gateways().clone())
 }
 
 /// Whether two nodes at least go through each gateway, beside itself.

@@ -43,8 +43,7 @@ pub fn beside_one_box(
     let mut jobs: Vec<(Scenario, u64)> = Vec::new();
     for network in networks {
         let scenario = network.scenario()?;
-        let mut boxed = with_control(&scenario, reference)?;
-        boxed.gateways.one_box = true;
+        let boxed = with_control(&scenario, reference)?.with_one_box();
         let apart = controls.iter().map(|c| with_control(&scenario, c));
         let arms = core::iter::once(Ok(boxed)).chain(apart).collect::<Result<Vec<_>, _>>()?;
         for arm in arms {

@@ -166,8 +166,8 @@ fn links(
 ) -> Result<(), LabError> {
     let bare = format!("{text}\n[[flow]]\nfrom = 0\nto = {}\n", nodes - 1);
     let bare = draft_from_toml("meshes.toml", &bare)?.build()?;
-    for link in bare.links.iter().filter(|l| l.from < l.to) {
-        let place = |n: NodeId| bare.nodes[n.index()].position.unwrap_or_default();
+    for link in bare.links().iter().filter(|l| l.from < l.to) {
+        let place = |n: NodeId| bare.nodes()[n.index()].position.unwrap_or_default();
         let (a, b) = (place(link.from), place(link.to));
         let rate = rate((a.0 - b.0).hypot(a.1 - b.1), chance);
         let (from, to) = (link.from.0, link.to.0);
