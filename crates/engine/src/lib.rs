@@ -18,6 +18,7 @@ mod model;
 mod net;
 pub mod observe;
 pub mod record;
+mod revision;
 mod shares;
 mod simulation;
 mod world;
@@ -27,6 +28,7 @@ pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;
 pub use model::CapacityModel;
 pub use observe::Observer;
+pub use revision::REVISION;
 pub use simulation::{
     CancelToken, FlowSnapshot, Inputs, QueueSnapshot, Simulation, Snapshot, Status,
     needs_fair_rates, run, run_observed, run_under,

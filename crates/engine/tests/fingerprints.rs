@@ -1,14 +1,142 @@
-//! Three small worlds whose every transmission is pinned: on any machine, in any build profile.
+//! Short runs whose every transmission is pinned, on any machine and in any build profile: one per
+//! control with each of its variants, per transport, queue, kind of traffic and kind of radio.
 //!
-//! A change of the fingerprints changes every published number. It must be meant: then the new
-//! lines, which the failing test prints, go into `fingerprints.txt`.
+//! A change of these fingerprints changes published numbers and [`fairmesh_engine::REVISION`]. If the
+//! change is intended, `KEEP_FINGERPRINTS=1 cargo test -p fairmesh-engine --test fingerprints`
+//! rewrites the file.
 
-use fairmesh_engine::{RunOptions, run};
-use fairmesh_scenario::draft_from_toml;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
 
-const KEPT: &str = include_str!("fingerprints.txt");
+use fairmesh_control::Registry;
+use fairmesh_engine::record::RunRecord;
+use fairmesh_engine::{RunOptions, run, run_under};
+use fairmesh_scenario::{Scenario, draft_from_toml};
 
-/// Everything that has randomness or arithmetic of its own takes part.
+/// Controls that leave their run as `fifo` leaves it.
+const IDLE: &[&str] = &["control/fifo"];
+
+const KEPT: &str = include_str!("../fingerprints/kinds.txt");
+
+/// A mesh in which every control has something to do: two branches of two hops, more traffic than
+/// they carry, in both directions, by TCP and by UDP.
+const CONTROLLED: &str = r#"
+    duration = "12 s"
+    [radio]
+    phy = "802.11b"
+    rate = "11 Mbit/s"
+    [topology]
+    links = [[0, 1], [1, 2], [0, 3], [3, 4]]
+    gateway = 0
+    [traffic]
+    transport = { tcp = "newreno", mss = "1000 B", ecn = true }
+    [[flow]]
+    from = 0
+    to = 2
+    [[flow]]
+    from = 4
+    to = 0
+    [[flow]]
+    from = 0
+    to = 3
+    transport = "udp"
+    traffic = { kind = "cbr", rate = "800 kbit/s", packet = "1000 B" }
+    [[flow]]
+    from = 1
+    to = 0
+    traffic = { kind = "limited", rate = "300 kbit/s", packet = "1000 B" }
+"#;
+
+/// A chain with traffic in both directions; `{radio}`, `{links}` and `{traffic}` vary.
+const CHAIN: &str = r#"
+    duration = "4 s"
+    [radio]
+    {radio}
+    [topology]
+    {links}
+    gateway = 0
+    [traffic]
+    {traffic}
+    [[flow]]
+    from = 0
+    to = 3
+    [[flow]]
+    from = 2
+    to = 0
+    [[flow]]
+    from = 0
+    to = 1
+    transport = "udp"
+    traffic = { kind = "cbr", rate = "500 kbit/s", packet = "700 B", jitter = 0.5 }
+"#;
+
+const BY_DELIVERY: &str = "links = [[0, 1], [1, 2], { from = 2, to = 3, delivery = 0.9 }]";
+const BY_SIGNAL: &str = "links = [{ from = 0, to = 1, signal = -70 }, \
+     { from = 1, to = 2, signal = -74 }, { from = 2, to = 3, signal = -78 }]";
+
+const RADIO: &str = "phy = \"802.11n\"\nmcs = 2";
+const TRAFFIC: &str = "transport = { tcp = \"cubic\", ecn = true }";
+
+const QUEUES: [(&str, &str); 11] = [
+    ("drop-tail", "20"),
+    ("drop-tail-bytes", "{ kind = \"drop-tail\", bytes = \"20 kB\" }"),
+    ("fq", "{ kind = \"fq\", packets = 50 }"),
+    ("red", "{ kind = \"red\", packets = 40, ecn = true }"),
+    ("fred", "{ kind = \"fred\" }"),
+    ("mark", "{ kind = \"mark\", packets = 64, threshold = 4, weight = 0.02 }"),
+    ("codel", "{ kind = \"codel\" }"),
+    ("fq_codel", "{ kind = \"fq_codel\", ce_threshold = \"2 ms\" }"),
+    ("cake", "{ kind = \"cake\" }"),
+    ("dualpi2", "{ kind = \"dualpi2\" }"),
+    ("mac80211", "{ kind = \"mac80211\" }"),
+];
+
+const TRANSPORTS: [(&str, &str); 14] = [
+    ("tcp-newreno", "{ tcp = \"newreno\" }"),
+    ("tcp-newreno-sack", "{ tcp = \"newreno\", sack = true, delayed_ack = true }"),
+    ("tcp-cubic", "{ tcp = \"cubic\" }"),
+    ("tcp-cubic-linux", "{ tcp = \"cubic\", preset = \"linux\" }"),
+    ("tcp-bbr", "{ tcp = \"bbr\", preset = \"linux\" }"),
+    ("tcp-bbr3", "{ tcp = \"bbr3\", preset = \"linux\" }"),
+    ("tcp-prague", "{ tcp = \"prague\", preset = \"linux\" }"),
+    ("quic-newreno", "{ quic = \"newreno\" }"),
+    ("quic-cubic", "{ quic = \"cubic\" }"),
+    ("quic-cubic-ecn", "{ quic = \"cubic\", ecn = true }"),
+    ("quic-bbr", "{ quic = \"bbr\" }"),
+    ("quic-bbr3", "{ quic = \"bbr3\" }"),
+    ("quic-prague", "{ quic = \"prague\" }"),
+    ("udp", "\"udp\"\ntraffic = { kind = \"cbr\", rate = \"2 Mbit/s\", packet = \"1400 B\" }"),
+];
+
+const APPLICATIONS: [(&str, &str); 4] = [
+    ("bulk", "\"bulk\""),
+    ("file", "{ kind = \"file\", size = \"50 kB\", shape = 1.5, pause = \"50 ms\" }"),
+    ("http", "\"http\""),
+    ("limited", "{ kind = \"limited\", rate = \"300 kbit/s\", packet = \"1000 B\" }"),
+];
+
+const RADIOS: [(&str, &str); 17] = [
+    ("b", "phy = \"802.11b\"\nrate = \"11 Mbit/s\"\nrts = true"),
+    ("b-short", "phy = \"802.11b-short\"\nrate = \"5.5 Mbit/s\""),
+    ("a", "phy = \"802.11a\"\nrate = \"24 Mbit/s\"\nreception = \"nocap\""),
+    ("g", "phy = \"802.11g\"\nrate = \"12 Mbit/s\"\nadaptation = \"samplerate\""),
+    ("bg", "phy = \"802.11bg\"\nrate = \"12 Mbit/s\"\nadaptation = \"arf\""),
+    ("bg-short", "phy = \"802.11bg-short\"\nrate = \"36 Mbit/s\"\nreception = \"sinr\""),
+    ("n", "phy = \"802.11n\"\nmcs = 11\nwidth = \"40 MHz\""),
+    ("n-amsdu", "phy = \"802.11n\"\nmcs = 4\namsdu = \"3839 B\""),
+    ("n-minstrel", "phy = \"802.11n\"\nmcs = 4\nadaptation = \"minstrel-ht\""),
+    ("n-edca", "phy = \"802.11n\"\nmcs = 4\nedca = { defaults = \"linux\" }"),
+    ("ac", "phy = \"802.11ac\"\nwidth = \"80 MHz\"\nmcs = 4\nrts = true"),
+    ("ax", "phy = \"802.11ax\"\nwidth = \"80 MHz\"\nmcs = 6"),
+    ("frame-errors", "rate = \"2 Mbit/s\"\nerrors = { frame = 0.1 }"),
+    ("bit-errors", "rate = \"2 Mbit/s\"\nerrors = { bit = [1e-6, 2e-6, 1e-5, 4e-5] }"),
+    ("bursts", "rate = \"2 Mbit/s\"\nerrors = { bursts = 0.1 }"),
+    ("snr", "phy = \"802.11n\"\nmcs = 4\nerrors = { snr = {} }"),
+    ("snr-rayleigh", "phy = \"802.11n\"\nmcs = 4\nerrors = { snr = { fading = \"rayleigh\" } }"),
+];
+
+/// Larger worlds, in which everything takes part that has random numbers or arithmetic of its own.
 const WORLDS: [(&str, &str); 3] = [
     (
         "chain",
@@ -77,16 +205,106 @@ const WORLDS: [(&str, &str); 3] = [
     ),
 ];
 
+fn read(name: &str, text: &str) -> Scenario {
+    let draft = draft_from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    draft.build().unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn chain(name: &str, radio: &str, traffic: &str) -> Scenario {
+    let links = if radio.contains("snr") { BY_SIGNAL } else { BY_DELIVERY };
+    let text = CHAIN.replace("{radio}", radio).replace("{links}", links);
+    read(name, &text.replace("{traffic}", traffic))
+}
+
+/// Name and scenario of every run without a control.
+fn worlds() -> Vec<(String, Scenario)> {
+    let mut all = Vec::new();
+    for (name, queue) in QUEUES {
+        let name = format!("queue/{name}");
+        let world = chain(&name, &format!("{RADIO}\nqueue = {queue}"), TRAFFIC);
+        all.push((name, world));
+    }
+    for (name, transport) in TRANSPORTS {
+        let name = format!("transport/{name}");
+        let world = chain(&name, RADIO, &format!("transport = {transport}"));
+        all.push((name, world));
+    }
+    for (name, traffic) in APPLICATIONS {
+        let name = format!("traffic/{name}");
+        let world = chain(&name, RADIO, &format!("{TRAFFIC}\ntraffic = {traffic}"));
+        all.push((name, world));
+    }
+    for (name, radio) in RADIOS {
+        let name = format!("radio/{name}");
+        let world = chain(&name, radio, TRAFFIC);
+        all.push((name, world));
+    }
+    for (name, text) in WORLDS {
+        all.push((format!("world/{name}"), read(name, text)));
+    }
+    all
+}
+
+fn line(record: &RunRecord) -> String {
+    format!("{} {}", record.totals.transmissions, record.fingerprint)
+}
+
+/// One line per run: name, transmissions, fingerprint.
+fn now() -> BTreeMap<String, String> {
+    let mut lines = BTreeMap::new();
+    for (name, scenario) in worlds() {
+        let record = run(&scenario, &RunOptions::default()).unwrap();
+        assert!(record.totals.transmissions > 300, "{name} has too little traffic to show changes");
+        assert!(lines.insert(name.clone(), line(&record)).is_none(), "{name} twice");
+    }
+    let mesh = read("controlled", CONTROLLED);
+    for name in controls() {
+        let control = Registry::standard().lookup(&name).unwrap();
+        let record = run_under(&mesh, &RunOptions::default(), &control).unwrap();
+        lines.insert(format!("control/{name}"), line(&record));
+    }
+    lines
+}
+
+/// Every control of the registry, alone and with each of its variants.
+fn controls() -> Vec<String> {
+    let mut names = Vec::new();
+    for definition in Registry::standard().all() {
+        names.push(definition.name.to_string());
+        names.extend(definition.variants.iter().map(|v| format!("{}+{}", definition.name, v.name)));
+    }
+    names
+}
+
 #[test]
 fn nothing_has_changed() {
-    let mut now = String::new();
-    for (name, text) in WORLDS {
-        let scenario = draft_from_toml(name, text).unwrap().build().unwrap();
-        for seed in [1, 2] {
-            let r = run(&scenario, &RunOptions { seed, ..RunOptions::default() }).unwrap();
-            assert!(r.totals.transmissions > 1000, "{name} is too quiet to tell");
-            now += &format!("{name} {seed} {} {}\n", r.totals.transmissions, r.fingerprint);
-        }
+    let now = now();
+    let mut text = String::new();
+    for (name, line) in &now {
+        writeln!(text, "{name} {line}").unwrap();
     }
-    assert!(now == KEPT, "kept:\n{KEPT}\nnow:\n{now}");
+    if std::env::var_os("KEEP_FINGERPRINTS").is_some() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fingerprints/kinds.txt");
+        std::fs::write(file, text).unwrap();
+        return;
+    }
+    let kept: Vec<&str> = KEPT.lines().collect();
+    let (new, gone): (Vec<&str>, Vec<&str>) = (
+        text.lines().filter(|l| !kept.contains(l)).collect(),
+        kept.iter().copied().filter(|k| !text.lines().any(|l| l == *k)).collect(),
+    );
+    assert!(new.is_empty() && gone.is_empty(), "now: {new:#?}\nkept: {gone:#?}");
+}
+
+/// A control that leaves its mesh as `fifo` does would not show that its code has changed.
+#[test]
+fn every_control_acts_in_its_run() {
+    let kept: BTreeMap<&str, &str> = KEPT.lines().filter_map(|l| l.split_once(' ')).collect();
+    let fifo = kept["control/fifo"];
+    let same: Vec<&str> = kept
+        .iter()
+        .filter(|(name, line)| name.starts_with("control/") && **line == fifo)
+        .map(|(name, _)| *name)
+        .collect();
+    assert_eq!(same, IDLE);
 }

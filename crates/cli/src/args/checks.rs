@@ -35,7 +35,7 @@ pub struct FingerprintArgs {
     #[arg(default_value = "scenarios")]
     pub scenarios: PathBuf,
     /// File of kept fingerprints
-    #[arg(long, value_name = "FILE", default_value = "validation/fingerprints.json")]
+    #[arg(long, value_name = "FILE", default_value = "crates/engine/fingerprints/scenarios.json")]
     pub check: PathBuf,
     /// Rewrite the kept fingerprints
     #[arg(long)]

@@ -32,7 +32,12 @@ fn steps() -> impl Strategy<Value = Vec<Steps>> {
         (1u32..50).prop_map(Steps::Nanoseconds),
         (1u64..200_000_000).prop_map(Steps::Span),
     ];
-    prop::collection::vec(one, 1..8)
+    // The list is repeated to the end of the run, so each pass must get on.
+    let last = (20_000_000u64..200_000_000).prop_map(Steps::Span);
+    (prop::collection::vec(one, 1..8), last).prop_map(|(mut steps, last)| {
+        steps.push(last);
+        steps
+    })
 }
 
 fn take(simulation: &mut Simulation, steps: Steps) {
