@@ -12,7 +12,7 @@ use fairmesh_queueing::SpecError;
 pub enum EngineError {
     /// The control does not start: it needs what the simulator does not offer, or refuses its setting.
     #[error("control: {0}")]
-    Control(#[source] StartError),
+    Control(#[source] Box<StartError>),
     /// The control does not work with this kind of network.
     #[error("control: {control}: {conflict}")]
     Conflict {

@@ -383,7 +383,7 @@ pub(crate) fn start(
             .with_links(links.iter().copied())
             .with_model(model);
         let started = Driver::start(mechanism, setting, &offers);
-        if let Some(driver) = started.map_err(EngineError::Control)? {
+        if let Some(driver) = started.map_err(|e| EngineError::Control(Box::new(e)))? {
             if let Some(why) = one_queue
                 && !driver.plan().is_none()
                 && driver.plan().point == Point::Interface
