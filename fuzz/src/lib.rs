@@ -46,6 +46,7 @@ pub fn map(bytes: &[u8]) {
     let options = ImportOptions {
         metric: [None, Some(Metric::Etx), Some(Metric::Tq255), Some(Metric::Babel)]
             [usize::from(choice & 3)],
+        graph: (choice & 64 != 0).then(|| "1".to_owned()),
         sense_hops: 1 + u32::from(choice >> 2 & 1),
         flows: (choice & 8 != 0).then_some(usize::from(choice >> 4)),
         phy: [None, Some(PhyName::G), Some(PhyName::Ac), Some(PhyName::Ax)]
@@ -90,9 +91,11 @@ pub fn gateway(bytes: &[u8]) {
         b'k' => Form::Neighbours,
         _ => Form::Babel,
     };
-    // Two texts, where there are two, are parted by a form feed.
-    let (text, more) = text.split_once('\x0c').unwrap_or((&text, ""));
-    for node in sources::read(form, text, more).unwrap_or_default() {
+    // Several texts, where a form has them, are separated by form feeds.
+    let mut texts = text.split('\x0c');
+    let text = texts.next().unwrap_or_default();
+    let more: Vec<&str> = texts.collect();
+    for node in sources::read(form, text, &more).unwrap_or_default() {
         assert!(!node.name.trim().is_empty() && !node.name.chars().any(char::is_control));
         assert!(!node.prefixes.is_empty() || !node.macs.is_empty());
         assert!(node.prefixes.iter().all(|p| p.prefix_len() > 0 && !p.addr().is_loopback()));

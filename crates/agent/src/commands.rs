@@ -4,18 +4,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
 };
 use crate::daemon::lock::{Lock, SOON, take_interfaces};
+use crate::daemon::preflight::{self, Checked};
 use crate::daemon::runtime::{self, RunOptions};
 use crate::daemon::socket::{self, OverrideRate, Request};
 use crate::daemon::{guard, peers, state};
 use crate::error::AgentError;
-use crate::gateway::config::{Config, SOCKET, STATE};
+use crate::gateway::config::{Config, SOCKET, STATE, UNMAPPED};
 use crate::gateway::governor::Governor;
 use crate::gateway::report::{Status, SubscriberReport};
 use crate::gateway::{doctor, report};
@@ -142,14 +142,6 @@ fn set_override(a: &OverrideArgs, out: &mut dyn Write) -> Result<(), AgentError>
     subscriber(&a.ask, &ask(&a.ask, &request)?, out)
 }
 
-/// One line of `check`.
-#[derive(Serialize)]
-struct Checked {
-    what: &'static str,
-    ok: bool,
-    text: String,
-}
-
 fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let config = Config::load(&a.config)?;
     let layout = Governor::trial(&config)
@@ -158,8 +150,8 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         what: "configuration",
         ok: true,
         text: format!(
-            "{} subscribers, control {}, mode {}",
-            config.subscribers.len(),
+            "{}, control {}, mode {}",
+            count(config.subscribers.iter().filter(|s| s.name != UNMAPPED).count()),
             config.mechanism,
             config.mode.name()
         ),
@@ -172,6 +164,9 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         lines.push(Checked { what: "other gateways", ok, text });
     }
     kernel(&config, &layout, &mut lines);
+    lines.extend(preflight::kernel(&config, &layout));
+    lines.extend(preflight::files(&config));
+    lines.extend(preflight::discovery(&config));
     let bad = lines.iter().filter(|l| !l.ok).count();
     if a.json {
         json::print(
@@ -186,6 +181,13 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     match bad {
         0 => Ok(()),
         n => Err(AgentError::Verdict(format!("{n} checks failed; nothing was touched"))),
+    }
+}
+
+fn count(subscribers: usize) -> String {
+    match subscribers {
+        1 => "1 subscriber".to_owned(),
+        n => format!("{n} subscribers"),
     }
 }
 

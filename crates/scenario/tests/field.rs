@@ -110,11 +110,14 @@ fn a_link_at_its_protocols_infinity_is_no_link_in_either_direction() {
         &[link("1"), link("4096")].join(","),
     ));
     assert_eq!(s.links().len(), 2);
-    // A text tells it, too.
-    let dead = "{\"source\": \"b\", \"target\": \"c\", \"cost\": 1, \"cost_text\": \"INFINITE\"}";
+    // A cost as text counts where there is no number.
     let nodes = "{\"id\": \"a\"}, {\"id\": \"b\"}, {\"id\": \"c\"}";
-    let s = import(&graph(OLSR, nodes, &[link("1").as_str(), dead].join(",")));
-    assert_eq!(s.links().len(), 2);
+    for (cost, links) in [("", 2), ("\"cost\": null, ", 2), ("\"cost\": 1.3, ", 4)] {
+        let other =
+            format!("{{\"source\": \"b\", \"target\": \"c\", {cost}\"cost_text\": \"INFINITE\"}}");
+        let s = import(&graph(OLSR, nodes, &[link("1"), other].join(",")));
+        assert_eq!(s.links().len(), links, "{cost}");
+    }
 }
 
 #[test]

@@ -66,8 +66,37 @@ pub fn page<P: DataPlane>(
     }
     p.family("subscribers", "gauge", "Subscribers known.");
     for discovered in [false, true] {
-        let n = governor.members().iter().filter(|m| m.seen.is_some() == discovered).count();
+        let n = governor.subscribers().filter(|m| m.seen.is_some() == discovered).count();
         p.value("subscribers", &format!("discovered=\"{discovered}\""), n as f64);
+    }
+    if !governor.sources.is_empty() {
+        p.family("source_up", "gauge", "1 while a source of subscribers answers.");
+        for s in &governor.sources {
+            let up = f64::from(u8::from(s.failed.is_none()));
+            p.value("source_up", &format!("source=\"{}\"", escape(&s.name)), up);
+        }
+        p.family("source_subscribers", "gauge", "Subscribers that a source showed last.");
+        for s in &governor.sources {
+            let labels = format!("source=\"{}\"", escape(&s.name));
+            p.value("source_subscribers", &labels, s.subscribers as f64);
+        }
+    }
+    p.family("interface_up", "gauge", "1 while an interface is up.");
+    let layout = governor.base_layout();
+    for name in [layout.mesh.name(), layout.wired.name()] {
+        let up = !host.down().any(|down| down == name);
+        let labels = format!("interface=\"{}\"", escape(name));
+        p.value("interface_up", &labels, f64::from(u8::from(up)));
+    }
+    if let (Some(bound), Some(used)) = (governor.bound(), governor.bound_used()) {
+        p.family(
+            "neighbour_bound_bytes_per_second",
+            "gauge",
+            "The most that the links of [[neighbour]] carry together, in IP bytes.",
+        );
+        p.value("neighbour_bound_bytes_per_second", "", bound.0 as f64 / 8.0);
+        p.family("neighbour_bound_used_ratio", "gauge", "The part of it that was used.");
+        p.value("neighbour_bound_used_ratio", "", used);
     }
     p.family("floods", "gauge", "Subscribers whose traffic the control has named a flood.");
     for d in 0..2 {
@@ -87,7 +116,7 @@ pub fn page<P: DataPlane>(
         );
         p.value("aggregate_limit_bytes_per_second", "", all.0 as f64 / 8.0);
     }
-    p.family("fairness_ratio", "gauge", "Jain's index of the rates at the last look.");
+    p.family("fairness_ratio", "gauge", "Jain's index of rate by weight at the last look.");
     for d in 0..2 {
         if let Some(jain) = report::fairness(governor, d) {
             p.value("fairness_ratio", &format!("direction=\"{}\"", direction_name(d)), jain);
@@ -97,7 +126,9 @@ pub fn page<P: DataPlane>(
     for (d, counters) in host.sent().into_iter().enumerate() {
         if let Some(c) = counters {
             let labels = format!("direction=\"{}\"", direction_name(d));
-            p.value("unmapped_bytes_total", &labels, c.unmapped as f64);
+            // Where it has a share, it is a class among those of subscribers.
+            let shared = governor.unmapped().map_or(0, |m| governor.frame_bytes(m, d));
+            p.value("unmapped_bytes_total", &labels, (c.unmapped + shared) as f64);
         }
     }
     if let Some(peers) = peers {

@@ -5,6 +5,7 @@ pub mod http;
 pub mod lock;
 pub mod metrics;
 pub mod peers;
+pub mod preflight;
 pub mod runtime;
 pub mod signs;
 pub mod socket;

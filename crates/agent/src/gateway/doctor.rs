@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::AgentError;
-use crate::gateway::config::Config;
-use crate::gateway::report;
+use crate::gateway::config::{Config, UNMAPPED};
+use crate::gateway::{report, sources};
 use crate::json;
 
 /// How bad it is.
@@ -56,15 +56,17 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
     let inside: Inside =
         inside.and_then(|v| serde_json::from_value(v.clone()).ok()).unwrap_or_default();
     offload(&mut found);
-    sides(config, &mut found);
+    found.extend(sides(config));
+    discovery(config, &mut found);
     nat(config, &mut found);
     for name in [config.layout.mesh.name(), config.layout.wired.name()] {
         if let Ok(on) = offloads(name) {
             found.push(merging(name, on));
         }
     }
+    let shared = config.subscribers.iter().any(|s| s.name == UNMAPPED);
     for c in &inside.interfaces {
-        counters(c, &mut found);
+        counters(c, shared, &mut found);
     }
     for v in &inside.verified {
         let side = match v.direction {
@@ -137,7 +139,8 @@ fn merging(name: &str, on: Offloads) -> Finding {
 
 /// Which interface leads where: the default route belongs to the wired side, subscribers to the
 /// mesh side.
-fn sides(config: &Config, found: &mut Vec<Finding>) {
+pub(crate) fn sides(config: &Config) -> Vec<Finding> {
+    let mut found = Vec::new();
     let (mesh, wired) = (config.layout.mesh.name(), config.layout.wired.name());
     for name in [mesh, wired] {
         if let Err(e) = link::named(name) {
@@ -187,6 +190,26 @@ fn sides(config: &Config, found: &mut Vec<Finding>) {
             Finding { code: "direction", verdict: Verdict::Wrong, text }
         });
     }
+    found
+}
+
+/// Sources of subscribers: without one that answers, the whole mesh is one class.
+fn discovery(config: &Config, found: &mut Vec<Finding>) {
+    let Some(discover) = &config.discover else { return };
+    for s in sources::fetch(discover, config.layout.mesh.name()).sources {
+        let (verdict, text) = match (s.failed, s.subscribers) {
+            (Some(e), _) => {
+                let text = format!(
+                    "{}: {e}: no subscriber is found there, and traffic of unknown ones shares one class",
+                    s.name
+                );
+                (Verdict::Wrong, text)
+            }
+            (None, 0) => (Verdict::Wrong, format!("{}: shows no subscriber", s.name)),
+            (None, n) => (Verdict::Fine, format!("{}: {n} subscribers", s.name)),
+        };
+        found.push(Finding { code: "source", verdict, text });
+    }
 }
 
 /// The interface in the answer of `ip -json route get`; `None` where it leads nowhere but to this
@@ -232,8 +255,12 @@ fn nat(config: &Config, found: &mut Vec<Finding>) {
 }
 
 /// Classes against the interface that they are on.
-fn counters(c: &InterfaceCounters, found: &mut Vec<Finding>) {
+fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
     let name = &c.name;
+    if !c.up {
+        let text = format!("{name} is down: nothing passes");
+        found.push(Finding { code: "interface", verdict: Verdict::Wrong, text });
+    }
     let percent = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
     let seen = c.subscriber_bytes + c.unmapped_bytes + c.bypass_bytes;
     if c.shaped_bytes > FEW && percent(seen, c.shaped_bytes) < 90.0 {
@@ -255,9 +282,9 @@ fn counters(c: &InterfaceCounters, found: &mut Vec<Finding>) {
             0 => String::new(),
             n => format!("; {n} of its packets are IPv6: give subscribers their IPv6 prefixes"),
         };
-        let text = format!(
-            "{name}: {part:.0} % of the traffic belongs to no subscriber and is not limited{six}"
-        );
+        let how = if shared { "shares one class" } else { "is not limited" };
+        let text =
+            format!("{name}: {part:.0} % of the traffic belongs to no subscriber and {how}{six}");
         found.push(Finding { code: "unmapped", verdict: Verdict::Suspicious, text });
     } else {
         let text = format!("{name}: {part:.1} % of the traffic belongs to no subscriber");
@@ -321,5 +348,54 @@ mod tests {
         let found = merging("eth0", Offloads { gro: true, ..off });
         assert_eq!(found.verdict, Verdict::Suspicious);
         assert!(found.text.contains("(GRO)") && found.text.contains("ethtool -K eth0"));
+    }
+
+    #[test]
+    fn traffic_of_nobody_known_is_seen_where_it_has_a_share_and_where_it_has_none() {
+        let counters_of = |up: bool, unmapped: u64| InterfaceCounters {
+            name: "mesh0".into(),
+            index: 3,
+            up,
+            tx_bytes: 1_000_000,
+            tx_packets: 1000,
+            tx_dropped: 0,
+            rx_bytes: 0,
+            rx_packets: 0,
+            shaped_bytes: 1_000_000,
+            shaped_packets: 1000,
+            shaped_drops: 0,
+            subscriber_bytes: 1_000_000 - unmapped,
+            subscriber_packets: 0,
+            unmapped_bytes: unmapped,
+            unmapped_packets: 0,
+            bypass_bytes: 0,
+            bypass_packets: 0,
+            classified_packets: 0,
+            unmapped_ipv6_packets: 0,
+        };
+        let of = |up, unmapped, shared| {
+            let mut found = Vec::new();
+            counters(&counters_of(up, unmapped), shared, &mut found);
+            found.iter().map(|f| (f.verdict, f.text.clone())).collect::<Vec<_>>()
+        };
+        let text = "mesh0: 60 % of the traffic belongs to no subscriber and shares one class";
+        assert_eq!(of(true, 600_000, true), [(Verdict::Suspicious, text.to_owned())]);
+        assert!(of(true, 600_000, false)[0].1.ends_with("is not limited"));
+        assert_eq!(of(true, 1000, true)[0].0, Verdict::Fine);
+        assert_eq!(of(false, 0, true)[0].0, Verdict::Wrong);
+    }
+
+    /// A source that does not answer is wrong, not a note.
+    #[test]
+    fn a_dead_source_fails_the_examination() {
+        let text = "[mesh]\ninterface = \"mesh0\"\n[wired]\ninterface = \"wan0\"\n[control]\nuse = \"fifo\"\n\
+                    [discover]\nbabel = \"/nonexistent/babel.sock\"\n";
+        let config = Config::parse("gateway.toml", text).unwrap();
+        let mut found = Vec::new();
+        discovery(&config, &mut found);
+        assert_eq!((found.len(), found[0].code, found[0].verdict), (1, "source", Verdict::Wrong));
+        assert!(found[0].text.starts_with("babel /nonexistent/babel.sock: "), "{}", found[0].text);
+        let checked = crate::daemon::preflight::discovery(&config);
+        assert!(checked.len() == 1 && !checked[0].ok);
     }
 }

@@ -6,13 +6,14 @@ use fairmesh_linux::{Classifier, DataPlane};
 use fairmesh_units::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::config::Mode;
+use crate::gateway::config::{Mode, Neighbour};
 use crate::gateway::governor::{
     Change, Governor, Held, Limiter, Member, Why, direction_name, rates,
 };
 use crate::gateway::host::{Host, Phase};
 use crate::gateway::peers::PeersReport;
 use crate::gateway::signs::{DirectionSignsReport, SignsReport};
+use crate::gateway::sources::SourceReport;
 
 /// Of this layout of `--json`.
 pub const SCHEMA: u32 = 1;
@@ -88,6 +89,9 @@ pub struct SubscriberReport {
     /// Who decides, and with whom, where there are other gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governed: Option<String>,
+    /// What the links of `[[neighbour]]` bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundReport>,
     /// Down and up.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionReport>,
@@ -131,7 +135,16 @@ pub struct Status {
     /// Whether TCP's headers are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signs: Option<SignsReport>,
-    /// Jain's index of the rates of those who used anything at the last look: down, up.
+    /// Interfaces that are down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces_down: Vec<String>,
+    /// Sources of subscribers at their last look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceReport>,
+    /// What the links of `[[neighbour]]` bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<BoundReport>,
+    /// Jain's index of the rates by weight of those who used anything at the last look: down, up.
     pub fairness_ratio: [Option<f64>; 2],
     /// Everybody.
     pub subscribers: Vec<SubscriberReport>,
@@ -140,6 +153,49 @@ pub struct Status {
     /// The last events.
     pub recent: Vec<String>,
 }
+
+/// The bound that the links of `[[neighbour]]` put on everything that the control shares.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct BoundReport {
+    /// The links: name and capacity in IP bit/s.
+    pub links: Vec<(String, u64)>,
+    /// The most that they carry together, IP bit/s.
+    pub bound_bits_per_second: u64,
+    /// The part of it that was used at the last look.
+    pub used_ratio: f64,
+}
+
+impl BoundReport {
+    /// The bound as it is now; `None` without `[[neighbour]]`.
+    pub fn of(governor: &Governor) -> Option<Self> {
+        let link = |n: &Neighbour| (n.name.clone(), n.capacity.0);
+        Some(BoundReport {
+            links: governor.neighbours().iter().map(link).collect(),
+            bound_bits_per_second: governor.bound()?.0,
+            used_ratio: governor.bound_used()?,
+        })
+    }
+
+    /// In a line.
+    fn text(&self) -> String {
+        let link = |(name, capacity): &(String, u64)| format!("{name} {}", short(Some(*capacity)));
+        let mut links: Vec<String> = self.links.iter().take(LISTED).map(link).collect();
+        if self.links.len() > LISTED {
+            links.push("…".to_owned());
+        }
+        format!(
+            "bound by [[neighbour]]: {} for everybody together ({}), {:.0} % used",
+            short(Some(self.bound_bits_per_second)),
+            links.join(", "),
+            100.0 * self.used_ratio
+        )
+    }
+}
+
+/// Neighbours that a line lists.
+const LISTED: usize = 4;
+/// Addresses of a subscriber that `status` shows; `why` has all.
+const SHOWN: usize = 2;
 
 fn change(governor: &Governor, now: Time, change: &Change) -> ChangeReport {
     let reason = match &change.why {
@@ -202,16 +258,18 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
         weight: s.plan.weight,
         addresses: nets.chain(s.macs.iter().map(ToString::to_string)).collect(),
         governed: None,
+        bound: None,
         directions: vec![direction_report(0), direction_report(1)],
     }
 }
 
-/// Jain's index of the rates of those who used anything.
+/// Jain's index of the rates by weight of those who used anything.
 pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
-    let rates = governor.members().iter().filter_map(|m| m.directions[d].meter.rate);
+    let of = |m: &Member| Some((m.directions[d].meter.rate?, m.subscriber.plan.weight));
+    let rates = governor.members().iter().filter_map(of);
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for rate in rates.filter(|r| r.0 > 0) {
-        let rate = rate.0 as f64;
+    for (rate, weight) in rates.filter(|r| r.0.0 > 0) {
+        let rate = rate.0 as f64 / weight;
         (n, sum, squares) = (n + 1.0, sum + rate, squares + rate * rate);
     }
     (n > 0.0).then(|| sum * sum / (n * squares))
@@ -248,6 +306,9 @@ pub fn status<P: DataPlane>(
         aggregate_change: aggregate.change.as_ref().map(|c| change(governor, now, c)),
         peers,
         signs,
+        interfaces_down: host.down().map(str::to_owned).collect(),
+        sources: governor.sources.clone(),
+        neighbours: BoundReport::of(governor),
         fairness_ratio: [fairness(governor, 0), fairness(governor, 1)],
         subscribers: governor.members().iter().map(|m| subscriber(governor, now, m)).collect(),
         events: governor.journal.totals().map(|(code, _, n)| (code.to_owned(), n)).collect(),
@@ -300,7 +361,21 @@ pub fn status_text(s: &Status) -> String {
         Some(why) if why == "observe" => "running, nothing is limited (mode = \"observe\")".into(),
         Some(why) => format!("{}, nothing is limited ({why})", s.phase),
     };
-    line(format!("{} for {}: {state}", s.control, age(s.uptime_seconds)));
+    let down = match s.interfaces_down.as_slice() {
+        [] => String::new(),
+        names => format!("; DOWN, nothing passes: {}", names.join(", ")),
+    };
+    line(format!("{} for {}: {state}{down}", s.control, age(s.uptime_seconds)));
+    for source in &s.sources {
+        match (&source.failed, source.subscribers) {
+            (Some(e), _) => line(format!("source {} FAILED: {e}", source.name)),
+            (None, 0) => line(format!("source {} shows no subscriber", source.name)),
+            (None, _) => {}
+        }
+    }
+    if let Some(bound) = &s.neighbours {
+        line(bound.text());
+    }
     if let Some(leaf) = &s.leaf {
         line(format!("queue in every class: {leaf}"));
     }
@@ -322,7 +397,7 @@ pub fn status_text(s: &Status) -> String {
     line(String::new());
     let name = s.subscribers.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(10);
     line(format!(
-        "{:name$}  {:>13} {:>13}  {:>13} {:>13}  limited by",
+        "{:name$}  {:>13} {:>13}  {:>13} {:>13}  limited by; addresses",
         "subscriber", "down", "limit", "up", "limit"
     ));
     for sub in &s.subscribers {
@@ -339,8 +414,17 @@ pub fn status_text(s: &Status) -> String {
             (down, up) if down == up => down,
             (down, up) => format!("down: {down}; up: {up}"),
         };
+        // A name that is not an address tells less than where the subscriber is.
+        let addresses = match sub.addresses.as_slice() {
+            [] => String::new(),
+            [one] if *one == sub.name => String::new(),
+            some => {
+                let more = if some.len() > SHOWN { ", …" } else { "" };
+                format!("; {}{more}", some[..some.len().min(SHOWN)].join(", "))
+            }
+        };
         line(format!(
-            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {by}",
+            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {by}{addresses}",
             sub.name,
             short(down.rate_bits_per_second),
             short(down.limit_bits_per_second),
@@ -399,6 +483,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
     );
     if let Some(governed) = &s.governed {
         let _ = writeln!(out, "governed {governed}");
+    }
+    if let Some(bound) = &s.bound {
+        let _ = writeln!(out, "{}", bound.text());
     }
     for w in &s.directions {
         let plan = match (w.ceiling_bits_per_second, w.guarantee_bits_per_second) {
@@ -481,8 +568,9 @@ mod tests {
             class: 1,
             discovered: false,
             weight: 1.0,
-            addresses: vec![],
+            addresses: vec!["10.1.0.0/24".into(), "10.2.0.0/24".into(), "fd00::/64".into()],
             governed: None,
+            bound: None,
             directions: vec![down, up],
         };
         let status = Status {
@@ -500,6 +588,17 @@ mod tests {
             aggregate_change: None,
             peers: None,
             signs: None,
+            interfaces_down: vec!["mesh0".into()],
+            sources: vec![SourceReport {
+                name: "babel 127.0.0.1:33123".into(),
+                subscribers: 0,
+                failed: Some("no answer within 5 s".into()),
+            }],
+            neighbours: Some(BoundReport {
+                links: vec![("roof".into(), 20_000_000)],
+                bound_bits_per_second: 20_000_000,
+                used_ratio: 0.93,
+            }),
             fairness_ratio: [None, None],
             subscribers: vec![
                 one(
@@ -518,7 +617,14 @@ mod tests {
         };
         let text = status_text(&status);
         let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap();
-        assert!(line("mill").ends_with("down: override, 60 min left; up: plan"), "{text}");
-        assert!(line("roof").ends_with("  control"), "{text}");
+        let addresses = "; 10.1.0.0/24, 10.2.0.0/24, …";
+        let mill = format!("down: override, 60 min left; up: plan{addresses}");
+        assert!(line("mill").ends_with(&mill), "{text}");
+        assert!(line("roof").ends_with(&format!("  control{addresses}")), "{text}");
+        assert!(line("pfrc").ends_with("running; DOWN, nothing passes: mesh0"), "{text}");
+        let failed = "source babel 127.0.0.1:33123 FAILED: no answer within 5 s";
+        assert_eq!(line("source"), failed);
+        let bound = "bound by [[neighbour]]: 20.0 Mbit/s for everybody together (roof 20.0 Mbit/s), 93 % used";
+        assert_eq!(line("bound"), bound);
     }
 }

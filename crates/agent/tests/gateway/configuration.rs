@@ -162,3 +162,69 @@ fn ten_thousand_who_come_later_settle() {
     assert_eq!(b.command(&["reset"]).0, 0);
     assert_eq!(path.ours(), "");
 }
+
+/// Whatever `run` would refuse, `check` finds, and neither touches what is there.
+#[test]
+fn check_finds_what_run_would_refuse() {
+    let Some(_one) = root("check_finds_what_run_would_refuse") else { return };
+    let path = Path::new();
+    let good = config("apply", "fifo", "down = \"3 Mbit/s\"");
+    let b = Box::new(&path, &good);
+    let (code, out, _) = b.command(&["check"]);
+    assert_eq!(code, 0, "{out}");
+    let finds = |what: &str| {
+        let (code, out, _) = b.command(&["check"]);
+        assert_eq!(code, 1, "{what}: {out}");
+        assert!(out.lines().any(|l| l.starts_with("BAD") && l.contains(what)), "{what}: {out}");
+    };
+
+    path.gateway.sh("tc qdisc add dev wan root handle 1: htb default 12");
+    finds("conflicts: `wan` already has a root qdisc that is not ours: htb 1:");
+    path.gateway.sh("tc qdisc del dev wan root");
+    path.gateway.sh("nft add table inet fairmesh");
+    path.gateway.sh("nft add chain inet fairmesh own");
+    finds("conflicts: nftables has a table `inet fairmesh` that is not ours");
+    assert!(path.gateway.sh("nft list table inet fairmesh").contains("chain own"));
+    path.gateway.sh("nft delete table inet fairmesh");
+
+    let swapped = good.replace("\"mesh\"", "\"other\"").replace("\"wan\"", "\"mesh\"");
+    b.write(&swapped.replace("\"other\"", "\"wan\""));
+    finds("direction: ");
+
+    // Paths: what is there stays as it is.
+    let folder = b.file("");
+    let precious = b.file("precious");
+    std::fs::write(&precious, "mine").unwrap();
+    let paths = |state: &str, socket: &str| {
+        let at = |name: &str| folder.join(name).display().to_string();
+        format!("{good}\n[paths]\nstate = \"{}\"\nsocket = \"{}\"\n", at(state), at(socket))
+    };
+    b.write(&paths("state", "precious"));
+    finds("socket: paths.socket: ");
+    assert_eq!(b.start().exit_code(), Some(2), "{}", b.log());
+    assert!(b.log().contains("exists and is not a socket"), "{}", b.log());
+    b.write(&paths("precious/state", "gateway.sock"));
+    finds("state: paths.state: ");
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
+
+    // A source that is dead, and one that shows nobody.
+    b.write(&format!("{good}\n[discover]\nbabel = \"127.0.0.1:9\"\n"));
+    finds("source: babel 127.0.0.1:9: ");
+    let empty = b.file("map.json");
+    std::fs::write(&empty, "{\"type\": \"NetworkGraph\", \"nodes\": [], \"links\": []}").unwrap();
+    b.write(&format!("{good}\n[discover]\nnetjson = \"{}\"\n", empty.display()));
+    finds("shows no subscriber");
+    assert_eq!(path.ours(), "", "check touches nothing");
+
+    // A daemon on the same interfaces; the one that has this socket can be reloaded.
+    b.write(&good);
+    let daemon = b.start();
+    b.wait_running();
+    let (code, out, _) = b.command(&["check"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("daemon: runs already"), "{out}");
+    b.write(&paths("state2", "second.sock"));
+    finds("daemon: another daemon has the interface mesh");
+    b.write(&good);
+    daemon.end(Signal::SIGTERM);
+}

@@ -82,7 +82,7 @@ fn subscribers_are_discovered_from_routes_and_go_with_them() {
     let path = Path::new();
     path.gateway.sh("ip route add 10.77.1.0/24 via 10.98.0.2");
     let mut text = config("apply", "fifo", "down = \"2 Mbit/s\"");
-    text += "[discover]\nroutes = true\nbabel = \"127.0.0.1:1\"\nplan = \"all\"\nevery = \"1 s\"\nlinger = \"0 s\"\n";
+    text += "[discover]\nroutes = true\nroutes_by = \"route\"\nbabel = \"127.0.0.1:1\"\nplan = \"all\"\nevery = \"1 s\"\nlinger = \"0 s\"\n";
     let b = Box::new(&path, &text);
     let daemon = b.start();
     let names = |s: &serde_json::Value| -> Vec<String> {

@@ -18,7 +18,7 @@ use super::shared::{RadioArgs, ScenarioArgs, Share, Way};
 pub struct CapacityArgs {
     /// Scenario file: TOML, NetJSON NetworkGraph or meshviewer.json
     pub scenario: PathBuf,
-    /// Gateway, for maps: the name of a node; once for each of several
+    /// Gateway, for maps: id, address or label of a node; once for each of several. By default the map's own
     #[arg(long, value_name = "ID")]
     pub gateway: Vec<String>,
     /// Flows, for maps: from every node to the gateway, or the other way round

@@ -436,7 +436,8 @@ fn add_link(
         reader.number(&at("throughput"), &p.throughput, expected, |v| v > 0.0 && v <= 1e5);
     let channel = reader.channel("links", &p.channel, &p.frequency);
     let cost = link.cost.map(|c| c.0);
-    let infinite = link.cost_text.as_str().is_some_and(is_infinite);
+    // The number decides where there is one.
+    let infinite = cost.is_none() && link.cost_text.as_str().is_some_and(is_infinite);
     let quality = match (tq, cost) {
         _ if infinite => Quality::Dead,
         // A link at its protocol's infinity is not in use, whatever its quality was.

@@ -86,6 +86,7 @@ pub(super) fn discovery(what: Arc<Mutex<Option<(Discover, String)>>>, send: Send
             let found = fetched.unwrap_or_else(|_| Discovery {
                 found: Vec::new(),
                 failed: vec!["a source could not be read: this program failed over it".into()],
+                sources: Vec::new(),
             });
             if send.send(Message::Found(found)).is_err() {
                 return;

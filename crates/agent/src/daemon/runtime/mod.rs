@@ -24,6 +24,7 @@ use self::process::resources;
 use crate::daemon::guard::{self, Guard, Guarded, Watch};
 use crate::daemon::lock::{Lock, SOON, take_interfaces};
 use crate::daemon::peers::PeerSocket;
+use crate::daemon::preflight;
 use crate::daemon::signs::HeaderThread;
 use crate::daemon::state::{KeptLearning, KeptOverride, Store, load_config};
 use crate::daemon::{metrics, socket};
@@ -101,6 +102,7 @@ struct Daemon<P> {
 /// A wrong configuration, or a daemon that cannot start. Nothing in the kernel is touched then.
 pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let (config, fallen) = load(options)?;
+    preflight::socket(&config.socket).map_err(AgentError::Refused)?;
     let runs = config.socket.with_extension("lock");
     let one = Lock::take(&runs, SOON).map_err(|e| {
         AgentError::file(&runs, format!("{e}; expected no other gateway daemon to run here"))
@@ -392,6 +394,7 @@ impl<P: DataPlane> Daemon<P> {
                     self.note(Level::Warning, "source.failed", || failed.clone());
                 }
                 let now = self.now();
+                self.host.governor.sources = discovery.sources;
                 self.host.discovered(now, discovery.found);
             }
             Message::Datagrams => self.hear_others(),

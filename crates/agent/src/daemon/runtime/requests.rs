@@ -30,6 +30,7 @@ impl<P: DataPlane> Daemon<P> {
                 Ok(m) => {
                     let mut subscriber = report::subscriber(&self.host.governor, now, m);
                     subscriber.governed = self.others().map(|others| others.governed());
+                    subscriber.bound = report::BoundReport::of(&self.host.governor);
                     value(serde_json::to_value(subscriber))
                 }
                 Err(e) => Response::Refused(e.to_string()),
@@ -43,7 +44,7 @@ impl<P: DataPlane> Daemon<P> {
             Request::Reload => match self.reload() {
                 Ok(()) => Response::Ok(json!({
                     "reloaded": self.file,
-                    "subscribers": self.host.governor.members().len(),
+                    "subscribers": self.host.governor.subscribers().count(),
                 })),
                 Err(e) => Response::Refused(e),
             },

@@ -157,7 +157,7 @@ fn found(names: impl Iterator<Item = u32>) -> Message {
         plan: Default::default(),
         hops: None,
     };
-    Message::Found(Discovery { found: names.map(subscriber).collect(), failed: Vec::new() })
+    Message::Found(Discovery { found: names.map(subscriber).collect(), ..Discovery::default() })
 }
 
 /// Of this process: bytes in memory and files open.
@@ -224,6 +224,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
             b.say(Message::Found(Discovery {
                 found: Vec::new(),
                 failed: vec!["babel: does not answer".into()],
+                ..Discovery::default()
             }));
         }
     }

@@ -10,6 +10,7 @@ use fairmesh_units::{BitRate, Span};
 use serde::{Deserialize, Deserializer, de};
 
 use super::text::{self, Prefix};
+use super::{Endpoint, RoutesBy};
 
 /// The whole file.
 #[derive(Clone, Default, Deserialize, Debug)]
@@ -211,11 +212,13 @@ pub(crate) struct Discover {
     #[serde(default)]
     pub olsr: Option<SocketAddr>,
     #[serde(default)]
-    pub babel: Option<SocketAddr>,
+    pub babel: Option<Endpoint>,
     #[serde(default)]
     pub neighbours: bool,
     #[serde(default)]
     pub routes: bool,
+    #[serde(default)]
+    pub routes_by: RoutesBy,
     #[serde(default)]
     pub plan: Option<String>,
     #[serde(default, deserialize_with = "text::deserialize")]

@@ -151,6 +151,38 @@ pub struct Subscriber {
     pub hops: Option<u32>,
 }
 
+/// Where a daemon of this machine listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => address.fmt(f),
+            Endpoint::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Which of the kernel's routes belong to one home.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoutesBy {
+    /// Those with one next hop; a route of a routing daemon, whose next hop may be another home's router, is a
+    /// home of its own.
+    #[default]
+    Origin,
+    /// Those with one next hop.
+    NextHop,
+    /// Each route is a home of its own.
+    Route,
+}
+
 /// How subscribers are found that the configuration does not list.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Discover {
@@ -160,12 +192,14 @@ pub struct Discover {
     pub batman: Option<String>,
     /// OLSR's jsoninfo.
     pub olsr: Option<SocketAddr>,
-    /// Babel's local socket.
-    pub babel: Option<SocketAddr>,
+    /// Babel's local interface.
+    pub babel: Option<Endpoint>,
     /// The kernel's neighbour table of the mesh interface.
     pub neighbours: bool,
     /// The kernel's routes over the mesh interface.
     pub routes: bool,
+    /// Which routes belong to one home.
+    pub routes_by: RoutesBy,
     /// What they are sold.
     pub plan: Plan,
     /// Time between looks.
@@ -233,6 +267,7 @@ impl Config {
     /// The first thing wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
         let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let document = Document::parse(text).map_err(refuse)?;
         let draft: draft::Draft = document.decode().map_err(refuse)?;
         build::build(&draft, &fairmesh_control::Registry::standard()).map_err(|mut at| {

@@ -9,6 +9,8 @@ use fairmesh_linux::IpNet;
 use fairmesh_units::{BitRate, QuantityError, Span, Unit};
 use serde::{Deserialize, Deserializer, de};
 
+use super::Endpoint;
+
 /// A quantity that is written with its unit.
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     const UNIT: Unit;
@@ -35,6 +37,28 @@ pub(crate) fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
         }
     }
     d.deserialize_str(Visitor(PhantomData)).map(Some)
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Endpoint;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a socket address such as \"127.0.0.1:33123\", or the absolute path of a Unix socket",
+                )
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Endpoint, E> {
+                if text.starts_with('/') {
+                    return Ok(Endpoint::Unix(text.into()));
+                }
+                let address = text.parse().map(Endpoint::Tcp);
+                address.map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        d.deserialize_str(Visitor)
+    }
 }
 
 /// Whether a name is not empty and looks in a terminal as it is.

@@ -57,6 +57,22 @@ impl ClassIds {
         None
     }
 
+    /// Forgets the number of a name that is not here.
+    pub fn forget(&mut self, name: &str) {
+        if let Some(class) = self.by_name.remove(name) {
+            self.taken.remove(&class);
+        }
+    }
+
+    /// Gives the number of one name to another that has none.
+    pub fn rename(&mut self, old: &str, new: &str) {
+        if !self.by_name.contains_key(new)
+            && let Some(class) = self.by_name.remove(old)
+        {
+            self.by_name.insert(new.to_owned(), class);
+        }
+    }
+
     /// The last number of whole groups of which a quarter is free.
     fn span(&self) -> u16 {
         let groups = (self.taken.len() * 4 / 3) / usize::from(ClassId::GROUP) + 1;

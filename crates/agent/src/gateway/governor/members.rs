@@ -143,10 +143,68 @@ impl Governor {
         }
     }
 
+    /// Gives a discovered member that no source shows by its name the name under which its addresses are shown
+    /// now: a router that comes back with a new id is the same subscriber, with its class and history.
+    fn follow_renames(&mut self, now: Time, found: &[Subscriber]) {
+        let shown: BTreeSet<&str> = found.iter().map(|s| s.name.as_str()).collect();
+        let mut prefixes: BTreeMap<IpNet, usize> = BTreeMap::new();
+        let mut macs: BTreeMap<MacAddr, usize> = BTreeMap::new();
+        for (i, m) in self.members.iter().enumerate() {
+            if m.seen.is_some() && !shown.contains(m.subscriber.name.as_str()) {
+                prefixes.extend(m.subscriber.prefixes.iter().map(|p| (*p, i)));
+                macs.extend(m.subscriber.macs.iter().map(|a| (*a, i)));
+            }
+        }
+        if prefixes.is_empty() && macs.is_empty() {
+            return;
+        }
+        let mut renamed = BTreeSet::new();
+        for s in found {
+            if self.place(&s.name).is_some() {
+                continue;
+            }
+            // Nothing but addresses of one absent member.
+            let of_prefixes = s.prefixes.iter().map(|p| prefixes.get(p).copied());
+            let mut owners = of_prefixes.chain(s.macs.iter().map(|a| macs.get(a).copied()));
+            let Some(Some(i)) = owners.next() else { continue };
+            if !owners.all(|o| o == Some(i)) || !renamed.insert(i) {
+                continue;
+            }
+            let old = core::mem::replace(&mut self.members[i].subscriber.name, s.name.clone());
+            // A number that the new name had once is not its own any more.
+            self.class_ids.forget(&s.name);
+            self.class_ids.rename(&old, &s.name);
+            self.journal.note(now, Level::Info, "subscriber.renamed", || {
+                format!("\"{old}\" is shown as \"{}\" with the same addresses", s.name)
+            });
+        }
+    }
+
+    /// Notes addresses that belong to others, once for each change.
+    fn note_taken(&mut self, now: Time, taken: BTreeSet<String>) {
+        if taken == self.taken {
+            return;
+        }
+        if let Some(first) = taken.iter().find(|name| !self.taken.contains(*name)) {
+            let more = taken.len() - 1;
+            self.journal.note(now, Level::Info, "discover.taken", || {
+                let others = match more {
+                    0 => String::new(),
+                    1 => " and 1 other".to_owned(),
+                    n => format!(" and {n} others"),
+                };
+                format!("addresses of \"{first}\"{others} belong to other subscribers already")
+            });
+        }
+        self.taken = taken;
+    }
+
     /// What the sources show now. Those of the configuration keep their names and addresses; others
     /// come, as many as are allowed, and go after they were not seen for the time they linger.
     pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
         let Some(discover) = self.discover.clone() else { return };
+        self.follow_renames(now, &found);
+        let mut taken = BTreeSet::new();
         let mut owners: BTreeMap<IpNet, String> = BTreeMap::new();
         let mut stations: BTreeMap<MacAddr, String> = BTreeMap::new();
         let mut claimed: BTreeSet<IpNet> = BTreeSet::new();
@@ -176,10 +234,7 @@ impl Governor {
             });
             s.macs.retain(|a| stations.entry(*a).or_insert_with(|| s.name.clone()) == &s.name);
             if s.prefixes.len() + s.macs.len() < before {
-                // What the configuration has is no news.
-                self.journal.note(now, Level::Info, "discover.taken", || {
-                    format!("addresses of \"{}\" belong to others already", s.name)
-                });
+                taken.insert(s.name.clone());
             }
             if s.prefixes.is_empty() && s.macs.is_empty() {
                 continue;
@@ -212,6 +267,7 @@ impl Governor {
             s.plan = discover.plan;
             self.enter(now, s, Some(now));
         }
+        self.note_taken(now, taken);
         let linger = discover.linger;
         for name in self.leave(now, |m| m.seen.is_some_and(|t| now.since(t) > linger)) {
             self.journal.note(now, Level::Info, "subscriber.gone", || {

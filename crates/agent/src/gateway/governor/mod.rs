@@ -12,15 +12,21 @@ mod members;
 mod plausibility;
 mod signs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{FlowHere, Mechanism, Place, StartError};
-use fairmesh_linux::{ClassCounters, ClassId, Direction, Layout, SentCounters, Slot};
+use fairmesh_linux::{
+    ClassCounters, ClassId, Direction, IpNet, Layout, MacAddr, SentCounters, Slot,
+};
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use crate::gateway::config::{Config, Discover, Mode, Neighbour, Peers, Plan, Rates, Subscriber};
+use crate::gateway::config::{
+    Config, Discover, Mode, Neighbour, Peers, Plan, Rates, Subscriber, UNMAPPED,
+};
 use crate::gateway::journal::{Journal, Level};
+use crate::gateway::sources::SourceReport;
 
 pub use class_ids::ClassIds;
 pub use direction::{Aggregate, Change, DirectionState, Fault, Limiter, Meter, Override, Why};
@@ -33,6 +39,11 @@ use plausibility::Plausibility;
 /// application data in it (TCP over IPv4 with timestamps). Smaller packets get a little less.
 const PACKET: u64 = 1500;
 const PAYLOAD: u32 = 1448;
+
+/// Part of the bound of `[[neighbour]]` from which traffic counts as bounded by it, and looks in a row after which
+/// that is said.
+const BINDS: f64 = 0.9;
+const BINDS_AFTER: u32 = 5;
 
 /// Part of the aggregate that a direction keeps while it is silent, so that it can start.
 const LEAST_PART: f64 = 0.1;
@@ -86,6 +97,12 @@ pub struct Governor {
     members: Vec<Member>,
     /// Overrides of subscribers that are not here, by name.
     waiting: BTreeMap<String, [Option<Override>; 2]>,
+    /// Names whose addresses belonged to others at the last look of the sources.
+    taken: BTreeSet<String>,
+    /// The sources of subscribers at their last look.
+    pub sources: Vec<SourceReport>,
+    /// Looks in a row at which traffic was at the bound of the neighbours' links.
+    at_bound: u32,
     driver: Option<Driver>,
     /// The other gateways, and how often the control was started.
     peers: Option<Peers>,
@@ -122,6 +139,9 @@ impl Governor {
             class_ids,
             members: Vec::new(),
             waiting: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            sources: Vec::new(),
+            at_bound: 0,
             driver: None,
             peers: config.peers.clone(),
             starts: 0,
@@ -229,6 +249,7 @@ impl Governor {
         self.aggregate.down = down.clamp(LEAST_PART, 1.0 - LEAST_PART);
         self.decide(now, sanity == Sanity::Sane);
         self.refresh(now);
+        self.note_bound(now);
         sanity
     }
 
@@ -324,9 +345,26 @@ impl Governor {
         here.chain(waiting).flatten()
     }
 
+    /// The subscriber of a name, else of an address: the one with the longest prefix around it, or with an
+    /// Ethernet address.
     fn named(&self, name: &str) -> Result<usize, UnknownSubscriber> {
         let name = name.trim();
-        self.place(name).ok_or_else(|| UnknownSubscriber(name.to_owned()))
+        let unknown = || UnknownSubscriber(name.to_owned());
+        self.place(name).or_else(|| self.at_address(name)).ok_or_else(unknown)
+    }
+
+    fn at_address(&self, text: &str) -> Option<usize> {
+        let members = || self.members.iter().enumerate();
+        if let Ok(mac) = text.parse::<MacAddr>() {
+            return members().find(|(_, m)| m.subscriber.macs.contains(&mac)).map(|(i, _)| i);
+        }
+        let net =
+            text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).ok()?;
+        let around = members().filter_map(|(i, m)| {
+            let prefixes = m.subscriber.prefixes.iter().filter(|p| p.contains(&net));
+            Some((prefixes.map(IpNet::prefix_len).max()?, i))
+        });
+        around.max_by_key(|(length, _)| *length).map(|(_, i)| i)
     }
 
     fn place(&self, name: &str) -> Option<usize> {
@@ -345,6 +383,53 @@ impl Governor {
     pub fn members(&self) -> &[Member] {
         &self.members
     }
+    /// All subscribers but the class of those whom nobody knows.
+    pub fn subscribers(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|m| m.subscriber.name != UNMAPPED)
+    }
+    /// The member of traffic that belongs to no subscriber, where it has a share.
+    pub fn unmapped(&self) -> Option<&Member> {
+        self.place(UNMAPPED).map(|i| &self.members[i])
+    }
+    /// Bytes of Ethernet frames that a member sent in a direction since the start.
+    pub fn frame_bytes(&self, member: &Member, d: usize) -> u64 {
+        let meter = &member.directions[d].meter;
+        meter.bytes + meter.packets * self.header[d]
+    }
+    /// Neighbours' links, and what they bound.
+    pub fn neighbours(&self) -> &[Neighbour] {
+        &self.neighbours
+    }
+    /// The most that the links of `[[neighbour]]` carry together, as controls take it: N / Σ 1/W (Jamshaid 2010
+    /// §7.5.2), IP bit/s.
+    pub fn bound(&self) -> Option<BitRate> {
+        let inverse: f64 = self.neighbours.iter().map(|n| 1.0 / n.capacity.0 as f64).sum();
+        (inverse > 0.0 && inverse.is_finite())
+            .then(|| BitRate((self.neighbours.len() as f64 / inverse).round() as u64))
+    }
+    /// The part of [`Governor::bound`] that was used at the last look.
+    pub fn bound_used(&self) -> Option<f64> {
+        let used = self.members.iter().flat_map(|m| &m.directions).filter_map(|d| d.meter.rate);
+        Some(used.map(|r| r.0).sum::<u64>() as f64 / self.bound()?.0 as f64)
+    }
+
+    /// Warns when traffic has stayed at the bound of `[[neighbour]]` for [`BINDS_AFTER`] looks: the control shares
+    /// no more than that, whatever the links carry.
+    fn note_bound(&mut self, now: Time) {
+        let binds = self.bound_used().is_some_and(|part| part >= BINDS);
+        self.at_bound = if binds { self.at_bound.saturating_add(1) } else { 0 };
+        if self.at_bound == BINDS_AFTER
+            && let Some(bound) = self.bound()
+        {
+            self.journal.note(now, Level::Warning, "neighbour.binds", || {
+                format!(
+                    "traffic has reached {bound}, which is all that the rates of [[neighbour]] allow; if the \
+                     links carry more, raise `rate` or set `capacity`"
+                )
+            });
+        }
+    }
+
     /// The limit for everybody together.
     pub fn aggregate(&self) -> &Aggregate {
         &self.aggregate
@@ -411,7 +496,9 @@ pub const fn direction_name(d: usize) -> &'static str {
 
 /// A name that no subscriber has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no subscriber \"{0}\"; expected a name that `status` lists")]
+#[error(
+    "there is no subscriber \"{0}\"; expected a name that `status` lists, or an address of one"
+)]
 pub struct UnknownSubscriber(pub String);
 
 #[cfg(test)]

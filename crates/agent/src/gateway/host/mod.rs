@@ -1,6 +1,7 @@
 //! Governor and data plane together: what is measured, what is set, and what happens when either
 //! fails. No clock: `now` comes in, the time of the next call goes out.
 
+use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 
 use fairmesh_control::StartError;
@@ -9,7 +10,7 @@ use fairmesh_linux::{
 };
 use fairmesh_units::{Span, Time};
 
-use crate::gateway::config::{Config, Subscriber};
+use crate::gateway::config::{Config, Subscriber, UNMAPPED};
 use crate::gateway::governor::{Governor, Held, Sanity, direction_name};
 use crate::gateway::journal::Level;
 use crate::gateway::signs::{Reader, SharedReader};
@@ -83,6 +84,8 @@ pub struct Host<P> {
     relaid: Option<Time>,
     relayout_wait: Span,
     losses: Vec<Time>,
+    /// Interfaces of ours that are down.
+    down: BTreeSet<String>,
     /// When limits were last lifted by a fault, and how long they then stay so at least.
     lifted: Option<Time>,
     lift_wait: Span,
@@ -109,6 +112,7 @@ impl<P: DataPlane> Host<P> {
             relaid: None,
             relayout_wait: RELAYOUT,
             losses: Vec::new(),
+            down: BTreeSet::new(),
             lifted: None,
             lift_wait: FIRST_WAIT,
             samples: Vec::new(),
@@ -200,7 +204,7 @@ impl<P: DataPlane> Host<P> {
                 (self.failed_renewals, self.renewed) = (0, now);
                 let leaf = installed.leaf;
                 let how = if installed.adopted { "taken over" } else { "installed" };
-                let n = layout.subscribers.len();
+                let n = self.governor.subscribers().count();
                 self.note(Level::Info, "shaping.installed", || {
                     format!("classes for {n} subscribers {how}, queue {leaf}")
                 });
@@ -208,6 +212,12 @@ impl<P: DataPlane> Host<P> {
                     self.note(Level::Warning, "shaping.note", || text);
                 }
                 self.installed = Some(installed);
+                self.down = [Side::Mesh, Side::Wired]
+                    .into_iter()
+                    .filter_map(|side| self.plane.interface(side).ok())
+                    .filter(|i| !i.up)
+                    .map(|i| i.name)
+                    .collect();
             }
             Err(e) => {
                 self.note(Level::Error, "install.failed", || e.to_string());
@@ -464,6 +474,7 @@ impl<P: DataPlane> Host<P> {
             return;
         }
         if up {
+            self.down.remove(name);
             self.note(Level::Info, "interface.up", || format!("{name} is up"));
             if let Phase::Absent { retry, .. } = &mut self.phase
                 && self.losses.len() < FLAPS
@@ -471,6 +482,7 @@ impl<P: DataPlane> Host<P> {
                 *retry = (*retry).min(now);
             }
         } else {
+            self.down.insert(name.to_owned());
             self.note(Level::Warning, "interface.down", || format!("{name} is down"));
         }
         if self.phase == Phase::Running {
@@ -511,9 +523,15 @@ impl<P: DataPlane> Host<P> {
         // At once, however recent the last one is.
         self.relaid = None;
         self.note(Level::Info, "config.reloaded", || {
-            format!("{} subscribers, {}", config.subscribers.len(), config.mode.name())
+            let listed = config.subscribers.iter().filter(|s| s.name != UNMAPPED).count();
+            format!("{listed} subscribers in the file, {}", config.mode.name())
         });
         Ok(())
+    }
+
+    /// Interfaces of ours that are down: nothing passes them.
+    pub fn down(&self) -> impl Iterator<Item = &str> {
+        self.down.iter().map(String::as_str)
     }
 
     /// What the sources show.

@@ -5,10 +5,40 @@ use std::collections::BTreeSet;
 use super::{Found, Nodes};
 use crate::gateway::config::prefix;
 
-/// Whether the answer to `dump` has come: a greeting that ends in `ok`, then the dump's own `ok`.
-pub(super) fn is_complete(text: &str) -> bool {
-    let refused = text.lines().any(|l| l.starts_with("bad") || l.starts_with("no "));
-    refused || text.lines().any(|l| l.starts_with("add ")) && text.trim_end().ends_with("\nok")
+/// Metric from which on a route is retracted (RFC 8966 §2.1).
+const INFINITY: u64 = 65_535;
+
+/// What of an answer has come, by its whole lines. Each part, the greeting and the dump, ends with a line
+/// `ok`; instead of it comes `no` or `bad`, with a reason or without.
+#[derive(Default, Debug)]
+pub(super) struct Progress {
+    /// Bytes that belong to whole lines.
+    read: usize,
+    ended: usize,
+    refusal: Option<String>,
+}
+
+/// Lines that end a part: the greeting's and the dump's.
+const PARTS: usize = 2;
+
+impl Progress {
+    /// Whether the whole answer has come. `bytes` is all of it that has come so far.
+    pub fn complete(&mut self, bytes: &[u8]) -> bool {
+        while let Some(length) = bytes[self.read..].iter().position(|b| *b == b'\n') {
+            let line = String::from_utf8_lossy(&bytes[self.read..self.read + length]);
+            self.read += length + 1;
+            let line = line.trim_end();
+            match line.split(' ').next().unwrap_or_default() {
+                "ok" if line == "ok" => self.ended += 1,
+                "no" | "bad" => self.refusal = Some(super::excerpt(line)),
+                _ => {}
+            }
+            if self.ended == PARTS || self.refusal.is_some() {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 /// A node per router id, with all prefixes that it announces and that are installed.
@@ -16,9 +46,13 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
     if !text.starts_with("BABEL ") {
         return Err("not Babel's local interface".into());
     }
-    if let Some(refusal) = text.lines().find(|l| l.starts_with("bad") || l.starts_with("no ")) {
-        // Whoever listens on that port chooses the words.
-        return Err(format!("refused: {}", super::excerpt(refusal)));
+    let mut progress = Progress::default();
+    let complete = progress.complete(text.as_bytes());
+    if let Some(refusal) = progress.refusal {
+        return Err(format!("refused: {refusal}"));
+    }
+    if !complete {
+        return Err("the answer is cut short; expected `ok` at the end of the dump".into());
     }
     let own: BTreeSet<&str> =
         text.lines().filter_map(|l| l.strip_prefix("my-id ")).map(str::trim).collect();
@@ -32,9 +66,12 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
         let (Some(id), Some(net)) = (after("id"), after("prefix").and_then(prefix)) else {
             continue;
         };
-        // Source-specific routes are somebody's way out, not somebody's address.
+        // Source-specific routes lead out of the mesh.
         let everywhere = |from: &str| from == "0.0.0.0/0" || from == "::/0";
+        let retracted =
+            after("metric").and_then(|m| m.parse().ok()).is_some_and(|m: u64| m >= INFINITY);
         if after("installed") != Some("yes")
+            || retracted
             || own.contains(id)
             || !after("from").is_none_or(everywhere)
         {

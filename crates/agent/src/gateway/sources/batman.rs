@@ -51,5 +51,12 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, Strin
             found.hops = Some(1);
         }
     }
-    Ok(out.list())
+    let found = out.list();
+    if found.is_empty() && !originators.is_empty() {
+        return Err(format!(
+            "{} originators, none with clients; expected entries of the global translation table",
+            originators.len()
+        ));
+    }
+    Ok(found)
 }

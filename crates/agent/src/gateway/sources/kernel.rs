@@ -1,12 +1,13 @@
 //! The kernel's own tables as `ip -json` prints them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
 use super::{Found, Nodes};
-use crate::gateway::config::prefix;
+use crate::gateway::config::{RoutesBy, prefix};
 
 fn entries(text: &str) -> Result<Vec<Value>, String> {
     // `ip -json` prints nothing at all where there is nothing.
@@ -17,19 +18,21 @@ fn entries(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
+/// Address and Ethernet address of an entry of the neighbour table that is alive.
+fn neighbour(entry: &Value) -> Option<(IpAddr, MacAddr)> {
+    let word = |key: &str| entry.get(key).and_then(Value::as_str);
+    let dead = entry.get("state").and_then(Value::as_array).is_some_and(|states| {
+        states.iter().any(|s| matches!(s.as_str(), Some("FAILED" | "INCOMPLETE" | "NOARP")))
+    });
+    let mac = word("lladdr").and_then(|m| m.parse::<MacAddr>().ok())?;
+    let address = word("dst").and_then(|a| a.parse::<IpAddr>().ok())?;
+    (!dead).then_some((address, mac))
+}
+
 /// A node per station in the neighbour table of the mesh interface, with all its addresses.
 pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, String> {
     let mut out = Nodes::default();
-    for entry in entries(text)? {
-        let word = |key: &str| entry.get(key).and_then(Value::as_str);
-        let dead = entry.get("state").and_then(Value::as_array).is_some_and(|states| {
-            states.iter().any(|s| matches!(s.as_str(), Some("FAILED" | "INCOMPLETE" | "NOARP")))
-        });
-        let Some(mac) = word("lladdr").and_then(|m| m.parse::<MacAddr>().ok()) else { continue };
-        let Some(address) = word("dst").and_then(|a| a.parse::<IpAddr>().ok()) else { continue };
-        if dead {
-            continue;
-        }
+    for (address, mac) in entries(text)?.iter().filter_map(neighbour) {
         if let Some(found) = out.node(&mac.to_string()) {
             // Its routed prefixes are known only to routing; its Ethernet address takes the rest.
             found.add_mac(mac);
@@ -40,20 +43,85 @@ pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, String> {
     Ok(out.list())
 }
 
-/// A subscriber per unicast route over the mesh interface, but the default and the link's own.
-pub(super) fn routes(text: &str) -> Result<Vec<Found>, String> {
-    let mut out = Nodes::default();
-    for entry in entries(text)? {
-        let word = |key: &str| entry.get(key).and_then(Value::as_str);
-        let plain = word("type").is_none_or(|t| t == "unicast");
-        // What the kernel itself put there is the gateway's own network.
-        if !plain || word("protocol") == Some("kernel") {
-            continue;
+/// Routing daemons of meshes and others, by the names and numbers of their protocols in `ip route`
+/// (iproute2's rt_protos). Their next hop is the first router on the way, not the home at its end.
+const DAEMONS: [&str; 14] = [
+    "babel", "42", "olsr", "100", "bird", "zebra", "ospf", "isis", "rip", "bgp", "eigrp", "openr",
+    "bmx", "gated",
+];
+
+/// One home: the Ethernet address of its router, else the address of its router, else its own prefix.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Home {
+    Mac(MacAddr),
+    NextHop(IpAddr),
+    Alone(IpNet),
+}
+
+/// The Ethernet address in a link-local address that was made of it (RFC 4291 Appendix A).
+fn eui64(address: IpAddr) -> Option<MacAddr> {
+    let IpAddr::V6(a) = address else { return None };
+    let o = a.octets();
+    let of_mac = o[..2] == [0xfe, 0x80] && o[11..13] == [0xff, 0xfe];
+    of_mac.then(|| MacAddr([o[8] ^ 2, o[9], o[10], o[13], o[14], o[15]]))
+}
+
+/// A subscriber per home that unicast routes over the mesh interface lead to; the default and the link's own
+/// routes lead to none. `neighbours` is the neighbour table, which tells which next hops are one router.
+pub(super) fn routes(texts: &[&str], neighbours: &str, by: RoutesBy) -> Result<Vec<Found>, String> {
+    let macs: BTreeMap<IpAddr, MacAddr> =
+        entries(neighbours)?.iter().filter_map(neighbour).collect();
+    let mut homes: BTreeMap<Home, (BTreeSet<IpAddr>, Vec<IpNet>)> = BTreeMap::new();
+    for text in texts {
+        for entry in entries(text)? {
+            let word = |key: &str| entry.get(key).and_then(Value::as_str);
+            let plain = word("type").is_none_or(|t| t == "unicast");
+            // What the kernel itself put there is the gateway's own network.
+            if !plain || word("protocol") == Some("kernel") {
+                continue;
+            }
+            let Some(net) = word("dst").and_then(prefix) else { continue };
+            let by_daemon = word("protocol").is_some_and(|p| DAEMONS.contains(&p));
+            let alone = match by {
+                RoutesBy::NextHop => false,
+                RoutesBy::Route => true,
+                RoutesBy::Origin => by_daemon,
+            };
+            let on_link = (net.prefix_len() == net.max_prefix_len()).then(|| net.addr());
+            let next = next_hop(&entry);
+            let home = match next.or(on_link).filter(|_| !alone) {
+                None => Home::Alone(net),
+                Some(router) => match macs.get(&router).copied().or_else(|| eui64(router)) {
+                    Some(mac) => Home::Mac(mac),
+                    None => next.map_or(Home::Alone(net), Home::NextHop),
+                },
+            };
+            let (routers, nets) = homes.entry(home).or_default();
+            routers.extend(next);
+            nets.push(net);
         }
-        let Some(net) = word("dst").and_then(prefix) else { continue };
-        if let Some(found) = out.node(&net.to_string()) {
-            found.add_prefix(net);
+    }
+    let mut out = Nodes::default();
+    for (home, (routers, nets)) in homes {
+        // The lowest address, and of IPv4 where there is one.
+        let router = routers.first().map(ToString::to_string);
+        let own = nets.iter().min().map(ToString::to_string);
+        let name = match home {
+            Home::Alone(net) => Some(net.to_string()),
+            Home::Mac(_) | Home::NextHop(_) => router.or(own),
+        };
+        if let Some(found) = name.and_then(|n| out.node(&n)) {
+            nets.into_iter().for_each(|net| found.add_prefix(net));
         }
     }
     Ok(out.list())
+}
+
+/// The next hop of a route, the first of several; `None` on the link itself.
+fn next_hop(entry: &Value) -> Option<IpAddr> {
+    let of = |v: &Value| {
+        let via = v.get("via").and_then(|via| via.get("host"));
+        v.get("gateway").or(via)?.as_str()?.parse().ok()
+    };
+    of(entry).or_else(|| entry.get("nexthops")?.as_array()?.first().and_then(of))
 }

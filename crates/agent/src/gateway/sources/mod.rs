@@ -11,13 +11,16 @@ mod olsr;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::{IpNet, MacAddr, command};
 
-use crate::gateway::config::{Discover, Subscriber, UNMAPPED, is_plain, is_shown};
+use crate::gateway::config::{
+    Discover, Endpoint, RoutesBy, Subscriber, UNMAPPED, is_plain, is_shown,
+};
 
 /// A mesh node as a source shows it.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -39,29 +42,30 @@ pub enum Form {
     NetJson,
     /// `batctl … originators_json`, and `transtable_global_json` as the second text.
     Batman,
-    /// OLSR's jsoninfo, `/routes`.
+    /// OLSR's jsoninfo: `/routes`, `/hna` and `/mid`.
     Olsr,
     /// `dump` of babeld's local interface.
     Babel,
     /// `ip -json neigh show`.
     Neighbours,
-    /// `ip -json route show`.
+    /// `ip -json route show`, and `ip -json neigh show` as the second text.
     Routes,
 }
 
-/// Nodes in a text. `more` is the second text that batman-adv (`transtable_global_json`) and OLSR
-/// (`/hna`) have about what lies behind nodes; may be empty.
+/// Nodes in a text. `more` has the further texts of the form: batman-adv's clients, OLSR's `/hna` and
+/// `/mid`, the neighbour table of routes; each may be absent or empty.
 ///
 /// # Errors
-/// The text is not of that form. Single wrong entries are left out.
-pub fn read(form: Form, text: &str, more: &str) -> Result<Vec<Found>, String> {
+/// A text that is not of that form, or that is cut short. Single wrong entries are left out.
+pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, String> {
+    let further = |i: usize| more.get(i).copied().unwrap_or_default();
     match form {
         Form::NetJson => netjson::read(text),
-        Form::Batman => batman::read(text, more),
-        Form::Olsr => olsr::read(text, more),
+        Form::Batman => batman::read(text, further(0)),
+        Form::Olsr => olsr::read(text, further(0), further(1)),
         Form::Babel => babel::read(text),
         Form::Neighbours => kernel::neighbours(text),
-        Form::Routes => kernel::routes(text),
+        Form::Routes => kernel::routes(&[text], further(0), RoutesBy::default()),
     }
 }
 
@@ -146,6 +150,18 @@ fn is_link_local(address: std::net::IpAddr) -> bool {
     }
 }
 
+/// A source at the last look.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct SourceReport {
+    /// The source: a file, a command or an address.
+    pub name: String,
+    /// Subscribers that it showed.
+    pub subscribers: usize,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
 /// What a look at all sources gave.
 #[derive(Default, Debug)]
 pub struct Discovery {
@@ -153,6 +169,8 @@ pub struct Discovery {
     pub found: Vec<Subscriber>,
     /// Sources that failed, and how.
     pub failed: Vec<String>,
+    /// All sources.
+    pub sources: Vec<SourceReport>,
 }
 
 /// The longest answer that is read: 60,000 nodes with their addresses have less.
@@ -166,63 +184,64 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut discovery = Discovery::default();
     let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
-    let mut take = |source: &str, result: Result<Vec<Found>, String>| match result {
-        Err(e) => discovery.failed.push(format!("{source}: {e}")),
-        Ok(found) => {
-            for n in found {
-                let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
-                    name: n.name.clone(),
-                    prefixes: Vec::new(),
-                    macs: Vec::new(),
-                    plan: discover.plan,
-                    hops: None,
-                });
-                s.prefixes.extend(n.prefixes);
-                s.macs.extend(n.macs);
-                s.hops = s.hops.or(n.hops);
+    let mut take = |source: &str, result: Result<Vec<Found>, String>| {
+        let mut report = SourceReport { name: source.to_owned(), subscribers: 0, failed: None };
+        match result {
+            Err(e) => {
+                discovery.failed.push(format!("{source}: {e}"));
+                report.failed = Some(e);
+            }
+            Ok(found) => {
+                report.subscribers = found.len();
+                for n in found {
+                    let s = nodes.entry(n.name.clone()).or_insert_with(|| Subscriber {
+                        name: n.name.clone(),
+                        prefixes: Vec::new(),
+                        macs: Vec::new(),
+                        plan: discover.plan,
+                        hops: None,
+                    });
+                    s.prefixes.extend(n.prefixes);
+                    s.macs.extend(n.macs);
+                    s.hops = s.hops.or(n.hops);
+                }
             }
         }
+        discovery.sources.push(report);
     };
     if let Some(path) = &discover.netjson {
         let source = path.display().to_string();
-        take(&source, file(path).and_then(|text| read(Form::NetJson, &text, "")));
+        take(&source, file(path).and_then(|text| read(Form::NetJson, &text, &[])));
     }
     if let Some(interface) = &discover.batman {
         let table = |table: &str| run("batctl", &["meshif", interface, table]);
         let result = table("originators_json").and_then(|originators| {
-            read(Form::Batman, &originators, &table("transtable_global_json")?)
+            read(Form::Batman, &originators, &[&table("transtable_global_json")?])
         });
         take("batctl", result);
     }
     if let Some(address) = discover.olsr {
+        let endpoint = Endpoint::Tcp(address);
         let ask = |what: &str| {
             let request = format!("GET /{what} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-            talk(address, &request, |_| false)
+            talk(&endpoint, &request, |_| false, true)
         };
-        let result =
-            ask("routes").and_then(|r| read(Form::Olsr, &r, &ask("hna").unwrap_or_default()));
-        take(&format!("olsr {address}"), result);
+        let look = || read(Form::Olsr, &ask("routes")?, &[&ask("hna")?, &ask("mid")?]);
+        take(&format!("olsr {address}"), look());
     }
-    if let Some(address) = discover.babel {
-        let end = |text: &str| babel::is_complete(text);
-        let result = talk(address, "dump\n", end).and_then(|text| read(Form::Babel, &text, ""));
-        take(&format!("babel {address}"), result);
+    if let Some(endpoint) = &discover.babel {
+        let mut progress = babel::Progress::default();
+        let text = talk(endpoint, "dump\n", |bytes| progress.complete(bytes), false);
+        take(&format!("babel {endpoint}"), text.and_then(|text| read(Form::Babel, &text, &[])));
     }
+    let neighbours = || run("ip", &["-json", "neigh", "show", "dev", mesh]);
     if discover.neighbours {
-        let result = run("ip", &["-json", "neigh", "show", "dev", mesh]);
-        take("ip neigh", result.and_then(|text| read(Form::Neighbours, &text, "")));
+        take("ip neigh", neighbours().and_then(|text| read(Form::Neighbours, &text, &[])));
     }
     if discover.routes {
-        let mut all = Ok(Vec::new());
-        for family in ["-4", "-6"] {
-            let text = run("ip", &["-json", family, "route", "show", "dev", mesh]);
-            match (text.and_then(|t| read(Form::Routes, &t, "")), &mut all) {
-                (Ok(routes), Ok(all)) => all.extend(routes),
-                (Err(e), all) => *all = Err(e),
-                (Ok(_), Err(_)) => {}
-            }
-        }
-        take("ip route", all);
+        let of = |family: &str| run("ip", &["-json", family, "route", "show", "dev", mesh]);
+        let look = || kernel::routes(&[&of("-4")?, &of("-6")?], &neighbours()?, discover.routes_by);
+        take("ip route", look());
     }
     discovery.found = nodes.into_values().collect();
     for s in &mut discovery.found {
@@ -239,7 +258,12 @@ pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
     if values > VALUES {
         return Err(format!("{values} values; expected at most {VALUES}"));
     }
-    serde_json::from_str(text).map_err(|e| e.to_string())
+    // Editors of some systems put a byte-order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err("empty; expected JSON".into());
+    }
+    serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))
 }
 
 fn file(path: &std::path::Path) -> Result<String, String> {
@@ -269,22 +293,70 @@ fn run(program: &str, args: &[&str]) -> Result<String, String> {
     String::from_utf8(out.stdout).map_err(|_| format!("{program} prints no text"))
 }
 
-/// Sends a request and reads the answer until the other side closes or `end` is satisfied.
-fn talk(address: SocketAddr, request: &str, end: impl Fn(&str) -> bool) -> Result<String, String> {
-    let words = |e: std::io::Error| e.to_string();
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(words)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(words)?;
-    stream.write_all(request.as_bytes()).map_err(words)?;
+/// A connection to a local daemon.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn open(endpoint: &Endpoint) -> std::io::Result<Self> {
+        Ok(match endpoint {
+            Endpoint::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Stream::Tcp(stream)
+            }
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Stream::Unix(stream)
+            }
+        })
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.read(buffer),
+            Stream::Unix(s) => s.read(buffer),
+        }
+    }
+}
+
+/// Sends a request and reads the answer until `end` is satisfied, or until the other side closes if that is how
+/// an answer ends (`closes`).
+fn talk(
+    endpoint: &Endpoint,
+    request: &str,
+    mut end: impl FnMut(&[u8]) -> bool,
+    closes: bool,
+) -> Result<String, String> {
+    let words = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            format!("no answer within {} s", PATIENCE.as_secs())
+        }
+        _ => e.to_string(),
+    };
+    let mut stream = Stream::open(endpoint).map_err(words)?;
+    match &mut stream {
+        Stream::Tcp(s) => s.write_all(request.as_bytes()),
+        Stream::Unix(s) => s.write_all(request.as_bytes()),
+    }
+    .map_err(words)?;
     let limit = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
         let n = stream.read(&mut buffer).map_err(words)?;
         bytes.extend_from_slice(&buffer[..n]);
-        let done =
-            n == 0 || end(&String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]));
-        if done {
+        if n == 0 && !closes {
+            return Err("the answer is cut short: the connection was closed".into());
+        }
+        if n == 0 || end(&bytes) {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
         if bytes.len() as u64 > MOST || Instant::now() > limit {

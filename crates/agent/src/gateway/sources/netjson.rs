@@ -1,6 +1,6 @@
 //! NetJSON NetworkGraph (netjson.org, draft 0): nodes with their addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
@@ -8,38 +8,134 @@ use serde_json::Value;
 use super::{Found, Nodes};
 use crate::gateway::config::prefix;
 
-/// Reads a NetworkGraph. A node's name is its label, else its id; so it is where several have one
-/// label, or a node could pass for another by its choice of words. Addresses are the id,
-/// `local_addresses` and `properties.addresses` as far as they are some.
+/// Deepest collection within collections that is read.
+const DEPTH: usize = 8;
+
+/// The graphs of a file: itself, or those of a NetworkCollection.
+fn graphs<'a>(value: &'a Value, depth: usize, out: &mut Vec<&'a Value>) {
+    match value.get("type").and_then(Value::as_str) {
+        Some("NetworkGraph") => out.push(value),
+        Some("NetworkCollection") if depth < DEPTH => {
+            let members = value.get("collection").and_then(Value::as_array);
+            members.into_iter().flatten().for_each(|m| graphs(m, depth + 1, out));
+        }
+        _ => {}
+    }
+}
+
+fn word<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    node.get(key)?.as_str().map(str::trim).filter(|w| !w.is_empty())
+}
+
+fn property<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    word(node.get("properties")?, key)
+}
+
+fn is_address(text: &str) -> bool {
+    text.parse::<MacAddr>().is_ok() || prefix(text).is_some()
+}
+
+/// The prefix that a node stands for; `None` for a router. OLSRv2 lists networks behind routers as nodes of
+/// type `lan` or `attached`, labelled by their prefix.
+fn attached(node: &Value) -> Option<&str> {
+    let own = word(node, "label").or_else(|| word(node, "id")?.rsplit('_').next())?;
+    let net = prefix(own).filter(|_| own.contains('/'))?;
+    let behind = property(node, "type").is_some_and(|t| matches!(t, "lan" | "attached"));
+    (behind || net.prefix_len() < net.max_prefix_len()).then_some(own)
+}
+
+/// The router that announces a prefix: the one that the node names, else the one that a link joins it with.
+fn owner<'a>(node: &'a Value, links: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
+    property(node, "router_id").or_else(|| links.get(word(node, "id")?).copied())
+}
+
+/// Reads a NetworkGraph, or the graphs of a NetworkCollection. A node's name is its label, else its id; so
+/// it is where several have one label, or a node could pass for another by its choice of words. Addresses
+/// are the id (OLSRv2's without its `id_`), `local_addresses`, and of the properties `addresses` and
+/// `router_addr`; a label is one where the id is none. Prefixes that are nodes belong to their router.
 pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
     let root = super::json(text)?;
-    if root.get("type").and_then(Value::as_str) != Some("NetworkGraph") {
+    let mut all = Vec::new();
+    graphs(&root, 0, &mut all);
+    if all.is_empty() {
         return Err("not a NetJSON NetworkGraph".into());
     }
-    let nodes = root.get("nodes").and_then(Value::as_array).ok_or("a graph without nodes")?;
     let mut out = Nodes::default();
-    let word = |node: &Value, key: &str| node.get(key)?.as_str().map(|w| w.trim().to_owned());
-    let mut names: BTreeMap<String, u32> = BTreeMap::new();
+    let mut routers = 0;
+    for graph in all {
+        routers += add(graph, &mut out)?;
+    }
+    let found = out.list();
+    if found.is_empty() && routers > 0 {
+        return Err(format!(
+            "{routers} nodes, none with an address; expected addresses as `id`, `label`, \
+             `local_addresses` or `properties.addresses`"
+        ));
+    }
+    Ok(found)
+}
+
+/// Adds the nodes of a graph; the number of routers in it.
+fn add(graph: &Value, out: &mut Nodes) -> Result<usize, String> {
+    let nodes = graph.get("nodes").and_then(Value::as_array).ok_or("a graph without nodes")?;
+    let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     for name in nodes.iter().flat_map(|n| [word(n, "label"), word(n, "id")]).flatten() {
         *names.entry(name).or_default() += 1;
     }
-    for node in nodes {
-        let Some(id) = node.get("id").and_then(Value::as_str) else { continue };
-        let label = node.get("label").and_then(Value::as_str).map(str::trim);
-        let alone = |l: &&str| !l.is_empty() && (*l == id.trim() || names.get(*l) == Some(&1));
-        let label = label.filter(alone);
+    let mut joined = BTreeMap::new();
+    let prefixes: BTreeSet<&str> =
+        nodes.iter().filter(|n| attached(n).is_some()).filter_map(|n| word(n, "id")).collect();
+    let links = graph.get("links").and_then(Value::as_array);
+    for link in links.into_iter().flatten() {
+        let (Some(a), Some(b)) = (word(link, "source"), word(link, "target")) else { continue };
+        for (net, router) in [(a, b), (b, a)] {
+            if prefixes.contains(net) {
+                joined.entry(net).or_insert(router);
+            }
+        }
+    }
+    // By the id of each router, its name here.
+    let mut named: BTreeMap<&str, String> = BTreeMap::new();
+    let mut own = BTreeSet::new();
+    let mut routers = 0;
+    for node in nodes.iter().filter(|n| attached(n).is_none()) {
+        let Some(id) = word(node, "id") else { continue };
+        if property(node, "type") == Some("local") {
+            // The router that wrote the graph: this gateway.
+            own.insert(id);
+            continue;
+        }
+        routers += 1;
+        let alone = |l: &&str| *l == id || names.get(*l) == Some(&1);
+        let label = word(node, "label").filter(alone);
         let Some(found) = out.node(label.unwrap_or(id)) else { continue };
-        let list = |v: Option<&Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
-        let more = list(node.get("local_addresses"));
-        let own = list(node.get("properties").and_then(|p| p.get("addresses")));
-        let texts = more.iter().chain(&own).filter_map(Value::as_str);
-        for address in core::iter::once(id).chain(texts) {
+        named.insert(id, found.name.clone());
+        let list = |v: Option<&'_ Value>| -> Vec<String> {
+            let all = v.and_then(Value::as_array);
+            all.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let mut addresses = vec![id.strip_prefix("id_").unwrap_or(id).to_owned()];
+        if !is_address(&addresses[0]) {
+            addresses.extend(label.map(str::to_owned));
+        }
+        addresses.extend(property(node, "router_addr").map(str::to_owned));
+        addresses.extend(list(node.get("local_addresses")));
+        addresses.extend(list(node.get("properties").and_then(|p| p.get("addresses"))));
+        for address in addresses {
             if let Ok(mac) = address.parse::<MacAddr>() {
                 found.add_mac(mac);
-            } else if let Some(net) = prefix(address) {
+            } else if let Some(net) = prefix(&address) {
                 found.add_prefix(net);
             }
         }
     }
-    Ok(out.list())
+    for node in nodes {
+        let Some(net) = attached(node) else { continue };
+        let Some(router) = owner(node, &joined).filter(|r| !own.contains(r)) else { continue };
+        let name = named.get(router).map(String::as_str);
+        if let (Some(found), Some(net)) = (name.and_then(|n| out.known(n)), prefix(net)) {
+            found.add_prefix(net);
+        }
+    }
+    Ok(routers)
 }

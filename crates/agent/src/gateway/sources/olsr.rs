@@ -1,11 +1,15 @@
-//! OLSR's jsoninfo plugin: `/routes` and `/hna`, behind HTTP headers or bare.
+//! OLSR's jsoninfo: `/routes`, `/hna` and `/mid`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use fairmesh_linux::IpNet;
 use serde_json::Value;
 
 use super::{Found, Nodes};
+
+/// Cost of a route that is broken (ROUTE_COST_BROKEN of olsrd).
+const BROKEN: u64 = 0xffff_ffff;
 
 fn body(text: &str) -> &str {
     match text.find(['{', '[']) {
@@ -24,27 +28,71 @@ fn net(entry: &Value) -> Option<IpNet> {
     IpNet::new(address(entry, "destination")?, u8::try_from(length).ok()?).ok()
 }
 
-/// A node per host route; networks belong to the node that announces them.
-pub(super) fn read(routes: &str, hna: &str) -> Result<Vec<Found>, String> {
+/// A table of an answer; empty where a daemon does not have it.
+fn table(text: &str, key: &str) -> Result<Vec<Value>, String> {
+    let body = body(text);
+    if body.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = super::json(body).map_err(|e| format!("/{key}: {e}"))?;
+    Ok(all.get(key).and_then(Value::as_array).cloned().unwrap_or_default())
+}
+
+/// The main address by each further address of a router (Multiple Interface Declaration, RFC 3626 §5).
+struct Mains(BTreeMap<IpAddr, IpAddr>);
+
+impl Mains {
+    fn read(mid: &[Value]) -> Self {
+        let one = |v: &Value| match v {
+            Value::String(text) => text.parse().ok(),
+            other => address(other, "ipAddress"),
+        };
+        let mut mains = BTreeMap::new();
+        for entry in mid {
+            // `main` in olsrd 0.9.7 and later, before that the entry's own address.
+            let main = entry.get("main").and_then(one).or_else(|| address(entry, "ipAddress"));
+            let Some(main) = main else { continue };
+            let aliases = entry.get("aliases").and_then(Value::as_array);
+            for alias in aliases.into_iter().flatten().filter_map(one) {
+                // An address that two routers announce stays with the first.
+                mains.entry(alias).or_insert(main);
+            }
+        }
+        Mains(mains)
+    }
+
+    fn of(&self, address: IpAddr) -> IpAddr {
+        self.0.get(&address).copied().unwrap_or(address)
+    }
+}
+
+/// A node per router with the host routes to its addresses; networks belong to the router that announces
+/// them.
+pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Vec<Found>, String> {
     let routes = super::json(body(routes))?;
-    let list = |v: &Value, key: &str| v.get(key).and_then(Value::as_array).cloned();
-    let routes = list(&routes, "routes").ok_or("an answer without \"routes\"")?;
+    let routes =
+        routes.get("routes").and_then(Value::as_array).ok_or("an answer without \"routes\"")?;
+    let mains = Mains::read(&table(mid, "mid")?);
     let mut out = Nodes::default();
-    for entry in &routes {
+    for entry in routes {
         let Some(net) = net(entry).filter(|n| n.prefix_len() == n.max_prefix_len()) else {
             continue;
         };
-        let Some(found) = out.node(&net.addr().to_string()) else { continue };
+        if entry.get("rtpMetricCost").and_then(Value::as_u64).is_some_and(|c| c >= BROKEN) {
+            continue;
+        }
+        let main = mains.of(net.addr());
+        let Some(found) = out.node(&main.to_string()) else { continue };
         found.add_prefix(net);
         let hops = entry.get("metric").and_then(Value::as_u64);
-        found.hops = hops.and_then(|h| u32::try_from(h).ok()).filter(|h| (1..=64).contains(h));
+        let hops = hops.and_then(|h| u32::try_from(h).ok()).filter(|h| (1..=64).contains(h));
+        found.hops = [found.hops, hops].into_iter().flatten().min();
     }
-    let hna = super::json(body(hna)).unwrap_or(Value::Null);
-    for entry in list(&hna, "hna").unwrap_or_default() {
+    for entry in table(hna, "hna")? {
         let (Some(net), Some(gateway)) = (net(&entry), address(&entry, "gateway")) else {
             continue;
         };
-        if let Some(found) = out.node(&gateway.to_string()) {
+        if let Some(found) = out.node(&mains.of(gateway).to_string()) {
             found.add_prefix(net);
         }
     }

@@ -56,7 +56,7 @@ fn what_is_no_file_or_too_large_is_refused_at_once() {
     large.set_len(MOST + 1).unwrap();
     assert!(file(&at("large")).unwrap_err().contains("MiB"));
     std::fs::write(at("map"), "{\"type\": \"NetworkGraph\", \"nodes\": []}").unwrap();
-    assert_eq!(file(&at("map")).and_then(|t| read(Form::NetJson, &t, "")), Ok(vec![]));
+    assert_eq!(file(&at("map")).and_then(|t| read(Form::NetJson, &t, &[])), Ok(vec![]));
 }
 
 /// The largest answers that are read, made so that they fill as much memory as can be: in a process of
@@ -84,23 +84,23 @@ fn no_answer_fills_the_memory() {
         unreachable!()
     };
     let nodes = fill("{\"type\":\"NetworkGraph\",\"nodes\":[0".into(), &|_| ",{}".into()) + "]}";
-    assert!(read(Form::NetJson, &nodes, "").unwrap_err().contains("values"));
+    assert!(read(Form::NetJson, &nodes, &[]).unwrap_err().contains("values"));
     let entry = |i: usize| format!("\"{i:x}\":0,");
     let keys = fill("[{".into(), &entry) + "\"z\":0}]";
-    assert!(read(Form::Routes, &keys, "").unwrap_err().contains("values"));
+    assert!(read(Form::Routes, &keys, &[]).unwrap_err().contains("values"));
     drop((nodes, keys));
     // As many values as are let through.
     let mut dense = "[{".to_owned();
     (0..VALUES - 4).for_each(|i| dense += &entry(i));
     dense += "\"z\":0}]";
-    assert_eq!(read(Form::Routes, &dense, ""), Ok(vec![]));
+    assert_eq!(read(Form::Routes, &dense, &[]), Ok(vec![]));
     drop(dense);
     let line = |i: usize| {
         let (a, b, c) = (i >> 16 & 255, i >> 8 & 255, i & 255);
         format!("add route {i} prefix 9.{a}.{b}.{c}/32 installed yes id {i:x}\n")
     };
-    let babel = fill("BABEL 1.0\n".into(), &line);
-    assert!(read(Form::Babel, &babel, "").unwrap().len() > 100_000);
+    let babel = fill("BABEL 1.0\nok\n".into(), &line) + "ok\n";
+    assert!(read(Form::Babel, &babel, &[]).unwrap().len() > 100_000);
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
     let kib: u64 = peak.trim().strip_suffix("kB").unwrap().trim().parse().unwrap();
@@ -124,10 +124,14 @@ fn batman_originators_with_their_clients() {
         ]
     );
     // Whoever is not the best way to a client, or no longer one, does not have it.
-    let gone = CLIENTS.replace("\"best\":true", "\"seen\":true");
-    assert_eq!(show(&batman::read(ORIGINATORS, &gone).unwrap()), [""; 0]);
-    let gone = CLIENTS.replace("\"del\": false", "\"del\": true");
-    assert_eq!(show(&batman::read(ORIGINATORS, &gone).unwrap()), [""; 0]);
+    for gone in [
+        CLIENTS.replace("\"best\":true", "\"seen\":true"),
+        CLIENTS.replace("\"del\": false", "\"del\": true"),
+    ] {
+        let told = batman::read(ORIGINATORS, &gone).unwrap_err();
+        assert!(told.contains("originators, none with clients"), "{told}");
+    }
+    assert_eq!(batman::read("[]", "[]"), Ok(vec![]));
     assert!(batman::read(ORIGINATORS, "").is_err(), "nobody can be limited without the table");
 }
 
@@ -156,7 +160,8 @@ fn what_others_say_is_told_in_part() {
 fn an_address_told_a_hundred_thousand_times_counts_once() {
     let route = r#"{"dst":"10.0.0.7","gateway":"10.0.0.2","flags":[]}"#;
     let text = format!("[{}]", vec![route; 100_000].join(","));
-    assert_eq!(show(&kernel::routes(&text).unwrap()), ["10.0.0.7/32 [10.0.0.7/32] [] None"]);
+    let found = kernel::routes(&[&text], "", RoutesBy::Origin).unwrap();
+    assert_eq!(show(&found), ["10.0.0.2 [10.0.0.7/32] [] None"]);
     let neighbours: Vec<String> = (0..100_000_u32)
         .map(|i| {
             let [_, b, c, d] = i.to_be_bytes();
@@ -176,10 +181,10 @@ fn olsr_routes_and_networks() {
     let hna = r#"{"hna": [{"destination": "10.3.0.0", "genmask": 24, "gateway": "10.0.0.3", "validityTime": 1},
       {"destination": "0.0.0.0", "genmask": 0, "gateway": "10.0.0.9"}]}"#;
     assert_eq!(
-        show(&olsr::read(routes, hna).unwrap()),
+        show(&olsr::read(routes, hna, "").unwrap()),
         ["10.0.0.2 [10.0.0.2/32] [] Some(1)", "10.0.0.3 [10.0.0.3/32 10.3.0.0/24] [] Some(2)"]
     );
-    assert!(olsr::read("HTTP/1.0 404 Not Found\r\n\r\n", "").is_err());
+    assert!(olsr::read("HTTP/1.0 404 Not Found\r\n\r\n", "", "").is_err());
 }
 
 const BABEL: &str = "BABEL 1.0\nversion babeld-1.12.1\nhost gw\nmy-id 02:fc:00:ff:fe:00:00:01\nok\n\
@@ -198,9 +203,10 @@ fn babel_routes_by_router() {
         show(&babel::read(BABEL).unwrap()),
         ["02:fc:00:ff:fe:00:00:02 [10.0.0.2/32 fd00:2::/64] [] None"]
     );
-    assert!(babel::is_complete(BABEL));
+    assert!(babel::Progress::default().complete(BABEL.as_bytes()));
     let greeting = "BABEL 1.0\nversion babeld-1.12.1\nhost gw\nmy-id 02\nok\n";
-    assert!(!babel::is_complete(greeting), "only the greeting");
+    assert!(!babel::Progress::default().complete(greeting.as_bytes()), "only the greeting");
+    assert_eq!(babel::read(&format!("{greeting}ok\n")), Ok(vec![]), "a mesh without routes");
     assert!(babel::read("BABEL 1.0\nok\nbad\n").is_err());
     assert!(babel::read("HTTP/1.0 200 OK").is_err());
 }
@@ -213,7 +219,7 @@ fn babeld_itself() {
         show(&babel::read(text).unwrap()),
         ["a4:d5:e7:8b:17:8b:da:90 [10.1.0.0/16] [] None"]
     );
-    assert!(babel::is_complete(text));
+    assert!(babel::Progress::default().complete(text.as_bytes()));
 }
 
 #[test]
@@ -231,14 +237,196 @@ fn the_kernels_tables() {
       {"dst":"10.3.0.0/24","gateway":"10.0.0.2","protocol":"babel","flags":["onlink"]},
       {"dst":"10.0.0.7","gateway":"10.0.0.2","flags":[]},
       {"type":"blackhole","dst":"10.9.0.0/16","flags":[]}]"#;
+    let of = |by| show(&kernel::routes(&[routes], "", by).unwrap());
+    let each = ["10.0.0.7/32 [10.0.0.7/32] [] None", "10.3.0.0/24 [10.3.0.0/24] [] None"];
+    assert_eq!(of(RoutesBy::Route), each);
+    assert_eq!(of(RoutesBy::NextHop), ["10.0.0.2 [10.3.0.0/24 10.0.0.7/32] [] None"]);
+    // Babel's next hop may be another home's router.
     assert_eq!(
-        show(&kernel::routes(routes).unwrap()),
-        ["10.0.0.7/32 [10.0.0.7/32] [] None", "10.3.0.0/24 [10.3.0.0/24] [] None"]
+        of(RoutesBy::Origin),
+        ["10.0.0.2 [10.0.0.7/32] [] None", "10.3.0.0/24 [10.3.0.0/24] [] None"]
     );
-    assert!(kernel::routes("").unwrap().is_empty());
+    assert!(kernel::routes(&["", ""], "", RoutesBy::Origin).unwrap().is_empty());
 }
 
-/// Somebody who answers is asked and understood, over a real socket.
+/// The routes to one home have one share, IPv4 and IPv6, however they name its router.
+#[test]
+fn routes_of_one_home_are_found_by_its_next_hop() {
+    let four = r#"[{"dst":"10.1.1.0/24","gateway":"10.0.0.2","flags":[]},
+      {"dst":"10.1.2.0/24","via":{"family":"inet","host":"10.0.0.2"},"flags":[]},
+      {"dst":"10.1.3.0/24","nexthops":[{"gateway":"10.0.0.3","dev":"mesh0"}],"flags":[]},
+      {"dst":"10.0.0.9","scope":"link","flags":[]}]"#;
+    let six = r#"[{"dst":"fd00:1::/64","gateway":"fe80::fc:ff:fe00:2","flags":[]},
+      {"dst":"fd00:3::/64","gateway":"fe80::3","flags":[]},
+      {"dst":"fd00:4::/64","gateway":"fe80::4","flags":[]}]"#;
+    let neighbours = r#"[{"dst":"10.0.0.2","lladdr":"02:fc:00:00:00:02","state":["REACHABLE"]},
+      {"dst":"10.0.0.3","lladdr":"02:fc:00:00:00:03","state":["STALE"]},
+      {"dst":"fe80::3","lladdr":"02:fc:00:00:00:03","state":["STALE"]},
+      {"dst":"10.0.0.4","lladdr":"02:fc:00:00:00:04","state":["FAILED"]}]"#;
+    assert_eq!(
+        show(&kernel::routes(&[four, six], neighbours, RoutesBy::Origin).unwrap()),
+        [
+            // The second one's router is known by its link-local address alone, which has its Ethernet address.
+            "10.0.0.2 [10.1.1.0/24 10.1.2.0/24 fd00:1::/64] [] None",
+            "10.0.0.3 [10.1.3.0/24 fd00:3::/64] [] None",
+            "10.0.0.9/32 [10.0.0.9/32] [] None",
+            "fe80::4 [fd00:4::/64] [] None",
+        ]
+    );
+}
+
+/// A dump is read to its own end, wherever the reads cut it: each look is complete or fails as a whole.
+#[test]
+fn a_dump_is_complete_wherever_reads_cut_it() {
+    for cut in 0..BABEL.len() {
+        let mut progress = babel::Progress::default();
+        assert!(!progress.complete(&BABEL.as_bytes()[..cut]), "{:?}", &BABEL[..cut]);
+        assert!(babel::read(&BABEL[..cut]).is_err());
+        assert!(progress.complete(BABEL.as_bytes()));
+    }
+    // Whole lines that refuse end it; lines in which such words stand do not.
+    for refusal in ["no\n", "no such command\n", "bad\n"] {
+        let text = BABEL.replacen("add interface", &format!("{refusal}add interface"), 1);
+        assert!(babel::Progress::default().complete(text.as_bytes()));
+        assert!(babel::read(&text).unwrap_err().starts_with("refused: "), "{refusal}");
+    }
+    let name = BABEL.replace("if wlan0", "if no bad nobody");
+    assert!(!babel::Progress::default().complete(&name.as_bytes()[..name.len() - 3]));
+    assert_eq!(babel::read(&name).unwrap().len(), 1);
+    // A retracted route, which babeld keeps for a while, leads to no home.
+    let retracted = BABEL.replace("metric 96 refmetric 0", "metric 65535 refmetric 65535");
+    assert_eq!(babel::read(&retracted), Ok(vec![]));
+}
+
+/// `babel` may be a Unix socket; an answer that ends early is a failure, not a shorter list.
+#[test]
+fn babel_by_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("babel.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        for answer in [BABEL, &BABEL[..BABEL.len() - 9]] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 5];
+            stream.read_exact(&mut request).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut discover = nothing();
+    discover.babel = Some(Endpoint::Unix(path.clone()));
+    let whole = fetch(&discover, "lo");
+    assert_eq!((whole.found.len(), whole.failed.len()), (1, 0), "{:?}", whole.failed);
+    assert_eq!(whole.sources[0].subscribers, 1);
+    let cut = fetch(&discover, "lo");
+    assert!(cut.found.is_empty());
+    let expected = format!("babel {}: the answer is cut short", path.display());
+    assert!(cut.failed[0].starts_with(&expected), "{:?}", cut.failed);
+    server.join().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let gone = fetch(&discover, "lo");
+    assert!(gone.sources[0].failed.is_some() && gone.failed.len() == 1);
+}
+
+/// A router with several interfaces is one subscriber, in both notations of olsrd.
+#[test]
+fn olsr_routers_with_several_interfaces() {
+    let route = |d: &str, l: u8, m: u8| {
+        format!(
+            "{{\"destination\": \"{d}\", \"genmask\": {l}, \"gateway\": \"10.9.1.2\", \"metric\": {m}}}"
+        )
+    };
+    let routes = [
+        route("10.9.0.2", 32, 1),
+        route("10.9.1.2", 32, 1),
+        route("10.9.2.2", 32, 2),
+        route("10.9.2.3", 32, 2),
+        route("10.50.2.0", 24, 1),
+    ];
+    let routes = format!("{{\"routes\": [{}]}}", routes.join(","));
+    let hna = r#"{"hna": [{"gateway": "10.9.0.2", "destination": "10.50.2.0", "genmask": 24},
+      {"gateway": "10.9.2.3", "destination": "10.50.3.0", "genmask": 24},
+      {"gateway": "10.9.0.3", "destination": "0.0.0.0", "genmask": 0}]}"#;
+    let expected = [
+        "10.9.0.2 [10.9.0.2/32 10.9.1.2/32 10.9.2.2/32 10.50.2.0/24] [] Some(1)",
+        "10.9.0.3 [10.9.2.3/32 10.50.3.0/24] [] Some(2)",
+    ];
+    for mid in [
+        r#"{"mid": [{"main": {"ipAddress": "10.9.0.2", "validityTime": 1}, "aliases": [
+           {"ipAddress": "10.9.1.2", "validityTime": 1}, {"ipAddress": "10.9.2.2"}]},
+           {"main": {"ipAddress": "10.9.0.3"}, "aliases": [{"ipAddress": "10.9.2.3"}]}]}"#,
+        r#"{"mid": [{"ipAddress": "10.9.0.2", "aliases": [{"ipAddress": "10.9.1.2"}, "10.9.2.2"]},
+           {"ipAddress": "10.9.0.3", "aliases": [{"ipAddress": "10.9.2.3"}]}]}"#,
+    ] {
+        assert_eq!(show(&olsr::read(&routes, hna, mid).unwrap()), expected);
+    }
+    let cut = &hna[..hna.len() - 5];
+    assert!(olsr::read(&routes, cut, "").unwrap_err().starts_with("/hna: not JSON"));
+}
+
+/// OLSRv2 lists prefixes behind routers as nodes; routers have addresses as label, `router_addr` or in their id.
+#[test]
+fn olsrv2_prefixes_belong_to_their_router() {
+    let router = |n: u8, kind: &str, more: &str| {
+        format!(
+            r#"{{"id": "id_10.8.0.{n}", "label": "10.8.0.{n}", "properties": {{"router_id": "id_10.8.0.{n}", "type": "{kind}"{more}}}}}"#
+        )
+    };
+    let behind = |n: u8, net: &str, owner: &str| {
+        format!(
+            r#"{{"id": "id_10.8.0.{n}_{net}", "label": "{net}", "properties": {{{owner}"type": "attached"}}}}"#
+        )
+    };
+    let nodes = [
+        router(1, "local", ""),
+        behind(1, "0.0.0.0/0", ""),
+        router(2, "node", ", \"router_addr\": \"10.8.0.2\""),
+        behind(2, "10.8.2.0/24", "\"router_id\": \"id_10.8.0.2\", "),
+        router(3, "node", ""),
+        behind(3, "10.8.3.0/24", ""),
+        behind(3, "10.8.4.4/32", ""),
+        behind(1, "10.8.1.0/24", "\"router_id\": \"id_10.8.0.1\", "),
+    ];
+    let link = |net: &str| format!(r#"{{"source": "id_10.8.0.3", "target": "id_10.8.0.3_{net}"}}"#);
+    let links = [link("10.8.3.0/24"), link("10.8.4.4/32")].join(",");
+    let graph = |nodes: &[String]| {
+        format!(
+            r#"{{"type": "NetworkGraph", "protocol": "olsrv2", "nodes": [{}], "links": [{links}]}}"#,
+            nodes.join(",")
+        )
+    };
+    let expected = [
+        "10.8.0.2 [10.8.0.2/32 10.8.2.0/24] [] None",
+        "10.8.0.3 [10.8.0.3/32 10.8.3.0/24 10.8.4.4/32] [] None",
+    ];
+    let text = graph(&nodes);
+    assert_eq!(show(&netjson::read(&text).unwrap()), expected);
+    // OONF's answer is a collection; a byte-order mark does no harm.
+    let all = format!("\u{feff}{{\"type\": \"NetworkCollection\", \"collection\": [{text}]}}");
+    assert_eq!(show(&netjson::read(&all).unwrap()), expected);
+    // Nodes without an address are a message, not an empty list.
+    let none = r#"{"type": "NetworkGraph", "nodes": [{"id": "a"}, {"id": "b"}], "links": []}"#;
+    let told = netjson::read(none).unwrap_err();
+    assert!(told.starts_with("2 nodes, none with an address; expected addresses"), "{told}");
+    assert!(netjson::read(" \n").unwrap_err().contains("empty"));
+}
+
+fn nothing() -> Discover {
+    Discover {
+        netjson: None,
+        batman: None,
+        olsr: None,
+        babel: None,
+        neighbours: false,
+        routes: false,
+        routes_by: RoutesBy::Origin,
+        plan: Default::default(),
+        every: fairmesh_units::Span::from_secs(1),
+        linger: fairmesh_units::Span::ZERO,
+        most: 10,
+    }
+}
+
+/// A daemon that answers is asked and understood, over a real socket.
 #[test]
 fn sockets_files_and_their_failures() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -254,15 +442,8 @@ fn sockets_files_and_their_failures() {
     let folder = tempfile::tempdir().unwrap();
     let discover = Discover {
         netjson: Some(folder.path().join("missing.json")),
-        batman: None,
-        olsr: None,
-        babel: Some(address),
-        neighbours: false,
-        routes: false,
-        plan: Default::default(),
-        every: fairmesh_units::Span::from_secs(1),
-        linger: fairmesh_units::Span::ZERO,
-        most: 10,
+        babel: Some(Endpoint::Tcp(address)),
+        ..nothing()
     };
     let discovery = fetch(&discover, "lo");
     server.join().unwrap();
@@ -280,10 +461,10 @@ proptest! {
         for t in [text.clone(), part(BABEL), format!("[{text}]"), format!("{{\"routes\":[{text}]}}")] {
             let _ = netjson::read(&t);
             let _ = batman::read(&t, &t);
-            let _ = olsr::read(&t, &t);
+            let _ = olsr::read(&t, &t, &t);
             let _ = babel::read(&t);
             let _ = kernel::neighbours(&t);
-            let _ = kernel::routes(&t);
+            let _ = kernel::routes(&[&t], &t, RoutesBy::Origin);
         }
     }
 }

@@ -349,6 +349,21 @@ impl State {
     }
 }
 
+impl HtbPlane {
+    /// What [`DataPlane::install`] would refuse because of what is there already, a line for each; nothing is
+    /// touched.
+    pub fn conflicts(&mut self, layout: &Layout) -> Vec<Error> {
+        let mut found: Vec<Error> = layout.check().err().map(Error::from).into_iter().collect();
+        for name in [layout.mesh.name(), layout.wired.name()] {
+            let surveyed = link::find(&mut self.netlink, name)
+                .and_then(|link| find::survey(&mut self.netlink, &link, layout.handle));
+            found.extend(surveyed.err());
+        }
+        found.extend(find::tables(layout, true).err());
+        found
+    }
+}
+
 impl DataPlane for HtbPlane {
     fn probe(&mut self) -> Result<Features, Error> {
         crate::probe::features()
@@ -538,11 +553,17 @@ impl DataPlane for HtbPlane {
         let state = self.state.as_ref().ok_or(Error::NotInstalled)?;
         let port = &state.ports[which as usize];
         let table = state.layout.table.clone();
+        let unmapped_class = state.layout.unmapped;
         let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
         let root = self.read(which, 0)?;
         let everybody = self.read(which, ids::EVERYBODY)?;
         let unmapped = self.read(which, ids::UNMAPPED)?;
         let bypass = self.read(which, ids::BYPASS)?;
+        // Where unmapped traffic has a share, it is in a class among those of subscribers.
+        let shared = match unmapped_class {
+            Some(class) => self.read(which, class.0)?,
+            None => crate::tc::stats::Stats::default(),
+        };
         let d = if which == Side::Mesh { "down" } else { "up" };
         let counters = nft::counters::packets(&mut self.netfilter, &table)?;
         let count = |name: &str| counters.get(&format!("{name}_{d}")).copied().unwrap_or(0);
@@ -558,10 +579,10 @@ impl DataPlane for HtbPlane {
             shaped_bytes: root.bytes,
             shaped_packets: root.packets,
             shaped_drops: u64::from(root.drops),
-            subscriber_bytes: everybody.bytes,
-            subscriber_packets: everybody.packets,
-            unmapped_bytes: unmapped.bytes,
-            unmapped_packets: unmapped.packets,
+            subscriber_bytes: everybody.bytes.saturating_sub(shared.bytes),
+            subscriber_packets: everybody.packets.saturating_sub(shared.packets),
+            unmapped_bytes: unmapped.bytes.saturating_add(shared.bytes),
+            unmapped_packets: unmapped.packets.saturating_add(shared.packets),
             bypass_bytes: bypass.bytes,
             bypass_packets: bypass.packets,
             classified_packets: count("classified"),

@@ -138,3 +138,119 @@ fn all_whom_nobody_knows_have_the_class_that_the_layout_names() {
     assert_eq!(of("(unmapped)"), of("s0"));
     assert!(of("s0").0.is_some());
 }
+
+/// A router that comes back under a new id, as babeld's random ones, keeps its class, its bytes and its override.
+#[test]
+fn a_router_with_a_new_id_keeps_its_history() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    let nets = ["10.20.1.0/24", "fd00:1::/64"];
+    g.discovered(at(1), vec![found("02:aa", &nets, &[]), found("b", &["10.20.2.0/24"], &[])]);
+    let class = g.member("02:aa").unwrap().class;
+    let value = Override { rate: Some(BitRate(1_000_000)), until: at(100) };
+    g.set_override(at(2), "02:aa", &[Direction::Down], Some(value)).unwrap();
+    g.laid_out();
+    // IPv4 is announced first.
+    for (second, shown) in [(3, &nets[..1]), (4, &nets[..])] {
+        g.discovered(
+            at(second),
+            vec![found("02:bb", shown, &[]), found("b", &["10.20.2.0/24"], &[])],
+        );
+        let m = g.member("02:bb").unwrap();
+        assert_eq!((m.class, m.directions[0].overridden), (class, Some(value)));
+        assert!(g.member("02:aa").is_err());
+    }
+    assert_eq!(g.members().len(), 3);
+    assert_eq!(g.journal.total("subscriber.renamed"), 1);
+    assert_eq!((g.journal.total("subscriber.new"), g.journal.total("discover.taken")), (2, 0));
+    // One that shows an address of its own beside is another one.
+    g.discovered(at(5), vec![found("c", &["10.20.2.0/24", "10.20.9.0/24"], &[])]);
+    assert!(g.member("b").is_ok() && g.member("c").is_ok());
+    assert_eq!(g.journal.total("subscriber.renamed"), 1);
+}
+
+/// Addresses that belong to others are one event for a change, not one for each look and subscriber.
+#[test]
+fn taken_addresses_are_told_once() {
+    let mut g = governor(&config(1, "fifo", "[discover]\nroutes = true\nmost = 100"));
+    let looks = |g: &mut Governor, n: u64, seconds: std::ops::Range<u64>| {
+        for second in seconds {
+            let all = (0..n).map(|i| found(&format!("r{i:02}"), &["172.16.0.1/32"], &[i as u8]));
+            g.discovered(at(second), all.collect());
+        }
+    };
+    looks(&mut g, 40, 1..60);
+    assert_eq!(g.journal.total("discover.taken"), 1);
+    let text = g.journal.recent().find(|n| n.code == "discover.taken").unwrap().text.clone();
+    assert_eq!(text, "addresses of \"r01\" and 38 others belong to other subscribers already");
+    looks(&mut g, 41, 60..70);
+    assert_eq!(g.journal.total("discover.taken"), 2);
+}
+
+#[test]
+fn a_subscriber_is_found_by_its_addresses() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    g.discovered(
+        at(1),
+        vec![
+            found("02:00:00:ff:fe:00:00:07", &["10.20.0.0/16", "fd00:7::/64"], &[7]),
+            found("inner", &["10.20.3.0/24"], &[]),
+        ],
+    );
+    for (address, name) in [
+        ("10.20.9.1", "02:00:00:ff:fe:00:00:07"),
+        (" 10.20.3.1 ", "inner"),
+        ("10.20.3.0/24", "inner"),
+        ("fd00:7::99", "02:00:00:ff:fe:00:00:07"),
+        ("02:00:00:00:00:07", "02:00:00:ff:fe:00:00:07"),
+        ("inner", "inner"),
+    ] {
+        assert_eq!(g.member(address).unwrap().subscriber.name, name, "{address}");
+    }
+    let told = g.member("192.0.2.1").unwrap_err().to_string();
+    assert!(told.ends_with("expected a name that `status` lists, or an address of one"), "{told}");
+}
+
+/// Rates of 1 and 2 Mbit/s at weights 1 and 2 are perfectly fair.
+#[test]
+fn jains_index_goes_by_weight() {
+    let text = text(2, "fifo", "").replace(
+        "[[subscriber]]\nname = \"s1\"",
+        "[plan.double]\nweight = 2.0\n[[subscriber]]\nplan = \"double\"\nname = \"s1\"",
+    );
+    let mut g = governor(&Config::parse("t", &text).unwrap());
+    for second in 1..4_u64 {
+        let bytes = |rate: u64| second * rate / 8;
+        let all = [
+            counted(down(1), bytes(1_000_000), second * 100),
+            counted(down(2), bytes(2_000_000), second * 200),
+        ];
+        let whole = bytes(3_000_000);
+        g.sample(at(second), &all, [sent(whole, 0, 0), sent(whole, 0, 0)]);
+    }
+    let jain = crate::gateway::report::fairness(&g, 0).unwrap();
+    assert!(jain > 0.999, "{jain}");
+}
+
+/// Traffic at the bound of `[[neighbour]]` is named once, after several looks.
+#[test]
+fn the_bound_of_the_neighbours_is_named_when_it_binds() {
+    let mut g = governor(&config(1, "fifo", ""));
+    assert_eq!(g.bound(), rate(10_000_000));
+    let look = |g: &mut Governor, second: u64, rate: u64| {
+        let bytes = second * rate / 8;
+        let all = [counted(down(1), bytes, second * 900)];
+        g.sample(at(second), &all, [sent(bytes, 0, 0), sent(bytes, 0, 0)]);
+    };
+    for second in 1..20 {
+        look(&mut g, second, 5_000_000);
+    }
+    assert_eq!(g.journal.total("neighbour.binds"), 0);
+    assert!((0.4..0.6).contains(&g.bound_used().unwrap()));
+    let mut g = governor(&config(1, "fifo", ""));
+    for second in 1..20 {
+        look(&mut g, second, 9_800_000);
+        assert_eq!(g.journal.total("neighbour.binds"), u64::from(second > 5), "{second}");
+    }
+    let text = g.journal.recent().find(|n| n.code == "neighbour.binds").unwrap().text.clone();
+    assert!(text.starts_with("traffic has reached 10 Mbit/s"), "{text}");
+}

@@ -1,0 +1,228 @@
+//! What `run` needs, examined by `check` without touching anything.
+//!
+//! `run` refuses by the same functions: [`socket`] here, and in the kernel's part what
+//! [`HtbPlane::conflicts`] examines.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use fairmesh_linux::{HtbPlane, Layout};
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{AccessFlags, access};
+use serde::Serialize;
+
+use crate::gateway::config::Config;
+use crate::gateway::doctor::{self, Verdict};
+use crate::gateway::sources;
+
+/// One line of `check`.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Checked {
+    /// The subject.
+    pub what: &'static str,
+    /// Whether `run` would start and do its work.
+    pub ok: bool,
+    /// What was found.
+    pub text: String,
+}
+
+impl Checked {
+    fn of(what: &'static str, result: Result<String, String>) -> Self {
+        let (ok, text) = match result {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        Checked { what, ok, text }
+    }
+}
+
+/// Whether the daemon may listen at a path: nothing is there, or a socket that it would replace.
+///
+/// # Errors
+/// One line that names the path and what is there.
+pub fn socket(path: &Path) -> Result<(), String> {
+    let refuse = |what: &str| {
+        Err(format!("paths.socket: {} {what}; expected a free path or a socket", path.display()))
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.file_type().is_socket() => Ok(()),
+        Ok(meta) if meta.is_dir() => refuse("is a directory"),
+        Ok(_) => refuse("exists and is not a socket"),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => refuse(&format!("cannot be used ({e})")),
+    }
+}
+
+/// The folders and files of the daemon.
+pub fn files(config: &Config) -> Vec<Checked> {
+    let folder = writable(&config.state);
+    let folder = folder.map_err(|e| format!("paths.state: {}: {e}", config.state.display()));
+    let listen = socket(&config.socket).and_then(|()| {
+        let parent = config.socket.parent().unwrap_or(Path::new("/"));
+        writable(parent).map_err(|e| format!("paths.socket: {}: {e}", parent.display()))
+    });
+    let shown = |path: &Path| path.display().to_string();
+    vec![
+        Checked::of("state", folder.map(|()| format!("{} is writable", shown(&config.state)))),
+        Checked::of("socket", listen.map(|()| format!("{} is free", shown(&config.socket)))),
+        Checked::of("daemon", living(config)),
+    ]
+}
+
+/// Whether a folder, or the one in which it would be made, can be written to.
+fn writable(folder: &Path) -> Result<(), String> {
+    let mut there = folder;
+    loop {
+        match std::fs::metadata(there) {
+            Ok(meta) if !meta.is_dir() => {
+                return Err(format!("{} is not a directory; expected one", there.display()));
+            }
+            Ok(_) => break,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match there.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => there = Path::new("."),
+                Some(parent) => there = parent,
+                None => return Err(e.to_string()),
+            },
+            // A file stands where a folder would be.
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => match there.parent() {
+                Some(parent) => there = parent,
+                None => return Err(e.to_string()),
+            },
+            Err(e) => return Err(format!("{e}; expected a writable directory")),
+        }
+    }
+    access(there, AccessFlags::W_OK | AccessFlags::X_OK)
+        .map_err(|e| format!("{} is not writable ({e})", there.display()))
+}
+
+/// Whether another daemon has the socket or the interfaces. One with this socket can be reloaded.
+fn living(config: &Config) -> Result<String, String> {
+    if held(&config.socket.with_extension("lock")) && UnixStream::connect(&config.socket).is_ok() {
+        return Ok(format!(
+            "runs already, with the socket {}: `reload` gives it this file, `run` would be refused",
+            config.socket.display()
+        ));
+    }
+    for (what, name, path) in locks(&config.layout) {
+        if held(&path) {
+            return Err(format!(
+                "another daemon has the {what} {name} ({} is locked); expected none",
+                path.display()
+            ));
+        }
+    }
+    Ok("none runs with this socket or these interfaces".to_owned())
+}
+
+/// The lock files of the interfaces and the table, see [`super::lock::take_interfaces`].
+fn locks(layout: &Layout) -> Vec<(&'static str, String, PathBuf)> {
+    let folder = Path::new(if Path::new("/run").is_dir() { "/run" } else { "/var/run" });
+    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
+    let names = [
+        ("interface", layout.mesh.name()),
+        ("interface", layout.wired.name()),
+        ("table", layout.table.as_str()),
+    ];
+    let path = |(what, name): (&'static str, &str)| {
+        let file = format!("{namespace}-{what}-{name}.lock");
+        (what, name.to_owned(), folder.join("fairmesh").join(file))
+    };
+    names.map(path).into()
+}
+
+/// Whether a process holds a lock file. Nothing is created.
+fn held(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+}
+
+/// What is on the interfaces already, and which way they lead.
+pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
+    let mut lines = Vec::new();
+    // A missing interface has a line of its own.
+    let there = [layout.mesh.name(), layout.wired.name()]
+        .into_iter()
+        .all(|name| fairmesh_linux::link::named(name).is_ok());
+    if let Ok(mut plane) = HtbPlane::open()
+        && there
+    {
+        let found = plane.conflicts(layout);
+        let none = "no foreign queue or table is in the way".to_owned();
+        match found.as_slice() {
+            [] => lines.push(Checked::of("conflicts", Ok(none))),
+            found => {
+                let each = found.iter().map(|e| Checked::of("conflicts", Err(e.to_string())));
+                lines.extend(each);
+            }
+        }
+    }
+    for finding in doctor::sides(config).into_iter().filter(|f| f.code == "direction") {
+        let result = match finding.verdict {
+            Verdict::Wrong => Err(finding.text),
+            _ => Ok(finding.text),
+        };
+        lines.push(Checked::of("direction", result));
+    }
+    lines
+}
+
+/// The sources of subscribers: each is asked once.
+pub fn discovery(config: &Config) -> Vec<Checked> {
+    let Some(discover) = &config.discover else { return Vec::new() };
+    let seen = sources::fetch(discover, config.layout.mesh.name());
+    let line = |s: sources::SourceReport| {
+        let result = match (s.failed, s.subscribers) {
+            (Some(e), _) => Err(format!("{}: {e}", s.name)),
+            (None, 0) => Err(format!("{}: shows no subscriber", s.name)),
+            (None, 1) => Ok(format!("{}: 1 subscriber", s.name)),
+            (None, n) => Ok(format!("{}: {n} subscribers", s.name)),
+        };
+        Checked::of("source", result)
+    };
+    seen.sources.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_socket_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(socket(&at("gw.sock")), Ok(()));
+        let _listener = std::os::unix::net::UnixListener::bind(at("gw.sock")).unwrap();
+        assert_eq!(socket(&at("gw.sock")), Ok(()));
+        std::fs::write(at("file"), "precious").unwrap();
+        assert!(socket(&at("file")).unwrap_err().contains("exists and is not a socket"));
+        assert!(socket(folder.path()).unwrap_err().contains("is a directory"));
+        assert!(socket(&at("file/gw.sock")).is_err());
+        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(writable(&at("new/deeper")), Ok(()));
+        assert!(!at("new").exists(), "nothing is made");
+        std::fs::write(at("file"), "").unwrap();
+        assert!(writable(&at("file")).unwrap_err().contains("is not a directory"));
+        assert!(writable(&at("file/state")).unwrap_err().contains("is not a directory"));
+        assert!(writable(Path::new("/proc/fairmesh")).is_err());
+    }
+
+    #[test]
+    fn a_held_lock_is_seen_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lock");
+        assert!(!held(&path) && !path.exists());
+        let lock = crate::daemon::lock::Lock::take(&path, std::time::Duration::ZERO).unwrap();
+        assert!(held(&path));
+        drop(lock);
+        assert!(!held(&path));
+    }
+}
