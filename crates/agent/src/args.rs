@@ -105,13 +105,13 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// Whatever asks the daemon.
+/// Options of the commands that ask the daemon.
 #[derive(Args, Debug)]
 pub struct AskArgs {
-    /// Configuration file, which says where the daemon's socket is
+    /// Configuration file, which names the daemon's socket
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub config: PathBuf,
-    /// The daemon's socket instead of the configuration's
+    /// The daemon's socket; the configuration is not read then
     #[arg(long, value_name = "FILE")]
     pub socket: Option<PathBuf>,
     /// Print one JSON object and nothing else
@@ -179,9 +179,12 @@ pub struct GuardArgs {
     /// What to look for, as JSON.
     #[arg(long)]
     pub layout: String,
-    /// Held while it lives.
+    /// Lock that the guard holds while it works.
     #[arg(long)]
     pub lock: PathBuf,
+    /// Identity of the daemon's run.
+    #[arg(long)]
+    pub run: String,
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What the commands do.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
 use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use serde_json::Value;
@@ -9,17 +8,21 @@ use serde_json::Value;
 use crate::args::{
     AskArgs, CheckArgs, GatewayCommand, GuardArgs, OverrideArgs, Rate, ResetArgs, RunArgs,
 };
-use crate::daemon::lock::{Lock, SOON, take_interfaces};
-use crate::daemon::preflight::{self, Checked};
-use crate::daemon::runtime::{self, RunOptions};
-use crate::daemon::socket::{self, OverrideRate, Request};
-use crate::daemon::{guard, peers, state};
+use crate::daemon::guard;
+use crate::daemon::guard::Guarding;
+use crate::daemon::lock::{Lock, Registry, SOON};
+use crate::daemon::runtime::StartError;
+use crate::daemon::store::Store;
 use crate::error::AgentError;
-use crate::gateway::config::{Config, SOCKET, STATE, UNMAPPED};
+use crate::gateway::config::{Config, UNMAPPED};
 use crate::gateway::governor::Governor;
+use crate::gateway::preflight::{self, Checked};
 use crate::gateway::report::{Status, SubscriberReport};
-use crate::gateway::{doctor, report};
-use crate::json;
+use crate::gateway::request::{OverrideRate, Request};
+use crate::gateway::rescue::{Limits, resources};
+use crate::gateway::start::{self, RunOptions};
+use crate::gateway::{doctor, exchange, kept, report, request};
+use crate::{json, locate};
 
 /// Does what was asked for.
 ///
@@ -36,7 +39,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         }
         GatewayCommand::Override(a) => set_override(&a, out),
         GatewayCommand::Reload(a) => {
-            // Said here, whether or not a daemon runs.
+            // A wrong file is reported here, whether or not a daemon runs.
             if a.socket.is_none() {
                 Config::load(&a.config)?;
             }
@@ -49,13 +52,27 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
         }
         GatewayCommand::Reset(a) => reset(&a, out),
         GatewayCommand::Doctor(a) => {
-            let config = Config::load(&a.config)?;
+            let (config, broken) = match Config::load(&a.config) {
+                Ok(config) => (config, None),
+                Err(e) => match locate::daemon(&a.config, a.socket.as_deref()) {
+                    Ok(l) => match locate::last_good(&l.socket) {
+                        Some(config) => (config, Some(e)),
+                        None => return Err(e.into()),
+                    },
+                    Err(_) => return Err(e.into()),
+                },
+            };
             let inside = ask(&a, &Request::Doctor).ok();
-            let findings = doctor::examine(&config, inside.as_ref());
+            let mut findings = doctor::examine(&config, inside.as_ref());
+            findings.extend(broken.map(|e| doctor::Finding {
+                code: "configuration",
+                verdict: doctor::Verdict::Wrong,
+                text: format!("{e}; the daemon runs with the last configuration that worked"),
+            }));
             doctor::print(&findings, inside.is_some(), a.json, out)
         }
         GatewayCommand::Key(a) => {
-            let key = peers::new_key()?;
+            let key = exchange::new_key()?;
             if a.json {
                 let key = serde_json::json!({ "schema": report::SCHEMA, "key": key });
                 return json::print(out, &key);
@@ -68,7 +85,7 @@ pub fn dispatch(command: GatewayCommand, out: &mut dyn Write) -> Result<(), Agen
 }
 
 fn run(a: &RunArgs) -> Result<(), AgentError> {
-    runtime::run(&RunOptions {
+    start::run(&RunOptions {
         config: a.config.clone(),
         fall_back: a.fall_back,
         no_guard: a.no_guard,
@@ -76,29 +93,15 @@ fn run(a: &RunArgs) -> Result<(), AgentError> {
     })
 }
 
-/// Where the daemon is: told, or in the configuration, or in the usual place.
-fn socket_of(a: &AskArgs) -> Result<PathBuf, AgentError> {
-    if let Some(socket) = &a.socket {
-        return Ok(socket.clone());
-    }
-    match Config::load(&a.config) {
-        Ok(config) => Ok(config.socket),
-        // A file that is being edited is no reason not to answer.
-        Err(e) => {
-            let usual = PathBuf::from(SOCKET);
-            if usual.exists() { Ok(usual) } else { Err(e.into()) }
-        }
-    }
-}
-
+/// Asks the daemon; a configuration that is wrong is reported and not needed.
 fn ask(a: &AskArgs, request: &Request) -> Result<Value, AgentError> {
-    socket::ask(&socket_of(a)?, request)
-}
-
-fn unreadable(e: &serde_json::Error) -> AgentError {
-    AgentError::Refused(format!(
-        "the daemon's answer cannot be read ({e}); expected the same version"
-    ))
+    let located = locate::daemon(&a.config, a.socket.as_deref())?;
+    if let Some(e) = located.broken {
+        let line = AgentError::from(e).line();
+        let socket = located.socket.display();
+        let _ = writeln!(std::io::stderr(), "{line}; asking the daemon at {socket}");
+    }
+    Ok(request::ask(&located.socket, request)?)
 }
 
 fn status(a: &AskArgs, out: &mut dyn Write) -> Result<(), AgentError> {
@@ -106,7 +109,7 @@ fn status(a: &AskArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     if a.json {
         return json::print(out, &value);
     }
-    let status: Status = serde_json::from_value(value).map_err(|e| unreadable(&e))?;
+    let status: Status = serde_json::from_value(value).map_err(AgentError::Answer)?;
     out.write_all(report::status_text(&status).as_bytes())?;
     Ok(())
 }
@@ -115,7 +118,7 @@ fn subscriber(a: &AskArgs, value: &Value, out: &mut dyn Write) -> Result<(), Age
     if a.json {
         return json::print(out, value);
     }
-    let s: SubscriberReport = serde_json::from_value(value.clone()).map_err(|e| unreadable(&e))?;
+    let s: SubscriberReport = serde_json::from_value(value.clone()).map_err(AgentError::Answer)?;
     out.write_all(report::why_text(&s).as_bytes())?;
     Ok(())
 }
@@ -144,8 +147,7 @@ fn set_override(a: &OverrideArgs, out: &mut dyn Write) -> Result<(), AgentError>
 
 fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let config = Config::load(&a.config)?;
-    let layout = Governor::trial(&config)
-        .map_err(|e| runtime::refused_by_control(&a.config, &config, &e))?;
+    let layout = Governor::trial(&config).map_err(|e| start::refused(&a.config, &config, e))?;
     let mut lines = vec![Checked {
         what: "configuration",
         ok: true,
@@ -157,7 +159,7 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         ),
     }];
     if let Some(others) = &config.peers {
-        let (ok, text) = match peers::read_key(&others.key) {
+        let (ok, text) = match exchange::read_key(&others.key) {
             Ok(_) => (true, format!("gateway {} of {}", others.number, others.peers.len() + 1)),
             Err(problem) => (false, format!("peers.key: {problem}")),
         };
@@ -180,7 +182,7 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     }
     match bad {
         0 => Ok(()),
-        n => Err(AgentError::Verdict(format!("{n} checks failed; nothing was touched"))),
+        n => Err(AgentError::ChecksFailed(n)),
     }
 }
 
@@ -243,30 +245,36 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
 }
 
 fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
-    let (config, fallen) = state::load_config(&a.config, a.fall_back, Path::new(STATE))?;
+    let (config, fallen) = kept::load_config(&a.config, a.fall_back, &locate::states())?;
     if let Some(e) = fallen {
         // Whatever is in the kernel was put there by the configuration that worked.
         let e = AgentError::from(e).line();
         let _ = writeln!(std::io::stderr(), "{e}; going by the last configuration that worked");
     }
     // A daemon that is busy or stopped has its locks, too.
-    let runs = config.socket.with_extension("lock");
-    let running = |e: String| {
-        AgentError::Refused(format!("the daemon is running ({e}); expected it to be stopped first"))
-    };
-    let _one = Lock::take(&runs, SOON).map_err(|e| running(format!("{}: {e}", runs.display())))?;
-    let _guard = guard::wait_for(&config.socket).map_err(|e| {
-        let lock = guard::lock_of(&config.socket);
-        let lock = lock.display();
-        AgentError::Refused(format!(
-            "the guard of a daemon that has ended is at work ({lock}: {e}); expected it to be done"
-        ))
+    let lock = config.socket.with_extension("lock");
+    let _one = Lock::take(&lock, SOON)
+        .map_err(|problem| AgentError::Running(StartError::Running { lock, problem }))?;
+    let _guard = guard::wait_for(&config.socket).map_err(|problem| AgentError::GuardAtWork {
+        lock: guard::lock_of(&config.socket),
+        problem,
     })?;
-    let _interfaces = take_interfaces(&config.layout).map_err(running)?;
+    let _claim = Registry::here()
+        .claim(&resources(&config.layout), SOON)
+        .map_err(|e| AgentError::Running(e.into()))?;
     let mut plane = HtbPlane::open()?;
     // The file may name other interfaces by now than those where something is.
-    let mut layouts: Vec<Layout> =
-        state::Store::new(&config.state).load().ok().and_then(|k| k.layout).into_iter().collect();
+    let mut store = Store::new(&config.state);
+    let kept = kept::Kept::load(&mut store).unwrap_or_else(|e| {
+        let file = store.file();
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}: {e}; nothing is known of earlier runs",
+            file.display()
+        );
+        Default::default()
+    });
+    let mut layouts: Vec<Layout> = kept.layout.into_iter().collect();
     layouts.retain(|l| !l.same_place(&config.layout));
     layouts.push(config.layout);
     if a.lift {
@@ -303,7 +311,12 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
 }
 
 fn watch(a: &GuardArgs) -> Result<(), AgentError> {
-    let layout: Layout = serde_json::from_str(&a.layout)
-        .map_err(|e| AgentError::Refused(format!("--layout: {e}; expected the daemon's")))?;
-    Ok(guard::watch(&layout, a.lock.clone())?)
+    let layout: Layout = serde_json::from_str(&a.layout).map_err(AgentError::GuardLayout)?;
+    let guarding = Guarding {
+        lock: a.lock.clone(),
+        run: a.run.clone(),
+        resources: resources(&layout),
+        registry: Registry::here(),
+    };
+    Ok(guard::watch(&guarding, &mut Limits(layout))?)
 }

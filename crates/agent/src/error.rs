@@ -1,9 +1,176 @@
 //! What can go wrong with a command: one line each, and an exit code.
 
 use std::io;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use fairmesh_control::StartError;
+use fairmesh_units::BitRate;
+
+use crate::daemon::runtime::StartError as RuntimeError;
+use crate::daemon::socket::AskError;
 use crate::gateway::config::{ConfigError, is_shown};
+use crate::gateway::governor::UnknownSubscriber;
+use crate::gateway::host::ReloadError;
+
+/// Reason why the last configuration that worked cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FallbackProblem {
+    /// It cannot be read.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// It is refused, such as after an update of the program.
+    #[error(transparent)]
+    Config(#[from] Box<ConfigError>),
+}
+
+/// Part of a configuration that a control refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlProblem {
+    /// Guarantees add up to more than the links carry.
+    #[error(
+        "control: guarantees add up to {sum}; expected at most {bound}, which is all that the links \
+         of [[neighbour]] are sure to carry"
+    )]
+    Guarantees {
+        /// Sum of the guarantees.
+        sum: String,
+        /// Largest sum.
+        bound: String,
+    },
+    /// A weight of a subscriber.
+    #[error("subscriber \"{subscriber}\": weight {weight}; expected one above 0")]
+    Weight {
+        /// Name of the subscriber.
+        subscriber: String,
+        /// Its weight.
+        weight: String,
+    },
+    /// The control cannot start.
+    #[error("control.use: {0}")]
+    Start(#[source] StartError),
+}
+
+/// Reason why the daemon cannot listen at the path of its control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketPathError {
+    /// A directory is there.
+    #[error("paths.socket: {} is a directory; expected a free path or a socket", .0.display())]
+    Directory(PathBuf),
+    /// A file is there that the daemon must not replace.
+    #[error(
+        "paths.socket: {} exists and is not a socket; expected a free path or a socket",
+        .0.display()
+    )]
+    NotASocket(PathBuf),
+    /// The path cannot be examined.
+    #[error(
+        "paths.socket: {} cannot be used ({problem}); expected a free path or a socket",
+        path.display()
+    )]
+    Unusable {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+}
+
+/// Reason why the key of `[peers]` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("{}: {problem}; expected a key: {MAKE}", path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// Not a regular file.
+    #[error("{}: not a file; expected a key: {MAKE}", .0.display())]
+    NotAFile(PathBuf),
+    /// Other users can read the file.
+    #[error(
+        "{}: is readable by other users (mode {mode:04o}); run `chmod 0600 {}`",
+        path.display(),
+        path.display()
+    )]
+    Mode {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Not a key.
+    #[error("{}: not a key; expected 64 hexadecimal digits, as fairmesh-gateway key prints", .0.display())]
+    NotAKey(PathBuf),
+}
+
+/// How a key is made.
+const MAKE: &str = "umask 077; fairmesh-gateway key > FILE, and the same file at every gateway";
+
+/// Reason why the exchange with other gateways is not open.
+#[derive(Debug, thiserror::Error)]
+pub enum PeersError {
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The address cannot be bound.
+    #[error(
+        "{address}: {problem}; expected an address of this machine and a free port (peers.listen)"
+    )]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+}
+
+/// Reason why the daemon refuses a request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Not a request of this version.
+    #[error("not a request: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// An unknown direction.
+    #[error("direction \"{0}\"; expected down or up")]
+    Direction(String),
+    /// The duration of an override.
+    #[error("{0} s is out of range; expected 1 s to 366 days")]
+    Duration(f64),
+    /// The rate of an override.
+    #[error("{0} is out of range; expected 1 kbit/s to 1 Tbit/s")]
+    Rate(BitRate),
+    /// No such subscriber.
+    #[error(transparent)]
+    Subscriber(#[from] UnknownSubscriber),
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something that only a restart changes.
+    #[error("{}: {problem}", file.display())]
+    Fixed {
+        /// The configuration file.
+        file: PathBuf,
+        /// What cannot change.
+        #[source]
+        problem: Box<ReloadError>,
+    },
+    /// The control refuses the configuration.
+    #[error("{}: {problem}", file.display())]
+    Control {
+        /// The configuration file.
+        file: PathBuf,
+        /// What it refuses.
+        #[source]
+        problem: Box<ControlProblem>,
+    },
+}
 
 /// Why a command ended early.
 #[derive(Debug, thiserror::Error)]
@@ -14,44 +181,73 @@ pub enum AgentError {
     /// The kernel or the system refuses.
     #[error(transparent)]
     Linux(#[from] fairmesh_linux::Error),
-    /// The daemon refuses what was asked of it.
-    #[error("{0}")]
-    Refused(String),
-    /// The daemon does not answer.
-    #[error("{socket}: {problem}; expected a running daemon (fairmesh-gateway run)")]
-    NoDaemon {
-        /// Where it was looked for.
-        socket: String,
-        /// What happened.
-        problem: String,
+    /// The daemon cannot start.
+    #[error(transparent)]
+    Start(#[from] RuntimeError),
+    /// Neither the configuration nor the last one that worked can be used.
+    #[error("{config}; the last configuration that worked, {}: {problem}", last_good.display())]
+    NoFallback {
+        /// The configuration's error.
+        config: Box<ConfigError>,
+        /// Path of the last configuration that worked.
+        last_good: PathBuf,
+        /// Its error.
+        problem: FallbackProblem,
     },
-    /// A check did not pass: the command worked, its verdict is no.
-    #[error("{0}")]
-    Verdict(String),
-    /// A file or folder.
-    #[error("{path}: {problem}")]
-    File {
-        /// Its path.
-        path: String,
-        /// What is wrong.
-        problem: String,
+    /// The control refuses the configuration.
+    #[error("{}: {problem}", file.display())]
+    Control {
+        /// The configuration file.
+        file: PathBuf,
+        /// What it refuses.
+        #[source]
+        problem: Box<ControlProblem>,
     },
+    /// Something else is where the control socket would be.
+    #[error(transparent)]
+    SocketPath(#[from] SocketPathError),
+    /// Something that must not be done beside a running daemon.
+    #[error("the daemon is running ({0}); expected it to be stopped first")]
+    Running(#[source] RuntimeError),
+    /// The guard of a daemon that has ended still works.
+    #[error(
+        "the guard of a daemon that has ended is at work ({}: {problem}); expected it to be done",
+        lock.display()
+    )]
+    GuardAtWork {
+        /// Path of the guard's lock.
+        lock: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// The daemon's answer is of another version.
+    #[error("the daemon's answer cannot be read ({0}); expected the same version")]
+    Answer(#[source] serde_json::Error),
+    /// The second process was started by something else than the daemon.
+    #[error("--layout: {0}; expected the daemon's")]
+    GuardLayout(#[source] serde_json::Error),
+    /// The daemon does not answer, or refuses.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// Checks failed; the command itself worked.
+    #[error("{0} checks failed; nothing was touched")]
+    ChecksFailed(usize),
+    /// `doctor` found causes of ineffective limits; the command itself worked.
+    #[error("{0} things make limits ineffective")]
+    Ineffective(usize),
     /// Standard output could not be written.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
 }
 
 impl AgentError {
-    /// A wrong file.
-    pub fn file(path: &Path, problem: impl ToString) -> Self {
-        AgentError::File { path: path.display().to_string(), problem: problem.to_string() }
-    }
-
-    /// What is told of it in a terminal. Files, keys and names in it may be anybody's: what would turn the writing, or
-    /// cannot be seen, is spelled out.
+    /// Returns the message for a terminal. Characters of files, keys and names that would change the
+    /// direction of writing or are invisible are escaped.
     pub fn line(&self) -> String {
-        let told = self.to_string();
-        told.chars()
+        let message = self.to_string();
+        message
+            .chars()
             .map(|c| if is_shown(c) { c.to_string() } else { c.escape_unicode().to_string() })
             .collect()
     }
@@ -60,7 +256,7 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
-            AgentError::Verdict(_) => 1,
+            AgentError::ChecksFailed(_) | AgentError::Ineffective(_) => 1,
             _ => 2,
         }
     }

@@ -6,10 +6,10 @@
 //! - [`gateway::host`]: governor and data plane together, and what happens when either fails;
 //! - [`gateway::sources`]: subscribers that the configuration does not list;
 //!   [`gateway::doctor`]: what makes limits ineffective; [`gateway::report`]: `status` and `why`;
-//! - [`gateway::journal`]: named events, counted and told within reason;
-//! - [`daemon::runtime`]: the daemon: a clock, signals, the control [`socket`](daemon::socket),
-//!   [`metrics`](daemon::metrics), [`state`](daemon::state) kept over restarts, and the
-//!   [`guard`](daemon::guard) that lifts limits when it dies.
+//! - [`gateway::service`]: the gateway as a state machine; [`gateway::start`]: the same on a machine;
+//! - [`daemon`]: the runtime of any [service](daemon::service::Service): clock, loop, control
+//!   [`socket`](daemon::socket), [metrics](daemon::http), [state](daemon::store), locks, and the
+//!   [`guard`](daemon::guard) that undoes a daemon's effects when it dies.
 
 // Time, files and processes begin in this crate's runtime.
 #![allow(clippy::disallowed_methods)]
@@ -20,3 +20,4 @@ pub mod daemon;
 pub mod error;
 pub mod gateway;
 mod json;
+mod locate;

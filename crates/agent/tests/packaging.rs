@@ -121,7 +121,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     let board: serde_json::Value = serde_json::from_str(&text).unwrap();
     let asked = board["panels"].as_array().unwrap().len();
     assert!(asked >= 8, "{asked} panels");
-    let source = include_str!("../src/daemon/metrics.rs");
+    let source = include_str!("../src/gateway/metrics.rs");
     let mut names = 0;
     for rest in text.split("fairmesh_gateway_").skip(1) {
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap();

@@ -83,6 +83,14 @@ pub enum Error {
     /// `nft` refused the rule set.
     #[error("nft: {0}")]
     Nft(String),
+    /// A program takes longer than its caller waits; it goes on, and the call can be repeated.
+    #[error("{program} has not ended after {seconds} s; it is killed after 30 s")]
+    Busy {
+        /// Its name.
+        program: &'static str,
+        /// Seconds since its start.
+        seconds: u64,
+    },
     /// A reply that makes no sense.
     #[error("the kernel's answer to {what} could not be read: {why}")]
     Malformed {
@@ -116,6 +124,11 @@ impl Error {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
         move |source| Error::Io { what, source }
+    }
+
+    /// Returns whether the call has not ended yet and can be repeated.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Busy { .. })
     }
 
     /// The error number of a kernel's refusal.

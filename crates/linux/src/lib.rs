@@ -33,7 +33,7 @@ pub use error::Error;
 pub use ipnet::IpNet;
 pub use mac::MacAddr;
 pub use shaper::{
-    Bypass, ClassCounters, ClassId, Classifier, DataPlane, Direction, Features, HtbPlane,
-    Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, RateChange,
-    Relaid, Removed, SentCounters, Side, Slot, Subscriber, Verification,
+    Bypass, ClassCounters, ClassId, Classifier, DataPlane, Deviation, Direction, Features,
+    HtbPlane, Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind,
+    RateChange, Relaid, Removed, SentCounters, Side, Slot, Subscriber, Verification,
 };

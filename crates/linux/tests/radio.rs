@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use fairmesh_linux::netlink::Netlink;
-use fairmesh_linux::nl80211;
+use fairmesh_linux::nl80211::{self, Nl80211, Radio};
 use fairmesh_units::BitRate;
 
 /// Two radios of one mesh, each in a namespace.
@@ -105,6 +105,11 @@ fn stations_and_channels_are_what_iw_says() {
         let ask = |out: &mut Vec<u8>| nl80211::ask_stations(out, index, Some(stations[0].mac));
         let read = |_, payload: &[u8]| nl80211::read_station(payload);
         let one = netlink.get("a station", family, ask, read).unwrap().unwrap();
+        // The contract of a host finds the same.
+        let mut radio = Nl80211::open("m0").unwrap();
+        let macs = |all: &[nl80211::Station]| all.iter().map(|s| s.mac).collect::<Vec<_>>();
+        assert_eq!(macs(&radio.stations().unwrap()), macs(&stations));
+        assert_eq!(radio.survey().unwrap().len(), surveys.len());
         (stations, surveys, one)
     });
     println!("{text}\n{stations:#?}\n{survey_text}\n{surveys:#?}");

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairmesh_agent::daemon::socket::{Request, ask};
 use fairmesh_agent::gateway::config::Config;
 use fairmesh_agent::gateway::governor::Governor;
 use fairmesh_agent::gateway::report::Status;
+use fairmesh_agent::gateway::request::{Request, ask};
 use fairmesh_emulator::{Network, Progress};
 use fairmesh_engine::record::{DecisionRecord, RunRecord};
 use fairmesh_scenario::Scenario;

@@ -1,10 +1,14 @@
-//! A second process that lifts everything when the daemon dies without a word or stands still.
+//! Guard: a second process that undoes the daemon's effects when the daemon dies or stands still.
 //!
-//! The daemon holds one end of a pipe and writes a line now and then: the number of milliseconds
-//! until the next one, or `bye`. After an end without `bye` all limits are lifted at once, in place, so that nothing is
-//! lost. The next daemon may take over what is there; if none comes, everything that is ours is removed: traffic flows as
-//! if the daemon had never been there. So it does at once where a line does not come.
+//! The daemon holds one end of a pipe and writes lines: the number of milliseconds until the next
+//! line, or `bye`. If the pipe ends without `bye`, the guard lifts all effects at once and in place,
+//! so that nothing is lost. The next daemon may take them over; otherwise the guard removes them
+//! after [`NEXT_DAEMON`]. If a line is late, the guard removes them at once.
+//!
+//! A guard acts only on what its own daemon left. It may have been stopped and wake when another
+//! daemon runs, so it first claims the resources or compares their registered owner.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,21 +16,42 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fairmesh_linux::{DataPlane, HtbPlane, Layout};
 use fairmesh_units::{Span, Time};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use super::lock::{Lock, take_interfaces};
+use super::files::{self, Links};
+use super::lock::{Claim, Lock, Registry, Resource, SOON};
 
-/// How long what a daemon had begun may take to arrive in the kernel after its end.
-const AFTERWARDS: Duration = Duration::from_millis(500);
-
-/// How long what limits nobody any more waits for the next daemon: procd takes 5 s. To remove it costs what is sent
-/// meanwhile (the kernel sends nothing while it takes out a root qdisc), to take it over does not.
+/// Time until lifted effects are removed if no other daemon takes them over: procd restarts after
+/// 5 s. Removal costs the packets of that moment (the kernel sends nothing while it removes a root
+/// qdisc), a take-over does not.
 const NEXT_DAEMON: Duration = Duration::from_secs(7);
 
-/// The least time between two guards, one aside that may come at once.
+/// Longest time that a starting daemon waits for the guard of an earlier one.
+const EARLIER: Duration = Duration::from_secs(15);
+
+/// Least time between two guards, one aside that may come at once.
 const NEXT_GUARD: Span = Span::from_secs(5);
+
+/// Effects of a daemon that its guard can undo.
+pub trait Rescue {
+    /// A refusal of the system.
+    type Error: Display;
+
+    /// Makes the effects harmless in place; a daemon that follows can take them over.
+    ///
+    /// # Errors
+    /// Effects that are still in force.
+    fn lift(&mut self) -> Result<(), Self::Error>;
+
+    /// Removes the effects.
+    ///
+    /// # Errors
+    /// Effects that are still there.
+    fn remove(&mut self) -> Result<(), Self::Error>;
+}
 
 /// When a guard was started, and whether the next one need not wait: whoever kills a guard may mean
 /// the daemon next, and guards that end by themselves must not come by the thousand.
@@ -71,24 +96,17 @@ pub enum Watch {
 }
 
 impl Guard {
-    /// Starts the second process: this program, with its hidden command `guard`.
+    /// Starts the second process: this program with `arguments`.
     ///
     /// # Errors
     /// The system's refusal.
-    pub fn start(layout: &Layout, lock: &Path, patience: Duration) -> io::Result<Guard> {
-        // What is needed to find our things again; subscribers are not.
-        let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
-        let text = serde_json::to_string(&bare).map_err(io::Error::from)?;
-        // The very program that runs, even if another has its name since.
+    pub fn start(arguments: &[String], patience: Duration) -> io::Result<Guard> {
+        // The program that runs, even if its file was replaced since.
         let mut command = Command::new("/proc/self/exe");
         if let Some(name) = std::env::args_os().next() {
             command.arg0(name);
         }
-        // The full command line has one word more.
-        if std::env::args().nth(1).as_deref() == Some("gateway") {
-            command.arg("gateway");
-        }
-        command.arg("guard").arg("--layout").arg(text).arg("--lock").arg(lock);
+        command.args(arguments);
         Guard::of(command, patience)
     }
 
@@ -140,12 +158,7 @@ impl Guard {
         if self.pipe.is_none() || !matches!(self.child.try_wait(), Ok(None)) {
             return Watch::Gone;
         }
-        // proc_pid_stat(5): T and t are stopped.
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        match stat.as_deref().ok().and_then(|s| s.rsplit_once(") ")?.1.chars().next()) {
-            Some('T' | 't') => Watch::Stopped,
-            _ => Watch::Awake,
-        }
+        if is_stopped(self.child.id()) { Watch::Stopped } else { Watch::Awake }
     }
 
     /// Ends a guard that is of no use any more; it lifts nothing.
@@ -171,27 +184,90 @@ pub fn lock_of(socket: &Path) -> PathBuf {
     socket.with_extension("guard.lock")
 }
 
-/// Waits until the guard of a daemon that has ended has done what must be done at once. It does nothing more while this is
-/// held, and nothing ever after somebody has [the interfaces](super::lock::take_interfaces).
-///
-/// # Errors
-/// It is not done after fifteen seconds, or its lock cannot be had.
-pub fn wait_for(socket: &Path) -> io::Result<Lock> {
-    Lock::take(&lock_of(socket), Duration::from_secs(15))
+/// Returns whether a process is stopped (proc_pid_stat(5): `T` or `t`).
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    let state = stat.as_deref().ok().and_then(|s| s.rsplit_once(") ")?.1.chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
-/// The second process.
+/// Waits until the guard of an earlier daemon has lifted that daemon's effects; it does nothing more
+/// while the returned lock is held. A guard that is stopped is killed.
 ///
 /// # Errors
-/// Limits could not be lifted, or what is ours not removed.
-pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error> {
+/// The guard still works after [`EARLIER`], or its lock cannot be taken.
+pub fn wait_for(socket: &Path) -> io::Result<Lock> {
+    let path = lock_of(socket);
+    let end = Instant::now() + EARLIER;
+    loop {
+        match Lock::take(&path, Duration::from_millis(200)) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < end => {
+                end_stopped(&path);
+            }
+            taken => return taken,
+        }
+    }
+}
+
+/// Kills the guard that holds this lock, if it is stopped; returns whether there was one.
+pub(super) fn end_stopped(lock: &Path) -> bool {
+    stopped_guard(lock).is_some_and(|pid| kill(pid, Signal::SIGKILL).is_ok())
+}
+
+/// Returns the process that holds this lock as a guard, if it is stopped.
+fn stopped_guard(lock: &Path) -> Option<Pid> {
+    let pid: u32 = files::read_text(lock, 64, Links::Refuse).ok()?.trim().parse().ok()?;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    // The number may be another process's by now.
+    let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
+    let guards = words.contains(&b"guard".as_slice())
+        && words.contains(&std::os::unix::ffi::OsStrExt::as_bytes(lock.as_os_str()));
+    (guards && is_stopped(pid)).then(|| Pid::from_raw(pid.cast_signed()))
+}
+
+/// The guarded run: what it owns and which locks keep others away from it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Guarding {
+    /// Path of the guard's own lock.
+    pub lock: PathBuf,
+    /// Identity of the daemon's run.
+    pub run: String,
+    /// Resources of the daemon.
+    pub resources: Vec<Resource>,
+    /// Registry of their owners.
+    pub registry: Registry,
+}
+
+impl Guarding {
+    /// Returns whether the resources are registered for the guarded run.
+    fn is_owner(&self) -> bool {
+        // A daemon registers before it acts, so without registration no other daemon has acted.
+        let same = |r: &Resource| self.registry.owner(r).is_none_or(|owner| owner.run == self.run);
+        self.resources.iter().all(same)
+    }
+
+    /// Claims the resources; `None` if another daemon has or had them since.
+    fn claim(&self) -> Option<Claim> {
+        let claim = self.registry.claim(&self.resources, SOON).ok()?;
+        self.is_owner().then_some(claim)
+    }
+}
+
+/// Runs the second process until the daemon has ended.
+///
+/// # Errors
+/// Effects that could be neither lifted nor removed.
+pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Error> {
     // The daemon ends this process, not a signal that was meant for the daemon.
     for signal in
         [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
     {
         let _ = signal_hook::flag::register(signal, Default::default());
     }
-    let at_work = Lock::take(&lock, Duration::from_secs(10));
+    let mut at_work = Lock::take(&guarding.lock, Duration::from_secs(10));
+    if let Ok(lock) = &mut at_work {
+        let _ = lock.write(&std::process::id().to_string());
+    }
     let (send, lines) = mpsc::channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -211,67 +287,47 @@ pub fn watch(layout: &Layout, lock: PathBuf) -> Result<(), fairmesh_linux::Error
                     patience = Duration::from_millis(ms);
                 }
             }
+            Err(mpsc::RecvTimeoutError::Timeout) if removed => {}
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                if !removed {
-                    eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
-                    remove(layout)?;
-                    removed = true;
+                if !guarding.is_owner() {
+                    return stand_down();
                 }
+                eprintln!("<3>guard.late: the daemon stands still; its limits are removed");
+                rescue.remove()?;
+                removed = true;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let Some(claim) = guarding.claim() else { return stand_down() };
                 eprintln!("<3>guard.died: the daemon is gone; its limits are lifted");
-                let nobody_came = || {
-                    drop(at_work);
+                return clean_up(rescue, || {
+                    drop((claim, at_work));
                     std::thread::sleep(NEXT_DAEMON);
-                    Some((Lock::take(&lock, Duration::ZERO).ok()?, take_interfaces(layout).ok()?))
-                };
-                return clean_up(|| lift(layout), nobody_came, || remove(layout));
+                    let at_work = Lock::take(&guarding.lock, Duration::ZERO).ok()?;
+                    Some((at_work, guarding.claim()?))
+                });
             }
         }
     }
 }
 
-/// Lifts all limits, and looks again: what the daemon was about to set when it ended may have come after the first look.
-/// (The next daemon waits for this.)
-fn lift(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
-    insist(|plane| plane.lift(layout))?;
-    std::thread::sleep(AFTERWARDS);
-    insist(|plane| plane.lift(layout))
+fn stand_down<E>() -> Result<(), E> {
+    eprintln!("<5>guard.superseded: another daemon has the interfaces; its limits stay");
+    Ok(())
 }
 
-/// Lifts, and removes unless the next daemon has what is there; at once where a limit cannot be lifted.
-/// `nobody_came`: what keeps others away meanwhile.
-fn clean_up<E, L>(
-    lift: impl FnOnce() -> Result<(), E>,
-    nobody_came: impl FnOnce() -> Option<L>,
-    remove: impl FnOnce() -> Result<(), E>,
-) -> Result<(), E> {
-    if lift().is_err() {
-        return remove();
+/// Lifts the effects, and removes them unless the next daemon has taken them over; removes them at
+/// once if they cannot be lifted. `unclaimed` waits for the next daemon and keeps others away.
+fn clean_up<R: Rescue, L>(
+    rescue: &mut R,
+    unclaimed: impl FnOnce() -> Option<L>,
+) -> Result<(), R::Error> {
+    if rescue.lift().is_err() {
+        return rescue.remove();
     }
-    match nobody_came() {
-        Some(_held) => remove(),
+    match unclaimed() {
+        Some(_held) => rescue.remove(),
         None => Ok(()),
     }
-}
-
-fn remove(layout: &Layout) -> Result<(), fairmesh_linux::Error> {
-    insist(|plane| plane.remove(layout).map(drop))
-}
-
-/// Several times if need be: the kernel may be busy.
-fn insist(
-    act: impl Fn(&mut HtbPlane) -> Result<(), fairmesh_linux::Error>,
-) -> Result<(), fairmesh_linux::Error> {
-    let mut result = Ok(());
-    for attempt in 0..5_u64 {
-        result = HtbPlane::open().and_then(|mut plane| act(&mut plane));
-        if result.is_ok() {
-            return result;
-        }
-        std::thread::sleep(Duration::from_millis(50 << attempt));
-    }
-    result
 }
 
 #[cfg(test)]
@@ -322,28 +378,62 @@ mod tests {
         g.dismiss();
     }
 
-    /// Who is limited still when nothing can be lifted is so until all is removed, and not for a moment longer.
+    struct Fake {
+        lifts: bool,
+        removed: bool,
+    }
+
+    impl Rescue for Fake {
+        type Error = &'static str;
+        fn lift(&mut self) -> Result<(), Self::Error> {
+            if self.lifts { Ok(()) } else { Err("busy") }
+        }
+        fn remove(&mut self) -> Result<(), Self::Error> {
+            self.removed = true;
+            Ok(())
+        }
+    }
+
     #[test]
-    fn what_cannot_be_lifted_is_removed_at_once() {
+    fn effects_that_cannot_be_lifted_are_removed_at_once() {
         for (lifts, came, waits, removes) in [
             (true, false, true, true),
             (true, true, true, false),
             (false, true, false, true),
             (false, false, false, true),
         ] {
-            let (mut waited, mut removed) = (false, false);
-            let nobody_came = || {
+            let (mut waited, mut fake) = (false, Fake { lifts, removed: false });
+            let unclaimed = || {
                 waited = true;
                 (!came).then_some(())
             };
-            let remove = || {
-                removed = true;
-                Ok(())
-            };
-            let lift = || if lifts { Ok(()) } else { Err("busy") };
-            assert_eq!(clean_up(lift, nobody_came, remove), Ok(()));
-            assert_eq!((waited, removed), (waits, removes), "{lifts} {came}");
+            assert_eq!(clean_up(&mut fake, unclaimed), Ok(()));
+            assert_eq!((waited, fake.removed), (waits, removes), "{lifts} {came}");
         }
+    }
+
+    /// A guard that wakes when another daemon has its daemon's resources does not touch them.
+    #[test]
+    fn a_guard_acts_only_for_its_own_run() {
+        use crate::daemon::lock::Owner;
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::at(folder.path(), 1);
+        let resource = Resource { kind: "interface", name: "bat0".into() };
+        let mut claim = registry.claim(std::slice::from_ref(&resource), SOON).unwrap();
+        let owner = Owner::new(Path::new("/a.sock"), Path::new("/a"));
+        claim.register(&owner).unwrap();
+        let guarding = Guarding {
+            lock: "/nonexistent".into(),
+            run: owner.run,
+            resources: vec![resource],
+            registry,
+        };
+        assert!(guarding.is_owner() && guarding.claim().is_none(), "its daemon still has them");
+        drop(claim);
+        let mut claim = guarding.claim().expect("its daemon is gone");
+        claim.register(&Owner::new(Path::new("/b.sock"), Path::new("/b"))).unwrap();
+        drop(claim);
+        assert!(!guarding.is_owner() && guarding.claim().is_none(), "another daemon had them");
     }
 
     #[test]

@@ -1,28 +1,38 @@
-//! Who has what: one daemon per socket, and per interface of a network namespace.
+//! Locks: one daemon per socket, and one per shared resource of a network namespace.
+//!
+//! A daemon holds a [`Claim`] on its resources while it runs and registers itself as their
+//! [`Owner`]. The registration stays after its end, so a process that acts for a dead daemon can
+//! tell whether another daemon has taken the resources since.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fairmesh_linux::Layout;
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use serde::{Deserialize, Serialize};
 
-/// How long a process may hold a lock that will not keep it: a child of a daemon that was killed has its locks until it has
-/// become another program.
+use super::files::{self, Links};
+
+/// Longest time for which a process keeps a lock that it does not use: a child of a killed daemon
+/// has the daemon's locks until it executes another program.
 pub const SOON: Duration = Duration::from_secs(3);
+/// Largest registration, in bytes.
+const REGISTRATION: u64 = 16 * 1024;
 
-/// A file that is held until this goes; the kernel sees to that, however the process ends.
+/// A locked file; the kernel releases the lock when the process ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: nix::fcntl::Flock<File>,
+    file: Flock<File>,
 }
 
 impl Lock {
-    /// Takes the lock, waiting at most so long.
+    /// Takes the lock; waits at most for `patience`.
     ///
     /// # Errors
-    /// The file cannot be made, or somebody holds it.
+    /// The file cannot be made or is not a regular file, or another process holds the lock.
     pub fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
         if let Some(folder) = path.parent() {
             make(folder)?;
@@ -33,13 +43,16 @@ impl Lock {
             .truncate(false)
             .write(true)
             .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW)
+            .custom_flags(O_NOFOLLOW | O_NONBLOCK)
             .open(path)?;
+        if !file.metadata()?.is_file() {
+            let problem = "is not a regular file; remove it";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         loop {
-            match nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock) {
-                Ok(file) => return Ok(Lock { _file: file }),
-                Err((back, errno)) if Instant::now() < end => {
-                    let _ = errno;
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => return Ok(Lock { file }),
+                Err((back, _)) if Instant::now() < end => {
                     file = back;
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -47,11 +60,20 @@ impl Lock {
             }
         }
     }
+
+    /// Replaces the content of the locked file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self, text: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.flush()
+    }
 }
 
-/// Makes a folder where there is none. systemd takes a user's own away with the service and leaves the
-/// link that led there (`DynamicUser`): then it is made where that leads, if nobody else could have
-/// laid it.
+/// Makes a folder where there is none. systemd removes the folder of a `DynamicUser` with the service
+/// and keeps the link to it: then the link's target is made, if the link belongs to this user.
 fn make(folder: &Path) -> io::Result<()> {
     let Err(e) = std::fs::create_dir_all(folder) else { return Ok(()) };
     let link = std::fs::symlink_metadata(folder)
@@ -60,45 +82,146 @@ fn make(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(beside.join(std::fs::read_link(folder)?))
 }
 
-/// What two daemons in one network namespace must not share: the mesh side, the wired side, the
-/// table. Held as long as this lives; waited for [`SOON`].
-///
-/// # Errors
-/// One line that names what somebody holds, and the file.
-pub fn take_interfaces(layout: &Layout) -> Result<Vec<Lock>, String> {
-    // Not every system has /run, and /var/run is where it leads where there is one.
-    let folder = Path::new(if Path::new("/run").is_dir() { "/run" } else { "/var/run" });
-    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
-    take_in(&folder.join("fairmesh"), namespace, layout, SOON)
+/// A named resource of a network namespace that at most one daemon uses, such as an interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resource {
+    /// Kind of the resource, in one word.
+    pub kind: &'static str,
+    /// Name of the resource.
+    pub name: String,
 }
 
-fn take_in(
-    folder: &Path,
+/// Another process holds a resource, or its lock cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}; expected no other daemon to have the {} {}", path.display(), resource.kind, resource.name)]
+pub struct ClaimError {
+    /// The resource.
+    pub resource: Resource,
+    /// Path of its lock.
+    pub path: PathBuf,
+    /// The system's error.
+    #[source]
+    pub problem: io::Error,
+}
+
+/// Identity of one run of a daemon.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Owner {
+    /// Random identity of the run.
+    pub run: String,
+    /// Process number.
+    pub pid: u32,
+    /// Path of the control socket.
+    pub socket: PathBuf,
+    /// Folder of the persistent state.
+    pub state: PathBuf,
+}
+
+impl Owner {
+    /// Returns this process as a new run.
+    pub fn new(socket: &Path, state: &Path) -> Owner {
+        use std::hash::{BuildHasher, Hasher, RandomState};
+        let random = || RandomState::new().build_hasher().finish();
+        Owner {
+            run: format!("{:016x}{:016x}", random(), random()),
+            pid: std::process::id(),
+            socket: socket.to_owned(),
+            state: state.to_owned(),
+        }
+    }
+}
+
+/// Folder and network namespace of the locks of resources.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registry {
+    folder: PathBuf,
     namespace: u64,
-    layout: &Layout,
-    patience: Duration,
-) -> Result<Vec<Lock>, String> {
-    let names = [
-        ("interface", layout.mesh.name()),
-        ("interface", layout.wired.name()),
-        ("table", layout.table.as_str()),
-    ];
-    let one = |(what, name): (&str, &str)| {
-        let path: PathBuf = folder.join(format!("{namespace}-{what}-{name}.lock"));
-        Lock::take(&path, patience).map_err(|e| {
-            format!(
-                "{}: {e}; expected no other gateway daemon to have the {what} {name}",
-                path.display()
-            )
-        })
-    };
-    names.into_iter().map(one).collect()
+}
+
+/// Exclusive right to use some resources.
+#[derive(Debug)]
+pub struct Claim {
+    locks: Vec<Lock>,
+}
+
+impl Claim {
+    /// Registers the owner of all claimed resources.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn register(&mut self, owner: &Owner) -> io::Result<()> {
+        let text = serde_json::to_string(owner).map_err(io::Error::from)?;
+        self.locks.iter_mut().try_for_each(|lock| lock.write(&text))
+    }
+}
+
+impl Registry {
+    /// Returns the registry of the calling thread's network namespace.
+    pub fn here() -> Registry {
+        // OpenWrt has only /var/run.
+        let run = if Path::new("/run").is_dir() { "/run" } else { "/var/run" };
+        let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
+        Registry { folder: Path::new(run).join("fairmesh"), namespace }
+    }
+
+    /// Returns a registry in a folder of a test's own.
+    #[cfg(test)]
+    pub(crate) fn at(folder: &Path, namespace: u64) -> Registry {
+        Registry { folder: folder.to_owned(), namespace }
+    }
+
+    /// Returns the path of a resource's lock.
+    pub fn path(&self, resource: &Resource) -> PathBuf {
+        let Resource { kind, name } = resource;
+        self.folder.join(format!("{}-{kind}-{name}.lock", self.namespace))
+    }
+
+    /// Claims resources; waits at most for `patience` for each.
+    ///
+    /// # Errors
+    /// The first resource that another process holds.
+    pub fn claim(&self, resources: &[Resource], patience: Duration) -> Result<Claim, ClaimError> {
+        let one = |resource: &Resource| {
+            let path = self.path(resource);
+            Lock::take(&path, patience).map_err(|problem| ClaimError {
+                resource: resource.clone(),
+                path,
+                problem,
+            })
+        };
+        Ok(Claim { locks: resources.iter().map(one).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the run that owns the resource now or owned it last; `None` if none is known.
+    pub fn owner(&self, resource: &Resource) -> Option<Owner> {
+        read(&self.path(resource))
+    }
+
+    /// Returns the runs that are registered in this namespace, each once, the newest first.
+    pub fn owners(&self) -> Vec<Owner> {
+        let begins = format!("{}-", self.namespace);
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with(&begins));
+        let mut found: Vec<(std::time::SystemTime, Owner)> = ours
+            .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, read(&e.path())?)))
+            .collect();
+        found.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let mut owners: Vec<Owner> = Vec::new();
+        for (_, owner) in found {
+            if !owners.iter().any(|o| o.run == owner.run) {
+                owners.push(owner);
+            }
+        }
+        owners
+    }
+}
+
+fn read(path: &Path) -> Option<Owner> {
+    serde_json::from_str(&files::read_text(path, REGISTRATION, Links::Refuse).ok()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use fairmesh_linux::Interface;
-
     use super::*;
 
     #[test]
@@ -126,24 +249,61 @@ mod tests {
         assert!(folder.path().join("private/fairmesh/a.lock").is_file());
     }
 
+    fn registry(folder: &Path, namespace: u64) -> Registry {
+        Registry::at(folder, namespace)
+    }
+
+    fn resources(mesh: &str, wired: &str, table: &str) -> Vec<Resource> {
+        let resource = |kind, name: &str| Resource { kind, name: name.to_owned() };
+        vec![resource("interface", mesh), resource("interface", wired), resource("table", table)]
+    }
+
     #[test]
     fn two_daemons_share_no_interface_and_no_table() {
         let folder = tempfile::tempdir().unwrap();
-        let layout = |mesh: &str, wired: &str, table: &str| {
-            let name = |n: &str| Interface::new(n).unwrap();
-            Layout { table: table.into(), ..Layout::new(name(mesh), name(wired)) }
-        };
-        let take = |namespace, l: &Layout| take_in(folder.path(), namespace, l, Duration::ZERO);
-        let held = take(1, &layout("bat0", "eth0", "a")).unwrap();
-        for other in
-            [layout("bat0", "eth1", "b"), layout("bat1", "eth0", "b"), layout("bat1", "eth1", "a")]
-        {
-            let e = take(1, &other).unwrap_err();
-            assert!(e.contains("expected no other gateway daemon"), "{e}");
+        let take =
+            |namespace, r: &[Resource]| registry(folder.path(), namespace).claim(r, Duration::ZERO);
+        let held = take(1, &resources("bat0", "eth0", "a")).unwrap();
+        for other in [
+            resources("bat0", "eth1", "b"),
+            resources("bat1", "eth0", "b"),
+            resources("bat1", "eth1", "a"),
+        ] {
+            let e = take(1, &other).unwrap_err().to_string();
+            assert!(e.contains("expected no other daemon to have the"), "{e}");
         }
-        assert!(take(2, &layout("bat0", "eth0", "a")).is_ok(), "another namespace");
-        assert!(take(1, &layout("bat1", "eth1", "b")).is_ok());
+        assert!(take(2, &resources("bat0", "eth0", "a")).is_ok(), "another namespace");
+        assert!(take(1, &resources("bat1", "eth1", "b")).is_ok());
         drop(held);
-        assert!(take(1, &layout("bat0", "eth0", "a")).is_ok());
+        assert!(take(1, &resources("bat0", "eth0", "a")).is_ok());
+    }
+
+    #[test]
+    fn the_owner_is_known_during_and_after_its_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = registry(folder.path(), 1);
+        let all = resources("bat0", "eth0", "a");
+        assert_eq!(registry.owner(&all[0]), None);
+        let first = Owner::new(Path::new("/a.sock"), Path::new("/a"));
+        let second = Owner::new(Path::new("/b.sock"), Path::new("/b"));
+        assert_ne!(first.run, second.run);
+        let mut claim = registry.claim(&all, Duration::ZERO).unwrap();
+        claim.register(&first).unwrap();
+        assert_eq!(registry.owner(&all[2]), Some(first.clone()));
+        drop(claim);
+        assert_eq!(registry.owners(), std::slice::from_ref(&first));
+        registry.claim(&all[..1], Duration::ZERO).unwrap().register(&second).unwrap();
+        assert_eq!(registry.owner(&all[0]), Some(second.clone()));
+        assert_eq!(registry.owners().len(), 2);
+        std::fs::write(registry.path(&all[0]), "{").unwrap();
+        assert_eq!(registry.owners(), [first], "an unreadable registration is none");
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Lock::take(&lock, Duration::ZERO).is_err());
     }
 }

@@ -1,12 +1,16 @@
-//! The process around the [gateway](crate::gateway): a clock, threads, sockets, files that are kept.
+//! A daemon without a purpose: the runtime of any [service](service::Service).
+//!
+//! [`runtime`] has the clock, the loop, signals and effects; [`socket`] the control socket; [`http`]
+//! the page of the metrics; [`store`] the state; [`lock`] who may run; [`guard`] the second process;
+//! [`journal`] named events. Nothing here knows a gateway.
 
+pub mod files;
 pub mod guard;
 pub mod http;
+pub mod journal;
 pub mod lock;
-pub mod metrics;
-pub mod peers;
-pub mod preflight;
+pub mod process;
 pub mod runtime;
-pub mod signs;
+pub mod service;
 pub mod socket;
-pub mod state;
+pub mod store;

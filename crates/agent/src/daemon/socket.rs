@@ -5,63 +5,28 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::AgentError;
-
-/// What may be asked of the daemon.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Request {
-    /// All of it.
-    Status,
-    /// One subscriber.
-    Why {
-        /// Its name.
-        subscriber: String,
+/// Reason why a daemon gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// No daemon answers at the socket.
+    #[error("{}: {problem}; expected a running daemon", socket.display())]
+    NoDaemon {
+        /// Path of the socket.
+        socket: PathBuf,
+        /// The system's error, or what is wrong with the answer.
+        #[source]
+        problem: io::Error,
     },
-    /// An operator's word.
-    Override {
-        /// Whose.
-        subscriber: String,
-        /// "down", "up"; both if empty.
-        directions: Vec<String>,
-        /// What.
-        rate: OverrideRate,
-        /// For how long.
-        seconds: f64,
-    },
-    /// Read the configuration again.
-    Reload,
-    /// What `doctor` wants to know of the inside.
-    Doctor,
-}
-
-impl Request {
-    /// Reads a line.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn read(line: &str) -> Result<Request, String> {
-        serde_json::from_str(line).map_err(|e| format!("not a request: {e}"))
-    }
-}
-
-/// What an override sets.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-#[serde(rename_all = "lowercase")]
-pub enum OverrideRate {
-    /// Bits per second of IP packets.
-    Limit(u64),
-    /// No limit.
-    Unlimited,
-    /// The end of an override.
-    Clear,
+    /// The daemon refuses the request.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// The daemon's answer.
@@ -87,7 +52,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const MOMENT: (Duration, u32) = (Duration::from_millis(1), 1000);
 
 /// A request, and where its answer goes.
-pub type Call = (Request, mpsc::SyncSender<Response>);
+pub type Call = (String, mpsc::SyncSender<Response>);
 
 /// Serves the socket on threads of its own, until the process ends.
 ///
@@ -203,42 +168,37 @@ fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> boo
     let line = request(stream, PATIENCE);
     silent.spoke(stream);
     let Some(line) = line else { return };
-    let response = match Request::read(&line) {
-        Err(e) => Response::Refused(e),
-        Ok(request) => {
-            let (send, receive) = mpsc::sync_channel(1);
-            if !give((request, send)) {
-                return;
-            }
-            let late = || Response::Refused("the daemon is busy; try again".into());
-            receive.recv_timeout(PATIENCE).unwrap_or_else(|_| late())
-        }
-    };
+    let (send, receive) = mpsc::sync_channel(1);
+    if !give((line, send)) {
+        return;
+    }
+    let late = |_| Response::Refused("the daemon is busy; try again".into());
+    let response = receive.recv_timeout(PATIENCE).unwrap_or_else(late);
     if let Ok(mut text) = serde_json::to_vec(&response) {
         text.push(b'\n');
         let _ = stream.as_ref().write_all(&text);
     }
 }
 
-/// Asks the daemon.
+/// Sends a request to the daemon and returns its answer.
 ///
 /// # Errors
 /// No daemon, or its refusal.
-pub fn ask(path: &Path, request: &Request) -> Result<Value, AgentError> {
-    let absent = |e: &dyn std::fmt::Display| AgentError::NoDaemon {
-        socket: path.display().to_string(),
-        problem: e.to_string(),
+pub fn ask(path: &Path, request: &impl Serialize) -> Result<Value, AskError> {
+    let answer = || {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(2 * PATIENCE))?;
+        let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
+        line.push(b'\n');
+        stream.write_all(&line)?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        serde_json::from_str(&text).map_err(io::Error::from)
     };
-    let mut stream = UnixStream::connect(path).map_err(|e| absent(&e))?;
-    let _ = stream.set_read_timeout(Some(2 * PATIENCE));
-    let mut line = serde_json::to_vec(request).map_err(|e| absent(&e))?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(|e| absent(&e))?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).map_err(|e| absent(&e))?;
-    match serde_json::from_str(&text).map_err(|e| absent(&e))? {
-        Response::Ok(value) => Ok(value),
-        Response::Refused(why) => Err(AgentError::Refused(why)),
+    match answer() {
+        Ok(Response::Ok(value)) => Ok(value),
+        Ok(Response::Refused(why)) => Err(AskError::Refused(why)),
+        Err(problem) => Err(AskError::NoDaemon { socket: path.to_owned(), problem }),
     }
 }
 
@@ -263,7 +223,7 @@ mod tests {
         let silent: Vec<UnixStream> =
             (0..10 * CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
         for _ in 0..20 {
-            assert!(ask(&path, &Request::Status).is_ok());
+            assert!(ask(&path, &"hello").is_ok());
         }
         drop(silent);
     }
@@ -303,7 +263,6 @@ mod tests {
         there.write_all(b"{\"command\":\"status\"}\nmore").unwrap();
         let line = request(&here, PATIENCE).unwrap();
         assert_eq!(line, "{\"command\":\"status\"}");
-        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), Request::Status);
     }
 
     /// A process of its own, since it runs out of files.
@@ -320,7 +279,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = serve_here(folder.path());
-        assert!(ask(&path, &Request::Status).is_ok());
+        assert!(ask(&path, &"hello").is_ok());
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
         // Enough for a client, not for the daemon's end of it.
@@ -329,6 +288,6 @@ mod tests {
         std::thread::sleep(3 * PAUSE);
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         drop(waiting);
-        assert_eq!(ask(&path, &Request::Status).unwrap(), Value::Null);
+        assert_eq!(ask(&path, &"hello").unwrap(), Value::Null);
     }
 }

@@ -295,7 +295,7 @@ fn counters(c: &InterfaceCounters, shared: bool, found: &mut Vec<Finding>) {
 /// Prints what was found; something wrong is a failed check.
 ///
 /// # Errors
-/// [`AgentError::Verdict`] if something is wrong.
+/// [`AgentError::Ineffective`] if something is wrong.
 pub fn print(
     found: &[Finding],
     daemon: bool,
@@ -323,7 +323,7 @@ pub fn print(
     }
     match wrong {
         0 => Ok(()),
-        n => Err(AgentError::Verdict(format!("{n} things make limits ineffective"))),
+        n => Err(AgentError::Ineffective(n)),
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use fairmesh_linux::{
-    ClassCounters, ClassId, Classifier, DataPlane, Direction, Error, Features, Installed,
-    InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters, Side, Slot,
-    Verification,
+    ClassCounters, ClassId, Classifier, DataPlane, Deviation, Direction, Error, Features,
+    Installed, InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters,
+    Side, Slot, Verification,
 };
 use fairmesh_units::BitRate;
 
@@ -72,6 +72,10 @@ pub(crate) struct FakePlane {
     pub rate_calls: u32,
     pub renewals: u32,
     pub looks: u64,
+    /// What an audit finds.
+    pub deviations: Vec<Deviation>,
+    /// Whether installing and changing the layout do not end.
+    pub busy: bool,
 }
 
 const FRAME: u64 = 1514;
@@ -158,6 +162,9 @@ impl DataPlane for FakePlane {
         if self.broken == Broken::Interface {
             return Err(FakePlane::gone());
         }
+        if self.busy {
+            return Err(Error::Busy { program: "nft", seconds: 1 });
+        }
         if self.broken == Broken::Rules {
             self.broken = Broken::Nothing;
         }
@@ -180,6 +187,9 @@ impl DataPlane for FakePlane {
     fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
         if self.broken == Broken::Interface {
             return Err(FakePlane::gone());
+        }
+        if self.busy {
+            return Err(Error::Busy { program: "nft", seconds: 1 });
         }
         self.relayouts += 1;
         Ok(self.lay(layout))
@@ -246,6 +256,10 @@ impl DataPlane for FakePlane {
 
     fn verify(&mut self) -> Result<Vec<Verification>, Error> {
         Ok(Vec::new())
+    }
+
+    fn audit(&mut self) -> Result<Vec<Deviation>, Error> {
+        Ok(self.deviations.clone())
     }
 
     fn classifiers(&self) -> Option<[Classifier; 2]> {

@@ -1,15 +1,28 @@
-//! The gateway at work: what it is told, what it decides, what it finds out. No clock, no thread;
-//! files and commands only in [`sources`] and [`doctor`].
+//! The gateway: the first [service](crate::daemon::service::Service) of the daemon.
+//!
+//! [`start`] puts it on a machine: threads, sockets of other gateways, the kernel's data plane.
+//! [`service`] is the state machine; files and commands are only in [`start`], [`sources`],
+//! [`kept`] and [`doctor`].
 
 pub mod config;
+pub mod directory;
 pub mod doctor;
+pub mod exchange;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod governor;
+pub mod headers;
 pub mod host;
-pub mod journal;
+pub use crate::daemon::journal;
+pub mod kept;
+pub mod metrics;
 mod offers;
 pub mod peers;
+pub mod preflight;
 pub mod report;
+pub mod request;
+pub mod rescue;
+pub mod service;
 pub mod signs;
 pub mod sources;
+pub mod start;

@@ -108,8 +108,11 @@ pub struct Status {
     pub mode: String,
     /// The control with its variants.
     pub control: String,
-    /// running, safe or absent.
+    /// `running`, `degraded`, `safe` or `absent`.
     pub phase: String,
+    /// What keeps limits from acting while the phase is `degraded`, or an installation from ending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
     /// Why nothing is limited, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_because: Option<String>,
@@ -296,7 +299,8 @@ pub fn status<P: DataPlane>(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         mode: governor.mode().name().to_owned(),
         control: governor.mechanism().to_string(),
-        phase: host.phase().name().to_owned(),
+        phase: host.phase_name().to_owned(),
+        faults: host.faults(),
         released_because: released,
         leaf: host.installed.as_ref().map(|i| i.leaf.to_string()),
         classifiers: host.installed.as_ref().map(|i| i.classifier),
@@ -366,6 +370,9 @@ pub fn status_text(s: &Status) -> String {
         names => format!("; DOWN, nothing passes: {}", names.join(", ")),
     };
     line(format!("{} for {}: {state}{down}", s.control, age(s.uptime_seconds)));
+    for fault in &s.faults {
+        line(format!("FAULT: {fault}"));
+    }
     for source in &s.sources {
         match (&source.failed, source.subscribers) {
             (Some(e), _) => line(format!("source {} FAILED: {e}", source.name)),
@@ -579,6 +586,7 @@ mod tests {
             mode: "apply".into(),
             control: "pfrc".into(),
             phase: "running".into(),
+            faults: Vec::new(),
             released_because: None,
             leaf: None,
             classifiers: None,

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fairmesh_agent::daemon::socket::{Request, ask};
+use fairmesh_agent::gateway::request::{Request, ask};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
@@ -359,6 +359,17 @@ impl Box {
         self.start_by(command)
     }
 
+    /// Starts a daemon in a mount namespace of its own, after a shell command in it.
+    pub fn start_after(&self, line: &str) -> Daemon {
+        let program = self.program();
+        let words: Vec<_> = program.get_args().collect();
+        let (namespace, program) = words.split_at(3);
+        let mut command = Command::new("ip");
+        let line = format!("{line} && exec \"$@\"");
+        command.args(namespace).args(["sh", "-c", &line, "sh"]).args(program);
+        self.start_by(command)
+    }
+
     fn start_by(&self, mut command: Command) -> Daemon {
         let log = File::options().create(true).append(true).open(self.file("log")).unwrap();
         let child = command
@@ -439,6 +450,9 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
     pub fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }

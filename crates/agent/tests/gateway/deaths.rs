@@ -44,7 +44,7 @@ fn killed_fifty_times_at_random_moments_traffic_flows_and_nothing_is_left() {
 }
 
 /// Until that is empty.
-fn within_a_minute(left: impl Fn() -> String, what: impl Fn() -> String) {
+pub(crate) fn within_a_minute(left: impl Fn() -> String, what: impl Fn() -> String) {
     let (end, mut pause) = (std::time::Instant::now() + Duration::from_secs(60), Pause::new());
     loop {
         let left = left();
@@ -136,7 +136,7 @@ fn kill_holders(lock: &std::path::Path) -> u32 {
 }
 
 /// The processes that have the lock's file and watch a daemon. One that waits for the next daemon has let go of it.
-fn holders(lock: &std::path::Path) -> Vec<i32> {
+pub(crate) fn holders(lock: &std::path::Path) -> Vec<i32> {
     let has = |process: &std::fs::DirEntry| {
         let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();

@@ -8,6 +8,7 @@ mod common;
 mod configuration;
 mod deaths;
 mod faults;
+mod hostile;
 mod peers;
 mod shares;
 mod signs;

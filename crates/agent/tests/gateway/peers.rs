@@ -258,7 +258,7 @@ fn a_gateway_without_key_or_address_governs_alone() {
     std::fs::set_permissions(b.file("peers.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, out, err) = b.command(&["check"]);
     assert!(code == 1 && out.contains("BAD  other gateways: peers.key: "), "{out}{err}");
-    assert!(out.contains("mode 0644 lets others at it; expected mode 0600: chmod 600"), "{out}");
+    assert!(out.contains("is readable by other users (mode 0644); run `chmod 0600"), "{out}");
     let daemon = b.start();
     let status = b.wait_running();
     assert!(status["peers"]["problem"].to_string().contains("mode 0644"), "{status}");

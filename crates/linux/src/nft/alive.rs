@@ -16,6 +16,7 @@ pub(crate) const SET: &str = "alive";
 const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
+const GET_TABLE: u16 = SUBSYSTEM << 8 | 1;
 const GET_RULE: u16 = SUBSYSTEM << 8 | 7;
 const GET_ELEMENTS: u16 = SUBSYSTEM << 8 | 13;
 const GET_GENERATION: u16 = SUBSYSTEM << 8 | 16;
@@ -25,12 +26,17 @@ pub(super) const NFPROTO_INET: u8 = 1;
 pub(super) const NFPROTO_NETDEV: u8 = 5;
 const NESTED: u16 = 0x8000;
 const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_RULE_HANDLE: u16 = 3;
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_TABLE_FLAGS: u16 = 2;
+const NFT_TABLE_DORMANT: u32 = 1;
 const NFTA_LIST_TABLE: u16 = 1;
 const NFTA_LIST_SET: u16 = 2;
 const NFTA_LIST_ELEMENTS: u16 = 3;
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_GEN_ID: u16 = 1;
 const NFTA_ELEM_KEY: u16 = 1;
+const NFTA_ELEM_DATA: u16 = 2;
 const NFTA_ELEM_TIMEOUT: u16 = 4;
 const NFTA_DATA_VALUE: u16 = 1;
 /// `struct nfgenmsg`.
@@ -82,22 +88,63 @@ fn element(out: &mut Vec<u8>, interface: u32, lasts: Duration) {
     nest(out, NFTA_ELEM_KEY | NESTED, |out| put(out, NFTA_DATA_VALUE, &interface.to_ne_bytes()));
 }
 
-/// How many rules our tables have.
+/// Identity of a set of rules: their number, and their handles, which are new for a rule that was replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct RuleSet {
+    count: usize,
+    handles: u64,
+}
+
+/// Returns the identity of the rules in our tables.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub(crate) fn rules(netfilter: &mut Netlink, families: &[u8], table: &str) -> Result<usize, Error> {
-    let mut count = 0;
+pub(crate) fn rules(
+    netfilter: &mut Netlink,
+    families: &[u8],
+    table: &str,
+) -> Result<RuleSet, Error> {
+    let mut set = RuleSet::default();
     for &family in families {
         let ask = |out: &mut Vec<u8>| {
             head(out, family, 0);
             put_str(out, NFTA_RULE_TABLE, table);
         };
         netfilter.dump("nftables rules", GET_RULE, ask, |_, payload| {
-            count += usize::from(of_table(payload, table));
+            if of_table(payload, table) {
+                set.count += 1;
+                // Handles differ within a table, so their sum changes with each replacement.
+                set.handles = set.handles.wrapping_add(handle(payload).unwrap_or(0));
+            }
         })?;
     }
-    Ok(count)
+    Ok(set)
+}
+
+fn handle(payload: &[u8]) -> Option<u64> {
+    let mut attributes = attributes(payload.get(HEAD..)?);
+    let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_RULE_HANDLE)?;
+    Some(u64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// Returns whether the rules of a table are switched off (`flags dormant`).
+///
+/// # Errors
+/// The kernel's refusal.
+pub(crate) fn dormant(netfilter: &mut Netlink, family: u8, table: &str) -> Result<bool, Error> {
+    let ask = |out: &mut Vec<u8>| {
+        head(out, family, 0);
+        put_str(out, NFTA_TABLE_NAME, table);
+    };
+    let read = |_, payload: &[u8]| {
+        let mut attributes = attributes(payload.get(HEAD..)?);
+        let (_, value) = attributes.find(|(kind, _)| *kind == NFTA_TABLE_FLAGS)?;
+        Some(u32::from_be_bytes(value.try_into().ok()?))
+    };
+    match netfilter.get("a table of nftables", GET_TABLE, ask, read) {
+        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(true),
+        answer => Ok(answer?.is_some_and(|flags| flags & NFT_TABLE_DORMANT != 0)),
+    }
 }
 
 /// The number of the rule set, which rises with every change that anybody makes in this namespace; `None`: an old kernel.
@@ -117,7 +164,17 @@ pub(crate) fn generation(netfilter: &mut Netlink) -> Result<Option<u32>, Error> 
     }
 }
 
-/// How many elements a map of ours has; none where it is gone.
+/// Key and value of an element of a map, as bytes of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Element<'a> {
+    /// An address in network order.
+    pub key: &'a [u8],
+    /// A class as priority or mark.
+    pub value: u32,
+}
+
+/// Calls `each` for the elements of a map of ours; for none if the map is gone. An element that
+/// cannot be read is `None`.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -126,27 +183,36 @@ pub(crate) fn elements(
     family: u8,
     table: &str,
     map: &str,
-) -> Result<usize, Error> {
-    let mut count = 0;
+    mut each: impl FnMut(Option<Element<'_>>),
+) -> Result<(), Error> {
     let ask = |out: &mut Vec<u8>| {
         head(out, family, 0);
         put_str(out, NFTA_LIST_TABLE, table);
         put_str(out, NFTA_LIST_SET, map);
     };
-    let read = |_, payload: &[u8]| count += listed(payload);
+    let read = |_, payload: &[u8]| listed(payload, &mut each);
     match netfilter.dump("elements of nftables", GET_ELEMENTS, ask, read) {
-        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(0),
-        Err(e) => Err(e),
-        Ok(()) => Ok(count),
+        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(()),
+        answer => answer,
     }
 }
 
-fn listed(payload: &[u8]) -> usize {
+fn listed(payload: &[u8], each: &mut impl FnMut(Option<Element<'_>>)) {
     let lists = attributes(payload.get(HEAD..).unwrap_or_default());
-    let lists = lists.filter(|(kind, _)| *kind == NFTA_LIST_ELEMENTS);
-    lists
-        .map(|(_, list)| attributes(list).filter(|(kind, _)| *kind == NFTA_LIST_ELEM).count())
-        .sum()
+    for (_, list) in lists.filter(|(kind, _)| *kind == NFTA_LIST_ELEMENTS) {
+        for (_, element) in attributes(list).filter(|(kind, _)| *kind == NFTA_LIST_ELEM) {
+            each(read_element(element));
+        }
+    }
+}
+
+fn read_element(element: &[u8]) -> Option<Element<'_>> {
+    let value = |wanted: u16| {
+        let (_, nested) = attributes(element).find(|(kind, _)| *kind == wanted)?;
+        Some(attributes(nested).find(|(kind, _)| *kind == NFTA_DATA_VALUE)?.1)
+    };
+    let class = u32::from_ne_bytes(value(NFTA_ELEM_DATA)?.try_into().ok()?);
+    Some(Element { key: value(NFTA_ELEM_KEY)?, value: class })
 }
 
 fn of_table(payload: &[u8], table: &str) -> bool {
@@ -170,6 +236,23 @@ mod tests {
             [28, 0, 1, 0x80, 12, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0x27, 0x10, 12, 0, 1, 0x80, 8, 0, 1, 0];
         assert_eq!(out[..24], sent);
         assert_eq!(out[24..], 3_u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn elements_have_key_and_class() {
+        let mut out = vec![NFPROTO_INET, 0, 0, 0];
+        nest(&mut out, NFTA_LIST_ELEMENTS | NESTED, |out| {
+            nest(out, NFTA_LIST_ELEM | NESTED, |out| {
+                nest(out, NFTA_ELEM_KEY | NESTED, |out| put(out, NFTA_DATA_VALUE, &[10, 1, 2, 0]));
+                nest(out, NFTA_ELEM_DATA | NESTED, |out| {
+                    put(out, NFTA_DATA_VALUE, &0x0fa1_0002_u32.to_ne_bytes());
+                });
+            });
+            nest(out, NFTA_LIST_ELEM | NESTED, |_| {});
+        });
+        let mut found = Vec::new();
+        listed(&out, &mut |e| found.push(e.map(|e| (e.key.to_vec(), e.value))));
+        assert_eq!(found, [Some((vec![10, 1, 2, 0], 0x0fa1_0002)), None]);
     }
 
     #[test]

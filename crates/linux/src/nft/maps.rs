@@ -65,6 +65,17 @@ pub enum Key {
     Mac(MacAddr),
 }
 
+impl Key {
+    /// Reads a key as the kernel has it, in network order; `None` for another length.
+    pub fn read(map: MapName, bytes: &[u8]) -> Option<Key> {
+        Some(match map {
+            MapName::V4(_) => Key::Ip(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+            MapName::V6(_) => Key::Ip(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+            MapName::Mac => Key::Mac(MacAddr(bytes.try_into().ok()?)),
+        })
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,11 +9,14 @@ pub mod counters;
 mod maps;
 pub mod run;
 
+use maps::{Elements, Key};
 pub use maps::{MapName, Maps};
 
 use std::fmt::Write;
 
 use self::alive::SET;
+use crate::error::Error;
+use crate::netlink::Netlink;
 use crate::shaper::{Bypass, Classifier, Direction, Layout, Place};
 use crate::tc::Handle;
 
@@ -119,19 +122,47 @@ impl Rules<'_> {
         }
     }
 
-    /// Our maps: family, name, and how many elements each has.
-    pub(crate) fn contents(&self) -> Vec<(u8, String, usize)> {
-        let mut all = Vec::new();
-        for (map, elements) in self.maps.each() {
+    /// Compares the elements of all our maps in the kernel with those that are meant.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn hold(&self, netfilter: &mut Netlink) -> Result<bool, Error> {
+        for (name, elements) in self.maps.each() {
             for kind in self.kinds() {
-                all.push((alive::NFPROTO_INET, format!("{kind}{map}"), elements.len()));
+                if !self.map_holds(netfilter, alive::NFPROTO_INET, (kind, name), elements)? {
+                    return Ok(false);
+                }
             }
         }
-        if self.uses_egress() {
-            let (kind, macs) = (self.kind(Direction::Down), self.maps.macs().len());
-            all.push((alive::NFPROTO_NETDEV, format!("{kind}mac"), macs));
+        if self.uses_egress()
+            && let Some(macs) = self.maps.get(MapName::Mac)
+        {
+            let map = (self.kind(Direction::Down), MapName::Mac);
+            return self.map_holds(netfilter, alive::NFPROTO_NETDEV, map, macs);
         }
-        all
+        Ok(true)
+    }
+
+    fn map_holds(
+        &self,
+        netfilter: &mut Netlink,
+        family: u8,
+        (kind, name): (char, MapName),
+        elements: Elements<'_>,
+    ) -> Result<bool, Error> {
+        let (mut right, mut wrong) = (0, 0);
+        let map = format!("{kind}{name}");
+        alive::elements(netfilter, family, &self.layout.table, &map, |element| {
+            let meant = |e: alive::Element<'_>| {
+                let class = elements.get(&Key::read(name, e.key)?)?;
+                (self.place.class(class).0 == e.value).then_some(())
+            };
+            match element.and_then(meant) {
+                Some(()) => right += 1,
+                None => wrong += 1,
+            }
+        })?;
+        Ok(wrong == 0 && right == elements.len())
     }
 
     /// A script that removes our tables.

@@ -1,16 +1,26 @@
 //! Running `nft`.
+//!
+//! `nft` may hang, on a lock of the kernel or a slow disk. A caller that must go on sets the longest
+//! time that it waits ([`answer_within`]). A run that takes longer goes on beside it, and the caller
+//! has [`Error::Busy`]. The same call repeated later returns the result of that run; any other call
+//! is busy until the run has ended.
 
+use std::cell::{Cell, RefCell};
 use std::io;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::MARKER;
-use crate::command;
+use crate::command::{self, Output};
 use crate::error::Error;
 
-/// The longest that `nft` may take; a table of 60,000 addresses takes a second or two.
+/// Time after which `nft` is killed; a table of 60,000 addresses takes one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest time for which a repeated call waits.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Whether a table of a name is there, and whose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,9 +33,76 @@ pub enum Table {
     Foreign,
 }
 
+/// A run of `nft` that its caller did not wait for.
+struct Pending {
+    arguments: Vec<String>,
+    input: String,
+    since: Instant,
+    result: Receiver<io::Result<Output>>,
+}
+
+thread_local! {
+    static LIMIT: Cell<Duration> = const { Cell::new(PATIENCE) };
+    static PENDING: RefCell<Option<Pending>> = const { RefCell::new(None) };
+}
+
+/// Sets the longest time for which calls of this thread wait for `nft`.
+pub fn answer_within(limit: Duration) {
+    LIMIT.set(limit.min(PATIENCE));
+}
+
+/// Runs `nft`, or takes up the run of the same call that was not waited for.
+fn call(arguments: &[&str], input: &str) -> Result<Output, Error> {
+    let same = |p: &Pending| p.arguments == arguments && p.input == input;
+    let earlier = PENDING.take();
+    let mut limit = LIMIT.get();
+    let pending = match earlier {
+        Some(pending) if same(&pending) => {
+            limit = limit.min(AGAIN);
+            pending
+        }
+        Some(pending) => match pending.result.try_recv() {
+            Err(mpsc::TryRecvError::Empty) => {
+                let since = pending.since;
+                PENDING.set(Some(pending));
+                return Err(busy(since));
+            }
+            // Whatever its result was, it is not for this call.
+            _ => start(arguments, input)?,
+        },
+        None => start(arguments, input)?,
+    };
+    match pending.result.recv_timeout(limit) {
+        Ok(output) => output.map_err(absent),
+        Err(RecvTimeoutError::Timeout) => {
+            let since = pending.since;
+            PENDING.set(Some(pending));
+            Err(busy(since))
+        }
+        Err(RecvTimeoutError::Disconnected) => Err(absent(io::ErrorKind::BrokenPipe.into())),
+    }
+}
+
+fn busy(since: Instant) -> Error {
+    Error::Busy { program: "nft", seconds: since.elapsed().as_secs() }
+}
+
+/// Starts `nft` on a thread of its own, which ends with it.
+fn start(arguments: &[&str], input: &str) -> Result<Pending, Error> {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    let (send, result) = mpsc::sync_channel(1);
+    let (words, text) = (arguments.clone(), input.to_owned());
+    let run = move || {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let _ = send.send(command::run("nft", &words, text.as_bytes(), PATIENCE));
+    };
+    std::thread::Builder::new().name("nft".into()).spawn(run).map_err(absent)?;
+    Ok(Pending { arguments, input: input.to_owned(), since: Instant::now(), result })
+}
+
 /// The version of `nft`, `None` if there is none.
 pub fn version() -> Option<String> {
-    let output = command::run("nft", &["--version"], &[], PATIENCE).ok()?;
+    let output = call(&["--version"], "").ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.split_whitespace().nth(1).map(|v| v.trim_start_matches('v').to_owned())
 }
@@ -47,7 +124,7 @@ pub fn check(script: &str) -> Result<(), Error> {
 }
 
 fn run(arguments: &[&str], script: &str) -> Result<(), Error> {
-    let output = command::run("nft", arguments, script.as_bytes(), PATIENCE).map_err(absent)?;
+    let output = call(arguments, script)?;
     if output.status.success() { Ok(()) } else { Err(refused(&output.stderr)) }
 }
 
@@ -82,7 +159,7 @@ pub fn flowtable(value: &Value) -> Option<String> {
 
 fn list(arguments: &[&str]) -> Result<Vec<Value>, Error> {
     let arguments = [&["-j"], arguments].concat();
-    let output = command::run("nft", &arguments, &[], PATIENCE).map_err(absent)?;
+    let output = call(&arguments, "")?;
     if !output.status.success() {
         return Err(refused(&output.stderr));
     }

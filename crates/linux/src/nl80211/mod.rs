@@ -1,8 +1,12 @@
-//! Survey and station dumps of nl80211 (`linux/nl80211.h`) as bytes, without a socket: how busy a
-//! channel is, and what each neighbour got.
+//! Survey and station dumps of nl80211 (`linux/nl80211.h`): how busy a channel is, and what each
+//! neighbour got. Here as bytes, without a socket; [`Nl80211`] asks the kernel.
 //!
 //! A generic netlink message's payload is a 4-byte head (command, version, 2 reserved) and
 //! attributes.
+
+mod radio;
+
+pub use radio::{Nl80211, Radio};
 
 use fairmesh_units::BitRate;
 use serde::Serialize;

@@ -218,6 +218,100 @@ pub struct Verification {
     pub classifier: Classifier,
 }
 
+/// A difference between what a data plane was told to do and what it does.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deviation {
+    /// Another program changed limits; they were set again.
+    Limits {
+        /// Direction of the classes.
+        direction: Direction,
+        /// Number of the classes.
+        classes: usize,
+    },
+    /// An interface is a port of a bridge or a bond, so routed packets leave through the latter
+    /// and are not classified.
+    Port {
+        /// The interface.
+        interface: String,
+        /// The interface that it is a port of.
+        controller: String,
+    },
+    /// The driver sends packets that did not pass our queueing discipline.
+    Bypassed {
+        /// Direction of the packets.
+        direction: Direction,
+        /// Bytes that the driver sent.
+        sent: u64,
+        /// Bytes that passed the queueing discipline.
+        shaped: u64,
+    },
+    /// Packets that were given a subscriber's class did not arrive there.
+    Misrouted {
+        /// Direction of the packets.
+        direction: Direction,
+        /// Packets that were given a class.
+        classified: u64,
+        /// Packets that arrived in classes.
+        arrived: u64,
+        /// The classifier in force from now on, if another one was put in place.
+        replaced_by: Option<Classifier>,
+    },
+}
+
+impl Deviation {
+    /// Name of the kind, for events.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Deviation::Limits { .. } => "limits.changed",
+            Deviation::Port { .. } => "interface.port",
+            Deviation::Bypassed { .. } => "traffic.bypasses",
+            Deviation::Misrouted { .. } => "classifier.failed",
+        }
+    }
+
+    /// Returns whether limits act again after the call that found it.
+    pub const fn is_repaired(&self) -> bool {
+        match self {
+            Deviation::Limits { .. } => true,
+            Deviation::Misrouted { replaced_by, .. } => replaced_by.is_some(),
+            Deviation::Port { .. } | Deviation::Bypassed { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Deviation::Limits { direction, classes } => write!(
+                f,
+                "{direction}: another program changed the rates of {classes} classes; they were set again"
+            ),
+            Deviation::Port { interface, controller } => write!(
+                f,
+                "{interface} is a port of {controller}: routed packets leave through {controller} and \
+                 are not limited; shape {controller}, or take {interface} out of it"
+            ),
+            Deviation::Bypassed { direction, sent, shaped } => write!(
+                f,
+                "{direction}: the interface sent {sent} bytes, of which {shaped} passed the limits; \
+                 look for offloads and redirections past the queueing discipline"
+            ),
+            Deviation::Misrouted { direction, classified, arrived, replaced_by } => {
+                write!(
+                    f,
+                    "{direction}: of {classified} packets with a class {arrived} arrived in it, because \
+                     another program sets their priority or mark (nft list ruleset)"
+                )?;
+                match replaced_by {
+                    Some(to) => write!(f, "; they are classified by {to} from now on"),
+                    None => f.write_str("; no other way to classify is left"),
+                }
+            }
+        }
+    }
+}
+
 /// The data plane of a gateway. Every call may be repeated; an error leaves traffic flowing.
 pub trait DataPlane {
     /// What kernel and system offer. Touches nothing.
@@ -270,6 +364,14 @@ pub trait DataPlane {
     /// # Errors
     /// An interface is gone.
     fn verify(&mut self) -> Result<Vec<Verification>, Error>;
+
+    /// Compares effects and objects with what was set: limits of classes, rules and map elements,
+    /// counters of the interfaces with those of the classes. Puts right what can be put right in
+    /// place. One call looks at a part of thousands of classes, the next call at the next part.
+    ///
+    /// # Errors
+    /// Classes or rules that are missing, an interface that is gone, the kernel's refusal.
+    fn audit(&mut self) -> Result<Vec<Deviation>, Error>;
 
     /// How packets are classified now, downstream and upstream; newcomers or [`DataPlane::verify`] may have changed it.
     fn classifiers(&self) -> Option<[Classifier; 2]>;

@@ -10,6 +10,7 @@ use fairmesh_units::{BitRate, QuantityError, Span, Unit};
 use serde::{Deserialize, Deserializer, de};
 
 use super::Endpoint;
+pub(crate) use crate::daemon::journal::is_shown;
 
 /// A quantity that is written with its unit.
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
@@ -64,19 +65,6 @@ impl<'de> Deserialize<'de> for Endpoint {
 /// Whether a name is not empty and looks in a terminal as it is.
 pub(crate) fn is_plain(name: &str) -> bool {
     !name.trim().is_empty() && name.chars().all(is_shown)
-}
-
-/// Whether a character shows itself and changes nothing else: no control character, nothing that
-/// turns the direction of writing (Unicode 16 §23.2) or that cannot be seen.
-pub(crate) fn is_shown(c: char) -> bool {
-    let invisible = matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}'
-    );
-    !c.is_control() && !invisible
 }
 
 /// Reads a prefix; a bare address is a prefix of one host.

@@ -6,7 +6,8 @@ use std::sync::{MutexGuard, PoisonError};
 
 use fairmesh_control::StartError;
 use fairmesh_linux::{
-    ClassCounters, DataPlane, Error, Installed, RateChange, SentCounters, Side, Verification,
+    ClassCounters, DataPlane, Deviation, Error, Installed, RateChange, SentCounters, Side,
+    Verification,
 };
 use fairmesh_units::{Span, Time};
 
@@ -81,6 +82,10 @@ pub struct Host<P> {
     /// When limits were last renewed, and how often in a row that has failed.
     renewed: Time,
     failed_renewals: u8,
+    /// What keeps limits from acting, as the last audit found it.
+    deviations: Vec<Deviation>,
+    /// A call that has not ended, in words.
+    pending: Option<String>,
     relaid: Option<Time>,
     relayout_wait: Span,
     losses: Vec<Time>,
@@ -109,6 +114,8 @@ impl<P: DataPlane> Host<P> {
             look_again: None,
             renewed: Time::ZERO,
             failed_renewals: 0,
+            deviations: Vec::new(),
+            pending: None,
             relaid: None,
             relayout_wait: RELAYOUT,
             losses: Vec::new(),
@@ -126,6 +133,29 @@ impl<P: DataPlane> Host<P> {
     /// What stands in the kernel.
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Returns what keeps limits from acting although classes and rules are installed, in words.
+    pub fn faults(&self) -> Vec<String> {
+        let deviations = self.deviations.iter().map(Deviation::to_string);
+        deviations.chain(self.pending.clone()).collect()
+    }
+
+    /// Returns the phase in one word for reports: `degraded` if limits are set and do not act.
+    pub fn phase_name(&self) -> &'static str {
+        let faulty = !self.deviations.is_empty() || self.pending.is_some();
+        match self.phase {
+            Phase::Running if faulty => "degraded",
+            phase => phase.name(),
+        }
+    }
+
+    /// Notes that a call has not ended; it is repeated soon.
+    fn wait_for(&mut self, e: &Error) {
+        if self.pending.is_none() {
+            self.note(Level::Warning, "program.busy", || format!("{e}; limits stay as they are"));
+        }
+        self.pending = Some(e.to_string());
     }
 
     /// The data plane.
@@ -193,6 +223,8 @@ impl<P: DataPlane> Host<P> {
         let layout = self.governor.layout();
         match self.plane.install(&layout) {
             Ok(installed) => {
+                self.pending = None;
+                self.deviations.clear();
                 let [down, up] = installed.headers;
                 self.governor.set_headers(down.into(), up.into());
                 self.governor.laid_out();
@@ -219,7 +251,12 @@ impl<P: DataPlane> Host<P> {
                     .map(|i| i.name)
                     .collect();
             }
+            Err(e) if e.is_busy() => {
+                self.wait_for(&e);
+                self.phase = Phase::Absent { retry: now + FIRST_WAIT, wait: FIRST_WAIT };
+            }
             Err(e) => {
+                self.pending = None;
                 self.note(Level::Error, "install.failed", || e.to_string());
                 self.phase = Phase::Absent { retry: now + wait, wait: longer(wait) };
             }
@@ -230,7 +267,10 @@ impl<P: DataPlane> Host<P> {
     fn renew(&mut self, now: Time) {
         self.renewed = now;
         match self.plane.renew() {
-            Ok(()) => self.failed_renewals = 0,
+            Ok(()) => {
+                self.failed_renewals = 0;
+                self.audit(now);
+            }
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
             Err(e @ Error::RulesGone { .. }) => {
                 self.note(Level::Error, "rules.gone", || format!("{e}; they are put back"));
@@ -248,6 +288,38 @@ impl<P: DataPlane> Host<P> {
                     self.release(now, "renew.failed");
                 }
             }
+        }
+    }
+
+    /// Finds out whether limits act, and reports what does not.
+    fn audit(&mut self, now: Time) {
+        match self.plane.audit() {
+            Ok(found) => {
+                let (repaired, remaining): (Vec<_>, Vec<_>) =
+                    found.into_iter().partition(Deviation::is_repaired);
+                let code = |d: &Deviation| core::mem::discriminant(d);
+                for d in &repaired {
+                    self.note(Level::Error, d.code(), || d.to_string());
+                }
+                // One event per kind as long as it lasts, however its numbers change.
+                let known: Vec<_> = self.deviations.iter().map(code).collect();
+                for d in remaining.iter().filter(|d| !known.contains(&code(d))) {
+                    self.note(Level::Error, d.code(), || d.to_string());
+                }
+                if remaining.is_empty() && !self.deviations.is_empty() {
+                    self.note(Level::Info, "limits.act", || "limits act again".into());
+                }
+                self.deviations = remaining;
+                if !self.governor.layout_changed() {
+                    self.pending = None;
+                }
+                if repaired.iter().any(|d| matches!(d, Deviation::Misrouted { .. })) {
+                    self.compare_classifiers();
+                }
+            }
+            Err(e) if e.is_interface_lost() => self.lost(now, &e),
+            Err(e) if e.is_busy() => self.wait_for(&e),
+            Err(e) => self.note(Level::Warning, "audit.failed", || e.to_string()),
         }
     }
 
@@ -276,6 +348,7 @@ impl<P: DataPlane> Host<P> {
         let layout = self.governor.layout();
         match self.plane.relayout(&layout) {
             Ok(relaid) => {
+                self.pending = None;
                 self.relayout_wait = RELAYOUT;
                 self.governor.laid_out();
                 self.reader().settle(&layout);
@@ -288,7 +361,12 @@ impl<P: DataPlane> Host<P> {
                 self.compare_classifiers();
             }
             Err(e) if e.is_interface_lost() => self.lost(now, &e),
+            Err(e) if e.is_busy() => {
+                self.relayout_wait = RELAYOUT;
+                self.wait_for(&e);
+            }
             Err(e) => {
+                self.pending = None;
                 self.relayout_wait = longer(self.relayout_wait);
                 self.note(Level::Error, "relayout.failed", || {
                     format!("{e}; classes stay as they were")

@@ -631,3 +631,52 @@ fn another_classifier_is_told() {
     b.host.verify();
     assert_eq!(told(&b).len(), 2);
 }
+
+/// Limits that are set and do not act are reported as such, once, and so is their return.
+#[test]
+fn limits_that_do_not_act_are_reported_as_degraded() {
+    let mut b = Bench::new(&config(2, "apply", "pfrc", ""));
+    b.pass(10);
+    assert_eq!((b.host.phase_name(), b.host.faults().len()), ("running", 0));
+    let port = |sent: u64| Deviation::Bypassed { direction: Direction::Down, sent, shaped: 0 };
+    b.host.plane().deviations = vec![port(1)];
+    b.pass(5);
+    assert_eq!(b.host.phase_name(), "degraded");
+    assert!(b.host.faults()[0].contains("of which 0 passed"), "{:?}", b.host.faults());
+    b.host.plane().deviations = vec![port(2)];
+    b.pass(20);
+    assert_eq!(b.total("traffic.bypasses"), 1, "one event however long it lasts");
+    b.host.plane().deviations.clear();
+    b.pass(5);
+    assert_eq!((b.host.phase_name(), b.total("limits.act")), ("running", 1));
+    // What the plane has put right is an event and no state.
+    let limits = Deviation::Limits { direction: Direction::Up, classes: 3 };
+    b.host.plane().deviations = vec![limits];
+    b.pass(1);
+    b.host.plane().deviations.clear();
+    b.pass(3);
+    assert!(b.total("limits.changed") <= 1 && b.host.phase_name() == "running");
+}
+
+/// A program that does not end stops neither the loop nor the limits that are in force.
+#[test]
+fn a_hung_program_is_reported_and_waited_for() {
+    let mut b = Bench::new(&config(2, "apply", "pfrc", ""));
+    b.demand(6e6);
+    b.pass(60);
+    b.host.plane().busy = true;
+    let mut more = config(3, "apply", "pfrc", "");
+    more.discover = None;
+    let now = b.now;
+    b.host.reload(now, &more).unwrap();
+    let looks = b.host.plane().looks;
+    b.pass(30);
+    assert_eq!(b.host.phase_name(), "degraded");
+    assert!(b.host.faults()[0].contains("nft has not ended"), "{:?}", b.host.faults());
+    assert_eq!(b.total("program.busy"), 1);
+    assert!(b.host.plane().looks > looks && !b.host.plane().free(), "the loop goes on");
+    b.host.plane().busy = false;
+    b.pass(5);
+    assert_eq!(b.host.phase_name(), "running");
+    assert_eq!(b.host.plane().layout.as_ref().unwrap().subscribers.len(), 3);
+}

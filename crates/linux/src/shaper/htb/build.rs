@@ -37,8 +37,8 @@ pub(super) fn install(plane: &mut HtbPlane, layout: &Layout) -> Result<Installed
     let adopted_tables = tables(layout, true)?;
     let adopted = roots.contains(&Root::Ours) || !adopted_tables.is_empty();
     let built = build(plane, layout, &links, &roots, egress_hook, adopted);
-    if built.is_err() && !adopted {
-        // Nothing was there before, so nothing stays.
+    if built.as_ref().is_err_and(|e| !e.is_busy()) && !adopted {
+        // Nothing was there before, so nothing stays. A call that is repeated goes on where it was.
         let _ = remove(&mut plane.netlink, layout);
     }
     built
@@ -172,8 +172,9 @@ fn build(
         aggregate: [None; 2],
         retiring,
         seen: [(0, 0); 2],
-        rules: 0,
+        rules: Default::default(),
         generation: None,
+        watch: Default::default(),
     };
     // Classes that were taken over have counted before; nftables' counters are new.
     for side in [Side::Mesh, Side::Wired] {

@@ -9,9 +9,10 @@
 //! together has a limit, subscribers' classes have next to no rate of their own and borrow, so that
 //! deficit round robin shares what there is.
 //!
-//! Files: `mod` the calls, `build` installing, `find` what is there already, `trial` which classifier holds, `leaves`
+//! Files: `mod` the calls, `audit` whether limits act, `build` installing, `find` what is there already, `trial` which classifier holds, `leaves`
 //! queues in classes, `groups` trees below the root's, `place` where a class is, `tree` messages and their errors.
 
+mod audit;
 mod build;
 mod find;
 mod groups;
@@ -117,9 +118,10 @@ struct State {
     /// What `verify` saw last: classified and arrived.
     seen: [(u64, u64); 2],
     /// Rules in our tables.
-    rules: usize,
+    rules: nft::alive::RuleSet,
     /// The rule set's number after our last change; `None`: others may have changed something, too.
     generation: Option<u32>,
+    watch: audit::Watch,
 }
 
 /// The data plane on HTB and nftables, in the network namespace in which it was opened.
@@ -139,6 +141,12 @@ impl HtbPlane {
     pub fn open() -> Result<Self, Error> {
         let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
         Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
+    }
+
+    /// Bounds the time for which calls on this thread wait for `nft`; a call that would take longer
+    /// returns [`Error::Busy`] and can be repeated.
+    pub fn answer_within(&mut self, limit: std::time::Duration) {
+        nft::run::answer_within(limit);
     }
 
     /// Has something called now and then while something long is done, such as making the classes of
@@ -264,9 +272,14 @@ impl HtbPlane {
             });
         }
         port.filter(&mut self.netlink, to, &groups)?;
-        state.classifier[direction as usize] = to;
+        let before = core::mem::replace(&mut state.classifier[direction as usize], to);
+        if let Err(e) = nft::run::apply(&state.rules(&state.layout, &state.maps).install()) {
+            // The rules in force still write what the one before reads.
+            state.classifier[direction as usize] = before;
+            return Err(e);
+        }
         state.seen = [(0, 0); 2];
-        nft::run::apply(&state.rules(&state.layout, &state.maps).install())?;
+        state.watch.restart();
         self.count_rules()
     }
 
@@ -279,11 +292,11 @@ impl HtbPlane {
         Ok(())
     }
 
-    /// Whether an interface still has its name; ours is taken from one that has another. Queues that let through no
-    /// frame larger than there were are made anew where there may be larger ones.
+    /// Checks that interfaces have their names and headers; removes our qdisc from a renamed one.
+    /// Queues that let through no frame larger than the MTU are changed in place when it grows.
     fn check_links(&mut self) -> Result<(), Error> {
         let state = self.state.as_mut().ok_or(Error::NotInstalled)?;
-        for port in &mut state.ports {
+        for (side, port) in state.ports.iter_mut().enumerate() {
             let link = link::by_index(&mut self.netlink, port.index, &port.name)?;
             if link.name != port.name {
                 let head = Head::new(port.index, port.root(), Handle::ROOT);
@@ -292,11 +305,15 @@ impl HtbPlane {
                 return Err(port.gone(&format!("it is called `{}` now", link.name)));
             }
             if link.mtu > port.mtu {
-                if state.members.values().any(|m| m.leaves.contains(&LeafKind::Bfifo)) {
-                    return Err(port.gone(&format!("its MTU is {} now", link.mtu)));
-                }
-                // For those that come later.
                 port.mtu = link.mtu;
+                self.batch.clear();
+                for (&minor, member) in &state.members {
+                    if member.leaves[side] == LeafKind::Bfifo {
+                        port.leaf(&mut self.batch, minor, LeafKind::Bfifo, member.queues[side]);
+                    }
+                }
+                let refused = self.netlink.apply(&mut self.batch)?;
+                port.refused(refused, "changing a queue for a larger MTU")?;
             }
             if link.header != port.header {
                 // Limits and counters are of IP, and what the kernel counts is not.
@@ -431,6 +448,7 @@ impl DataPlane for HtbPlane {
             nft::run::apply(&rules.install())?;
             // The counters of the rules begin anew.
             state.seen.iter_mut().for_each(|(classified, _)| *classified = 0);
+            state.watch.restart();
         }
         state.maps = maps;
         for direction in Direction::BOTH {
@@ -640,6 +658,10 @@ impl DataPlane for HtbPlane {
         Ok(result)
     }
 
+    fn audit(&mut self) -> Result<Vec<Deviation>, Error> {
+        audit::audit(self)
+    }
+
     fn classifiers(&self) -> Option<[Classifier; 2]> {
         self.state.as_ref().map(|state| state.classifier)
     }
@@ -659,12 +681,15 @@ impl DataPlane for HtbPlane {
             return Err(gone());
         }
         if state.generation != before {
-            // Somebody else has changed something: rules are counted at every look, elements only now, for there may be
-            // tens of thousands.
-            for (family, map, there) in state.rules(&state.layout, &state.maps).contents() {
-                if nft::alive::elements(&mut self.netfilter, family, &table, &map)? != there {
+            // Another program has changed something. Rules are compared at every call, elements only
+            // now: there may be tens of thousands.
+            for &family in families {
+                if nft::alive::dormant(&mut self.netfilter, family, &table)? {
                     return Err(gone());
                 }
+            }
+            if !state.rules(&state.layout, &state.maps).hold(&mut self.netfilter)? {
+                return Err(gone());
             }
         }
         let after = nft::alive::generation(&mut self.netfilter)?;

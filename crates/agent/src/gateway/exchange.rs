@@ -12,6 +12,7 @@ use std::time::Duration;
 use fairmesh_units::{Span, Time};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::error::{KeyError, PeersError};
 use crate::gateway::config::{KEY, Peers};
 use crate::gateway::peers::{Change, Datagram, Exchange, Heard, Key, MOST, PeersReport};
 
@@ -29,36 +30,24 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// What is wrong with the file, with its name and what was expected.
-pub fn read_key(configured: &Path) -> Result<Key, String> {
+pub fn read_key(configured: &Path) -> Result<Key, KeyError> {
     let path = place(configured, std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
-    let refuse = |what: String, expected: &str| {
-        Err(format!("{}: {what}; expected {expected}", path.display()))
-    };
-    let make = "a key: umask 077; fairmesh-gateway key > FILE, and the same file at every gateway";
-    // Nothing that is opened there makes the daemon wait, a pipe neither.
-    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path);
-    let mut file = match file {
-        Ok(file) => file,
-        Err(e) => return refuse(e.to_string(), make),
-    };
-    let meta = match file.metadata() {
-        Ok(meta) if meta.is_file() => meta,
-        Ok(_) => return refuse("not a file".into(), make),
-        Err(e) => return refuse(e.to_string(), make),
-    };
+    let unreadable = |problem| KeyError::File { path: path.clone(), problem };
+    // A FIFO in its place must not be waited for.
+    let opened = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path);
+    let mut file = opened.map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
+    if !meta.is_file() {
+        return Err(KeyError::NotAFile(path));
+    }
     // A service manager's credential is readable for its user by an access list, which shows as its group's right.
     let (mode, group) = (meta.mode() & 0o777, meta.gid());
     if mode & 0o037 != 0 || mode & 0o040 != 0 && group != 0 {
-        return refuse(format!("mode {mode:04o} lets others at it"), "mode 0600: chmod 600");
+        return Err(KeyError::Mode { path, mode });
     }
-    let mut text = String::new();
-    if let Err(e) = file.by_ref().take(4096).read_to_string(&mut text) {
-        return refuse(e.to_string(), "64 hexadecimal digits");
-    }
-    match Key::read(&text) {
-        Some(key) => Ok(key),
-        None => refuse("not a key".into(), "64 hexadecimal digits, as fairmesh-gateway key prints"),
-    }
+    let mut text = Vec::new();
+    file.by_ref().take(4096).read_to_end(&mut text).map_err(unreadable)?;
+    Key::read(&String::from_utf8_lossy(&text)).ok_or(KeyError::NotAKey(path))
 }
 
 /// Where the key is. A service manager that hands it over as a credential does so at a place of its own.
@@ -132,17 +121,17 @@ impl PeerSocket {
                 self.open = Some(open);
                 None
             }
-            Err(problem) => Some(problem),
+            Err(problem) => Some(problem.to_string()),
         };
         let news = problem.clone().filter(|p| self.problem.as_ref() != Some(p));
         self.problem = problem;
         news
     }
 
-    fn try_open(&self, wake: impl FnMut() -> bool + Send + 'static) -> Result<Open, String> {
+    fn try_open(&self, wake: impl FnMut() -> bool + Send + 'static) -> Result<Open, PeersError> {
         let key = read_key(&self.config.key)?;
         let listen = self.config.listen;
-        let bind = || {
+        let bind = || -> io::Result<_> {
             let socket = UdpSocket::bind(listen)?;
             socket.set_nonblocking(true)?;
             let (read, done) = sync_channel(1);
@@ -151,11 +140,8 @@ impl PeerSocket {
             thread.spawn(move || watch(&watched, &done, wake))?;
             Ok((socket, read))
         };
-        let (socket, read) = bind().map_err(|e: io::Error| {
-            format!(
-                "{listen}: {e}; expected an address of this machine and a free port (peers.listen)"
-            )
-        })?;
+        let (socket, read) =
+            bind().map_err(|problem| PeersError::Address { address: listen, problem })?;
         let peers = &self.config.peers;
         let exchange = Exchange::new(self.config.number, key, peers, Box::new(chance));
         Ok(Open { socket, exchange, read })
@@ -276,7 +262,7 @@ mod tests {
     fn a_key_that_others_could_read_or_that_is_none_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("peers.key");
-        let refused = || read_key(&file).unwrap_err();
+        let refused = || read_key(&file).unwrap_err().to_string();
         assert!(refused().contains("peers.key: No such file"), "{}", refused());
         assert!(refused().contains("; expected a key: umask 077"));
         std::fs::write(&file, new_key().unwrap() + "\n").unwrap();
@@ -285,7 +271,7 @@ mod tests {
         };
         for loose in [0o644, 0o604, 0o620, 0o666, 0o610] {
             mode(loose);
-            let text = format!("peers.key: mode {loose:04o} lets others at it; expected mode 0600");
+            let text = format!("peers.key: is readable by other users (mode {loose:04o}); run");
             assert!(refused().contains(&text), "{}", refused());
         }
         mode(0o600);
@@ -298,8 +284,11 @@ mod tests {
         assert!(refused().contains("expected 64 hexadecimal digits"));
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
-        assert!(read_key(&pipe).unwrap_err().contains("not a file"), "and it does not wait");
-        assert!(read_key(folder.path()).unwrap_err().contains("not a file"));
+        assert!(
+            read_key(&pipe).unwrap_err().to_string().contains("not a file"),
+            "and it does not wait"
+        );
+        assert!(read_key(folder.path()).unwrap_err().to_string().contains("not a file"));
     }
 
     #[test]

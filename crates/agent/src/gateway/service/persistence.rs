@@ -1,15 +1,16 @@
 //! What outlives a restart: learnt rates, overrides, class numbers.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use fairmesh_linux::DataPlane;
 use fairmesh_units::{BitRate, Span, Time};
 
-use super::Daemon;
-use crate::daemon::state::{self, Kept, KeptLearning, KeptOverride};
+use super::Gateway;
+use crate::daemon::process::resources;
+use crate::daemon::service::Effect;
 use crate::gateway::governor::{Override, direction_name};
 use crate::gateway::journal::Level;
+use crate::gateway::kept::{Kept, KeptLearning, KeptOverride};
 use crate::gateway::sources::excerpt;
 
 /// How often state is looked at for something new to keep.
@@ -23,7 +24,7 @@ const SAME: u64 = 60;
 /// Seconds after which it is worth nothing: a week.
 const FORGET: u64 = 7 * 86_400;
 
-impl<P: DataPlane> Daemon<P> {
+impl<P: DataPlane> Gateway<P> {
     /// What the control has found out, anew from time to time and at the end.
     pub(super) fn learn(&mut self, end: bool) {
         let now = self.now();
@@ -33,13 +34,13 @@ impl<P: DataPlane> Daemon<P> {
         }
         if let Some(rate) = self.host.governor.learned() {
             let control = self.host.governor.mechanism().to_string();
-            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: (self.wall)() }));
+            self.learned = Some((now, KeptLearning { control, rate: rate.0, at: self.at.wall }));
         }
     }
 
     fn kept(&self) -> Kept {
         let governor = &self.host.governor;
-        let (now, wall) = (self.now(), (self.wall)());
+        let (now, wall) = (self.now(), self.at.wall);
         let classes = governor.class_ids().entries().map(|(n, c)| (n.to_owned(), c)).collect();
         let learned = self.learned.as_ref().map(|(_, l)| l.clone());
         let layout = Some(governor.base_layout());
@@ -82,39 +83,23 @@ impl<P: DataPlane> Daemon<P> {
         self.written = Some(self.saved);
         self.overrides.clone_from(&kept.overrides);
         self.kept_layout.clone_from(&kept.layout);
-        match self.store.save(&kept) {
-            Ok(()) => self.save_failed = false,
-            Err(e) => self.unwritable(&e.to_string()),
-        }
+        self.effects.push(Effect::Save(kept.text()));
     }
 
     /// Writes the page of the metrics where a collector of text files looks for it.
     pub(super) fn publish(&mut self) {
         let Some(file) = self.config.textfile.clone() else { return };
         let now = self.now();
-        let (last, failed) = self.published;
-        if last.is_some_and(|at| now.since(at) < PUBLISH) {
+        if self.published.is_some_and(|at| now.since(at) < PUBLISH) {
             return;
         }
-        let result = state::publish(&file, &self.page());
-        self.published = (Some(now), result.is_err());
-        if let (Err(e), false) = (result, failed) {
-            self.note(Level::Warning, "metrics.unwritable", || format!("{}: {e}", file.display()));
-        }
-    }
-
-    pub(super) fn unwritable(&mut self, e: &str) {
-        // Once per trouble, not once per attempt.
-        if !core::mem::replace(&mut self.save_failed, true) {
-            let folder = self.config.state.display().to_string();
-            self.note(Level::Warning, "state.unwritable", || {
-                format!("{folder}: {e}; going on without keeping anything")
-            });
-        }
+        self.published = Some(now);
+        let text = self.page(resources());
+        self.effects.push(Effect::Publish { file, text });
     }
 
     pub(super) fn restore(&mut self, kept: &Kept) {
-        let (now, wall) = (self.now(), (self.wall)());
+        let (now, wall) = (self.now(), self.at.wall);
         let same = |l: &&KeptLearning| l.control == self.host.governor.mechanism().to_string();
         if let Some(l) = kept.learned.as_ref().filter(same)
             && Override::RATES.contains(&l.rate)
@@ -136,8 +121,4 @@ impl<P: DataPlane> Daemon<P> {
             self.host.governor.restore_override(now, &o.subscriber, direction, value);
         }
     }
-}
-
-pub(super) fn wall_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

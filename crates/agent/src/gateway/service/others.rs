@@ -2,18 +2,18 @@
 
 use fairmesh_linux::DataPlane;
 
-use super::{Daemon, Message};
+use super::{Gateway, Input};
 use crate::gateway::journal::Level;
 use crate::gateway::peers::{Change, PeersReport};
 
-impl<P: DataPlane> Daemon<P> {
+impl<P: DataPlane> Gateway<P> {
     /// Takes in what has come from other gateways. Without them this one governs alone, so nothing of it is worth
     /// an end.
     pub(super) fn hear_others(&mut self) {
         let now = self.now();
-        let Some((socket, wake)) = &mut self.peers else { return };
+        let Some((socket, wake)) = &mut self.parts.peers else { return };
         let wake = wake.clone();
-        let problem = socket.open(now, move || wake.send(Message::Datagrams).is_ok());
+        let problem = socket.open(now, move || wake.send(Input::Datagrams));
         let governor = &mut self.host.governor;
         socket.read(now, |heard| governor.hear(now, heard.number, heard.anew, heard.body));
         let changes = socket.changes(now);
@@ -48,14 +48,14 @@ impl<P: DataPlane> Daemon<P> {
     pub(super) fn tell_others(&mut self) {
         let now = self.now();
         let said = self.host.governor.said();
-        if let Some((socket, _)) = &mut self.peers {
+        if let Some((socket, _)) = &mut self.parts.peers {
             socket.send(now, &said);
         }
     }
 
     /// What is known of them.
     pub(super) fn others(&self) -> Option<PeersReport> {
-        let (socket, _) = self.peers.as_ref()?;
+        let (socket, _) = self.parts.peers.as_ref()?;
         let governor = &self.host.governor;
         Some(socket.report(self.now(), governor.governed_by(), governor.exchanges()))
     }

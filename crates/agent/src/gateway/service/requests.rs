@@ -4,15 +4,18 @@ use fairmesh_linux::{DataPlane, Direction, Side};
 use fairmesh_units::{BitRate, Span};
 use serde_json::json;
 
-use super::{Daemon, refused_by_control};
-use crate::daemon::socket::{OverrideRate, Request, Response};
-use crate::gateway::config::Config;
+use super::Gateway;
+use crate::daemon::service::Effect;
+use crate::daemon::socket::Response;
+use crate::error::RequestError;
 use crate::gateway::governor::Override;
 use crate::gateway::host::ReloadError;
 use crate::gateway::journal::Level;
 use crate::gateway::report;
+use crate::gateway::request::{OverrideRate, Request};
+use crate::gateway::start::refused_by_control;
 
-impl<P: DataPlane> Daemon<P> {
+impl<P: DataPlane> Gateway<P> {
     pub(super) fn call(&mut self, request: Request) -> Response {
         let now = self.now();
         let value = |v: Result<serde_json::Value, serde_json::Error>| match v {
@@ -38,15 +41,15 @@ impl<P: DataPlane> Daemon<P> {
             Request::Override { subscriber, directions, rate, seconds } => {
                 match self.set_override(&subscriber, &directions, rate, seconds) {
                     Ok(()) => self.call(Request::Why { subscriber }),
-                    Err(e) => Response::Refused(e),
+                    Err(e) => Response::Refused(e.to_string()),
                 }
             }
-            Request::Reload => match self.reload() {
+            Request::Reload => match self.take_configuration() {
                 Ok(()) => Response::Ok(json!({
-                    "reloaded": self.file,
+                    "reloaded": self.parts.file,
                     "subscribers": self.host.governor.subscribers().count(),
                 })),
-                Err(e) => Response::Refused(e),
+                Err(e) => Response::Refused(e.to_string()),
             },
             Request::Doctor => {
                 let verified = self.host.verify();
@@ -65,11 +68,11 @@ impl<P: DataPlane> Daemon<P> {
         directions: &[String],
         rate: OverrideRate,
         seconds: f64,
-    ) -> Result<(), String> {
+    ) -> Result<(), RequestError> {
         let one = |word: &String| match word.as_str() {
             "down" => Ok(Direction::Down),
             "up" => Ok(Direction::Up),
-            other => Err(format!("direction \"{other}\"; expected down or up")),
+            other => Err(RequestError::Direction(other.to_owned())),
         };
         let mut which: Vec<Direction> = directions.iter().map(one).collect::<Result<_, _>>()?;
         if which.is_empty() {
@@ -77,7 +80,7 @@ impl<P: DataPlane> Daemon<P> {
         }
         let most = Override::LONGEST.as_secs_f64();
         if rate != OverrideRate::Clear && !(seconds >= 1.0 && seconds <= most) {
-            return Err(format!("{seconds} s is out of range; expected 1 s to 366 days"));
+            return Err(RequestError::Duration(seconds));
         }
         let now = self.now();
         let until = now + Span::from_secs_f64(seconds);
@@ -88,14 +91,11 @@ impl<P: DataPlane> Daemon<P> {
                 Some(Override { rate: Some(BitRate(r)), until })
             }
             OverrideRate::Limit(r) => {
-                return Err(format!(
-                    "{} is out of range; expected 1 kbit/s to 1 Tbit/s",
-                    BitRate(r)
-                ));
+                return Err(RequestError::Rate(BitRate(r)));
             }
         };
         let governor = &mut self.host.governor;
-        governor.set_override(now, name, &which, value).map_err(|e| e.to_string())?;
+        governor.set_override(now, name, &which, value)?;
         let told = match rate {
             OverrideRate::Clear => "ended".to_owned(),
             OverrideRate::Unlimited => format!("unlimited for {seconds:.0} s"),
@@ -107,12 +107,10 @@ impl<P: DataPlane> Daemon<P> {
     }
 
     /// Reads the configuration again; a wrong one changes nothing.
-    pub(super) fn reload(&mut self) -> Result<(), String> {
-        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Reloading]);
+    pub(super) fn take_configuration(&mut self) -> Result<(), RequestError> {
         let result = self.try_reload();
-        let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
         if let Err(e) = &result {
-            let e = e.clone();
+            let e = e.to_string();
             self.note(Level::Error, "config.refused", || {
                 format!("{e}; everything stays as it was")
             });
@@ -120,8 +118,8 @@ impl<P: DataPlane> Daemon<P> {
         result
     }
 
-    fn try_reload(&mut self) -> Result<(), String> {
-        let config = Config::load(&self.file).map_err(|e| e.to_string())?;
+    fn try_reload(&mut self) -> Result<(), RequestError> {
+        let config = (self.parts.load)()?;
         for (key, same) in [
             ("metrics.listen", config.metrics == self.config.metrics),
             ("metrics.textfile", config.textfile == self.config.textfile),
@@ -129,20 +127,28 @@ impl<P: DataPlane> Daemon<P> {
             ("paths.state", config.state == self.config.state),
         ] {
             if !same {
-                let file = self.file.display();
-                return Err(format!("{file}: {}", ReloadError::Fixed(key)));
+                let file = self.parts.file.clone();
+                return Err(RequestError::Fixed {
+                    file,
+                    problem: Box::new(ReloadError::Fixed(key)),
+                });
             }
         }
         let now = self.now();
-        self.host.reload(now, &config).map_err(|e| match e {
-            ReloadError::Control(e) => refused_by_control(&self.file, &config, &e).to_string(),
-            fixed => format!("{}: {fixed}", self.file.display()),
+        self.host.reload(now, &config).map_err(|e| {
+            let file = self.parts.file.clone();
+            match e {
+                ReloadError::Control(e) => {
+                    RequestError::Control { file, problem: refused_by_control(&config, e) }
+                }
+                problem @ ReloadError::Fixed(_) => {
+                    RequestError::Fixed { file, problem: Box::new(problem) }
+                }
+            }
         })?;
         self.config = config;
         self.offer_discovery();
-        if let Err(e) = self.store.save_good_config(&self.file) {
-            self.unwritable(&e.to_string());
-        }
+        self.effects.push(Effect::KeepConfiguration);
         Ok(())
     }
 }

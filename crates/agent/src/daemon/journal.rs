@@ -127,6 +127,19 @@ impl Journal {
     }
 }
 
+/// Returns whether a terminal shows a character and nothing else changes: no control character, none
+/// that turns the direction of writing (Unicode 16 §23.2), none that is invisible.
+pub fn is_shown(c: char) -> bool {
+    let invisible = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    );
+    !c.is_control() && !invisible
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 
 use fairmesh_linux::DataPlane;
 
-use super::Daemon;
-use crate::daemon::signs::Change;
+use super::Gateway;
+use crate::gateway::headers::Change;
 use crate::gateway::host::Phase;
 use crate::gateway::journal::Level;
 use crate::gateway::signs::SignsReport;
 
-impl<P: DataPlane> Daemon<P> {
+impl<P: DataPlane> Gateway<P> {
     /// Has headers read while the control makes use of them and the configuration lets it. Without them it goes by
     /// counters, so nothing of it is worth an end.
     pub(super) fn read_headers(&mut self) {
@@ -18,7 +18,7 @@ impl<P: DataPlane> Daemon<P> {
         let stands = !matches!(self.host.phase(), Phase::Absent { .. });
         let wanted = self.config.signs && stands && self.host.governor.reads_signs();
         let mesh = self.config.layout.mesh.name();
-        match self.capture.keep(now, wanted, mesh, self.host.signs()) {
+        match self.parts.capture.keep(now, wanted, mesh, self.host.signs()) {
             Some(Change::Opened) => self.note(Level::Info, "signs.reading", || {
                 "TCP's headers are read on the mesh interface".into()
             }),
@@ -40,7 +40,7 @@ impl<P: DataPlane> Daemon<P> {
             (true, true) => "reading",
             (true, false) => "unavailable",
         };
-        let problem = self.capture.problem().map(str::to_owned);
+        let problem = self.parts.capture.problem().map(str::to_owned);
         Some(SignsReport { state: state.to_owned(), problem, ..reader.report() })
     }
 }

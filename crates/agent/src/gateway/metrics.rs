@@ -5,6 +5,7 @@ use std::fmt::Write;
 use fairmesh_linux::DataPlane;
 use fairmesh_units::Time;
 
+use crate::daemon::process::Resources;
 use crate::gateway::config::Mode;
 use crate::gateway::governor::direction_name;
 use crate::gateway::host::Host;
@@ -28,12 +29,12 @@ impl Page {
     }
 }
 
-/// The whole page. `resources`: CPU seconds used and bytes of memory in use.
+/// Returns the page of the metrics.
 pub fn page<P: DataPlane>(
     host: &Host<P>,
     now: Time,
     per_subscriber: bool,
-    resources: Option<(f64, f64)>,
+    process: Option<Resources>,
     peers: Option<&PeersReport>,
     signs: Option<&SignsReport>,
 ) -> String {
@@ -49,16 +50,16 @@ pub fn page<P: DataPlane>(
     );
     p.value("info", &labels, 1.0);
     p.family("phase", "gauge", "1 for the phase that the shaping is in.");
-    for phase in ["running", "safe", "absent"] {
-        let on = host.phase().name() == phase;
+    for phase in ["running", "degraded", "safe", "absent"] {
+        let on = host.phase_name() == phase;
         p.value("phase", &format!("phase=\"{phase}\""), f64::from(u8::from(on)));
     }
     p.family("enforcing", "gauge", "1 while limits are in force.");
-    let enforcing = governor.mode() == Mode::Apply && host.phase().name() == "running";
+    let enforcing = governor.mode() == Mode::Apply && host.phase_name() == "running";
     p.value("enforcing", "", f64::from(u8::from(enforcing)));
     p.family("uptime_seconds", "gauge", "Time since the start.");
     p.value("uptime_seconds", "", now.as_secs_f64());
-    if let Some((cpu, memory)) = resources {
+    if let Some(Resources { cpu_s: cpu, resident: memory }) = process {
         p.family("cpu_seconds_total", "counter", "CPU time used by the daemon.");
         p.value("cpu_seconds_total", "", cpu);
         p.family("resident_memory_bytes", "gauge", "Memory in use by the daemon.");

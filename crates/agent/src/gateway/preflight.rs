@@ -5,17 +5,20 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fairmesh_linux::{HtbPlane, Layout};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
+use crate::daemon::lock::Registry;
+use crate::error::SocketPathError;
 use crate::gateway::config::Config;
 use crate::gateway::doctor::{self, Verdict};
+use crate::gateway::rescue;
 use crate::gateway::sources;
 
 /// One line of `check`.
@@ -39,20 +42,17 @@ impl Checked {
     }
 }
 
-/// Whether the daemon may listen at a path: nothing is there, or a socket that it would replace.
+/// Checks that the daemon may listen at a path: nothing is there, or a socket that it would replace.
 ///
 /// # Errors
-/// One line that names the path and what is there.
-pub fn socket(path: &Path) -> Result<(), String> {
-    let refuse = |what: &str| {
-        Err(format!("paths.socket: {} {what}; expected a free path or a socket", path.display()))
-    };
+/// What is there instead.
+pub fn socket(path: &Path) -> Result<(), SocketPathError> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => Ok(()),
-        Ok(meta) if meta.is_dir() => refuse("is a directory"),
-        Ok(_) => refuse("exists and is not a socket"),
+        Ok(meta) if meta.is_dir() => Err(SocketPathError::Directory(path.to_owned())),
+        Ok(_) => Err(SocketPathError::NotASocket(path.to_owned())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => refuse(&format!("cannot be used ({e})")),
+        Err(problem) => Err(SocketPathError::Unusable { path: path.to_owned(), problem }),
     }
 }
 
@@ -60,7 +60,8 @@ pub fn socket(path: &Path) -> Result<(), String> {
 pub fn files(config: &Config) -> Vec<Checked> {
     let folder = writable(&config.state);
     let folder = folder.map_err(|e| format!("paths.state: {}: {e}", config.state.display()));
-    let listen = socket(&config.socket).and_then(|()| {
+    let free = socket(&config.socket).map_err(|e| e.to_string());
+    let listen = free.and_then(|()| {
         let parent = config.socket.parent().unwrap_or(Path::new("/"));
         writable(parent).map_err(|e| format!("paths.socket: {}: {e}", parent.display()))
     });
@@ -106,10 +107,14 @@ fn living(config: &Config) -> Result<String, String> {
             config.socket.display()
         ));
     }
-    for (what, name, path) in locks(&config.layout) {
+    let registry = Registry::here();
+    for resource in rescue::resources(&config.layout) {
+        let path = registry.path(&resource);
         if held(&path) {
             return Err(format!(
-                "another daemon has the {what} {name} ({} is locked); expected none",
+                "another daemon has the {} {} ({} is locked); expected none",
+                resource.kind,
+                resource.name,
                 path.display()
             ));
         }
@@ -117,25 +122,10 @@ fn living(config: &Config) -> Result<String, String> {
     Ok("none runs with this socket or these interfaces".to_owned())
 }
 
-/// The lock files of the interfaces and the table, see [`super::lock::take_interfaces`].
-fn locks(layout: &Layout) -> Vec<(&'static str, String, PathBuf)> {
-    let folder = Path::new(if Path::new("/run").is_dir() { "/run" } else { "/var/run" });
-    let namespace = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
-    let names = [
-        ("interface", layout.mesh.name()),
-        ("interface", layout.wired.name()),
-        ("table", layout.table.as_str()),
-    ];
-    let path = |(what, name): (&'static str, &str)| {
-        let file = format!("{namespace}-{what}-{name}.lock");
-        (what, name.to_owned(), folder.join("fairmesh").join(file))
-    };
-    names.map(path).into()
-}
-
 /// Whether a process holds a lock file. Nothing is created.
 fn held(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    let opened = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let Ok(file) = opened else { return false };
     Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
@@ -193,12 +183,14 @@ mod tests {
     fn a_path_that_is_no_socket_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        assert_eq!(socket(&at("gw.sock")), Ok(()));
+        assert!(socket(&at("gw.sock")).is_ok());
         let _listener = std::os::unix::net::UnixListener::bind(at("gw.sock")).unwrap();
-        assert_eq!(socket(&at("gw.sock")), Ok(()));
+        assert!(socket(&at("gw.sock")).is_ok());
         std::fs::write(at("file"), "precious").unwrap();
-        assert!(socket(&at("file")).unwrap_err().contains("exists and is not a socket"));
-        assert!(socket(folder.path()).unwrap_err().contains("is a directory"));
+        assert!(
+            socket(&at("file")).unwrap_err().to_string().contains("exists and is not a socket")
+        );
+        assert!(socket(folder.path()).unwrap_err().to_string().contains("is a directory"));
         assert!(socket(&at("file/gw.sock")).is_err());
         assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "precious");
     }

@@ -8,10 +8,17 @@ use fairmesh_linux::capture::{Flags, Header};
 use fairmesh_linux::{Direction, IpNet};
 use fairmesh_units::Stream;
 
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Instant;
+
 use super::*;
-use crate::daemon::socket::{OverrideRate, Request, Response};
+use crate::daemon::runtime::{Message, Pulse, Runtime, Setup, inbox};
+use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
 use crate::gateway::fake::{Broken, FakePlane};
+use crate::gateway::governor::{ClassIds, Governor};
+use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::sources::Discovery;
 
 /// The kernel takes 14 s of CPU for the classes of 10,000 subscribers (docs/gateway-dataplane.md).
@@ -38,7 +45,7 @@ impl Write for Lines {
 }
 
 struct Bench {
-    daemon: Daemon<FakePlane>,
+    daemon: Runtime<Gateway<FakePlane>>,
     now: Rc<Cell<Time>>,
     wall: Rc<Cell<u64>>,
     lines: Lines,
@@ -75,51 +82,49 @@ impl Bench {
         std::fs::write(&file, text).unwrap();
         let config = Config::load(&file).unwrap();
         let mut store = Store::new(&config.state);
-        let kept = store.load().unwrap();
+        let kept = Kept::load(&mut store).unwrap();
         let governor =
             Governor::new(&config, ClassIds::new(kept.classes.clone()), now.get()).unwrap();
-        // Nobody waits for messages here: each turn looks for datagrams.
-        let peers = config.peers.clone().map(|p| (PeerSocket::new(p), mpsc::channel().0));
+        // Each turn reads datagrams, so nothing waits for messages here.
+        let parts = Parts {
+            peers: config.peers.clone().map(|p| (PeerSocket::new(p), inbox().0)),
+            capture: HeaderThread::new(Instant::now()),
+            discover: Wanted::default(),
+            load: Box::new({
+                let file = file.clone();
+                move || Config::load(&file)
+            }),
+            file: file.clone(),
+        };
         let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
         let wall = Rc::new(Cell::new(WALL));
         let (clock, calendar) = (now.clone(), wall.clone());
         let lines = Lines::default();
-        let mut daemon = Daemon {
-            host: Host::new(plane, governor),
-            file,
+        let setup = Setup {
+            socket: config.socket.clone(),
+            metrics: None,
             store,
-            clock: Box::new(move || clock.get()),
-            wall: Box::new(move || calendar.get()),
-            told: Box::new(lines.clone()),
-            overrides: Vec::new(),
-            kept_layout: None,
-            written: None,
-            saved: Time::ZERO,
-            learned: None,
-            save_failed: false,
-            published: (None, false),
-            verified: Time::ZERO,
-            guard: SharedGuard::default(),
-            guarded: None,
-            guard_lock: PathBuf::new(),
-            discover: Arc::new(Mutex::new(None)),
-            peers,
-            capture: HeaderThread::new(Instant::now()),
-            journal: false,
+            config: file,
+            guard: None,
             json: false,
-            config,
+            pulse: Pulse::default(),
         };
-        daemon.host.governor.begin_gently(now.get());
-        daemon.restore(&kept);
-        daemon.save();
+        let gateway = Gateway::new(Host::new(plane, governor), config, parts);
+        let mut daemon = Runtime::new(gateway, Instant::now(), setup);
+        daemon.clock = Box::new(move || clock.get());
+        daemon.wall = Box::new(move || calendar.get());
+        daemon.out = Box::new(lines.clone());
+        let at = daemon.at();
+        daemon.service.begin(at, &kept);
+        daemon.perform();
         Bench { daemon, now, wall, lines, other: None }
     }
 
     fn plane(&mut self) -> &mut FakePlane {
-        self.daemon.host.plane()
+        self.daemon.service.host.plane()
     }
 
-    /// As [`Daemon::serve`] does it, without messages.
+    /// Turns as the runtime does, without messages.
     fn pass(&mut self, span: Span) {
         let end = self.now.get() + span;
         while self.now.get() < end {
@@ -140,16 +145,18 @@ impl Bench {
         self.wall.set(self.wall.get() + (span / Span::from_secs(1)));
     }
 
-    fn say(&mut self, message: Message) {
+    fn say(&mut self, message: Message<Input>) {
         self.daemon.take(message);
     }
 
     fn ask(&mut self, request: Request) -> Response {
-        self.daemon.call(request)
+        let (give, take) = mpsc::sync_channel(1);
+        self.say(Message::Call((serde_json::to_string(&request).unwrap(), give)));
+        take.recv().unwrap()
     }
 }
 
-fn found(names: impl Iterator<Item = u32>) -> Message {
+fn found(names: impl Iterator<Item = u32>) -> Message<Input> {
     let subscriber = |n: u32| Subscriber {
         name: format!("node {n}"),
         prefixes: vec![IpNet::new(std::net::Ipv4Addr::from(0x0b00_0000 | n).into(), 32).unwrap()],
@@ -157,7 +164,10 @@ fn found(names: impl Iterator<Item = u32>) -> Message {
         plan: Default::default(),
         hops: None,
     };
-    Message::Found(Discovery { found: names.map(subscriber).collect(), ..Discovery::default() })
+    Message::Input(Input::Found(Discovery {
+        found: names.map(subscriber).collect(),
+        ..Discovery::default()
+    }))
 }
 
 /// Of this process: bytes in memory and files open.
@@ -212,7 +222,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
             b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
         }
         4 => {
-            let _ = b.daemon.reload();
+            b.say(Message::Signal(signal_hook::consts::SIGHUP));
             for _ in 0..100 {
                 let (give, take) = mpsc::sync_channel(1);
                 b.say(Message::Scrape(give));
@@ -221,11 +231,11 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
             }
         }
         _ => {
-            b.say(Message::Found(Discovery {
+            b.say(Message::Input(Input::Found(Discovery {
                 found: Vec::new(),
                 failed: vec!["babel: does not answer".into()],
                 ..Discovery::default()
-            }));
+            })));
         }
     }
     for class in b.plane().classes.values_mut() {
@@ -238,7 +248,7 @@ fn alone(name: &str) -> bool {
     if std::env::var_os("FAIRMESH_TEST_ALONE").is_some() {
         return true;
     }
-    let name = format!("daemon::runtime::tests::{name}");
+    let name = format!("gateway::service::tests::{name}");
     let alone = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name, "--nocapture"])
         .env("FAIRMESH_TEST_ALONE", "1")
@@ -271,7 +281,7 @@ fn days_of(
         .unwrap()
         .map(|e| e.unwrap().metadata().unwrap().len())
         .sum();
-    let events = b.daemon.host.governor.journal.totals().count();
+    let events = b.daemon.service.host.governor.journal.totals().count();
     println!(
         "{} hours: {} KiB at half time, {kib} in the end; {files} files; {told_before} lines, then \
          {told}; {events} kinds of events; {state} bytes of state",
@@ -283,11 +293,11 @@ fn days_of(
     assert!(told < 2 * told_before, "more and more is told: {told_before} lines, then {told}");
     assert!(events < 100 && state < 1 << 20, "{events} {state}");
     assert_eq!(std::fs::read_dir(folder.join("state")).unwrap().count(), 2);
-    let here = b.daemon.host.governor.members().len();
+    let here = b.daemon.service.host.governor.members().len();
     assert!(here <= 6 + 1 + 40, "{here} subscribers");
     // And it still works.
     b.pass(Span::from_secs(120));
-    assert_eq!(b.daemon.host.phase(), crate::gateway::host::Phase::Running);
+    assert_eq!(b.daemon.service.host.phase(), crate::gateway::host::Phase::Running);
 }
 
 /// Quarters of an hour: those of `FAIRMESH_DAYS`, or as many as the tests have time for.
@@ -331,7 +341,7 @@ fn gateway(folder: &Path, number: usize, ports: [u16; 2], now: Rc<Cell<Time>>) -
 /// Headers of TCP's, of homes that are there and of nobody, in order and out of it, now and then of a flood; and what the
 /// thread that reads them does once a second.
 fn headers(b: &Bench, random: &mut Stream, count: u32) {
-    let reader = b.daemon.host.signs();
+    let reader = b.daemon.service.host.signs();
     let mut reader = reader.lock().unwrap();
     let now = b.now.get();
     // No interface of this machine is theirs.
@@ -418,11 +428,11 @@ fn nothing_grows_with_signs_and_peers() {
         trouble_with_others(b, random, folder.path(), ports);
         b.pass(Span::from_secs(60));
         let other = b.other.as_ref().unwrap();
-        governed += u32::from(other.daemon.host.governor.governed_by() == Some(1));
+        governed += u32::from(other.daemon.service.host.governor.governed_by() == Some(1));
     });
     println!("{governed} times of {quarters} the other one was governed by the first");
     assert!(governed * 2 > quarters, "{governed}");
-    let heard = b.daemon.host.governor.journal.totals().map(|(code, ..)| code.to_string());
+    let heard = b.daemon.service.host.governor.journal.totals().map(|(code, ..)| code.to_string());
     let heard: Vec<String> = heard.collect();
     for code in ["peer.here", "peer.silent", "peer.restarted"] {
         assert!(heard.iter().any(|c| c == code), "{code}: {heard:?}");
@@ -453,7 +463,7 @@ fn a_jump_of_the_clock_is_made_up_for_at_once() {
     }
     assert_ne!(b.plane().rate(1, Direction::Down).map(|r| r.0 / 1000), Some(50));
     b.pass(Span::from_secs(120));
-    assert_eq!(b.daemon.host.phase(), crate::gateway::host::Phase::Running);
+    assert_eq!(b.daemon.service.host.phase(), crate::gateway::host::Phase::Running);
     // The end of time itself stops nothing.
     b.now.set(Time::from_nanos(u64::MAX - 1_000_000_000));
     b.daemon.turn();
@@ -478,11 +488,18 @@ fn overrides_survive_a_calendar_that_jumps() {
         let (subscriber, rate) = ("s1".to_owned(), OverrideRate::Unlimited);
         let seconds = (2 * hour) as f64;
         b.ask(Request::Override { subscriber, directions: Vec::new(), rate, seconds });
-        let kept = Store::new(&folder.path().join("state")).load().unwrap();
+        let kept = Kept::load(&mut Store::new(&folder.path().join("state"))).unwrap();
         let mut fresh = Bench::new(tempfile::tempdir().unwrap().path());
         fresh.wall.set(wall);
-        fresh.daemon.restore(&kept);
-        let got = fresh.daemon.host.governor.overrides().map(|(_, _, o)| o.until.since(Time::ZERO));
+        fresh.daemon.service.at = fresh.daemon.at();
+        fresh.daemon.service.restore(&kept);
+        let got = fresh
+            .daemon
+            .service
+            .host
+            .governor
+            .overrides()
+            .map(|(_, _, o)| o.until.since(Time::ZERO));
         let got: Vec<u64> = got.map(|left| left / Span::from_secs(1)).collect();
         assert_eq!(got, left.map_or(vec![], |left| vec![left; 2]), "at {wall}");
     }

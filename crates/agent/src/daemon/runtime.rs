@@ -1,0 +1,435 @@
+//! Runtime: a clock, one loop, the control socket, the guard, the state and the metrics of a
+//! [`Service`].
+//!
+//! The order of a start: [`Claims::take`], then the service is built, then [`Runtime::new`] and
+//! [`Runtime::run`]. Threads of the service send their events through an [`Inbox`].
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fairmesh_units::Time;
+use sd_notify::{NotifyState, notify};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::guard::{self, Guard, Guarded, Watch};
+use super::http;
+use super::journal::{Level, is_shown};
+use super::lock::{Claim, ClaimError, Lock, Owner, Registry, Resource, SOON};
+use super::process::resources;
+use super::service::{Effect, Moment, Service};
+use super::socket::{self, Call};
+use super::store::{self, Store};
+
+/// Longest time between two heartbeats.
+pub const BEAT: Duration = Duration::from_secs(1);
+
+/// Reason why a daemon cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another daemon uses the socket.
+    #[error("{}: {problem}; expected no other daemon to run with this socket", lock.display())]
+    Running {
+        /// Path of the socket's lock.
+        lock: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// Another daemon uses a resource.
+    #[error(transparent)]
+    Claimed(#[from] ClaimError),
+    /// The control socket cannot be made.
+    #[error("{}: {problem}", path.display())]
+    Socket {
+        /// Path of the socket.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        problem: io::Error,
+    },
+    /// Signals cannot be received.
+    #[error("signals: {0}")]
+    Signals(#[source] io::Error),
+    /// The second process cannot be started.
+    #[error("guard: {0}")]
+    Guard(#[source] io::Error),
+}
+
+/// Rights of a running daemon: its socket and its resources, held until this is dropped.
+#[derive(Debug)]
+pub struct Claims {
+    _one: Lock,
+    _claim: Claim,
+    /// Identity of the run.
+    pub owner: Owner,
+    /// Result of the registration as owner; without it guards of earlier daemons may interfere.
+    pub registered: io::Result<()>,
+}
+
+impl Claims {
+    /// Takes the socket and the resources, after the guard of an earlier daemon has done its work.
+    ///
+    /// # Errors
+    /// Another daemon has the socket or a resource.
+    pub fn take(socket: &Path, state: &Path, resources: &[Resource]) -> Result<Claims, StartError> {
+        let lock = socket.with_extension("lock");
+        let one = Lock::take(&lock, SOON)
+            .map_err(|problem| StartError::Running { lock: lock.clone(), problem })?;
+        let before = guard::wait_for(socket);
+        let registry = Registry::here();
+        let mut claim = match registry.claim(resources, SOON) {
+            Ok(claim) => claim,
+            Err(e) => {
+                // A guard that was stopped in the middle of its work has the claim of its daemon.
+                let owners = resources.iter().filter_map(|r| registry.owner(r));
+                let ended = owners.filter(|o| guard::end_stopped(&guard::lock_of(&o.socket)));
+                if ended.count() == 0 {
+                    return Err(e.into());
+                }
+                registry.claim(resources, SOON)?
+            }
+        };
+        let owner = Owner::new(socket, state);
+        let registered = claim.register(&owner);
+        drop(before);
+        Ok(Claims { _one: one, _claim: claim, owner, registered })
+    }
+}
+
+/// A message to the loop.
+pub(crate) enum Message<I> {
+    Call(Call),
+    Signal(i32),
+    Scrape(SyncSender<String>),
+    Input(I),
+}
+
+/// Sends events of a service's threads to the loop.
+#[derive(Debug)]
+pub struct Inbox<I>(Sender<Message<I>>);
+
+impl<I> Clone for Inbox<I> {
+    fn clone(&self) -> Self {
+        Inbox(self.0.clone())
+    }
+}
+
+impl<I> Inbox<I> {
+    /// Sends an event; returns `false` when the daemon has ended.
+    pub fn send(&self, input: I) -> bool {
+        self.0.send(Message::Input(input)).is_ok()
+    }
+}
+
+/// The receiving end of an [`Inbox`].
+#[derive(Debug)]
+pub struct Mailbox<I>(Receiver<Message<I>>);
+
+/// Makes an inbox.
+pub fn inbox<I>() -> (Inbox<I>, Mailbox<I>) {
+    let (send, receive) = mpsc::channel();
+    (Inbox(send), Mailbox(receive))
+}
+
+/// Heartbeat of a daemon, for calls that take long: its guard and the service manager hear of it.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<Mutex<Option<Guard>>>);
+
+impl Pulse {
+    fn guard(&self) -> MutexGuard<'_, Option<Guard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a function that sends a heartbeat once per [`BEAT`] however often it is called.
+    pub fn ticker(&self) -> impl FnMut() + Send + 'static {
+        let pulse = self.clone();
+        let mut last = Instant::now();
+        move || {
+            if last.elapsed() < BEAT {
+                return;
+            }
+            last = Instant::now();
+            if let Some(guard) = pulse.guard().as_mut() {
+                guard.sign_on();
+            }
+            let _ = notify(false, &[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Surroundings of a daemon.
+#[derive(Debug)]
+pub struct Setup {
+    /// Path of the control socket.
+    pub socket: PathBuf,
+    /// Address of the metrics; `None`: not served.
+    pub metrics: Option<SocketAddr>,
+    /// State that outlives a restart.
+    pub store: Store,
+    /// Configuration file, kept as the last one that worked.
+    pub config: PathBuf,
+    /// Arguments of the second process; `None`: none is wanted.
+    pub guard: Option<Vec<String>>,
+    /// Print events as JSON objects.
+    pub json: bool,
+    /// Heartbeat that the service uses, too.
+    pub pulse: Pulse,
+}
+
+/// A service and what it needs of a machine. Clocks are functions, so that days can be tried in a
+/// minute.
+pub(crate) struct Runtime<S> {
+    pub service: S,
+    pub clock: Box<dyn Fn() -> Time>,
+    pub wall: Box<dyn Fn() -> u64>,
+    /// Receives events, one line each.
+    pub out: Box<dyn Write>,
+    pub setup: Setup,
+    /// `None`: no guard is wanted.
+    guarded: Option<Guarded>,
+    /// Whether a service manager collects standard error (sd-daemon(3)).
+    journal: bool,
+}
+
+impl<S: Service> Runtime<S> {
+    pub(crate) fn new(service: S, start: Instant, setup: Setup) -> Self {
+        let nanos = move || u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Runtime {
+            service,
+            clock: Box::new(move || Time::from_nanos(nanos())),
+            wall: Box::new(wall_clock),
+            out: Box::new(io::LineWriter::new(io::stderr())),
+            setup,
+            guarded: None,
+            journal: std::env::var_os("JOURNAL_STREAM").is_some(),
+        }
+    }
+
+    pub(crate) fn at(&self) -> Moment {
+        Moment { now: (self.clock)(), wall: (self.wall)() }
+    }
+
+    fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
+        let now = self.at().now;
+        self.service.journal().note(now, level, code, text);
+    }
+
+    /// Serves until a signal ends the daemon.
+    fn run(
+        &mut self,
+        inbox: &Inbox<S::Input>,
+        mail: &Mailbox<S::Input>,
+    ) -> Result<End<S>, StartError> {
+        let calls = inbox.0.clone();
+        let socket = &self.setup.socket;
+        socket::serve(socket, move |call| calls.send(Message::Call(call)).is_ok())
+            .map_err(|problem| StartError::Socket { path: socket.clone(), problem })?;
+        if let Some(address) = self.setup.metrics
+            && let Err(e) = serve_metrics(address, inbox.0.clone())
+        {
+            // No share depends on it.
+            self.note(Level::Warning, "metrics.unavailable", || format!("{address}: {e}"));
+        }
+        signals(inbox.0.clone()).map_err(StartError::Signals)?;
+        if self.setup.guard.is_some() {
+            self.guarded = Some(Guarded::first(self.at().now));
+            self.start_guard().map_err(StartError::Guard)?;
+        }
+        // Saved before anything is set, so that the next daemon finds what a crash leaves.
+        self.perform();
+        let _ = notify(false, &[NotifyState::Ready]);
+        Ok(self.serve(mail))
+    }
+
+    fn serve(&mut self, mail: &Mailbox<S::Input>) -> End<S> {
+        loop {
+            let next = self.turn();
+            let wait = Duration::from_nanos(next.since(self.at().now).as_nanos()).min(BEAT);
+            // Everything that has come is taken in before the next turn.
+            let mut message = match mail.0.recv_timeout(wait) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return self.stop(),
+            };
+            while let Some(m) = message {
+                match m {
+                    Message::Signal(signal) if signal != SIGHUP => return self.stop(),
+                    other => self.take(other),
+                }
+                message = mail.0.try_recv().ok();
+            }
+        }
+    }
+
+    /// Does everything that is due; returns the time of the next turn.
+    pub(crate) fn turn(&mut self) -> Time {
+        // Before whatever takes long: the guard's patience follows the service.
+        self.beat();
+        let next = self.service.turn(self.at());
+        self.perform();
+        self.beat();
+        let _ = notify(false, &[NotifyState::Watchdog]);
+        self.print();
+        next
+    }
+
+    pub(crate) fn take(&mut self, message: Message<S::Input>) {
+        let at = self.at();
+        match message {
+            Message::Signal(_) => {
+                let _ = notify(false, &[NotifyState::Reloading]);
+                self.service.reload(at);
+                let _ = notify(false, &[NotifyState::Ready]);
+                self.perform();
+            }
+            Message::Call((line, answer)) => {
+                let response = self.service.request(at, &line);
+                // An answer is given when its effects are on the disk.
+                self.perform();
+                let _ = answer.try_send(response);
+            }
+            Message::Scrape(answer) => {
+                let _ = answer.try_send(self.service.metrics(at, resources()));
+            }
+            Message::Input(input) => self.service.input(at, input),
+        }
+    }
+
+    /// Carries out the effects on files.
+    pub(crate) fn perform(&mut self) {
+        for effect in self.service.effects() {
+            let result = match &effect {
+                Effect::Save(text) => self.setup.store.save(text),
+                Effect::KeepConfiguration => self.setup.store.save_good_config(&self.setup.config),
+                Effect::Publish { file, text } => store::publish(file, text),
+            };
+            let at = self.at();
+            self.service.performed(at, &effect, result);
+        }
+    }
+
+    fn start_guard(&mut self) -> io::Result<()> {
+        let arguments = self.setup.guard.clone().unwrap_or_default();
+        let guard = Guard::start(&arguments, self.service.patience())?;
+        *self.setup.pulse.guard() = Some(guard);
+        Ok(())
+    }
+
+    /// Sends a heartbeat to the guard, and replaces a guard that does not watch.
+    fn beat(&mut self) {
+        let (at, patience) = (self.at(), self.service.patience());
+        if self.setup.pulse.guard().as_mut().is_some_and(|g| !g.beat(patience)) {
+            self.service.lapsed(at);
+        }
+        let watch = self.setup.pulse.guard().as_mut().map_or(Watch::Gone, Guard::watches);
+        if watch == Watch::Awake {
+            return;
+        }
+        let Some(next) = self.guarded.and_then(|g| g.next(at.now)) else { return };
+        self.guarded = Some(next);
+        let how = if watch == Watch::Stopped { "does not move" } else { "is gone" };
+        let useless = self.setup.pulse.guard().take();
+        if let Some(guard) = useless {
+            guard.end();
+        }
+        let started = self.start_guard();
+        self.note(Level::Error, "guard.gone", || match started {
+            Ok(()) => format!("the second process {how}; another one was started"),
+            Err(e) => format!(
+                "the second process {how}, and no other can be started ({e}): effects of this one \
+                 stay until they lapse if it is killed"
+            ),
+        });
+    }
+
+    /// Prints the events that are new.
+    fn print(&mut self) {
+        for n in self.service.journal().take() {
+            if self.setup.json {
+                let _ = serde_json::to_writer(&mut *self.out, &n).map(|()| writeln!(self.out));
+                continue;
+            }
+            let prefix = if self.journal { n.level.prefix() } else { "" };
+            let more = match n.left_out {
+                0 => String::new(),
+                left => format!(" (and {left} more since the last)"),
+            };
+            let text: String = n.text.chars().filter(|c| is_shown(*c)).collect();
+            // A closed standard error does not end the daemon.
+            let _ = writeln!(self.out, "{prefix}{}: {text}{more}", n.code);
+        }
+    }
+
+    fn stop(&mut self) -> End<S> {
+        let _ = notify(false, &[NotifyState::Stopping]);
+        let result = self.service.stop(self.at());
+        self.perform();
+        self.print();
+        // Kept until here: if the service never returns, the guard acts.
+        let guard = self.setup.pulse.guard().take();
+        if let Some(guard) = guard
+            && result.is_ok()
+        {
+            guard.dismiss();
+        }
+        let _ = std::fs::remove_file(&self.setup.socket);
+        result
+    }
+}
+
+/// Result of the service's end.
+type End<S> = Result<(), <S as Service>::Error>;
+
+/// Runs a service until a signal ends it.
+///
+/// # Errors
+/// The daemon cannot start. The inner result is that of the service's end.
+pub fn run<S: Service>(
+    service: S,
+    start: Instant,
+    setup: Setup,
+    claims: Claims,
+    (inbox, mail): (Inbox<S::Input>, Mailbox<S::Input>),
+) -> Result<Result<(), S::Error>, StartError> {
+    let mut runtime = Runtime::new(service, start, setup);
+    if let Err(e) = &claims.registered {
+        let text = format!("{e}; a guard of an earlier daemon may undo what this one sets");
+        runtime.note(Level::Warning, "run.unregistered", || text);
+    }
+    let ended = runtime.run(&inbox, &mail);
+    drop(claims);
+    ended
+}
+
+fn serve_metrics<I: Send + 'static>(
+    address: SocketAddr,
+    send: Sender<Message<I>>,
+) -> io::Result<()> {
+    let page = move || {
+        let (give, take) = mpsc::sync_channel(1);
+        send.send(Message::Scrape(give)).ok()?;
+        take.recv_timeout(Duration::from_secs(10)).ok()
+    };
+    http::serve(address, page).map(|_| ())
+}
+
+fn signals<I: Send + 'static>(send: Sender<Message<I>>) -> io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if send.send(Message::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Returns seconds since 1970 as far as the machine knows.
+pub fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}

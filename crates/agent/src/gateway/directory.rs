@@ -1,0 +1,61 @@
+//! Directory of the nodes behind a mesh: the contract of a host, and the sources of this one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::config::Discover;
+use super::sources::{self, Discovery};
+
+/// The nodes of a mesh with their addresses, as a host finds them.
+pub trait NodeDirectory {
+    /// Asks for the nodes of this moment. May take seconds, so it is called on a thread of its own;
+    /// a source that fails is named in [`Discovery::failed`] and does not keep others from answering.
+    fn nodes(&mut self) -> Discovery;
+}
+
+/// The sources that a configuration names: routing daemons, files, the kernel's tables.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sources {
+    /// What is asked.
+    pub discover: Discover,
+    /// Name of the mesh interface.
+    pub mesh: String,
+}
+
+impl NodeDirectory for Sources {
+    fn nodes(&mut self) -> Discovery {
+        sources::fetch(&self.discover, &self.mesh)
+    }
+}
+
+/// Asks a directory; a panic in it is an answer like any other failure.
+pub fn ask(directory: &mut impl NodeDirectory) -> Discovery {
+    let asked = catch_unwind(AssertUnwindSafe(|| directory.nodes()));
+    asked.unwrap_or_else(|_| Discovery {
+        found: Vec::new(),
+        failed: vec!["a source could not be read: this program failed over it".into()],
+        sources: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that fails at its second call.
+    struct Fragile(u32);
+
+    impl NodeDirectory for Fragile {
+        fn nodes(&mut self) -> Discovery {
+            self.0 += 1;
+            assert_ne!(self.0, 2, "a test's own failure");
+            Discovery::default()
+        }
+    }
+
+    #[test]
+    fn a_directory_that_fails_is_asked_again() {
+        let mut directory = Fragile(0);
+        let failures: Vec<usize> = (0..3).map(|_| ask(&mut directory).failed.len()).collect();
+        assert_eq!(failures, [0, 1, 0]);
+    }
+}

@@ -1,0 +1,240 @@
+//! State of the gateway that outlives a restart: class numbers, overrides, learned rates, the layout.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fairmesh_linux::{Direction, Layout};
+use fairmesh_units::{BitRate, Span, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::daemon::store::Store;
+use crate::error::{AgentError, FallbackProblem};
+use crate::gateway::config::is_plain;
+use crate::gateway::config::{Config, ConfigError};
+use crate::gateway::governor::Override;
+
+/// An override with the end of its time on the clock of the wall.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct KeptOverride {
+    /// Whose.
+    pub subscriber: String,
+    /// "down" or "up".
+    pub direction: String,
+    /// Bits per second of IP packets; `None`: unlimited.
+    pub rate: Option<u64>,
+    /// Seconds since 1970.
+    pub until: u64,
+    /// Seconds that it had left when `until` was written: it never gets more, and it has them on a
+    /// machine that has yet to learn what time it is.
+    #[serde(default)]
+    pub left: Option<u64>,
+}
+
+impl KeptOverride {
+    /// What it says at `now` of the daemon's clock and `wall` seconds since 1970; `None` for what
+    /// nobody could have set: the file may be anybody's.
+    pub fn read(&self, now: Time, wall: u64) -> Option<(Direction, Override)> {
+        let direction = match self.direction.as_str() {
+            "down" => Direction::Down,
+            "up" => Direction::Up,
+            _ => return None,
+        };
+        let mut left = self.until.checked_sub(wall)?;
+        if let Some(most) = self.left {
+            left = left.min(most);
+        }
+        let sensible = self.rate.is_none_or(|r| Override::RATES.contains(&r))
+            && left as f64 <= Override::LONGEST.as_secs_f64()
+            && self.subscriber.chars().count() <= 64
+            && is_plain(&self.subscriber);
+        let until = || now + Span::from_secs(left);
+        sensible.then(|| (direction, Override { rate: self.rate.map(BitRate), until: until() }))
+    }
+}
+
+/// Everything that is kept.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct Kept {
+    /// Of this layout; another one is not read.
+    pub version: u32,
+    /// Class numbers by name.
+    pub classes: BTreeMap<String, u16>,
+    /// Overrides in force.
+    pub overrides: Vec<KeptOverride>,
+    /// What the control had found out.
+    pub learned: Option<KeptLearning>,
+    /// Where classes and rules were put, without subscribers.
+    pub layout: Option<Layout>,
+}
+
+impl Kept {
+    /// Returns the state as a file has it.
+    pub fn text(&self) -> String {
+        let kept = Kept { version: VERSION, ..self.clone() };
+        // Plain data with text as keys can always be written.
+        serde_json::to_string_pretty(&kept).unwrap_or_default()
+    }
+
+    /// Reads the state in a store; the default at the first start.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is refused.
+    pub fn load(store: &mut Store) -> Result<Kept, io::Error> {
+        store.load()?.map_or_else(|| Ok(Kept::default()), |text| Kept::read(&text))
+    }
+
+    /// Reads what was kept, as a file has it.
+    ///
+    /// # Errors
+    /// It makes no sense, or is another version's.
+    pub fn read(text: &str) -> Result<Kept, io::Error> {
+        let mut kept: Kept = serde_json::from_str(text).map_err(io::Error::from)?;
+        if kept.version != VERSION {
+            return Err(io::Error::other(format!("version {} is not {VERSION}", kept.version)));
+        }
+        // What could not have been installed was not.
+        kept.layout = kept.layout.filter(|l| l.check().is_ok());
+        Ok(kept)
+    }
+}
+
+/// What a control had found out.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct KeptLearning {
+    /// Which control, with its variants.
+    pub control: String,
+    /// Bits per second of IP packets for everybody together.
+    pub rate: u64,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+const VERSION: u32 = 1;
+
+/// Reads the configuration; if it is wrong or gone and `fall_back` is set, the last one that worked,
+/// with the error of the first.
+///
+/// `folders` are the places of the last configuration that worked, the most likely first: the
+/// configured place is in the file that cannot be read.
+///
+/// # Errors
+/// What is wrong with the file, and with the last one that worked if that was wanted.
+pub fn load_config(
+    file: &Path,
+    fall_back: bool,
+    folders: &[PathBuf],
+) -> Result<(Config, Option<ConfigError>), AgentError> {
+    let e = match Config::load(file) {
+        Ok(config) => return Ok((config, None)),
+        Err(e) if !fall_back => return Err(e.into()),
+        Err(e) => e,
+    };
+    let mut first = None;
+    for folder in folders {
+        let store = Store::new(folder);
+        match last_good_config(&store) {
+            Ok(config) => return Ok((config, Some(e))),
+            Err(problem) => _ = first.get_or_insert((store.good_config(), problem)),
+        }
+    }
+    match first {
+        None => Err(e.into()),
+        Some((last_good, problem)) => {
+            Err(AgentError::NoFallback { config: Box::new(e), last_good, problem })
+        }
+    }
+}
+
+/// Reads the last configuration that worked.
+///
+/// # Errors
+/// It cannot be read, or is refused.
+pub fn last_good_config(store: &Store) -> Result<Config, FallbackProblem> {
+    let text = store.read_good_config()?;
+    let file = store.good_config().display().to_string();
+    Ok(Config::parse(&file, &text).map_err(Box::new)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_file_falls_back_only_if_told_and_to_one_that_worked() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let (file, good) = (at.join("gateway.toml"), Store::new(at).good_config());
+        let text = "mesh = { interface = \"a\" }\nwired = { interface = \"b\" }\n\
+                    control = { use = \"fifo\" }\n\
+                    subscriber = [{ name = \"x\", prefixes = [\"10.0.0.1\"] }]";
+        for broken in ["mood = 1", "mesh = {"] {
+            fs::write(&file, broken).unwrap();
+            let _ = fs::remove_file(&good);
+            assert!(load_config(&file, true, &[at.to_owned()]).is_err(), "nothing ever worked");
+            fs::write(&good, text).unwrap();
+            assert!(load_config(&file, false, &[at.to_owned()]).is_err(), "not told to");
+            let (config, fallen) = load_config(&file, true, &[at.to_owned()]).unwrap();
+            assert_eq!(config.layout.mesh.name(), "a");
+            assert!(fallen.unwrap().to_string().contains("gateway.toml"));
+        }
+        fs::write(&file, text.replace("\"a\"", "\"c\"")).unwrap();
+        let (config, fallen) = load_config(&file, true, &[at.to_owned()]).unwrap();
+        assert_eq!(config.layout.mesh.name(), "c", "the file goes first");
+        assert!(fallen.is_none());
+        fs::write(&file, "mood = 1").unwrap();
+        fs::remove_file(&good).unwrap();
+        nix::unistd::mkfifo(&good, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let line = load_config(&file, true, &[at.to_owned()]).unwrap_err().to_string();
+        assert!(line.contains("gateway.last-good.toml: is a FIFO; expected a regular"), "{line}");
+    }
+
+    #[test]
+    fn an_override_that_nobody_could_have_set_is_refused() {
+        let now = Time::ZERO + Span::from_secs(7);
+        let kept = |subscriber: &str, direction: &str, rate, until| {
+            let (subscriber, direction) = (subscriber.to_owned(), direction.to_owned());
+            KeptOverride { subscriber, direction, rate, until, left: None }
+        };
+        let (direction, value) = kept("a", "up", Some(5_000), 1_060).read(now, 1_000).unwrap();
+        assert_eq!((direction, value.rate), (Direction::Up, Some(BitRate(5_000))));
+        assert_eq!(value.until, now + Span::from_secs(60));
+        for wrong in [
+            kept("a", "sideways", None, 1_060),
+            kept("a", "up", Some(0), 1_060),
+            kept("a", "up", Some(u64::MAX), 1_060),
+            kept("a", "up", None, u64::MAX),
+            kept("a", "up", None, 999),
+            kept("", "up", None, 1_060),
+            kept("a\u{202e}", "up", None, 1_060),
+            kept(&"x".repeat(65), "up", None, 1_060),
+        ] {
+            assert_eq!(wrong.read(now, 1_000), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn garbage_and_other_versions_are_refused() {
+        for text in ["{", "[]", "{\"version\": 99}", "{\"version\": 1, \"classes\": {\"a\": -1}}"] {
+            assert!(Kept::read(text).is_err(), "{text}");
+        }
+        let mut kept = Kept::default();
+        kept.classes.insert("alice".into(), 7);
+        assert_eq!(Kept::read(&kept.text()).unwrap().classes, kept.classes);
+    }
+
+    /// The name of its table would be part of a script for `nft`.
+    #[test]
+    fn a_layout_that_cannot_be_is_dropped() {
+        let name = |n: &str| fairmesh_linux::Interface::new(n).unwrap();
+        let layout = Layout::new(name("bat0"), name("eth0"));
+        let text = Kept { layout: Some(layout.clone()), ..Kept::default() }.text();
+        assert_eq!(Kept::read(&text).unwrap().layout, Some(layout.clone()));
+        let table = format!("\"{}\"", layout.table);
+        let text = text.replace(&table, "\"x; flush ruleset\"");
+        assert_eq!(Kept::read(&text).unwrap().layout, None);
+    }
+}

@@ -1,0 +1,260 @@
+//! The gateway as a state machine: governor, host and what is kept, driven by the daemon's runtime.
+
+mod inputs;
+mod others;
+mod persistence;
+mod requests;
+mod signs;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fairmesh_linux::link::LinkEvent;
+use fairmesh_linux::{DataPlane, Error};
+use fairmesh_units::{Span, Time};
+
+pub use self::inputs::Input;
+pub(super) use self::inputs::{discovery, links};
+use self::persistence::SAVE;
+use super::config::{Config, ConfigError, OnExit};
+use super::directory::Sources;
+use super::exchange::PeerSocket;
+use super::headers::HeaderThread;
+use super::host::{Host, Phase};
+use super::journal::{Journal, Level};
+use super::kept::{Kept, KeptLearning, KeptOverride};
+use super::metrics;
+use crate::daemon::process::Resources;
+use crate::daemon::runtime::Inbox;
+use crate::daemon::service::{Effect, Moment, Service};
+use crate::daemon::socket::Response;
+
+/// Interval at which it is checked that packets reach their classes.
+const VERIFY: Span = Span::from_secs(30);
+
+/// The sources that the discovery thread asks.
+pub type Wanted = Arc<Mutex<Option<Sources>>>;
+
+/// Connections of a gateway to its machine.
+pub struct Parts {
+    /// The exchange with other gateways; the inbox receives [`Input::Datagrams`].
+    pub peers: Option<(PeerSocket, Inbox<Input>)>,
+    /// The reader of TCP's headers.
+    pub capture: HeaderThread,
+    /// What the discovery thread looks for.
+    pub discover: Wanted,
+    /// Reads the configuration again.
+    pub load: Box<dyn FnMut() -> Result<Config, ConfigError>>,
+    /// Path of the configuration, for messages.
+    pub file: PathBuf,
+}
+
+/// The gateway's service. It has no clock and no kernel of its own, so that a month of it can be
+/// tried in a minute.
+pub struct Gateway<P> {
+    pub(super) host: Host<P>,
+    config: Config,
+    parts: Parts,
+    at: Moment,
+    effects: Vec<Effect>,
+    /// Overrides as they were last saved.
+    overrides: Vec<KeptOverride>,
+    kept_layout: Option<fairmesh_linux::Layout>,
+    written: Option<Time>,
+    saved: Time,
+    learned: Option<(Time, KeptLearning)>,
+    save_failed: bool,
+    publish_failed: bool,
+    /// When the file of the metrics was last written.
+    published: Option<Time>,
+    verified: Time,
+}
+
+/// Longest time without a sign of a gateway of so many subscribers: two epochs, within 5 to 30 s,
+/// and the time in which the kernel makes their classes.
+fn patience(sample: Span, subscribers: usize) -> Duration {
+    let epoch = sample.as_secs_f64();
+    let classes = subscribers as f64 * 0.002;
+    Duration::from_secs_f64((2.0 * epoch).clamp(5.0, 30.0) + classes)
+}
+
+impl<P: DataPlane> Gateway<P> {
+    /// Returns a gateway that has not acted yet.
+    pub fn new(host: Host<P>, config: Config, parts: Parts) -> Self {
+        Gateway {
+            host,
+            config,
+            parts,
+            at: Moment { now: Time::ZERO, wall: 0 },
+            effects: Vec::new(),
+            overrides: Vec::new(),
+            kept_layout: None,
+            written: None,
+            saved: Time::ZERO,
+            learned: None,
+            save_failed: false,
+            publish_failed: false,
+            published: None,
+            verified: Time::ZERO,
+        }
+    }
+
+    /// Takes over the state of an earlier run; the first effects save it.
+    pub fn begin(&mut self, at: Moment, kept: &Kept) {
+        self.at = at;
+        self.host.governor.begin_gently(at.now);
+        self.restore(kept);
+        self.save();
+        self.effects.push(Effect::KeepConfiguration);
+        self.offer_discovery();
+    }
+
+    fn now(&self) -> Time {
+        self.at.now
+    }
+
+    fn note(&mut self, level: Level, code: &'static str, text: impl FnOnce() -> String) {
+        let now = self.now();
+        self.host.governor.journal.note(now, level, code, text);
+    }
+
+    fn offer_discovery(&self) {
+        let mesh = self.config.layout.mesh.name().to_owned();
+        if let Ok(mut wanted) = self.parts.discover.lock() {
+            *wanted = self.config.discover.clone().map(|discover| Sources { discover, mesh });
+        }
+    }
+
+    fn page(&self, process: Option<Resources>) -> String {
+        let peers = self.others();
+        let per_subscriber = self.config.per_subscriber;
+        let signs = self.signs();
+        let (peers, signs) = (peers.as_ref(), signs.as_ref());
+        metrics::page(&self.host, self.now(), per_subscriber, process, peers, signs)
+    }
+}
+
+impl<P: DataPlane> Service for Gateway<P> {
+    type Input = Input;
+    type Error = Error;
+
+    fn turn(&mut self, at: Moment) -> Time {
+        self.at = at;
+        self.hear_others();
+        let next = self.host.poll(at.now);
+        self.read_headers();
+        self.tell_others();
+        if at.now.since(self.saved) >= SAVE {
+            self.save();
+        }
+        self.publish();
+        if at.now.since(self.verified) >= VERIFY {
+            self.verified = at.now;
+            if self.host.phase() == Phase::Running {
+                self.host.verify();
+            }
+        }
+        next
+    }
+
+    fn input(&mut self, at: Moment, input: Input) {
+        self.at = at;
+        match input {
+            Input::Links(events) => {
+                for event in events {
+                    match event {
+                        LinkEvent::Changed(link) => self.host.link(at.now, &link.name, link.up),
+                        LinkEvent::Gone(link) => self.host.link(at.now, &link.name, false),
+                        LinkEvent::Overrun => {}
+                    }
+                }
+            }
+            Input::Found(discovery) => {
+                for failed in &discovery.failed {
+                    self.note(Level::Warning, "source.failed", || failed.clone());
+                }
+                self.host.governor.sources = discovery.sources;
+                self.host.discovered(at.now, discovery.found);
+            }
+            Input::Datagrams => self.hear_others(),
+        }
+    }
+
+    fn request(&mut self, at: Moment, line: &str) -> Response {
+        self.at = at;
+        match super::request::Request::read(line) {
+            Ok(request) => self.call(request),
+            Err(e) => Response::Refused(e.to_string()),
+        }
+    }
+
+    fn reload(&mut self, at: Moment) {
+        self.at = at;
+        // A refusal is an event.
+        let _ = self.take_configuration();
+    }
+
+    fn metrics(&self, at: Moment, process: Option<Resources>) -> String {
+        // The page is of the last turn but for the time since the start.
+        debug_assert!(at.now >= self.at.now);
+        self.page(process)
+    }
+
+    fn journal(&mut self) -> &mut Journal {
+        &mut self.host.governor.journal
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        core::mem::take(&mut self.effects)
+    }
+
+    fn performed(&mut self, at: Moment, effect: &Effect, result: io::Result<()>) {
+        self.at = at;
+        let failed = match effect {
+            Effect::Save(_) | Effect::KeepConfiguration => &mut self.save_failed,
+            Effect::Publish { .. } => &mut self.publish_failed,
+        };
+        let Err(e) = result else {
+            // A configuration that is kept says nothing of the state.
+            *failed &= matches!(effect, Effect::KeepConfiguration);
+            return;
+        };
+        // Once per trouble, not once per attempt.
+        if core::mem::replace(failed, true) {
+            return;
+        }
+        let (code, text) = match effect {
+            Effect::Publish { file, .. } => {
+                ("metrics.unwritable", format!("{}: {e}", file.display()))
+            }
+            Effect::Save(_) | Effect::KeepConfiguration => {
+                let folder = self.config.state.display();
+                ("state.unwritable", format!("{folder}: {e}; going on without keeping anything"))
+            }
+        };
+        self.note(Level::Warning, code, || text);
+    }
+
+    fn patience(&self) -> Duration {
+        patience(self.config.sample, self.host.governor.members().len())
+    }
+
+    fn lapsed(&mut self, at: Moment) {
+        self.at = at;
+        self.host.limits_unknown(at.now);
+    }
+
+    fn stop(&mut self, at: Moment) -> Result<(), Error> {
+        self.at = at;
+        self.note(Level::Info, "daemon.stopped", || "limits are lifted".into());
+        self.learn(true);
+        self.written = None;
+        self.save();
+        self.host.stop(at.now, self.config.on_exit == OnExit::Remove)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Start of the gateway's daemon on a machine.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fairmesh_control::{StartError, Value};
+use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use fairmesh_units::{FlowId, Time};
+
+use super::config::{Config, ConfigError};
+use super::exchange::PeerSocket;
+use super::governor::{ClassIds, Governor};
+use super::headers::HeaderThread;
+use super::host::Host;
+use super::journal::Level;
+use super::kept::{Kept, load_config};
+use super::preflight;
+use super::rescue;
+use super::service::{Gateway, Parts, discovery, links};
+use crate::daemon::runtime::{self, Claims, Pulse, Setup, inbox};
+use crate::daemon::store::Store;
+use crate::daemon::{guard, service::Moment};
+use crate::error::{AgentError, ControlProblem};
+
+/// Longest time that the loop waits for another program.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Options of `run`.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// Use the last configuration that worked if the file is wrong.
+    pub fall_back: bool,
+    /// Start no second process that lifts limits when this one dies.
+    pub no_guard: bool,
+    /// Print events as JSON objects.
+    pub json: bool,
+}
+
+/// Runs the gateway's daemon until a signal ends it.
+///
+/// # Errors
+/// A wrong configuration, or a daemon that cannot start. Nothing in the kernel is changed then.
+pub fn run(options: &RunOptions) -> Result<(), AgentError> {
+    let (config, fallen) = load(options)?;
+    preflight::socket(&config.socket)?;
+    let resources = rescue::resources(&config.layout);
+    let claims = Claims::take(&config.socket, &config.state, &resources)?;
+    let start = Instant::now();
+    let mut store = Store::new(&config.state);
+    let loaded = Kept::load(&mut store);
+    let kept = loaded.as_ref().ok().cloned().unwrap_or_default();
+    let class_ids = ClassIds::new(kept.classes.clone());
+    let governor = Governor::new(&config, class_ids, Time::ZERO)
+        .map_err(|e| refused(&options.config, &config, e))?;
+    let pulse = Pulse::default();
+    let mut plane = HtbPlane::open()?;
+    plane.on_progress(pulse.ticker());
+    plane.answer_within(ANSWER);
+    let mut host = Host::new(plane, governor);
+    if let Err(e) = loaded {
+        let file = store.file();
+        host.governor.journal.note(Time::ZERO, Level::Warning, "state.unreadable", || {
+            format!("{}: {e}; nothing is known of earlier runs", file.display())
+        });
+    }
+    if let Some(e) = fallen {
+        host.governor.journal.note(Time::ZERO, Level::Error, "config.fallback", || {
+            format!("{e}; running with the last configuration that worked")
+        });
+    }
+    if let Some(earlier) = kept.layout.as_ref().filter(|l| !l.same_place(&config.layout)) {
+        remove_earlier(&mut host, earlier);
+    }
+    let (inbox, mailbox) = inbox();
+    links(inbox.clone());
+    let discover = Arc::new(Mutex::new(None));
+    discovery(discover.clone(), inbox.clone());
+    let lock = guard::lock_of(&config.socket);
+    let arguments = guard_arguments(&config.layout, &lock, &claims.owner.run);
+    let setup = Setup {
+        socket: config.socket.clone(),
+        metrics: config.metrics,
+        store,
+        config: options.config.clone(),
+        guard: (!options.no_guard).then_some(arguments),
+        json: options.json,
+        pulse,
+    };
+    let file = options.config.clone();
+    let parts = Parts {
+        peers: config.peers.clone().map(|peers| (PeerSocket::new(peers), inbox.clone())),
+        capture: HeaderThread::new(start),
+        discover,
+        load: Box::new(move || Config::load(&file)),
+        file: options.config.clone(),
+    };
+    let textfile = config.textfile.clone();
+    let mut gateway = Gateway::new(host, config, parts);
+    gateway.begin(Moment { now: Time::ZERO, wall: runtime::wall_clock() }, &kept);
+    let ended = runtime::run(gateway, start, setup, claims, (inbox, mailbox))?;
+    if let Some(file) = textfile {
+        // Metrics that stand still would look like those of a daemon that runs.
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(ended?)
+}
+
+/// Removes what a crash may have left on interfaces that the configuration no longer names.
+fn remove_earlier(host: &mut Host<HtbPlane>, earlier: &Layout) {
+    let (level, code, text) = match host.plane().remove(earlier) {
+        Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
+        Ok(removed) => {
+            let all = [removed.qdiscs, removed.tables].concat().join(", ");
+            let text = format!("removed from where the configuration had it before: {all}");
+            (Level::Info, "shaping.moved", text)
+        }
+        Err(e) => (Level::Warning, "remove.failed", e.to_string()),
+    };
+    host.governor.journal.note(Time::ZERO, level, code, || text);
+}
+
+/// Arguments of the second process, without the subscribers, which it does not need.
+fn guard_arguments(layout: &Layout, lock: &Path, run: &str) -> Vec<String> {
+    let bare = Layout { subscribers: Vec::new(), ..layout.clone() };
+    // Plain data with text as keys can always be written.
+    let layout = serde_json::to_string(&bare).unwrap_or_default();
+    // `fairmesh gateway guard` has one word more than `fairmesh-gateway guard`.
+    let word = std::env::args().nth(1).filter(|w| w == "gateway");
+    let lock = lock.display().to_string();
+    let rest = ["guard", "--layout", &layout, "--lock", &lock, "--run", run];
+    word.into_iter().chain(rest.map(str::to_owned)).collect()
+}
+
+fn load(options: &RunOptions) -> Result<(Config, Option<ConfigError>), AgentError> {
+    let folders = crate::locate::states();
+    let (config, fallen) = load_config(&options.config, options.fall_back, &folders)?;
+    if fallen.is_none() {
+        Governor::trial(&config).map_err(|e| refused(&options.config, &config, e))?;
+    }
+    Ok((config, fallen))
+}
+
+/// Names subscribers instead of flow numbers in a control's refusal.
+pub(crate) fn refused_by_control(config: &Config, e: StartError) -> Box<ControlProblem> {
+    let name = |flow: FlowId| {
+        // As Governor::trial numbers them.
+        let i = (flow.0 / 2).saturating_sub(1) as usize;
+        config.subscribers.get(i).map_or_else(|| flow.0.to_string(), |s| s.name.clone())
+    };
+    let problem = match &e {
+        StartError::Refused { why, .. } => match (why.code(), why.values()) {
+            ("any.guarantees", [sum, bound, ..]) => {
+                Some(ControlProblem::Guarantees { sum: sum.to_string(), bound: bound.to_string() })
+            }
+            ("any.weight", [Value::Flow(flow), weight, ..]) => {
+                Some(ControlProblem::Weight { subscriber: name(*flow), weight: weight.to_string() })
+            }
+            _ => None,
+        },
+        StartError::Missing(_) | StartError::Unbuildable(_) | StartError::Elsewhere { .. } => None,
+    };
+    Box::new(problem.unwrap_or(ControlProblem::Start(e)))
+}
+
+/// Names the file in a control's refusal.
+pub(crate) fn refused(file: &Path, config: &Config, e: StartError) -> AgentError {
+    AgentError::Control { file: file.to_owned(), problem: refused_by_control(config, e) }
+}

@@ -1,0 +1,83 @@
+//! The radio of an interface, asked of the kernel.
+
+use super::{CONTROLLER, FAMILY, Station, Survey};
+use super::{ask_family, ask_stations, ask_survey, read_family, read_station, read_survey};
+use crate::error::Error;
+use crate::link;
+use crate::netlink::Netlink;
+
+/// What a host knows of a radio: how its channels were spent, and what each neighbour got.
+pub trait Radio {
+    /// Returns the channels with their times in ms; the one in use is marked.
+    ///
+    /// # Errors
+    /// The interface is gone, or the driver has no survey.
+    fn survey(&mut self) -> Result<Vec<Survey>, Error>;
+
+    /// Returns the stations of the interface with their counters, rates and signals.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn stations(&mut self) -> Result<Vec<Station>, Error>;
+}
+
+/// A radio of this machine, by nl80211.
+#[derive(Debug)]
+pub struct Nl80211 {
+    netlink: Netlink,
+    family: u16,
+    index: u32,
+}
+
+impl Nl80211 {
+    /// Opens the radio of an interface in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No such interface, or a kernel without nl80211.
+    pub fn open(interface: &str) -> Result<Self, Error> {
+        let index = link::named(interface)?.index;
+        let mut netlink = Netlink::generic()?;
+        let read = |_, payload: &[u8]| read_family(payload);
+        let missing = || Error::Missing {
+            what: format!("{FAMILY} (kernel module cfg80211)"),
+            hint: format!("{interface} needs a Wi-Fi driver"),
+        };
+        match netlink.get(FAMILY, CONTROLLER, ask_family, read) {
+            Ok(Some(family)) => Ok(Nl80211 { netlink, family, index }),
+            Err(e) if e.errno() != Some(libc::ENOENT) => Err(e),
+            Ok(None) | Err(_) => Err(missing()),
+        }
+    }
+}
+
+impl Radio for Nl80211 {
+    fn survey(&mut self) -> Result<Vec<Survey>, Error> {
+        let mut found = Vec::new();
+        let (family, index) = (self.family, self.index);
+        let each = |_, payload: &[u8]| found.extend(read_survey(payload));
+        self.netlink.dump("channels", family, |out| ask_survey(out, index), each)?;
+        Ok(found)
+    }
+
+    fn stations(&mut self) -> Result<Vec<Station>, Error> {
+        let mut found = Vec::new();
+        let (family, index) = (self.family, self.index);
+        let each = |_, payload: &[u8]| found.extend(read_station(payload));
+        self.netlink.dump("stations", family, |out| ask_stations(out, index, None), each)?;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_without_radio_is_refused_or_has_no_stations() {
+        assert!(matches!(Nl80211::open("no-such-radio"), Err(Error::NoInterface(_))));
+        match Nl80211::open("lo") {
+            Err(e) => assert!(e.to_string().contains(FAMILY), "{e}"),
+            Ok(mut radio) => assert!(radio.stations().map_or(true, |s| s.is_empty())),
+        }
+    }
+}

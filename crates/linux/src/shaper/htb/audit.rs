@@ -1,0 +1,198 @@
+//! Audit: whether limits act, by objects and by effects.
+//!
+//! Objects: rate and ceiling of classes, read back from the kernel. Rules and map elements are
+//! compared in [`DataPlane::renew`]. Effects: packets that rules gave a class against packets that
+//! arrived in classes, bytes that a driver sent against bytes that passed our root qdisc.
+
+use std::collections::BTreeSet;
+
+use super::place::Place;
+use super::{HtbPlane, State, ids};
+use crate::error::Error;
+use crate::link;
+use crate::nft;
+use crate::shaper::*;
+use crate::tc::htb::Class;
+use crate::tc::stats::Dumped;
+use crate::tc::{Handle, Head};
+
+/// Trees of groups, each of up to [`ClassId::GROUP`] classes, that one call looks at.
+const TREES: usize = 4;
+/// Packets between two calls that are enough to judge a classifier.
+const PACKETS: u64 = 100;
+/// Bytes between two calls that are enough to judge whether traffic passes our root qdisc.
+const BYTES: u64 = 100_000;
+/// Calls in a row that must agree: counters of one instant are read one after the other.
+const AGREEING: u8 = 2;
+
+/// Counters of one direction at the last call, and how many calls in a row found each effect missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    classified: u64,
+    arrived: u64,
+    sent: u64,
+    shaped: u64,
+    misrouted: u8,
+    bypassed: u8,
+}
+
+/// What an audit remembers until the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watch {
+    /// By direction; `None` until the first call.
+    counted: [Option<Counted>; 2],
+    /// Place in the order of groups at which the next call begins.
+    next: usize,
+}
+
+impl Watch {
+    /// Forgets the counters: those of nftables begin again with the rules.
+    pub fn restart(&mut self) {
+        self.counted = [None; 2];
+    }
+}
+
+pub(super) fn audit(plane: &mut HtbPlane) -> Result<Vec<Deviation>, Error> {
+    let mut found = Vec::new();
+    for direction in Direction::BOTH {
+        port(plane, direction, &mut found)?;
+        limits(plane, direction, &mut found)?;
+    }
+    effects(plane, &mut found)?;
+    if let Some(state) = &mut plane.state {
+        let groups = state.groups.iter().map(|g| g.len()).max().unwrap_or(0);
+        state.watch.next = (state.watch.next + TREES) % groups.max(1);
+    }
+    Ok(found)
+}
+
+/// Whether the interface is a port of another one.
+fn port(plane: &mut HtbPlane, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
+    let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
+    let port = &state.ports[way.index()];
+    let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
+    // A port of batman-adv carries its frames, which have no class of their own; a VRF is no bridge.
+    let Some(index) = link.controller else { return Ok(()) };
+    let Ok(controller) = link::by_index(&mut plane.netlink, index, "") else { return Ok(()) };
+    if matches!(controller.kind.as_deref(), Some("bridge" | "bond" | "team" | "openvswitch")) {
+        found.push(Deviation::Port { interface: link.name, controller: controller.name });
+    }
+    Ok(())
+}
+
+/// Compares rates and ceilings, and sets those again that differ.
+fn limits(plane: &mut HtbPlane, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
+    let d = way.index();
+    let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
+    let port = &state.ports[d];
+    let groups: Vec<u16> = state.groups[d].keys().copied().collect();
+    let some = groups.iter().cycle().skip(state.watch.next).take(TREES.min(groups.len()));
+    let groups: BTreeSet<u16> = some.copied().collect();
+    let trees = std::iter::once(port.root()).chain(groups.iter().map(|g| Place::tree(*g)));
+    let in_question = |minor: u16| port.place.group(minor).is_none_or(|g| groups.contains(&g));
+    let mut seen = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for tree in trees {
+        let head = Head::new(port.index, Handle::NONE, tree);
+        let look = |_, payload: &[u8]| {
+            let Some(dumped) = Dumped::read(payload) else { return };
+            let minor = dumped.head.handle.minor();
+            let Some(meant) = meant(state, way, minor) else { return };
+            seen.insert(minor);
+            let same = |there: &Class| (there.rate, there.ceil) == (meant.rate, meant.ceil);
+            if !Class::read(dumped.options).as_ref().is_some_and(same) {
+                wrong.push(minor);
+            }
+        };
+        plane.netlink.dump("classes", libc::RTM_GETTCLASS, |m| head.write(m), look)?;
+    }
+    let members = state.members.keys().copied().filter(|m| in_question(*m));
+    let missing = members.chain([ids::EVERYBODY]).filter(|m| !seen.contains(m)).count();
+    if missing > 0 {
+        return Err(port.gone(&format!("{missing} classes were removed")));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    plane.batch.clear();
+    for &minor in &wrong {
+        match meant(state, way, minor) {
+            None => {}
+            Some(_) if minor == ids::EVERYBODY => {
+                port.everybody(&mut plane.batch, state.aggregate[d], state.layout.burst);
+            }
+            Some(class) => port.subscriber(&mut plane.batch, minor, &class, 0),
+        }
+    }
+    let refused = plane.netlink.apply(&mut plane.batch)?;
+    port.refused(refused, "setting a limit again")?;
+    found.push(Deviation::Limits { direction: way, classes: wrong.len() });
+    Ok(())
+}
+
+/// The class as it was set; `None` for a class without a limit that is ours to keep.
+fn meant(state: &State, way: Direction, minor: u16) -> Option<Class> {
+    let d = way.index();
+    let (port, whole, burst) = (&state.ports[d], state.aggregate[d], state.layout.burst);
+    if minor == ids::EVERYBODY {
+        return Some(Class::limited(whole, 1514, 0).bursting(burst));
+    }
+    let member = state.members.get(&minor)?;
+    Some(port.class_of(minor, member.limits[d], whole.is_some(), member.weight, burst))
+}
+
+/// Compares counters with those of the last call.
+fn effects(plane: &mut HtbPlane, found: &mut Vec<Deviation>) -> Result<(), Error> {
+    let table = plane.state.as_ref().ok_or(Error::NotInstalled)?.layout.table.clone();
+    let counters = nft::counters::packets(&mut plane.netfilter, &table)?;
+    for direction in Direction::BOTH {
+        let d = direction.index();
+        let name = ["classified_down", "classified_up"][d];
+        let everybody = plane.read(direction.egress(), ids::EVERYBODY)?;
+        let root = plane.read(direction.egress(), 0)?;
+        let state = plane.state.as_mut().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[d];
+        let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
+        let mut now = Counted {
+            classified: counters.get(name).copied().unwrap_or(0),
+            arrived: everybody.packets + u64::from(root.drops) + u64::from(root.queued_packets),
+            sent: link.counters.tx_bytes,
+            shaped: root.bytes,
+            ..Counted::default()
+        };
+        let Some(before) = state.watch.counted[d] else {
+            state.watch.counted[d] = Some(now);
+            continue;
+        };
+        let classified = now.classified.saturating_sub(before.classified);
+        let arrived = now.arrived.saturating_sub(before.arrived);
+        if classified >= PACKETS && arrived * 2 < classified {
+            now.misrouted = before.misrouted.saturating_add(1);
+        } else if classified < PACKETS {
+            // Too few to judge: counted on, until there are enough.
+            now.misrouted = before.misrouted;
+            (now.classified, now.arrived) = (before.classified, before.arrived);
+        }
+        let sent = now.sent.saturating_sub(before.sent);
+        let shaped = now.shaped.saturating_sub(before.shaped);
+        if sent >= BYTES && shaped * 2 < sent {
+            now.bypassed = before.bypassed.saturating_add(1);
+        } else if sent < BYTES {
+            now.bypassed = before.bypassed;
+            (now.sent, now.shaped) = (before.sent, before.shaped);
+        }
+        state.watch.counted[d] = Some(now);
+        if now.bypassed >= AGREEING {
+            found.push(Deviation::Bypassed { direction, sent, shaped });
+        }
+        if now.misrouted >= AGREEING {
+            let grouped = !state.groups[d].is_empty();
+            let replaced_by = state.available.after(state.classifier[d], grouped);
+            if let Some(next) = replaced_by {
+                plane.use_classifier(direction, next)?;
+            }
+            found.push(Deviation::Misrouted { direction, classified, arrived, replaced_by });
+        }
+    }
+    Ok(())
+}
