@@ -109,7 +109,7 @@ impl Done {
                 to: name(flow.to),
                 hops: flow.wireless_hops,
                 goodput_bps: if measured > 0.0 { bytes as f64 * 8.0 / measured } else { 0.0 },
-                fair_bps: fair.get(i).copied().unwrap_or(0.0),
+                fair_bps: fair.get(i).copied(),
                 active_share: active_share(transfers.as_ref(), measured),
                 path: flow.path.iter().map(|n| name(*n)).collect(),
                 weight: flow.weight,

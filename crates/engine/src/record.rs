@@ -47,27 +47,31 @@ pub struct RunRecord {
 
 impl RunRecord {
     /// Goodputs and the rates they are judged against ([`RunRecord::dues`]), bit/s: of every
-    /// subscriber, and of every flow that belongs to none.
-    pub fn sharers(&self) -> (Vec<f64>, Vec<f64>) {
+    /// subscriber, and of every flow that belongs to none. `None` if the run was given no fair rates.
+    pub fn sharers(&self) -> (Vec<f64>, Option<Vec<f64>>) {
         let dues = self.dues();
         let mut own = vec![true; self.flows.len()];
         let members = self.subscribers.iter().flat_map(|s| &s.flows);
         members.for_each(|&f| own[f] = false);
-        let alone = self.flows.iter().zip(&dues).zip(own).filter(|(_, own)| *own);
-        let alone = alone.map(|((f, due), _)| (f.goodput_bps, *due));
-        let due = |s: &SubscriberRecord| s.flows.iter().map(|&f| dues[f]).sum();
-        self.subscribers.iter().map(|s| (s.goodput_bps, due(s))).chain(alone).unzip()
+        let alone: Vec<usize> = (0..own.len()).filter(|&f| own[f]).collect();
+        let goodputs = self.subscribers.iter().map(|s| s.goodput_bps);
+        let goodputs = goodputs.chain(alone.iter().map(|&f| self.flows[f].goodput_bps)).collect();
+        let shared = dues.map(|dues| {
+            let due = |s: &SubscriberRecord| s.flows.iter().map(|&f| dues[f]).sum();
+            self.subscribers.iter().map(due).chain(alone.iter().map(|&f| dues[f])).collect()
+        });
+        (goodputs, shared)
     }
 
     /// Rates against which goodputs are judged, bit/s, by flow: [`FlowRecord::due_bps`]. Where fair
     /// rates are upper bounds, no more than an equal share, by weight, of what the run carried: a
-    /// flow below a tenth of a bound alone need not starve.
-    pub fn dues(&self) -> Vec<f64> {
+    /// flow below a tenth of a bound alone need not starve. `None` if the run was given no fair rates.
+    pub fn dues(&self) -> Option<Vec<f64>> {
         let weight = |f: &FlowRecord| f.weight * f.active_share;
         let level = self.flows.iter().map(|f| f.goodput_bps).sum::<f64>()
             / self.flows.iter().map(weight).sum::<f64>();
         let due = |f: &FlowRecord| match self.fair_is_upper_bound && level.is_finite() {
-            true => f.due_bps().min(level * weight(f)),
+            true => f.due_bps().map(|due| due.min(level * weight(f))),
             false => f.due_bps(),
         };
         self.flows.iter().map(due).collect()
@@ -166,8 +170,8 @@ pub struct FlowRecord {
     pub path: Vec<String>,
     /// Application bytes delivered in order per second, bit/s.
     pub goodput_bps: f64,
-    /// Analytic max-min rate, bit/s of application data.
-    pub fair_bps: f64,
+    /// Max-min rate, bit/s of application data; `None`: the run was given no fair rates.
+    pub fair_bps: Option<f64>,
     /// Part of the flow's time in the measured interval in which its application had something to
     /// transfer: below 1 only for files and requests, whose senders or readers pause.
     pub active_share: f64,
@@ -203,8 +207,8 @@ impl FlowRecord {
     /// Rate against which the flow's goodput is judged, bit/s: its fair rate during the part of the
     /// time in which its application had something to transfer. The fair rate itself is never above
     /// the rate of a CBR or rate-limited application, or the flow's plan.
-    pub fn due_bps(&self) -> f64 {
-        self.fair_bps * self.active_share
+    pub fn due_bps(&self) -> Option<f64> {
+        self.fair_bps.map(|fair| fair * self.active_share)
     }
 }
 
@@ -268,8 +272,9 @@ pub struct SubscriberRecord {
     pub goodput_down_bps: f64,
     /// Those out of the mesh, bit/s.
     pub goodput_up_bps: f64,
-    /// Analytic max-min rate, in both directions, bit/s of application data.
-    pub fair_bps: f64,
+    /// Max-min rate, in both directions, bit/s of application data; `None`: the run was given no
+    /// fair rates.
+    pub fair_bps: Option<f64>,
 }
 
 /// Distribution of a delay, s. All zero when nothing was delivered.

@@ -64,7 +64,8 @@ fn accuracy(branches: u32, control: &str) -> (f64, f64) {
         &[("branches = 8", &format!("branches = {branches}")), ("120 s", "70 s")],
     );
     let records = runs(&scenario, 2);
-    let target = EFFICIENCY * records[0].flows.iter().map(|f| f.fair_bps).sum::<f64>() / 2e3;
+    let target =
+        EFFICIENCY * records[0].flows.iter().map(|f| f.fair_bps.unwrap()).sum::<f64>() / 2e3;
     let (single, multi) = sets(&records);
     let error = ((single - target).abs() + (multi - target).abs()) / target * 50.0;
     (error, single + 2.0 * multi)
@@ -111,7 +112,7 @@ fn shares_survive_errors_of_estimation() {
         let control = format!("\"gap\"\nnoise = 0.4\ngamma = {gamma}");
         let records = runs(&shipped("mancuso-fig-7", &control, &[]), 3);
         for (i, flow) in records[0].flows.iter().enumerate() {
-            let share = EFFICIENCY * flow.fair_bps;
+            let share = EFFICIENCY * flow.fair_bps.unwrap();
             let got = mean(records.iter().map(|r| r.flows[i].goodput_bps));
             assert!((got / share - 1.0).abs() < 0.1, "{gamma}: {} {got}, not {share}", flow.name);
         }

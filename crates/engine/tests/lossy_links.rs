@@ -12,7 +12,7 @@ fn of_model(radio: &str, delivery: f64, back: f64) -> f64 {
     );
     let scenario = parse("lone.toml", text.as_bytes(), &ImportOptions::default()).unwrap();
     let flow = &run(&scenario, &RunOptions::default()).unwrap().flows[0];
-    flow.goodput_bps / flow.fair_bps
+    flow.goodput_bps / flow.fair_bps.unwrap()
 }
 
 /// Windows, lost BlockAcks and shorter frames are in the model: within a tenth from 2 to 50 % of loss.

@@ -13,7 +13,7 @@ fn of_model(radio: &str, topology: &str, traffic: &str) -> f64 {
     let flows = run(&scenario, &RunOptions::default()).unwrap().flows;
     let sum =
         |of: fn(&fairmesh_engine::record::FlowRecord) -> f64| flows.iter().map(of).sum::<f64>();
-    sum(|f| f.goodput_bps) / sum(|f| f.fair_bps)
+    sum(|f| f.goodput_bps) / sum(|f| f.fair_bps.unwrap())
 }
 
 const RADIOS: [&str; 6] = [

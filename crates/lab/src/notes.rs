@@ -27,6 +27,9 @@ pub fn notes(scenarios: &[Scenario]) -> Vec<String> {
         )
     };
     notes.extend(scenarios.iter().filter(unheard).map(note));
+    if let Some(Err(refused)) = scenarios.first().map(fairmesh_engine::fair_rates) {
+        notes.push(format!("{refused}; measures against fair rates are absent"));
+    }
     // The same for all: a file has one.
     if let Some(theirs) = scenarios.first().and_then(|s| s.at_gateways()) {
         notes

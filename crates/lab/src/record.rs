@@ -135,9 +135,9 @@ mod tests {
         let wrong = refusal(|v| v["flows"][1]["hops"] = "three".into());
         assert!(wrong.starts_with("flows[1].hops: invalid type: string"), "{wrong}");
         let missing = refusal(|v| {
-            v["flows"][0].as_object_mut().unwrap().remove("fair_bps");
+            v["flows"][0].as_object_mut().unwrap().remove("weight");
         });
-        assert!(missing.starts_with("flows[0]: missing field `fair_bps`"), "{missing}");
+        assert!(missing.starts_with("flows[0]: missing field `weight`"), "{missing}");
         assert!(missing.ends_with("expected a record of this version of fairmesh"), "{missing}");
     }
 

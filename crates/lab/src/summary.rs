@@ -82,12 +82,12 @@ pub struct FlowSummary {
     pub weight: f64,
     /// Goodput, bit/s.
     pub goodput_bps: Estimate,
-    /// Analytic max-min rate, bit/s.
-    pub fair_bps: f64,
+    /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
+    pub fair_bps: Option<f64>,
     /// Rate against which the goodput is judged, bit/s: the fair rate during the part of the time in
     /// which the application had something to transfer; no more than the optimum where that is
-    /// known, or than an equal share where fair rates are upper bounds.
-    pub due_bps: f64,
+    /// known, or than an equal share where fair rates are upper bounds. `None` without fair rates.
+    pub due_bps: Option<f64>,
     /// Mean goodput over that rate; `None` where no rate is due: a path over a link that never
     /// delivers, or nothing to transfer.
     pub over_fair: Option<f64>,
@@ -133,8 +133,8 @@ pub struct SubscriberSummary {
     pub goodput_down_bps: Estimate,
     /// Goodput out of the mesh, bit/s.
     pub goodput_up_bps: Estimate,
-    /// Analytic max-min rate, bit/s.
-    pub fair_bps: f64,
+    /// Max-min rate, bit/s; `None` if the runs were given no fair rates.
+    pub fair_bps: Option<f64>,
     /// Mean goodput over the fair rate.
     pub over_fair: Option<f64>,
     /// Max-min rate that the simulator carries, bit/s, where it was asked for.
@@ -154,13 +154,13 @@ pub struct ControlSummary {
     /// Jain's index of the goodputs.
     pub jain: Estimate,
     /// Jain's index of goodput over fair rate.
-    pub jain_normalized: Estimate,
+    pub jain_normalized: Option<Estimate>,
     /// Smallest goodput over fair rate.
-    pub min_over_fair: Estimate,
+    pub min_over_fair: Option<Estimate>,
     /// Largest goodput over fair rate.
-    pub max_over_fair: Estimate,
+    pub max_over_fair: Option<Estimate>,
     /// Σ goodput × hops over the same sum at the analytic rates.
-    pub utilization_ratio: Estimate,
+    pub utilization_ratio: Option<Estimate>,
     /// Smallest goodput over its optimum, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_over_optimum: Option<Estimate>,
@@ -224,16 +224,21 @@ impl ControlSummary {
     /// Of one record per seed, all of one scenario and control. `records` must not be empty.
     pub fn of(records: &[RunRecord]) -> Self {
         let first = &records[0];
-        let fair: Vec<f64> = first.flows.iter().map(|f| f.fair_bps).collect();
+        let fair: Option<Vec<f64>> = first.flows.iter().map(|f| f.fair_bps).collect();
         let hops: Vec<u32> = first.flows.iter().map(|f| f.hops).collect();
-        let most = measures::utilization(&fair, &hops);
+        let most = fair.map(|fair| measures::utilization(&fair, &hops));
         let over = |measure: &dyn Fn(&[f64]) -> f64| over(records, measure);
-        let shared = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
+        let shared = |measure: &dyn Fn(&[f64]) -> f64| {
+            let value = |r: &RunRecord| measure(&r.sharers().0);
+            Estimate::of(&records.iter().map(value).collect::<Vec<_>>())
+        };
+        let of_fair = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
             let value = |r: &RunRecord| {
                 let (goodput, fair) = r.sharers();
-                measure(&goodput, &fair)
+                fair.map(|fair| measure(&goodput, &fair))
             };
-            Estimate::of(&records.iter().map(value).collect::<Vec<_>>())
+            let values: Option<Vec<f64>> = records.iter().map(value).collect();
+            values.map(|values| Estimate::of(&values))
         };
         let cost = |of: &dyn Fn(&SignallingRecord) -> f64| {
             let values: Vec<f64> = records.iter().map(|r| of(&r.totals.signalling)).collect();
@@ -242,12 +247,12 @@ impl ControlSummary {
         let mut summary = ControlSummary {
             control: first.control.clone(),
             ours: is_ours(&first.control),
-            jain: shared(&|g, _| measures::jain(g)),
-            jain_normalized: shared(&measures::jain_normalized),
-            min_over_fair: shared(&measures::min_over_fair),
-            max_over_fair: shared(&measures::max_over_fair),
-            utilization_ratio: over(&|g| {
-                if most > 0.0 { measures::utilization(g, &hops) / most } else { 0.0 }
+            jain: shared(&measures::jain),
+            jain_normalized: of_fair(&measures::jain_normalized),
+            min_over_fair: of_fair(&measures::min_over_fair),
+            max_over_fair: of_fair(&measures::max_over_fair),
+            utilization_ratio: most.map(|most| {
+                over(&|g| if most > 0.0 { measures::utilization(g, &hops) / most } else { 0.0 })
             }),
             min_over_optimum: None,
             sum_over_optimum: None,
@@ -280,7 +285,8 @@ impl ControlSummary {
         self.jain_optimum = Some(over(records, &|g| optimum.jain(g)));
         for (flow, best) in self.flows.iter_mut().zip(&optimum.flows) {
             flow.optimum_bps = Some(best.optimum_bps);
-            flow.due_bps = flow.due_bps.min(best.optimum_bps * flow.active_share);
+            let most = best.optimum_bps * flow.active_share;
+            flow.due_bps = flow.due_bps.map(|due| due.min(most));
         }
         for subscriber in &mut self.subscribers {
             let best = subscriber.flows.iter().filter_map(|&f| optimum.flows.get(f));
@@ -292,7 +298,7 @@ impl ControlSummary {
 
     /// Works out who starves from the rates that are due.
     fn judge(&mut self) {
-        let over = |goodput: f64, due: f64| (due > 0.0).then(|| goodput / due);
+        let over = |goodput: f64, due: Option<f64>| due.filter(|d| *d > 0.0).map(|d| goodput / d);
         for f in &mut self.flows {
             f.over_fair = over(f.goodput_bps.mean, f.due_bps);
         }
@@ -398,6 +404,7 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
         segments += quic.packets;
         retransmits += quic.retransmits;
     }
+    let dues: Option<Vec<f64>> = records.iter().map(|r| r.dues().map(|dues| dues[i])).collect();
     FlowSummary {
         name: first.name.clone(),
         from: first.from.clone(),
@@ -407,7 +414,7 @@ fn flow_summary(records: &[RunRecord], i: usize) -> FlowSummary {
         goodput_bps,
         fair_bps: first.fair_bps,
         optimum_bps: None,
-        due_bps: mean(records.iter().map(|r| r.dues()[i])),
+        due_bps: dues.map(|dues| mean(dues.into_iter())),
         over_fair: None,
         active_share: mean(flows().map(|f| f.active_share)),
         path: first.path.clone(),
@@ -477,10 +484,10 @@ mod tests {
         let ci = s.flows[0].goodput_bps.ci95.unwrap();
         assert!((ci - 12.706 * 5e3).abs() < 10.0, "{ci}");
         assert!((s.flows[1].over_fair.unwrap() - 0.5).abs() < 1e-12);
-        assert!((s.min_over_fair.mean - 0.5).abs() < 1e-12);
-        assert!((s.max_over_fair.mean - 1.525).abs() < 1e-12);
+        assert!((s.min_over_fair.unwrap().mean - 0.5).abs() < 1e-12);
+        assert!((s.max_over_fair.unwrap().mean - 1.525).abs() < 1e-12);
         // Σ rate × hops: (300 + 180 + 310 + 220)/2 over 200 + 400.
-        assert!((s.utilization_ratio.mean - 505.0 / 600.0).abs() < 1e-12);
+        assert!((s.utilization_ratio.unwrap().mean - 505.0 / 600.0).abs() < 1e-12);
         assert_eq!(s.fingerprints.len(), 2);
     }
 
@@ -507,7 +514,7 @@ mod tests {
                 goodput_bps: rates[0] + rates[1],
                 goodput_down_bps: rates[0],
                 goodput_up_bps: rates[1],
-                fair_bps: 200e3,
+                fair_bps: Some(200e3),
             }];
             r
         };
@@ -516,8 +523,8 @@ mod tests {
         assert_eq!((home.goodput_bps.mean, home.goodput_down_bps.mean), (160e3, 160e3));
         assert_eq!((home.goodput_up_bps.mean, home.over_fair, home.weight), (0.0, Some(0.8), 2.0));
         // One connection has nothing, its home three quarters of its share and more.
-        assert!((s.min_over_fair.mean - (0.75 + 0.8) / 2.0).abs() < 1e-12);
-        assert!(s.jain_normalized.mean > 0.99, "{:?}", s.jain_normalized);
+        assert!((s.min_over_fair.unwrap().mean - (0.75 + 0.8) / 2.0).abs() < 1e-12);
+        assert!(s.jain_normalized.unwrap().mean > 0.99, "{:?}", s.jain_normalized);
         assert_eq!((s.starved().len(), &s.starving[..]), (1, &[][..]));
         assert_eq!(home.drops.queue, 120.0, "of both flows");
         let v = serde_json::to_value(&s).unwrap();
@@ -535,6 +542,19 @@ mod tests {
         let loud = record("fifo", 2, &[(1e5, 200e3, 1)]);
         let expected = loud.flows[0].delay_s.mean;
         assert_eq!(ControlSummary::of(&[silent, loud]).flows[0].delay_s.mean, Some(expected));
+    }
+
+    #[test]
+    fn without_fair_rates_their_measures_are_absent() {
+        let mut r = record("fifo", 1, &[(0.0, 200e3, 3), (1e6, 200e3, 1)]);
+        r.flows.iter_mut().for_each(|f| f.fair_bps = None);
+        let s = ControlSummary::of(&[r]);
+        assert_eq!((s.jain_normalized, s.min_over_fair, s.max_over_fair), (None, None, None));
+        assert_eq!((s.utilization_ratio, s.flows[0].over_fair), (None, None));
+        assert!(s.starved().is_empty() && s.starving.is_empty());
+        assert!((s.jain.mean - 0.5).abs() < 1e-12);
+        let json = serde_json::to_value(&s).unwrap();
+        assert!(json["min_over_fair"].is_null() && json["flows"][0]["fair_bps"].is_null());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
         hops,
         path: vec![(i + 1).to_string(), "0".into()],
         goodput_bps,
-        fair_bps,
+        fair_bps: Some(fair_bps),
         active_share: 1.0,
         weight: 1.0,
         delay_s: DelayRecord { mean: 0.05, std: 0.01, p50: 0.04, p95: 0.09, p99: 0.12 },

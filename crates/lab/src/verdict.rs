@@ -214,7 +214,7 @@ mod tests {
         let s = ControlSummary::of(&[r.clone()]);
         assert!(s.starving.is_empty(), "{:?}", s.starving);
         assert!((s.flows[0].over_fair.unwrap() - 0.967).abs() < 1e-3);
-        assert!((s.min_over_fair.mean - 0.967).abs() < 1e-3, "one rule for all measures");
+        assert!((s.min_over_fair.unwrap().mean - 0.967).abs() < 1e-3, "one rule for all measures");
         // The same rate while a page was always under way: starved.
         r.flows[0].active_share = 1.0;
         assert_eq!(ControlSummary::of(&[r]).starving.len(), 1);

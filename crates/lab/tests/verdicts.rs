@@ -25,10 +25,10 @@ fn a_lone_reader_of_pages_does_not_starve() {
     let c = compare("web", &format!("{CHAIN}{web}"), &["fifo"], 2);
     let r = &c.results[0];
     let f = &r.flows[0];
-    assert!(f.goodput_bps.mean < 0.1 * f.fair_bps, "the premise: {f:?}");
+    assert!(f.goodput_bps.mean < 0.1 * f.fair_bps.unwrap(), "the premise: {f:?}");
     assert!(f.active_share < 0.3, "{}", f.active_share);
     assert!(r.starving.is_empty(), "{:?}", r.starving);
-    assert!(r.min_over_fair.mean > 0.1, "the measures use the same rule");
+    assert!(r.min_over_fair.unwrap().mean > 0.1, "the measures use the same rule");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_slow_sender_of_datagrams_is_judged_by_its_own_rate() {
     let c = compare("cbr", &format!("{CHAIN}{cbr}"), &["fifo"], 2);
     let f = &c.results[0].flows[0];
     assert!(c.results[0].starving.is_empty());
-    assert!(f.over_fair.unwrap() > 0.9 && f.fair_bps < 2.1e3, "{f:?}");
+    assert!(f.over_fair.unwrap() > 0.9 && f.fair_bps.unwrap() < 2.1e3, "{f:?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub fn bars(results: &[ControlSummary]) -> String {
         // A wide interval (two seeds) must not squeeze the bars; its whisker is cut instead.
         .map(|f| {
             let to = f.goodput_bps.mean + f.goodput_bps.ci95.unwrap_or(0.0);
-            f.fair_bps.max(to.min(1.5 * f.goodput_bps.mean))
+            f.fair_bps.unwrap_or(0.0).max(to.min(1.5 * f.goodput_bps.mean))
         })
         .fold(1.0, f64::max);
     let (step, end) = scale(top);
@@ -55,12 +55,15 @@ pub fn bars(results: &[ControlSummary]) -> String {
         for (c, r) in results.iter().enumerate() {
             out += &bar(&r.flows[i], &r.control, c, end);
         }
-        let _ = write!(
-            out,
-            "<b class=\"fair\" style=\"left:{:.2}%\" title=\"fair rate: {:.1} kbit/s\"></b></div></div>",
-            100.0 * f.fair_bps / end,
-            f.fair_bps / 1e3
-        );
+        if let Some(fair) = f.fair_bps {
+            let _ = write!(
+                out,
+                "<b class=\"fair\" style=\"left:{:.2}%\" title=\"fair rate: {:.1} kbit/s\"></b>",
+                100.0 * fair / end,
+                fair / 1e3
+            );
+        }
+        out.push_str("</div></div>");
     }
     out.push_str("</div>");
     if shown.len() < results[0].flows.len() {

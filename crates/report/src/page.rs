@@ -12,7 +12,7 @@ use crate::table::{
     subscriber_header, subscriber_rows,
 };
 use crate::topology::Drawing;
-use crate::{charts, topology};
+use crate::{charts, table, topology};
 
 /// Everything a report shows.
 pub struct Report<'a> {
@@ -78,10 +78,10 @@ impl Report<'_> {
         let mut out = String::new();
         for r in &self.comparison.results {
             let text = remarks(r).join(". ");
-            let class = match r.min_over_fair.mean {
+            let class = match r.min_over_fair.map(|least| least.mean) {
                 _ if !r.starving.is_empty() => "bad",
-                worst if worst < 0.5 => "middling",
-                _ => "good",
+                Some(worst) if worst >= 0.5 => "good",
+                _ => "middling",
             };
             let _ = write!(
                 out,
@@ -146,7 +146,7 @@ impl Report<'_> {
                         escape(&flow_label(&f.name, &f.from, &f.to)),
                         f.hops.to_string(),
                         f.goodput_bps.show(1e-3, 1),
-                        format!("{:.1}", f.fair_bps / 1e3),
+                        optional(f.fair_bps, 1e-3, 1),
                         format!(
                             "<span class=\"dot {}\"></span>{}",
                             topology::band(f.over_fair),
@@ -243,10 +243,10 @@ fn summary(results: &[ControlSummary]) -> String {
                 format!("<span class=\"dot c{}\"></span>{}", i % 6, escape(&marked(&r.control))),
                 r.sum_goodput_bps.show(1e-3, 1),
                 r.jain.show(1.0, 3),
-                r.jain_normalized.show(1.0, 3),
-                r.min_over_fair.show(1.0, 3),
-                r.max_over_fair.show(1.0, 2),
-                r.utilization_ratio.show(1.0, 3),
+                table::estimate(r.jain_normalized, 3),
+                table::estimate(r.min_over_fair, 3),
+                table::estimate(r.max_over_fair, 2),
+                table::estimate(r.utilization_ratio, 3),
             ];
             if optimum {
                 cells.extend(measures_of_optimum(r).unwrap_or_default());

@@ -25,10 +25,10 @@ pub fn text(s: &Summary) -> String {
         let measures = [
             marked(&r.control),
             r.sum_goodput_bps.show(1e-3, 1),
-            r.jain_normalized.show(1.0, 3),
-            r.min_over_fair.show(1.0, 3),
-            r.max_over_fair.show(1.0, 2),
-            r.utilization_ratio.show(1.0, 3),
+            table::estimate(r.jain_normalized, 3),
+            table::estimate(r.min_over_fair, 3),
+            table::estimate(r.max_over_fair, 2),
+            table::estimate(r.utilization_ratio, 3),
         ];
         table::row(&mut t, point.chain(measures));
     }

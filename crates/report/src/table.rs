@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use fairmesh_lab::Estimate;
 use fairmesh_lab::comparison::Comparison;
 use fairmesh_lab::record::RunRecord;
 use fairmesh_lab::summary::{
@@ -93,7 +94,7 @@ fn flows(r: &ControlSummary) -> Table {
             flow_label(&f.name, &f.from, &f.to),
             f.hops.to_string(),
             f.goodput_bps.show(1e-3, 1),
-            format!("{:.1}", f.fair_bps * 1e-3),
+            optional(f.fair_bps, 1e-3, 1),
             share(f.over_fair),
         ];
         if optimum {
@@ -153,10 +154,10 @@ fn controls(results: &[ControlSummary]) -> Table {
             marked(&r.control),
             r.sum_goodput_bps.show(1e-3, 1),
             r.jain.show(1.0, 3),
-            r.jain_normalized.show(1.0, 3),
-            r.min_over_fair.show(1.0, 3),
-            r.max_over_fair.show(1.0, 2),
-            r.utilization_ratio.show(1.0, 3),
+            estimate(r.jain_normalized, 3),
+            estimate(r.min_over_fair, 3),
+            estimate(r.max_over_fair, 2),
+            estimate(r.utilization_ratio, 3),
         ];
         if optimum {
             cells.extend(measures_of_optimum(r).unwrap_or_default());
@@ -168,6 +169,11 @@ fn controls(results: &[ControlSummary]) -> Table {
         row(&mut t, cells);
     }
     t
+}
+
+/// A measure, or a dash if it is absent.
+pub fn estimate(value: Option<Estimate>, digits: usize) -> String {
+    value.map_or("–".to_owned(), |v| v.show(1.0, digits))
 }
 
 /// The verdict on a control: the starving flows with the reason of each, at most three lines; then
@@ -183,10 +189,15 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
     }
     let cost = r.tradeoff.as_ref().map(|t| t.sentence(kind));
     if starved.is_empty() {
-        let part = r.min_over_fair.mean * 100.0;
         let cost = cost.map_or_else(String::new, |c| format!("; {c}"));
-        let worst = format!("the worst-off {kind} gets {part:.0} % of {rate}");
-        lines.push(format!("no {kind} starves; {worst}{cost}"));
+        lines.push(match r.min_over_fair {
+            Some(least) => {
+                let part = least.mean * 100.0;
+                let worst = format!("the worst-off {kind} gets {part:.0} % of {rate}");
+                format!("no {kind} starves; {worst}{cost}")
+            }
+            None => format!("no verdict: the runs had no fair rates{cost}"),
+        });
     } else {
         lines.extend(cost);
     }
@@ -273,7 +284,7 @@ pub fn subscriber_rows(r: &ControlSummary) -> Vec<Vec<String>> {
             s.goodput_bps.show(1e-3, 1),
             format!("{:.1}", s.goodput_down_bps.mean * 1e-3),
             format!("{:.1}", s.goodput_up_bps.mean * 1e-3),
-            format!("{:.1}", s.fair_bps * 1e-3),
+            optional(s.fair_bps, 1e-3, 1),
             share(s.over_fair),
         ];
         if r.min_over_optimum.is_some() {
@@ -393,7 +404,7 @@ mod tests {
             goodput_bps: down + up,
             goodput_down_bps: down,
             goodput_up_bps: up,
-            fair_bps: 100e3 * flows.len() as f64,
+            fair_bps: Some(100e3 * flows.len() as f64),
             flows,
         };
         r.subscribers =

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use fairmesh_engine::fair_rates;
+use fairmesh_engine::{fair_rates, needs_fair_rates};
 use fairmesh_lab::Changes;
 use fairmesh_lab::comparison::SCHEMA;
 use fairmesh_lab::source::load;
@@ -54,7 +54,8 @@ struct FlowSummary<'a> {
     name: &'a str,
     path: Vec<&'a str>,
     hops: u32,
-    fair_bps: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fair_bps: Option<f64>,
 }
 
 fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Result<(), CliError> {
@@ -62,7 +63,15 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
     let s: &Scenario = &loaded.scenario;
     let refused =
         |e: fairmesh_engine::EngineError| CliError::run(loaded.path.display().to_string(), e);
-    let fair = fair_rates(s).map_err(refused)?;
+    let mut notes = s.warnings().to_vec();
+    let fair = match fair_rates(s) {
+        Ok(fair) => Some(fair),
+        Err(e) if needs_fair_rates(s, None) => return Err(refused(e)),
+        Err(e) => {
+            notes.push(format!("{e}; measures against fair rates are absent"));
+            None
+        }
+    };
     let name = |n: &fairmesh_units::NodeId| s.nodes()[n.index()].name.as_str();
     let list = s.gateways().list();
     let several: Vec<&str> =
@@ -72,11 +81,11 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         [one] => format!("; gateway {}", name(one)),
         _ => format!("; gateways {}", several.join(", ")),
     };
-    let flows = s.flows().iter().zip(&fair.rates_bps).map(|(f, &fair_bps)| FlowSummary {
+    let flows = s.flows().iter().enumerate().map(|(i, f)| FlowSummary {
         name: &f.name,
         path: f.path.iter().map(name).collect(),
         hops: f.wireless_hops,
-        fair_bps,
+        fair_bps: fair.as_ref().map(|fair| fair.rates_bps[i]),
     });
     let summary = Summary {
         schema: SCHEMA,
@@ -90,12 +99,12 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
         gateway: if several.is_empty() { s.gateways().first().as_ref().map(name) } else { None },
         gateways: several,
         control: s.control().to_string(),
-        notes: s.warnings(),
+        notes: &notes,
     };
     if json {
         return print_json(out, &summary);
     }
-    warn(s.warnings());
+    warn(&notes);
     writeln!(
         out,
         "{}: correct. {} nodes, {} directed links, {} wires, {} flows; {} simulated, measured from \
@@ -112,7 +121,7 @@ fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Res
     )?;
     let mut t = table::table(&["flow", "hops", "fair kbit/s", "path"]);
     for f in &summary.flows {
-        let fair = format!("{:.1}", f.fair_bps / 1e3);
+        let fair = table::optional(f.fair_bps, 1e-3, 1);
         table::row(&mut t, [f.name.to_owned(), f.hops.to_string(), fair, f.path.join(" ")]);
     }
     writeln!(out, "{t}")?;

@@ -40,7 +40,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
             hops: spec.wireless_hops,
             path: spec.path.iter().map(|n| name(*n)).collect(),
             goodput_bps: m.delivered_measured as f64 * 8.0 / measured,
-            fair_bps: world.fair.as_ref().map_or(0.0, |f| f.rates_bps[i]),
+            fair_bps: world.fair.as_ref().map(|f| f.rates_bps[i]),
             active_share: active_share(spec, &scenario, m, end),
             weight: spec.weight,
             delay_s: m.delay.summary(),

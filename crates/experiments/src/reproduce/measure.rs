@@ -107,13 +107,13 @@ impl Reading {
             all.hops = f.hops;
             if let Some(rates) = &self.model {
                 all.goodput += rates.get(i).copied().unwrap_or(0.0);
-                all.fair += f.fair_bps;
+                all.fair += f.fair_bps.unwrap_or(0.0);
                 continue;
             }
             match phase.map(|p| &self.phases[p]) {
                 None => {
                     all.goodput += f.goodput_bps;
-                    all.fair += f.fair_bps;
+                    all.fair += f.fair_bps.unwrap_or(0.0);
                 }
                 Some((from, to, fair)) => {
                     all.goodput +=
@@ -128,10 +128,11 @@ impl Reading {
     /// One number per flow of [`flows`](Self::flows), or one for the run.
     ///
     /// `None` where there is nothing to read: a delay where nothing arrived, a flow that is not
-    /// there in the phase.
+    /// there in the phase, a run without fair rates.
     pub fn read(&self, kind: Kind, run: &RunRecord, phase: Option<usize>) -> Vec<Option<f64>> {
         let names = self.flows();
-        if self.emulated && !kind.is_emulated() {
+        let unfair = run.flows.iter().any(|f| f.fair_bps.is_none());
+        if unfair || self.emulated && !kind.is_emulated() {
             return vec![None; if kind.is_per_flow() { names.len() } else { 1 }];
         }
         if kind.is_per_flow() {

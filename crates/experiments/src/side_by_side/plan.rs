@@ -193,9 +193,12 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
     let run = fairmesh_engine::run(scenario, &RunOptions { seed, ..RunOptions::default() })
         .map_err(|e| e.to_string())?;
     let goodput: Vec<f64> = run.flows.iter().map(|f| f.goodput_bps).collect();
-    let fair: Vec<f64> = run.flows.iter().map(|f| f.fair_bps).collect();
+    let fair: Option<Vec<f64>> = run.flows.iter().map(|f| f.fair_bps).collect();
     let hops: Vec<u32> = run.flows.iter().map(|f| f.hops).collect();
-    let shared = run.sharers();
+    let (shared, fair_shared) = run.sharers();
+    let (Some(fair), Some(fair_shared)) = (fair, fair_shared) else {
+        return Err("the capacity model has no fair rates for it".to_owned());
+    };
     let optimum = measures::utilization(&fair, &hops);
     let delays: Vec<f64> = run
         .flows
@@ -205,8 +208,8 @@ fn read(scenario: &Scenario, seed: u64) -> Result<Reading, String> {
         .collect();
     let signalling = &run.totals.signalling;
     Ok(Reading {
-        jain: measures::jain_normalized(&shared.0, &shared.1),
-        least: measures::min_over_fair(&shared.0, &shared.1),
+        jain: measures::jain_normalized(&shared, &fair_shared),
+        least: measures::min_over_fair(&shared, &fair_shared),
         utilization: if optimum > 0.0 {
             measures::utilization(&goodput, &hops) / optimum
         } else {

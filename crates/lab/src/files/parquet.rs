@@ -99,7 +99,7 @@ pub fn flows(records: &[Vec<RunRecord>]) -> Vec<Column<'static>> {
         int("hops", &|f| f.hops.into()),
         float("weight", &|f| f.weight),
         float("goodput_bps", &|f| f.goodput_bps),
-        float("fair_bps", &|f| f.fair_bps),
+        maybe("fair_bps", &|f| f.fair_bps),
         maybe("delay_mean_s", &|f| (f.packets_delivered > 0).then_some(f.delay_s.mean)),
         maybe("delay_std_s", &|f| (f.packets_delivered > 0).then_some(f.delay_s.std)),
         maybe("delay_p50_s", &|f| (f.packets_delivered > 0).then_some(f.delay_s.p50)),

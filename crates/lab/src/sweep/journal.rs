@@ -37,8 +37,8 @@ pub struct Cell {
     pub fingerprint: String,
     /// Goodput per flow, bit/s.
     pub goodput_bps: Vec<f64>,
-    /// Analytic fair rate per flow, bit/s.
-    pub fair_bps: Vec<f64>,
+    /// Fair rate per flow, bit/s; `None` if the run was given none.
+    pub fair_bps: Option<Vec<f64>>,
     /// Wireless hops per flow.
     pub hops: Vec<u32>,
     /// Flow names.
@@ -178,7 +178,7 @@ mod tests {
             seed,
             fingerprint: "f".into(),
             goodput_bps: vec![1.5],
-            fair_bps: vec![2.0],
+            fair_bps: Some(vec![2.0]),
             hops: vec![1],
             flows: vec!["a".into()],
             delay_s: vec![None],

@@ -39,13 +39,13 @@ pub struct Row {
     /// Jain's index of the goodputs.
     pub jain: Estimate,
     /// Jain's index of goodput over fair rate.
-    pub jain_normalized: Estimate,
+    pub jain_normalized: Option<Estimate>,
     /// Smallest goodput over fair rate.
-    pub min_over_fair: Estimate,
+    pub min_over_fair: Option<Estimate>,
     /// Largest goodput over fair rate.
-    pub max_over_fair: Estimate,
+    pub max_over_fair: Option<Estimate>,
     /// Σ goodput × hops over the same sum at the analytic rates.
-    pub utilization_ratio: Estimate,
+    pub utilization_ratio: Option<Estimate>,
     /// Sum of the goodputs.
     pub sum_goodput_bps: Estimate,
     /// Each flow.
@@ -59,8 +59,8 @@ pub struct FlowRow {
     pub name: String,
     /// Goodput.
     pub goodput_bps: Estimate,
-    /// Analytic max-min rate.
-    pub fair_bps: f64,
+    /// Max-min rate; `None` if the runs were given no fair rates.
+    pub fair_bps: Option<f64>,
 }
 
 impl Summary {
@@ -85,11 +85,16 @@ impl Row {
         let over = |measure: &dyn Fn(&Cell) -> f64| {
             Estimate::of(&cells.iter().map(measure).collect::<Vec<_>>())
         };
-        let shared = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
-            over(&|c| measure(&c.shared(&c.goodput_bps), &c.shared(&c.fair_bps)))
+        let of_fair = |measure: &dyn Fn(&Cell, &[f64]) -> f64| {
+            let value = |c: &Cell| c.fair_bps.as_deref().map(|fair| measure(c, fair));
+            let values: Option<Vec<f64>> = cells.iter().map(value).collect();
+            values.map(|values| Estimate::of(&values))
         };
-        let utilization = |c: &Cell| {
-            let optimum = measures::utilization(&c.fair_bps, &c.hops);
+        let shared = |measure: &dyn Fn(&[f64], &[f64]) -> f64| {
+            of_fair(&|c, fair| measure(&c.shared(&c.goodput_bps), &c.shared(fair)))
+        };
+        let utilization = |c: &Cell, fair: &[f64]| {
+            let optimum = measures::utilization(fair, &c.hops);
             if optimum > 0.0 {
                 measures::utilization(&c.goodput_bps, &c.hops) / optimum
             } else {
@@ -99,17 +104,17 @@ impl Row {
         let flow = |(i, name): (usize, &String)| FlowRow {
             name: name.clone(),
             goodput_bps: over(&|c| c.goodput_bps[i]),
-            fair_bps: first.fair_bps[i],
+            fair_bps: first.fair_bps.as_ref().map(|fair| fair[i]),
         };
         let point = axes.iter().zip(&first.point);
         Row {
             point: point.map(|(a, v)| (a.key.clone(), Value::from(v.as_str()))).collect(),
             control: first.control.clone(),
-            jain: shared(&|g, _| measures::jain(g)),
+            jain: over(&|c| measures::jain(&c.shared(&c.goodput_bps))),
             jain_normalized: shared(&measures::jain_normalized),
             min_over_fair: shared(&measures::min_over_fair),
             max_over_fair: shared(&measures::max_over_fair),
-            utilization_ratio: over(&utilization),
+            utilization_ratio: of_fair(&utilization),
             sum_goodput_bps: over(&|c| c.goodput_bps.iter().sum()),
             flows: first.flows.iter().enumerate().map(flow).collect(),
         }
@@ -130,7 +135,10 @@ pub fn columns<'a>(axes: &'a [Axis], cells: &[Cell]) -> Vec<Column<'a>> {
     out.push(Column::Text("flow", text(rows.iter().map(|(c, i)| c.flows[*i].as_str()))));
     out.push(Column::Int("hops", rows.iter().map(|(c, i)| c.hops[*i].into()).collect()));
     out.push(Column::Float("goodput_bps", rows.iter().map(|(c, i)| c.goodput_bps[*i]).collect()));
-    out.push(Column::Float("fair_bps", rows.iter().map(|(c, i)| c.fair_bps[*i]).collect()));
+    out.push(Column::Maybe(
+        "fair_bps",
+        rows.iter().map(|(c, i)| Some(c.fair_bps.as_ref()?[*i])).collect(),
+    ));
     out.push(Column::Maybe("delay_mean_s", rows.iter().map(|(c, i)| c.delay_s[*i]).collect()));
     out
 }
