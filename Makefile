@@ -19,7 +19,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-dependencies test-kernel tested check bench bench-ns3 clean
+	test-lint test-dependencies test-example test-kernel tested check bench bench-ns3 clean
 
 demo:
 	@scripts/setup.sh build
@@ -88,12 +88,16 @@ test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
 	+$(CARGO) clippy --quiet --package fairmesh --package fairmesh-experiments --no-default-features -- -D warnings
 	+scripts/purity.sh
 
+# A mechanism in a crate outside of the workspace, built and compared with shipped ones.
+test-example: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
+	+CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) run --quiet --manifest-path examples/own-mechanism/Cargo.toml
+
 test-dependencies:
 	+@scripts/setup.sh dependencies
 	scripts/dependencies.sh
 
 # In the order in which they begin: what others wait for, and what takes longest, first.
-tested: test-programs packages-build test-release test-kernels test-packages test-lint test-dependencies
+tested: test-programs packages-build test-release test-kernels test-packages test-lint test-dependencies test-example
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.

@@ -38,6 +38,8 @@ pub use contract::{
     RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip, Runs, SLOTS, Sent, Setting, Share,
     Site, StartError, Station, TcpSigns, UnknownControl, Value, Variant, reference,
 };
+// Quantities and identifiers of the contract, so that a mechanism needs no other crate of ours.
+pub use fairmesh_units as units;
 pub use mesh::{cna, gap};
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};

@@ -10,7 +10,7 @@ mod text;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use fairmesh_control::Mechanism;
+use fairmesh_control::{Mechanism, Registry};
 use fairmesh_document::{Document, KeyPath, Located, Problem};
 use fairmesh_linux::{IpNet, Layout, LeafChoice, LeafKind, MacAddr};
 use fairmesh_units::{BitRate, Span};
@@ -261,16 +261,24 @@ impl Config {
         Config::parse(&file, &text)
     }
 
-    /// Checks a configuration's text; `file` is for messages.
+    /// Checks a configuration's text with the shipped mechanisms; `file` is for messages.
     ///
     /// # Errors
     /// The first thing wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+        Config::parse_with(file, text, &Registry::standard())
+    }
+
+    /// Checks a configuration's text with the mechanisms of this registry; `file` is for messages.
+    ///
+    /// # Errors
+    /// The first thing wrong with it.
+    pub fn parse_with(file: &str, text: &str, registry: &Registry) -> Result<Config, ConfigError> {
         let refuse = |at: Located| ConfigError { file: file.to_owned(), at };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let document = Document::parse(text).map_err(refuse)?;
         let draft: draft::Draft = document.decode().map_err(refuse)?;
-        build::build(&draft, &fairmesh_control::Registry::standard()).map_err(|mut at| {
+        build::build(&draft, registry).map_err(|mut at| {
             at.line = document.line(&at.key);
             refuse(at)
         })
