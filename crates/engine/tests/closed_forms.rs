@@ -5,7 +5,8 @@ use fairmesh_capacity::link::{Access, Traffic, saturated_goodput};
 use fairmesh_phy::{Compatibility, Phy, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::{
-    Adaptation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup, Upper,
+    Access as Category, Adaptation, Air, Hearing, LinkId, MacConfig, Outgoing, Reception,
+    SendReport, Setup, Upper,
 };
 
 /// Every station but the first always has a datagram for it.
@@ -16,14 +17,14 @@ struct Saturated {
 }
 
 impl Upper for Saturated {
-    fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
+    fn pull(&mut self, _: Time, node: NodeId, _: Category) -> Option<Outgoing> {
         let link = self.links[node.index()]?;
         Some(Outgoing { packet: node.0, link: Some(link), bytes: self.bytes })
     }
     fn received(&mut self, _: Time, _: NodeId, _: NodeId, _: u32, _: bool) {
         self.received += 1;
     }
-    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport) {}
+    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport, _: Category) {}
 }
 
 /// A cell of `stations` saturated senders of `payload` bytes over UDP, and the station they send to.

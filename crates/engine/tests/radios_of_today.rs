@@ -6,8 +6,8 @@ use fairmesh_phy::mcs::{Generation, Mode};
 use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::{
-    Adaptation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception, SendReport, Setup,
-    Upper,
+    Access as Category, Adaptation, Air, Batch, Hearing, LinkId, MacConfig, Outgoing, Reception,
+    SendReport, Setup, Upper,
 };
 
 /// IP bytes of every packet: 1470 of UDP payload.
@@ -29,10 +29,10 @@ impl Saturated {
 }
 
 impl Upper for Saturated {
-    fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
+    fn pull(&mut self, _: Time, node: NodeId, _: Category) -> Option<Outgoing> {
         (node == NodeId(0)).then(|| self.packet())
     }
-    fn pull_more(&mut self, _: Time, _: NodeId, _: LinkId, batch: &mut Batch<'_>) {
+    fn pull_more(&mut self, _: Time, _: NodeId, _: LinkId, _: Category, batch: &mut Batch<'_>) {
         while batch.fits(self.bytes) {
             batch.take(self.packet());
         }
@@ -40,7 +40,7 @@ impl Upper for Saturated {
     fn received(&mut self, _: Time, _: NodeId, _: NodeId, _: u32, _: bool) {
         self.received += 1;
     }
-    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport) {}
+    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport, _: Category) {}
 }
 
 /// What is tried.

@@ -137,10 +137,7 @@ impl Air {
             let mut batch =
                 Batch { taken: &mut a.offered, overhead, bytes: v.psdu, most_bytes, room, joining };
             let (at, node) = (Time::from_nanos(now), NodeId(station));
-            match U::EDCA {
-                true => upper.pull_more_of(at, node, link, access, &mut batch),
-                false => upper.pull_more(at, node, link, &mut batch),
-            }
+            upper.pull_more(at, node, link, access, &mut batch);
             v.psdu = batch.bytes;
             for k in 0..a.offered.len() {
                 let packet = a.offered[k];

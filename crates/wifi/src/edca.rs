@@ -83,7 +83,7 @@ impl Air {
                 any = true;
                 continue;
             }
-            let packet = upper.pull_of(Time::from_nanos(now), NodeId(station), access);
+            let packet = upper.pull(Time::from_nanos(now), NodeId(station), access);
             if let Some(packet) = packet {
                 self.switch(station, access);
                 self.put::<U>(station, now, packet);

@@ -5,6 +5,7 @@ use fairmesh_phy::Rate;
 use fairmesh_phy::frame::{ACK, CTS, DATA_OVERHEAD, RTS};
 use fairmesh_units::{NodeId, Span, Time};
 
+use crate::access::Access;
 use crate::adapt::Attempt;
 use crate::air::{Air, Transmission};
 use crate::frame::FrameKind;
@@ -62,11 +63,8 @@ impl Air {
     /// Moves the next packet of the upper layer into service.
     fn load<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) -> bool {
         let at = Time::from_nanos(now);
-        let packet = match U::EDCA {
-            true => upper.pull_of(at, NodeId(station), self.access_of::<U>(station)),
-            false => upper.pull(at, NodeId(station)),
-        };
-        let Some(packet) = packet else { return false };
+        let access = self.access_of::<U>(station);
+        let Some(packet) = upper.pull(at, NodeId(station), access) else { return false };
         self.put::<U>(station, now, packet);
         true
     }
@@ -290,13 +288,8 @@ impl Air {
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
                     let at = Time::from_nanos(now);
-                    match U::EDCA {
-                        true => {
-                            let access = self.access_of::<U>(from);
-                            upper.arriving_of(at, NodeId(to), NodeId(from), air, access);
-                        }
-                        false => upper.arriving(at, NodeId(to), NodeId(from), air),
-                    }
+                    let access = self.access_of::<U>(from);
+                    upper.arriving(at, NodeId(to), NodeId(from), air, access);
                 }
                 if U::TODAY {
                     self.take_in(from, to, link, now, upper);
@@ -359,7 +352,8 @@ impl Air {
                 let packet = m.packet.packet;
                 if U::OVERHEAR {
                     let air = Span::from_nanos(f.air);
-                    upper.arriving(Time::from_nanos(now), NodeId(to), NodeId(from), air);
+                    let (at, access) = (Time::from_nanos(now), Access::BestEffort);
+                    upper.arriving(at, NodeId(to), NodeId(from), air, access);
                 }
                 upper.received(Time::from_nanos(now), NodeId(to), NodeId(from), packet, true);
                 self.take_next(to, now, false, upper);
@@ -524,10 +518,7 @@ impl Air {
     #[inline(always)]
     pub(crate) fn tell<U: Upper>(&self, station: u32, now: u64, told: &SendReport, upper: &mut U) {
         let (at, node) = (Time::from_nanos(now), NodeId(station));
-        match U::EDCA {
-            true => upper.sent_of(at, node, told, self.access_of::<U>(station)),
-            false => upper.sent(at, node, told),
-        }
+        upper.sent(at, node, told, self.access_of::<U>(station));
     }
 
     /// A fresh backoff, whatever was left of the last one (IEEE 802.11-2020 §10.3.3).

@@ -5,7 +5,7 @@ use fairmesh_units::{NodeId, Time};
 use crate::air::Air;
 use crate::frame::FrameKind;
 use crate::station::{NEVER, NOBODY, Phase};
-use crate::upper::{Categorised, Today, Upper};
+use crate::upper::{Aggregating, Upper};
 
 impl Air {
     /// When something happens next; [`Time::NEVER`] if nothing will.
@@ -26,12 +26,12 @@ impl Air {
         if self.categories.is_some() {
             return self.act_by_category(upper);
         }
-        self.act(&mut Today(upper))
+        self.act(&mut Aggregating::<_, false>(upper))
     }
 
     #[inline(never)]
     fn act_by_category<U: Upper>(&mut self, upper: &mut U) -> Time {
-        self.act(&mut Categorised(upper))
+        self.act(&mut Aggregating::<_, true>(upper))
     }
 
     #[inline]
@@ -89,10 +89,10 @@ impl Air {
     #[inline(never)]
     fn kick_today<U: Upper>(&mut self, at: Time, node: NodeId, upper: &mut U) {
         if self.categories.is_some() {
-            self.take_each(node.0, at.as_nanos(), false, &mut Categorised(upper));
+            self.take_each(node.0, at.as_nanos(), false, &mut Aggregating::<_, true>(upper));
             return;
         }
-        self.take_next(node.0, at.as_nanos(), false, &mut Today(upper));
+        self.take_next(node.0, at.as_nanos(), false, &mut Aggregating::<_, false>(upper));
     }
 
     /// A frame leaves the air.

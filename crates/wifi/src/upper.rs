@@ -21,31 +21,41 @@ pub trait Upper {
     /// nothing of it. Leave it alone.
     #[doc(hidden)]
     const TODAY: bool = false;
-    /// The same of stations with several access categories.
+    /// Whether stations have several access categories: set by the medium like [`Upper::TODAY`].
     #[doc(hidden)]
     const EDCA: bool = false;
 
-    /// The MAC of `node` is free: its next packet, if it has one.
-    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing>;
+    /// The MAC of `node` is free: its next packet of an access category, if it has one.
+    ///
+    /// The category is always [`Access::BestEffort`] unless stations have several
+    /// ([`MacConfig::edca`](crate::MacConfig::edca)); each has a queue of its own then.
+    fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing>;
 
-    /// The frame that `node` is about to send over `link` has room: packets that wait for the same
-    /// link, in their order, as long as they fit. Asked where frames are aggregated only.
-    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
-        let _ = (now, node, link, batch);
+    /// The frame that `node` is about to send over `link` has room: packets of the category that wait
+    /// for the same link, in their order, as long as they fit. Called where frames are aggregated only.
+    fn pull_more(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        link: LinkId,
+        access: Access,
+        batch: &mut Batch<'_>,
+    ) {
+        let _ = (now, node, link, access, batch);
     }
 
     /// `node` received a packet addressed to it (or broadcast) from its neighbour `from`. Each
     /// unicast packet arrives at most once.
     fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool);
 
-    /// The MAC of `node` is done with a packet.
-    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport);
+    /// The MAC of `node` is done with a packet of a category.
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access);
 
-    /// `node` decoded a data frame from `from` that was meant for it, or for all, and occupied the
-    /// air this long; comes before [`Upper::received`], for duplicates too. Only where
+    /// `node` decoded a data frame of a category from `from` that was meant for it, or for all, and
+    /// occupied the air this long; comes before [`Upper::received`], for duplicates too. Only where
     /// [`Upper::OVERHEAR`].
-    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
-        let _ = (now, node, from, airtime);
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
+        let _ = (now, node, from, airtime, access);
     }
 
     /// `node` decoded a data frame meant for another. The packet is in service at `from`, but may
@@ -54,124 +64,27 @@ pub trait Upper {
         let _ = (now, node, from, packet);
     }
 
-    /// [`Upper::pull`], [`Upper::pull_more`], [`Upper::sent`] and [`Upper::arriving`] where stations have several access
-    /// categories ([`MacConfig::edca`](crate::MacConfig::edca)): each has a queue of its own.
-    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
-        if access == Access::BestEffort { self.pull(now, node) } else { None }
-    }
-
-    /// See [`Upper::pull_of`].
-    fn pull_more_of(
-        &mut self,
-        now: Time,
-        node: NodeId,
-        link: LinkId,
-        access: Access,
-        batch: &mut Batch<'_>,
-    ) {
-        if access == Access::BestEffort {
-            self.pull_more(now, node, link, batch);
-        }
-    }
-
-    /// See [`Upper::pull_of`].
-    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
-        let _ = access;
-        self.sent(now, node, report);
-    }
-
-    /// See [`Upper::pull_of`].
-    fn arriving_of(
-        &mut self,
-        now: Time,
-        node: NodeId,
-        from: NodeId,
-        airtime: Span,
-        access: Access,
-    ) {
-        let _ = access;
-        self.arriving(now, node, from, airtime);
-    }
-
     /// A frame starts, and carries these MPDUs; none where it is not data.
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
         let _ = (frame, mpdus);
     }
 }
 
-/// The layer above stations of 802.11n, ac and ax.
-pub(crate) struct Today<'a, U>(pub &'a mut U);
+/// The layer above stations that aggregate frames, with or without several access categories.
+pub(crate) struct Aggregating<'a, U, const EDCA: bool>(pub &'a mut U);
 
-impl<U: Upper> Upper for Today<'_, U> {
+impl<U: Upper, const EDCA: bool> Upper for Aggregating<'_, U, EDCA> {
     const OBSERVE: bool = U::OBSERVE;
     const OVERHEAR: bool = U::OVERHEAR;
     const TODAY: bool = true;
+    const EDCA: bool = EDCA;
 
     #[inline]
-    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        self.0.pull(now, node)
+    fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+        self.0.pull(now, node, access)
     }
     #[inline]
-    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
-        self.0.pull_more(now, node, link, batch);
-    }
-    #[inline]
-    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
-        self.0.received(now, node, from, packet, broadcast);
-    }
-    #[inline]
-    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
-        self.0.sent(now, node, report);
-    }
-    #[inline]
-    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
-        self.0.arriving(now, node, from, airtime);
-    }
-    #[inline]
-    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
-        self.0.overheard(now, node, from, packet);
-    }
-    #[inline]
-    fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {
-        self.0.on_air(frame, mpdus);
-    }
-}
-
-/// The layer above stations with several access categories.
-pub(crate) struct Categorised<'a, U>(pub &'a mut U);
-
-impl<U: Upper> Upper for Categorised<'_, U> {
-    const OBSERVE: bool = U::OBSERVE;
-    const OVERHEAR: bool = U::OVERHEAR;
-    const TODAY: bool = true;
-    const EDCA: bool = true;
-
-    #[inline]
-    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        self.0.pull(now, node)
-    }
-    #[inline]
-    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
-        self.0.received(now, node, from, packet, broadcast);
-    }
-    #[inline]
-    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
-        self.0.sent(now, node, report);
-    }
-    #[inline]
-    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span) {
-        self.0.arriving(now, node, from, airtime);
-    }
-    #[inline]
-    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
-        self.0.overheard(now, node, from, packet);
-    }
-    #[inline]
-    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
-        self.0.pull_of(now, node, access)
-    }
-    #[inline]
-    fn pull_more_of(
+    fn pull_more(
         &mut self,
         now: Time,
         node: NodeId,
@@ -179,22 +92,23 @@ impl<U: Upper> Upper for Categorised<'_, U> {
         access: Access,
         batch: &mut Batch<'_>,
     ) {
-        self.0.pull_more_of(now, node, link, access, batch);
+        self.0.pull_more(now, node, link, access, batch);
     }
     #[inline]
-    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
-        self.0.sent_of(now, node, report, access);
+    fn received(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32, broadcast: bool) {
+        self.0.received(now, node, from, packet, broadcast);
     }
     #[inline]
-    fn arriving_of(
-        &mut self,
-        now: Time,
-        node: NodeId,
-        from: NodeId,
-        airtime: Span,
-        access: Access,
-    ) {
-        self.0.arriving_of(now, node, from, airtime, access);
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+        self.0.sent(now, node, report, access);
+    }
+    #[inline]
+    fn arriving(&mut self, now: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
+        self.0.arriving(now, node, from, airtime, access);
+    }
+    #[inline]
+    fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
+        self.0.overheard(now, node, from, packet);
     }
     #[inline]
     fn on_air(&mut self, frame: &OnAir, mpdus: &[OnAirMpdu]) {

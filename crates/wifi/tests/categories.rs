@@ -31,10 +31,7 @@ struct Queues {
 impl Upper for Queues {
     const OBSERVE: bool = true;
 
-    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        self.pull_of(now, node, Access::BestEffort)
-    }
-    fn pull_of(&mut self, _: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+    fn pull(&mut self, _: Time, node: NodeId, access: Access) -> Option<Outgoing> {
         let left = &mut self.left[node.index()][access.index()];
         *left = left.checked_sub(1)?;
         let link = self.links[node.index()];
@@ -43,10 +40,7 @@ impl Upper for Queues {
     fn received(&mut self, _: Time, _: NodeId, from: NodeId, packet: u32, _: bool) {
         self.arrived[from.index()][packet as usize] += 1;
     }
-    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport) {
-        panic!("of which category?");
-    }
-    fn sent_of(&mut self, _: Time, node: NodeId, report: &SendReport, access: Access) {
+    fn sent(&mut self, _: Time, node: NodeId, report: &SendReport, access: Access) {
         assert_eq!(report.packet.packet, access.index() as u32);
         if self.keep {
             self.reports.push((node.0, access, *report));

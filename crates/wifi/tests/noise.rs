@@ -8,7 +8,7 @@ use fairmesh_phy::{Band, Modern, Phy, Rate};
 use fairmesh_units::{Decibel, NodeId, Power, Span, Time};
 use fairmesh_wifi::loss::{Fading, FrameErrors, SnrErrors, SnrTable};
 use fairmesh_wifi::{
-    Adaptation, Air, Batch, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Outgoing,
+    Access, Adaptation, Air, Batch, Hearing, LinkId, MacConfig, MacCounters, NoiseSource, Outgoing,
     Reception, SendReport, Setup, Upper,
 };
 
@@ -20,16 +20,16 @@ const MPDU: u32 = PACKET + 38;
 struct Saturated(Option<LinkId>);
 
 impl Upper for Saturated {
-    fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
+    fn pull(&mut self, _: Time, node: NodeId, _: Access) -> Option<Outgoing> {
         (node == NodeId(0)).then_some(Outgoing { packet: 0, link: self.0, bytes: PACKET })
     }
-    fn pull_more(&mut self, _: Time, _: NodeId, _: LinkId, batch: &mut Batch<'_>) {
+    fn pull_more(&mut self, _: Time, _: NodeId, _: LinkId, _: Access, batch: &mut Batch<'_>) {
         while batch.fits(PACKET) {
             batch.take(Outgoing { packet: 0, link: self.0, bytes: PACKET });
         }
     }
     fn received(&mut self, _: Time, _: NodeId, _: NodeId, _: u32, _: bool) {}
-    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport) {}
+    fn sent(&mut self, _: Time, _: NodeId, _: &SendReport, _: Access) {}
 }
 
 fn phy(mcs: u8, ampdu: u32) -> (Phy, Rate) {

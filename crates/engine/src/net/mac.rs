@@ -17,13 +17,9 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
     const OBSERVE: bool = WATCH;
     const OVERHEAR: bool = HOST;
 
-    // Always: the medium is compiled twice, with aggregates and without, and each is hot.
+    // Always: the medium is compiled several times, and each is hot.
     #[inline(always)]
-    fn pull(&mut self, now: Time, node: NodeId) -> Option<Outgoing> {
-        self.take(now, node, Access::BestEffort)
-    }
-
-    fn pull_of(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
+    fn pull(&mut self, now: Time, node: NodeId, access: Access) -> Option<Outgoing> {
         let taken = self.take(now, node, access);
         if taken.is_some() {
             self.waits_no_more(node.index(), access);
@@ -31,11 +27,7 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
         taken
     }
 
-    fn pull_more(&mut self, now: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
-        self.fill(now, node, link, Access::BestEffort, batch);
-    }
-
-    fn pull_more_of(
+    fn pull_more(
         &mut self,
         now: Time,
         node: NodeId,
@@ -61,19 +53,11 @@ impl<const WATCH: bool, const HOST: bool> Upper for Net<WATCH, HOST> {
     }
 
     #[inline(always)]
-    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
-        self.done(now, node, report, Access::BestEffort);
-    }
-
-    fn sent_of(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, access: Access) {
         self.done(now, node, report, access);
     }
 
-    fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span) {
-        self.coming(node, from, airtime, Access::BestEffort);
-    }
-
-    fn arriving_of(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
+    fn arriving(&mut self, _: Time, node: NodeId, from: NodeId, airtime: Span, access: Access) {
         self.coming(node, from, airtime, access);
     }
 

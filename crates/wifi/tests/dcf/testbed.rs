@@ -8,8 +8,8 @@ use fairmesh_phy::{Band, Modern, Phy, Preamble};
 use fairmesh_units::{BitRate, Decibel, NodeId, Power, Span, Stream, Time};
 use fairmesh_wifi::loss::FrameErrors;
 use fairmesh_wifi::{
-    Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir, OnAirMpdu,
-    Outcome, Outgoing, Reception, SendReport, Setup, Upper,
+    Access, Adaptation, Air, Batch, FrameKind, Hearing, LinkId, MacConfig, NoiseSource, OnAir,
+    OnAirMpdu, Outcome, Outgoing, Reception, SendReport, Setup, Upper,
 };
 
 /// Microseconds of 802.11b with the long preamble, all at 1 Mbit/s.
@@ -228,10 +228,10 @@ impl Upper for Log {
     const OBSERVE: bool = true;
     const OVERHEAR: bool = true;
 
-    fn pull(&mut self, _: Time, node: NodeId) -> Option<Outgoing> {
+    fn pull(&mut self, _: Time, node: NodeId, _: Access) -> Option<Outgoing> {
         self.queues[node.index()].pop_front()
     }
-    fn pull_more(&mut self, _: Time, node: NodeId, link: LinkId, batch: &mut Batch<'_>) {
+    fn pull_more(&mut self, _: Time, node: NodeId, link: LinkId, _: Access, batch: &mut Batch<'_>) {
         let queue = &mut self.queues[node.index()];
         while let Some(at) = queue.iter().position(|p| p.link == Some(link)) {
             if !batch.fits(queue[at].bytes) {
@@ -248,7 +248,7 @@ impl Upper for Log {
             self.queues[node.index()].push_back(next);
         }
     }
-    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport) {
+    fn sent(&mut self, now: Time, node: NodeId, report: &SendReport, _: Access) {
         self.reports.push((now.as_nanos(), node.0, *report));
     }
     fn overheard(&mut self, now: Time, node: NodeId, from: NodeId, packet: u32) {
