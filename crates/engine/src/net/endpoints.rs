@@ -1,12 +1,13 @@
 //! Applications and transports: what leaves an endpoint and what reaches one.
 
+use fairmesh_transport::quic;
 use fairmesh_transport::traffic::{Do, Side};
-use fairmesh_transport::{Flags, quic};
 use fairmesh_units::{NodeId, Time};
 
 use super::Net;
 use super::arrival::{Arrival, Frame};
-use super::flow::{Ends, Hop};
+use super::connection::Endpoint;
+use super::flow::{Ends, Hop, connection};
 use super::packet::{Packet, Payload};
 use crate::record::Cause;
 
@@ -19,33 +20,14 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             }
         }
         let flow = &mut self.flows[f];
-        match &mut flow.ends {
-            Ends::Tcp(ends, _) => {
-                for end in ends.iter_mut() {
-                    if end.next_deadline() <= now {
-                        end.on_deadline(now);
-                    }
-                }
-                for end in 0..2 {
-                    let node = self.flush(now, f, end);
-                    self.kick(node);
-                }
-            }
-            Ends::Quic(ends, _) => {
-                for end in ends.iter_mut() {
-                    if end.next_deadline() <= now {
-                        end.on_deadline(now);
-                    }
-                }
-                for end in 0..2 {
-                    let node = self.flush_quic(now, f, end);
-                    self.kick(node);
-                }
-            }
-            Ends::Udp { .. } | Ends::External => {
-                let node = flow.path[flow.place_of(0)];
+        if connection!(&mut flow.ends, pair => { pair.on_deadline(now); true }, false) {
+            for end in 0..2 {
+                let node = self.flush(now, f, end);
                 self.kick(node);
             }
+        } else {
+            let node = flow.path[flow.place_of(0)];
+            self.kick(node);
         }
         self.rearm_flow(f);
     }
@@ -81,21 +63,13 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 Do::Write { side, bytes } => {
                     let flow = &mut self.flows[f];
                     let end = flow.end_of(side);
-                    match &mut flow.ends {
-                        Ends::Tcp(ends, _) => ends[end].write(bytes),
-                        Ends::Quic(ends, _) => ends[end].write(bytes),
-                        Ends::Udp { .. } | Ends::External => {}
-                    }
+                    connection!(&mut flow.ends, pair => pair.ends[end].write(bytes), ());
                 }
                 Do::Datagram { bytes } => self.send_datagram(now, f, bytes),
                 Do::Close => {
                     let flow = &mut self.flows[f];
                     let client = flow.client;
-                    match &mut flow.ends {
-                        Ends::Tcp(ends, _) => ends[client].close(),
-                        Ends::Quic(ends, _) => ends[client].close(),
-                        Ends::Udp { .. } | Ends::External => {}
-                    }
+                    connection!(&mut flow.ends, pair => pair.ends[client].close(), ());
                 }
             }
         }
@@ -115,54 +89,24 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         let node = self.flows[f].path[place];
         loop {
             let flow = &mut self.flows[f];
-            let Ends::Tcp(ends, _) = &mut flow.ends else { break };
-            let Some(segment) = ends[end].poll_transmit(now) else { break };
-            let data = segment.len > 0;
-            let ect = segment.flags.has(Flags::ECT);
-            let ect1 = segment.flags.has(Flags::ECT1);
-            if data && end == 0 && now >= self.measure_from {
+            let packets = &mut self.packets;
+            let next =
+                connection!(&mut flow.ends, pair => pair.ends[end].transmit(now, packets), None);
+            let Some(next) = next else { break };
+            if next.data && end == 0 && now >= self.measure_from {
                 flow.meters.packets_sent += 1;
             }
             let packet = Packet {
-                payload: Payload::Tcp(segment),
+                payload: next.payload,
                 born: now.as_nanos(),
                 flow: f as u32,
                 generation: flow.generation,
-                bytes: segment.ip_bytes(),
+                bytes: next.bytes,
                 place: place as u16,
                 forward: end == 0,
-                ect,
-                ect1,
+                ect: next.ect,
+                ect1: next.ect1,
                 ce: false,
-            };
-            self.emit(now, f, packet);
-        }
-        node
-    }
-
-    /// The same of a QUIC endpoint.
-    #[cold]
-    fn flush_quic(&mut self, now: Time, f: usize, end: usize) -> u32 {
-        let place = self.flows[f].place_of(end);
-        let node = self.flows[f].path[place];
-        loop {
-            let flow = &mut self.flows[f];
-            let Ends::Quic(ends, _) = &mut flow.ends else { break };
-            let Some(body) = ends[end].poll_transmit(now) else { break };
-            if body.data() > 0 && end == 0 && now >= self.measure_from {
-                flow.meters.packets_sent += 1;
-            }
-            let packet = Packet {
-                born: now.as_nanos(),
-                flow: f as u32,
-                generation: flow.generation,
-                bytes: body.ip_bytes(),
-                place: place as u16,
-                forward: end == 0,
-                ect: body.ecn != quic::Ecn::NotEct,
-                ect1: body.ecn == quic::Ecn::Ect1,
-                ce: false,
-                payload: self.packets.keep(body),
             };
             self.emit(now, f, packet);
         }
@@ -226,26 +170,24 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             flow.meters.delay.record(now.as_nanos() - p.born);
         }
         let delivered = match (&mut flow.ends, &p.payload) {
-            (Ends::Tcp(ends, _), Payload::Tcp(segment)) => {
-                if p.generation != flow.generation {
-                    self.stale += 1;
-                    return;
-                }
-                let received = ends[end].on_segment(now, segment, p.ce);
+            (Ends::Tcp(_), Payload::Tcp(_)) | (Ends::Quic(_), Payload::Quic { .. })
+                if p.generation != flow.generation =>
+            {
+                self.stale += 1;
+                return;
+            }
+            (Ends::Tcp(pair), Payload::Tcp(segment)) => {
+                let received = pair.ends[end].on_segment(now, segment, p.ce);
                 if HOST && end == 0 {
                     self.feedback(f, handle, segment, &received);
                 }
                 received.delivered
             }
-            (Ends::Quic(ends, _), Payload::Quic { body, .. }) => {
-                if p.generation != flow.generation {
-                    self.stale += 1;
-                    return;
-                }
+            (Ends::Quic(pair), Payload::Quic { body, .. }) => {
                 let body = self.packets.body(*body);
                 let ecn = if p.ce { quic::Ecn::Ce } else { body.ecn };
                 let acknowledges = body.ack.is_some();
-                let received = ends[end].on_packet(now, body, ecn);
+                let received = pair.ends[end].on_packet(now, body, ecn);
                 if HOST && end == 0 && acknowledges {
                     self.quic_feedback(f, handle, &received);
                 }
@@ -266,16 +208,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         if delivered > 0 {
             self.delivered(now, f, end, delivered, measuring);
         }
-        match self.flows[f].ends {
-            Ends::Tcp(..) => {
-                self.flush(now, f, end);
-                self.rearm_flow(f);
-            }
-            Ends::Quic(..) => {
-                self.flush_quic(now, f, end);
-                self.rearm_flow(f);
-            }
-            Ends::Udp { .. } | Ends::External => {}
+        if connection!(&self.flows[f].ends, _pair => true, false) {
+            self.flush(now, f, end);
+            self.rearm_flow(f);
         }
     }
 

@@ -2,10 +2,11 @@
 
 use fairmesh_scenario::{Flow, Transport};
 use fairmesh_transport::traffic::{FlowEnd, Side, Source, TrafficSpec};
-use fairmesh_transport::{Connection, DatagramSink, TcpConfig, quic};
+use fairmesh_transport::{Connection, DatagramSink, quic};
 use fairmesh_units::{NodeId, Span, Stream, Time};
 use fairmesh_wifi::{Access, LinkId};
 
+use super::connection::{Endpoint, Pair};
 use crate::measures::Delays;
 use crate::record::{Cause, Drops, QuicRecord};
 
@@ -25,9 +26,8 @@ pub(crate) enum Hop {
 /// Both ends' transport.
 #[derive(Clone, Debug)]
 pub(crate) enum Ends {
-    /// `[0]` at the flow's origin, `[1]` at its destination.
-    Tcp(Box<[Connection; 2]>, TcpConfig),
-    Quic(Box<[quic::Connection; 2]>, quic::Config),
+    Tcp(Pair<Connection>),
+    Quic(Pair<quic::Connection>),
     Udp {
         next: u64,
         sink: DatagramSink,
@@ -35,6 +35,18 @@ pub(crate) enum Ends {
     /// Frames that come from outside and go back there.
     External,
 }
+
+/// Does the same with the connection of either transport; `$otherwise` where a flow has none.
+macro_rules! connection {
+    ($ends:expr, $pair:ident => $work:expr, $otherwise:expr) => {
+        match $ends {
+            Ends::Tcp($pair) => $work,
+            Ends::Quic($pair) => $work,
+            Ends::Udp { .. } | Ends::External => $otherwise,
+        }
+    };
+}
+pub(super) use connection;
 
 /// A running flow.
 #[derive(Clone, Debug)]
@@ -156,8 +168,8 @@ impl FlowState {
             FlowEnd::To => 1,
         };
         let ends = match &flow.transport {
-            Transport::Tcp(config) => Ends::Tcp(Box::new(pair(config, client)), *config),
-            Transport::Quic(config) => Ends::Quic(Box::new(quic_pair(config, client)), *config),
+            Transport::Tcp(config) => Ends::Tcp(Pair::new(*config, client)),
+            Transport::Quic(config) => Ends::Quic(Pair::new(*config, client)),
             Transport::Udp => Ends::Udp { next: 0, sink: DatagramSink::default() },
         };
         FlowState {
@@ -241,29 +253,14 @@ impl FlowState {
     pub fn reconnect(&mut self, now: Time) {
         self.retire();
         self.generation += 1;
-        match &mut self.ends {
-            Ends::Tcp(ends, config) => {
-                **ends = pair(config, self.client);
-                ends[0].pace(self.pace.0, self.pace.1);
-                ends[self.client].connect(now);
-            }
-            Ends::Quic(ends, config) => {
-                **ends = quic_pair(config, self.client);
-                ends[0].pace(self.pace.0, self.pace.1);
-                ends[self.client].connect(now);
-            }
-            Ends::Udp { .. } | Ends::External => {}
-        }
+        let (client, pace) = (self.client, self.pace);
+        connection!(&mut self.ends, pair => pair.reconnect(now, client, pace), ());
     }
 
     /// Spaces segments from the origin, in this connection and those to come.
     pub fn pace(&mut self, interval: Option<Span>, window: bool) {
         self.pace = (interval, window);
-        match &mut self.ends {
-            Ends::Tcp(ends, _) => ends[0].pace(interval, window),
-            Ends::Quic(ends, _) => ends[0].pace(interval, window),
-            Ends::Udp { .. } | Ends::External => {}
-        }
+        connection!(&mut self.ends, pair => pair.ends[0].pace(interval, window), ());
     }
 
     /// The spacing that a control has set, and whether the window still counts.
@@ -274,40 +271,19 @@ impl FlowState {
 
     /// The rate of payload that a control's spacing in place of the window allows, bit/s.
     pub fn spaced(&self) -> Option<f64> {
-        let payload = match &self.ends {
-            Ends::Tcp(_, config) => config.mss,
-            Ends::Quic(_, config) => config.full_packet().0,
-            Ends::Udp { .. } | Ends::External => return None,
-        };
+        let payload = connection!(&self.ends, pair => pair.payload(), return None);
         let (Some(interval), false) = self.pace else { return None };
         Some(f64::from(payload) * 8.0 / interval.as_secs_f64())
     }
 
     /// Adds the counters of the connection to the totals.
     pub fn retire(&mut self) {
-        match &self.ends {
-            Ends::Tcp(ends, _) => {
-                for end in ends.iter() {
-                    let s = end.stats();
-                    self.meters.segments += s.segments_sent;
-                    self.meters.retransmits += s.retransmitted;
-                    self.meters.timeouts += s.timeouts;
-                }
-            }
-            Ends::Quic(ends, _) => {
-                ends.iter().for_each(|end| self.meters.quic.add(&end.stats()));
-            }
-            Ends::Udp { .. } | Ends::External => {}
-        }
+        connection!(&self.ends, pair => pair.add_to(&mut self.meters), ());
     }
 
     /// Segments that the origin's connection has sent again; packets that it has found lost, of QUIC.
     pub fn resent(&self) -> u64 {
-        match &self.ends {
-            Ends::Tcp(ends, _) => ends[0].stats().retransmitted,
-            Ends::Quic(ends, _) => ends[0].stats().lost,
-            Ends::Udp { .. } | Ends::External => 0,
-        }
+        connection!(&self.ends, pair => pair.ends[0].resent(), 0)
     }
 
     /// Which end plays this side.
@@ -322,31 +298,11 @@ impl FlowState {
     #[inline]
     pub fn next_deadline(&self) -> Time {
         let app = self.source.next_deadline();
-        match &self.ends {
-            Ends::Tcp(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
-            Ends::Quic(ends, _) => app.min(ends[0].next_deadline()).min(ends[1].next_deadline()),
-            Ends::Udp { .. } | Ends::External => app,
-        }
+        connection!(&self.ends, pair => app.min(pair.next_deadline()), app)
     }
 
     /// Congestion window at the flow's origin, bytes; `None` for UDP.
     pub fn cwnd(&self) -> Option<u64> {
-        match &self.ends {
-            Ends::Tcp(ends, _) => Some(ends[0].stats().cwnd),
-            Ends::Quic(ends, _) => Some(ends[0].stats().cwnd),
-            Ends::Udp { .. } | Ends::External => None,
-        }
+        connection!(&self.ends, pair => Some(pair.ends[0].window()), None)
     }
-}
-
-fn pair(config: &TcpConfig, client: usize) -> [Connection; 2] {
-    let mut ends = [Connection::server(config), Connection::server(config)];
-    ends[client] = Connection::client(config);
-    ends
-}
-
-fn quic_pair(config: &quic::Config, client: usize) -> [quic::Connection; 2] {
-    let mut ends = [quic::Connection::server(config), quic::Connection::server(config)];
-    ends[client] = quic::Connection::client(config);
-    ends
 }

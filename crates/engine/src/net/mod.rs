@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod arrival;
+mod connection;
 mod endpoints;
 mod flow;
 mod forward;
