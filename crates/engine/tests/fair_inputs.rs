@@ -36,7 +36,7 @@ fn a_scenario_without_fair_rates_runs_and_has_no_measures_against_them() {
     assert!(!needs_fair_rates(&scenario, None));
     let record = run(&scenario, &RunOptions::default()).unwrap();
     for flow in &record.flows {
-        assert!(flow.goodput_bps > 100e3, "{flow:?}");
+        assert!(flow.goodput_bps > 10e3, "{flow:?}");
         assert_eq!(flow.fair_bps, None);
     }
     assert_eq!(record.sharers().1, None);

@@ -68,7 +68,7 @@ impl Observer for CancelsAt {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn steps_of_any_size_change_nothing(
