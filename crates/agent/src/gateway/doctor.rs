@@ -395,7 +395,7 @@ mod tests {
         discovery(&config, &mut found);
         assert_eq!((found.len(), found[0].code, found[0].verdict), (1, "source", Verdict::Wrong));
         assert!(found[0].text.starts_with("babel /nonexistent/babel.sock: "), "{}", found[0].text);
-        let checked = crate::daemon::preflight::discovery(&config);
+        let checked = crate::gateway::preflight::discovery(&config);
         assert!(checked.len() == 1 && !checked[0].ok);
     }
 }

@@ -168,7 +168,7 @@ fn two_daemons_do_not_share_an_interface() {
     let other = Box::new(&path, &config("apply", "fifo", ""));
     assert_eq!(other.start().exit_code(), Some(2));
     assert!(
-        other.log().contains("expected no other gateway daemon to have the interface mesh"),
+        other.log().contains("expected no other daemon to have the interface mesh"),
         "{}",
         other.log()
     );
