@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Kept equal to rust-version in Cargo.toml.
-minimum=1.88
+minimum=1.89
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 

@@ -6,11 +6,13 @@ use core::str::FromStr;
 use fairmesh_control::Registry;
 use fairmesh_scenario::{Direction, Metric, PhyName, Scenario};
 use fairmesh_units::{BitRate, Frequency, Span};
+use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 
 /// What may be changed about a scenario from outside. Nothing by default.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Changes {
     /// Simulated time instead of the scenario's.
     pub duration: Option<Span>,
@@ -31,7 +33,8 @@ pub struct Changes {
 }
 
 /// Radios and links of a map. The map's own by default.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct MapRadio {
     /// PHY.
     pub phy: Option<PhyName>,
@@ -147,7 +150,7 @@ pub fn with_controls(
 }
 
 /// Another value for a parameter of controls.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Assignment {
     /// The control, without variants; all that have the parameter if it names none.
     pub control: Option<String>,

@@ -13,10 +13,12 @@ mod error;
 pub mod estimate;
 pub mod files;
 mod hash;
+pub mod job;
 pub mod notes;
 pub mod optimum;
 pub mod record;
 pub mod source;
+pub mod store;
 pub mod summary;
 pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
@@ -30,6 +32,8 @@ pub use changes::Changes;
 pub use comparison::Comparison;
 pub use error::LabError;
 pub use estimate::Estimate;
+pub use job::{JobKey, Revision};
+pub use store::{Store, StoreError};
 pub use unfinished::Unfinished;
 // What the laboratory takes and gives, so that a program needs no other crate of ours.
 pub use fairmesh_capacity as models;

@@ -56,7 +56,8 @@ impl SubAssign for Power {
 }
 impl fmt::Debug for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} dBm", self.as_dbm())
+        // Exact, as texts of scenarios are compared; dBm for people.
+        write!(f, "{} aW ({:.2} dBm)", self.0, self.as_dbm())
     }
 }
 

@@ -18,8 +18,8 @@ mod notes;
 mod radios;
 
 use fairmesh_units::{BitRate, Frequency, Span};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::draft::{Direction, Draft, PhyName};
 use crate::error::{KeyPath, Problem, ScenarioError};
@@ -96,7 +96,8 @@ impl Default for ImportOptions {
 }
 
 /// The formats of scenario files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// docs/scenarios.md.
     Toml,

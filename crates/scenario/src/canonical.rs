@@ -1,0 +1,80 @@
+//! Canonical text of a resolved world, from which the keys of runs are made.
+//!
+//! The text has every value that a run depends on, as resolved: equal values that a file writes
+//! differently, the order of its keys and its comments leave no trace, and a default that changes
+//! does. It is hashed, not read back. Values are in their `Debug` form, which is exact: quantities
+//! are integers, and floating-point numbers print the shortest text that reads back as the same
+//! number.
+
+use core::fmt::{Result, Write};
+
+use fairmesh_control::Mechanism;
+
+use crate::scenario::Scenario;
+
+macro_rules! write_fields {
+    ($out:expr, $($field:ident)*) => {
+        $(writeln!($out, concat!(stringify!($field), " = {:?}"), $field)?;)*
+    };
+}
+
+impl Scenario {
+    /// Writes the network and its flows: all that a run without control depends on.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_network(&self, out: &mut impl Write) -> Result {
+        // Without `..`: a new field is added here or excluded on purpose.
+        let Scenario {
+            name: _,
+            description: _,
+            duration,
+            warmup,
+            mac,
+            channel,
+            further,
+            nodes,
+            hearing,
+            leaks,
+            links,
+            wires,
+            flows,
+            subscribers: _,
+            queue,
+            interferers,
+            errors,
+            rate_changes,
+            route_changes,
+            gateways,
+            control: _,
+            at_gateways: _,
+            agents,
+            taking_part: _,
+            warnings: _,
+        } = self;
+        write_fields!(out, duration warmup mac channel further nodes hearing leaks links wires flows);
+        write_fields!(out, queue interferers errors rate_changes route_changes gateways agents);
+        Ok(())
+    }
+
+    /// Writes all that a record of a run depends on: the network, the name, the subscribers and the
+    /// controls with the value of each of their options. Description and warnings are excluded.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_canonical(&self, out: &mut impl Write) -> Result {
+        self.write_network(out)?;
+        let Scenario { name, subscribers, taking_part, .. } = self;
+        write_fields!(out, name subscribers taking_part);
+        write_control(out, "control", Some(&self.control))?;
+        write_control(out, "at_gateways", self.at_gateways.as_ref())
+    }
+}
+
+fn write_control(out: &mut impl Write, key: &str, control: Option<&Mechanism>) -> Result {
+    let Some(control) = control else { return writeln!(out, "{key} = none") };
+    writeln!(out, "{key} = {control}")?;
+    control
+        .parameters()
+        .try_for_each(|(option, value)| writeln!(out, "{key}.{} = {value:?}", option.name))
+}
