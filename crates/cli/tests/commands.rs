@@ -159,7 +159,8 @@ fn parameters_are_set_and_varied() {
         .map(|r| (r["point"]["control.room"].as_str().unwrap(), r["control"].as_str().unwrap()))
         .collect();
     assert_eq!(cells, [("0", "fifo"), ("0", "source"), ("0.5", "fifo"), ("0.5", "source")]);
-    let lines = fs::read_to_string(d.join("rooms/journal.jsonl")).unwrap();
+    let shards = common::shards(&d.join("rooms/store"));
+    let lines = fs::read_to_string(&shards[0]).unwrap();
     assert!(lines.contains(&roomy) && lines.contains(&source), "{lines}");
 
     for (set, problem) in [
@@ -195,44 +196,6 @@ fn what_is_ours_is_marked() {
     assert!(!text.contains("ours"), "{text}");
     let listed = ok(dir.path(), &["list", "wcp"]);
     assert!(listed.contains("ours, after Rangwala 2008 §3.1"), "{listed}");
-}
-
-#[test]
-fn a_sweep_resumes_where_it_stopped() {
-    let dir = folder();
-    let d = dir.path();
-    let args = |seeds: &'static str, out: &'static str| {
-        let base = ["sweep", "chain.toml", "--duration", "1 s", "--vary", "radio.rts=false,true"];
-        [&base[..], &["--control", "fifo,source", "--seeds", seeds, "--out", out, "--json"]]
-            .concat()
-    };
-    let whole = json(&ok(d, &args("2", "a")));
-    assert_eq!(whole["results"].as_array().unwrap().len(), 4);
-    assert_eq!(names(&d.join("a")), ["journal.jsonl", "sweep.json", "sweep.parquet"]);
-
-    // As if it had been killed in the middle of a line.
-    let journal = fs::read_to_string(d.join("a/journal.jsonl")).unwrap();
-    assert_eq!(journal.lines().count(), 1 + 8);
-    fs::create_dir(d.join("b")).unwrap();
-    let lines: Vec<&str> = journal.lines().collect();
-    let cut = format!("{}\n{}", lines[..4].join("\n"), &lines[4][..lines[4].len() / 2]);
-    fs::write(d.join("b/journal.jsonl"), cut).unwrap();
-    let resumed = json(&ok(d, &args("2", "b")));
-    assert_eq!(resumed["results"], whole["results"]);
-    let after = fs::read_to_string(d.join("b/journal.jsonl")).unwrap();
-    assert_eq!(after.lines().count(), 1 + 8);
-    assert!(after.starts_with(&lines[..4].join("\n")), "what was done is not done again");
-
-    // More seeds: only the new ones run.
-    ok(d, &args("3", "b"));
-    let more = fs::read_to_string(d.join("b/journal.jsonl")).unwrap();
-    assert!(more.starts_with(&after) && more.lines().count() == 1 + 12);
-
-    // Another scenario in the same folder is refused.
-    fs::write(d.join("chain.toml"), common::CHAIN.replace("hops = 3", "hops = 2")).unwrap();
-    let out = run(d, &args("2", "b"));
-    assert_eq!(out.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&out.stderr).contains("another scenario text"));
 }
 
 #[test]

@@ -23,9 +23,6 @@ mod shares;
 mod simulation;
 mod world;
 
-/// Revision of the engine's results: it changes whenever a run gives another record.
-pub const REVISION: u32 = 1;
-
 pub use error::{Conflict, EngineError};
 pub use fair::{FairRates, fair_rates};
 pub use host::controlled_nodes;

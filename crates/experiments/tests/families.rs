@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use fairmesh_experiments::study::Settings;
 use fairmesh_experiments::study::families::{self, Family, Times, network, networks};
 use fairmesh_lab::Pool;
-use fairmesh_lab::optimum::{Cache, Settings as Search};
+use fairmesh_lab::optimum::Settings as Search;
+use fairmesh_lab::{OtherRevisions, Store};
 use fairmesh_scenario::NodeKind;
 
 const SHORT: Times = Times { duration_s: 40, warmup_s: 20 };
@@ -58,7 +59,7 @@ fn a_study_says_what_everybody_has_of_the_optimum() {
         },
     };
     let folder = std::env::temp_dir().join(format!("fairmesh-families-{}", std::process::id()));
-    let cache = Cache::new(&folder);
+    let cache = Store::open(&folder, OtherRevisions::Refuse).unwrap();
     let study = families::run(&nets, &settings, Some(&cache), &Pool::default()).unwrap();
     assert_eq!((study.searched, study.runs, study.outcomes.len()), (2, 4, 4));
     let row = |family, control| study.row(&nets, family, control).unwrap();

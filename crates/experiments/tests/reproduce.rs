@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use common::{fairmesh, folder, names, ok, run, workspace};
+use common::{fairmesh, folder, names, ok, run, shards, workspace};
 use serde_json::Value;
 
 fn json(text: &str) -> Vec<Value> {
@@ -133,15 +133,16 @@ fn numbers_do_not_depend_on_threads_or_company() {
     assert_ne!(alone["fingerprint"], once(&["--seeds", "4"])["fingerprint"]);
 }
 
-/// Killed in the middle, it goes on where it was, and nobody sees it in the numbers.
+/// Killed in the middle, an experiment continues where it was, with the same numbers.
 #[test]
 fn what_was_killed_goes_on() {
     let dir = folder();
     let from = reproductions();
     let kept = dir.path().join("cache/unfinished");
-    let a_run = || {
-        let all = fs::read_dir(&kept).into_iter().flatten().flatten().map(|e| e.path());
-        all.into_iter().find(|p| p.extension().is_some_and(|e| e == "run"))
+    // Complete lines of all shards but their headers.
+    let runs = || -> usize {
+        let lines = |p: &PathBuf| fs::read_to_string(p).unwrap().matches('\n').count();
+        shards(&kept).iter().map(|p| lines(p).saturating_sub(1)).sum()
     };
     let of = |cache: &'static str, seeds: &str| {
         let args = ["reproduce", "figure-6.5", "--json", "--threads", "1", "--cache", cache];
@@ -153,30 +154,32 @@ fn what_was_killed_goes_on() {
         json(&ok(dir.path(), &args.iter().map(String::as_str).collect::<Vec<_>>()))
     };
     // One run is through, the others are not. On a busy machine all may be before anybody looks: then more.
-    let (one, seeds) = (2u32..)
+    let seeds = (2u32..)
         .find_map(|doublings| {
             let seeds = (1 << doublings).to_string();
             let mut first = fairmesh(dir.path());
             let mut first = first.args(of("cache", &seeds)).stdout(Stdio::null()).spawn().unwrap();
-            while a_run().is_none() && first.try_wait().unwrap().is_none() {
+            while runs() == 0 && first.try_wait().unwrap().is_none() {
                 std::thread::yield_now();
             }
             first.kill().unwrap();
             first.wait().unwrap();
-            Some((a_run()?, seeds))
+            (runs() > 0).then_some(seeds)
         })
         .unwrap();
-    let text = fs::read_to_string(&one).unwrap();
-    let again = all("cache", &seeds);
-    assert_eq!(again, all("other", &seeds));
-    // Nothing is left but what was being written when it was killed.
-    assert_eq!(a_run(), None);
-    // It does believe what it kept: another fingerprint there is another record.
-    let mut told: Value = serde_json::from_str(&text).unwrap();
-    told["fingerprint"] = "0123456789abcdef".into();
-    fs::write(&one, told.to_string()).unwrap();
-    let believed = all("cache", &seeds);
-    assert_ne!(believed[0]["fingerprint"], again[0]["fingerprint"]);
+    // A stored run that this program does not repeat is refused.
+    let shard = shards(&kept).remove(0);
+    let text = fs::read_to_string(&shard).unwrap();
+    let old = text.split("\"fingerprint\":\"").nth(1).unwrap().split('"').next().unwrap();
+    fs::write(&shard, text.replacen(old, "0123456789abcdef", 1)).unwrap();
+    let args = of("cache", &seeds);
+    let out = fairmesh(dir.path()).args(args).output().unwrap();
+    let line = String::from_utf8(out.stderr).unwrap();
+    assert!(line.contains(".jsonl:2: crc32: found "), "{line}");
+    fs::write(&shard, text).unwrap();
+
+    assert_eq!(all("cache", &seeds), all("other", &seeds));
+    assert_eq!(shards(&kept), Vec::<PathBuf>::new());
 }
 
 /// A kept record can be had again, to the last digit, by the command that it names.

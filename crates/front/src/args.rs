@@ -1,10 +1,11 @@
 //! Options that commands of several programs take.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fairmesh_lab::Unfinished;
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::{LabError, OtherRevisions, Store, StoreError};
+
+use crate::output::warn;
 
 /// How to spread runs over the machine.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -14,7 +15,51 @@ pub struct ThreadArgs {
     pub threads: Option<u16>,
 }
 
-/// Where optima, and runs of what was broken off, are kept.
+/// Treatment of stored results of another revision of the program.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct RevisionArgs {
+    /// Remove all stored results, of every revision, and start afresh. Refused while another process
+    /// writes the store
+    #[arg(long, conflicts_with = "keep")]
+    pub fresh: bool,
+    /// Leave stored results of another revision in place and use none of them; without --keep or
+    /// --fresh a store that has some is refused
+    #[arg(long)]
+    pub keep: bool,
+}
+
+impl RevisionArgs {
+    /// As the laboratory takes it.
+    pub fn others(self) -> OtherRevisions {
+        match (self.fresh, self.keep) {
+            (true, _) => OtherRevisions::Fresh,
+            (_, true) => OtherRevisions::Keep,
+            _ => OtherRevisions::Refuse,
+        }
+    }
+}
+
+/// Store of the runs of a command.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StoreArgs {
+    /// Keep each run in this folder when it is complete, and take runs from there that were made
+    /// before; several commands may use one folder at a time
+    #[arg(long, value_name = "FOLDER")]
+    pub store: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The store, where one is asked for.
+    ///
+    /// # Errors
+    /// A store that cannot be used.
+    pub fn open(&self, revision: RevisionArgs) -> Result<Option<Store>, LabError> {
+        let store = self.store.as_deref().map(|folder| open(folder, revision.others()));
+        store.transpose()
+    }
+}
+
+/// Store of optima.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CacheArgs {
     /// Keep optima in this folder, and take them from there; by default fairmesh in
@@ -27,24 +72,66 @@ pub struct CacheArgs {
 }
 
 impl CacheArgs {
-    /// The folder; `None` where nothing is to be kept, or nobody says where.
-    pub fn open(&self) -> Option<Cache> {
-        self.folder().map(Cache::new)
+    /// The store of optima; `None` with --no-cache, and where the default folder cannot be used. In the
+    /// default folder, optima of other revisions stay unused unless --fresh removes them.
+    ///
+    /// # Errors
+    /// A store that cannot be used, in a folder that the user names.
+    pub fn open(&self, revision: RevisionArgs) -> Result<Option<Store>, LabError> {
+        self.open_in(revision, None)
     }
 
-    /// Runs of a batch that was broken off, below the same folder; `None` as there, or where it cannot
-    /// be used.
-    pub fn unfinished(&self) -> Option<Unfinished> {
-        Unfinished::of_this_program(&self.folder()?.join("unfinished"))
+    /// The store of the runs of experiments that are not complete, below the same folder.
+    ///
+    /// # Errors
+    /// As [`CacheArgs::open`].
+    pub fn unfinished(&self, revision: RevisionArgs) -> Result<Option<Store>, LabError> {
+        self.open_in(revision, Some("unfinished"))
     }
 
-    fn folder(&self) -> Option<PathBuf> {
+    fn open_in(
+        &self,
+        revision: RevisionArgs,
+        below: Option<&str>,
+    ) -> Result<Option<Store>, LabError> {
+        let at = |folder: &Path| below.map_or(folder.to_owned(), |name| folder.join(name));
+        if let Some(folder) = &self.cache {
+            return open(&at(folder), revision.others()).map(Some);
+        }
+        let Some(folder) = self.usual() else { return Ok(None) };
+        let others = match revision.others() {
+            OtherRevisions::Refuse => OtherRevisions::Keep,
+            other => other,
+        };
+        match open(&at(&folder), others) {
+            Err(LabError::Store(e)) if matches!(*e, StoreError::Io { .. }) => {
+                warn(&[format!("{e}; optima and runs are not kept")]);
+                Ok(None)
+            }
+            store => store.map(Some),
+        }
+    }
+
+    fn usual(&self) -> Option<PathBuf> {
         if self.no_cache {
             return None;
         }
         // The base directory specification ignores relative paths.
         let of = |key| std::env::var_os(key).map(PathBuf::from).filter(|p| p.is_absolute());
-        let usual = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
-        self.cache.clone().or_else(|| Some(usual()?.join("fairmesh")))
+        let folder = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
+        Some(folder?.join("fairmesh"))
     }
+}
+
+/// Opens a store and reports its notices.
+fn open(folder: &Path, others: OtherRevisions) -> Result<Store, LabError> {
+    let store = Store::open(folder, others)?;
+    report(&store);
+    Ok(store)
+}
+
+/// Reports incomplete lines and unused files of a store.
+pub fn report(store: &Store) {
+    let notices: Vec<String> = store.notices().iter().map(ToString::to_string).collect();
+    warn(&notices);
 }

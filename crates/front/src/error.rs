@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use fairmesh_lab::LabError;
+use fairmesh_lab::{LabError, StoreError};
 
 /// Why a command ended early. [`CliError::line`] is what the user sees.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,14 @@ pub enum CliError {
     /// A file, a scenario or a run is wrong.
     #[error(transparent)]
     Lab(LabError),
+    /// A store has results of another program.
+    #[error("{error}; {advice}")]
+    Store {
+        /// The reason.
+        error: Box<StoreError>,
+        /// Options that decide what happens to the store.
+        advice: &'static str,
+    },
     /// A check of ours did not pass: the command worked, its verdict is no.
     #[error("{0}")]
     Verdict(String),
@@ -99,6 +107,13 @@ impl From<LabError> for CliError {
                 let flag = FLAGS.iter().find(|(name, _)| *name == setting);
                 CliError::option(flag.map_or(setting.as_str(), |(_, flag)| flag), problem)
             }
+            LabError::Store(error) if matches!(*error, StoreError::OtherRevision { .. }) => {
+                let advice = "--fresh removes all records, --keep leaves these unused";
+                CliError::Store { error, advice }
+            }
+            LabError::Store(error) if matches!(*error, StoreError::Stale { .. }) => {
+                CliError::Store { error, advice: "--fresh removes all records" }
+            }
             e => CliError::Lab(e),
         }
     }
@@ -124,7 +139,9 @@ impl CliError {
         match self {
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             CliError::Verdict(_) => 1,
-            CliError::Interrupted => crate::interrupt::EXIT_CODE,
+            CliError::Interrupted | CliError::Lab(LabError::Stopped { .. }) => {
+                crate::interrupt::EXIT_CODE
+            }
             #[cfg(feature = "linux")]
             CliError::Gateway(e) => e.exit_code(),
             _ => 2,

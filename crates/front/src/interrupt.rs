@@ -20,6 +20,20 @@ pub fn awaited() -> &'static AtomicBool {
     })
 }
 
+/// Set when a batch with a store runs; true when it should stop.
+static STOP: OnceLock<AtomicBool> = OnceLock::new();
+
+/// From now on the first interrupt does not end the process: it sets the flag, and the batch stops when
+/// its current runs are complete.
+pub fn stops_batches() -> &'static AtomicBool {
+    STOP.get_or_init(AtomicBool::default)
+}
+
+/// For the handler: whether this interrupt is the first one while a batch can be stopped.
+pub fn stops_a_batch() -> bool {
+    STOP.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed))
+}
+
 /// For the handler: whether somebody waits for the interrupt. If so, they are told.
 pub fn is_awaited() -> bool {
     let flag = FLAG.get();

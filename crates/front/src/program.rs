@@ -69,6 +69,13 @@ pub fn main<C: Parser>(
                     if interrupt::is_awaited() {
                         return;
                     }
+                    if interrupt::stops_a_batch() {
+                        let _ = writeln!(
+                            io::stderr(),
+                            "stopping after the current runs; interrupt again to stop at once"
+                        );
+                        return;
+                    }
                     folder::remove_unfinished();
                     std::process::exit(interrupt::EXIT_CODE.into());
                 });

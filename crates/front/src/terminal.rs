@@ -2,13 +2,16 @@
 
 use std::io::{IsTerminal, stderr};
 use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairmesh_lab::{Pool, Progress, Unfinished};
+use fairmesh_lab::{Pool, Progress, Store};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::ThreadArgs;
+use crate::interrupt;
 
 /// A bar over `total` runs. It draws nothing unless standard error is a terminal.
 pub fn bar(total: usize, what: &'static str) -> ProgressBar {
@@ -73,17 +76,25 @@ pub fn with_bars<T>(threads: ThreadArgs, work: impl FnOnce(&Pool<'_>) -> T) -> T
     with_bars_and(threads, None, work)
 }
 
-/// The same; runs that were through when the batch was broken off are in `unfinished`.
+/// The same, with a store for the runs: an interrupt then stops the batch when the current runs are
+/// complete, and a second one ends the process.
 pub fn with_bars_and<T>(
     threads: ThreadArgs,
-    unfinished: Option<&Unfinished>,
+    store: Option<&Store>,
     work: impl FnOnce(&Pool<'_>) -> T,
 ) -> T {
+    let stop = store.map(|_| interrupt::stops_batches());
     let teller: Mutex<Teller> = Mutex::default();
     let lock = || teller.lock().unwrap_or_else(PoisonError::into_inner);
-    let show = |p: Progress| lock().tell(p);
+    let show = |p: Progress| {
+        lock().tell(p);
+        match stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
     let threads = self::threads(threads);
-    let outcome = work(&Pool { threads, progress: Some(&show), unfinished });
+    let outcome = work(&Pool { threads, progress: Some(&show), store });
     // A batch that was broken off left its bar.
     lock().clear();
     outcome

@@ -1,9 +1,10 @@
 //! Many runs on all cores, with the same results on any number of them.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run, run_observed};
@@ -15,7 +16,8 @@ use crate::LabError;
 use crate::capture::{Capture, Ports};
 use crate::changes::with_controls;
 use crate::files::folder::PendingFile;
-use crate::unfinished::Unfinished;
+use crate::job::{JobKey, ScenarioHash};
+use crate::store::{Place, Store, StoreError};
 
 /// How far a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,42 +30,116 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// How to spread runs over the machine, and who hears how far they are. All cores and nobody by
-/// default; results do not depend on either.
+/// Threads, progress and store of a batch. By default all cores, no reports and no store; results
+/// depend on none of them.
 #[derive(Clone, Copy, Default)]
 pub struct Pool<'a> {
     /// Runs at a time; `None`: as many as there are cores.
     pub threads: Option<NonZero<usize>>,
-    /// Called before the first job and after each, from any thread.
-    pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
-    /// Runs of this batch that were through when it was broken off.
-    pub unfinished: Option<&'a Unfinished>,
+    /// Called before the first job and after each, from any thread. `Break` stops the batch: jobs that
+    /// run are completed, no further one starts, and the batch ends with [`LabError::Stopped`].
+    pub progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
+    /// Store that runs are taken from and added to.
+    pub store: Option<&'a Store>,
 }
 
 impl Pool<'_> {
-    /// Runs a scenario once, unless it ran before the batch was broken off.
+    /// Runs a scenario once, or takes the run from the store.
     ///
     /// # Errors
-    /// What the engine refuses.
+    /// What the engine refuses; a store that cannot be used.
     pub fn once(&self, scenario: &Scenario, seed: u64) -> Result<RunRecord, LabError> {
         self.measured(scenario, &RunOptions { seed, ..RunOptions::default() })
     }
 
-    /// Runs a scenario once and measures what is asked for, unless that was done before the batch was
-    /// broken off.
+    /// Runs a scenario once with the measures in `options`, or takes the run from the store. A new
+    /// run is in the store when this returns.
     ///
     /// # Errors
-    /// What the engine refuses.
+    /// What the engine refuses; a store that cannot be used.
     pub fn measured(
         &self,
         scenario: &Scenario,
         options: &RunOptions,
     ) -> Result<RunRecord, LabError> {
-        match self.unfinished {
-            Some(kept) => kept.or(scenario, options, || measured(scenario, options)),
-            None => measured(scenario, options),
-        }
+        self.kept_or(scenario, options, || measured(scenario, options))
     }
+
+    /// File and line of a run in the store, if it is there.
+    pub fn stored(&self, scenario: &Scenario, options: &RunOptions) -> Option<Place> {
+        let store = self.store?;
+        let scenario = ScenarioHash::of_run(scenario);
+        store.place(&JobKey::of_run(store.revision(), &scenario, options))
+    }
+
+    fn kept_or(
+        &self,
+        scenario: &Scenario,
+        options: &RunOptions,
+        make: impl FnOnce() -> Result<RunRecord, LabError>,
+    ) -> Result<RunRecord, LabError> {
+        let Some(store) = self.store else { return make() };
+        let key = JobKey::of_run(store.revision(), &ScenarioHash::of_run(scenario), options);
+        if !store.contains(&key) {
+            // Another process may have made it.
+            store.refresh()?;
+        }
+        if let Some(record) = store.get(&key)? {
+            return Ok(record);
+        }
+        let record = make()?;
+        store.put(key, &record)?;
+        Ok(record)
+    }
+
+    /// Repeats one of the stored runs of each control among `jobs`, and refuses the store if a
+    /// fingerprint differs: its program gave other results under the same revision. Without a store,
+    /// and where it has none of the jobs, nothing runs.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`]; what the engine refuses.
+    pub fn check_store(&self, jobs: &[(&Scenario, RunOptions)]) -> Result<(), LabError> {
+        let Some(store) = self.store.filter(|s| !s.is_empty()) else { return Ok(()) };
+        let mut controls = BTreeSet::new();
+        let mut chosen = Vec::new();
+        for (scenario, options) in jobs {
+            let control = scenario.controls();
+            if controls.contains(&control) {
+                continue;
+            }
+            let key = JobKey::of_run(store.revision(), &ScenarioHash::of_run(scenario), options);
+            if store.contains(&key) {
+                controls.insert(control);
+                chosen.push((key, *scenario, *options));
+            }
+        }
+        check(self, store, &chosen, |(_, scenario, options)| measured(scenario, options), |c| c.0)
+    }
+}
+
+/// Repeats stored runs and compares their fingerprints.
+pub(crate) fn check<J: Sync>(
+    pool: &Pool<'_>,
+    store: &Store,
+    chosen: &[J],
+    again: impl Fn(&J) -> Result<RunRecord, LabError> + Sync,
+    key: impl Fn(&J) -> JobKey + Sync,
+) -> Result<(), LabError> {
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    all(pool, "checking stored runs", chosen, |job| {
+        let key = key(job);
+        let (Some(stored), Some(place)) = (store.get::<RunRecord>(&key)?, store.place(&key)) else {
+            return Ok(());
+        };
+        let (stored, now) = (stored.fingerprint, again(job)?.fingerprint);
+        match stored == now {
+            true => Ok(()),
+            false => Err(StoreError::Stale { place, stored, now }.into()),
+        }
+    })?;
+    Ok(())
 }
 
 /// A scenario under some controls, with some seeds each.
@@ -107,12 +183,15 @@ impl Batch {
             .iter()
             .flat_map(|s| self.seeds.clone().map(move |seed| (s, seed)))
             .collect();
-        let done = all(pool, "comparing", &jobs, |&(scenario, seed)| match &self.captures {
-            Some(folder) if seed == first => {
+        let options = |seed| RunOptions { seed, sample: self.sample, ..RunOptions::default() };
+        let runs: Vec<_> = jobs.iter().map(|&(scenario, seed)| (scenario, options(seed))).collect();
+        pool.check_store(&runs)?;
+        let done = all(pool, "comparing", &runs, |(scenario, options)| match &self.captures {
+            Some(folder) if options.seed == first => {
                 let file = folder.join(format!("{}.pcap", scenario.control()));
-                captured(scenario, seed, self.sample, &file, None)
+                captured(scenario, options.seed, self.sample, &file, None)
             }
-            _ => once(scenario, seed, self.sample),
+            _ => pool.measured(scenario, options),
         })?;
         let (mut done, seeds) = (done.into_iter(), self.seeds.clone().count());
         Ok(self.scenarios.iter().map(|_| done.by_ref().take(seeds).collect()).collect())
@@ -122,7 +201,8 @@ impl Batch {
 /// Does `work` on every job and returns the outcomes in the order of the jobs.
 ///
 /// # Errors
-/// The error of a job; jobs that have not started then never do.
+/// The error of a job; jobs that have not started then never do. [`LabError::Stopped`] where
+/// [`Pool::progress`] stops the batch before its last job is complete.
 pub fn all<J: Sync, T: Send>(
     pool: &Pool<'_>,
     what: &'static str,
@@ -133,20 +213,31 @@ pub fn all<J: Sync, T: Send>(
         .num_threads(pool.threads.map_or(0, NonZero::get))
         .build()
         .map_err(|e| LabError::setting("threads", e))?;
-    let (total, done) = (jobs.len(), AtomicUsize::new(0));
-    let tell = |done| {
-        if let Some(progress) = pool.progress {
-            progress(Progress { what, done, total });
+    let (total, done, stop) = (jobs.len(), AtomicUsize::new(0), AtomicBool::new(false));
+    let report = |done| {
+        if let Some(progress) = pool.progress
+            && progress(Progress { what, done, total }).is_break()
+        {
+            stop.store(true, Ordering::Relaxed);
         }
     };
-    tell(0);
+    report(0);
     threads.install(|| {
         jobs.par_iter()
             // One at a time: runs differ in length, and no thread should sit on a batch.
             .with_max_len(1)
             .map(|job| {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(LabError::Stopped {
+                        what,
+                        done: done.load(Ordering::Relaxed),
+                        total,
+                    });
+                }
                 let outcome = work(job);
-                tell(done.fetch_add(1, Ordering::Relaxed) + 1);
+                if outcome.is_ok() {
+                    report(done.fetch_add(1, Ordering::Relaxed) + 1);
+                }
                 outcome
             })
             .collect()
@@ -236,6 +327,29 @@ mod tests {
             _ => Ok(()),
         });
         assert!(e.is_err());
+    }
+
+    #[test]
+    fn a_stopped_batch_starts_no_further_job() {
+        for threads in [1, 2] {
+            let started = AtomicUsize::new(0);
+            let progress = |p: Progress| match p.done {
+                3.. => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            let pool = Pool {
+                threads: NonZero::new(threads),
+                progress: Some(&progress),
+                ..Pool::default()
+            };
+            let e = all(&pool, "counting", &[(); 100], |()| {
+                started.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            });
+            let e = e.unwrap_err();
+            assert!(matches!(e, LabError::Stopped { done: 3.., total: 100, .. }), "{e}");
+            assert!(started.into_inner() < 3 + threads + 1);
+        }
     }
 
     #[test]

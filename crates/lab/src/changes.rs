@@ -30,6 +30,19 @@ pub struct Changes {
     pub subscribers: bool,
     /// Radios, for maps.
     pub radio: MapRadio,
+    /// Other values for keys of a TOML scenario, applied in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<Edit>,
+}
+
+/// Another value for a key of a TOML scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// Dotted path; `*` stands for every element of a list, a number for one.
+    pub key: String,
+    /// The value: a number, true or false where it reads as one, else a text.
+    pub value: String,
 }
 
 /// Radios and links of a map. The map's own by default.
@@ -83,6 +96,7 @@ impl Changes {
         add("connections", self.connections.map(|n| n.to_string()));
         add("subscribers", self.subscribers.then(|| "each node".to_owned()));
         self.radio.given().into_iter().for_each(|(key, value)| add(key, Some(value)));
+        self.edits.iter().for_each(|e| add(&e.key, Some(e.value.clone())));
         out
     }
 }
@@ -186,6 +200,20 @@ impl fmt::Display for Assignment {
             None => write!(f, "{parameter} = {value}"),
         }
     }
+}
+
+/// The assignments that concern a control: those that name it, or name none and of which it has the
+/// parameter.
+///
+/// # Errors
+/// When there is no such control.
+pub fn assignments_of(name: &str, set: &[Assignment]) -> Result<Vec<Assignment>, LabError> {
+    let control = Registry::standard().lookup(name).map_err(|e| LabError::setting("control", e))?;
+    let concerns = |a: &&Assignment| {
+        a.control.as_ref().is_none_or(|c| control.definition().name == *c)
+            && control.value(&a.parameter).is_some()
+    };
+    Ok(set.iter().filter(concerns).cloned().collect())
 }
 
 /// Changes parameters of the scenarios' controls.

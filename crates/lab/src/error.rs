@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use crate::optimum::OptimumError;
+use crate::store::StoreError;
+
 /// Why something was refused or could not be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -33,6 +36,25 @@ pub enum LabError {
         /// The engine's reason.
         problem: String,
     },
+    /// A store of results cannot be used.
+    #[error(transparent)]
+    Store(Box<StoreError>),
+    /// The caller stopped a batch. Results that were complete are in its store.
+    #[error("{what}: stopped after {done} of {total}")]
+    Stopped {
+        /// Name of the batch.
+        what: &'static str,
+        /// Jobs that are complete.
+        done: usize,
+        /// All jobs.
+        total: usize,
+    },
+}
+
+impl From<StoreError> for LabError {
+    fn from(e: StoreError) -> Self {
+        LabError::Store(Box::new(e))
+    }
 }
 
 impl LabError {
@@ -44,6 +66,14 @@ impl LabError {
     /// A wrong file or folder.
     pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
         LabError::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
+    }
+
+    /// A search for an optimum that failed: of a store, or of the scenario.
+    pub fn optimum(scenario: &fairmesh_scenario::Scenario, e: OptimumError) -> Self {
+        match e {
+            OptimumError::Store(e) => e.into(),
+            e => LabError::run(scenario.name(), e),
+        }
     }
 
     /// A refused run.

@@ -12,7 +12,6 @@ pub mod comparison;
 mod error;
 pub mod estimate;
 pub mod files;
-mod hash;
 pub mod job;
 pub mod notes;
 pub mod optimum;
@@ -24,7 +23,6 @@ pub mod sweep;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tradeoff;
-pub mod unfinished;
 pub mod verdict;
 
 pub use batch::{Batch, Pool, Progress};
@@ -32,9 +30,8 @@ pub use changes::Changes;
 pub use comparison::Comparison;
 pub use error::LabError;
 pub use estimate::Estimate;
-pub use job::{JobKey, Revision};
-pub use store::{Store, StoreError};
-pub use unfinished::Unfinished;
+pub use job::{Job, JobKey, Revision};
+pub use store::{OtherRevisions, Store, StoreError};
 // What the laboratory takes and gives, so that a program needs no other crate of ours.
 pub use fairmesh_capacity as models;
 pub use fairmesh_engine::measures;

@@ -4,10 +4,14 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, format_of, parse};
+use fairmesh_scenario::{
+    Format, ImportOptions, MAX_FILE_BYTES, Scenario, ScenarioError, format_of, parse,
+};
+use toml::Table;
 
-use crate::changes::set_times;
+use crate::changes::{Edit, set_times};
 use crate::notes::few_packets;
+use crate::sweep::vary::set;
 use crate::{Changes, LabError};
 
 /// A scenario and where it came from.
@@ -36,6 +40,30 @@ pub fn load(path: &Path, changes: &Changes) -> Result<Loaded, LabError> {
 /// # Errors
 /// Everything that can be wrong with the content, or with the changes.
 pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
+    if changes.edits.is_empty() {
+        return build_text(path, bytes, changes);
+    }
+    let text = edited(path, bytes, &changes.edits)?;
+    build_text(path, text.as_bytes(), changes).map_err(|e| match e {
+        // The line is not one of the file's.
+        LabError::Scenario(e) => LabError::Scenario(ScenarioError { line: None, ..e }),
+        e => e,
+    })
+}
+
+/// The text of a TOML scenario with other values for some keys.
+fn edited(path: &Path, bytes: &[u8], edits: &[Edit]) -> Result<String, LabError> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut table: Table = toml::from_str(&text).map_err(|_| {
+        LabError::file(path, "is a map; expected a TOML scenario, whose keys can be varied")
+    })?;
+    for Edit { key, value } in edits {
+        set(&mut table, key, value).map_err(|e| LabError::setting("vary", e))?;
+    }
+    toml::to_string(&table).map_err(|e| LabError::file(path, e))
+}
+
+fn build_text(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
     let name = path.to_string_lossy();
     if let Ok((format, _)) = format_of(bytes) {
         check_map_options(path, changes, format)?;

@@ -15,7 +15,7 @@ pub use self::emulate::{CongestionArg, DemoArgs, EmulateArgs, RoutingArg, TcpArg
 pub use self::models::{CapacityArgs, Hears, ModelKind, OptimumArgs};
 pub use self::runs::{CompareArgs, RunArgs, SweepArgs};
 pub use self::shared::{ChangeArgs, SampleArgs, ScenarioArgs, Share, Way};
-pub use fairmesh_front::args::{CacheArgs, ThreadArgs};
+pub use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs, report};
 
 /// Fair sharing for Wi-Fi meshes: simulate a mesh, see who starves and why.
 #[derive(Debug, Parser)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fairmesh_lab::analysis;
 
-use fairmesh_front::args::{CacheArgs, ThreadArgs};
+use fairmesh_front::args::{CacheArgs, RevisionArgs, ThreadArgs};
 
 use super::shared::{RadioArgs, ScenarioArgs, Share, Way};
 
@@ -73,6 +73,9 @@ pub struct OptimumArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub revision: RevisionArgs,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use fairmesh_front::args::{CacheArgs, ThreadArgs};
+use fairmesh_front::args::{CacheArgs, RevisionArgs, StoreArgs, ThreadArgs};
 
 use super::shared::{SampleArgs, ScenarioArgs, SetArgs, Share};
 
@@ -37,6 +37,12 @@ pub struct RunArgs {
     /// Print the run's record as one JSON object
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub store: StoreArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub revision: RevisionArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sample: SampleArgs,
@@ -78,6 +84,12 @@ pub struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub store: StoreArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub revision: RevisionArgs,
     /// Capture the first seed of every control to FOLDER/CONTROL.pcap; the folder must exist
     #[arg(long, value_name = "FOLDER")]
     pub pcap: Option<PathBuf>,
@@ -97,7 +109,10 @@ pub struct CompareArgs {
     fairmesh sweep scenarios/chain-3-up.toml --vary radio.rts=false,true --out sweeps/rts\n  \
     fairmesh sweep scenarios/chain-3-udp-up.toml --vary 'traffic.traffic.rate=100 kbit/s,150 kbit/s' \\\n    \
     --control fifo,source --seeds 10 --out sweeps/load\n\n\
-    An interrupted sweep goes on where it stopped when started again."
+    An interrupted sweep continues where it stopped when it is started again; several processes may\n\
+    work on one sweep. One stored run of each control is repeated first: if its result differs, or the\n\
+    store has runs of another revision of fairmesh, nothing is run or mixed. --fresh removes all stored\n\
+    runs; --keep leaves those of the other revision unused."
 )]
 pub struct SweepArgs {
     #[command(flatten)]
@@ -115,9 +130,12 @@ pub struct SweepArgs {
     /// Number of seeds: 1, 2, … N
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub seeds: u32,
-    /// Folder for the journal of finished runs and the results
+    /// Folder for the results and, in store, for each run when it is complete
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub revision: RevisionArgs,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,

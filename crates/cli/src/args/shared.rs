@@ -94,6 +94,7 @@ impl ChangeArgs {
             connections: self.connections,
             subscribers: self.subscribers,
             radio: self.radio.radio(),
+            edits: Vec::new(),
         }
     }
 }

@@ -15,7 +15,7 @@ use fairmesh_scenario::Scenario;
 use crate::args::CompareArgs;
 use crate::commands::{optimum, print_json, warn};
 use crate::error::CliError;
-use crate::terminal::with_bars;
+use crate::terminal::with_bars_and;
 
 /// Runs every control with every seed.
 ///
@@ -39,14 +39,21 @@ pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(),
         None => Some(default_folder(&batch.scenarios)),
     };
     let folder = target.as_deref().map(ResultFolder::claim).transpose()?;
+    let store = args.store.open(args.revision)?;
+    let cache = match args.optimum {
+        true => args.cache.open(args.revision)?,
+        false => None,
+    };
     // The longer work first, so that what is wrong with it costs nothing.
     let optimum = match args.optimum {
-        true => Some(optimum::search(&loaded.scenario, args.per, &args.cache, args.threads)?.0),
+        true => {
+            Some(optimum::search(&loaded.scenario, args.per, cache.as_ref(), args.threads)?.optimum)
+        }
         false => None,
     };
     let curves = || sample_interval(loaded.scenario.duration());
     batch.sample = args.sample.sample.or_else(|| folder.is_some().then(curves));
-    let records = with_bars(args.threads, |pool| batch.run(pool))?;
+    let records = with_bars_and(args.threads, store.as_ref(), |pool| batch.run(pool))?;
     let mut comparison = Comparison::of(&records).noted(said);
     if let Some(optimum) = &optimum {
         comparison = comparison.of_optimum(&records, optimum);

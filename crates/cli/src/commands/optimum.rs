@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use fairmesh_lab::optimum::{Optimum, OptimumReport, Per, Stop, optimum_of};
+use fairmesh_lab::Store;
+use fairmesh_lab::optimum::{Found, OptimumReport, Per, Stop, optimum_of};
 use fairmesh_lab::source::load;
 use fairmesh_lab::summary::flow_label;
 use fairmesh_report::table;
 use fairmesh_scenario::Scenario;
 
-use crate::args::{CacheArgs, OptimumArgs, Share, ThreadArgs};
+use crate::args::{OptimumArgs, Share, ThreadArgs};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
 use crate::terminal;
@@ -20,8 +21,9 @@ use crate::terminal;
 pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
     let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
     warn(scenario.warnings());
-    let (found, kept) = search(&scenario, args.per, &args.cache, args.threads)?;
-    let report = OptimumReport::new(&scenario, found, kept);
+    let store = args.cache.open(args.revision)?;
+    let found = search(&scenario, args.per, store.as_ref(), args.threads)?;
+    let report = OptimumReport::new(&scenario, found.optimum, found.kept);
     if args.json {
         return print_json(out, &report);
     }
@@ -29,24 +31,28 @@ pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The optimum, and whether it was kept.
+/// Takes the optimum from a store, or searches it; reports one that cannot be kept.
 ///
 /// # Errors
-/// What the engine refuses.
+/// What the engine refuses; a store that cannot be read.
 pub fn search(
     scenario: &Scenario,
     per: Option<Share>,
-    cache: &CacheArgs,
+    store: Option<&Store>,
     threads: ThreadArgs,
-) -> Result<(Optimum, bool), CliError> {
+) -> Result<Found, CliError> {
     let per = per.map_or_else(|| Per::usual(scenario), Share::per);
-    let (cache, threads) = (cache.open(), terminal::threads(threads));
+    let threads = terminal::threads(threads);
     let found = terminal::with_counter("searching the optimum", |count| {
-        optimum_of(scenario, per, cache.as_ref(), threads, &|p| {
+        optimum_of(scenario, per, store, threads, &|p| {
             count(p.runs, 100 * p.events / p.most_events.max(1));
         })
     });
-    Ok(found?)
+    let found = found?;
+    if let Some(e) = &found.unkept {
+        warn(&[format!("{e}; the optimum is not kept")]);
+    }
+    Ok(found)
 }
 
 fn text(r: &OptimumReport) -> String {

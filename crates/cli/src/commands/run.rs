@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
-use fairmesh_lab::batch;
+use fairmesh_engine::RunOptions;
 use fairmesh_lab::changes::{set_parameters, with_control};
 use fairmesh_lab::comparison::{Comparison, OneRun};
 use fairmesh_lab::files::folder::ResultFolder;
 use fairmesh_lab::notes::notes;
 use fairmesh_lab::source::load;
+use fairmesh_lab::{Pool, batch};
 use fairmesh_report::results;
 use fairmesh_report::table;
 
@@ -41,9 +42,17 @@ pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), Cli
     let sample = args.sample.sample;
     // Always sampled: the curves of the limits show whether they settled.
     let sample = sample.or_else(|| Some(batch::sample_interval(scenario.duration())));
+    let store = args.store.open(args.revision)?;
     let record = match &args.pcap {
         Some(file) => batch::captured(scenario, args.seed, sample, file, only)?,
-        None => batch::once(scenario, args.seed, sample)?,
+        None => {
+            let options = RunOptions { seed: args.seed, sample, ..RunOptions::default() };
+            let pool = Pool { store: store.as_ref(), ..Pool::default() };
+            if let Some(place) = pool.stored(scenario, &options) {
+                warn(&[format!("the run is taken from {place}")]);
+            }
+            pool.measured(scenario, &options)?
+        }
     };
     if args.json {
         print_json(out, &OneRun::of(&record, &said))?;

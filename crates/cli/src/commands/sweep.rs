@@ -5,10 +5,10 @@ use std::io::Write;
 use fairmesh_lab::sweep::Sweep;
 use fairmesh_report::sweep::text;
 
-use crate::args::SweepArgs;
+use crate::args::{SweepArgs, report};
 use crate::commands::{print_json, warn};
 use crate::error::CliError;
-use crate::terminal::with_bars;
+use crate::terminal::with_bars_and;
 
 /// Runs every combination that has not run yet, then summarises all.
 ///
@@ -19,7 +19,11 @@ pub fn run(args: &SweepArgs, command: &str, out: &mut dyn Write) -> Result<(), C
     let changes = args.scenario.changes.changes();
     let sweep = Sweep::plan(path, &changes, &args.vary, &args.control, &args.set.set, args.seeds)?;
     warn(sweep.scenario().warnings());
-    let summary = with_bars(args.threads, |pool| sweep.run(&args.out, command, pool))?;
+    let store = Sweep::open(&args.out, args.revision.others())?;
+    report(&store);
+    let summary = with_bars_and(args.threads, Some(&store), |pool| {
+        sweep.run(&store, &args.out, command, pool)
+    })?;
     if args.json {
         print_json(out, &summary)
     } else {

@@ -55,6 +55,15 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Shards of a store, sorted by name; none where there is no store.
+pub fn shards(store: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(store).into_iter().flatten().map(|e| e.unwrap().path());
+    let mut shards: Vec<PathBuf> =
+        all.filter(|p| p.extension().is_some_and(|e| e == "jsonl")).collect();
+    shards.sort();
+    shards
+}
+
 /// The workspace's own folder.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

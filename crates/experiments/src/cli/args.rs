@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fairmesh_front::args::{CacheArgs, ThreadArgs};
+use fairmesh_front::args::{CacheArgs, RevisionArgs, ThreadArgs};
 
 /// Experiments with fairmesh: reproductions of the papers, comparisons, validation, benchmarks.
 #[derive(Debug, Parser)]
@@ -116,6 +116,9 @@ pub struct ReproduceArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cache: CacheArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub revision: RevisionArgs,
     /// Print one JSON array and nothing else
     #[arg(long)]
     pub json: bool,

@@ -47,5 +47,5 @@ pub(super) fn refuses(_: &Scenario) -> Result<(), String> {
 /// Refuses: this build has no emulator.
 #[cfg(not(feature = "linux"))]
 pub(super) fn run(scenario: &Scenario, _: u64, _: Option<Span>) -> Result<RunRecord, CliError> {
-    Err(CliError::run(&scenario.name, WITHOUT))
+    Err(CliError::run(scenario.name(), WITHOUT))
 }

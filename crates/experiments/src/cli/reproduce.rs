@@ -11,6 +11,7 @@ use crate::reproduce::record::Record;
 use crate::reproduce::tally::Tally;
 use crate::reproduce::{chart, csv, html, page, papers, study, text};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
+use fairmesh_lab::{LabError, StoreError};
 use fairmesh_report::table;
 use serde::Serialize;
 
@@ -58,7 +59,7 @@ fn reproduce(
         (true, Some(folder)) => Some(folder.join(RECORDS)),
         (false, _) => None,
     };
-    let cache = args.cache.open();
+    let cache = args.cache.open(args.revision)?;
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
         plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref(), &realtime::refuses)?);
@@ -73,7 +74,7 @@ fn reproduce(
         .iter()
         .map(|p| parent.map(|f| ResultFolder::claim(&f.join(&p.entry.id))).transpose())
         .collect::<Result<Vec<_>, _>>()?;
-    let unfinished = args.cache.unfinished();
+    let unfinished = args.cache.unfinished(args.revision)?;
     let kept = unfinished.as_ref();
     let mut runs = with_bars_and(args.threads, kept, |pool| Runs::of(&plans, pool))?;
     runs.emulate(&plans, realtime::run)?;
@@ -111,8 +112,12 @@ fn reproduce(
         }
         done.push(record);
     }
-    if let Some(kept) = unfinished {
-        kept.finish();
+    if let Some(store) = unfinished {
+        match store.remove() {
+            // The last one to finish removes the runs of all.
+            Ok(()) | Err(StoreError::InUse(_)) => {}
+            Err(e) => return Err(LabError::from(e).into()),
+        }
     }
     if args.json {
         return print_json(out, &done);

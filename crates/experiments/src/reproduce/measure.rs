@@ -4,8 +4,9 @@ use fairmesh_capacity::region::Settings;
 use fairmesh_engine::measures;
 use fairmesh_engine::record::{DelayRecord, FlowRecord, NodeRecord, RunRecord};
 use fairmesh_lab::LabError;
+use fairmesh_lab::Store;
 use fairmesh_lab::analysis::region::RegionReport;
-use fairmesh_lab::optimum::{Cache, Per, optimum_of};
+use fairmesh_lab::optimum::{Per, optimum_of};
 use fairmesh_scenario::{Scenario, Transport};
 
 use super::declare::{Model, Phase};
@@ -71,11 +72,13 @@ impl Reading {
         &mut self,
         scenario: &Scenario,
         model: Model,
-        cache: Option<&Cache>,
+        cache: Option<&Store>,
     ) -> Result<(), LabError> {
         self.model = Some(match model {
             Model::Region => RegionReport::of(scenario, &[], Settings::default())?.max_min_bps,
-            Model::Optimum => optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.0.rates_bps(),
+            Model::Optimum => {
+                optimum_of(scenario, Per::Flow, cache, None, &|_| {})?.optimum.rates_bps()
+            }
         });
         Ok(())
     }

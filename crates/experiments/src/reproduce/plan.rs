@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
+use fairmesh_lab::Store;
 use fairmesh_lab::batch;
-use fairmesh_lab::optimum::Cache;
 use fairmesh_lab::source::build;
 use fairmesh_lab::{Changes, Pool};
 use fairmesh_scenario::Scenario;
@@ -109,7 +109,7 @@ impl Plan {
     pub fn of(
         entry: Entry,
         extent: Extent,
-        cache: Option<&Cache>,
+        cache: Option<&Store>,
         emulator: Refuses<'_>,
     ) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
@@ -280,10 +280,14 @@ impl Runs {
             .enumerate()
             .flat_map(|(i, u)| (1..=u.seeds).map(move |seed| (i, seed)))
             .collect();
-        let mut done = batch::all(pool, "reproducing", &jobs, |&(i, seed)| {
+        let options = |&(i, seed): &(usize, u64)| {
             let Asks { sample, acknowledged, links } = unique[i].asks;
-            let options = RunOptions { seed, sample, acknowledged, links };
-            let mut record = pool.measured(unique[i].scenario, &options)?;
+            RunOptions { seed, sample, acknowledged, links }
+        };
+        let runs: Vec<_> = jobs.iter().map(|job| (unique[job.0].scenario, options(job))).collect();
+        pool.check_store(&runs)?;
+        let mut done = batch::all(pool, "reproducing", &runs, |(scenario, options)| {
+            let mut record = pool.measured(scenario, options)?;
             record.decisions.retain(|d| d.code == LOAD);
             Ok(record)
         })?

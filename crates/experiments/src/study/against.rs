@@ -5,12 +5,14 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
 
+use fairmesh_lab::Store;
 use fairmesh_lab::changes::with_controls;
 use fairmesh_lab::estimate::Estimate;
-use fairmesh_lab::optimum::{Cache, Optimum, Per, Settings as Search, find};
+use fairmesh_lab::optimum::{Found, Optimum, Per, Settings as Search, find, find_in};
 use fairmesh_lab::{LabError, Pool, batch};
 
 /// What is run.
@@ -51,17 +53,21 @@ impl Optima {
     pub(super) fn of(
         scenarios: &[Scenario],
         search: &Search,
-        cache: Option<&Cache>,
+        cache: Option<&Store>,
         pool: &Pool<'_>,
     ) -> Result<Self, LabError> {
         let searched = AtomicUsize::new(0);
         let list = batch::all(pool, "searching optima", scenarios, |scenario| {
             let groups = Per::usual(scenario).groups(scenario);
             let found = match cache {
-                Some(cache) => cache.find(scenario, &groups, search, &|_| {}),
-                None => find(scenario, &groups, search, &|_| {}).map(|o| (o, false)),
+                Some(store) => find_in(store, scenario, &groups, search, &|_| {}),
+                None => find(scenario, &groups, search, &|_| {}).map(Found::searched),
             };
-            let (optimum, kept) = found.map_err(|e| LabError::run(scenario.name(), e))?;
+            let Found { optimum, kept, unkept } =
+                found.map_err(|e| LabError::optimum(scenario, e))?;
+            if let Some(e) = unkept {
+                return Err(e.into());
+            }
             searched.fetch_add(usize::from(!kept), Ordering::Relaxed);
             Ok(optimum)
         })?;
@@ -93,8 +99,11 @@ impl Compared {
                 jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));
             }
         }
-        let records = batch::all(pool, "comparing", &jobs, |(scenario, seed)| {
-            let mut record = pool.once(scenario, *seed)?;
+        let options = |seed| RunOptions { seed, ..RunOptions::default() };
+        let jobs: Vec<_> = jobs.iter().map(|(scenario, seed)| (scenario, options(*seed))).collect();
+        pool.check_store(&jobs)?;
+        let records = batch::all(pool, "comparing", &jobs, |(scenario, options)| {
+            let mut record = pool.measured(scenario, options)?;
             if !decisions {
                 record.decisions = Vec::new();
             }

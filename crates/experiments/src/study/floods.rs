@@ -11,7 +11,7 @@ use fairmesh_scenario::{Scenario, draft_from_toml};
 
 use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
 use super::families::{Family, Times, network};
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// s after its start from which on what a flood does is measured: it has been recognised by then.
@@ -172,7 +172,7 @@ fn with(
 ///
 /// # Errors
 /// What the engine or the search refuses, and controls that do not exist.
-pub fn run(settings: &Settings, cache: Option<&Cache>, pool: &Pool<'_>) -> Result<Study, LabError> {
+pub fn run(settings: &Settings, cache: Option<&Store>, pool: &Pool<'_>) -> Result<Study, LabError> {
     let texts: Vec<(String, u32)> =
         settings.networks.iter().map(|&n| text(settings, n)).collect::<Result<_, _>>()?;
     let shared: Vec<Scenario> = texts

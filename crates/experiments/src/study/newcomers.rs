@@ -244,10 +244,14 @@ pub fn run(
             jobs.extend((1..=u64::from(seeds)).map(|seed| (late.clone(), seed)));
         }
     }
-    let records = batch::all(pool, "simulating", &jobs, |(scenario, seed)| {
+    let options = |seed| {
         let sample = Some(Span::from_secs(1));
-        let options = RunOptions { seed: *seed, sample, ..RunOptions::default() };
-        let mut record = pool.measured(scenario, &options)?;
+        RunOptions { seed, sample, ..RunOptions::default() }
+    };
+    let jobs: Vec<_> = jobs.iter().map(|(scenario, seed)| (scenario, options(*seed))).collect();
+    pool.check_store(&jobs)?;
+    let records = batch::all(pool, "simulating", &jobs, |(scenario, options)| {
+        let mut record = pool.measured(scenario, options)?;
         record.decisions = Vec::new();
         Ok(record)
     })?;

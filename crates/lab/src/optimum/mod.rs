@@ -9,9 +9,9 @@
 
 mod bench;
 mod bound;
-mod cache;
 mod fit;
 mod groups;
+mod kept;
 mod meter;
 mod record;
 mod report;
@@ -22,8 +22,8 @@ mod steady;
 
 use fairmesh_scenario::Scenario;
 
-pub use cache::Cache;
 pub use groups::Stop;
+pub use kept::{Found, find_in};
 pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
 pub use settings::{Group, OptimumError, Per, Progress, Settings};

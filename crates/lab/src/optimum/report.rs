@@ -5,32 +5,32 @@ use std::num::NonZero;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use super::{Cache, OnProgress, Optimum, OptimumError, Per, Settings, Stop, find};
-use crate::LabError;
+use super::{Found, OnProgress, Optimum, Per, Settings, Stop, find, find_in};
 use crate::analysis::Capacity;
 use crate::comparison::{GENERATOR, SCHEMA};
+use crate::{LabError, Store};
 
-/// Searches the optimum of a scenario, or takes the kept one; the second value says which. On so many threads, or all cores.
+/// Takes the optimum of a scenario from a store, or searches it, on so many threads or all cores.
 ///
 /// # Errors
-/// What the engine refuses.
+/// What the engine refuses; a store that cannot be read.
 pub fn optimum_of(
     scenario: &Scenario,
     per: Per,
-    cache: Option<&Cache>,
+    store: Option<&Store>,
     threads: Option<NonZero<usize>>,
     progress: OnProgress<'_>,
-) -> Result<(Optimum, bool), LabError> {
+) -> Result<Found, LabError> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.map_or(0, NonZero::get))
         .build()
         .map_err(|e| LabError::setting("threads", e))?;
     let (groups, settings) = (per.groups(scenario), Settings::default());
-    let found = pool.install(|| match cache {
-        Some(cache) => cache.find(scenario, &groups, &settings, progress),
-        None => find(scenario, &groups, &settings, progress).map(|o| (o, false)),
+    let found = pool.install(|| match store {
+        Some(store) => find_in(store, scenario, &groups, &settings, progress),
+        None => find(scenario, &groups, &settings, progress).map(Found::searched),
     });
-    found.map_err(|e: OptimumError| LabError::run(scenario.name(), e))
+    found.map_err(|e| LabError::optimum(scenario, e))
 }
 
 /// An optimum with the analytic models beside it. Rates in bit/s of application data.

@@ -5,6 +5,8 @@ use fairmesh_scenario::{NodeKind, Scenario, Subscriber};
 use fairmesh_units::NodeId;
 use serde::{Deserialize, Serialize};
 
+use crate::store::StoreError;
+
 /// Flows that have one share together: those of a subscriber, for instance. Its rate is the sum of
 /// theirs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -150,6 +152,9 @@ pub enum OptimumError {
         /// What was found, and what was expected.
         problem: String,
     },
+    /// The store of optima cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl From<fairmesh_scenario::ScenarioError> for OptimumError {

@@ -114,8 +114,7 @@ pub enum StoreError {
     },
     /// The store has records of another revision, and the caller did not say what to do with them.
     #[error(
-        "{}: has records of revision {}; expected {expected}; choose fresh (remove all records) or \
-         keep (leave them unused)",
+        "{}: has records of revision {}; expected {expected}",
         folder.display(), found.join(", ")
     )]
     OtherRevision {
@@ -141,8 +140,7 @@ pub enum StoreError {
     },
     /// A record of this revision gives another result when it is run again.
     #[error(
-        "{place}: fingerprint {stored}; this program gives {now} for the same run; expected a store \
-         of this program, or fresh (remove all records)"
+        "{place}: fingerprint: found {stored}; expected {now}, which this program gives for the same run"
     )]
     Stale {
         /// The record.

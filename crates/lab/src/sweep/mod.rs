@@ -1,8 +1,9 @@
-//! Parameter sweeps: what to vary, the runs, and a journal of those that are finished.
+//! Parameter sweeps: what to vary, the runs, and their summary.
 
-pub mod journal;
+mod cell;
 mod plan;
 pub mod summary;
 pub mod vary;
 
-pub use plan::Sweep;
+pub use cell::Cell;
+pub use plan::{STORE, Sweep};

@@ -1,34 +1,51 @@
 //! A sweep: every combination of some settings, under some controls, with some seeds.
 
-use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::Arc;
 
-use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
-use toml::Table;
 
-use super::journal::{Cell, Header, Journal};
+use super::cell::Cell;
 use super::summary::{Summary, columns};
-use super::vary::{Axis, Point, grid, set};
-use crate::changes::{Assignment, set_parameters, with_controls};
-use crate::comparison::GENERATOR;
+use super::vary::{Axis, Point, grid};
+use crate::batch::{self, check};
+use crate::changes::{Assignment, Edit, assignments_of, set_parameters, with_controls};
 use crate::files::folder::write_file;
 use crate::files::parquet;
+use crate::job::{Choice, Job, JobKey, Measures, ScenarioHash, Source};
+use crate::record::RunRecord;
 use crate::source::{build, read};
-use crate::{Changes, LabError, Pool, batch};
+use crate::store::{OtherRevisions, Store};
+use crate::{Changes, LabError, Pool};
 
-const JOURNAL: &str = "journal.jsonl";
+/// Folder of the runs, in the folder of a sweep.
+pub const STORE: &str = "store";
 
 /// Everything that is run; all of it was checked.
+///
+/// A job is made when it is needed: what is kept of each is the hash of its scenario.
 #[derive(Debug)]
 pub struct Sweep {
     scenario: Scenario,
+    source: Source,
+    changes: Changes,
     axes: Vec<Axis>,
-    points: Vec<Variant>,
+    points: Vec<Point>,
+    /// Controls as asked for; none: the scenario's own.
+    controls: Vec<String>,
+    parameters: Vec<Assignment>,
+    /// By point and control.
+    cases: Vec<Case>,
     seeds: u32,
-    header: Header,
+}
+
+/// One point under one control.
+#[derive(Debug)]
+struct Case {
+    /// The control as results name it.
+    control: Arc<str>,
+    hash: ScenarioHash,
 }
 
 impl Sweep {
@@ -47,39 +64,38 @@ impl Sweep {
     ) -> Result<Self, LabError> {
         let axes = axes(vary)?;
         let bytes = read(path)?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        // The scenario as it stands must be right: a mistake in it is told with its line.
+        // The scenario as it stands must be right: a mistake in it is reported with its line.
         let scenario = build(path, &bytes, changes)?;
-        let root: Table = toml::from_str(&text).map_err(|_| {
-            LabError::file(path, "is a map; expected a TOML scenario, whose keys can be varied")
-        })?;
-        let points = grid(&axes)
-            .into_iter()
-            .map(|point| {
-                let mut table = root.clone();
-                let mut numbers = parameters.to_vec();
-                for (axis, value) in axes.iter().zip(&point) {
-                    match number_of(axis, value).filter(|_| !controls.is_empty()) {
-                        Some(number) => numbers.push(number),
-                        None => set(&mut table, &axis.key, value)
-                            .map_err(|e| LabError::setting("vary", e))?,
-                    }
-                }
-                let scenario =
-                    built(path, &table, changes).map_err(|e| describe(e, &axes, &point))?;
-                let mut scenarios = with_controls(&scenario, controls)?;
-                set_parameters(&mut scenarios, &numbers).map_err(|e| describe(e, &axes, &point))?;
-                Ok(Variant { scenarios, point })
-            })
-            .collect::<Result<_, LabError>>()?;
-        let set = parameters.iter().map(|a| format!("control {a}"));
-        let header = Header {
-            generator: GENERATOR.to_owned(),
-            scenario: text,
-            changes: changes.list().into_iter().chain(set).collect(),
-            keys: axes.iter().map(|a| a.key.clone()).collect(),
+        let mut sweep = Sweep {
+            scenario,
+            source: Source::new(path, &bytes)?,
+            changes: changes.clone(),
+            points: grid(&axes),
+            axes,
+            controls: controls.iter().map(|c| c.as_ref().to_owned()).collect(),
+            parameters: parameters.to_vec(),
+            cases: Vec::new(),
+            seeds,
         };
-        Ok(Sweep { scenario, axes, points, seeds, header })
+        // Names of controls are few.
+        let mut names: Vec<Arc<str>> = Vec::new();
+        for point in &sweep.points {
+            let (changes, numbers) = sweep.at(point);
+            let of_point = |e| describe(e, &sweep.axes, point);
+            let scenario = build(path, &bytes, &changes).map_err(of_point)?;
+            let mut scenarios = with_controls(&scenario, &sweep.controls)?;
+            set_parameters(&mut scenarios, &numbers).map_err(of_point)?;
+            for scenario in &scenarios {
+                let control = scenario.controls();
+                let name = names.iter().find(|n| ***n == *control).cloned();
+                let control = name.unwrap_or_else(|| control.into());
+                if !names.contains(&control) {
+                    names.push(Arc::clone(&control));
+                }
+                sweep.cases.push(Case { control, hash: ScenarioHash::of_run(scenario) });
+            }
+        }
+        Ok(sweep)
     }
 
     /// The scenario as it stands.
@@ -87,29 +103,95 @@ impl Sweep {
         &self.scenario
     }
 
-    /// Runs what has not run yet, by the journal in `folder`, and writes the summary of all there.
-    /// `command` is what the record says made it.
+    /// Number of runs: points × controls × seeds.
+    pub fn len(&self) -> usize {
+        self.cases.len() * self.seeds as usize
+    }
+
+    /// Whether there is no run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Changes of a point, and its values of options of the controls.
+    fn at(&self, point: &Point) -> (Changes, Vec<Assignment>) {
+        let (mut changes, mut numbers) = (self.changes.clone(), self.parameters.clone());
+        for (axis, value) in self.axes.iter().zip(point) {
+            match number_of(axis, value).filter(|_| !self.controls.is_empty()) {
+                Some(number) => numbers.push(number),
+                None => {
+                    changes.edits.push(Edit { key: axis.key.clone(), value: value.clone() });
+                }
+            }
+        }
+        (changes, numbers)
+    }
+
+    /// Case and seed of a run, by its place in the grid: seeds vary fastest, then controls.
+    fn place(&self, index: usize) -> (usize, u64) {
+        let seeds = self.seeds as usize;
+        (index / seeds, 1 + (index % seeds) as u64)
+    }
+
+    fn point(&self, case: usize) -> &Point {
+        &self.points[case / self.controls.len().max(1)]
+    }
+
+    /// A run as data, by its place in the grid, below [`Sweep::len`].
     ///
     /// # Errors
-    /// A folder of something else; what the engine refuses; files that cannot be written.
-    pub fn run(&self, folder: &Path, command: &str, pool: &Pool<'_>) -> Result<Summary, LabError> {
-        let journal_path = claim(folder)?;
-        let (journal, mut cells) = Journal::open(&journal_path, &self.header)?;
-        let seeds = u64::from(self.seeds);
-        let jobs = missing(&self.points, seeds, &cells);
-        let journal = Mutex::new(journal);
-        let new = batch::all(pool, "sweeping", &jobs, |job| {
-            let record = batch::once(job.scenario, job.seed, None)?;
-            let cell = cell(job, &record);
-            // A poisoned lock means another run panicked; what it held is a file, still whole.
-            journal
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .add(&journal_path, &cell)?;
-            Ok(cell)
-        })?;
-        cells.extend(new);
-        let cells = wanted(&self.points, seeds, &cells);
+    /// None for a sweep that was planned.
+    pub fn job(&self, index: usize) -> Result<Job, LabError> {
+        let (case, seed) = self.place(index);
+        let (changes, numbers) = self.at(self.point(case));
+        let control = match self.controls.get(case % self.controls.len().max(1)) {
+            None => Choice { name: None, options: numbers },
+            Some(name) => {
+                Choice { name: Some(name.clone()), options: assignments_of(name, &numbers)? }
+            }
+        };
+        let source = self.source.clone();
+        Ok(Job { source, changes, control, seed, measures: Measures::default() })
+    }
+
+    /// The key of a run in a store, by its place in the grid.
+    pub fn key(&self, store: &Store, index: usize) -> JobKey {
+        let (case, seed) = self.place(index);
+        let options = Measures::default().options(seed);
+        JobKey::of_run(store.revision(), &self.cases[case].hash, &options)
+    }
+
+    /// Opens the store of a sweep's folder, which is created where it does not exist.
+    ///
+    /// # Errors
+    /// A folder with other content; a store that cannot be used.
+    pub fn open(folder: &Path, others: OtherRevisions) -> Result<Store, LabError> {
+        claim(folder)?;
+        Ok(Store::open(&folder.join(STORE), others)?)
+    }
+
+    /// Makes the runs that the store does not have, adds them to it, and writes the summary of all to
+    /// `folder`. `command` is the command line to record.
+    ///
+    /// # Errors
+    /// A store of a program with other results; what the engine refuses; files that cannot be written.
+    /// All runs that were complete stay in the store.
+    pub fn run(
+        &self,
+        store: &Store,
+        folder: &Path,
+        command: &str,
+        pool: &Pool<'_>,
+    ) -> Result<Summary, LabError> {
+        self.fill(store, pool)?;
+        let mut cells = Vec::with_capacity(self.len());
+        for index in 0..self.len() {
+            let (case, _) = self.place(index);
+            if let Some(record) = store.get(&self.key(store, index))? {
+                let control = self.cases[case].control.to_string();
+                cells.push(Cell::of(self.point(case).clone(), control, &record));
+            }
+        }
         let summary =
             Summary::of(command, self.scenario.name(), self.seeds as usize, &self.axes, &cells);
         let json = serde_json::to_vec_pretty(&summary).map_err(|e| LabError::file(folder, e))?;
@@ -118,6 +200,39 @@ impl Sweep {
             parquet::encode(&columns(&self.axes, &cells)).map_err(|e| LabError::file(folder, e))?;
         write_file(&folder.join("sweep.parquet"), &table)?;
         Ok(summary)
+    }
+
+    /// Makes the runs that the store does not have and adds them to it.
+    ///
+    /// # Errors
+    /// As [`Sweep::run`]; [`LabError::Stopped`] where the caller stops the batch.
+    pub fn fill(&self, store: &Store, pool: &Pool<'_>) -> Result<(), LabError> {
+        let there = |index: &usize| store.contains(&self.key(store, *index));
+        // One stored run of each control.
+        let mut checked: Vec<(&str, usize)> = Vec::new();
+        for index in (0..self.len()).filter(there) {
+            let control = &*self.cases[self.place(index).0].control;
+            if !checked.iter().any(|c| c.0 == control) {
+                checked.push((control, index));
+            }
+        }
+        check(pool, store, &checked, |c| self.make(c.1), |c| self.key(store, c.1))?;
+        let missing: Vec<usize> = (0..self.len()).filter(|i| !there(i)).collect();
+        batch::all(pool, "sweeping", &missing, |&index| {
+            let key = self.key(store, index);
+            // Another process may have made it.
+            store.refresh()?;
+            if !store.contains(&key) {
+                store.put(key, &self.make(index)?)?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn make(&self, index: usize) -> Result<RunRecord, LabError> {
+        let job = self.job(index)?.resolve()?;
+        batch::measured(&job.scenario, &job.options)
     }
 }
 
@@ -134,13 +249,6 @@ fn axes(vary: &[impl AsRef<str>]) -> Result<Vec<Axis>, LabError> {
     Ok(axes)
 }
 
-/// A point of the grid with the scenarios it stands for, one per control.
-#[derive(Debug)]
-struct Variant {
-    point: Point,
-    scenarios: Vec<Scenario>,
-}
-
 /// A number of the controls: `control.epoch` is meant for those asked for, whichever the file has.
 fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
     let parameter =
@@ -149,16 +257,10 @@ fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
     Some(Assignment { control: None, parameter: parameter.to_owned(), value })
 }
 
-fn built(path: &Path, table: &Table, changes: &Changes) -> Result<Scenario, LabError> {
-    let text = toml::to_string(table).map_err(|e| LabError::file(path, e))?;
-    build(path, text.as_bytes(), changes)
-}
-
-/// The error, with the point it came from and without the line, which is none of the file's.
+/// The error with the point that it came from.
 fn describe(e: LabError, axes: &[Axis], point: &[String]) -> LabError {
     match e {
-        LabError::Scenario(mut e) => {
-            e.line = None;
+        LabError::Scenario(e) => {
             let set: Vec<String> =
                 axes.iter().zip(point).map(|(a, v)| format!("{}={v}", a.key)).collect();
             LabError::setting("vary", format!("with {}: {e}", set.join(" ")))
@@ -167,9 +269,8 @@ fn describe(e: LabError, axes: &[Axis], point: &[String]) -> LabError {
     }
 }
 
-/// The journal's place, in a folder that is new, empty or already a sweep's.
-fn claim(folder: &Path) -> Result<std::path::PathBuf, LabError> {
-    let journal = folder.join(JOURNAL);
+/// Claims a folder that is new, empty or a sweep's.
+fn claim(folder: &Path) -> Result<(), LabError> {
     if folder.exists() && !folder.is_dir() {
         return Err(LabError::file(folder, "is a file; expected a folder for results"));
     }
@@ -180,69 +281,154 @@ fn claim(folder: &Path) -> Result<std::path::PathBuf, LabError> {
         )
     })?;
     let mut entries = fs::read_dir(folder).map_err(|e| LabError::file(folder, e))?;
-    if !journal.exists() && entries.next().is_some() {
+    if !folder.join(STORE).exists() && entries.next().is_some() {
         let problem = "is not empty and holds no sweep; expected a new folder name";
         return Err(LabError::file(folder, problem));
     }
-    Ok(journal)
+    Ok(())
 }
 
-struct Job<'a> {
-    scenario: &'a Scenario,
-    point: &'a Point,
-    seed: u64,
-}
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn missing<'a>(points: &'a [Variant], seeds: u64, done: &[Cell]) -> Vec<Job<'a>> {
-    let done: HashSet<(&[String], String, u64)> =
-        done.iter().map(|c| (&c.point[..], c.control.clone(), c.seed)).collect();
-    let mut jobs = Vec::new();
-    for v in points {
-        for scenario in &v.scenarios {
-            for seed in 1..=seeds {
-                if !done.contains(&(&v.point[..], scenario.controls(), seed)) {
-                    jobs.push(Job { scenario, point: &v.point, seed });
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Progress;
+    use crate::job::Revision;
+    use crate::store::StoreError;
+
+    const TEXT: &str = "name = \"pair\"\nduration = \"200 ms\"\n[topology]\nchain = { hops = 1 }\n\
+                        [[flow]]\nfrom = 1\nto = 0\n";
+
+    fn plan(file: &Path, seeds: u32) -> Sweep {
+        fs::write(file, TEXT).unwrap();
+        let (vary, set) = (["radio.rts=false,true"], ["room=0.1".parse().unwrap()]);
+        Sweep::plan(file, &Changes::default(), &vary, &["fifo", "source"], &set, seeds).unwrap()
+    }
+
+    fn open(folder: &Path, revision: &str, others: OtherRevisions) -> Result<Store, StoreError> {
+        Store::open_at(folder, Revision::named(revision), others)
+    }
+
+    /// Keys and records of a store.
+    fn content(store: &Store) -> Vec<(JobKey, String)> {
+        let text = |key: JobKey| {
+            let record: RunRecord = store.get(&key).unwrap().unwrap();
+            (key, serde_json::to_string(&record).unwrap())
+        };
+        store.keys().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn the_job_of_a_run_has_the_key_under_which_it_is_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let sweep = plan(&dir.path().join("pair.toml"), 2);
+        let store = open(&dir.path().join("store"), "1", OtherRevisions::Refuse).unwrap();
+        let keys: Vec<JobKey> = (0..sweep.len()).map(|i| sweep.key(&store, i)).collect();
+        for (i, key) in keys.iter().enumerate() {
+            // As another machine would get it.
+            let text = serde_json::to_string(&sweep.job(i).unwrap()).unwrap();
+            let job: Job = serde_json::from_str(&text).unwrap();
+            assert_eq!(job.key(store.revision()).unwrap(), *key, "{text}");
+            assert!(!keys[..i].contains(key));
+        }
+        assert_eq!(keys.len(), 8);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// Stopped after any number of runs, on any number of threads, and resumed: the same store.
+        #[test]
+        fn stopped_anywhere_and_resumed_the_store_is_the_same(
+            stops in prop::collection::vec(0..8_usize, 1..4),
+            threads in 1..3_usize,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let sweep = plan(&dir.path().join("pair.toml"), 2);
+            let at = |name: &str| {
+                open(&dir.path().join(name), "1", OtherRevisions::Refuse).unwrap()
+            };
+            let whole = at("whole");
+            sweep.fill(&whole, &Pool::default()).unwrap();
+            let mut before = 0;
+            for stop in stops {
+                let progress = |p: Progress| match p.what == "sweeping" && p.done >= stop {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                };
+                let pool = Pool {
+                    threads: std::num::NonZero::new(threads),
+                    progress: Some(&progress),
+                    store: None,
+                };
+                let store = at("parts");
+                match sweep.fill(&store, &pool) {
+                    Ok(()) => prop_assert_eq!(store.len(), 8),
+                    Err(LabError::Stopped { what: "sweeping", .. }) => {
+                        prop_assert!(store.len() >= (before + stop).min(8), "{}", store.len());
+                    }
+                    Err(e) => prop_assert!(false, "{}", e),
                 }
+                before = store.len();
             }
+            let parts = at("parts");
+            sweep.fill(&parts, &Pool::default()).unwrap();
+            prop_assert_eq!(content(&parts), content(&whole));
         }
     }
-    jobs
-}
 
-/// The runs asked for, in the order of the grid, whenever they ran.
-fn wanted(points: &[Variant], seeds: u64, cells: &[Cell]) -> Vec<Cell> {
-    let by_key: HashMap<(&[String], &str, u64), &Cell> =
-        cells.iter().map(|c| ((&c.point[..], c.control.as_str(), c.seed), c)).collect();
-    let find = |point: &[String], control: &str, seed| {
-        by_key.get(&(point, control, seed)).map(|c| (*c).clone())
-    };
-    let mut out = Vec::new();
-    for v in points {
-        for s in &v.scenarios {
-            out.extend((1..=seeds).filter_map(|seed| find(&v.point, &s.controls(), seed)));
-        }
+    #[test]
+    fn runs_of_another_revision_are_reported_and_not_mixed() {
+        let dir = tempfile::tempdir().unwrap();
+        let sweep = plan(&dir.path().join("pair.toml"), 1);
+        let folder = dir.path().join("store");
+        let first = open(&folder, "1", OtherRevisions::Refuse).unwrap();
+        let made = AtomicUsize::new(0);
+        let progress = |p: Progress| {
+            made.store(p.done, Ordering::Relaxed);
+            if p.done == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let pool =
+            Pool { threads: std::num::NonZero::new(1), progress: Some(&progress), store: None };
+        assert!(matches!(sweep.fill(&first, &pool), Err(LabError::Stopped { .. })));
+        let old = content(&first);
+        assert_eq!(old.len(), 2);
+        drop(first);
+
+        let e = open(&folder, "2", OtherRevisions::Refuse).unwrap_err();
+        assert!(e.to_string().contains("has records of revision 1; expected 2"), "{e}");
+        let kept = open(&folder, "2", OtherRevisions::Keep).unwrap();
+        sweep.fill(&kept, &Pool::default()).unwrap();
+        assert_eq!(kept.len(), 4, "all four runs were made by the second revision");
+        assert!(kept.keys().iter().all(|k| old.iter().all(|o| o.0 != *k)));
+        drop(kept);
+        let old_again = open(&folder, "1", OtherRevisions::Keep).unwrap();
+        assert_eq!(content(&old_again), old);
+        drop(old_again);
+        assert!(open(&folder, "2", OtherRevisions::Fresh).unwrap().is_empty());
     }
-    out
-}
 
-fn cell(job: &Job<'_>, r: &RunRecord) -> Cell {
-    let d = r.totals.drops;
-    Cell {
-        point: job.point.clone(),
-        control: job.scenario.controls(),
-        seed: job.seed,
-        fingerprint: r.fingerprint.clone(),
-        goodput_bps: r.flows.iter().map(|f| f.goodput_bps).collect(),
-        fair_bps: r.flows.iter().map(|f| f.fair_bps).collect(),
-        hops: r.flows.iter().map(|f| f.hops).collect(),
-        flows: r.flows.iter().map(|f| f.name.clone()).collect(),
-        subscribers: r.subscribers.iter().map(|s| s.flows.clone()).collect(),
-        delay_s: r
-            .flows
-            .iter()
-            .map(|f| (f.packets_delivered > 0).then_some(f.delay_s.mean))
-            .collect(),
-        transmissions: r.totals.transmissions,
-        drops: d.queue + d.wire + d.retry_limit + d.limiter,
+    /// A program whose results changed although its revision did not.
+    #[test]
+    fn runs_that_do_not_repeat_are_reported_before_anything_is_added() {
+        let dir = tempfile::tempdir().unwrap();
+        let sweep = plan(&dir.path().join("pair.toml"), 2);
+        let store = open(&dir.path().join("store"), "1", OtherRevisions::Refuse).unwrap();
+        // The second control's: one of each is checked.
+        let index = (0..sweep.len()).find(|i| &*sweep.cases[sweep.place(*i).0].control == "source");
+        let index = index.unwrap();
+        let mut record = sweep.make(index).unwrap();
+        let now = std::mem::replace(&mut record.fingerprint, "0123".into());
+        store.put(sweep.key(&store, 0), &sweep.make(0).unwrap()).unwrap();
+        store.put(sweep.key(&store, index), &record).unwrap();
+        let e = sweep.fill(&store, &Pool::default()).unwrap_err();
+        let LabError::Store(stale) = e else { panic!("{e}") };
+        let StoreError::Stale { place, stored, now: found } = *stale else { panic!("{stale}") };
+        assert_eq!((place.line, stored, found), (3, "0123".to_owned(), now));
+        assert_eq!(store.len(), 2);
     }
 }

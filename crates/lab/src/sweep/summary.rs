@@ -4,7 +4,7 @@ use fairmesh_engine::measures;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::journal::Cell;
+use super::cell::Cell;
 use super::vary::Axis;
 use crate::Estimate;
 use crate::comparison::{GENERATOR, SCHEMA};

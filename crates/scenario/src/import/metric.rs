@@ -1,11 +1,14 @@
 //! What the cost of a link says about its delivery probability.
 
+use serde::{Deserialize, Serialize};
+
 /// What link costs of a NetJSON file mean.
 ///
 /// Expected transmissions count data and acknowledgement, 1 / (forward × reverse) (De Couto et al.
 /// 2003). A cost says nothing about how the two share the loss, so each direction that has a cost
 /// e of its own delivers with 1/√e, and a direction without one delivers as the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// Expected transmissions, from 1 (OLSR's `etx`, `etx_ff`, `etx_float`).
     Etx,

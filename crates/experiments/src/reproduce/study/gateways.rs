@@ -2,7 +2,7 @@
 
 use crate::study::families::{self, Family};
 use crate::study::floods::{self, Flood};
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 use super::{Found, row_of, seconds, settings_of, times_of, words};
@@ -22,7 +22,7 @@ fn family(plan: &Plan, name: &str) -> Result<Family, LabError> {
 /// `families`: theirs; `duration`, `warmup`: of each run, s.
 pub(super) fn gateway_families(
     plan: &Plan,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
     let times = times_of(plan)?;
@@ -59,7 +59,7 @@ pub(super) fn gateway_families(
 /// the flood, s. A number of networks (`--networks`) takes the first of them.
 pub(super) fn gateway_floods(
     plan: &Plan,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
     let experiment = &plan.entry.experiment;

@@ -2,7 +2,7 @@
 
 use crate::study::meshes::{self, Kind};
 use crate::study::newcomers;
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::Store;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 use super::{Found, row_of, settings_of, times_of, words};
@@ -13,7 +13,7 @@ use crate::reproduce::record::Record;
 /// `duration`, `warmup`: of each run, s. A number of networks takes so many, one of each kind in turn.
 pub(super) fn mesh_families(
     plan: &Plan,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Found, LabError> {
     let times = times_of(plan)?;

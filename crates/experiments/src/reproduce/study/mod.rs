@@ -9,7 +9,7 @@ use crate::study::families::Times;
 use fairmesh_lab::Estimate;
 use fairmesh_lab::LabError;
 use fairmesh_lab::Pool;
-use fairmesh_lab::optimum::Cache;
+use fairmesh_lab::Store;
 use toml::Value as Setting;
 
 use super::cells::Cell;
@@ -50,7 +50,7 @@ impl From<Record> for Found {
 /// An unknown study or setting; what the study refuses.
 pub fn record(
     plan: &Plan,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Option<Found>, LabError> {
     let Some(name) = &plan.entry.experiment.study else { return Ok(None) };

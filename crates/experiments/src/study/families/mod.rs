@@ -17,7 +17,8 @@ pub use several::{Beside, beside_one_box};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
-use fairmesh_lab::optimum::{Cache, Optimum};
+use fairmesh_lab::Store;
+use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// A home is starved below this part of its optimum.
@@ -80,7 +81,7 @@ pub struct Row {
 pub fn run(
     networks: &[Network],
     settings: &Settings,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Study, LabError> {
     let scenarios: Vec<Scenario> =

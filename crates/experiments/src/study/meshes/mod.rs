@@ -11,7 +11,8 @@ pub use networks::{Kind, Mesh, REPORTED, TUNING, mesh, meshes};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, over_runs};
-use fairmesh_lab::optimum::{Cache, Optimum};
+use fairmesh_lab::Store;
+use fairmesh_lab::optimum::Optimum;
 use fairmesh_lab::{Estimate, LabError, Pool};
 
 /// What one control gives the flows of one mesh; goodputs are means over seeds, as the optimum is one, and
@@ -71,7 +72,7 @@ pub struct Row {
 pub fn run(
     meshes: &[Mesh],
     settings: &Settings,
-    cache: Option<&Cache>,
+    cache: Option<&Store>,
     pool: &Pool<'_>,
 ) -> Result<Study, LabError> {
     let scenarios: Vec<Scenario> = meshes.iter().map(Mesh::scenario).collect::<Result<_, _>>()?;
