@@ -9,8 +9,11 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use fairmesh_linux::{HtbPlane, Layout};
-use nix::fcntl::{Flock, FlockArg};
+use fairmesh_linux::{Error, HtbPlane, Layout};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::stat::Mode;
+use nix::sys::statfs::{PROC_SUPER_MAGIC, SYSFS_MAGIC};
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
@@ -58,6 +61,11 @@ pub fn socket(path: &Path) -> Result<(), SocketPathError> {
 
 /// The folders and files of the daemon.
 pub fn files(config: &Config) -> Vec<Checked> {
+    if !nix::unistd::geteuid().is_root() {
+        // The daemon runs as another user, to whom other folders are open.
+        let text = "not examined without root; `run` will tell".to_owned();
+        return vec![Checked::of("state", Ok(text))];
+    }
     let folder = writable(&config.state);
     let folder = folder.map_err(|e| format!("paths.state: {}: {e}", config.state.display()));
     let free = socket(&config.socket).map_err(|e| e.to_string());
@@ -95,8 +103,24 @@ fn writable(folder: &Path) -> Result<(), String> {
             Err(e) => return Err(format!("{e}; expected a writable directory")),
         }
     }
-    access(there, AccessFlags::W_OK | AccessFlags::X_OK)
-        .map_err(|e| format!("{} is not writable ({e})", there.display()))
+    let refuse = |e: &dyn std::fmt::Display| {
+        Err(format!("{} is not writable ({e}); expected a writable directory", there.display()))
+    };
+    if let Err(e) = access(there, AccessFlags::W_OK | AccessFlags::X_OK) {
+        return refuse(&e);
+    }
+    // A file without a name leaves no trace. Root passes the check above on any file system.
+    let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
+    let unnamed = nix::fcntl::open(there, flags, Mode::S_IRUSR | Mode::S_IWUSR);
+    match unnamed {
+        Ok(_) => Ok(()),
+        Err(e @ (Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT)) => {
+            let kind = nix::sys::statfs::statfs(there).map(|s| s.filesystem_type());
+            let virtual_only = [PROC_SUPER_MAGIC, SYSFS_MAGIC];
+            if kind.is_ok_and(|k| virtual_only.contains(&k)) { refuse(&e) } else { Ok(()) }
+        }
+        Err(e) => refuse(&e),
+    }
 }
 
 /// Whether another daemon has the socket or the interfaces. One with this socket can be reloaded.
@@ -143,10 +167,13 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
         let none = "no foreign queue or table is in the way".to_owned();
         match found.as_slice() {
             [] => lines.push(Checked::of("conflicts", Ok(none))),
-            found => {
-                let each = found.iter().map(|e| Checked::of("conflicts", Err(e.to_string())));
-                lines.extend(each);
-            }
+            found => lines.extend(found.iter().map(|e| match e {
+                // As for the kernel's features: an unprivileged user may look at the rest.
+                Error::NotPermitted { .. } => {
+                    Checked::of("conflicts", Ok(format!("not examined: {e}")))
+                }
+                e => Checked::of("conflicts", Err(e.to_string())),
+            })),
         }
     }
     for finding in doctor::sides(config).into_iter().filter(|f| f.code == "direction") {
