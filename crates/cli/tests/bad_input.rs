@@ -204,3 +204,37 @@ fn fingerprints() {
     let dir = folder();
     contains(&refused(dir.path(), &["fingerprints", "nowhere"]), &["nowhere"]);
 }
+
+/// An option may not ask for what the file could not say: the line names the option, the file and the key.
+#[test]
+fn options_that_contradict_the_file() {
+    let dir = folder();
+    let d = dir.path();
+    let late = "duration = \"10 s\"\n[topology]\nchain = { hops = 1 }\n[[flow]]\nfrom = 1\nto = 0\n\
+                start = \"5 s\"\nstop = \"8 s\"\n[[rate_change]]\nat = \"7 s\"\nfrom = 0\nto = 1\n\
+                rate = \"1 Mbit/s\"\n";
+    fs::write(d.join("late.toml"), late).unwrap();
+    fs::write(d.join("short.toml"), late.replace("\"10 s\"", "\"1 s\"")).unwrap();
+    let start = ["late.toml:7: flow[0].start: 5 s is out of range", "the run, 1 s", "--duration"];
+    contains(&refused(d, &["run", "late.toml", "--duration", "1 s"]), &start);
+    contains(&refused(d, &["compare", "late.toml", "--duration", "1 s"]), &start);
+    contains(&refused(d, &["run", "short.toml"]), &["short.toml:7: flow[0].start: 5 s is out of"]);
+    contains(
+        &refused(d, &["run", "late.toml", "--duration", "6 s"]),
+        &["late.toml:10: rate_change[0].at: 7 s is out of range", "the run, 6 s", "--duration"],
+    );
+    contains(
+        &refused(d, &["run", "late.toml", "--warmup", "10 s"]),
+        &["late.toml: warmup: 10 s is out of range", "less than `duration`, 10 s", "--warmup"],
+    );
+    let vary = |axis: &str| refused(d, &["sweep", "late.toml", "--vary", axis, "--out", "x"]);
+    contains(&vary("flow.0.start=12 s"), &["--vary", "flow[0].start: 12 s is out of range"]);
+    contains(&vary("flow.0.stop=4 s"), &["--vary", "flow[0].stop"]);
+    contains(&vary("warmup=10 s"), &["--vary", "warmup: 10 s is out of range"]);
+    contains(
+        &vary("rate_change.0.at=11 s"),
+        &["--vary", "rate_change[0].at: 11 s is out of range"],
+    );
+    contains(&vary("flow.0.wait=1"), &["--vary", "flow[0].wait: unknown key"]);
+    contains(&vary("flow.0.weight=heavy"), &["--vary", "flow[0].weight"]);
+}

@@ -114,6 +114,14 @@ impl From<LabError> for CliError {
             LabError::Store(error) if matches!(*error, StoreError::Stale { .. }) => {
                 CliError::Store { error, advice: "--fresh removes all records" }
             }
+            LabError::Scenario(e) => {
+                let by = e.overridden().map(|o| o.by.clone());
+                let flag = FLAGS.iter().find(|(name, _)| Some(*name) == by.as_deref());
+                CliError::Lab(LabError::Scenario(match flag {
+                    Some((_, flag)) => e.with_override_by(*flag),
+                    None => e,
+                }))
+            }
             e => CliError::Lab(e),
         }
     }

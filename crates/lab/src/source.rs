@@ -4,12 +4,10 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fairmesh_scenario::{
-    Format, ImportOptions, MAX_FILE_BYTES, Scenario, ScenarioError, format_of, parse,
-};
+use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
 use toml::Table;
 
-use crate::changes::{Edit, set_times};
+use crate::changes::Edit;
 use crate::notes::few_packets;
 use crate::sweep::vary::set;
 use crate::{Changes, LabError};
@@ -46,7 +44,10 @@ pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, L
     let text = edited(path, bytes, &changes.edits)?;
     build_text(path, text.as_bytes(), changes).map_err(|e| match e {
         // The line is not one of the file's.
-        LabError::Scenario(e) => LabError::Scenario(ScenarioError { line: None, ..e }),
+        LabError::Scenario(mut e) => {
+            e.line = None;
+            LabError::Scenario(e)
+        }
         e => e,
     })
 }
@@ -68,8 +69,14 @@ fn build_text(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, 
     if let Ok((format, _)) = format_of(bytes) {
         check_map_options(path, changes, format)?;
     }
-    let scenario = parse(&name, bytes, &import_options(changes))?;
-    let scenario = set_times(scenario, changes.duration, changes.warmup)?;
+    let mut draft = draft(&name, bytes, &import_options(changes))?;
+    if let Some(duration) = changes.duration {
+        draft.set_duration(duration, "duration");
+    }
+    if let Some(warmup) = changes.warmup {
+        draft.set_warmup(warmup, "warmup");
+    }
+    let scenario = draft.build()?;
     if format_of(bytes).is_ok_and(|(format, _)| format != Format::Toml) {
         let notes = few_packets(&scenario);
         return Ok(scenario.with_warnings(notes));

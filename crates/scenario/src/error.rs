@@ -11,18 +11,64 @@ pub use fairmesh_document::{KeyPath, Step};
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScenarioError {
     /// The file, where the scenario came from one.
-    pub file: Option<String>,
+    pub file: Option<Box<str>>,
     /// The line in it, from 1, where known.
     pub line: Option<usize>,
     /// The offending key.
     pub key: KeyPath,
     /// What is wrong with it.
     pub problem: Problem,
+    /// Boxed, because most errors have none of it.
+    context: Option<Box<Context>>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Context {
+    overridden: Option<Override>,
+    bound: Option<KeyPath>,
+}
+
+/// A key whose value was given from outside the file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Override {
+    /// The key; `*` stands for every element of a list.
+    pub key: KeyPath,
+    /// The setting or option that gave it.
+    pub by: String,
 }
 
 impl ScenarioError {
     pub(crate) fn at(key: KeyPath, problem: Problem) -> Self {
-        ScenarioError { file: None, line: None, key, problem }
+        ScenarioError { file: None, line: None, key, problem, context: None }
+    }
+
+    /// Names the key whose value bounds the refused one.
+    pub(crate) fn bounded_by(mut self, key: &str) -> Self {
+        self.context.get_or_insert_default().bound = Some(key.into());
+        self
+    }
+
+    pub(crate) fn bound(&self) -> Option<&KeyPath> {
+        self.context.as_ref()?.bound.as_ref()
+    }
+
+    pub(crate) fn caused_by(mut self, o: Override) -> Self {
+        self.context.get_or_insert_default().overridden = Some(o);
+        self
+    }
+
+    /// The override that set the value at `key`, or the one that the value contradicts.
+    pub fn overridden(&self) -> Option<&Override> {
+        self.context.as_ref()?.overridden.as_ref()
+    }
+
+    /// Renames what asked for the override: the option that the user typed, for a setting.
+    #[must_use]
+    pub fn with_override_by(self, by: impl Into<String>) -> Self {
+        match self.overridden().cloned() {
+            Some(o) => self.caused_by(Override { by: by.into(), ..o }),
+            None => self,
+        }
     }
 }
 
@@ -38,7 +84,16 @@ impl fmt::Display for ScenarioError {
         if !self.key.0.is_empty() {
             write!(f, "{}: ", one_line(&self.key.to_string()))?;
         }
-        write!(f, "{}", one_line(&self.problem.to_string()))
+        write!(f, "{}", one_line(&self.problem.to_string()))?;
+        match self.overridden() {
+            Some(Override { key, by }) if key.to_string() == *by => {
+                write!(f, " (`{key}` is overridden)")
+            }
+            Some(Override { key, by }) => {
+                write!(f, " (`{}` is given by {})", one_line(&key.to_string()), one_line(by))
+            }
+            None => Ok(()),
+        }
     }
 }
 impl core::error::Error for ScenarioError {}
@@ -288,6 +343,6 @@ impl From<fairmesh_document::Problem> for Problem {
 
 impl From<Located> for ScenarioError {
     fn from(e: Located) -> Self {
-        ScenarioError { file: None, line: e.line, key: e.key, problem: e.problem.into() }
+        ScenarioError { line: e.line, ..ScenarioError::at(e.key, e.problem.into()) }
     }
 }

@@ -27,12 +27,14 @@
 
 mod canonical;
 mod draft;
+mod edit;
 mod error;
 mod gateways;
 mod generate;
 mod import;
 mod name;
 mod neighbours;
+mod origin;
 mod resolve;
 mod routing;
 mod scenario;
@@ -51,11 +53,14 @@ pub use draft::{
     SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
     TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
-pub use error::{KeyPath, Problem, ScenarioError, Step};
+pub use edit::{Edit, put, value};
+pub use error::{KeyPath, Override, Problem, ScenarioError, Step};
 pub use import::{
-    Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft_from_map, format_of, parse,
+    Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft, draft_from_map,
+    format_of, parse,
 };
 pub use name::Name;
+pub use origin::Origin;
 pub use resolve::{MAX_FLOWS, MAX_NODES, MAX_PAIRS};
 pub use scenario::{
     Flow, FurtherRadio, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange,

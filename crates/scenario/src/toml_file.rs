@@ -4,44 +4,27 @@ use fairmesh_document::Document;
 
 use crate::draft::Draft;
 use crate::error::{KeyPath, Problem, ScenarioError};
-use crate::scenario::Scenario;
+use crate::origin::Origin;
 
-/// Reads a TOML scenario and builds it. `file_name` is for messages, and names the scenario where
-/// the file does not.
-///
-/// # Errors
-/// The first thing found wrong, with file, line and key.
-pub(crate) fn parse_toml(file_name: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    read(file_name, text, Draft::build)
-}
-
-/// Reads a TOML scenario without building it.
+/// Reads a TOML scenario without resolving it. `file_name` is for messages, and names the scenario
+/// where the file does not.
 ///
 /// # Errors
 /// The first thing found wrong with a single value, with file, line and key.
 pub fn draft_from_toml(file_name: &str, text: &str) -> Result<Draft, ScenarioError> {
-    read(file_name, text, |draft| Ok(draft.clone()))
-}
-
-fn read<T>(
-    file_name: &str,
-    text: &str,
-    then: impl FnOnce(&Draft) -> Result<T, ScenarioError>,
-) -> Result<T, ScenarioError> {
-    let in_file = |mut e: ScenarioError| {
-        e.file = Some(file_name.to_owned());
-        e
+    let origin = Origin::text(file_name, text);
+    let read = || {
+        if text.trim().is_empty() {
+            return Err(ScenarioError::at(KeyPath::root(), Problem::Empty));
+        }
+        let mut draft: Draft = Document::parse(text)?.decode()?;
+        draft.name.get_or_insert_with(|| stem(file_name));
+        Ok(draft)
     };
-    if text.trim().is_empty() {
-        return Err(in_file(ScenarioError::at(KeyPath::root(), Problem::Empty)));
+    match read() {
+        Ok(draft) => Ok(Draft { origin, ..draft }),
+        Err(e) => Err(origin.locate(e)),
     }
-    let document = Document::parse(text).map_err(|e| in_file(e.into()))?;
-    let mut draft: Draft = document.decode().map_err(|e| in_file(e.into()))?;
-    draft.name.get_or_insert_with(|| stem(file_name));
-    then(&draft).map_err(|mut e| {
-        e.line = document.line(&e.key);
-        in_file(e)
-    })
 }
 
 /// The file's name without folders and extension.

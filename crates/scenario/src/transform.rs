@@ -9,7 +9,7 @@ use fairmesh_control::Mechanism;
 use fairmesh_units::Span;
 
 use crate::error::{KeyPath, Problem, ScenarioError};
-use crate::resolve::{check_flow, check_times};
+use crate::resolve::{before_end, check_flow, check_times};
 use crate::scenario::{Flow, Scenario, Subscribers};
 
 impl Scenario {
@@ -68,13 +68,11 @@ impl Scenario {
         check_times(duration, warmup)?;
         (self.duration, self.warmup) = (duration, warmup);
         self.check_flows()?;
-        let late = |at: Span, list: &str, index: usize, key: &str| {
-            let problem = Problem::range(at, "a time before the end of the run");
-            let key = KeyPath::from(list).index(index).key(key);
-            if at < duration { Ok(()) } else { Err(ScenarioError::at(key, problem)) }
-        };
-        for (i, change) in self.route_changes.iter().enumerate() {
-            late(change.at, "route_change", i, "at")?;
+        let rates = self.rate_changes.iter().map(|c| ("rate_change", "at", c.at));
+        let routes = self.route_changes.iter().map(|c| ("route_change", "at", c.at));
+        let noise = self.interferers.iter().map(|i| ("interferer", "start", i.start));
+        for (list, key, at) in rates.chain(routes).chain(noise) {
+            before_end(at, duration, KeyPath::from(list).key(key))?;
         }
         Ok(self)
     }

@@ -57,7 +57,7 @@ impl Source {
         match format_of(content) {
             Ok((format, text)) => Ok(Source { file, format, text: text.into() }),
             Err(mut e) => {
-                e.file.get_or_insert(file);
+                e.file.get_or_insert(file.into());
                 Err(e.into())
             }
         }

@@ -60,7 +60,7 @@ pub fn grid(axes: &[Axis]) -> Vec<Point> {
 /// # Errors
 /// What is wrong, for the user.
 pub fn set(root: &mut Table, key: &str, text: &str) -> Result<(), String> {
-    put(root, key, &value(text))
+    put(root, key, &fairmesh_scenario::value(text))
 }
 
 /// As [`set`], with a value that is already one.
@@ -68,60 +68,7 @@ pub fn set(root: &mut Table, key: &str, text: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong, for the user.
 pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), String> {
-    let steps: Vec<&str> = key.split('.').collect();
-    set_in_table(root, &steps, value).map_err(|problem| format!("{key}: {problem}"))
-}
-
-fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), String> {
-    match steps {
-        [] => Ok(()),
-        [last] => {
-            table.insert((*last).to_owned(), value.clone());
-            Ok(())
-        }
-        [first, rest @ ..] => {
-            let inner = table.entry(*first).or_insert_with(|| Value::Table(Table::new()));
-            set_in_value(inner, first, rest, value)
-        }
-    }
-}
-
-fn set_in_value(at: &mut Value, name: &str, steps: &[&str], value: &Value) -> Result<(), String> {
-    let Some((first, rest)) = steps.split_first() else {
-        *at = value.clone();
-        return Ok(());
-    };
-    match at {
-        Value::Table(table) => set_in_table(table, steps, value),
-        Value::Array(items) if *first == "*" => {
-            if items.is_empty() {
-                return Err(format!("{name} is empty; expected at least one element"));
-            }
-            items.iter_mut().try_for_each(|i| set_in_value(i, name, rest, value))
-        }
-        Value::Array(items) => {
-            let n = items.len();
-            let item = first.parse::<usize>().ok().and_then(|i| items.get_mut(i));
-            let item = item.ok_or_else(|| {
-                format!(
-                    "{name} is a list of {n}; expected * or a number below {n}, not \"{first}\""
-                )
-            })?;
-            set_in_value(item, name, rest, value)
-        }
-        other => Err(format!(
-            "{name} is {}; expected a table or a list in which \"{first}\" can be set",
-            other.type_str()
-        )),
-    }
-}
-
-fn value(text: &str) -> Value {
-    // The parser of the file format itself, so that 1e6, 0x10 and inf mean the same in both.
-    match toml::from_str::<Table>(&format!("v = {text}")).ok().and_then(|mut t| t.remove("v")) {
-        Some(v @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => v,
-        _ => Value::String(text.to_owned()),
-    }
+    fairmesh_scenario::put(root, key, value).map_err(|problem| format!("{key}: {problem}"))
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ pub use traffic::{Direction, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, T
 pub use transport::TransportDraft;
 
 use crate::name::Name;
+use crate::origin::Origin;
 use crate::text;
 
 /// A scenario as written.
@@ -139,6 +140,9 @@ pub struct Draft {
     /// The fairness mechanism.
     #[serde(default)]
     pub control: ControlDraft,
+    /// The file and the overrides that the values came from, for messages.
+    #[serde(skip)]
+    pub origin: Origin,
 }
 
 /// `[[route_change]]`: packets of a flow that leave their ends from `at` on take another path.

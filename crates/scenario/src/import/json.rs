@@ -37,7 +37,9 @@ fn json_error(key: KeyPath, cause: &serde_json::Error) -> ScenarioError {
         Some((what, expected)) => Problem::refused(what, expected),
         None => Problem::Syntax(message.to_owned()),
     };
-    ScenarioError { file: None, line: Some(cause.line()), key, problem }
+    let mut e = ScenarioError::at(key, problem);
+    e.line = Some(cause.line());
+    e
 }
 
 /// The text with Python's `Infinity` and `NaN`, which are not JSON, replaced by a number beyond every

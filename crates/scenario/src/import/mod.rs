@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::draft::{Direction, Draft, PhyName};
 use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::origin::Origin;
 use crate::scenario::Scenario;
-use crate::toml_file::{parse_toml, stem};
+use crate::toml_file::{draft_from_toml, stem};
 use json::{Object, json, without_python_numbers};
-use map::Map;
 
 pub use metric::Metric;
 
@@ -115,11 +115,17 @@ type Result<T> = core::result::Result<T, ScenarioError>;
 /// # Errors
 /// The first thing found wrong.
 pub fn parse(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Scenario> {
-    let (format, text) = format_of(bytes).map_err(|e| in_file(file_name, e))?;
-    match format {
-        Format::Toml => parse_toml(file_name, text),
-        Format::NetJson => parse_netjson(file_name, text, options),
-        Format::Meshviewer => parse_meshviewer(file_name, text, options),
+    draft(file_name, bytes, options)?.build()
+}
+
+/// Reads a scenario in any of the formats without resolving it, so that it can be edited first.
+///
+/// # Errors
+/// The first thing found wrong with a single value.
+pub fn draft(file_name: &str, bytes: &[u8], options: &ImportOptions) -> Result<Draft> {
+    match format_of(bytes).map_err(|e| in_file(file_name, e))? {
+        (Format::Toml, text) => draft_from_toml(file_name, text),
+        _ => Ok(draft_from_map(file_name, bytes, options)?.0),
     }
 }
 
@@ -178,22 +184,6 @@ fn is_json_list(text: &str) -> bool {
     rest.starts_with(['{', ']']) || serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Reads a NetJSON NetworkGraph.
-///
-/// # Errors
-/// The first thing found wrong.
-fn parse_netjson(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
-    import(file_name, options, || netjson::read(&without_python_numbers(text), options))
-}
-
-/// Reads a meshviewer.json of version 4 or later.
-///
-/// # Errors
-/// The first thing found wrong.
-fn parse_meshviewer(file_name: &str, text: &str, options: &ImportOptions) -> Result<Scenario> {
-    import(file_name, options, || meshviewer::read(&without_python_numbers(text)))
-}
-
 /// The scenario of a map as it would be written, and what was changed or left out.
 ///
 /// # Errors
@@ -211,27 +201,13 @@ pub fn draft_from_map(
                 return Err(ScenarioError::at(KeyPath::root(), Problem::UnknownFormat));
             }
         };
-        map.draft(options, stem(file_name))
+        let (draft, notes) = map.draft(options, stem(file_name))?;
+        Ok((Draft { origin: Origin::map(file_name, notes.clone()), ..draft }, notes))
     };
     draft().map_err(|e| in_file(file_name, e))
 }
 
-fn import(
-    file_name: &str,
-    options: &ImportOptions,
-    read: impl FnOnce() -> Result<Map>,
-) -> Result<Scenario> {
-    let scenario = || {
-        let (draft, mut warnings) = read()?.draft(options, stem(file_name))?;
-        let mut scenario = draft.build()?;
-        warnings.append(&mut scenario.warnings);
-        scenario.warnings = warnings;
-        Ok(scenario)
-    };
-    scenario().map_err(|e| in_file(file_name, e))
-}
-
 fn in_file(file_name: &str, mut e: ScenarioError) -> ScenarioError {
-    e.file.get_or_insert_with(|| file_name.to_owned());
+    e.file.get_or_insert_with(|| file_name.into());
     e
 }

@@ -12,7 +12,7 @@ use super::map::{Map, MapLink, MapNode, OnAir};
 use super::metric::{Metric, Quality};
 use super::notes::Notes;
 use super::{ImportOptions, Result};
-use crate::error::{KeyPath, Problem, ScenarioError};
+use crate::error::{KeyPath, Override, Problem, ScenarioError};
 use crate::name::Name;
 use crate::resolve::{CHANNELS, room_of};
 
@@ -261,7 +261,9 @@ fn chosen(file: File, options: &ImportOptions) -> Result<(File, KeyPath)> {
     let names: Vec<String> = graphs.iter().enumerate().map(|(i, g)| graph_name(i, &g.0)).collect();
     let list = || names.join(", ");
     let refuse = |what: String, expected| {
-        Err(ScenarioError::at("graph".into(), Problem::refused(what, expected)))
+        let given = Override { key: "graph".into(), by: "graph".to_owned() };
+        let e = ScenarioError::at("graph".into(), Problem::refused(what, expected));
+        Err(if options.graph.is_some() { e.caused_by(given) } else { e })
     };
     let at = match &options.graph {
         None if graphs.len() > 1 => {

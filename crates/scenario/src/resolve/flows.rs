@@ -315,7 +315,8 @@ fn finish(
                 "stop" => draft.stop.is_none(),
                 _ => false,
             };
-            fail(at(!inherited, wrong), problem)
+            let e = ScenarioError::at(at(!inherited, wrong), problem);
+            Err(if wrong == "start" { e.bounded_by("duration") } else { e })
         }
     }
 }
@@ -341,7 +342,8 @@ pub(crate) fn check(
         return Err(("transport", problem));
     }
     if *start >= duration {
-        return Err(("start", Problem::range(start, "a start before the end of the run")));
+        let expected = format!("a start before the end of the run, {duration}");
+        return Err(("start", Problem::range(start, expected)));
     }
     if stop.is_some_and(|stop| stop <= *start) {
         return Err(("stop", Problem::StopBeforeStart));

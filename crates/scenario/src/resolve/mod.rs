@@ -58,21 +58,34 @@ pub(crate) fn check_times(duration: Span, warmup: Span) -> Result<()> {
     }
     if warmup >= duration {
         let problem = Problem::range(warmup, format!("less than `duration`, {duration}"));
-        return fail("warmup".into(), problem);
+        return Err(ScenarioError::at("warmup".into(), problem).bounded_by("duration"));
     }
     Ok(())
+}
+
+/// Refuses a time at which the run has ended.
+pub(crate) fn before_end(at: Span, end: Span, key: KeyPath) -> Result<()> {
+    if at < end {
+        return Ok(());
+    }
+    let problem = Problem::range(at, format!("a time before the end of the run, {end}"));
+    Err(ScenarioError::at(key, problem).bounded_by("duration"))
 }
 
 impl Draft {
     /// Checks everything and computes the world: nodes, who hears whom at what power, routes.
     ///
     /// # Errors
-    /// The first thing found wrong, with its key; file and line are unknown here.
+    /// The first thing found wrong, with its key; file, line and override if the draft knows them.
     pub fn build(&self) -> Result<Scenario> {
+        self.world().map_err(|e| self.origin.locate(e))
+    }
+
+    fn world(&self) -> Result<Scenario> {
         let (duration, warmup) = self.times()?;
         let mut kinds = kinds::list(self)?;
         let nodes = Nodes::build(self, &kinds)?;
-        let mut warnings = Vec::new();
+        let mut warnings = self.origin.warnings().to_vec();
         let Air { medium, leaks, further } = Air::build(self, &nodes, &kinds, &mut warnings)?;
         let wires = wires::build(self, &nodes)?;
         let edges = edges(self, &nodes, &kinds, &medium.links, &wires);
@@ -151,6 +164,7 @@ impl Draft {
         let mut all = Vec::new();
         for (i, draft) in self.rate_change.iter().enumerate() {
             let key = KeyPath::from("rate_change").index(i);
+            before_end(draft.at, self.duration, key.clone().key("at"))?;
             let from = nodes.wireless(&draft.from, key.clone().key("from"))?;
             let mac = &kinds[usize::from(nodes.list[from.index()].radio)].radio.mac;
             if mac.adaptation != Adaptation::Fixed {
@@ -181,10 +195,7 @@ impl Draft {
         let mut all = Vec::new();
         for (i, draft) in self.route_change.iter().enumerate() {
             let key = KeyPath::from("route_change").index(i);
-            if draft.at >= self.duration {
-                let problem = Problem::range(draft.at, "a time before the end of the run");
-                return fail(key.key("at"), problem);
-            }
+            before_end(draft.at, self.duration, key.clone().key("at"))?;
             let Some(flow) = flows.iter().position(|f| f.name == draft.flow) else {
                 let problem = Problem::refused(
                     format!("no flow is called \"{}\"", draft.flow),
@@ -233,6 +244,7 @@ impl Draft {
                 return fail(key.key("duty"), Problem::range(draft.duty, expected));
             }
             let start = draft.start.unwrap_or(Span::ZERO);
+            before_end(start, self.duration, key.clone().key("start"))?;
             if draft.stop.is_some_and(|stop| stop <= start) {
                 return fail(key.key("stop"), Problem::StopBeforeStart);
             }

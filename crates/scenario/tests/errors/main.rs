@@ -5,6 +5,7 @@ mod changes;
 mod common;
 mod flows;
 mod mesh;
+mod overrides;
 mod queues;
 mod radios;
 mod text;
