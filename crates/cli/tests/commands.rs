@@ -183,13 +183,13 @@ fn parameters_are_set_and_varied() {
 fn what_is_ours_is_marked() {
     let dir = folder();
     let args = ["compare", "chain.toml", "--seeds", "1", "--duration", "1 s", "--control"];
-    let text = ok(dir.path(), &[&args[..], &["pfrc,pfrc+fast", "--out", "x"]].concat());
+    let text = ok(dir.path(), &[&args[..], &["pfrc,pfrc+bursts", "--out", "x"]].concat());
     let row = |name: &str| text.lines().any(|l| l.trim_start().starts_with(name));
-    assert!(row("pfrc+fast *") && row("pfrc ") && !row("pfrc *"), "{text}");
+    assert!(row("pfrc+bursts *") && row("pfrc ") && !row("pfrc *"), "{text}");
     assert!(text.contains("* ours: not published"), "{text}");
     let report = fs::read_to_string(dir.path().join("x/report.html")).unwrap();
-    assert!(report.contains("pfrc+fast *") && report.contains("* ours: not published"));
-    let v = json(&ok(dir.path(), &[&args[..], &["pfrc,pfrc+fast", "--json"]].concat()));
+    assert!(report.contains("pfrc+bursts *") && report.contains("* ours: not published"));
+    let v = json(&ok(dir.path(), &[&args[..], &["pfrc,pfrc+bursts", "--json"]].concat()));
     let ours: Vec<_> = v["results"].as_array().unwrap().iter().map(|r| &r["ours"]).collect();
     assert_eq!(ours, [&Value::Bool(false), &Value::Bool(true)]);
     let text = ok(dir.path(), &[&args[..], &["fifo,pfrc", "--out", "y"]].concat());

@@ -481,8 +481,8 @@ fn names_are_unique_and_found() {
 fn unknown_names_list_the_known_ones() {
     let unknown = lookup("fifi").unwrap_err().to_string();
     assert!(unknown.starts_with("unknown control \"fifi\"; known: fifo, fq"), "{unknown}");
-    let variant = lookup("fifo+fast").unwrap_err().to_string();
-    assert_eq!(variant, "\"fast\" is not a variant of fifo, or given twice; variants: none");
+    let variant = lookup("fifo+bursts").unwrap_err().to_string();
+    assert_eq!(variant, "\"bursts\" is not a variant of fifo, or given twice; variants: none");
     assert!(lookup("").is_err());
     assert!(lookup("fifo+").is_err());
 }
@@ -520,12 +520,12 @@ fn parameters_have_units_ranges_and_sentences() {
 
 #[test]
 fn the_same_choice_is_the_same_value() {
-    let two = lookup("pfrc+fast+constrained").unwrap();
-    assert_eq!(two.to_string(), "pfrc+constrained+fast", "in the order of the entry");
-    assert_eq!(two, lookup("pfrc+constrained+fast").unwrap());
-    assert_ne!(two, lookup("pfrc+fast").unwrap());
-    assert!(two.has("fast") && !two.has("bursts"));
-    assert!(lookup("pfrc+fast+fast").is_err());
+    let two = lookup("pfrc+bursts+constrained").unwrap();
+    assert_eq!(two.to_string(), "pfrc+constrained+bursts", "in the order of the entry");
+    assert_eq!(two, lookup("pfrc+constrained+bursts").unwrap());
+    assert_ne!(two, lookup("pfrc+bursts").unwrap());
+    assert!(two.has("bursts") && !two.has("peers"));
+    assert!(lookup("pfrc+bursts+bursts").is_err());
     let mut slow = lookup("pfrc").unwrap();
     slow.set("epoch", 30.0).unwrap();
     assert_ne!(slow, lookup("pfrc").unwrap());
@@ -540,7 +540,8 @@ fn ours_and_published_are_told_apart() {
     for published in ["fifo", "pfrc", "pfrc+exponential", "wcp+alone+own-rtt", "cna+published"] {
         assert!(!ours(published), "{published}");
     }
-    for own in ["pfrc+fast", "pfrc+exponential+fast", "wcp+patient", "cna", "cna+overlap", "lbm+pi"]
+    for own in
+        ["pfrc+bursts", "pfrc+exponential+bursts", "wcp+patient", "cna", "cna+overlap", "lbm+pi"]
     {
         assert!(ours(own), "{own}");
     }

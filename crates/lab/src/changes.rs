@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_control_that_has_the_parameter_gets_it() {
-        let mut all = scenarios(&["fifo", "pfrc+fast", "arc"]);
+        let mut all = scenarios(&["fifo", "pfrc+bursts", "arc"]);
         set(&mut all, &["epoch=5", "arc.gamma=0.5"]).unwrap();
         let values = |name| all.iter().map(|s| s.control().value(name)).collect::<Vec<_>>();
         assert_eq!(values("epoch"), [None, Some(5.0), Some(5.0)]);

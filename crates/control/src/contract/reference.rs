@@ -14,7 +14,7 @@ pub fn reference(registry: &Registry) -> String {
          What may be chosen of each mechanism, as it is declared in the code. Written by \
          `cargo run -p fairmesh-control --example parameters > docs/controls/parameters.md`; a test \
          compares.\n\n\
-         Variants hang on with a plus (`pfrc+fast`), parameters are keys of `[control]` in a scenario \
+         Variants hang on with a plus (`pfrc+bursts`), parameters are keys of `[control]` in a scenario \
          or a gateway's configuration, or `--set epoch=5` for one run. *Ours*: not published, or not \
          as it is here; `*` marks such controls in tables of results.\n",
     );

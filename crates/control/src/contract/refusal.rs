@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn an_error_says_who_and_leads_to_why() {
         let why = Refusal::no_neighbour();
-        let refused = StartError::Refused { mechanism: "pfrc+fast".to_owned(), why };
-        assert_eq!(refused.to_string(), "pfrc+fast: the gateway has no neighbour");
+        let refused = StartError::Refused { mechanism: "pfrc+bursts".to_owned(), why };
+        assert_eq!(refused.to_string(), "pfrc+bursts: the gateway has no neighbour");
         assert_eq!(refused.source().unwrap().to_string(), "the gateway has no neighbour");
     }
 }

@@ -46,8 +46,6 @@ impl Meter {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Changes {
     pub arrived: u32,
-    /// Those among them that had been given up too early.
-    pub returned: u32,
     /// Those among them that had been given up at some time.
     pub known: u32,
     pub ended: u32,
@@ -173,7 +171,6 @@ impl<T> Flows<T> {
                     meter.active = true;
                     changes.arrived += 1;
                     if meter.given_up && meter.silent < 4 * meter.patience {
-                        changes.returned += 1;
                         meter.patience = (meter.patience * 2).min(self.idle_most);
                     }
                     changes.known += u32::from(meter.given_up);
@@ -221,9 +218,9 @@ mod tests {
         }
     }
 
-    const NONE: Changes = Changes { arrived: 0, returned: 0, known: 0, ended: 0 };
+    const NONE: Changes = Changes { arrived: 0, known: 0, ended: 0 };
     const ARRIVED: Changes = Changes { arrived: 1, ..NONE };
-    const RETURNED: Changes = Changes { arrived: 1, returned: 1, known: 1, ..NONE };
+    const RETURNED: Changes = Changes { arrived: 1, known: 1, ..NONE };
     const ENDED: Changes = Changes { ended: 1, ..NONE };
 
     #[test]

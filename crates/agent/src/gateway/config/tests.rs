@@ -18,7 +18,7 @@ sample = "5 s"
 bypass_udp = [698]
 bypass_tcp = [22]
 [control]
-use = "pfrc+fast+peers"
+use = "pfrc+bursts+peers"
 epoch = 4
 [[neighbour]]
 name = "north"
@@ -83,7 +83,7 @@ fn without_peers() -> String {
 #[test]
 fn everything_is_read() {
     let c = Config::parse("gateway.toml", GOOD).unwrap();
-    assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+fast+peers"));
+    assert_eq!((c.mode, c.mechanism.to_string().as_str()), (Mode::Apply, "pfrc+bursts+peers"));
     let alice = &c.subscribers[0];
     assert_eq!(alice.plan.weight, 2.0, "its own");
     assert_eq!(alice.plan.down.ceiling, Some(BitRate(10_000_000)), "its plan's");
@@ -111,7 +111,7 @@ fn a_gateway_listens_where_its_peers_can_reach_it() {
     assert_eq!((four.listen.to_string().as_str(), four.key), ("0.0.0.0:5247", PathBuf::from(KEY)));
     assert_eq!(listen("peer = [\"192.0.2.1:9\", \"[fd00::1]:9\"]").listen.to_string(), "[::]:5247");
     // Alone, a control that speaks to others has nobody to speak to.
-    let text = without_peers().replace("pfrc+fast", "pfrc+fast+peers");
+    let text = without_peers().replace("pfrc+bursts", "pfrc+bursts+peers");
     let e = Config::parse("t", &text).unwrap_err().to_string();
     assert!(e.starts_with("t:") && e.contains("control.use: ") && e.contains("[peers]"), "{e}");
     assert!(Config::parse("t", &without_peers()).unwrap().peers.is_none());
@@ -138,7 +138,7 @@ fn unknown_traffic_has_a_policy() {
     let taken = GOOD.replace("name = \"bob\"", "name = \"(unmapped)\"");
     assert!(Config::parse("t", &taken).unwrap_err().to_string().contains("subscriber[1].name"));
     // Of fair rates that a control is told the least.
-    let fair = without_peers().replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let fair = without_peers().replace("pfrc+bursts", "static-flow").replace("epoch = 4\n", "");
     let fair = fair.replace(
         "prefixes = [\"10.2.0.7\"]",
         "plan = \"basic\"\nfair_up = \"400 kbit/s\"\nprefixes = [\"10.2.0.7\"]",
@@ -191,10 +191,9 @@ fn every_field_wrong_in_turn_is_refused_with_its_line_and_key() {
         ("sample = \"5 s\"", "sample = \"1 ms\"", "shaping.sample", "1 s to 600 s"),
         ("bypass_udp = [698]", "bypass_udp = [70000]", "shaping.bypass_udp[0]", "65535"),
         ("bypass_tcp = [22]", "bypass_tcp = \"ssh\"", "shaping.bypass_tcp", "sequence"),
-        ("use = \"pfrc+fast+peers\"", "use = \"htb\"", "control.use", "pfrc"),
-        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
-        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+peers+proportional\"", "subscriber[1]", "hops"),
-        ("use = \"pfrc+fast+peers\"", "use = \"pfrc+fast\"", "control.use", "maxmin+peers"),
+        ("use = \"pfrc+bursts+peers\"", "use = \"htb\"", "control.use", "pfrc"),
+        ("use = \"pfrc+bursts+peers\"", "use = \"pfrc+quick\"", "control.use", "pfrc+constrained"),
+        ("use = \"pfrc+bursts+peers\"", "use = \"pfrc+bursts\"", "control.use", "maxmin+peers"),
         ("number = 2", "number = 0", "peers.number", "1 to 65535"),
         ("number = 2", "number = \"2\"", "peers.number", "number"),
         ("number = 2", "", "peers", "number = "),
@@ -359,7 +358,7 @@ fn whole_tables_missing() {
 
 #[test]
 fn static_controls_want_fair_rates() {
-    let text = without_peers().replace("pfrc+fast", "static-flow").replace("epoch = 4\n", "");
+    let text = without_peers().replace("pfrc+bursts", "static-flow").replace("epoch = 4\n", "");
     let e = Config::parse("gateway.toml", &text).unwrap_err().to_string();
     assert!(e.contains("subscriber[1]: static-flow needs the fair rates of \"bob\""), "{e}");
 }

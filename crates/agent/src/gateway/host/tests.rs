@@ -561,7 +561,7 @@ proptest! {
     #[test]
     fn whatever_happens_it_recovers(
         control in prop::sample::select(vec![
-            "pfrc", "pfrc+fast", "pfrc+constrained", "pfrc+exponential", "arc-fq", "arc-fq+exponential", "fifo",
+            "pfrc", "pfrc+bursts", "pfrc+constrained", "pfrc+exponential", "arc-fq", "arc-fq+exponential", "fifo",
         ]),
         steps in prop::collection::vec((0..15_u8, 0..40_u64), 1..40),
     ) {

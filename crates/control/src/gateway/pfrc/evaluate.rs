@@ -23,14 +23,9 @@ impl Pfrc {
     pub(super) fn change(&mut self, changes: Changes, actions: &mut Actions) -> bool {
         let now = self.flows.active().count() as u32;
         let before = (now + changes.ended).saturating_sub(changes.arrived);
-        // With `+fast` an end, or a flow that was given up too early, leaves the aggregate alone,
-        // and with `+bursts` an end, or a flow that sends again.
-        let expected = match (self.fast, self.bursts) {
-            (_, true) => changes.known,
-            (true, false) => changes.returned,
-            (false, false) => 0,
-        };
-        let new = changes.arrived > expected || (changes.ended > 0 && !self.fast && !self.bursts);
+        // With `+bursts` an end, or a flow that sends again, leaves the aggregate alone.
+        let expected = if self.bursts { changes.known } else { 0 };
+        let new = changes.arrived > expected || (changes.ended > 0 && !self.bursts);
         if new
             && before > 0
             && let Some(measured) = self.measured()
@@ -55,7 +50,7 @@ impl Pfrc {
             ));
             self.allocate(actions);
         }
-        !self.fast && !self.bursts
+        !self.bursts
     }
 
     /// Algorithm 4.
@@ -107,14 +102,13 @@ impl Pfrc {
 
     /// Who has less than it should (line 2).
     fn judge(&mut self, actions: &mut Actions) -> Judgement {
-        let (gamma, fast, bursts, looks) = (self.gamma, self.fast, self.bursts, self.looks);
+        let (gamma, bursts) = (self.gamma, self.bursts);
         let constrained = self.headroom.is_some();
         let (at_bound, level) = (self.search.at_lower_bound(), self.level());
         let mut found = Judgement { worst: None, lost: None, unmet: false };
         for (meter, share) in self.flows.iter_mut() {
-            // With several looks per epoch a flow that was silent in the last one may have ended.
-            // By windows whoever has sent anything can be judged.
-            let whole = meter.active && share.whole && !(fast && meter.silent > 0);
+            // By windows a flow that has sent anything can be judged.
+            let whole = meter.active && share.whole;
             if !(whole || bursts && share.passed > 0.0) {
                 continue;
             }
@@ -123,7 +117,7 @@ impl Pfrc {
             let promised = share.guarantee > 0.0 && rate < GUARANTEED * share.guarantee;
             let seen = Seen { rate, seconds: share.seconds, limit: share.limit.0 as f64 };
             let verdict = share.verdict(part, gamma);
-            meter.wait = looks * share.bursts.as_ref().map_or(0, Bursts::patience);
+            meter.wait = share.bursts.as_ref().map_or(0, Bursts::patience);
             // Nobody breaks it to a flow that does not want it.
             let promised = promised && (part >= gamma || verdict == Verdict::Starved);
             match verdict {

@@ -10,7 +10,7 @@ use crate::water_filling::Claim;
 /// Weight, plan, limit, and what passed since the last evaluation.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
-    /// In the allocation; hops included with `+proportional`.
+    /// In the allocation.
     pub weight: f64,
     pub guarantee: f64,
     pub ceiling: f64,

@@ -2,8 +2,8 @@
 
 use fairmesh_units::{BitRate, FlowId};
 
+use super::Pfrc;
 use super::flow::Share;
-use super::{Pfrc, REUSE_HOPS};
 use crate::gateway::promise::Promise;
 use crate::{Actions, Class, FlowHere, Reason, Refusal, Value};
 
@@ -14,8 +14,7 @@ impl Pfrc {
         let share = &mut self.flows.entry(here.flow, || Share::new(bursts)).1;
         let others = self.promised - share.guarantee as u64;
         let promise = Promise::of(here, others, &self.bounds, "pfrc.ceiling")?;
-        let hops = if self.proportional { here.hops.unwrap_or(1).clamp(1, REUSE_HOPS) } else { 1 };
-        share.weight = promise.weight / f64::from(hops);
+        share.weight = promise.weight;
         share.guarantee = promise.guarantee;
         share.ceiling = promise.ceiling;
         self.promised = promise.sum;

@@ -21,15 +21,6 @@
 //!   and a flow that has less than its guarantee lowers the aggregate below it at once.
 //! - `+constrained`: [`constrained`].
 //! - `+bursts`: [`bursts`].
-//! - `+fast`: the set of flows is watched four times per epoch. A flow more or less moves the
-//!   shares at once and no epoch is spent on it; a flow less leaves the aggregate alone. Evaluations stay as
-//!   far apart as they were, because TCP's rates say little over shorter times. Silence ends a flow
-//!   after two quarters; whoever comes back soon gets twice the patience, up to what the plain
-//!   controller has.
-//! - `+proportional`: shares by weight / hops, hops counted to 3, the number beyond which a flow
-//!   takes no more air (§7.5.2). Where one stretch of air is everybody's bottleneck, as around a
-//!   gateway, the rates with the largest Σ w log x subject to Σ cost x ≤ 1 are x = w / cost, up to
-//!   a factor: this is proportional fairness there, and an approximation elsewhere.
 
 mod bursts;
 mod constrained;
@@ -60,8 +51,6 @@ options! {
             exponential: Origin::published("Jamshaid 2010 §8.1, Algorithm 5"), "Algorithm 5: exponential increase and decrease instead of binary search";
             constrained: Origin::ours("Jamshaid 2010 §8.1"), "what flows that need little leave over goes to the others";
             bursts: Origin::ours("Jamshaid 2010 §8.1"), "flows that only sometimes send are judged while they do";
-            fast: Origin::ours("Jamshaid 2010 §8.1"), "rates follow arrivals and ends within an epoch";
-            proportional: Origin::ours("Jamshaid 2010 §8.1"), "proportional fairness, from hop counts";
             peers: Origin::ours("Jamshaid 2010 §8.1"), "gateways that share air tell each other what theirs send, and are governed as one";
         }
         parameters {
@@ -70,7 +59,7 @@ options! {
             gamma: f64 = 0.7, 0.05..=1.0, "", "part of its allocation that a flow must get";
             alpha: f64 = 1.1, 1.01..=4.0, "", "factor of an exponential increase";
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
-            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow; +fast: quarters";
+            idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
             reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
             deepest: f64 = 6.0, 1.0..=30.0, "", "the same where that is more than the mesh carries";
@@ -86,8 +75,6 @@ pub(crate) fn definition() -> Definition {
         .with_options(needs, start)
 }
 
-/// Looks at the flows per epoch, with `+fast`.
-const LOOKS: u32 = 4;
 /// The shortest time between looks.
 const SHORTEST: Span = Span::from_secs(1);
 /// Divisor of the lower bound with `+constrained`, at least: W/5 is what a long chain leaves a lone
@@ -97,19 +84,13 @@ const CONSTRAINED_REUSE: f64 = 5.0;
 const GUARANTEED: f64 = 0.95;
 /// Part of the aggregate that must be used before it counts as used, with `+bursts`.
 const USED: f64 = 0.5;
-/// Hops beyond which a flow takes no more air.
-const REUSE_HOPS: u32 = 3;
 
 fn needs(options: &Options) -> Vec<Needs> {
-    let knowledge = match options.proportional {
-        true => KnowledgeSet::of(&[Knowledge::LinkRates, Knowledge::Hops]),
-        false => KnowledgeSet::of(&[Knowledge::LinkRates]),
-    };
     let plain = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
         events: EventSet::of(&[EventKind::FlowCounters]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
-        knowledge,
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
         header_bytes: 0,
     };
     vec![if options.peers { peers::needs(plain) } else { plain }]
@@ -136,21 +117,16 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         false => Rule::Binary { step: options.step },
     };
     let (epoch, idle) = (options.epoch, options.idle);
-    let looks = if options.fast { LOOKS.min((epoch / SHORTEST) as u32).max(1) } else { 1 };
     let mut control = Pfrc {
-        look: Span::from_nanos(epoch.as_nanos() / u64::from(looks)),
-        looks,
-        fast: options.fast,
+        epoch,
         bursts: options.bursts,
-        proportional: options.proportional,
         gamma: options.gamma,
         headroom: constrained.then_some(options.headroom),
         bounds,
         search: AggregateSearch::new(bounds, rule),
-        flows: Flows::new(idle, PATIENCE * idle * looks, 2.0 * bounds.upper),
+        flows: Flows::new(idle, PATIENCE * idle, 2.0 * bounds.upper),
         promised: 0,
         looked: None,
-        count: 0,
         glances: 1,
         glanced: 0,
         glance: None,
@@ -158,7 +134,7 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     };
     if control.bursts {
         control.search = control.search.with_leap(bursts::LEAP);
-        control.glances = (control.look / bursts::GLANCE).max(1) as u32;
+        control.glances = (control.epoch / bursts::GLANCE).max(1) as u32;
     }
     let packets = options.queue;
     let template = ClassPlan {
@@ -192,12 +168,9 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
 
 #[derive(Debug)]
 struct Pfrc {
-    /// Time between looks at the counters, and looks per evaluation.
-    look: Span,
-    looks: u32,
-    fast: bool,
+    /// Time between looks at the counters.
+    epoch: Span,
     bursts: bool,
-    proportional: bool,
     gamma: f64,
     /// With `+constrained`.
     headroom: Option<f64>,
@@ -206,9 +179,8 @@ struct Pfrc {
     flows: Flows<Share>,
     /// Sum of all guarantees, bit/s.
     promised: u64,
-    /// When the counters were last looked at, and how often since the last evaluation.
+    /// When the counters were last looked at.
     looked: Option<Time>,
-    count: u32,
     /// With `+bursts` counters are also read between looks: how often per look, how often since.
     glances: u32,
     glanced: u32,
@@ -256,18 +228,13 @@ impl Pfrc {
                 share.seconds += seconds;
             }
         }
-        self.count += 1;
-        if changes.any() && self.change(changes, actions) {
-            return self.restart();
-        }
-        if self.count >= self.looks {
+        if !(changes.any() && self.change(changes, actions)) {
             self.evaluate(actions);
-            self.restart();
         }
+        self.restart();
     }
 
     fn restart(&mut self) {
-        self.count = 0;
         self.flows.iter_mut().for_each(|(meter, share)| share.restart(meter.active));
     }
 
@@ -313,7 +280,7 @@ impl Control for Pfrc {
                 if self.glanced == 0 {
                     self.look(now, actions);
                 }
-                self.due = now + Span::from_nanos(self.look.as_nanos() / u64::from(self.glances));
+                self.due = now + Span::from_nanos(self.epoch.as_nanos() / u64::from(self.glances));
             }
             _ => {}
         }

@@ -5,7 +5,7 @@
 //! weight. It rises while hardly anything waits and falls while packets do ([`level`]), so what a
 //! rate, a retry or a hidden sender costs is in it without being counted. Levels travel two hops in
 //! unused bits of IP headers and are overheard ([`codec`], [`region`]); hosts and their TCP are left
-//! as they are ([`source`]). With `+tries` flows that cost nobody anything have more ([`tries`]). docs/controls/mesh-maxmin.md has the derivation.
+//! as they are ([`source`]). docs/controls/mesh-maxmin.md has the derivation.
 
 mod air;
 mod anomaly;
@@ -21,7 +21,6 @@ mod signalling;
 mod source;
 #[cfg(test)]
 mod tests;
-mod tries;
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span};
 
@@ -37,9 +36,7 @@ use crate::{
 options! {
     /// Options of `mesh-maxmin`.
     pub(crate) struct Options {
-        variants {
-            tries: Origin::ours(""), "flows are tried with more than their level, and keep it where the level does not fall";
-        }
+        variants {}
         parameters {
             backlog: f64 = 2.0, 0.2..=50.0, "packets", "what may wait at a radio on average, the packet in service included";
             rise: f64 = 0.06, 0.001..=5.0, "1/s", "growth of a level while nothing waits";
@@ -52,7 +49,6 @@ options! {
             hold: Span = 3.0, 0.5..=60.0, "s", "what was told is forgotten after this long";
             burst: f64 = 2.0, 1.0..=1000.0, "packets", "what a flow may catch up with after a pause";
             lack: f64 = 4.0, 0.0..=100.0, "packets", "what a flow that lacks everything since a packet of it was given up counts like";
-            more: f64 = 3.4, 1.0..=4.0, "", "with +tries: how many times its level a flow may have at most";
             queue: u32 = 6.0, 2.0..=1000.0, "packets", "buffer of each flow where it enters the mesh";
             marks: f64 = 1.0, 0.0..=1000.0, "packets", "more of a flow wait than these: some are marked, if the flow can be told so";
             patience: Span = 0.1, 0.001..=60.0, "s", "what will wait for so long beyond these is marked for certain, what will wait less in proportion";

@@ -9,7 +9,6 @@ use super::level::{Backlog, Level, Rule};
 use super::outsiders::Outsiders;
 use super::region::Region;
 use super::source::{Passing, enters};
-use super::tries::Told as Trial;
 use super::{AGAIN, CHANGE, DROWNED, FEW, GONE, LOSSES, Options, STUCK, TICK};
 use crate::{
     Actions, Channel, Class, Control, Event, FlowHere, Heard, Merge, Reason, Sent, Setting, Value,
@@ -89,9 +88,6 @@ pub(super) struct Node {
     dead: Option<NodeId>,
     /// What a flow that lacks everything counts like, packets.
     lack: f64,
-    /// Times its level that a flow may have; and chance, for when.
-    more: f64,
-    stream: Stream,
     outsiders: Outsiders,
     written: [u32; 2],
     anomalies: [u64; 8],
@@ -134,13 +130,11 @@ impl Node {
             air: Air::default(),
             dead: None,
             lack: options.lack,
-            more: if options.tries { options.more } else { 1.0 },
             outsiders: Outsiders::default(),
             written: [0; 2],
             anomalies: [0; 8],
             // Nodes do not all look at one instant.
             due: Some(Time::ZERO + Span::from_secs_f64(TICK.as_secs_f64() * stream.unit())),
-            stream,
         }
     }
 
@@ -285,7 +279,6 @@ impl Node {
         self.region.forget(now);
         self.flows.iter_mut().for_each(|f| f.look(now, passed, self.hold));
         self.learn(now, passed, actions);
-        self.try_more(now, actions);
         self.limit(actions);
         self.speak(now, actions);
         self.write(actions);
@@ -359,51 +352,6 @@ impl Node {
         self.fastest = if self.air.wide { farthest.rate } else { self.region.fastest(own) };
     }
 
-    /// Finds out which of the flows that enter here may have more than their level.
-    fn try_more(&mut self, now: Time, actions: &mut Actions) {
-        let around = codec::rate(self.around);
-        if self.more <= 1.0 {
-            return;
-        }
-        let mut busy = self.flows.iter().filter(|f| f.tries.under_way()).count();
-        for f in self.flows.iter_mut().filter(|f| f.enters) {
-            let way = f.way.map(|w| w.1);
-            let level = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
-            if !level.is_finite() || level <= 0.0 {
-                continue;
-            }
-            let others = busy - usize::from(f.tries.under_way());
-            let hops = f.here.hops.unwrap_or(1);
-            let chance = self.stream.unit();
-            let told = f.tries.look(now, (level, f.held()), (hops, self.more), others > 0, chance);
-            busy = others + usize::from(f.tries.under_way());
-            let Some(told) = told else { continue };
-            let (flow, more) = (Value::Flow(f.flow()), Value::Ratio(f.tries.more()));
-            actions.because(match told {
-                Trial::Tried => Reason::new(
-                    "mesh-maxmin.try",
-                    "flow {}: {} times its level, to see whether that falls",
-                    &[flow, more],
-                ),
-                Trial::Free => Reason::new(
-                    "mesh-maxmin.free",
-                    "flow {} takes from nobody: {} times its level",
-                    &[flow, more],
-                ),
-                Trial::Dear(part) => Reason::new(
-                    "mesh-maxmin.dear",
-                    "what flow {} had more cost {} of the level: {} times it",
-                    &[flow, Value::Percent(part), more],
-                ),
-                Trial::Over => Reason::new(
-                    "mesh-maxmin.over",
-                    "flow {}: levels are others than they were, it has its level again",
-                    &[flow],
-                ),
-            });
-        }
-    }
-
     /// Limits the flows that enter the mesh here.
     fn limit(&mut self, actions: &mut Actions) {
         let around = codec::rate(self.around);
@@ -411,7 +359,7 @@ impl Node {
             let way = f.way.map(|w| w.1);
             let least = around.into_iter().chain(way).fold(f64::INFINITY, f64::min);
             let free = if self.outsiders.there() { self.bounds.1 } else { self.start };
-            let level = if least.is_finite() { least * f.tries.more() } else { free };
+            let level = if least.is_finite() { least } else { free };
             let level = level.clamp(self.bounds.0, self.bounds.1);
             if f.limit.is_none_or(|l| (level / l - 1.0).abs() >= CHANGE) {
                 f.limit = Some(level);

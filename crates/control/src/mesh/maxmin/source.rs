@@ -2,7 +2,6 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use super::tries::Tries;
 use crate::{Counters, FlowHere, Place};
 
 /// Time constant of what flows are measured by.
@@ -47,8 +46,6 @@ pub(super) struct Passing {
     held: Option<Time>,
     /// Part of its packets that are marked.
     pub marked: f64,
-    /// Whether it may have more than its level.
-    pub tries: Tries,
 }
 
 impl Passing {
@@ -72,7 +69,6 @@ impl Passing {
             drops: 0,
             held: None,
             marked: 0.0,
-            tries: Tries::new(),
         }
     }
 
@@ -155,14 +151,12 @@ impl Passing {
         after.min(before)
     }
 
-    /// What it counts for: what it may have where that is what holds it back, else what it has; without what it
-    /// may have above its level.
+    /// Rate that it counts for: its limit where that holds it back, otherwise its own rate.
     pub fn counts(&self) -> f64 {
-        let rate = match self.limit {
+        match self.limit {
             Some(limit) if self.held() => limit.max(self.rate),
             _ => self.rate,
-        };
-        rate / self.tries.more()
+        }
     }
 
     /// The limit of its class, in IP bits, for a level.

@@ -15,8 +15,6 @@ pub(super) struct Path {
     pub packet: u32,
     /// A packet this many hops ahead no longer disturbs its successor.
     pub reuse: u32,
-    /// Paths shorter than `reuse` are paced over all their hops, not over one.
-    pub whole: bool,
 }
 
 /// Bytes in the air beside an IP packet, and IP bytes of an acknowledgement: with TCP's and IP's 40
@@ -51,7 +49,7 @@ impl Estimate {
 
     /// A round trip was measured; gives the spacing if there is one.
     pub fn sample(&mut self, rtt: Span) -> Option<Span> {
-        let Path { hops, rate, packet, reuse, whole } = self.path;
+        let Path { hops, rate, packet, reuse } = self.path;
         let hops = hops.max(1);
         let seconds = |ip: u32| f64::from(8 * (ip + FRAME)) / rate.0.max(1) as f64;
         let (data, ack) = (seconds(packet), seconds(ACK));
@@ -61,11 +59,8 @@ impl Estimate {
             queueing = self.queueing;
         }
         self.queueing = GAMMA * self.queueing + (1.0 - GAMMA) * queueing;
-        let spanned = match hops {
-            h if h >= reuse => reuse,
-            h if whole => h,
-            _ => 1,
-        };
+        // Paths shorter than `reuse` are paced over one hop, as the released code does.
+        let spanned = if hops >= reuse { reuse } else { 1 };
         let delay = f64::from(spanned) * (queueing + data);
         if delay > 0.0 && delay < BOUND {
             self.delay = Some(self.delay.map_or(delay, |d| ALPHA * d + (1.0 - ALPHA) * delay));

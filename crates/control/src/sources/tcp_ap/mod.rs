@@ -24,9 +24,7 @@ use crate::{
 options! {
     /// Options of `tcp-ap`.
     pub(crate) struct Options {
-        variants {
-            whole: Origin::ours("the text of the papers"), "paths shorter than the reuse distance are paced over all their hops, not over one";
-        }
+        variants {}
         parameters {
             reuse: u32 = 4.0, 1.0..=20.0, "hops", "after so many hops a packet no longer disturbs its successor";
             first: Span = 0.05, 0.0001..=1.0, "s", "spacing before the first round trip is known";
@@ -71,7 +69,6 @@ fn needs() -> Vec<Needs> {
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let mut control = TcpAp {
         reuse: options.reuse,
-        whole: options.whole,
         first: options.first,
         gateway: setting.site.gateway,
         sources: setting.site.sources,
@@ -128,7 +125,6 @@ struct Flow {
 #[derive(Debug)]
 struct TcpAp {
     reuse: u32,
-    whole: bool,
     first: Span,
     gateway: bool,
     sources: bool,
@@ -153,13 +149,8 @@ impl TcpAp {
         if self.flows.iter().any(|f| f.id == here.flow) {
             return;
         }
-        let path = Path {
-            hops: here.hops.unwrap_or(1),
-            rate,
-            packet: here.packet,
-            reuse: self.reuse,
-            whole: self.whole,
-        };
+        let path =
+            Path { hops: here.hops.unwrap_or(1), rate, packet: here.packet, reuse: self.reuse };
         self.flows.push(Flow {
             id: here.flow,
             half,

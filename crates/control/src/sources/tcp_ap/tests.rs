@@ -4,7 +4,7 @@ use crate::{Action, Feedback, Header, Neighbour, RoundTrip, Site};
 use fairmesh_units::Stream;
 
 fn path(hops: u32) -> Path {
-    Path { hops, rate: BitRate(2_000_000), packet: 1500, reuse: 4, whole: false }
+    Path { hops, rate: BitRate(2_000_000), packet: 1500, reuse: 4 }
 }
 
 /// ms of a frame with 1500 and with 40 IP bytes at 2 Mbit/s, as the released code counts them.
@@ -36,12 +36,10 @@ fn half_of_what_a_hop_takes_longer_is_queueing_of_data() {
 }
 
 #[test]
-fn short_paths_are_paced_over_one_hop_or_over_all() {
-    for (whole, over) in [(false, 1.0), (true, 3.0)] {
-        let mut e = Estimate::new(Path { whole, ..path(3) });
-        let spacing = e.sample(rtt(3.0 * (DATA + ACK))).unwrap();
-        assert!((ms(spacing) - over * DATA).abs() < 1e-3, "{spacing}");
-    }
+fn short_paths_are_paced_over_one_hop() {
+    let mut e = Estimate::new(path(3));
+    let spacing = e.sample(rtt(3.0 * (DATA + ACK))).unwrap();
+    assert!((ms(spacing) - DATA).abs() < 1e-3, "{spacing}");
 }
 
 #[test]
