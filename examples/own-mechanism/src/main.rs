@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use fairmesh_control::Registry;
 use fairmesh_control::units::Span;
-use fairmesh_lab::{Batch, Changes, Comparison, Pool, source};
+use fairmesh_lab::{Batch, Changes, Comparison, Estimate, Pool, source};
 
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/chain-3-up.toml");
 
@@ -47,13 +47,14 @@ fn compare() -> Result<String, Box<dyn Error>> {
     let batch = Batch { scenarios, seeds: 1..=2, sample: None, captures: None };
     let comparison = Comparison::of(&batch.run(&Pool::default())?);
 
+    let shown = |e: &Option<Estimate>| {
+        e.as_ref().map_or_else(|| "-".to_owned(), |e| format!("{:.2}", e.mean))
+    };
     let mut table =
         format!("{:<10} {:>6} {:>12} {:>12}\n", "control", "Jain", "worst/fair", "utilization");
     for r in &comparison.results {
-        table += &format!(
-            "{:<10} {:>6.3} {:>12.2} {:>12.2}\n",
-            r.control, r.jain.mean, r.min_over_fair.mean, r.utilization_ratio.mean
-        );
+        let (worst, used) = (shown(&r.min_over_fair), shown(&r.utilization_ratio));
+        table += &format!("{:<10} {:>6.3} {worst:>12} {used:>12}\n", r.control, r.jain.mean);
     }
     Ok(table)
 }
