@@ -106,7 +106,8 @@ fn a_guard_that_wakes_late_lifts_nothing_of_the_next_daemon() {
         let guard = guard_of(b);
         kill(guard, Signal::SIGSTOP).unwrap();
         daemon.end(Signal::SIGKILL);
-        kill(guard, Signal::SIGSTOP).unwrap();
+        // On a busy machine the guard may have done its work and ended.
+        let _ = kill(guard, Signal::SIGSTOP);
         guard
     };
     let daemon = b.start();
