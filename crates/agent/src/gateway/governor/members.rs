@@ -180,6 +180,31 @@ impl Governor {
         }
     }
 
+    /// Takes out discovered members that no source shows and whose addresses are all shown at one other member: two
+    /// names of one home have become one, as when the neighbour table learns that two next hops are one router.
+    fn merge_absent(&mut self, now: Time, found: &[Subscriber]) {
+        let shown: BTreeSet<&str> = found.iter().map(|s| s.name.as_str()).collect();
+        let mut prefixes: BTreeMap<IpNet, &str> = BTreeMap::new();
+        let mut macs: BTreeMap<MacAddr, &str> = BTreeMap::new();
+        for s in found.iter().filter(|s| self.place(&s.name).is_some()) {
+            prefixes.extend(s.prefixes.iter().map(|p| (*p, s.name.as_str())));
+            macs.extend(s.macs.iter().map(|a| (*a, s.name.as_str())));
+        }
+        let merged = |m: &Member| {
+            let s = &m.subscriber;
+            let of_prefixes = s.prefixes.iter().map(|p| prefixes.get(p));
+            let mut owners = of_prefixes.chain(s.macs.iter().map(|a| macs.get(a)));
+            m.seen.is_some()
+                && !shown.contains(s.name.as_str())
+                && matches!(owners.next(), Some(Some(first)) if owners.all(|o| o == Some(first)))
+        };
+        for name in self.leave(now, merged) {
+            self.journal.note(now, Level::Info, "subscriber.merged", || {
+                format!("all addresses of \"{name}\" are shown at another subscriber")
+            });
+        }
+    }
+
     /// Notes addresses that belong to others, once for each change.
     fn note_taken(&mut self, now: Time, taken: BTreeSet<String>) {
         if taken == self.taken {
@@ -204,6 +229,7 @@ impl Governor {
     pub fn discovered(&mut self, now: Time, found: Vec<Subscriber>) {
         let Some(discover) = self.discover.clone() else { return };
         self.follow_renames(now, &found);
+        self.merge_absent(now, &found);
         let mut taken = BTreeSet::new();
         let mut owners: BTreeMap<IpNet, String> = BTreeMap::new();
         let mut stations: BTreeMap<MacAddr, String> = BTreeMap::new();

@@ -168,6 +168,22 @@ fn a_router_with_a_new_id_keeps_its_history() {
     assert_eq!(g.journal.total("subscriber.renamed"), 1);
 }
 
+/// Two next hops that turn out to be one router are one home at once.
+#[test]
+fn two_names_of_one_home_become_one() {
+    let mut g = governor(&config(1, "fifo", DISCOVER));
+    g.discovered(
+        at(1),
+        vec![found("10.0.0.2", &["10.1.0.0/24"], &[]), found("fe80::2", &["fd00:1::/64"], &[])],
+    );
+    assert_eq!(g.members().len(), 3);
+    g.discovered(at(2), vec![found("10.0.0.2", &["10.1.0.0/24", "fd00:1::/64"], &[])]);
+    assert!(g.member("fe80::2").is_err());
+    assert_eq!(g.member("fd00:1::9").unwrap().subscriber.name, "10.0.0.2");
+    assert_eq!(g.journal.total("subscriber.merged"), 1);
+    assert_eq!(g.journal.total("discover.taken"), 0);
+}
+
 /// Addresses that belong to others are one event for a change, not one for each look and subscriber.
 #[test]
 fn taken_addresses_are_told_once() {
