@@ -7,7 +7,5 @@
 pub mod bench;
 pub mod cli;
 pub mod reproduce;
-pub mod side_by_side;
 pub mod study;
-pub mod today;
 pub mod validation;

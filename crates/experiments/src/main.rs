@@ -10,6 +10,6 @@ fn main() -> ExitCode {
     program::main::<Cli>(
         "fairmesh-experiments",
         |cli| cli.command.handles_interrupts(),
-        |cli, line, out| dispatch(cli.command, line, out),
+        |cli, _, out| dispatch(cli.command, out),
     )
 }

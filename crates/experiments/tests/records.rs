@@ -233,3 +233,23 @@ fn ten_changed_constants_are_noticed() {
         fs::remove_dir_all(&scratch).unwrap();
     }
 }
+
+/// Side by side and today: every arm is in the record on every topology, or the record says why not.
+#[test]
+fn comparisons_have_every_arm_on_every_topology() {
+    let mut seen = 0;
+    for (entry, record) in all().into_iter().filter(|(e, _)| e.experiment.page.is_some()) {
+        let missing: BTreeSet<&str> = record.missing.iter().map(|m| m.arm.as_str()).collect();
+        for arm in &entry.experiment.arms {
+            for topology in &entry.experiment.topologies {
+                let label = format!("{}, {}", arm.label, topology.label);
+                let row = record.rows.iter().any(|r| r.label == label);
+                assert!(row != missing.contains(label.as_str()), "{}: {label}", entry.id);
+                seen += usize::from(row);
+            }
+        }
+        assert_eq!(record.seeds, entry.experiment.full.seeds, "{}", entry.id);
+        assert_eq!(record.cases.len() * record.seeds as usize, record.runs, "{}", entry.id);
+    }
+    assert!(seen > 1000, "{seen}");
+}

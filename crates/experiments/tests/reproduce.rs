@@ -345,3 +345,65 @@ fn mistakes_are_one_line() {
     let claimed = format!("{head}{quote}\n{rest}{claim}");
     check(&claimed, &mine, &["experiment.toml", "claim \"s\"", "found 41", "its quote prints"]);
 }
+
+/// A quick look at both comparisons; runs are the same as those that are kept.
+#[test]
+fn comparisons_in_brief() {
+    let dir = folder();
+    let from = reproductions();
+    let args = ["reproduce", "side-by-side", "--from", &from, "--json", "--control", "fifo,pfrc"];
+    let record = &json(&ok(dir.path(), &args))[0];
+    let labels: Vec<&str> =
+        record["rows"].as_array().unwrap().iter().map(|r| r["label"].as_str().unwrap()).collect();
+    let expected = ["fifo, With a gateway", "fifo, Without a gateway", "fifo, Stack"];
+    assert!(expected.iter().all(|l| labels.contains(l)), "{labels:?}");
+    let missing = record["missing"].to_string();
+    assert!(missing.contains("pfrc, Stack"), "{missing}");
+
+    let args = ["reproduce", "today", "--from", &from, "--control", "arc-fq", "--out", "out"];
+    let text = ok(dir.path(), &args);
+    assert!(text.contains("ac, arc-fq, all") && !text.contains("ac, arc-fq, Stack"), "{text}");
+    let page = fs::read_to_string(dir.path().join("out/today/today.md")).unwrap();
+    assert!(page.contains("| ac, arc-fq |") && !page.contains("{{"), "{page}");
+}
+
+#[test]
+fn some_controls_are_recorded_again() {
+    let dir = folder();
+    let mine = dir.path().join("reproductions/mine");
+    fs::create_dir_all(&mine).unwrap();
+    let declaration = r#"
+title = "Mine"
+paper = "fairmesh"
+place = "here"
+unquoted = "ours"
+about = "Two controls."
+scenario = "chain.toml"
+quick = { seeds = 1 }
+full = { seeds = 1 }
+layout = { rows = ["arm", "place"], columns = ["measure"] }
+arm = [{ label = "none", control = "fifo" }, { label = "source", control = "source" }]
+topology = [{ label = "short", family = "chains", set = { duration = "2 s" } }, { label = "long", family = "chains" }]
+measure = [{ label = "JFI", of = "jain" }]
+"#;
+    fs::write(mine.join("experiment.toml"), declaration).unwrap();
+    fs::copy(dir.path().join("chain.toml"), mine.join("chain.toml")).unwrap();
+    ok(dir.path(), &["reproduce", "mine", "--record"]);
+    let kept = || -> Value {
+        let path = dir.path().join("reproductions/records/mine.json");
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let before = kept();
+    assert_eq!((before["runs"].as_u64(), before["rows"].as_array().unwrap().len()), (Some(4), 6));
+    ok(dir.path(), &["reproduce", "mine", "--record", "--control", "source"]);
+    assert_eq!(kept(), before);
+    let refused = |args: &[&str], wanted: &str| {
+        let out = run(dir.path(), &[&["reproduce", "mine"], args].concat());
+        let text = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.code() == Some(2) && text.lines().count() == 1, "{text}");
+        assert!(text.contains(wanted), "{text}");
+    };
+    refused(&["--record", "--control", "source", "--seeds", "2"], "other seeds");
+    refused(&["--control", "telepathy"], "telepathy");
+    refused(&["--map", "x.json"], "x.json");
+}

@@ -19,10 +19,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the experiments behind the papers' tables and figures
+    /// Run experiments: those behind the papers' tables and figures, and comparisons of all controls
     Reproduce(ReproduceArgs),
-    /// Run every control on every topology of the papers and on real maps
-    SideBySide(SideBySideArgs),
     /// Compare the simulator with ns-3
     Validate(ValidateArgs),
     /// Measure the simulator's speed
@@ -84,10 +82,11 @@ pub struct ValidateArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh-experiments reproduce list\n  \
                         fairmesh-experiments reproduce jamshaid-table-6.2\n  \
-                        fairmesh-experiments reproduce fig-3.2 fig-5.1 --full\n  fairmesh-experiments reproduce all")]
+                        fairmesh-experiments reproduce fig-3.2 fig-5.1 --full\n  fairmesh-experiments reproduce all\n  \
+                        fairmesh-experiments reproduce side-by-side --full --map maps/freifunk-leipzig.netjson --control cna --record")]
 pub struct ReproduceArgs {
     /// Experiments (a short form such as fig-3.2 will do where one paper has it), all, list; page, which makes
-    /// docs/reproductions.md and the pages beside it from the kept records; or judge, which judges these again
+    /// docs/reproductions.md and all other pages from the kept records; or judge, which judges these again
     /// by the declarations as they are
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
@@ -100,6 +99,12 @@ pub struct ReproduceArgs {
     /// Generated networks, where an experiment generates some: of each family in turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub networks: Option<u32>,
+    /// A real map, for experiments that have maps; known by its file name; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub map: Vec<PathBuf>,
+    /// Only arms of these controls, separated by commas; with --record the kept record keeps the others
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub control: Vec<String>,
     /// Keep the records: reproductions/records/ID.json
     #[arg(long)]
     pub record: bool,
@@ -120,57 +125,6 @@ pub struct ReproduceArgs {
     #[allow(missing_docs)]
     pub revision: RevisionArgs,
     /// Print one JSON array and nothing else
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub threads: ThreadArgs,
-}
-
-/// `fairmesh-experiments side-by-side`.
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  fairmesh-experiments side-by-side --quick\n  \
-    fairmesh-experiments side-by-side --map maps/freifunk-leipzig.netjson --record\n  \
-    fairmesh-experiments side-by-side --map maps/freifunk-leipzig.netjson --control cna --record\n  \
-    fairmesh-experiments side-by-side --check\n  \
-    fairmesh-experiments side-by-side --today --quick\n  \
-    fairmesh-experiments side-by-side --today --record")]
-pub struct SideBySideArgs {
-    /// Instead: radios, queues and transports of today, and the controls over them, on ten small networks
-    #[arg(long, conflicts_with_all = ["map", "control"])]
-    pub today: bool,
-    /// A real map, known by its file name; may be given several times. Maps that are not given are
-    /// not run
-    #[arg(long, value_name = "FILE")]
-    pub map: Vec<PathBuf>,
-    /// A few topologies, briefly
-    #[arg(long)]
-    pub quick: bool,
-    /// Number of seeds: 1, 2, … N
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub seeds: Option<u32>,
-    /// Only these controls, separated by commas; with --record the kept record keeps the others
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub control: Vec<String>,
-    /// Keep the record, and make the page and the picture from it
-    #[arg(long)]
-    pub record: bool,
-    /// Run nothing: make the page and the picture from the kept record
-    #[arg(long, conflicts_with_all = ["record", "map", "quick", "seeds", "control", "json", "out"])]
-    pub page: bool,
-    /// Run nothing: compare the page and the picture with what the kept record gives
-    #[arg(long, conflicts_with_all = ["record", "map", "quick", "seeds", "control", "json", "out"])]
-    pub check: bool,
-    /// Folder of experiments; ./reproductions by default, or what the program brings along
-    #[arg(long, value_name = "FOLDER")]
-    pub from: Option<PathBuf>,
-    /// Folder of documents
-    #[arg(long, value_name = "FOLDER")]
-    pub docs: Option<PathBuf>,
-    /// Folder for results; results/side-by-side by default (results/today with --today), none with --json
-    #[arg(long, value_name = "FOLDER")]
-    pub out: Option<PathBuf>,
-    /// Print the record as one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

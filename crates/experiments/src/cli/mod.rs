@@ -2,12 +2,9 @@
 
 pub mod args;
 mod bench;
-mod documents;
 mod models;
 mod realtime;
 mod reproduce;
-mod side_by_side;
-mod today;
 mod validate;
 
 use std::io::Write;
@@ -16,14 +13,13 @@ use fairmesh_front::error::CliError;
 
 use args::Command;
 
-/// Runs a command; `line` is the command line, for records.
+/// Runs a command.
 ///
 /// # Errors
 /// See [`CliError`].
-pub fn dispatch(command: Command, line: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn dispatch(command: Command, out: &mut dyn Write) -> Result<(), CliError> {
     match command {
         Command::Reproduce(a) => reproduce::run(&a, out),
-        Command::SideBySide(a) => side_by_side::run(&a, line, out),
         Command::Validate(a) => validate::run(&a, out),
         Command::Bench(a) => bench::run(&a, out),
         Command::BenchRow(a) => bench::row(&a, out),

@@ -9,7 +9,7 @@ use crate::reproduce::cells::cells;
 use crate::reproduce::plan::{Extent, Plan, Runs};
 use crate::reproduce::record::Record;
 use crate::reproduce::tally::Tally;
-use crate::reproduce::{chart, csv, html, page, papers, study, text};
+use crate::reproduce::{chart, csv, html, page, papers, present, study, text};
 use fairmesh_lab::files::folder::{MARK, ResultFolder, write_file};
 use fairmesh_lab::{LabError, StoreError};
 use fairmesh_report::table;
@@ -32,15 +32,6 @@ pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),
         [ref one] if one == "judge" => judge(&catalogue, out),
-        [ref one] if one == crate::side_by_side::FOLDER => Err(CliError::option(
-            one,
-            "is a command of its own; expected fairmesh-experiments side-by-side",
-        )),
-        [ref one] if one == crate::today::FOLDER => {
-            let problem =
-                "is a command of its own; expected fairmesh-experiments side-by-side --today";
-            Err(CliError::option(one, problem))
-        }
         _ => reproduce(args, &catalogue, out),
     }
 }
@@ -50,7 +41,13 @@ fn reproduce(
     catalogue: &Catalogue,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let extent = Extent { full: args.full, seeds: args.seeds, networks: args.networks };
+    let extent = Extent {
+        full: args.full,
+        seeds: args.seeds,
+        networks: args.networks,
+        maps: args.map.clone(),
+        controls: args.control.clone(),
+    };
     let records = match (args.record, catalogue.folder()) {
         (true, None) => {
             let problem = "there is no folder reproductions here; expected one to keep records in";
@@ -62,7 +59,12 @@ fn reproduce(
     let cache = args.cache.open(args.revision)?;
     let mut plans = Vec::new();
     for id in catalogue.resolve(&args.ids)? {
-        plans.push(Plan::of(catalogue.read(&id)?, extent, cache.as_ref(), &realtime::refuses)?);
+        plans.push(Plan::of(
+            catalogue.read(&id)?,
+            extent.clone(),
+            cache.as_ref(),
+            &realtime::refuses,
+        )?);
     }
     // Places are claimed before anything runs.
     let parent = match &args.out {
@@ -97,9 +99,26 @@ fn reproduce(
             for (name, text) in &files {
                 folder.write(name, text.as_bytes())?;
             }
+            for (path, text) in present::files(&plan.entry, &record).map_err(CliError::Verdict)? {
+                let name = path.rsplit('/').next().unwrap_or(&path);
+                folder.write(name, text.as_bytes())?;
+            }
             folder.write(MARK, &pretty(&record)?)?;
             folder.finish()?;
         }
+        let record = match (&records, args.control.is_empty()) {
+            (Some(_), false) => {
+                let kept = page::kept(catalogue, &record.id)?.ok_or_else(|| {
+                    CliError::option(
+                        "--control",
+                        "there is no kept record; expected one to complete",
+                    )
+                })?;
+                let refused = |e| CliError::option("--record", e);
+                record.completed(&kept, &plan.entry).map_err(refused)?
+            }
+            _ => record,
+        };
         if let Some(records) = &records {
             write_file(&records.join(format!("{}.json", record.id)), &pretty(&record)?)?;
         }
@@ -141,9 +160,7 @@ fn reproduce(
 }
 
 fn pretty(record: &Record) -> Result<Vec<u8>, CliError> {
-    let mut text = serde_json::to_vec_pretty(record).map_err(|e| CliError::file(&record.id, e))?;
-    text.push(b'\n');
-    Ok(text)
+    record.json().map(String::into_bytes).map_err(|e| CliError::file(&record.id, e))
 }
 
 /// One line per experiment.

@@ -12,6 +12,9 @@ use super::paper::Paper;
 /// The experiments as they were when the program was built.
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../reproductions");
 
+/// The scenarios as they were when the program was built.
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
+
 /// The file that makes a folder an experiment.
 const DECLARATION: &str = "experiment.toml";
 /// Folder of the kept records.
@@ -38,7 +41,7 @@ pub struct Entry {
     /// What was decided where the paper is silent, and why ours differs where it does.
     pub notes: Notes,
     /// Where its files are.
-    from: Catalogue,
+    pub(super) from: Catalogue,
 }
 
 /// The two parts of `notes.md`.
@@ -131,6 +134,24 @@ impl Catalogue {
         }
     }
 
+    /// A file of the folder `scenarios` beside that of the experiments.
+    fn shared(&self, file: &str) -> Result<(PathBuf, String), LabError> {
+        let (path, text) = match self {
+            Catalogue::BuiltIn => {
+                let text = SCENARIOS.get_file(file).and_then(|f| f.contents_utf8());
+                (Path::new("scenarios").join(file), text.map(str::to_owned))
+            }
+            Catalogue::Folder(folder) => {
+                let path = folder.join("../scenarios").join(file);
+                let text = fs::read_to_string(&path).ok();
+                (path, text)
+            }
+        };
+        let text = text
+            .ok_or_else(|| LabError::file(&path, "there is no such file; expected a scenario"))?;
+        Ok((path, text))
+    }
+
     /// The path of a file as a message shows it.
     pub fn shown(&self, path: &str) -> PathBuf {
         match self {
@@ -167,7 +188,8 @@ impl Catalogue {
         let text = self.file(&name)?.ok_or_else(|| {
             LabError::file(self.shown(&name), "there is no such file; expected an experiment")
         })?;
-        let experiment: Experiment = self.toml(&name, &text)?;
+        let mut experiment: Experiment = self.toml(&name, &text)?;
+        experiment.expand();
         experiment.check().map_err(|e| LabError::file(self.shown(&name), e))?;
         let name = format!("{id}/paper.toml");
         let paper = match self.file(&name)? {
@@ -200,6 +222,9 @@ impl Entry {
     /// # Errors
     /// When it is not there.
     pub fn scenario(&self, file: &str) -> Result<(PathBuf, String), LabError> {
+        if let Some(shared) = file.strip_prefix("scenarios/") {
+            return self.from.shared(shared);
+        }
         let name = format!("{}/{file}", self.id);
         let path = self.from.shown(&name);
         match self.from.file(&name)? {

@@ -38,8 +38,11 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
         // The same flows exist in every topology, or the layout has none.
         let group: Vec<(&Case, &[RunRecord])> =
             (start..end).map(|i| (&plan.cases[i], runs.of_case(plan, index, i))).collect();
-        out.extend(of_group(experiment, &group, ""));
-        if experiment.lays_out(Dimension::Family) {
+        let places = experiment.lays_out(Dimension::Place);
+        if !places {
+            out.extend(of_group(experiment, &group, ""));
+        }
+        if places || experiment.lays_out(Dimension::Family) {
             let mut families: Vec<&str> = Vec::new();
             for (case, _) in &group {
                 if !families.contains(&case.family.as_str()) {
@@ -52,13 +55,19 @@ pub fn cells(plan: &Plan, index: usize, runs: &Runs) -> Vec<Cell> {
                 out.extend(of_group(experiment, &members, family));
             }
         }
+        if places {
+            for member in &group {
+                let label = &plan.topologies[member.0.topology].label;
+                out.extend(of_group(experiment, core::slice::from_ref(member), label));
+            }
+        }
         start = end;
     }
     out
 }
 
-/// The numbers of one arm at one point over some topologies: a family, or all (`""`).
-fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], family: &str) -> Vec<Cell> {
+/// The numbers of one arm at one point over some topologies: a family, one (`place`), or all (`""`).
+fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], place: &str) -> Vec<Cell> {
     let first = group[0].0;
     let arm = &experiment.arms[first.arm].label;
     let point = experiment.points.get(first.point).map_or("", |p| p.label.as_str());
@@ -90,11 +99,15 @@ fn of_group(experiment: &Experiment, group: &[(&Case, &[RunRecord])], family: &s
                     .iter()
                     .map(|seeds| seeds.iter().filter_map(|v| v.get(k).copied().flatten()).collect())
                     .collect();
-                let Some(value) = statistic(measure, &of_flow) else { continue };
+                let Some(value) =
+                    statistic(measure, &of_flow, experiment.lays_out(Dimension::Place))
+                else {
+                    continue;
+                };
                 let label = |d: &Dimension| match d {
                     Dimension::Arm => arm.clone(),
                     Dimension::Point => point.to_owned(),
-                    Dimension::Family => family.to_owned(),
+                    Dimension::Family | Dimension::Place => place.to_owned(),
                     Dimension::Phase => phase_label.to_owned(),
                     Dimension::Flow => flow.clone(),
                     Dimension::Measure => measure.label.clone(),
@@ -146,17 +159,27 @@ fn read(
 }
 
 /// Over seeds where there is one topology; over the topologies' means where there are several, so
-/// that each counts the same. `None` where there is nothing.
-fn statistic(measure: &Measure, topologies: &[Vec<f64>]) -> Option<Estimate> {
+/// that each counts the same. With `by_seed` over the mean of all topologies with each seed: then their
+/// distance from each other is no uncertainty. `None` where there is nothing.
+fn statistic(measure: &Measure, topologies: &[Vec<f64>], by_seed: bool) -> Option<Estimate> {
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    let several = || topologies.iter().filter(|v| !v.is_empty()).map(|v| mean(v));
+    if measure.statistic == Statistic::BelowTenth {
+        return Some(Estimate::exact(several().filter(|m| *m < 0.1).count() as f64));
+    }
     let means: Vec<f64>;
     let values: &[f64] = match topologies {
         [one] => one,
-        several => {
-            means = several
-                .iter()
-                .filter(|v| !v.is_empty())
-                .map(|v| v.iter().sum::<f64>() / v.len() as f64)
-                .collect();
+        _ if by_seed => {
+            let seeds = topologies.iter().map(Vec::len).max().unwrap_or(0);
+            let of_seed = |s: usize| -> Vec<f64> {
+                topologies.iter().filter_map(|v| v.get(s).copied()).collect()
+            };
+            means = (0..seeds).map(of_seed).filter(|v| !v.is_empty()).map(|v| mean(&v)).collect();
+            &means
+        }
+        _ => {
+            means = several().collect();
             &means
         }
     };
@@ -169,6 +192,7 @@ fn statistic(measure: &Measure, topologies: &[Vec<f64>]) -> Option<Estimate> {
         Statistic::Mean => mean,
         Statistic::Deviation => Estimate::exact(deviation(values, mean.mean)),
         Statistic::Least => Estimate::exact(least()),
+        Statistic::BelowTenth => return None,
     })
 }
 
@@ -188,18 +212,27 @@ mod tests {
     #[test]
     fn topologies_count_the_same_whatever_their_seeds() {
         let topologies = [vec![1.0, 1.0, 1.0], vec![0.0]];
-        let v = super::statistic(&measure("mean"), &topologies).unwrap();
+        let v = super::statistic(&measure("mean"), &topologies, false).unwrap();
         assert_eq!(v.mean, 0.5);
-        let v = super::statistic(&measure("deviation"), &topologies).unwrap();
+        let v = super::statistic(&measure("deviation"), &topologies, false).unwrap();
         assert!((v.mean - 0.5f64.sqrt()).abs() < 1e-12 && v.ci95.is_none());
     }
 
     #[test]
+    fn by_seed_the_distance_of_topologies_is_no_uncertainty() {
+        let topologies = [vec![1.0, 0.8], vec![0.6, 0.8]];
+        let v = super::statistic(&measure("mean"), &topologies, true).unwrap();
+        assert_eq!(v, Estimate { mean: 0.8, ci95: Some(0.0) });
+        let v = super::statistic(&measure("below-tenth"), &[vec![0.0, 0.1], vec![0.1, 0.2]], true);
+        assert_eq!(v, Some(Estimate::exact(1.0)));
+    }
+
+    #[test]
     fn one_topology_is_judged_over_its_seeds() {
-        let v = super::statistic(&measure("mean"), &[vec![1.0, 2.0, 3.0]]).unwrap();
+        let v = super::statistic(&measure("mean"), &[vec![1.0, 2.0, 3.0]], false).unwrap();
         // t(0.975, 2) = 4.3027, s = 1
         assert!(v.mean == 2.0 && (v.ci95.unwrap() - 4.3027 / 3f64.sqrt()).abs() < 1e-3);
-        assert_eq!(super::statistic(&measure("mean"), &[vec![2.0]]).unwrap().ci95, None);
-        assert_eq!(super::statistic(&measure("mean"), &[vec![]]), None);
+        assert_eq!(super::statistic(&measure("mean"), &[vec![2.0]], false).unwrap().ci95, None);
+        assert_eq!(super::statistic(&measure("mean"), &[vec![]], false), None);
     }
 }

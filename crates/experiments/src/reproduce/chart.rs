@@ -18,7 +18,7 @@ const SIZE: (u32, u32) = (640, 360);
 pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Panel> {
     let Some(chart) = &plan.entry.experiment.chart else { return Vec::new() };
     match chart.kind {
-        ChartKind::Bars | ChartKind::Lines => drawn(&plan.entry, cells),
+        kind if !kind.is_over_time() => drawn(&plan.entry, cells),
         kind => curves(plan, index, runs, kind),
     }
 }
@@ -27,7 +27,8 @@ pub fn panels(plan: &Plan, index: usize, runs: &Runs, cells: &[Cell]) -> Vec<Pan
 /// its means.
 pub fn drawn(entry: &Entry, cells: &[Cell]) -> Vec<Panel> {
     match entry.experiment.chart.as_ref().map(|c| c.kind) {
-        None => Vec::new(),
+        // Those of a page of its own are drawn from the record.
+        None | Some(ChartKind::Scatter | ChartKind::Squares) => Vec::new(),
         Some(ChartKind::Lines) => lines(entry, cells),
         Some(ChartKind::Links) => over_time::steps(entry, cells),
         Some(_) => vec![bars(entry, cells)],

@@ -1,5 +1,8 @@
 //! What an experiment's `experiment.toml` declares.
 
+use std::collections::BTreeMap;
+
+use fairmesh_scenario::{Direction, PhyName};
 use fairmesh_units::Span;
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -72,6 +75,37 @@ pub struct Experiment {
     /// The picture.
     #[serde(default)]
     pub chart: Option<Chart>,
+    /// Arms for the controls of the registry.
+    #[serde(default)]
+    pub registry: Option<Controls>,
+    /// Named settings that arms refer to.
+    #[serde(default, rename = "preset")]
+    pub presets: BTreeMap<String, Table>,
+    /// A page of its own, made from the record and `page.md`: its path from the project's folder.
+    #[serde(default)]
+    pub page: Option<String>,
+}
+
+/// Arms for the controls of the registry: every mechanism, and each of its variants alone.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Controls {
+    /// Controls that are left out.
+    #[serde(default)]
+    pub leave_out: Vec<LeaveOut>,
+}
+
+/// Controls that are not run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaveOut {
+    /// Their names.
+    pub controls: Vec<String>,
+    /// The reason.
+    pub because: String,
+    /// Labels of the topologies where they are not run; empty: all.
+    #[serde(default)]
+    pub on: Vec<String>,
 }
 
 /// How much a mode runs.
@@ -83,6 +117,9 @@ pub struct Effort {
     /// Only these topologies; all by default.
     #[serde(default)]
     pub topologies: Option<Vec<String>>,
+    /// Settings over all others.
+    #[serde(default)]
+    pub set: Table,
     /// Number of networks that a study draws.
     #[serde(default)]
     pub networks: Option<u32>,
@@ -103,7 +140,7 @@ pub enum Host {
 }
 
 /// One thing that is compared with others.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     /// Its name in the table or picture.
@@ -117,15 +154,28 @@ pub struct Arm {
     /// Where it runs.
     #[serde(default, rename = "in")]
     pub host: Host,
+    /// Names of presets whose settings it has.
+    #[serde(default)]
+    pub with: Vec<String>,
     /// Settings over everything else but those of points.
     #[serde(default)]
     pub set: Table,
+    /// Section of the page that it belongs to.
+    #[serde(default)]
+    pub section: String,
     /// Only these points; all by default.
     #[serde(default)]
     pub points: Option<Vec<String>>,
     /// Goodputs are not the simulator's but those of a capacity model.
     #[serde(default)]
     pub model: Option<Model>,
+}
+
+impl Arm {
+    /// An arm of a control and nothing else.
+    pub fn of_control(control: &str) -> Self {
+        Arm { label: control.to_owned(), control: Some(control.to_owned()), ..Arm::default() }
+    }
 }
 
 /// A capacity model that says what a scenario's flows could have.
@@ -150,17 +200,44 @@ pub struct Point {
 }
 
 /// A network that results are averaged over.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
     /// Its name.
     pub label: String,
-    /// What it belongs to, where the layout has families.
+    /// Group that it belongs to, where the layout has families.
     #[serde(default)]
     pub family: String,
+    /// Scenario file instead of the arm's and the experiment's: beside the declaration, or in the
+    /// project's folder `scenarios` if it begins with that.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// A map of this file name, which is not part of the project: it runs where it is given.
+    #[serde(default)]
+    pub map: Option<MapUse>,
+    /// Short name of the paper that it is from.
+    #[serde(default)]
+    pub paper: String,
     /// Settings.
     #[serde(default)]
     pub set: Table,
+    /// Settings for arms with a preset, by its name.
+    #[serde(default)]
+    pub when: BTreeMap<String, Table>,
+}
+
+/// Gateway, flows and radios of a map. Of the settings of its topology it takes `duration` and `warmup`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MapUse {
+    /// Name of the file.
+    pub file: String,
+    /// The gateway.
+    pub gateway: String,
+    /// Direction of the flows.
+    pub flows: Direction,
+    /// PHY of the radios.
+    pub phy: PhyName,
 }
 
 /// An interval of simulated time.
@@ -225,6 +302,8 @@ pub enum Statistic {
     Deviation,
     /// Smallest.
     Least,
+    /// Number of topologies whose mean over the seeds is below a tenth.
+    BelowTenth,
 }
 
 /// How the values of several flows become one.
@@ -252,6 +331,8 @@ pub enum Dimension {
     Point,
     /// [`Topology::family`], and all of them together.
     Family,
+    /// Families, then topologies; of families the mean over topologies of each seed, then over seeds.
+    Place,
     /// [`Experiment::phases`].
     Phase,
     /// Flows, by their ends.
@@ -331,8 +412,22 @@ pub enum ChartKind {
     GoodputAndWindow,
     /// A panel per arm, the rate that the control sets for each flow over time.
     Rate,
+    /// A panel per family, a point per control: the first measure of `measures` upwards, the second to the right.
+    Scatter,
+    /// A square per arm and topology, coloured by the measure.
+    Squares,
     /// Panels per arm over time at the links and nodes of the measures: airtime limits, retries, available air.
     Links,
+}
+
+impl ChartKind {
+    /// Whether it shows curves over time.
+    pub fn is_over_time(self) -> bool {
+        !matches!(
+            self,
+            ChartKind::Bars | ChartKind::Lines | ChartKind::Scatter | ChartKind::Squares
+        )
+    }
 }
 
 impl Experiment {
@@ -390,6 +485,35 @@ impl Experiment {
         }
     }
 
+    /// Arms know their presets, and what is left out exists.
+    fn check_arms(&self) -> Result<(), String> {
+        let known = |name: &String| self.presets.contains_key(name);
+        if let Some(name) = self.arms.iter().flat_map(|a| &a.with).find(|n| !known(n)) {
+            return Err(format!(
+                "with: there is no [preset.{name}]; expected the name of a preset"
+            ));
+        }
+        if let Some(name) = self.topologies.iter().flat_map(|t| t.when.keys()).find(|n| !known(n)) {
+            return Err(format!(
+                "when: there is no [preset.{name}]; expected the name of a preset"
+            ));
+        }
+        for left in self.registry.iter().flat_map(|r| &r.leave_out) {
+            for control in &left.controls {
+                // A name that has gone would hide the next control of that name.
+                fairmesh_control::Registry::standard()
+                    .lookup(control)
+                    .map_err(|e| format!("leave-out: {e}"))?;
+            }
+            if let Some(on) =
+                left.on.iter().find(|l| !self.topologies.iter().any(|t| t.label == **l))
+            {
+                return Err(format!("leave-out: on: there is no [[topology]] \"{on}\""));
+            }
+        }
+        Ok(())
+    }
+
     fn check_words(&self) -> Result<(), String> {
         let found = self.quote.chars().count();
         if self.is_quoted() && !(1..=LONGEST).contains(&found) {
@@ -433,6 +557,7 @@ impl Experiment {
             (Dimension::Phase, "phase", self.phases.len()),
             (Dimension::Measure, "measure", self.measures.len()),
         ];
+        self.check_arms()?;
         for (dimension, name, n) in several {
             if n > 1 && !self.lays_out(dimension) {
                 return Err(format!(
@@ -445,10 +570,7 @@ impl Experiment {
         {
             return Err(format!("phase \"{}\": expected from before to", p.label));
         }
-        let curves = self
-            .chart
-            .as_ref()
-            .is_some_and(|c| !matches!(c.kind, ChartKind::Bars | ChartKind::Lines));
+        let curves = self.chart.as_ref().is_some_and(|c| c.kind.is_over_time());
         let sampled = |k: Kind| {
             matches!(
                 k,

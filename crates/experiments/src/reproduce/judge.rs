@@ -4,12 +4,17 @@ use fairmesh_lab::comparison::GENERATOR;
 
 use super::catalogue::Entry;
 use super::cells::{Cell, cells};
-use super::declare::Host;
+use super::declare::{Dimension, Host, Topology};
 use super::emulated::Emulated;
 use super::locate;
-use super::plan::{Plan, Runs};
-use super::record::{ClaimResult, Missing, Number, OrderResult, Record, Row, SCHEMA};
+use super::plan::{Case, Plan, Runs};
+use super::record::{
+    CaseResult, ClaimResult, Missing, Network, Number, OrderResult, Record, Row, SCHEMA, hash,
+};
 use super::verdict;
+
+/// A flow starves below this part of the mean of all.
+const STARVED: f64 = 0.1;
 
 /// What a record says beside its numbers and what they came from.
 struct Head {
@@ -19,33 +24,95 @@ struct Head {
     fingerprint: String,
     missing: Vec<Missing>,
     emulated: Vec<Emulated>,
+    topologies: Vec<Network>,
+    cases: Vec<CaseResult>,
 }
 
 impl Record {
     /// Of a plan's runs.
     pub fn of(plan: &Plan, index: usize, runs: &Runs) -> Self {
         let cells = cells(plan, index, runs);
-        let mut hash = 0u64;
+        let mut all = 0u64;
         let mut n = 0;
         // The kernel's part never comes out the same twice.
         let simulated = |c: &usize| plan.cases[*c].host == Host::Simulator;
         for case in (0..plan.cases.len()).filter(simulated) {
             for r in runs.of_case(plan, index, case) {
                 let one = u64::from_str_radix(&r.fingerprint, 16).unwrap_or_default();
-                hash = (hash ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                all = (all ^ one).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 n += 1;
             }
         }
-        let mut head = head(plan, n, format!("{hash:016x}"));
+        let mut head = head(plan, n, format!("{all:016x}"));
         head.emulated = runs.emulated(plan, index);
         let refused = runs.refused(plan, index).into_iter();
         head.missing.extend(refused.map(|(arm, because)| Missing { arm, because }));
+        if plan.entry.experiment.lays_out(Dimension::Place) {
+            (head.topologies, head.cases) = (networks(plan), results(plan, index, runs));
+            head.fingerprint = hash(head.cases.iter().map(|c| c.fingerprint.as_str()));
+        }
         Record::judge(&plan.entry, &cells, head)
     }
 
     /// Of numbers, however they came about.
     pub fn from_cells(plan: &Plan, cells: &[Cell], runs: usize, fingerprint: String) -> Self {
         Record::judge(&plan.entry, cells, head(plan, runs, fingerprint))
+    }
+
+    /// This record of some arms, and all others as `kept` has them, in the order of the declaration.
+    ///
+    /// # Errors
+    /// The difference between the two for which they are not one comparison.
+    pub fn completed(self, kept: &Record, entry: &Entry) -> Result<Self, String> {
+        let other = |of: &str| {
+            format!(
+                "the kept record has other {of}; expected the same seeds and topologies as it has, or no --control"
+            )
+        };
+        if kept.seeds != self.seeds {
+            return Err(other("seeds"));
+        }
+        if kept.topologies != self.topologies {
+            return Err(other("topologies"));
+        }
+        let arms: Vec<&str> = entry.experiment.arms.iter().map(|a| a.label.as_str()).collect();
+        let place = |arm: &str| arms.iter().position(|a| *a == arm);
+        let of_missing = |m: &Missing| {
+            place(&m.arm).or_else(|| arms.iter().position(|a| m.arm.starts_with(&format!("{a}, "))))
+        };
+        let (own, theirs) = (self.cells(entry), kept.cells(entry));
+        let mine = |arm: Option<usize>| {
+            let of = |c: &Cell| place(&c.arm) == arm;
+            arm.is_none() || own.iter().any(of) || self.missing.iter().any(|m| of_missing(m) == arm)
+        };
+        let mut cells: Vec<Cell> = theirs
+            .into_iter()
+            .filter(|c| !mine(place(&c.arm)))
+            .chain(own.iter().cloned())
+            .collect();
+        cells.sort_by_key(|c| place(&c.arm));
+        let mut cases: Vec<CaseResult> = kept
+            .cases
+            .iter()
+            .filter(|c| !mine(place(&c.arm)))
+            .chain(&self.cases)
+            .cloned()
+            .collect();
+        cases.sort_by_key(|c| place(&c.arm));
+        let others = kept.missing.iter().filter(|m| !mine(of_missing(m)));
+        let mut missing: Vec<Missing> = self.missing.iter().chain(others).cloned().collect();
+        missing.sort_by_key(of_missing);
+        let head = Head {
+            command: kept.command.clone(),
+            seeds: self.seeds,
+            runs: cases.len() * self.seeds as usize,
+            fingerprint: hash(cases.iter().map(|c| c.fingerprint.as_str())),
+            missing,
+            emulated: Vec::new(),
+            topologies: self.topologies.clone(),
+            cases,
+        };
+        Ok(Record::judge(entry, &cells, head))
     }
 
     /// Its numbers as they were when its runs were read.
@@ -60,13 +127,19 @@ impl Record {
     pub fn again(&self, entry: &Entry) -> Self {
         let experiment = &entry.experiment;
         let cells = self.cells(entry);
-        let mut missing: Vec<Missing> = Vec::new();
+        let places = experiment.lays_out(Dimension::Place);
+        let on_place = |m: &&Missing| places && !experiment.arms.iter().any(|a| a.label == m.arm);
+        let mut missing: Vec<Missing> = self.missing.iter().filter(on_place).cloned().collect();
         for arm in experiment.arms.iter().filter(|_| experiment.study.is_none()) {
             let known = self.missing.iter().find(|m| m.arm == arm.label);
             let mut tell = |arm: String, because: &str| {
                 missing.push(Missing { arm, because: because.to_owned() });
             };
             if !cells.iter().any(|c| c.arm == arm.label) {
+                let idle = format!("{}, ", arm.label);
+                if places && self.missing.iter().any(|m| m.arm.starts_with(&idle)) {
+                    continue;
+                }
                 tell(arm.label.clone(), known.map_or(DECLARED, |m| m.because.as_str()));
                 continue;
             }
@@ -85,6 +158,8 @@ impl Record {
             fingerprint: self.fingerprint.clone(),
             missing,
             emulated: self.emulated.clone(),
+            topologies: self.topologies.clone(),
+            cases: self.cases.clone(),
         };
         Record::judge(entry, &cells, head)
     }
@@ -140,8 +215,45 @@ impl Record {
             rows,
             orders: orders.collect(),
             claims: claims.collect(),
+            topologies: head.topologies,
+            cases: head.cases,
         }
     }
+}
+
+/// The topologies of a plan.
+fn networks(plan: &Plan) -> Vec<Network> {
+    let of = |(t, topology): (usize, &Topology)| {
+        let scenario = plan.cases.iter().find(|c| c.topology == t)?.scenario();
+        Some(Network {
+            label: topology.label.clone(),
+            family: topology.family.clone(),
+            paper: topology.paper.clone(),
+            nodes: scenario.nodes().len(),
+            flows: scenario.flows().len(),
+            duration_s: scenario.duration().as_secs_f64(),
+            warmup_s: scenario.warmup().as_secs_f64(),
+        })
+    };
+    plan.topologies.iter().enumerate().filter_map(of).collect()
+}
+
+/// Fingerprints and starved flows by arm and topology.
+fn results(plan: &Plan, index: usize, runs: &Runs) -> Vec<CaseResult> {
+    let of = |(c, case): (usize, &Case)| {
+        let records = runs.of_case(plan, index, c);
+        let flows = records.first().map_or(0, |r| r.flows.len());
+        let goodput = |f: usize| records.iter().map(|r| r.flows[f].goodput_bps).sum::<f64>();
+        let all = (0..flows).map(goodput).sum::<f64>() / flows.max(1) as f64;
+        let starved = (0..flows).filter(|&f| goodput(f) < STARVED * all);
+        CaseResult {
+            arm: plan.entry.experiment.arms[case.arm].label.clone(),
+            topology: plan.topologies[case.topology].label.clone(),
+            fingerprint: hash(records.iter().map(|r| r.fingerprint.as_str())),
+            starved: starved.map(|f| records[0].flows[f].name.clone()).collect(),
+        }
+    };
+    plan.cases.iter().enumerate().map(of).collect()
 }
 
 fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
@@ -155,11 +267,27 @@ fn head(plan: &Plan, runs: usize, fingerprint: String) -> Head {
     if let Some(networks) = plan.extent.networks {
         command += &format!(" --networks {networks}");
     }
+    for map in &plan.extent.maps {
+        // Without the folders of whoever ran it.
+        command += &format!(" --map {}", map.file_name().unwrap_or_default().display());
+    }
+    if !plan.extent.controls.is_empty() {
+        command += &format!(" --control {}", plan.extent.controls.join(","));
+    }
     let missing = plan.missing.iter();
     let missing =
         missing.map(|(arm, because)| Missing { arm: arm.clone(), because: because.clone() });
     let missing = missing.collect();
-    Head { command, seeds: plan.seeds(), runs, fingerprint, missing, emulated: Vec::new() }
+    Head {
+        command,
+        seeds: plan.seeds(),
+        runs,
+        fingerprint,
+        missing,
+        emulated: Vec::new(),
+        topologies: Vec::new(),
+        cases: Vec::new(),
+    }
 }
 
 /// Why what was declared after a record was made has no numbers in it.

@@ -50,6 +50,10 @@ pub enum Kind {
     JainNormalized,
     /// Smallest goodput over fair rate.
     MinOverFair,
+    /// Smallest goodput over the mean of all.
+    MinOverMean,
+    /// MPDUs per data frame, over all nodes.
+    PacketsPerFrame,
     /// Largest goodput over fair rate.
     MaxOverFair,
     /// Σ goodput × hops over the same sum at the fair rates.
@@ -135,6 +139,7 @@ impl Kind {
                 | Kind::Jain
                 | Kind::JainNormalized
                 | Kind::MinOverFair
+                | Kind::MinOverMean
                 | Kind::MaxOverFair
                 | Kind::Utilization
                 | Kind::SumGoodput

@@ -62,6 +62,10 @@ fn take(experiment: &Experiment, dimensions: &[Dimension], text: &str, place: &m
             all.extend(experiment.topologies.iter().map(|t| t.family.as_str()));
             Some(all)
         }
+        Dimension::Place => {
+            let families = experiment.topologies.iter().map(|t| t.family.as_str());
+            Some(families.chain(experiment.topologies.iter().map(|t| t.label.as_str())).collect())
+        }
         Dimension::Flow => None,
     };
     let Some(labels) = known else {
@@ -99,7 +103,7 @@ fn take(experiment: &Experiment, dimensions: &[Dimension], text: &str, place: &m
             Dimension::Arm => tried.arm = Some(i),
             Dimension::Point => tried.point = Some(i),
             Dimension::Measure => tried.measure = Some(i),
-            Dimension::Family | Dimension::Phase | Dimension::Flow => {}
+            Dimension::Family | Dimension::Place | Dimension::Phase | Dimension::Flow => {}
         }
         let read = take(experiment, rest, after, &mut tried);
         if read {

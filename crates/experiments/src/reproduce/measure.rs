@@ -2,7 +2,7 @@
 
 use fairmesh_capacity::region::Settings;
 use fairmesh_engine::measures;
-use fairmesh_engine::record::{DelayRecord, FlowRecord, NodeRecord, RunRecord};
+use fairmesh_engine::record::{DelayRecord, FlowRecord, MacCounters, NodeRecord, RunRecord};
 use fairmesh_lab::LabError;
 use fairmesh_lab::Store;
 use fairmesh_lab::analysis::region::RegionReport;
@@ -153,6 +153,17 @@ impl Reading {
             Kind::Jain => measures::jain(&goodput),
             Kind::JainNormalized => measures::jain_normalized(&goodput, &fair),
             Kind::MinOverFair => measures::min_over_fair(&goodput, &fair),
+            Kind::MinOverMean => {
+                let mean = goodput.iter().sum::<f64>() / goodput.len().max(1) as f64;
+                let least = goodput.iter().copied().fold(f64::INFINITY, f64::min);
+                if mean > 0.0 { least / mean } else { 0.0 }
+            }
+            Kind::PacketsPerFrame => {
+                let of = |count: fn(&MacCounters) -> u64| {
+                    run.nodes.iter().map(|n| count(&n.mac)).sum::<u64>()
+                };
+                of(|m| m.mpdus) as f64 / of(|m| m.data).max(1) as f64
+            }
             Kind::MaxOverFair => measures::max_over_fair(&goodput, &fair),
             Kind::Utilization => {
                 measures::utilization(&goodput, &hops) / measures::utilization(&fair, &hops)

@@ -8,6 +8,7 @@ use fairmesh_lab::LabError;
 use super::catalogue::{Catalogue, Entry, RECORDS};
 use super::chart;
 use super::papers::{Known, papers};
+use super::present;
 use super::record::Record;
 use super::section::section;
 use super::tally::Tally;
@@ -66,7 +67,9 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
             let e = &k.entry.experiment;
             known.iter().find(|p| p.name == e.paper && e.is_quoted()).map(|p| &p.name)
         };
-        all.iter().filter(|k| listed(k) == paper.map(|p| &p.name)).collect()
+        // An experiment with a page of its own is on no other.
+        let shared = all.iter().filter(|k| k.entry.experiment.page.is_none());
+        shared.filter(|k| listed(k) == paper.map(|p| &p.name)).collect()
     };
     let mut made =
         vec![Made { path: format!("{name}.md"), text: overview(name, &known, &|p| of(p)) }];
@@ -99,6 +102,12 @@ pub fn pages(catalogue: &Catalogue, name: &str) -> Result<Vec<Made>, LabError> {
     if rest.iter().any(|k| k.record.is_some()) {
         let head = "# Other measurements\n\nMeasurements of our own, with targets of our own, and papers whose text is not at hand.\n";
         page(OTHERS, head.to_owned(), &rest)?;
+    }
+    for k in &all {
+        let Some(record) = &k.record else { continue };
+        let files = present::files(&k.entry, record).map_err(|e| LabError::run(&k.entry.id, e))?;
+        let path = |path: String| path.strip_prefix("docs/").unwrap_or(&path).to_owned();
+        made.extend(files.into_iter().map(|(p, text)| Made { path: path(p), text }));
     }
     Ok(made)
 }

@@ -2,7 +2,6 @@
 
 use super::catalogue::Entry;
 use super::cells::Cell;
-use super::declare::ChartKind;
 
 /// One picture.
 #[derive(Clone, Debug)]
@@ -60,7 +59,7 @@ pub(super) fn wanted(entry: &Entry, c: &Cell) -> bool {
     let experiment = &entry.experiment;
     let Some(chart) = &experiment.chart else { return false };
     let Some(measure) = experiment.measures.get(c.measure) else { return false };
-    let over_time = !matches!(chart.kind, ChartKind::Bars | ChartKind::Lines);
+    let over_time = chart.kind.is_over_time();
     match &chart.measures {
         Some(m) => m.contains(&measure.label),
         None => !over_time || measure.of == experiment.measures[0].of,

@@ -1,25 +1,27 @@
 //! From a declaration to the runs that it asks for, and back from the runs to its numbers.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
 use fairmesh_lab::Store;
 use fairmesh_lab::batch;
-use fairmesh_lab::source::build;
+use fairmesh_lab::changes::{MapRadio, with_control};
+use fairmesh_lab::source::{self, build};
 use fairmesh_lab::{Changes, Pool};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::Span;
 use toml::{Table, Value};
 
 use super::catalogue::Entry;
-use super::declare::{Effort, Experiment, Host, Point, Topology, apply};
+use super::declare::{Arm, Dimension, Effort, Experiment, Host, MapUse, Point, Topology, apply};
 use super::measure::{LOAD, Reading};
 use super::places;
 
 /// How much is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The paper's number of seeds and every topology, or a quick look.
     pub full: bool,
@@ -27,9 +29,23 @@ pub struct Extent {
     pub seeds: Option<u32>,
     /// Generated networks instead of the declaration's, where an experiment generates some.
     pub networks: Option<u32>,
+    /// Files of maps.
+    pub maps: Vec<PathBuf>,
+    /// Only arms of these controls; all if there are none.
+    pub controls: Vec<String>,
 }
 
 impl Extent {
+    /// The file of a map, by its name.
+    fn map(&self, name: &str) -> Option<&PathBuf> {
+        self.maps.iter().find(|p| p.file_name().is_some_and(|n| n == name))
+    }
+
+    /// Whether an arm runs.
+    fn takes(&self, arm: &Arm) -> bool {
+        self.controls.is_empty() || arm.control.as_ref().is_some_and(|c| self.controls.contains(c))
+    }
+
     /// The declaration's part for this extent.
     pub fn effort<'a>(&self, experiment: &'a Experiment) -> &'a Effort {
         if self.full { &experiment.full } else { &experiment.quick }
@@ -59,6 +75,8 @@ pub struct Case {
     pub arm: usize,
     /// Index of the point; 0 where there are none.
     pub point: usize,
+    /// Index among the topologies of the plan.
+    pub topology: usize,
     /// Family of the topology; empty where there is none.
     pub family: String,
     /// Where it runs.
@@ -88,6 +106,8 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// Arms that cannot run, with the reason.
     pub missing: Vec<(String, String)>,
+    /// The topologies that run.
+    pub topologies: Vec<Topology>,
     asks: Asks,
 }
 
@@ -126,12 +146,20 @@ impl Plan {
         }
         let mut topologies = experiment.topologies.clone();
         if topologies.is_empty() {
-            let (label, family) = Default::default();
-            topologies.push(Topology { label, family, set: Table::new() });
+            topologies.push(Topology::default());
         }
-        let wanted = extent.effort(experiment).topologies.as_ref();
+        let effort = extent.effort(experiment);
+        let wanted = effort.topologies.as_ref();
         topologies.retain(|t| wanted.is_none_or(|w| w.contains(&t.label)));
-        'arms: for (a, arm) in experiment.arms.iter().enumerate() {
+        for t in &topologies {
+            if t.map.as_ref().is_some_and(|m| extent.map(&m.file).is_none()) {
+                missing.push((t.label.clone(), NOT_GIVEN.to_owned()));
+            }
+        }
+        topologies.retain(|t| t.map.as_ref().is_none_or(|m| extent.map(&m.file).is_some()));
+        extent.check(experiment)?;
+        let mut files = Files::new();
+        'arms: for (a, arm) in experiment.arms.iter().enumerate().filter(|a| extent.takes(a.1)) {
             let (host, before) = (arm.host, cases.len());
             if host == Host::Emulator && extent.emulated(experiment) == 0 {
                 missing.push((arm.label.clone(), "in the emulator with --full only".to_owned()));
@@ -143,33 +171,48 @@ impl Plan {
                 missing.push((arm.label.clone(), e.to_string()));
                 continue;
             }
-            let file = arm.scenario.as_ref().or(experiment.scenario.as_ref());
-            let file = file.ok_or_else(|| bad(format!("arm \"{}\" has no scenario", arm.label)))?;
-            let (path, text) = entry.scenario(file)?;
-            // The file as it stands must be right: a mistake in it is told with its line.
-            build(&path, text.as_bytes(), &Changes::default())?;
-            let root: Table = toml::from_str(&text)
-                .map_err(|_| LabError::file(&path, "is a map; expected a TOML scenario"))?;
             for (p, point) in points.iter().enumerate() {
                 if arm.points.as_ref().is_some_and(|only| !only.contains(&point.label)) {
                     continue;
                 }
-                for topology in &topologies {
-                    let mut table = root.clone();
+                for (t, topology) in topologies.iter().enumerate() {
                     let at = [&arm.label, &point.label, &topology.label];
                     let at = at.into_iter().filter(|l| !l.is_empty()).cloned().collect::<Vec<_>>();
-                    let bad = |e: String| bad(format!("at {}: {e}", at.join(", ")));
-                    for settings in [&experiment.set, &topology.set, &arm.set, &point.set] {
-                        apply(&mut table, settings).map_err(bad)?;
+                    let at = at.join(", ");
+                    if let Some(because) = experiment.left_out(arm, &topology.label) {
+                        missing.push((at, because.to_owned()));
+                        continue;
                     }
-                    if let Some(control) = &arm.control {
-                        let control = Value::String(control.clone());
-                        fairmesh_lab::sweep::vary::put(&mut table, "control.use", &control)
-                            .map_err(bad)?;
+                    let bad = |e: String| bad(format!("at {at}: {e}"));
+                    let (text, scenario) = if let Some(map) = &topology.map {
+                        mapped(&extent, [&effort.set, &topology.set], map, arm)?
+                    } else {
+                        let file = [&topology.scenario, &arm.scenario, &experiment.scenario];
+                        let file = file.into_iter().flatten().next();
+                        let file = file.ok_or_else(|| bad("there is no scenario".to_owned()))?;
+                        let (path, mut table) = files.table(&entry, file)?;
+                        let when = arm.with.iter().filter_map(|preset| topology.when.get(preset));
+                        let all = [&experiment.set, &topology.set, &arm.set].into_iter();
+                        for settings in all.chain(when).chain([&point.set, &effort.set]) {
+                            apply(&mut table, settings).map_err(bad)?;
+                        }
+                        if let Some(control) = &arm.control {
+                            let control = Value::String(control.clone());
+                            fairmesh_lab::sweep::vary::put(&mut table, "control.use", &control)
+                                .map_err(bad)?;
+                        }
+                        let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
+                        let scenario = build(&path, text.as_bytes(), &Changes::default())
+                            .map_err(|e| bad(without_line(e).to_string()))?;
+                        (text, scenario)
+                    };
+                    if experiment.lays_out(Dimension::Place)
+                        && !scenario.control().is_none()
+                        && fairmesh_engine::controlled_nodes(&scenario) == 0
+                    {
+                        missing.push((at, IDLE.to_owned()));
+                        continue;
                     }
-                    let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
-                    let scenario = build(&path, text.as_bytes(), &Changes::default())
-                        .map_err(|e| bad(without_line(e).to_string()))?;
                     if host == Host::Emulator
                         && let Err(why) = emulator(&scenario)
                     {
@@ -184,11 +227,20 @@ impl Plan {
                         reading.model(&scenario, model, cache)?;
                     }
                     let family = topology.family.clone();
-                    cases.push(Case { arm: a, point: p, family, host, reading, text, scenario });
+                    cases.push(Case {
+                        arm: a,
+                        point: p,
+                        topology: t,
+                        family,
+                        host,
+                        reading,
+                        text,
+                        scenario,
+                    });
                 }
             }
         }
-        Ok(Plan { extent, cases, missing, asks, entry })
+        Ok(Plan { extent, cases, missing, topologies, asks, entry })
     }
 
     /// Number of seeds of every simulated case.
@@ -208,6 +260,83 @@ impl Plan {
     pub(super) fn sample(&self) -> Option<Span> {
         self.asks.sample
     }
+}
+
+impl Extent {
+    /// Maps and controls are those of the experiment.
+    fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
+        let maps = || experiment.topologies.iter().filter_map(|t| t.map.as_ref());
+        let known = |p: &PathBuf| p.file_name().is_some_and(|n| maps().any(|m| *n == *m.file));
+        if let Some(unknown) = self.maps.iter().find(|p| !known(p)) {
+            let names: Vec<&str> = maps().map(|m| m.file.as_str()).collect();
+            let names = if names.is_empty() { "no map".to_owned() } else { names.join(", ") };
+            let problem = format!("found {}; expected {names}", unknown.display());
+            return Err(LabError::setting("map", problem));
+        }
+        let has = |c: &&String| experiment.arms.iter().any(|a| a.control.as_ref() == Some(c));
+        match self.controls.iter().find(|c| !has(c)) {
+            Some(unknown) => {
+                let problem = format!("\"{unknown}\" has no arm; expected the control of an arm");
+                Err(LabError::setting("control", problem))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reason for which a map does not run.
+const NOT_GIVEN: &str = "the map is not part of the project; give it with --map FILE";
+/// Reason for which a control does not run where it has no node.
+pub const IDLE: &str = "no node to run at";
+
+/// Scenario files as tables; each is read and checked once.
+struct Files(HashMap<String, (PathBuf, Table)>);
+
+impl Files {
+    fn new() -> Self {
+        Files(HashMap::new())
+    }
+
+    fn table(&mut self, entry: &Entry, file: &str) -> Result<(PathBuf, Table), LabError> {
+        if let Some(known) = self.0.get(file) {
+            return Ok(known.clone());
+        }
+        let (path, text) = entry.scenario(file)?;
+        // The file as it stands must be right: a mistake in it is reported with its line.
+        build(&path, text.as_bytes(), &Changes::default())?;
+        let root: Table = toml::from_str(&text)
+            .map_err(|_| LabError::file(&path, "is a map; expected a TOML scenario"))?;
+        Ok(self.0.entry(file.to_owned()).or_insert((path, root)).clone())
+    }
+}
+
+/// A map under an arm's control; the text names it and what is changed about it.
+fn mapped(
+    extent: &Extent,
+    settings: [&Table; 2],
+    map: &MapUse,
+    arm: &Arm,
+) -> Result<(String, Scenario), LabError> {
+    let path = extent.map(&map.file).cloned().unwrap_or_default();
+    let time = |key: &str| -> Result<Option<Span>, LabError> {
+        let given = settings.into_iter().find_map(|s| s.get(key)?.as_str());
+        let bad = |e| LabError::file(&map.file, format!("{key}: {e}"));
+        given.map(|t| t.parse().map_err(bad)).transpose()
+    };
+    let changes = Changes {
+        duration: time("duration")?,
+        warmup: time("warmup")?,
+        gateways: vec![map.gateway.clone()],
+        flows: Some(map.flows),
+        radio: MapRadio { phy: Some(map.phy), ..MapRadio::default() },
+        ..Changes::default()
+    };
+    let mut scenario = source::load(&path, &changes)?.scenario;
+    if let Some(control) = &arm.control {
+        scenario = with_control(&scenario, control)?;
+    }
+    let text = format!("{} {changes:?} {:?}", path.display(), arm.control);
+    Ok((text, scenario))
 }
 
 /// A line number of text that the user never wrote says nothing.

@@ -47,6 +47,83 @@ pub struct Record {
     pub orders: Vec<OrderResult>,
     /// Statements.
     pub claims: Vec<ClaimResult>,
+    /// The topologies that ran, where the layout has places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<Network>,
+    /// Arms on topologies, where the layout has places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<CaseResult>,
+}
+
+/// A topology of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Its name.
+    pub label: String,
+    /// Group that it belongs to.
+    pub family: String,
+    /// Short name of the paper that it is from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub paper: String,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of flows.
+    pub flows: usize,
+    /// Simulated time, s.
+    pub duration_s: f64,
+    /// Start of the measured interval, s.
+    pub warmup_s: f64,
+}
+
+/// An arm on a topology.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseResult {
+    /// Label of the arm.
+    pub arm: String,
+    /// Label of the topology.
+    pub topology: String,
+    /// Hash of its runs' fingerprints, seed by seed.
+    pub fingerprint: String,
+    /// Flows whose mean goodput is below a tenth of the mean of all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starved: Vec<String>,
+}
+
+impl Record {
+    /// The record as JSON; with places, an element of each list per line.
+    ///
+    /// # Errors
+    /// What the serialiser refuses.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        if self.cases.is_empty() {
+            return Ok(serde_json::to_string_pretty(self)? + "\n");
+        }
+        let serde_json::Value::Object(parts) = serde_json::to_value(self)? else {
+            return Ok(String::new());
+        };
+        let mut lines = Vec::new();
+        for (key, value) in parts {
+            let text = match value.as_array() {
+                Some(list) if !list.is_empty() => {
+                    let elements: Result<Vec<String>, _> = list
+                        .iter()
+                        .map(|e| Ok(format!("    {}", serde_json::to_string(e)?)))
+                        .collect();
+                    format!("[\n{}\n  ]", elements?.join(",\n"))
+                }
+                _ => serde_json::to_string(&value)?,
+            };
+            lines.push(format!("  \"{key}\": {text}"));
+        }
+        Ok(format!("{{\n{}\n}}\n", lines.join(",\n")))
+    }
+}
+
+/// Hash of fingerprints, in their order.
+pub fn hash<'a>(fingerprints: impl Iterator<Item = &'a str>) -> String {
+    let numbers = fingerprints.map(|f| u64::from_str_radix(f, 16).unwrap_or_default());
+    let hash = numbers.fold(0u64, |hash, f| (hash ^ f).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    format!("{hash:016x}")
 }
 
 /// An arm that could not run.
@@ -79,6 +156,7 @@ pub struct Number {
     /// Half of its 95 % interval.
     pub ci95: Option<f64>,
     /// The paper's.
+    #[serde(default)]
     pub paper: Option<f64>,
     /// Whether the paper prints it; otherwise it was read out of its sentences or worked out from them.
     #[serde(default)]
@@ -86,6 +164,7 @@ pub struct Number {
     /// Digits after the point worth showing.
     pub digits: usize,
     /// The verdict.
+    #[serde(default)]
     pub verdict: Option<Verdict>,
 }
 

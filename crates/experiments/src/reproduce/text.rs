@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use fairmesh_report::table;
 
 use super::catalogue::Entry;
+use super::declare::Dimension;
 use super::emulated;
 use super::record::{Number, Record, Row};
 use super::tally::Tally;
@@ -29,7 +30,13 @@ pub fn show(record: &Record, entry: &Entry) -> String {
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut t = table::table(&header);
-    for row in &record.rows {
+    // Hundreds of topologies' rows are for the page; here are the families'.
+    let on = |row: &Row| {
+        let all = entry.experiment.topologies.iter();
+        all.into_iter().any(|t| row.label.ends_with(&format!(", {}", t.label)))
+    };
+    let folded = entry.experiment.lays_out(Dimension::Place);
+    for row in record.rows.iter().filter(|row| !folded || !on(row)) {
         let mut cells = vec![row.label.clone()];
         cells.extend(record.columns.iter().map(|c| cell(row, c)));
         if judged {

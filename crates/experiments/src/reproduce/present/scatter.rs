@@ -8,9 +8,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::arms::{Arm, Deployment};
-use super::record::{GroupMean, Record};
-use super::topology::Group;
+use super::answers::{Row, rows};
+use super::view::View;
+use crate::reproduce::registry::Deployment;
 
 const WIDTH: u32 = 1000;
 const PANEL: u32 = 470;
@@ -40,25 +40,24 @@ fn radius(airtime_ms: f64) -> f64 {
 ///
 /// # Errors
 /// What the drawing library says.
-pub fn svg(record: &Record) -> Result<String, String> {
+pub(super) fn svg(view: &View<'_>) -> Result<String, String> {
     let mut text = String::new();
-    draw(record, &mut text).map_err(|e| e.to_string())?;
+    draw(view, &mut text).map_err(|e| e.to_string())?;
     Ok(text)
 }
 
 type Failure = Box<dyn std::error::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn draw(record: &Record, text: &mut String) -> Result<(), Failure> {
-    let groups: Vec<Group> =
-        Group::ALL.into_iter().filter(|g| !record.group(*g).is_empty()).collect();
+fn draw(view: &View<'_>, text: &mut String) -> Result<(), Failure> {
+    let groups = view.families();
     let height = LEGEND + PANEL * groups.len().max(1) as u32;
     let root = SVGBackend::with_string(text, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (top, rest) = root.split_vertically(LEGEND);
     legend(&top)?;
     for (area, group) in rest.split_evenly((groups.len().max(1), 1)).iter().zip(&groups) {
-        panel(area, record, *group)?;
+        panel(area, view, group)?;
     }
     root.present()?;
     Ok(())
@@ -96,27 +95,26 @@ fn legend(area: &Area<'_>) -> Result<(), Failure> {
 }
 
 /// A control in a panel.
-struct Point<'a> {
-    arm: &'a Arm,
-    /// Utilisation with its interval, then fairness with its.
+struct Point {
+    row: Row,
+    /// Utilisation, then fairness.
     at: (f64, f64),
+    /// Half of their intervals.
     around: (f64, f64),
     radius: f64,
 }
 
-fn points<'a>(record: &'a Record, group: Group) -> Vec<Point<'a>> {
-    let comparable = |(_, m): &(&Arm, &GroupMean)| m.ran == m.of;
-    let rows = record.group(group).into_iter().filter(comparable);
-    rows.map(|(arm, m)| {
-        let (u, j) = (m.measures.utilization, m.measures.jain);
+fn points(view: &View<'_>, family: &str) -> Vec<Point> {
+    let point = |row: Row| {
+        let (u, j) = (row.utilization, row.jain);
         Point {
-            arm,
             at: (u.mean, j.mean),
             around: (u.half_width(), j.half_width()),
-            radius: radius(m.measures.airtime_ms.mean),
+            radius: radius(row.airtime_ms.mean),
+            row,
         }
-    })
-    .collect()
+    };
+    rows(view, family).into_iter().map(point).collect()
 }
 
 /// An axis that holds all values, ends on a tenth.
@@ -134,15 +132,15 @@ fn range(values: impl Iterator<Item = f64>, most: f64) -> (f64, f64) {
     (low.max(0.0), high.min(most).max(low.max(0.0) + 0.1))
 }
 
-fn panel(area: &Area<'_>, record: &Record, group: Group) -> Result<(), Failure> {
-    let points = points(record, group);
+fn panel(area: &Area<'_>, view: &View<'_>, family: &str) -> Result<(), Failure> {
+    let points = points(view, family);
     let x = range(points.iter().map(|p| p.at.0).chain([1.0]), f64::INFINITY);
     // Room above 1 for the points on it.
     let y = range(points.iter().map(|p| p.at.1), 1.02);
     let y = (y.0, y.1.max(1.02));
-    let ran = record.topologies.iter().filter(|t| t.group == group && t.ran).count();
+    let ran = view.topologies(family).len();
     let plural = if ran == 1 { "topology" } else { "topologies" };
-    let title = format!("{}: mean over {ran} {plural}", group.words());
+    let title = format!("{}: mean over {ran} {plural}", family);
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20).into_font().color(&INK))
         .margin(8)
@@ -170,25 +168,25 @@ fn panel(area: &Area<'_>, record: &Record, group: Group) -> Result<(), Failure> 
         INK.mix(0.35).stroke_width(1),
     ))?;
     for p in &points {
-        let line = colour(p.arm.deployment).mix(0.5).stroke_width(1);
+        let line = colour(p.row.facts.deployment).mix(0.5).stroke_width(1);
         let (u, j) = p.at;
         let across = [((u - p.around.0).max(x.0), j), ((u + p.around.0).min(x.1), j)];
         let along = [(u, (j - p.around.1).max(y.0)), (u, (j + p.around.1).min(y.1))];
         chart.draw_series([PathElement::new(across, line), PathElement::new(along, line)])?;
     }
     // Large ones first, so that no point is hidden.
-    let mut order: Vec<&Point<'_>> = points.iter().collect();
-    order.sort_by(|a, b| b.radius.total_cmp(&a.radius).then(a.arm.name.cmp(&b.arm.name)));
+    let mut order: Vec<&Point> = points.iter().collect();
+    order.sort_by(|a, b| b.radius.total_cmp(&a.radius).then(a.row.name.cmp(&b.row.name)));
     for p in &order {
-        let (c, r) = (colour(p.arm.deployment), p.radius as i32);
-        if p.arm.told {
+        let (c, r) = (colour(p.row.facts.deployment), p.radius as i32);
+        if p.row.facts.told {
             chart.draw_series([Circle::new(p.at, r, WHITE.filled())])?;
             chart.draw_series([Circle::new(p.at, r, c.stroke_width(2))])?;
         } else {
             chart.draw_series([Circle::new(p.at, r, c.mix(0.85).filled())])?;
         }
     }
-    let place = |p: &Point<'_>| {
+    let place = |p: &Point| {
         let (px, py) = chart.backend_coord(&p.at);
         (f64::from(px), f64::from(py))
     };
@@ -207,11 +205,11 @@ fn panel(area: &Area<'_>, record: &Record, group: Group) -> Result<(), Failure> 
             (px, py, p.radius)
         })
         .collect();
-    let names: Vec<&str> = points.iter().map(|p| p.arm.name.as_str()).collect();
+    let names: Vec<&str> = points.iter().map(|p| p.row.name.as_str()).collect();
     // Names are placed in pixels of the whole picture; this panel begins further down.
     let (ox, oy) = area.get_base_pixel();
     for (p, (spot, mark)) in points.iter().zip(labels(&names, &marks, frame).iter().zip(&marks)) {
-        let c = colour(p.arm.deployment);
+        let c = colour(p.row.facts.deployment);
         let style =
             ("sans-serif", NAME).into_font().color(&c).pos(Pos::new(HPos::Left, VPos::Center));
         let here = |x: f64, y: f64| (x as i32 - ox, y as i32 - oy);
@@ -221,7 +219,7 @@ fn panel(area: &Area<'_>, record: &Record, group: Group) -> Result<(), Failure> 
             area.draw(&PathElement::new(ends, c.mix(0.4).stroke_width(1)))?;
         }
         area.draw_text(
-            &p.arm.name,
+            &p.row.name,
             &style,
             here(spot.at.left, (spot.at.top + spot.at.bottom) / 2.0),
         )?;

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use fairmesh_report::palette::{INK, SERIES, SOFT};
 use plotters::style::RGBColor;
 
-use super::STARVED;
-use super::record::{Measures, Record};
+use super::view::View;
+
+/// Below this part of the mean a flow starves.
+const STARVED: f64 = 0.1;
 
 /// Left edge of the squares, size of a square, height of a section's heading, of the head of all.
 const LEFT: usize = 190;
@@ -36,8 +38,17 @@ fn safe(text: &str) -> String {
 }
 
 /// The picture as SVG.
-pub fn svg(r: &Record) -> String {
-    let rows = r.cases.len() * (CELL.1 + 2) + r.sections.len() * HEADING;
+pub(super) fn svg(view: &View<'_>) -> String {
+    let (r, experiment) = (view.record, &view.entry.experiment);
+    let chart = experiment.chart.as_ref().and_then(|c| c.measures.as_ref()?.first());
+    let measure = chart.map_or("", String::as_str);
+    let mut sections: Vec<&str> = Vec::new();
+    for arm in &experiment.arms {
+        if !sections.contains(&arm.section.as_str()) {
+            sections.push(&arm.section);
+        }
+    }
+    let rows = experiment.arms.len() * (CELL.1 + 2) + sections.len() * HEADING;
     let (width, height) = (LEFT + r.topologies.len() * (CELL.0 + 2) + 20, HEAD + rows + 10);
     let ink = hex(INK);
     let mut out = format!(
@@ -75,20 +86,20 @@ pub fn svg(r: &Record) -> String {
         }
     }
     let mut y = HEAD;
-    for (s, section) in r.sections.iter().enumerate() {
+    for section in sections {
         let _ = writeln!(
             out,
             "<text x=\"16\" y=\"{}\" font-weight=\"bold\">{}</text>",
             y + HEADING - 10,
-            safe(&section.title)
+            safe(section)
         );
         y += HEADING;
-        for (c, case) in r.of_section(s) {
-            let _ = writeln!(out, "<text x=\"16\" y=\"{}\">{}</text>", y + 18, safe(&case.label));
+        for arm in experiment.arms.iter().filter(|a| a.section == section) {
+            let _ = writeln!(out, "<text x=\"16\" y=\"{}\">{}</text>", y + 18, safe(&arm.label));
             for (t, topology) in r.topologies.iter().enumerate() {
-                let cell = r.cells.iter().find(|k| k.case == c && k.topology == topology.label);
                 let x = LEFT + t * (CELL.0 + 2);
-                square(&mut out, x, y, cell.and_then(|k| k.measures.as_ref()));
+                let worst = view.value(&arm.label, &topology.label, measure);
+                square(&mut out, x, y, worst.map(|w| w.mean));
             }
             y += CELL.1 + 2;
         }
@@ -97,12 +108,13 @@ pub fn svg(r: &Record) -> String {
     out
 }
 
-fn square(out: &mut String, x: usize, y: usize, measures: Option<&Measures>) {
-    let (fill, text, words) = match measures {
+fn square(out: &mut String, x: usize, y: usize, worst: Option<f64>) {
+    let (fill, text, words) = match worst {
         None => ("#ffffff".to_owned(), "–".to_owned(), hex(SOFT)),
-        Some(m) => {
-            let shown = format!("{:.0}", 100.0 * m.worst.mean);
-            (hex(colour(m.worst.mean)), shown, "#ffffff".to_owned())
+        Some(worst) => {
+            // The measure is in per cent.
+            let shown = format!("{:.0}", worst);
+            (hex(colour(worst / 100.0)), shown, "#ffffff".to_owned())
         }
     };
     let _ = writeln!(
