@@ -66,3 +66,52 @@ fn pfrc_keeps_them() {
     let refused = run(&chain("pfrc", "400 kbit/s"), &RunOptions::default());
     assert!(refused.is_err());
 }
+
+/// Weights below 1 keep their ratio where all flows share one limit: datagrams exactly, TCP as far as its
+/// buffer of five packets lets it.
+#[test]
+fn an_aggregate_is_shared_by_weight() {
+    const DATAGRAMS: &str = r#"{ kind = "cbr", rate = "10 Mbit/s" }"#;
+    const TCP: &str = r#""bulk""#;
+    for (control, traffic, off) in
+        [("static-fq", DATAGRAMS, 0.02), ("arc-fq", DATAGRAMS, 0.02), ("static-fq", TCP, 0.15)]
+    {
+        let text = format!(
+            r#"
+            duration = "40 s"
+            warmup = "15 s"
+            [radio]
+            phy = "802.11g"
+            rate = "24 Mbit/s"
+            [topology]
+            cell = {{ stations = 3 }}
+            gateway = "ap"
+            [wired]
+            hosts = ["net"]
+            [control]
+            use = "{control}"
+            [traffic]
+            traffic = {traffic}
+            [[flow]]
+            from = "net"
+            to = 1
+            weight = 0.25
+            [[flow]]
+            from = "net"
+            to = 2
+            weight = 0.5
+            [[flow]]
+            from = "net"
+            to = 3
+            weight = 1
+            "#
+        );
+        let scenario = draft_from_toml("weights.toml", &text).unwrap().build().unwrap();
+        let record = run(&scenario, &RunOptions { seed: 1, ..RunOptions::default() }).unwrap();
+        let goodput: Vec<f64> = record.flows.iter().map(|f| f.goodput_bps).collect();
+        for (rate, share) in goodput.iter().zip([1.0, 2.0, 4.0]) {
+            let ratio = rate / goodput[0] / share;
+            assert!((ratio - 1.0).abs() < off, "{control}: {traffic}: {goodput:.0?}");
+        }
+    }
+}

@@ -200,7 +200,7 @@ fn an_aggregate_is_shared_by_weight() {
     }
     for [a, b, c, d] in PLACES {
         let mut subscribers = [a, b, c, d].map(subscriber).to_vec();
-        subscribers[2].weight = 3;
+        subscribers[2].turn = 3 * Subscriber::TURN;
         let mut g = Bench::new(subscribers);
         // The last has a limit of its own below its share.
         g.set(vec![
@@ -303,7 +303,7 @@ fn relayouts_under_load_lose_nothing() {
         people.push(Subscriber::new(moved, [net("10.2.0.2/32"), net("fd02::2/128")]));
         people.extend((200..220).map(|c| subscriber(c + round * 7)));
         people.push(Subscriber::new(60, [net(&format!("10.99.0.0/{}", 16 + round % 8))]));
-        people[0].weight = 1 + (round % 5) as u8;
+        people[0].turn = Subscriber::TURN * (1 + u32::from(round % 5));
         layout.subscribers = people;
         g.layout = layout.clone();
         let relaid = g.call(move |p| p.relayout(&layout).unwrap());

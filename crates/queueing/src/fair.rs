@@ -16,6 +16,8 @@ pub struct FairSpec {
     /// Bytes that a flow may send per round. At least the largest packet, or some rounds are
     /// spent without sending.
     pub quantum: u32,
+    /// Bytes per round of single buckets, by number; those beyond its end have `quantum`.
+    pub quanta: Vec<u32>,
     /// Flows are told apart modulo this number, as SFQ's hash does.
     pub buckets: u32,
 }
@@ -23,7 +25,7 @@ pub struct FairSpec {
 impl FairSpec {
     /// Buffers of this size per flow, rounds of 1500 bytes, 1024 buckets, no common limit.
     pub fn per_flow(limit: Limit) -> Self {
-        FairSpec { per_flow: limit, total: None, quantum: 1500, buckets: 1024 }
+        FairSpec { per_flow: limit, total: None, quantum: 1500, quanta: Vec::new(), buckets: 1024 }
     }
 }
 
@@ -69,13 +71,17 @@ impl Fair {
         }
     }
 
+    fn quantum(&self, slot: u32) -> u32 {
+        self.spec.quanta.get(slot as usize).copied().unwrap_or(self.spec.quantum)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Item> {
         if self.tail == NIL {
             return None;
         }
         loop {
             let slot = self.flows[self.tail as usize].next;
-            let quantum = self.spec.quantum;
+            let quantum = self.quantum(slot);
             let flow = &mut self.flows[slot as usize];
             let bytes = self.cells[flow.first as usize].item.bytes;
             if flow.deficit >= bytes {
@@ -147,10 +153,11 @@ impl Fair {
         };
         let tail = self.tail;
         let ring_head = if tail == NIL { slot } else { self.flows[tail as usize].next };
+        let quantum = self.quantum(slot);
         let flow = &mut self.flows[slot as usize];
         if flow.first == NIL {
             flow.first = index;
-            flow.deficit = self.spec.quantum;
+            flow.deficit = quantum;
             flow.next = ring_head;
             if tail != NIL {
                 self.flows[tail as usize].next = slot;

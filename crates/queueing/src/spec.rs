@@ -193,7 +193,9 @@ impl DisciplineSpec {
             DisciplineSpec::Fair(s) => {
                 limit(s.per_flow)?;
                 nonzero(u64::from(s.total.unwrap_or(1)), "total")?;
-                nonzero(u64::from(s.quantum), "quantum")?;
+                for quantum in s.quanta.iter().chain([&s.quantum]) {
+                    nonzero(u64::from(*quantum), "quantum")?;
+                }
                 nonzero(u64::from(s.buckets), "buckets")?;
                 Discipline::Fair(Fair::new(s.clone()))
             }

@@ -116,6 +116,28 @@ proptest! {
     /// Shreedhar & Varghese 1995, Theorem 2: over any interval in which two flows have packets,
     /// what they sent differs by at most a quantum and two packets.
     #[test]
+    fn fair_shares_by_quanta(weights in prop::array::uniform3(1u32..20)) {
+        let quanta = weights.map(|w| 100 * w).to_vec();
+        let spec = FairSpec { quanta, ..FairSpec::per_flow(Limit::Packets(300)) };
+        let mut q = DisciplineSpec::Fair(spec).build().unwrap();
+        for flow in 0..3 {
+            (0..300).for_each(|_| { put(&mut q, T0, item(0, 1000, flow)); });
+        }
+        let mut sent = [0u32; 3];
+        while sent.iter().all(|n| *n < 300) {
+            sent[q.dequeue(T0).unwrap().flow as usize] += 1;
+        }
+        for a in 0..3 {
+            for b in 0..3 {
+                // Deficit round robin: ahead by at most a quantum and a packet each.
+                let ahead = f64::from(sent[a]) / f64::from(weights[a]) - f64::from(sent[b]) / f64::from(weights[b]);
+                let bound = 0.2 + 1.0 / f64::from(weights[a]) + 1.0 / f64::from(weights[b]);
+                prop_assert!(ahead.abs() <= bound, "{sent:?} by {weights:?}");
+            }
+        }
+    }
+
+    #[test]
     fn fair_shares_within_the_bound(
         sizes in prop::array::uniform3(prop::collection::vec(40u32..1500, 300)),
         quantum in 100u32..4000,

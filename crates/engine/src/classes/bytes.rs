@@ -2,8 +2,8 @@
 
 use fairmesh_control::{Class, ClassPlan, Counters, Limit, Point};
 use fairmesh_queueing::{
-    ClassId, ClassRates, ClassSpec, Htb, HtbError, HtbSpec, Item, Queue, Release, SpecError,
-    Verdict,
+    ClassId, ClassRates, ClassSpec, DisciplineSpec, Htb, HtbError, HtbSpec, Item, Queue, Release,
+    SpecError, Verdict,
 };
 use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Stream, Time};
 
@@ -12,6 +12,11 @@ use crate::shares::Shares;
 
 /// What a class without a limit runs at: faster than anything it leads to.
 const UNLIMITED: BitRate = BitRate(1_000_000_000_000);
+
+/// Bytes per round of the heaviest flow in a fair queue, and the fewest of the lightest: rounded, they are
+/// exact to 0.3 %.
+const FULL_PACKET: f64 = 1500.0;
+const FEWEST_BYTES: f64 = 150.0;
 
 /// One class.
 #[derive(Debug)]
@@ -32,11 +37,30 @@ pub(crate) struct ByteClasses {
     classes: Vec<ByteClass>,
     directory: Directory,
     shares: Shares,
+    /// Bytes per round of each flow in a queue that all share; empty where they are equal.
+    quanta: Vec<u32>,
     /// Leaves of their own, without an inner class above them: no plan nests.
     tree: Htb,
     /// Leaves made so far.
     made: u32,
     rng: Stream,
+}
+
+/// Bytes per round of each flow in both directions, as the buckets of a fair queue number them. Empty where
+/// all weights are equal.
+///
+/// The heaviest sends a packet per round, so that its share needs no long backlog, unless the lightest
+/// would have too few bytes to keep the ratio.
+fn quanta(weights: &[f64]) -> Vec<u32> {
+    let lightest = weights.iter().copied().fold(f64::INFINITY, f64::min);
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    if lightest >= heaviest {
+        return Vec::new();
+    }
+    let unit = (FULL_PACKET / heaviest).max(FEWEST_BYTES / lightest);
+    // A float beyond the largest integer becomes that.
+    let quantum = |w: &f64| (unit * w).round() as u32;
+    weights.iter().flat_map(|w| [quantum(w); 2]).collect()
 }
 
 fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
@@ -45,10 +69,10 @@ fn rates(rate: Option<BitRate>, burst: Bytes) -> ClassRates {
 }
 
 impl ByteClasses {
-    /// A node's classes at one point, none yet.
-    pub fn new(node: NodeId, point: Point, flows: usize, shares: Shares, rng: Stream) -> Self {
+    /// A node's classes at one point, none yet. `weights`: of every flow.
+    pub fn new(node: NodeId, point: Point, weights: &[f64], shares: Shares, rng: Stream) -> Self {
         let spec = HtbSpec { release: Release::Whole, ..HtbSpec::default() };
-        let mut directory = Directory::new(flows);
+        let mut directory = Directory::new(weights.len());
         directory.pass(|flow| shares.is_elsewhere(flow));
         ByteClasses {
             node,
@@ -56,6 +80,7 @@ impl ByteClasses {
             classes: Vec::new(),
             directory,
             shares,
+            quanta: quanta(weights),
             tree: Htb::new(&spec).expect("a tree without classes"),
             made: 0,
             rng,
@@ -75,7 +100,11 @@ impl ByteClasses {
             Class::Flow(share) => self.shares.queue(share, plan.leaf),
             Class::All | Class::Link(_) => None,
         };
-        let queue = own.unwrap_or_else(|| leaf(plan));
+        let mut queue = own.unwrap_or_else(|| leaf(plan));
+        if let (Class::All, DisciplineSpec::Fair(fair)) = (plan.class, &mut queue) {
+            fair.quanta.clone_from(&self.quanta);
+            fair.buckets = fair.buckets.max(self.quanta.len() as u32);
+        }
         self.tree.add_class(&ClassSpec::leaf(self.made, None, rates(rate, plan.burst), queue))?;
         self.directory.insert(plan.class, self.classes.len(), &self.shares);
         self.classes.push(ByteClass {
@@ -199,7 +228,7 @@ mod tests {
     fn set(classes: &[(Class, Option<u64>)]) -> ByteClasses {
         let mut set = {
             let (point, rng) = (Point::Transit, Stream::new(1, "test"));
-            ByteClasses::new(NodeId(0), point, 3, Shares::default(), rng)
+            ByteClasses::new(NodeId(0), point, &[1.0; 3], Shares::default(), rng)
         };
         classes.iter().for_each(|&(class, rate)| set.build(&plan(class, rate)).unwrap());
         set

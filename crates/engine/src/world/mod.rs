@@ -165,6 +165,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             }
         }
         let mut classes = Vec::new();
+        let weights: Vec<f64> = scenario.flows().iter().map(|f| f.weight).collect();
         for c in &controls {
             let plan = c.driver.plan();
             if !plan.is_none() && plan.point != Point::Interface {
@@ -175,7 +176,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
                         true => c.shares.clone(),
                         false => c.shares.clone().at_gateway(scenario, node),
                     };
-                    classes.push(ByteClasses::new(node, plan.point, flows.len(), shares, rng));
+                    classes.push(ByteClasses::new(node, plan.point, &weights, shares, rng));
                 }
             }
         }

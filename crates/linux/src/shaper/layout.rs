@@ -132,15 +132,22 @@ pub struct Subscriber {
     pub prefixes: Vec<IpNet>,
     /// Its Ethernet addresses as the gateway sees them, for traffic that no prefix claims.
     pub macs: Vec<MacAddr>,
-    /// Turns in a round when subscribers share an aggregate limit; 1 unless weighted, at most 100.
-    pub weight: u8,
+    /// Bytes it may send per round where subscribers share a limit or an interface: their ratios are those
+    /// of the weights. [`Subscriber::TURN`] to [`Subscriber::LONGEST_TURN`].
+    pub turn: u32,
 }
 
 impl Subscriber {
-    /// One with prefixes and weight 1.
+    /// Shortest turn, bytes: one full Ethernet frame. HTB sends a packet per turn even if it is longer than the
+    /// turn, so a shorter turn would not keep the ratio.
+    pub const TURN: u32 = 1514;
+    /// Longest turn, bytes.
+    pub const LONGEST_TURN: u32 = 100 * Self::TURN;
+
+    /// One with prefixes and the shortest turn.
     pub fn new(class: u16, prefixes: impl IntoIterator<Item = IpNet>) -> Self {
         let prefixes = prefixes.into_iter().collect();
-        Subscriber { class: ClassId(class), prefixes, macs: Vec::new(), weight: 1 }
+        Subscriber { class: ClassId(class), prefixes, macs: Vec::new(), turn: Self::TURN }
     }
 }
 
@@ -275,8 +282,8 @@ impl Layout {
             if s.class == ClassId::ALL || s.class > ClassId::MAX {
                 return Err(LayoutError::Class(s.class));
             }
-            if !(1..=100).contains(&s.weight) {
-                return Err(LayoutError::Weight { class: s.class, weight: s.weight });
+            if !(Subscriber::TURN..=Subscriber::LONGEST_TURN).contains(&s.turn) {
+                return Err(LayoutError::Turn { class: s.class, turn: s.turn });
             }
             if classes.insert(s.class, ()).is_some() {
                 return Err(LayoutError::DuplicateClass(s.class));
@@ -328,13 +335,16 @@ pub enum LayoutError {
     /// A class number out of range.
     #[error("class {}; expected 1 to {}", .0.0, ClassId::MAX.0)]
     Class(ClassId),
-    /// A weight out of range.
-    #[error("weight {weight} of class {}; expected 1 to 100", .class.0)]
-    Weight {
-        /// Whose.
+    /// A turn out of range.
+    #[error(
+        "a turn of {turn} bytes of class {}; expected {} to {}",
+        .class.0, Subscriber::TURN, Subscriber::LONGEST_TURN
+    )]
+    Turn {
+        /// The subscriber's class.
         class: ClassId,
-        /// What it is.
-        weight: u8,
+        /// The refused length, bytes.
+        turn: u32,
     },
     /// Two subscribers with one number.
     #[error("class {} is used by two subscribers", .0.0)]

@@ -53,7 +53,7 @@ fn every_wrong_field_is_named() {
         ("class 0; expected 1 to 64000", Box::new(|l| l.subscribers[0].class = ClassId(0))),
         ("class 65001", Box::new(|l| l.subscribers[0].class = ClassId(65_001))),
         ("class 1 is used by two", Box::new(|l| l.subscribers[1].class = ClassId(1))),
-        ("weight 0 of class 2", Box::new(|l| l.subscribers[1].weight = 0)),
+        ("a turn of 0 bytes of class 2", Box::new(|l| l.subscribers[1].turn = 0)),
         (
             "10.0.1.0/24 belongs to classes 1 and 2",
             Box::new(|l| l.subscribers[1].prefixes.push(net("10.0.1.7/24"))),

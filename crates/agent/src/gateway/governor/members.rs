@@ -6,6 +6,7 @@ use fairmesh_control::{Event, FlowHere};
 use fairmesh_linux::{ClassId, Direction, IpNet, Layout, MacAddr, Slot};
 use fairmesh_units::{BitRate, Time};
 
+use super::turns::{MOST, Turns};
 use super::{DirectionState, Governor, Member, Override, Why, flow};
 use crate::gateway::config::{Subscriber, UNMAPPED};
 use crate::gateway::journal::Level;
@@ -41,6 +42,15 @@ impl Governor {
                     || s.macs.iter().any(|a| macs.contains(a)))
         });
         drop(names);
+        let weights = configured.iter().map(|s| s.plan.weight);
+        let discovered = self.discover.iter().map(|d| d.plan.weight);
+        if let Some(least) = Turns::of(weights.chain(discovered)).counted_as() {
+            self.journal.note(now, Level::Warning, "weights.raised", || {
+                format!(
+                    "the largest weight is more than {MOST} times the smallest; where subscribers share a limit, weights below {least} count as {least}"
+                )
+            });
+        }
         for subscriber in self.by_class(configured) {
             self.enter(now, subscriber, None);
         }
@@ -310,11 +320,12 @@ impl Governor {
 
     /// The classes as they should be.
     pub fn layout(&self) -> Layout {
+        let turns = Turns::of(self.members.iter().map(|m| m.subscriber.plan.weight));
         let subscriber = |m: &Member| fairmesh_linux::Subscriber {
             class: m.class,
             prefixes: m.subscriber.prefixes.clone(),
             macs: m.subscriber.macs.clone(),
-            weight: (m.subscriber.plan.weight.round() as u8).clamp(1, 100),
+            turn: turns.bytes(m.subscriber.plan.weight),
         };
         let subscribers = self.members.iter().map(subscriber).collect();
         let unmapped = self.place(UNMAPPED).map(|i| self.members[i].class);

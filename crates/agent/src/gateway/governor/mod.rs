@@ -11,6 +11,7 @@ mod limits;
 mod members;
 mod plausibility;
 mod signs;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -138,7 +138,7 @@ fn meant(state: &State, way: Direction, minor: u16) -> Option<Class> {
         return Some(Class::limited(whole, 1514, 0).bursting(burst));
     }
     let member = state.members.get(&minor)?;
-    Some(port.class_of(minor, member.limits[d], whole.is_some(), member.weight, burst))
+    Some(port.class_of(minor, member.limits[d], whole.is_some(), member.turn, burst))
 }
 
 /// Compares counters with those of the last call.

@@ -156,7 +156,7 @@ fn build(
         let minor = s.class.0;
         let first = |d: usize| leaves.first(in_groups[d].len(), before[d].get(&minor).copied());
         let kinds = [first(0), first(1)];
-        (minor, Member::new(s.weight, kinds, kinds.map(|kind| layout.queue_at(kind, None))))
+        (minor, Member::new(s.turn, kinds, kinds.map(|kind| layout.queue_at(kind, None))))
     };
     let members = layout.subscribers.iter().map(fresh).collect();
     let mut state = State {

@@ -10,10 +10,10 @@ use super::tree::Port;
 use super::{HtbPlane, State};
 use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
-use crate::shaper::{Classifier, Direction};
+use crate::shaper::{Classifier, Direction, Subscriber};
 
 /// Bytes of one subscriber's turn: a full frame.
-pub(super) const TURN: u32 = 1514;
+pub(super) const TURN: u32 = Subscriber::TURN;
 
 /// The groups that these numbers need.
 pub(super) fn of(port: &Port, numbers: impl IntoIterator<Item = u16>) -> BTreeSet<u16> {
@@ -61,7 +61,7 @@ pub(super) fn make(plane: &mut HtbPlane, come: &[u16]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives each group the turns of those who wait in it (the sum of their weights).
+/// Gives each group the turns of those who wait in it (the sum of their turns).
 pub(super) fn take_turns(
     plane: &mut HtbPlane,
     direction: Direction,
@@ -71,7 +71,7 @@ pub(super) fn take_turns(
     let d = direction as usize;
     plane.batch.clear();
     for (group, turn) in &mut groups[d] {
-        let now = TURN * waiting.get(group).copied().unwrap_or(0).max(1);
+        let now = waiting.get(group).copied().unwrap_or(0).max(TURN);
         if now != *turn {
             *turn = now;
             ports[d].group(&mut plane.batch, *group, aggregate[d].is_some(), now);

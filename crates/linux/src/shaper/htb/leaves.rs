@@ -110,7 +110,7 @@ pub(super) fn make(
     for some in who.chunks(PART) {
         batch.clear();
         for s in some {
-            let class = port.class_of(s.class.0, None, whole.is_some(), s.weight, layout.burst);
+            let class = port.class_of(s.class.0, None, whole.is_some(), s.turn, layout.burst);
             port.subscriber(&mut batch, s.class.0, &class, libc::NLM_F_CREATE as u16);
         }
         let refused = netlink.apply(&mut batch)?;
@@ -154,14 +154,14 @@ pub(super) fn give(
     who.retain(|(waiting, _)| *waiting == 0 || whole.is_none());
     who.sort_unstable();
     who.truncate(AT_A_LOOK);
-    let change = |batch: &mut Batch, minor: u16, weight: u8, limit: Option<BitRate>| {
-        let class = port.class_of(minor, limit, whole.is_some(), weight, layout.burst);
+    let change = |batch: &mut Batch, minor: u16, turn: u32, limit: Option<BitRate>| {
+        let class = port.class_of(minor, limit, whole.is_some(), turn, layout.burst);
         port.subscriber(batch, minor, &class, 0);
     };
     let batch = &mut plane.batch;
     batch.clear();
     for (_, minor) in &who {
-        change(batch, *minor, members[minor].weight, None);
+        change(batch, *minor, members[minor].turn, None);
     }
     let refused = plane.netlink.apply(batch)?;
     port.refused(refused, "lifting a limit")?;
@@ -189,7 +189,7 @@ pub(super) fn give(
             port.drop_leaf(batch, minor);
             port.leaf(batch, minor, leaves.kind, member.queues[d]);
         }
-        change(batch, minor, member.weight, member.limits[d]);
+        change(batch, minor, member.turn, member.limits[d]);
     }
     let refused = plane.netlink.apply(batch)?;
     port.refused(refused, "changing a leaf queue")

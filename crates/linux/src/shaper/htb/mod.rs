@@ -58,7 +58,8 @@ const VERDICT_PACKETS: u64 = 20;
 /// A subscriber as installed.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    weight: u8,
+    /// Bytes it may send per round.
+    turn: u32,
     /// Its limits, by direction.
     limits: [Option<BitRate>; 2],
     /// Kinds of its queues, by direction.
@@ -71,8 +72,8 @@ struct Member {
 
 impl Member {
     /// One that was just made, without limits of its own.
-    fn new(weight: u8, leaves: [LeafKind; 2], queues: [u32; 2]) -> Self {
-        Member { weight, limits: [None; 2], leaves, queues, waited: [0; 2] }
+    fn new(turn: u32, leaves: [LeafKind; 2], queues: [u32; 2]) -> Self {
+        Member { turn, limits: [None; 2], leaves, queues, waited: [0; 2] }
     }
 
     /// Lets its queue hold what its limit and that of all ask for, unless it is of a kind that knows time by itself.
@@ -183,7 +184,7 @@ impl HtbPlane {
                     port.group(&mut self.batch, group, shared, turn);
                 }
                 for (&minor, m) in &state.members {
-                    let class = port.class_of(minor, m.limits[d], shared, m.weight, burst);
+                    let class = port.class_of(minor, m.limits[d], shared, m.turn, burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -200,7 +201,7 @@ impl HtbPlane {
             };
             member.limits[d] = change.rate;
             let minor = change.slot.class.0;
-            let class = port.class_of(minor, change.rate, shared, member.weight, burst);
+            let class = port.class_of(minor, change.rate, shared, member.turn, burst);
             port.subscriber(&mut self.batch, minor, &class, 0);
             member.hold(port, &mut self.batch, (minor, d), (&state.layout, whole));
         }
@@ -430,9 +431,9 @@ impl DataPlane for HtbPlane {
             self.batch.clear();
             for (&minor, s) in &new {
                 let Some(member) = state.members.get(&minor) else { continue };
-                if member.weight != s.weight {
+                if member.turn != s.turn {
                     let limit = member.limits[d];
-                    let class = port.class_of(minor, limit, shared, s.weight, layout.burst);
+                    let class = port.class_of(minor, limit, shared, s.turn, layout.burst);
                     port.subscriber(&mut self.batch, minor, &class, 0);
                 }
             }
@@ -456,7 +457,7 @@ impl DataPlane for HtbPlane {
             self.batch.clear();
             for &minor in &gone {
                 let port = &state.ports[d];
-                let class = port.class_of(minor, None, false, 1, layout.burst);
+                let class = port.class_of(minor, None, false, Subscriber::TURN, layout.burst);
                 port.subscriber(&mut self.batch, minor, &class, 0);
                 state.retiring[d].insert(minor, state.members.get(&minor).map(|m| m.leaves[d]));
             }
@@ -469,8 +470,8 @@ impl DataPlane for HtbPlane {
         for (&minor, s) in &new {
             let kinds = kinds.get(&minor).copied().unwrap_or([state.leaves.kind; 2]);
             let queue = |d: usize| layout.queue_at(kinds[d], state.aggregate[d]);
-            let fresh = Member::new(s.weight, kinds, [queue(0), queue(1)]);
-            state.members.entry(minor).or_insert(fresh).weight = s.weight;
+            let fresh = Member::new(s.turn, kinds, [queue(0), queue(1)]);
+            state.members.entry(minor).or_insert(fresh).turn = s.turn;
         }
         (relaid.added, relaid.removed) = (come.len(), gone.len());
         state.layout = layout.clone();
@@ -526,7 +527,7 @@ impl DataPlane for HtbPlane {
                         && member.waited[d] == overlimits
                         && let Some(turn) = port.place.group(minor).and_then(|g| turns.get_mut(&g))
                     {
-                        *turn += u32::from(member.weight);
+                        *turn += member.turn;
                     }
                     member.waited[d] = overlimits;
                     if stats.packets > 0 && member.leaves[d] != leaves.kind {

@@ -43,10 +43,9 @@ pub(super) struct Port {
 const HEADERS: u32 = 64;
 
 /// A subscriber's class. `shared`: everybody together has a limit, so this one borrows.
-fn class_of(limit: Option<BitRate>, shared: bool, weight: u8, burst: u32) -> Class {
-    let quantum = u32::from(weight) * 1514;
+fn class_of(limit: Option<BitRate>, shared: bool, turn: u32, burst: u32) -> Class {
     let make = if shared { Class::borrowing } else { Class::limited };
-    make(limit, quantum, 1).bursting(burst)
+    make(limit, turn, 1).bursting(burst)
 }
 
 impl Port {
@@ -66,10 +65,10 @@ impl Port {
         minor: u16,
         limit: Option<BitRate>,
         shared: bool,
-        weight: u8,
+        turn: u32,
         burst: u32,
     ) -> Class {
-        class_of(limit, shared && self.place.group(minor).is_none(), weight, burst)
+        class_of(limit, shared && self.place.group(minor).is_none(), turn, burst)
     }
 
     fn head(&self, handle: Handle, parent: Handle) -> Head {

@@ -325,11 +325,33 @@ fn who_has_no_class_yet_is_told_nothing() {
     let mut g = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
     assert!(g.layout_changed());
     assert_eq!(told(&mut g), []);
-    assert!(g.layout().subscribers.iter().any(|s| s.class == ClassId(1) && s.weight == 1));
+    assert!(g.layout().subscribers.iter().any(|s| s.class == ClassId(1) && s.turn == 1514));
     assert_eq!(g.base_layout().subscribers, []);
     g.laid_out();
     assert!(!g.layout_changed());
     assert_eq!(told(&mut g).len(), 1);
+}
+
+/// Weights below 1 keep their ratio; a ratio that no turn has is reported.
+#[test]
+fn turns_have_the_ratio_of_the_weights() {
+    let turns = |g: &Governor| {
+        let all = g.layout().subscribers.into_iter();
+        all.filter(|s| s.class.0 <= 3).map(|s| s.turn).collect::<Vec<_>>()
+    };
+    let mut config = config(3, "static-fq", "");
+    for (s, weight) in config.subscribers.iter_mut().zip([0.5, 1.0, 2.0]) {
+        s.plan.weight = weight;
+    }
+    let mut g = governor(&config);
+    assert_eq!(turns(&g), [1514, 3028, 6056]);
+    assert_eq!(g.journal.total("weights.raised"), 0);
+    config.subscribers[0].plan.weight = 0.01;
+    config.subscribers[2].plan.weight = 50.0;
+    g.reload(&config, at(1)).unwrap();
+    assert!(g.layout_changed());
+    assert_eq!(turns(&g), [1514, 3028, 151_400]);
+    assert_eq!(g.journal.total("weights.raised"), 1);
 }
 
 #[test]
