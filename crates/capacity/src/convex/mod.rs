@@ -1,10 +1,9 @@
 //! Optima over all rates that a network can carry: proportional fairness (Jamshaid 2010 §2.1.2),
 //! the largest aggregate and the largest effective network utilisation (§2.1.5).
 //!
-//! The feasible rates form a polytope; a conic interior-point solver (Clarabel) finds the optimum.
-//! Its answer is not taken on trust: the prices it returns prove how far from the optimum the
-//! rates can be at most. Where that proof is too weak, slower and surer methods are asked, and where
-//! theirs is too, that is an error. Unlike everything else in this
+//! The feasible rates form a polytope. The simplex method finds the largest sum, a barrier method the
+//! proportionally fair rates. The prices of each answer prove how far from the optimum its rates can be
+//! at most; an answer that is too far is an error. Unlike everything else in this
 //! crate, the last digits of such an answer may differ from machine to machine.
 
 use core::fmt;
@@ -172,7 +171,7 @@ impl Region<'_> {
     fn solve(&self, objective: &Objective) -> Result<Optimum, ConvexError> {
         self.check()?;
         let start = maxmin::max_min(self.demands, self.usage, self.domains)?;
-        let program = Program::new(self, objective, &start.rates);
+        let program = Program::new(self, objective);
         let rows = self.rows();
         let mut row_of = vec![usize::MAX; self.domains];
         for (k, row) in rows.iter().enumerate() {
