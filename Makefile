@@ -3,6 +3,7 @@
 # make gateway  the gateway daemon for routers: static, without the simulator; make deb, make ipk package it
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make packages  what operators get, built, installed, run and purged (part of make test)
+# make manual  man pages and shell completions of both programs, in target/manual
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
 CARGO ?= cargo
@@ -18,7 +19,7 @@ DEB_ARCH_mipsel = mipsel
 ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-linux-musl
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
-.PHONY: demo build build-experiments gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
+.PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
 	test-lint test-dependencies test-example test-kernel tested check bench bench-ns3 clean
 
 demo:
@@ -42,6 +43,10 @@ gateway:
 
 deb: gateway
 	DEB_ARCH=$(DEB_ARCH_$(GATEWAY_CPU)) packaging/deb/build.sh $(GATEWAY) $(TARGET_DIR)/debian
+
+manual:
+	$(CARGO) run --quiet --profile test -p fairmesh-agent --example manual -- $(TARGET_DIR)/manual
+	$(CARGO) run --quiet --profile test -p fairmesh --example manual -- $(TARGET_DIR)/manual
 
 ipk: gateway
 	packaging/openwrt/build.sh $(GATEWAY) $(TARGET_DIR)/openwrt $(GATEWAY_CPU)

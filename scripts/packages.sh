@@ -110,7 +110,11 @@ for processor in "${!binaries[@]}"; do
     esac
     deb=$(DEB_ARCH=$arch packaging/deb/build.sh "${binaries[$processor]}" "$dir/debian")
     dpkg-deb --contents "$deb" > "$work/contents"
-    grep -q ' ./usr/bin/fairmesh-gateway$' "$work/contents" || fail "$deb: no program"
+    for file in bin/fairmesh-gateway share/man/man1/fairmesh-gateway.1.gz share/man/man1/fairmesh-gateway-status.1.gz \
+        share/bash-completion/completions/fairmesh-gateway share/zsh/vendor-completions/_fairmesh-gateway \
+        share/fish/vendor_completions.d/fairmesh-gateway.fish; do
+        grep -q " ./usr/$file\$" "$work/contents" || fail "$deb: no /usr/$file"
+    done
     [ "$processor" = "$(uname -m)" ] || continue
     if [ "$(id -u)" = 0 ] && unshare --mount --net true 2>/dev/null && grep -qw overlay /proc/filesystems; then
         unshare --mount --net --fork --pid --kill-child scripts/package-life.sh "$PWD/$deb" "$work"

@@ -20,6 +20,17 @@ install -Dm644 packaging/examples/gateway.toml "$root/usr/share/doc/fairmesh-gat
 install -Dm644 packaging/systemd/peers.conf "$root/usr/share/doc/fairmesh-gateway/examples/peers.conf"
 install -Dm644 packaging/systemd/signs.conf "$root/usr/share/doc/fairmesh-gateway/examples/signs.conf"
 install -Dm644 docs/gateway.md "$root/usr/share/doc/fairmesh-gateway/gateway.md"
+# Man pages and completions come from the arguments of the same source, built for this machine.
+manual=$(mktemp -d)
+trap 'rm -rf "$root" "$manual"' EXIT
+"${CARGO:-cargo}" run --quiet --locked --profile test -p fairmesh-agent --example manual -- "$manual" >&2
+for page in "$manual"/man1/*; do
+    gzip -9n "$page"
+    install -Dm644 "$page.gz" "$root/usr/share/man/man1/${page##*/}.gz"
+done
+install -Dm644 "$manual/completions/fairmesh-gateway.bash" "$root/usr/share/bash-completion/completions/fairmesh-gateway"
+install -Dm644 "$manual/completions/_fairmesh-gateway" "$root/usr/share/zsh/vendor-completions/_fairmesh-gateway"
+install -Dm644 "$manual/completions/fairmesh-gateway.fish" "$root/usr/share/fish/vendor_completions.d/fairmesh-gateway.fish"
 install -Dm644 packaging/deb/copyright "$root/usr/share/doc/fairmesh-gateway/copyright"
 # The example observes only, so that installing limits nobody.
 install -Dm644 packaging/examples/gateway.toml "$root/etc/fairmesh/gateway.toml"

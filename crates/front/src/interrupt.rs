@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::{io, thread};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Exit code of a process ended by an interrupt: 128 + SIGINT.
 pub const EXIT_CODE: u8 = 130;
@@ -15,7 +19,7 @@ pub fn awaited() -> &'static AtomicBool {
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
         // Where the handler cannot be set a termination ends the process, as it does elsewhere.
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(SIGTERM, Arc::clone(&flag));
         flag
     })
 }
@@ -41,4 +45,15 @@ pub fn is_awaited() -> bool {
         flag.store(true, Ordering::Relaxed);
     }
     flag.is_some()
+}
+
+/// Calls `on_interrupt` at each interrupt, in a thread of its own.
+///
+/// # Errors
+/// If the handler cannot be registered or the thread cannot be started.
+pub fn handle(on_interrupt: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT])?;
+    let handler = move || signals.forever().for_each(|_| on_interrupt());
+    thread::Builder::new().name("interrupts".to_owned()).spawn(handler)?;
+    Ok(())
 }

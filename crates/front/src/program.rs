@@ -65,7 +65,7 @@ pub fn main<C: Parser>(
         Parsed::Command(cli) => {
             if !handles_interrupts(&cli) {
                 // Without a handler an interrupt still ends the process; it would only leave temporary files.
-                let _ = ctrlc::set_handler(|| {
+                let _ = interrupt::handle(|| {
                     if interrupt::is_awaited() {
                         return;
                     }

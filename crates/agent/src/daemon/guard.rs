@@ -13,7 +13,8 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use fairmesh_units::{Span, Time};
@@ -262,7 +263,7 @@ pub fn watch<R: Rescue>(guarding: &Guarding, rescue: &mut R) -> Result<(), R::Er
     for signal in
         [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
     {
-        let _ = signal_hook::flag::register(signal, Default::default());
+        let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
     }
     let mut at_work = Lock::take(&guarding.lock, Duration::from_secs(10));
     if let Ok(lock) = &mut at_work {
