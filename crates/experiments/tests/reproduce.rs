@@ -362,7 +362,10 @@ fn comparisons_in_brief() {
 
     let args = ["reproduce", "today", "--from", &from, "--control", "arc-fq", "--out", "out"];
     let text = ok(dir.path(), &args);
-    assert!(text.contains("ac, arc-fq, all") && !text.contains("ac, arc-fq, Stack"), "{text}");
+    assert!(
+        text.contains("ac, arc-fq, all") && !text.contains("ac, arc-fq, slow station"),
+        "{text}"
+    );
     let page = fs::read_to_string(dir.path().join("out/today/today.md")).unwrap();
     assert!(page.contains("| ac, arc-fq |") && !page.contains("{{"), "{page}");
 }
