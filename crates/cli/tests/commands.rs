@@ -248,7 +248,7 @@ fn lists_schema_help_and_version() {
         let variants = one["variants"].as_array().unwrap();
         variants.iter().find(|v| v["name"] == name).unwrap()["ours"].clone()
     };
-    assert_eq!((ours("fast"), ours("exponential")), (Value::Bool(true), Value::Bool(false)));
+    assert_eq!((ours("bursts"), ours("exponential")), (Value::Bool(true), Value::Bool(false)));
     assert!(json(&ok(dir.path(), &["schema"]))["properties"]["radio"].is_object());
     assert!(ok(dir.path(), &["--version"]).starts_with("fairmesh "));
     for command in ["run", "compare", "sweep", "validate", "fingerprints", "list", "schema"] {

@@ -287,7 +287,8 @@ impl Recipe {
         let scenario = plain.clone().with_control(control);
         let soon = |_: usize, flow: &mut Flow| (flow.start, flow.stop) = (Span::ZERO, None);
         let short = scenario.clone().map_flows(soon).unwrap();
-        let short = short.with_times(Span::from_millis(1), Span::ZERO).unwrap();
+        // Long enough for the interferer to start.
+        let short = short.with_times(Span::from_millis(301), Span::ZERO).unwrap();
         Some(if run(&short, &options(1)).is_ok() { scenario } else { plain })
     }
 }
