@@ -78,7 +78,9 @@ pub fn probe(scenario: &Scenario, p: Probe) -> RunRecord {
     PLAN.set(p.plan);
     EVERY.set(p.every);
     ACT.set(Some(p.act));
-    let record = run_under(scenario, &RunOptions::default(), &Mechanism::of(definition())).unwrap();
+    let mechanism = Mechanism::of(definition());
+    let record = run_under(scenario, &RunOptions::default(), &mechanism);
+    let record = record.unwrap_or_else(|e| panic!("{e}"));
     ACT.set(None);
     let t = &record.totals;
     assert_eq!(t.packets, t.delivered + t.stale + t.in_flight + t.drops.total(), "{t:?}");

@@ -216,6 +216,7 @@ impl Bench {
             // One that has lost what it installed has nothing to renew.
             self.path.call(&mut self.plane, |p| match p.renew() {
                 Err(fairmesh_linux::Error::NotInstalled) => {}
+                Err(e) if e.is_interface_lost() => {}
                 renewed => renewed.unwrap(),
             });
         }
