@@ -339,7 +339,9 @@ fn turns_have_the_ratio_of_the_weights() {
         let all = g.layout().subscribers.into_iter();
         all.filter(|s| s.class.0 <= 3).map(|s| s.turn).collect::<Vec<_>>()
     };
-    let mut config = config(3, "static-fq", "");
+    let text = text(3, "static-fq", "")
+        .replace("prefixes", "fair_down = \"1 Mbit/s\"\nfair_up = \"1 Mbit/s\"\nprefixes");
+    let mut config = Config::parse("test.toml", &text).unwrap();
     for (s, weight) in config.subscribers.iter_mut().zip([0.5, 1.0, 2.0]) {
         s.plan.weight = weight;
     }
