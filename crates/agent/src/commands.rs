@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use fairmesh_linux::{HtbShaper, Layout, Shaper};
 use serde_json::Value;
 
 use crate::args::{
@@ -208,7 +208,7 @@ fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
         };
         add(what, exists, format!("{interface}: {state}"));
     }
-    let features = HtbPlane::open().and_then(|mut plane| plane.probe());
+    let features = HtbShaper::open().and_then(|mut plane| plane.probe());
     let features = match features {
         Ok(features) => features,
         Err(e) => return add("kernel", false, e.to_string()),
@@ -262,7 +262,7 @@ fn reset(a: &ResetArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let _claim = Registry::here()
         .claim(&resources(&config.layout), SOON)
         .map_err(|e| AgentError::Running(e.into()))?;
-    let mut plane = HtbPlane::open()?;
+    let mut plane = HtbShaper::open()?;
     // The file may name other interfaces by now than those where something is.
     let mut store = Store::new(&config.state);
     let kept = kept::Kept::load(&mut store).unwrap_or_else(|e| {

@@ -1,6 +1,6 @@
 //! The Linux side of fairmesh: the only crate with system calls.
 //!
-//! - [`shaper`]: what a gateway enforces and counts. [`DataPlane`] is the contract, [`HtbPlane`]
+//! - [`shaper`]: what a gateway enforces and counts. [`Shaper`] is the contract, [`HtbShaper`]
 //!   carries it out with HTB and nftables (docs/gateway-dataplane.md).
 //! - [`tc`]: the kernel's traffic-control messages as bytes, without a socket; [`nft`]: the rule set
 //!   as text; [`nl80211`]: survey and station dumps, the same way.
@@ -33,7 +33,7 @@ pub use error::Error;
 pub use ipnet::IpNet;
 pub use mac::MacAddr;
 pub use shaper::{
-    Bypass, ClassCounters, ClassId, Classifier, DataPlane, Deviation, Direction, Features,
-    HtbPlane, Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind,
-    RateChange, Relaid, Removed, SentCounters, Side, Slot, Subscriber, Verification,
+    Bypass, ClassCounters, ClassId, Classifier, Deviation, Direction, Features, HtbShaper,
+    Installed, Interface, InterfaceCounters, Layout, LayoutError, LeafChoice, LeafKind, RateChange,
+    Relaid, Removed, SentCounters, Shaper, Side, Slot, Subscriber, Verification,
 };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use fairmesh_linux::link::{self, Offloads, offloads};
-use fairmesh_linux::{DataPlane, HtbPlane, InterfaceCounters, Verification, command};
+use fairmesh_linux::{HtbShaper, InterfaceCounters, Shaper, Verification, command};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
 
 /// Flow tables and the like carry traffic around every queue.
 fn offload(found: &mut Vec<Finding>) {
-    let tables = HtbPlane::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
+    let tables = HtbShaper::open().and_then(|mut p| p.probe()).map(|f| f.flowtables);
     found.push(match tables {
         Ok(t) if t.is_empty() => Finding {
             code: "offload",

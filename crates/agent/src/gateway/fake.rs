@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use fairmesh_linux::{
-    ClassCounters, ClassId, Classifier, DataPlane, Deviation, Direction, Error, Features,
-    Installed, InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters,
-    Side, Slot, Verification,
+    ClassCounters, ClassId, Classifier, Deviation, Direction, Error, Features, Installed,
+    InterfaceCounters, Layout, LeafKind, RateChange, Relaid, Removed, SentCounters, Shaper, Side,
+    Slot, Verification,
 };
 use fairmesh_units::BitRate;
 
@@ -50,7 +50,7 @@ pub(crate) struct FakeClass {
 /// Frames of 1514 bytes; downstream and upstream share a capacity, which flows take in the order of
 /// their slots, as near nodes do in a mesh without control.
 #[derive(Default, Debug)]
-pub(crate) struct FakePlane {
+pub(crate) struct FakeShaper {
     pub classes: BTreeMap<Slot, FakeClass>,
     /// What was laid out last.
     pub layout: Option<Layout>,
@@ -80,13 +80,13 @@ pub(crate) struct FakePlane {
 
 const FRAME: u64 = 1514;
 
-impl FakePlane {
+impl FakeShaper {
     pub fn slot(class: u16, direction: Direction) -> Slot {
         Slot { class: ClassId(class), direction }
     }
 
     pub fn rate(&self, class: u16, direction: Direction) -> Option<BitRate> {
-        self.classes.get(&FakePlane::slot(class, direction)).and_then(|c| c.rate)
+        self.classes.get(&FakeShaper::slot(class, direction)).and_then(|c| c.rate)
     }
 
     /// Whether nothing is limited.
@@ -153,14 +153,14 @@ impl FakePlane {
     }
 }
 
-impl DataPlane for FakePlane {
+impl Shaper for FakeShaper {
     fn probe(&mut self) -> Result<Features, Error> {
-        Err(FakePlane::refusal("probe"))
+        Err(FakeShaper::refusal("probe"))
     }
 
     fn install(&mut self, layout: &Layout) -> Result<Installed, Error> {
         if self.broken == Broken::Interface {
-            return Err(FakePlane::gone());
+            return Err(FakeShaper::gone());
         }
         if self.busy {
             return Err(Error::Busy { program: "nft", seconds: 1 });
@@ -186,7 +186,7 @@ impl DataPlane for FakePlane {
 
     fn relayout(&mut self, layout: &Layout) -> Result<Relaid, Error> {
         if self.broken == Broken::Interface {
-            return Err(FakePlane::gone());
+            return Err(FakeShaper::gone());
         }
         if self.busy {
             return Err(Error::Busy { program: "nft", seconds: 1 });
@@ -198,8 +198,10 @@ impl DataPlane for FakePlane {
     fn set_rates(&mut self, changes: &[RateChange]) -> Result<(), Error> {
         self.rate_calls += 1;
         match self.broken {
-            Broken::Interface => return Err(FakePlane::gone()),
-            Broken::Apply | Broken::ApplyAndRelease => return Err(FakePlane::refusal("set rates")),
+            Broken::Interface => return Err(FakeShaper::gone()),
+            Broken::Apply | Broken::ApplyAndRelease => {
+                return Err(FakeShaper::refusal("set rates"));
+            }
             _ => {}
         }
         for change in changes {
@@ -213,8 +215,8 @@ impl DataPlane for FakePlane {
         out.clear();
         self.looks += 1;
         match self.broken {
-            Broken::Interface => return Err(FakePlane::gone()),
-            Broken::Sample => return Err(FakePlane::refusal("dump classes")),
+            Broken::Interface => return Err(FakeShaper::gone()),
+            Broken::Sample => return Err(FakeShaper::refusal("dump classes")),
             Broken::Missing => return Ok(()),
             _ => {}
         }
@@ -243,12 +245,12 @@ impl DataPlane for FakePlane {
     }
 
     fn interface(&mut self, _: Side) -> Result<InterfaceCounters, Error> {
-        Err(FakePlane::refusal("not asked for"))
+        Err(FakeShaper::refusal("not asked for"))
     }
 
     fn sent(&mut self, which: Side) -> Result<SentCounters, Error> {
         if self.broken == Broken::Interface {
-            return Err(FakePlane::gone());
+            return Err(FakeShaper::gone());
         }
         let bytes = self.sent[usize::from(which == Side::Wired)];
         Ok(SentCounters { bytes, unmapped: 0, bypass: 0 })
@@ -270,11 +272,11 @@ impl DataPlane for FakePlane {
     fn renew(&mut self) -> Result<(), Error> {
         self.renewals += 1;
         match self.broken {
-            Broken::Interface => Err(FakePlane::gone()),
+            Broken::Interface => Err(FakeShaper::gone()),
             Broken::Rules | Broken::RulesAgain => {
                 Err(Error::RulesGone { table: "fairmesh".into() })
             }
-            Broken::Renew => Err(FakePlane::refusal("renew")),
+            Broken::Renew => Err(FakeShaper::refusal("renew")),
             _ => Ok(()),
         }
     }
@@ -284,10 +286,10 @@ impl DataPlane for FakePlane {
         if self.broken == Broken::Interface {
             // Classes go with their interface.
             self.classes.values_mut().for_each(|c| (c.rate, c.bytes, c.packets) = (None, 0, 0));
-            return Err(FakePlane::gone());
+            return Err(FakeShaper::gone());
         }
         if self.broken == Broken::ApplyAndRelease {
-            return Err(FakePlane::refusal("release"));
+            return Err(FakeShaper::refusal("release"));
         }
         self.classes.values_mut().for_each(|c| c.rate = None);
         Ok(())

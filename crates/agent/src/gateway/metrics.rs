@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairmesh_linux::DataPlane;
+use fairmesh_linux::Shaper;
 use fairmesh_units::Time;
 
 use crate::daemon::process::Resources;
@@ -30,7 +30,7 @@ impl Page {
 }
 
 /// Returns the page of the metrics.
-pub fn page<P: DataPlane>(
+pub fn page<P: Shaper>(
     host: &Host<P>,
     now: Time,
     per_subscriber: bool,
@@ -189,7 +189,7 @@ fn others(p: &mut Page, report: &PeersReport) {
 }
 
 /// What passed, for each subscriber or all of them.
-fn totals<P: DataPlane>(p: &mut Page, host: &Host<P>, per_subscriber: bool) {
+fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, per_subscriber: bool) {
     let governor = &host.governor;
     type Get = fn(&crate::gateway::governor::DirectionState) -> f64;
     let families: [(&str, &str, Get); 3] = [

@@ -1,7 +1,7 @@
 //! What `run` needs, examined by `check` without touching anything.
 //!
 //! `run` refuses by the same functions: [`socket`] here, and in the kernel's part what
-//! [`HtbPlane::conflicts`] examines.
+//! [`HtbShaper::conflicts`] examines.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use fairmesh_linux::{Error, HtbPlane, Layout};
+use fairmesh_linux::{Error, HtbShaper, Layout};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::stat::Mode;
@@ -160,7 +160,7 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
     let there = [layout.mesh.name(), layout.wired.name()]
         .into_iter()
         .all(|name| fairmesh_linux::link::named(name).is_ok());
-    if let Ok(mut plane) = HtbPlane::open()
+    if let Ok(mut plane) = HtbShaper::open()
         && there
     {
         let found = plane.conflicts(layout);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fairmesh_linux::{Classifier, DataPlane};
+use fairmesh_linux::{Classifier, Shaper};
 use fairmesh_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -279,7 +279,7 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
 }
 
 /// All of it.
-pub fn status<P: DataPlane>(
+pub fn status<P: Shaper>(
     host: &Host<P>,
     now: Time,
     peers: Option<PeersReport>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairmesh_linux::{DataPlane, Error, HtbPlane, Layout};
+use fairmesh_linux::{Error, HtbShaper, Layout, Shaper};
 
 use crate::daemon::guard::Rescue;
 use crate::daemon::lock::Resource;
@@ -40,10 +40,10 @@ impl Rescue for Limits {
 }
 
 /// Tries several times: the kernel may be busy.
-fn insist(act: impl Fn(&mut HtbPlane) -> Result<(), Error>) -> Result<(), Error> {
+fn insist(act: impl Fn(&mut HtbShaper) -> Result<(), Error>) -> Result<(), Error> {
     let mut result = Ok(());
     for attempt in 0..5_u64 {
-        result = HtbPlane::open().and_then(|mut plane| act(&mut plane));
+        result = HtbShaper::open().and_then(|mut plane| act(&mut plane));
         if result.is_ok() {
             return result;
         }

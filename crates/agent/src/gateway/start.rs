@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairmesh_control::{StartError, Value};
-use fairmesh_linux::{DataPlane, HtbPlane, Layout};
+use fairmesh_linux::{HtbShaper, Layout, Shaper};
 use fairmesh_units::{FlowId, Time};
 
 use super::config::{Config, ConfigError};
@@ -56,7 +56,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
     let governor = Governor::new(&config, class_ids, Time::ZERO)
         .map_err(|e| refused(&options.config, &config, e))?;
     let pulse = Pulse::default();
-    let mut plane = HtbPlane::open()?;
+    let mut plane = HtbShaper::open()?;
     plane.on_progress(pulse.ticker());
     plane.answer_within(ANSWER);
     let mut host = Host::new(plane, governor);
@@ -109,7 +109,7 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
 }
 
 /// Removes what a crash may have left on interfaces that the configuration no longer names.
-fn remove_earlier(host: &mut Host<HtbPlane>, earlier: &Layout) {
+fn remove_earlier(host: &mut Host<HtbShaper>, earlier: &Layout) {
     let (level, code, text) = match host.plane().remove(earlier) {
         Ok(removed) if removed.qdiscs.is_empty() && removed.tables.is_empty() => return,
         Ok(removed) => {

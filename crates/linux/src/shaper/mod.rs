@@ -8,7 +8,7 @@ mod htb;
 pub(crate) mod layout;
 pub(crate) mod slot;
 
-pub use htb::HtbPlane;
+pub use htb::HtbShaper;
 pub(crate) use htb::place::Place;
 pub use layout::{Bypass, Interface, Layout, LayoutError, LeafChoice, LeafKind, Subscriber};
 pub use slot::{ClassId, Direction, Side, Slot};
@@ -152,7 +152,7 @@ pub struct Features {
     pub flowtables: Vec<String>,
 }
 
-/// What [`DataPlane::install`] did.
+/// What [`Shaper::install`] did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
     /// The discipline in every class.
@@ -172,7 +172,7 @@ pub struct Installed {
     pub notes: Vec<String>,
 }
 
-/// What [`DataPlane::relayout`] did.
+/// What [`Shaper::relayout`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Relaid {
     /// Subscribers that came.
@@ -183,7 +183,7 @@ pub struct Relaid {
     pub changed: usize,
 }
 
-/// What [`DataPlane::remove`] did.
+/// What [`Shaper::remove`] did.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Removed {
     /// Interfaces from which our qdisc was taken.
@@ -313,7 +313,7 @@ impl fmt::Display for Deviation {
 }
 
 /// The data plane of a gateway. Every call may be repeated; an error leaves traffic flowing.
-pub trait DataPlane {
+pub trait Shaper {
     /// What kernel and system offer. Touches nothing.
     ///
     /// # Errors
@@ -373,7 +373,7 @@ pub trait DataPlane {
     /// Classes or rules that are missing, an interface that is gone, the kernel's refusal.
     fn audit(&mut self) -> Result<Vec<Deviation>, Error>;
 
-    /// How packets are classified now, downstream and upstream; newcomers or [`DataPlane::verify`] may have changed it.
+    /// How packets are classified now, downstream and upstream; newcomers or [`Shaper::verify`] may have changed it.
     fn classifiers(&self) -> Option<[Classifier; 2]>;
 
     /// Keeps limits in force: without a call in 10 s packets are no longer classified, and nobody is

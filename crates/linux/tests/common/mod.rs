@@ -99,15 +99,15 @@ impl Path {
     }
 
     /// Data plane in the gateway.
-    pub fn plane(&self) -> HtbPlane {
-        self.gateway.within(|| HtbPlane::open().unwrap())
+    pub fn plane(&self) -> HtbShaper {
+        self.gateway.within(|| HtbShaper::open().unwrap())
     }
 
     /// Calls the data plane as from inside the gateway.
     pub fn call<T: Send + 'static>(
         &self,
-        plane: &mut Option<HtbPlane>,
-        call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
+        plane: &mut Option<HtbShaper>,
+        call: impl FnOnce(&mut HtbShaper) -> T + Send + 'static,
     ) -> T {
         let mut owned = plane.take().unwrap();
         let (owned, result) = self.gateway.within(move || {
@@ -170,7 +170,7 @@ pub fn change(class: u16, direction: Direction, bits: Option<u64>) -> RateChange
 /// A gateway with a data plane installed.
 pub struct Bench {
     pub path: Path,
-    pub plane: Option<HtbPlane>,
+    pub plane: Option<HtbShaper>,
     pub layout: Layout,
     pub installed: fairmesh_linux::Installed,
     renewed: std::time::Instant,
@@ -193,7 +193,7 @@ impl Bench {
     /// Of a data plane that was installed already.
     pub fn of(
         path: Path,
-        plane: Option<HtbPlane>,
+        plane: Option<HtbShaper>,
         layout: Layout,
         installed: fairmesh_linux::Installed,
     ) -> Self {
@@ -208,7 +208,7 @@ impl Bench {
 
     pub fn call<T: Send + 'static>(
         &mut self,
-        call: impl FnOnce(&mut HtbPlane) -> T + Send + 'static,
+        call: impl FnOnce(&mut HtbShaper) -> T + Send + 'static,
     ) -> T {
         // As a daemon does, or limits lapse.
         if self.renewed.elapsed() > std::time::Duration::from_secs(2) {

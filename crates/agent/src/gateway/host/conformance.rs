@@ -9,7 +9,7 @@ use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use super::Host;
 use crate::gateway::config::{Config, Peers};
-use crate::gateway::fake::FakePlane;
+use crate::gateway::fake::FakeShaper;
 use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::offers::{SITE, offers};
 
@@ -34,7 +34,7 @@ fair_up = "300 kbit/s"
 const PEERS: &str = "[peers]\nnumber = 3\npeer = [\"192.0.2.2:5247\"]\n";
 
 struct Gateway {
-    host: Option<Host<FakePlane>>,
+    host: Option<Host<FakeShaper>>,
     now: Time,
     peers: bool,
     /// What it has said to the others.
@@ -50,7 +50,7 @@ impl Gateway {
         Gateway { peers: true, ..Gateway::new() }
     }
 
-    fn host(&self) -> &Host<FakePlane> {
+    fn host(&self) -> &Host<FakeShaper> {
         self.host.as_ref().expect("a mechanism that was started")
     }
 
@@ -62,7 +62,7 @@ impl Gateway {
 }
 
 /// All that has passed were segments of one connection a class and direction, each acknowledged but the last.
-fn read_all(host: &mut Host<FakePlane>, now: Time) {
+fn read_all(host: &mut Host<FakeShaper>, now: Time) {
     let passed: Vec<_> = host.plane().classes.iter().map(|(s, c)| (*s, c.packets)).collect();
     let signs = host.signs().clone();
     let mut reader = signs.lock().unwrap();
@@ -119,7 +119,7 @@ impl Subject for Gateway {
         let config = Config { mechanism: mechanism.clone(), peers, ..config() };
         let governor = Governor::new(&config, ClassIds::default(), Time::ZERO);
         let governor = governor.map_err(|e| e.to_string())?;
-        let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
+        let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
         let mut host = Host::new(plane, governor);
         host.poll(Time::ZERO);
         self.told.extend(host.governor.said());

@@ -6,7 +6,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use fairmesh_control::StartError;
 use fairmesh_linux::{
-    ClassCounters, DataPlane, Deviation, Error, Installed, RateChange, SentCounters, Side,
+    ClassCounters, Deviation, Error, Installed, RateChange, SentCounters, Shaper, Side,
     Verification,
 };
 use fairmesh_units::{Span, Time};
@@ -102,7 +102,7 @@ pub struct Host<P> {
     now: Time,
 }
 
-impl<P: DataPlane> Host<P> {
+impl<P: Shaper> Host<P> {
     /// A gateway that has not touched anything yet.
     pub fn new(plane: P, governor: Governor) -> Self {
         Host {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gateway::config::Mode;
-use crate::gateway::fake::{Broken, FakePlane};
+use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Override};
 use crate::gateway::report;
 
@@ -23,14 +23,14 @@ pub(crate) fn config(n: usize, mode: &str, control: &str, extra: &str) -> Config
 }
 
 struct Bench {
-    host: Host<FakePlane>,
+    host: Host<FakeShaper>,
     now: Time,
 }
 
 impl Bench {
     fn new(config: &Config) -> Bench {
         let governor = Governor::new(config, ClassIds::default(), Time::ZERO).unwrap();
-        let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
+        let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
         let mut bench = Bench { host: Host::new(plane, governor), now: Time::ZERO };
         bench.host.poll(Time::ZERO);
         bench
@@ -114,7 +114,7 @@ fn acknowledgements_are_no_flows() {
     assert!(rates.iter().sum::<f64>() > 0.8 * 9e6, "{rates:?}");
     // Who then uploads in earnest is a flow.
     b.host.plane().answered = false;
-    b.host.plane().classes.get_mut(&FakePlane::slot(1, Direction::Up)).unwrap().demand = 6e6;
+    b.host.plane().classes.get_mut(&FakeShaper::slot(1, Direction::Up)).unwrap().demand = 6e6;
     let before = b.total("pfrc.flows");
     b.pass(30);
     assert!(b.total("pfrc.flows") > before);
@@ -287,7 +287,7 @@ fn headers_are_read_when_an_interface_appears_and_again_when_it_changes() {
         s.plan.up.ceiling = Some(BitRate(1_000_000));
     }
     let governor = Governor::new(&config, ClassIds::default(), Time::ZERO).unwrap();
-    let plane = FakePlane { capacity: 9e6, broken: Broken::Interface, ..FakePlane::default() };
+    let plane = FakeShaper { capacity: 9e6, broken: Broken::Interface, ..FakeShaper::default() };
     let mut b = Bench { host: Host::new(plane, governor), now: Time::ZERO };
     b.host.poll(Time::ZERO);
     b.pass(5);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairmesh_linux::link::LinkEvent;
-use fairmesh_linux::{DataPlane, Error};
+use fairmesh_linux::{Error, Shaper};
 use fairmesh_units::{Span, Time};
 
 pub use self::inputs::Input;
@@ -80,7 +80,7 @@ fn patience(sample: Span, subscribers: usize) -> Duration {
     Duration::from_secs_f64((2.0 * epoch).clamp(5.0, 30.0) + classes)
 }
 
-impl<P: DataPlane> Gateway<P> {
+impl<P: Shaper> Gateway<P> {
     /// Returns a gateway that has not acted yet.
     pub fn new(host: Host<P>, config: Config, parts: Parts) -> Self {
         Gateway {
@@ -136,7 +136,7 @@ impl<P: DataPlane> Gateway<P> {
     }
 }
 
-impl<P: DataPlane> Service for Gateway<P> {
+impl<P: Shaper> Service for Gateway<P> {
     type Input = Input;
     type Error = Error;
 

@@ -1,12 +1,12 @@
 //! The other gateways of the mesh.
 
-use fairmesh_linux::DataPlane;
+use fairmesh_linux::Shaper;
 
 use super::{Gateway, Input};
 use crate::gateway::journal::Level;
 use crate::gateway::peers::{Change, PeersReport};
 
-impl<P: DataPlane> Gateway<P> {
+impl<P: Shaper> Gateway<P> {
     /// Takes in what has come from other gateways. Without them this one governs alone, so nothing of it is worth
     /// an end.
     pub(super) fn hear_others(&mut self) {

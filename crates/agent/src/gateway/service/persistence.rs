@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairmesh_linux::DataPlane;
+use fairmesh_linux::Shaper;
 use fairmesh_units::{BitRate, Span, Time};
 
 use super::Gateway;
@@ -24,7 +24,7 @@ const SAME: u64 = 60;
 /// Seconds after which it is worth nothing: a week.
 const FORGET: u64 = 7 * 86_400;
 
-impl<P: DataPlane> Gateway<P> {
+impl<P: Shaper> Gateway<P> {
     /// What the control has found out, anew from time to time and at the end.
     pub(super) fn learn(&mut self, end: bool) {
         let now = self.now();

@@ -1,6 +1,6 @@
 //! What the control socket asks for.
 
-use fairmesh_linux::{DataPlane, Direction, Side};
+use fairmesh_linux::{Direction, Shaper, Side};
 use fairmesh_units::{BitRate, Span};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::gateway::report;
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::start::refused_by_control;
 
-impl<P: DataPlane> Gateway<P> {
+impl<P: Shaper> Gateway<P> {
     pub(super) fn call(&mut self, request: Request) -> Response {
         let now = self.now();
         let value = |v: Result<serde_json::Value, serde_json::Error>| match v {

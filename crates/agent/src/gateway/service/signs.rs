@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use fairmesh_linux::DataPlane;
+use fairmesh_linux::Shaper;
 
 use super::Gateway;
 use crate::gateway::headers::Change;
@@ -10,7 +10,7 @@ use crate::gateway::host::Phase;
 use crate::gateway::journal::Level;
 use crate::gateway::signs::SignsReport;
 
-impl<P: DataPlane> Gateway<P> {
+impl<P: Shaper> Gateway<P> {
     /// Has headers read while the control makes use of them and the configuration lets it. Without them it goes by
     /// counters, so nothing of it is worth an end.
     pub(super) fn read_headers(&mut self) {

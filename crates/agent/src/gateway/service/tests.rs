@@ -16,7 +16,7 @@ use super::*;
 use crate::daemon::runtime::{Message, Pulse, Runtime, Setup, inbox};
 use crate::daemon::store::Store;
 use crate::gateway::config::Subscriber;
-use crate::gateway::fake::{Broken, FakePlane};
+use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::request::{OverrideRate, Request};
 use crate::gateway::sources::Discovery;
@@ -45,7 +45,7 @@ impl Write for Lines {
 }
 
 struct Bench {
-    daemon: Runtime<Gateway<FakePlane>>,
+    daemon: Runtime<Gateway<FakeShaper>>,
     now: Rc<Cell<Time>>,
     wall: Rc<Cell<u64>>,
     lines: Lines,
@@ -96,7 +96,7 @@ impl Bench {
             }),
             file: file.clone(),
         };
-        let plane = FakePlane { capacity: 9e6, ..FakePlane::default() };
+        let plane = FakeShaper { capacity: 9e6, ..FakeShaper::default() };
         let wall = Rc::new(Cell::new(WALL));
         let (clock, calendar) = (now.clone(), wall.clone());
         let lines = Lines::default();
@@ -120,7 +120,7 @@ impl Bench {
         Bench { daemon, now, wall, lines, other: None }
     }
 
-    fn plane(&mut self) -> &mut FakePlane {
+    fn plane(&mut self) -> &mut FakeShaper {
         self.daemon.service.host.plane()
     }
 

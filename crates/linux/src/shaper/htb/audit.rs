@@ -1,13 +1,13 @@
 //! Audit: whether limits act, by objects and by effects.
 //!
 //! Objects: rate and ceiling of classes, read back from the kernel. Rules and map elements are
-//! compared in [`DataPlane::renew`]. Effects: packets that rules gave a class against packets that
+//! compared in [`Shaper::renew`]. Effects: packets that rules gave a class against packets that
 //! arrived in classes, bytes that a driver sent against bytes that passed our root qdisc.
 
 use std::collections::BTreeSet;
 
 use super::place::Place;
-use super::{HtbPlane, State, ids};
+use super::{HtbShaper, State, ids};
 use crate::error::Error;
 use crate::link;
 use crate::nft;
@@ -52,7 +52,7 @@ impl Watch {
     }
 }
 
-pub(super) fn audit(plane: &mut HtbPlane) -> Result<Vec<Deviation>, Error> {
+pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
     let mut found = Vec::new();
     for direction in Direction::BOTH {
         port(plane, direction, &mut found)?;
@@ -67,7 +67,7 @@ pub(super) fn audit(plane: &mut HtbPlane) -> Result<Vec<Deviation>, Error> {
 }
 
 /// Whether the interface is a port of another one.
-fn port(plane: &mut HtbPlane, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
+fn port(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
     let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
     let port = &state.ports[way.index()];
     let link = link::by_index(&mut plane.netlink, port.index, &port.name)?;
@@ -81,7 +81,7 @@ fn port(plane: &mut HtbPlane, way: Direction, found: &mut Vec<Deviation>) -> Res
 }
 
 /// Compares rates and ceilings, and sets those again that differ.
-fn limits(plane: &mut HtbPlane, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
+fn limits(plane: &mut HtbShaper, way: Direction, found: &mut Vec<Deviation>) -> Result<(), Error> {
     let d = way.index();
     let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
     let port = &state.ports[d];
@@ -142,7 +142,7 @@ fn meant(state: &State, way: Direction, minor: u16) -> Option<Class> {
 }
 
 /// Compares counters with those of the last call.
-fn effects(plane: &mut HtbPlane, found: &mut Vec<Deviation>) -> Result<(), Error> {
+fn effects(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Error> {
     let table = plane.state.as_ref().ok_or(Error::NotInstalled)?.layout.table.clone();
     let counters = nft::counters::packets(&mut plane.netfilter, &table)?;
     for direction in Direction::BOTH {

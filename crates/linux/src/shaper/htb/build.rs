@@ -9,7 +9,7 @@ use super::leaves::{Leaves, Making};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
-use super::{HtbPlane, Member, State, groups, ids, leaves};
+use super::{HtbShaper, Member, State, groups, ids, leaves};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -22,7 +22,7 @@ use crate::tc::{Handle, Head};
 /// How long what waits in our classes gets to leave before they go.
 const DRAIN: Duration = Duration::from_millis(500);
 
-pub(super) fn install(plane: &mut HtbPlane, layout: &Layout) -> Result<Installed, Error> {
+pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installed, Error> {
     layout.check()?;
     plane.state = None;
     let egress_hook = crate::probe::egress_hook();
@@ -45,7 +45,7 @@ pub(super) fn install(plane: &mut HtbPlane, layout: &Layout) -> Result<Installed
 }
 
 fn build(
-    plane: &mut HtbPlane,
+    plane: &mut HtbShaper,
     layout: &Layout,
     links: &[Link; 2],
     roots: &[Root; 2],
@@ -261,7 +261,7 @@ fn drain(netlink: &mut Netlink, port: &Port) {
     }
 }
 
-/// [`HtbPlane::lift`].
+/// [`HtbShaper::lift`].
 pub(super) fn lift(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
     let mut result = Ok(());
     for interface in [&layout.mesh, &layout.wired] {

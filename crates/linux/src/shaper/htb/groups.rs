@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::Port;
-use super::{HtbPlane, State};
+use super::{HtbShaper, State};
 use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
 use crate::shaper::{Classifier, Direction, Subscriber};
@@ -37,7 +37,7 @@ pub(super) fn put(
 }
 
 /// Makes the groups that newcomers need, and what finds them. Where that takes another classifier, all get it.
-pub(super) fn make(plane: &mut HtbPlane, come: &[u16]) -> Result<(), Error> {
+pub(super) fn make(plane: &mut HtbShaper, come: &[u16]) -> Result<(), Error> {
     for direction in Direction::BOTH {
         let d = direction as usize;
         let state = plane.state.as_mut().ok_or(Error::NotInstalled)?;
@@ -63,7 +63,7 @@ pub(super) fn make(plane: &mut HtbPlane, come: &[u16]) -> Result<(), Error> {
 
 /// Gives each group the turns of those who wait in it (the sum of their turns).
 pub(super) fn take_turns(
-    plane: &mut HtbPlane,
+    plane: &mut HtbShaper,
     direction: Direction,
     waiting: &BTreeMap<u16, u32>,
 ) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fairmesh_units::BitRate;
 
 use super::tree::Port;
-use super::{HtbPlane, PART, State, ids, lower};
+use super::{HtbShaper, PART, State, ids, lower};
 use crate::error::Error;
 use crate::netlink::{Batch, Netlink};
 use crate::shaper::*;
@@ -141,7 +141,7 @@ pub(super) fn make(
 /// Gives classes the queues that they have waited for. What is in the FIFO until then goes out first, for a moment
 /// without limit, since nothing can be moved from one queue to another. `who`: with the packets waiting in each.
 pub(super) fn give(
-    plane: &mut HtbPlane,
+    plane: &mut HtbShaper,
     direction: Direction,
     mut who: Vec<(u32, u16)>,
 ) -> Result<(), Error> {

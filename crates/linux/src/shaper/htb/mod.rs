@@ -127,21 +127,21 @@ struct State {
 
 /// The data plane on HTB and nftables, in the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct HtbPlane {
+pub struct HtbShaper {
     netlink: Netlink,
     netfilter: Netlink,
     batch: Batch,
     state: Option<State>,
 }
 
-impl HtbPlane {
+impl HtbShaper {
     /// Opens a netlink socket; touches nothing.
     ///
     /// # Errors
     /// The system's refusal.
     pub fn open() -> Result<Self, Error> {
         let (netlink, netfilter) = (Netlink::open()?, Netlink::netfilter()?);
-        Ok(HtbPlane { netlink, netfilter, batch: Batch::new(), state: None })
+        Ok(HtbShaper { netlink, netfilter, batch: Batch::new(), state: None })
     }
 
     /// Bounds the time for which calls on this thread wait for `nft`; a call that would take longer
@@ -157,7 +157,7 @@ impl HtbPlane {
     }
 
     /// Lifts the limits that another process has set with this layout's interfaces and handle; all else stays, for the next
-    /// [`DataPlane::install`] to take over.
+    /// [`Shaper::install`] to take over.
     ///
     /// # Errors
     /// The kernel's refusal; the other interface's are lifted all the same.
@@ -367,8 +367,8 @@ impl State {
     }
 }
 
-impl HtbPlane {
-    /// What [`DataPlane::install`] would refuse because of what is there already, a line for each; nothing is
+impl HtbShaper {
+    /// What [`Shaper::install`] would refuse because of what is there already, a line for each; nothing is
     /// touched.
     pub fn conflicts(&mut self, layout: &Layout) -> Vec<Error> {
         let mut found: Vec<Error> = layout.check().err().map(Error::from).into_iter().collect();
@@ -382,7 +382,7 @@ impl HtbPlane {
     }
 }
 
-impl DataPlane for HtbPlane {
+impl Shaper for HtbShaper {
     fn probe(&mut self) -> Result<Features, Error> {
         crate::probe::features()
     }
