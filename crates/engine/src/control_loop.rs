@@ -1,8 +1,8 @@
 //! A node of the world as its control's driver sees it, and when the driver is called.
 
-use fairmesh_control::host::{Driver, Effect, Node, Samples};
+use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
-    Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
+    Action, Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
     QueueLength, Reach, Reason, TcpSigns, Value,
 };
 use fairmesh_queueing::SpecError;
@@ -209,39 +209,40 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
         }
     }
 
-    fn carry_out(&mut self, now: Time, effect: Effect<'_>, _: Option<&Reason>) {
+    fn build(&mut self, _: Time, class: &ClassPlan, _: Option<&Reason>) {
+        if let Err(e) = self.build_class(class) {
+            // While it runs: traffic of a class that cannot be built flows.
+            self.refused = Some(e);
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         let node = self.node;
-        match effect {
-            Effect::Build(plan) => {
-                if let Err(e) = self.build(plan) {
-                    // While it runs: traffic of a class that cannot be built flows.
-                    self.refused = Some(e);
-                }
-            }
-            Effect::SetRate { class, rate } => match self.set_of(class) {
+        match *action {
+            Action::SetRate { class, rate } => match self.set_of(class) {
                 Some(set) => self.net.classes[set].set_rate(now, class, rate),
                 None => self.limit(now, class, rate.map_or(Limit::None, Limit::Rate)),
             },
-            Effect::SetAirtime { class, share } => self.limit(now, class, Limit::Airtime(share)),
-            Effect::Remove { class } => self.remove(now, class),
-            Effect::Mark { class, probability, how } => {
+            Action::SetAirtime { class, share } => self.limit(now, class, Limit::Airtime(share)),
+            Action::Remove { class } => self.remove(now, class),
+            Action::Mark { class, probability, how } => {
                 self.net.listeners.mark(node, class, probability.0, how);
             }
-            Effect::Drop { class, probability } => {
+            Action::Drop { class, probability } => {
                 self.net.listeners.lose(node, class, probability.0);
             }
-            Effect::Annotate { class, slot, merge, value } => {
+            Action::Annotate { class, slot, merge, value } => {
                 self.net.listeners.annotate(node, class, slot, merge, value);
             }
-            Effect::Pace { flow, interval, window } => {
+            Action::Pace { flow, interval, window } => {
                 if let Some(flow) = self.net.flows.get_mut(flow.index()) {
                     flow.pace(interval, window);
                 }
             }
-            Effect::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
-            Effect::Tell { reach: Reach::Gateways, body } => self.net.send_behind(now, node, body),
-            Effect::Tell { reach, body } => self.net.listeners.hand_over(node, reach, body),
-            Effect::Route { to, body } => {
+            Action::AckBits { bits } => self.net.listeners.set_ack_bits(node, bits),
+            Action::Tell { reach: Reach::Gateways, .. } => self.net.send_behind(now, node, body),
+            Action::Tell { reach, .. } => self.net.listeners.hand_over(node, reach, body),
+            Action::Route { to, .. } => {
                 let nodes = self.net.way(self.scenario.links(), node, to);
                 let hops = core::iter::once(node).chain(nodes.iter().copied()).zip(&nodes);
                 let link = |a, b| match self.scenario.same_device(a, b) {
@@ -254,9 +255,11 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 let way = if way.len() == nodes.len() { way } else { Vec::new() };
                 self.net.route_message(now, node, &way, body);
             }
-            Effect::Send { to: None, body } => self.net.send_message(now, node, None, body),
-            Effect::Send { to: Some(to), body } => {
-                // A neighbour that is none hears nothing.
+            Action::Send { to: None, .. } => self.net.send_message(now, node, None, body),
+            // The driver keeps reasons as decisions.
+            Action::Because(_) => {}
+            Action::Send { to: Some(to), .. } => {
+                // A node that is not a neighbour receives nothing.
                 if let Some(link) = self.air.link(node, to) {
                     self.net.send_message(now, node, Some((to, link)), body);
                 }
@@ -313,7 +316,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
 
     /// Builds a class, or the queue that takes the place of a radio's own. Where there is no radio
     /// nothing is sent by one.
-    fn build(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
+    fn build_class(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
         if let Some(set) = self.set_of(plan.class) {
             return self.net.classes[set].build(plan);
         }

@@ -55,7 +55,7 @@ impl Header {
     }
 }
 
-/// Whom a message outside the air is for ([`Action::Tell`]).
+/// Receivers of a message outside the air ([`Action::Tell`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// One node, however far.
@@ -178,6 +178,57 @@ pub enum Action {
     },
     /// Why: explains the actions that follow it in the same buffer, up to the next reason.
     Because(Reason),
+}
+
+macro_rules! action_kinds {
+    ($( $(#[$doc:meta])* $kind:ident = $name:literal, )+) => {
+        /// A kind of [`Action`].
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum ActionKind { $( $(#[$doc])* $kind, )+ }
+
+        impl ActionKind {
+            /// Every kind.
+            pub const ALL: &'static [ActionKind] = &[$(ActionKind::$kind),+];
+            /// Its name in messages.
+            pub const fn name(self) -> &'static str {
+                match self { $(ActionKind::$kind => $name),+ }
+            }
+        }
+
+        impl Action {
+            /// Its kind.
+            pub const fn kind(&self) -> ActionKind {
+                match self { $(Action::$kind { .. } => ActionKind::$kind),+ }
+            }
+        }
+    };
+}
+
+action_kinds! {
+    /// [`Action::SetRate`].
+    SetRate = "set a rate",
+    /// [`Action::SetAirtime`].
+    SetAirtime = "set a share of the airtime",
+    /// [`Action::Remove`].
+    Remove = "remove a class",
+    /// [`Action::Mark`].
+    Mark = "mark packets",
+    /// [`Action::Drop`].
+    Drop = "drop packets",
+    /// [`Action::Annotate`].
+    Annotate = "write a header field",
+    /// [`Action::Send`].
+    Send = "send a message",
+    /// [`Action::Route`].
+    Route = "send a message over several hops",
+    /// [`Action::Tell`].
+    Tell = "hand a message over outside the air",
+    /// [`Action::AckBits`].
+    AckBits = "set bits of acknowledgements",
+    /// [`Action::Pace`].
+    Pace = "pace a flow",
+    /// [`Action::Because`].
+    Because = "give a reason",
 }
 
 /// A reusable buffer of actions: once it has grown, filling it allocates nothing.

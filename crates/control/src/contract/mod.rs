@@ -17,7 +17,7 @@ mod refusal;
 mod registry;
 mod setting;
 
-pub use action::{Action, Actions, Class, Marking, Merge, Reach};
+pub use action::{Action, ActionKind, Actions, Class, Marking, Merge, Reach};
 pub use capabilities::{
     Ability, AbilitySet, EventKind, EventSet, Knowledge, KnowledgeSet, Placement, PlacementSet,
 };

@@ -2,7 +2,6 @@
 
 use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
 
-use super::effect::Effect;
 use super::standing::Standing;
 use crate::{
     Ability, AbilitySet, Action, Actions, Class, ClassPlan, Control, Event, EventKind, Instance,
@@ -14,14 +13,20 @@ pub trait Node {
     /// Gives every sample of this kind to `samples`.
     fn sample(&mut self, now: Time, kind: EventKind, samples: &mut Samples<'_>);
 
-    /// Does it. `why`: the last reason that the mechanism gave in this call, if it gave one.
-    fn carry_out(&mut self, now: Time, effect: Effect<'_>, why: Option<&Reason>);
+    /// Builds a class: of the plan, at the start; later from the plan's template, before the first
+    /// action that concerns it. `why`: the last reason of this call, if there is one.
+    fn build(&mut self, now: Time, class: &ClassPlan, why: Option<&Reason>);
+
+    /// Carries an action out; it stays in force until it is set anew. `body`: the bytes of a message,
+    /// empty for other actions. Never a rate of 0, an ability that the mechanism has not declared, a
+    /// class that was not built, or [`Action::Because`].
+    fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], why: Option<&Reason>);
 
     /// Keeps a decision. Reasons for nothing but header fields and messages do not come here: what
     /// mechanisms tell each other, packet by packet, decides nothing yet.
     fn decided(&mut self, now: Time, reason: &Reason);
 
-    /// All effects of one call are carried out.
+    /// All actions of one call are carried out.
     fn settled(&mut self, _now: Time) {}
 }
 
@@ -174,7 +179,7 @@ impl Driver {
         self.now = self.now.max(now);
         for class in &self.plan.classes {
             if self.standing.add(class.class) {
-                give(now, Effect::Build(class), None, node);
+                build(now, class, None, node);
             }
         }
     }
@@ -266,10 +271,14 @@ impl Driver {
                     }
                 }
             }
-            if let Err(breach) = self.carry_out(now, action, &actions, why, node)
-                && let Some(reason) = self.breach(breach)
-            {
-                decided(now, &reason, node);
+            match self.admit(now, action, why, node) {
+                Ok(true) => give(now, action, actions.body(action), why, node),
+                Ok(false) => {}
+                Err(breach) => {
+                    if let Some(reason) = self.breach(breach) {
+                        decided(now, &reason, node);
+                    }
+                }
             }
         }
         if let Some(reason) = open {
@@ -280,71 +289,35 @@ impl Driver {
         self.actions = actions;
     }
 
-    /// Turns an action into what the host has to do.
-    fn carry_out(
+    /// Holds an action to the contract, and has its class built where that is still to be done.
+    /// `Ok(false)`: there is nothing to do.
+    fn admit(
         &mut self,
         now: Time,
         action: &Action,
-        actions: &Actions,
         why: Option<&Reason>,
         node: &mut impl Node,
-    ) -> Result<(), Breach> {
-        let effect = match *action {
-            Action::Because(_) => return Ok(()),
+    ) -> Result<bool, Breach> {
+        match *action {
+            Action::Because(_) => return Ok(false),
             Action::SetRate { rate: Some(BitRate(0)), .. } => return Err(Breach::Rate),
-            Action::SetRate { class, rate } => {
-                self.stand(now, class, why, node)?;
-                Effect::SetRate { class, rate }
-            }
-            Action::SetAirtime { class, share } => {
+            Action::SetRate { class, .. } => self.stand(now, class, why, node)?,
+            Action::SetAirtime { class, .. } => {
                 self.able(Ability::Airtime)?;
                 self.stand(now, class, why, node)?;
-                Effect::SetAirtime { class, share }
             }
-            Action::Remove { class } => {
-                if !self.standing.remove(class) {
-                    return Ok(());
-                }
-                Effect::Remove { class }
-            }
-            Action::Mark { class, probability, how } => {
-                self.able(Ability::Mark)?;
-                Effect::Mark { class, probability, how }
-            }
-            Action::Drop { class, probability } => {
-                self.able(Ability::Drop)?;
-                Effect::Drop { class, probability }
-            }
-            Action::Annotate { class, slot, merge, value } => {
-                self.able(Ability::Annotate)?;
-                Effect::Annotate { class, slot, merge, value }
-            }
-            Action::Send { to, .. } => {
-                self.able(Ability::Send)?;
-                Effect::Send { to, body: actions.body(action) }
-            }
-            Action::Route { to, .. } => {
-                self.able(Ability::Route)?;
-                Effect::Route { to, body: actions.body(action) }
-            }
-            Action::Tell { reach, .. } => {
-                self.able(match reach {
-                    Reach::Gateways => Ability::Peers,
-                    Reach::Node(_) | Reach::Within(_) => Ability::IdealExchange,
-                })?;
-                Effect::Tell { reach, body: actions.body(action) }
-            }
-            Action::AckBits { bits } => {
-                self.able(Ability::AckBits)?;
-                Effect::AckBits { bits }
-            }
-            Action::Pace { flow, interval, window } => {
-                self.able(Ability::Pace)?;
-                Effect::Pace { flow, interval, window }
-            }
-        };
-        give(now, effect, why, node);
-        Ok(())
+            Action::Remove { class } => return Ok(self.standing.remove(class)),
+            Action::Mark { .. } => self.able(Ability::Mark)?,
+            Action::Drop { .. } => self.able(Ability::Drop)?,
+            Action::Annotate { .. } => self.able(Ability::Annotate)?,
+            Action::Send { .. } => self.able(Ability::Send)?,
+            Action::Route { .. } => self.able(Ability::Route)?,
+            Action::Tell { reach: Reach::Gateways, .. } => self.able(Ability::Peers)?,
+            Action::Tell { .. } => self.able(Ability::IdealExchange)?,
+            Action::AckBits { .. } => self.able(Ability::AckBits)?,
+            Action::Pace { .. } => self.able(Ability::Pace)?,
+        }
+        Ok(true)
     }
 
     /// Has a class built that does not stand yet.
@@ -364,7 +337,7 @@ impl Driver {
             return Err(Breach::Class(class));
         };
         self.standing.add(class);
-        give(now, Effect::Build(&ClassPlan { class, ..template }), why, node);
+        build(now, &ClassPlan { class, ..template }, why, node);
         Ok(())
     }
 
@@ -419,11 +392,19 @@ impl Driver {
     }
 }
 
-/// Has an effect carried out.
+/// Has a class built.
 #[inline]
-fn give(now: Time, effect: Effect<'_>, why: Option<&Reason>, node: &mut impl Node) {
-    if !lost::effect(&effect) {
-        node.carry_out(now, effect, why);
+fn build(now: Time, class: &ClassPlan, why: Option<&Reason>, node: &mut impl Node) {
+    if !lost::class() {
+        node.build(now, class, why);
+    }
+}
+
+/// Has an action carried out.
+#[inline]
+fn give(now: Time, action: &Action, body: &[u8], why: Option<&Reason>, node: &mut impl Node) {
+    if !lost::action(action) {
+        node.carry_out(now, action, body, why);
     }
 }
 
@@ -438,10 +419,14 @@ fn decided(now: Time, reason: &Reason, node: &mut impl Node) {
 /// Nothing is ever lost between driver and host, but where the suite looks whether it would notice.
 #[cfg(not(feature = "conformance"))]
 mod lost {
-    use super::{Effect, EventKind};
+    use super::{Action, EventKind};
 
     #[inline(always)]
-    pub const fn effect(_: &Effect<'_>) -> bool {
+    pub const fn class() -> bool {
+        false
+    }
+    #[inline(always)]
+    pub const fn action(_: &Action) -> bool {
         false
     }
     #[inline(always)]

@@ -68,16 +68,18 @@ impl Node for Notes {
             samples.give(sample(kind, n));
         }
     }
-    fn carry_out(&mut self, _: Time, effect: Effect<'_>, why: Option<&Reason>) {
+    fn build(&mut self, _: Time, class: &ClassPlan, why: Option<&Reason>) {
+        self.0.push(format!("build {} ({})", class.class, why.map_or("-", |r| r.code)));
+    }
+    fn carry_out(&mut self, _: Time, action: &Action, body: &[u8], why: Option<&Reason>) {
         let why = why.map_or("-", |r| r.code);
-        let what = match effect {
-            Effect::Build(plan) => format!("build {}", plan.class),
-            Effect::SetRate { class, rate } => format!("rate {class} {:?}", rate.map(|r| r.0)),
-            Effect::Remove { class } => format!("remove {class}"),
-            Effect::Send { body, .. } | Effect::Tell { body, .. } => {
-                format!("{} {body:?}", effect.kind().name())
+        let what = match *action {
+            Action::SetRate { class, rate } => format!("rate {class} {:?}", rate.map(|r| r.0)),
+            Action::Remove { class } => format!("remove {class}"),
+            Action::Send { .. } | Action::Tell { .. } => {
+                format!("{} {body:?}", action.kind().name())
             }
-            _ => effect.kind().name().to_owned(),
+            _ => action.kind().name().to_owned(),
         };
         self.0.push(format!("{what} ({why})"));
     }
@@ -130,7 +132,7 @@ fn samples_come_in_order_and_the_deadline_last() {
 }
 
 #[test]
-fn effects_have_the_reason_before_them_and_each_decision_is_kept_once() {
+fn actions_have_the_reason_before_them_and_each_decision_is_kept_once() {
     let script = doing(&[|a| {
         a.set_rate(FLOW, BitRate(1));
         because(a, "first");
@@ -290,7 +292,10 @@ fn nothing_is_allocated_once_it_runs() {
         fn sample(&mut self, _: Time, kind: EventKind, samples: &mut Samples<'_>) {
             samples.give(sample(kind, 0));
         }
-        fn carry_out(&mut self, _: Time, _: Effect<'_>, _: Option<&Reason>) {
+        fn build(&mut self, _: Time, _: &ClassPlan, _: Option<&Reason>) {
+            self.0 += 1;
+        }
+        fn carry_out(&mut self, _: Time, _: &Action, _: &[u8], _: Option<&Reason>) {
             self.0 += 1;
         }
         fn decided(&mut self, _: Time, _: &Reason) {
@@ -361,15 +366,17 @@ struct Trusting {
 
 impl Node for Trusting {
     fn sample(&mut self, _: Time, _: EventKind, _: &mut Samples<'_>) {}
-    fn carry_out(&mut self, _: Time, effect: Effect<'_>, _: Option<&Reason>) {
-        match effect {
-            Effect::Build(plan) => assert_eq!(self.limits.insert(plan.class, None), None),
-            Effect::SetRate { class, rate } => {
+    fn build(&mut self, _: Time, class: &ClassPlan, _: Option<&Reason>) {
+        assert_eq!(self.limits.insert(class.class, None), None);
+    }
+    fn carry_out(&mut self, _: Time, action: &Action, _: &[u8], _: Option<&Reason>) {
+        match *action {
+            Action::SetRate { class, rate } => {
                 assert_ne!(rate, Some(BitRate(0)));
                 *self.limits.get_mut(&class).expect("a class that stands") = rate;
             }
-            Effect::Remove { class } => assert!(self.limits.remove(&class).is_some()),
-            Effect::AckBits { bits } => self.bits = bits,
+            Action::Remove { class } => assert!(self.limits.remove(&class).is_some()),
+            Action::AckBits { bits } => self.bits = bits,
             other => panic!("{other:?}"),
         }
     }
@@ -382,7 +389,7 @@ proptest! {
     /// Whatever a mechanism does, in whatever turns: a host that trusts its driver ends up with
     /// what the actions say, one after the other.
     #[test]
-    fn effects_are_what_the_actions_say(turns in proptest::collection::vec(
+    fn a_host_ends_up_with_what_the_actions_set(turns in proptest::collection::vec(
         proptest::collection::vec(actions(), 0..10), 0..10)
     ) {
         let mut expected = Trusting::default();

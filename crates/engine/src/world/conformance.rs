@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairmesh_control::host::EffectKind;
+use fairmesh_control::ActionKind;
 use fairmesh_control::host::conformance::{
     ChanceInForce, ClassInForce, Mutation, Subject, hold, mutants,
 };
@@ -174,11 +174,12 @@ fn the_simulator_keeps_the_contract_with_every_mechanism() {
 }
 
 #[test]
-fn a_simulator_that_loses_one_effect_is_caught() {
+fn a_simulator_that_loses_one_action_is_caught() {
     let scenario = mesh();
     let caught = mutants(|| Simulator::new(scenario)).unwrap();
-    for &kind in EffectKind::ALL {
-        assert!(caught.contains(&Mutation::Effect(kind, 1)), "{kind:?}");
+    assert!(caught.contains(&Mutation::Class(1)));
+    for &kind in ActionKind::ALL.iter().filter(|k| **k != ActionKind::Because) {
+        assert!(caught.contains(&Mutation::Action(kind, 1)), "{kind:?}");
     }
     assert!(caught.contains(&Mutation::Sample(EventKind::Stations)));
     assert!(caught.contains(&Mutation::Reason(1)));

@@ -1,9 +1,9 @@
 //! The control's side: its setting, and the gateway as its driver sees it.
 
-use fairmesh_control::host::{Driver, Effect, Node, Samples};
+use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
-    Allocation, Class, Counters, Event, EventKind, FlowCounters, Limit, Message, Neighbour as Link,
-    Reach, Reason, Setting, StartError, TcpSigns, Value,
+    Action, Allocation, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Limit, Message,
+    Neighbour as Link, Reach, Reason, Setting, StartError, TcpSigns, Value,
 };
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
@@ -251,15 +251,20 @@ fn show(member: &mut Member) {
 /// This gateway as its control's driver sees it: one flow per subscriber and direction.
 pub(super) struct Gateway<'a> {
     pub governor: &'a mut Governor,
-    /// Why something happens for which the control gives no reason.
+    /// Reason of a change for which the control gives none.
     pub why: &'a Why,
-    /// Whether the last look at the counters can be believed.
+    /// True if the last reading of the counters is plausible.
     pub sane: bool,
-    /// Whether the control has decided something and said why.
+    /// True once the control has decided something and given its reason.
     pub decided: bool,
 }
 
 impl Gateway<'_> {
+    /// Reason of a change: the control's, or else the gateway's own.
+    fn because(&self, reason: Option<&Reason>) -> Why {
+        reason.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason))
+    }
+
     /// What is to be believed of each subscriber's counters in each direction, and whether the
     /// control has a class for it.
     fn counters(&self) -> impl Iterator<Item = (Counters, bool)> + '_ {
@@ -341,36 +346,39 @@ impl Node for Gateway<'_> {
         }
     }
 
-    fn carry_out(&mut self, _: Time, effect: Effect<'_>, why: Option<&Reason>) {
-        let why = why.map_or_else(|| self.why.clone(), |reason| Why::Decision(*reason));
-        match effect {
-            Effect::Build(plan) => {
-                self.governor.plan(plan.class, true);
-                if let Limit::Rate(rate) = plan.limit {
-                    self.governor.set(plan.class, Some(rate), &why);
-                }
-            }
-            Effect::SetRate { class, rate } => self.governor.set(class, rate, &why),
+    fn build(&mut self, _: Time, class: &ClassPlan, why: Option<&Reason>) {
+        self.governor.plan(class.class, true);
+        if let Limit::Rate(rate) = class.limit {
+            let why = self.because(why);
+            self.governor.set(class.class, Some(rate), &why);
+        }
+    }
+
+    fn carry_out(&mut self, _: Time, action: &Action, body: &[u8], why: Option<&Reason>) {
+        let why = self.because(why);
+        match *action {
+            Action::SetRate { class, rate } => self.governor.set(class, rate, &why),
             // Its subscriber's class in the kernel stays, to be counted in; without a limit.
-            Effect::Remove { class } => {
+            Action::Remove { class } => {
                 self.governor.plan(class, false);
                 self.governor.set(class, None, &why);
             }
-            Effect::Tell { reach: Reach::Gateways, body } => {
+            Action::Tell { reach: Reach::Gateways, .. } => {
                 if self.governor.exchanges() && self.governor.said.len() < MOST_SAID {
                     self.governor.said.push(body.to_vec());
                 }
             }
             // Not offered, so the driver asks for none of these.
-            Effect::SetAirtime { .. }
-            | Effect::Mark { .. }
-            | Effect::Drop { .. }
-            | Effect::Annotate { .. }
-            | Effect::Send { .. }
-            | Effect::Route { .. }
-            | Effect::Tell { .. }
-            | Effect::AckBits { .. }
-            | Effect::Pace { .. } => {}
+            Action::SetAirtime { .. }
+            | Action::Mark { .. }
+            | Action::Drop { .. }
+            | Action::Annotate { .. }
+            | Action::Send { .. }
+            | Action::Route { .. }
+            | Action::Tell { .. }
+            | Action::AckBits { .. }
+            | Action::Pace { .. }
+            | Action::Because(_) => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! The gateway under the suite for hosts, on a virtual clock and a plane without a kernel.
 
-use fairmesh_control::host::EffectKind;
+use fairmesh_control::ActionKind;
 use fairmesh_control::host::conformance::{ClassInForce, Mutation, Subject, hold, mutants};
 use fairmesh_control::{Class, Leaf, Limit, Mechanism, Offers, Site};
 use fairmesh_linux::capture::{Flags, Header};
@@ -234,12 +234,13 @@ fn what_is_said_to_other_gateways_leaves() {
 }
 
 #[test]
-fn a_gateway_that_loses_one_effect_is_caught() {
+fn a_gateway_that_loses_one_action_is_caught() {
     let caught = mutants(Gateway::new).unwrap();
-    for kind in [EffectKind::Build, EffectKind::SetRate, EffectKind::Remove] {
-        assert!(caught.contains(&Mutation::Effect(kind, 1)), "{kind:?}");
+    assert!(caught.contains(&Mutation::Class(1)), "classes");
+    for kind in [ActionKind::SetRate, ActionKind::Remove] {
+        assert!(caught.contains(&Mutation::Action(kind, 1)), "{kind:?}");
     }
     assert!(caught.contains(&Mutation::Reason(1)));
     let caught = mutants(Gateway::with_peers).unwrap();
-    assert!(caught.contains(&Mutation::Effect(EffectKind::Tell, 1)));
+    assert!(caught.contains(&Mutation::Action(ActionKind::Tell, 1)));
 }

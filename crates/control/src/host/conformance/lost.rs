@@ -3,34 +3,37 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::EventKind;
-use crate::host::{Effect, EffectKind};
+use crate::{Action, ActionKind, EventKind};
 
 /// A fault of a host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mutation {
-    /// It does not carry out the effect of this kind that comes as the so-manieth, from 1.
-    Effect(EffectKind, u32),
+    /// It does not build the class with this number in the order of building, from 1.
+    Class(u32),
+    /// It does not carry out the action with this number among those of its kind, from 1.
+    Action(ActionKind, u32),
     /// It never gives samples of this kind.
     Sample(EventKind),
-    /// It does not record the so-manieth decision, from 1.
+    /// It does not record the decision with this number, from 1.
     Reason(u32),
 }
 
 impl core::fmt::Display for Mutation {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Mutation::Effect(kind, n) => write!(f, "effect {n} of its kind, \"{}\"", kind.name()),
+            Mutation::Class(n) => write!(f, "class {n}"),
+            Mutation::Action(kind, n) => write!(f, "action {n} of its kind, \"{}\"", kind.name()),
             Mutation::Sample(kind) => write!(f, "every sample of \"{}\"", kind.name()),
             Mutation::Reason(n) => write!(f, "reason {n}"),
         }
     }
 }
 
-/// What there was to lose in a run.
+/// Everything that a faulty host could have lost in a run.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Passed {
-    pub effects: BTreeMap<EffectKind, u32>,
+    pub classes: u32,
+    pub actions: BTreeMap<ActionKind, u32>,
     pub samples: BTreeSet<EventKind>,
     pub reasons: u32,
 }
@@ -40,7 +43,7 @@ thread_local! {
     static PASSED: RefCell<Passed> = RefCell::default();
 }
 
-/// Runs with this fault, and says what there was to lose.
+/// Runs with this fault; returns also what could have been lost.
 pub(super) fn with<T>(fault: Option<Mutation>, run: impl FnOnce() -> T) -> (T, Passed) {
     LOST.set(fault);
     PASSED.take();
@@ -49,24 +52,33 @@ pub(super) fn with<T>(fault: Option<Mutation>, run: impl FnOnce() -> T) -> (T, P
     (result, PASSED.take())
 }
 
-/// Whether the host loses this effect.
-pub(crate) fn effect(effect: &Effect<'_>) -> bool {
-    let kind = effect.kind();
+/// True if the host does not build this class.
+pub(crate) fn class() -> bool {
     let nth = PASSED.with_borrow_mut(|p| {
-        let n = p.effects.entry(kind).or_default();
+        p.classes += 1;
+        p.classes
+    });
+    LOST.get() == Some(Mutation::Class(nth))
+}
+
+/// True if the host does not carry out this action.
+pub(crate) fn action(action: &Action) -> bool {
+    let kind = action.kind();
+    let nth = PASSED.with_borrow_mut(|p| {
+        let n = p.actions.entry(kind).or_default();
         *n += 1;
         *n
     });
-    LOST.get() == Some(Mutation::Effect(kind, nth))
+    LOST.get() == Some(Mutation::Action(kind, nth))
 }
 
-/// Whether the host loses samples of this kind.
+/// True if the host loses samples of this kind.
 pub(crate) fn sample(kind: EventKind) -> bool {
     PASSED.with_borrow_mut(|p| p.samples.insert(kind));
     LOST.get() == Some(Mutation::Sample(kind))
 }
 
-/// Whether the host loses this reason.
+/// True if the host loses this reason.
 pub(crate) fn reason() -> bool {
     let nth = PASSED.with_borrow_mut(|p| {
         p.reasons += 1;

@@ -7,8 +7,7 @@ use fairmesh_units::{Span, Time};
 use super::account::Accounts;
 use super::probe::{self, Trial};
 use super::{Mutation, Subject, lost, spy};
-use crate::host::EffectKind;
-use crate::{Ability, EventKind, Knowledge, Mechanism, Placement, Registry};
+use crate::{Ability, ActionKind, EventKind, Knowledge, Mechanism, Placement, Registry};
 
 /// How long a mechanism runs, and how often what is in force is looked at.
 const LONG: Span = Span::from_secs(60);
@@ -76,8 +75,8 @@ fn trials<S: Subject>(new: &impl Fn() -> S) -> Result<(), String> {
 /// Returns what was lost.
 ///
 /// # Errors
-/// A fault that the suite does not notice, or a kind of effect that the host should have and the
-/// suite never asks for.
+/// A fault that the suite does not notice, or a kind of action that the host offers and the suite
+/// never asks for.
 pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, String> {
     let offers = new().offers();
     let (mut caught, mut asked) = (BTreeSet::new(), BTreeSet::new());
@@ -88,9 +87,11 @@ pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, St
         }
         let (whole, passed) = lost::with(None, || run_trial(new(), trial));
         whole.map_err(|e| format!("{trial}: {e}"))?;
-        let effects = passed.effects.iter();
-        let effects = effects.flat_map(|(k, n)| (1..=*n).map(|n| Mutation::Effect(*k, n)));
-        for fault in effects.chain((1..=passed.reasons).map(Mutation::Reason)) {
+        let classes = (1..=passed.classes).map(Mutation::Class);
+        let actions = passed.actions.iter();
+        let actions = actions.flat_map(|(k, n)| (1..=*n).map(|n| Mutation::Action(*k, n)));
+        let reasons = (1..=passed.reasons).map(Mutation::Reason);
+        for fault in classes.chain(actions).chain(reasons) {
             if lost::with(Some(fault), || run_trial(new(), trial)).0.is_ok() {
                 return Err(format!("{trial}: a host that loses {fault} passes"));
             }
@@ -108,30 +109,33 @@ pub fn mutants<S: Subject>(new: impl Fn() -> S) -> Result<BTreeSet<Mutation>, St
     if let Some(kind) = asked.iter().find(|k| !caught.contains(&Mutation::Sample(**k))) {
         return Err(format!("a host that loses every sample of \"{}\" passes", kind.name()));
     }
+    if !offers.plans.is_empty() && !caught.contains(&Mutation::Class(1)) {
+        return Err("nothing asks the host to build a class".into());
+    }
     let missing =
-        |k: &&EffectKind| offered(**k, &offers) && !caught.contains(&Mutation::Effect(**k, 1));
-    match EffectKind::ALL.iter().find(missing) {
+        |k: &&ActionKind| offered(**k, &offers) && !caught.contains(&Mutation::Action(**k, 1));
+    match ActionKind::ALL.iter().find(missing) {
         Some(kind) => Err(format!("nothing asks the host to {}", kind.name())),
         None => Ok(caught),
     }
 }
 
-/// Whether a host has effects of this kind.
-fn offered(kind: EffectKind, offers: &crate::Offers) -> bool {
+/// True if a host carries out actions of this kind.
+fn offered(kind: ActionKind, offers: &crate::Offers) -> bool {
     let ability = match kind {
-        EffectKind::Build | EffectKind::SetRate | EffectKind::Remove => {
-            return !offers.plans.is_empty();
-        }
-        EffectKind::SetAirtime => Ability::Airtime,
-        EffectKind::Mark => Ability::Mark,
-        EffectKind::Drop => Ability::Drop,
-        EffectKind::Annotate => Ability::Annotate,
-        EffectKind::Send => Ability::Send,
-        EffectKind::Route => Ability::Route,
-        EffectKind::Tell if offers.abilities.has(Ability::Peers) => Ability::Peers,
-        EffectKind::Tell => Ability::IdealExchange,
-        EffectKind::AckBits => Ability::AckBits,
-        EffectKind::Pace => Ability::Pace,
+        ActionKind::SetRate | ActionKind::Remove => return !offers.plans.is_empty(),
+        // Kept as a decision, which has a fault of its own.
+        ActionKind::Because => return false,
+        ActionKind::SetAirtime => Ability::Airtime,
+        ActionKind::Mark => Ability::Mark,
+        ActionKind::Drop => Ability::Drop,
+        ActionKind::Annotate => Ability::Annotate,
+        ActionKind::Send => Ability::Send,
+        ActionKind::Route => Ability::Route,
+        ActionKind::Tell if offers.abilities.has(Ability::Peers) => Ability::Peers,
+        ActionKind::Tell => Ability::IdealExchange,
+        ActionKind::AckBits => Ability::AckBits,
+        ActionKind::Pace => Ability::Pace,
     };
     offers.abilities.has(ability)
 }
