@@ -20,7 +20,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-dependencies test-example test-kernel tested check bench bench-ns3 clean
+	test-lint test-minimum test-dependencies test-example test-kernel tested check bench bench-ns3 clean
 
 demo:
 	@scripts/setup.sh build
@@ -53,7 +53,7 @@ ipk: gateway
 
 check:
 	@scripts/setup.sh test
-	+@$(MAKE) --no-print-directory test-lint test-dependencies
+	+@$(MAKE) --no-print-directory test-lint test-minimum test-dependencies
 
 test-kernel:
 	@scripts/setup.sh test
@@ -91,7 +91,13 @@ test-lint: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
 	$(CARGO) fmt --all --check
 	+$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
 	+$(CARGO) clippy --quiet --package fairmesh --package fairmesh-experiments --no-default-features -- -D warnings
+	+RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --workspace --no-deps
 	+scripts/purity.sh
+
+# With the oldest Rust that Cargo.toml names; artifacts of their own, since each compiler rebuilds all.
+test-minimum:
+	+@scripts/setup.sh minimum
+	+@scripts/minimum.sh
 
 # A mechanism in a crate outside of the workspace, built and compared with shipped ones.
 test-example: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
@@ -102,7 +108,7 @@ test-dependencies:
 	scripts/dependencies.sh
 
 # In the order in which they begin: what others wait for, and what takes longest, first.
-tested: test-programs packages-build test-release test-kernels test-packages test-lint test-dependencies test-example
+tested: test-programs packages-build test-release test-kernels test-packages test-lint test-minimum test-dependencies test-example
 
 # Linking a release takes one core for minutes, and tests wait for the kernel, so three things go on at a time.
 # Emulation in real time comes last, with the machine for itself.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Dependencies: licences, sources, no open versions (deny.toml); advisories where their database can be
-# fetched.
+# Dependencies: licences, sources, no open versions (deny.toml); none unused; advisories where their
+# database can be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if command -v cargo-deny >/dev/null; then
@@ -10,6 +10,15 @@ elif [ -n "${FAIRMESH_NO_SKIP:-}" ]; then
     exit 1
 else
     echo "dependencies: SKIPPED, there is no cargo-deny"
+fi
+
+if command -v cargo-machete >/dev/null; then
+    cargo machete --skip-target-dir crates fuzz examples
+elif [ -n "${FAIRMESH_NO_SKIP:-}" ]; then
+    echo "dependencies: no cargo-machete, and nothing may be skipped here" >&2
+    exit 1
+else
+    echo "dependencies: unused ones SKIPPED, there is no cargo-machete"
 fi
 
 # An advisory is an "error[...]"; any other failure means that the database could not be fetched.

@@ -2,7 +2,8 @@
 # Installs what building and testing need, where it is missing. Needs root only to install.
 #   setup.sh build   a Rust toolchain and a C linker
 #   setup.sh test    also: the tools that some tests call
-#   setup.sh dependencies   also cargo-deny, which is built, beside other things
+#   setup.sh dependencies   also cargo-deny and cargo-machete, which are built, beside other things
+#   setup.sh minimum   also the oldest Rust that the project supports
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,6 +62,19 @@ if [ "$1" = dependencies ]; then
         # Its own folder: nothing of it is rebuilt when the project is.
         CARGO_PROFILE_DEV_DEBUG=0 timeout 1500 cargo install --quiet --locked --debug --no-default-features --version 0.20.2 cargo-deny >&2 \
             || say "no cargo-deny: licences and sources of dependencies will not be checked"
+    fi
+    if ! command -v cargo-machete >/dev/null; then
+        say "building cargo-machete, which finds unused dependencies"
+        CARGO_PROFILE_DEV_DEBUG=0 timeout 900 cargo install --quiet --locked --debug --version 0.9.2 cargo-machete >&2 \
+            || say "no cargo-machete: unused dependencies will not be found"
+    fi
+    exit 0
+fi
+if [ "$1" = minimum ]; then
+    if command -v rustup >/dev/null && ! rustup toolchain list | grep "^$minimum" >/dev/null; then
+        say "installing Rust $minimum"
+        timeout 600 rustup toolchain install "$minimum" --profile minimal --no-self-update >/dev/null 2>&1 \
+            || say "no Rust $minimum: the project will not be checked with it"
     fi
     exit 0
 fi

@@ -3,7 +3,7 @@
 //! The daemon holds one end of a pipe and writes lines: the number of milliseconds until the next
 //! line, or `bye`. If the pipe ends without `bye`, the guard lifts all effects at once and in place,
 //! so that nothing is lost. The next daemon may take them over; otherwise the guard removes them
-//! after [`NEXT_DAEMON`]. If a line is late, the guard removes them at once.
+//! after `NEXT_DAEMON`. If a line is late, the guard removes them at once.
 //!
 //! A guard acts only on what its own daemon left. It may have been stopped and wake when another
 //! daemon runs, so it first claims the resources or compares their registered owner.
@@ -196,7 +196,7 @@ fn is_stopped(pid: u32) -> bool {
 /// while the returned lock is held. A guard that is stopped is killed.
 ///
 /// # Errors
-/// The guard still works after [`EARLIER`], or its lock cannot be taken.
+/// The guard still works after `EARLIER`, or its lock cannot be taken.
 pub fn wait_for(socket: &Path) -> io::Result<Lock> {
     let path = lock_of(socket);
     let end = Instant::now() + EARLIER;

@@ -1,8 +1,8 @@
 //! Runtime: a clock, one loop, the control socket, the guard, the state and the metrics of a
 //! [`Service`].
 //!
-//! The order of a start: [`Claims::take`], then the service is built, then [`Runtime::new`] and
-//! [`Runtime::run`]. Threads of the service send their events through an [`Inbox`].
+//! The order of a start: [`Claims::take`], then the service is built, then `Runtime::new` and
+//! `Runtime::run`. Threads of the service send their events through an [`Inbox`].
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@
 //!
 //! - [`Gap`]: the parameters, checked; the target limit (1) and the signalling bandwidth that stays
 //!   free (2); [`Gap::equilibrium`], with how fast it is reached from either side;
-//! - [`flow`]: equations (3) to (10) in time, for loads that change in steps;
+//! - `flow`: equations (3) to (10) in time, for loads that change in steps;
 //! - [`phase`]: the direction field over limit and multi-hop backlog, for pictures.
 //!
 //! All rates are shares of one bandwidth, that of the gateway's air, in bit/s: multi-hop traffic

@@ -100,7 +100,7 @@ pub enum Release {
     Whole,
 }
 
-/// What an [`Htb`] is built from.
+/// Configuration of an [`Htb`](super::Htb).
 #[derive(Clone, PartialEq, Debug)]
 pub struct HtbSpec {
     /// Classes, parents before children.

@@ -65,7 +65,7 @@ pub fn svg(r: &GapReport) -> Result<String, String> {
 /// The page of `--html`.
 ///
 /// # Errors
-/// As [`svg`](Self::svg).
+/// As [`svg`].
 pub fn page(r: &GapReport, command: &str) -> Result<String, String> {
     let section = format!(
         "<section><h2>Phase pictures</h2><figure>{}</figure></section>\

@@ -4,14 +4,14 @@
 //! is more than (1 − γ) U* of the gateway's time used? What all others need is never asked for;
 //! that they use the part γ U* is how they ask.
 //!
-//! - the gateway's half ([`gateway`]) measures its utilisation, by its survey and by what passes,
+//! - the gateway's half (`gateway`) measures its utilisation, by its survey and by what passes,
 //!   and says so;
-//! - each neighbour's half ([`node`]) runs Algorithm 1 whenever it hears.
+//! - each neighbour's half (`node`) runs Algorithm 1 whenever it hears.
 //!
 //! How the bit travels: in a small broadcast every `period`, as a beacon's element would; with
 //! `+ack` in a spare code of the gateway's MAC acknowledgements, so that only nodes that send to it
 //! are told, at no cost; with `+overhear` not at all, each neighbour estimates it by its own survey
-//! and by what it overhears of the gateway's traffic ([`overhear`]).
+//! and by what it overhears of the gateway's traffic (`overhear`).
 //!
 //! What the paper leaves open is decided in docs/controls/gap.md.
 
