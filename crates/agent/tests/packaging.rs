@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fairmesh_agent::gateway::config::{Config, KEY, Mode};
+use fairmesh_agent::gateway::config::{Config, KEY, Mode, ReadHeaders};
 
 fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
@@ -102,9 +102,13 @@ fn headers_can_be_read_where_the_operator_lets_them() {
     assert!(unit("deb/build.sh").contains("packaging/systemd/signs.conf"));
     let uci = "config gateway 'main'\n option mesh 'm0'\n option wired 'w0'\n option control 'fifo'\n \
                option routes '1'\n";
-    assert!(Config::parse("gateway.toml", &toml_of(uci)).unwrap().signs);
-    let without = toml_of(&format!("{uci} option signs '0'\n"));
-    assert!(!Config::parse("gateway.toml", &without).unwrap().signs);
+    let read = |option: &str| {
+        let toml = toml_of(&format!("{uci}{option}"));
+        Config::parse("gateway.toml", &toml).unwrap().signs
+    };
+    assert_eq!(read(""), ReadHeaders::ForControl);
+    assert_eq!(read(" option signs '0'\n"), ReadHeaders::Never);
+    assert_eq!(read(" option signs '1'\n"), ReadHeaders::Always);
 }
 
 #[test]

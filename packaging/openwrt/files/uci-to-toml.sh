@@ -56,8 +56,12 @@ gateway() {
     printf '[paths]\nstate = %s\nsocket = "/var/run/fairmesh/gateway.sock"\n' "$(quote "$state")"
     peers=$(number "$1" peer_number number; text "$1" peer_listen listen; list "$1" peer peer; text "$1" peer_key key)
     [ -z "$peers" ] || printf '[peers]\n%s\n' "$peers"
-    config_get_bool signs "$1" signs 1
-    [ "$signs" = 1 ] || printf '[signs]\nread = false\n'
+    # Without the option the control decides.
+    config_get signs "$1" signs
+    if [ -n "$signs" ]; then
+        config_get_bool signs "$1" signs 1
+        if [ "$signs" = 1 ]; then printf '[signs]\nread = true\n'; else printf '[signs]\nread = false\n'; fi
+    fi
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
         truth "$1" routes routes; truth "$1" neighbours neighbours)
     [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }

@@ -107,6 +107,7 @@ impl HeaderThread {
             start: self.start,
             stop: stop.clone(),
             failed: Arc::clone(&failed),
+            last: Time::ZERO,
         };
         let thread = std::thread::Builder::new().name("signs".into()).spawn(move || work.run());
         let thread = thread.map_err(Error::io("starting the thread that reads TCP's headers"))?;
@@ -136,6 +137,8 @@ struct Work {
     start: Instant,
     stop: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
+    /// When the last packet passed.
+    last: Time,
 }
 
 impl Work {
@@ -173,7 +176,14 @@ impl Work {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            second.1 += self.capture.read(|header| reader.see(now, header)).unwrap_or(0);
+            let last = &mut self.last;
+            let read = self.capture.read(|header, age| {
+                // Packets are in order; a clock that is set back must not change that.
+                let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+                *last = (*last).max(Time::from_nanos(now.as_nanos().saturating_sub(age)));
+                reader.see(*last, header);
+            });
+            second.1 += read.unwrap_or(0);
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ pub fn page<P: Shaper>(
     if let Some(signs) = signs {
         headers(&mut p, signs);
     }
-    totals(&mut p, host, per_subscriber);
+    totals(&mut p, host, now, per_subscriber);
     p.0
 }
 
@@ -189,50 +189,64 @@ fn others(p: &mut Page, report: &PeersReport) {
 }
 
 /// What passed, for each subscriber or all of them.
-fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, per_subscriber: bool) {
+fn totals<P: Shaper>(p: &mut Page, host: &Host<P>, now: Time, per_subscriber: bool) {
     let governor = &host.governor;
-    type Get = fn(&crate::gateway::governor::DirectionState) -> f64;
+    type Get = fn(&crate::gateway::governor::DirectionState, Time) -> f64;
     let families: [(&str, &str, Get); 3] = [
-        ("sent_bytes_total", "IP bytes sent.", |w| w.meter.bytes as f64),
-        ("sent_packets_total", "Packets sent.", |w| w.meter.packets as f64),
-        ("dropped_packets_total", "Packets that found their queue full.", |w| w.meter.drops as f64),
+        ("sent_bytes_total", "IP bytes sent.", |w, _| w.meter.bytes as f64),
+        ("sent_packets_total", "Packets sent.", |w, _| w.meter.packets as f64),
+        ("dropped_packets_total", "Packets that found their queue full.", |w, _| {
+            w.meter.drops as f64
+        }),
     ];
     for (name, help, get) in families {
         p.family(name, "counter", help);
         for d in 0..2 {
-            let sum: f64 = governor.members().iter().map(|m| get(&m.directions[d])).sum();
+            let sum: f64 = governor.members().iter().map(|m| get(&m.directions[d], now)).sum();
             p.value(name, &format!("direction=\"{}\"", direction_name(d)), sum);
         }
     }
     if !per_subscriber {
         return;
     }
-    let families: [(&str, &str, &str, Get); 4] = [
-        ("subscriber_sent_bytes_total", "counter", "IP bytes sent.", |w| w.meter.bytes as f64),
+    let families: [(&str, &str, &str, Get); 6] = [
+        ("subscriber_sent_bytes_total", "counter", "IP bytes sent.", |w, _| w.meter.bytes as f64),
         (
             "subscriber_dropped_packets_total",
             "counter",
             "Packets that found their queue full.",
-            |w| w.meter.drops as f64,
+            |w, _| w.meter.drops as f64,
         ),
         (
             "subscriber_rate_bytes_per_second",
             "gauge",
             "IP bytes per second at the last look.",
-            |w| w.meter.rate.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
+            |w, _| w.meter.rate.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
         ),
         (
             "subscriber_limit_bytes_per_second",
             "gauge",
             "The limit in force, in IP bytes; absent if there is none.",
-            |w| w.in_force.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
+            |w, _| w.in_force.map_or(f64::NAN, |r| r.0 as f64 / 8.0),
+        ),
+        (
+            "subscriber_round_trip_seconds",
+            "gauge",
+            "Median round trip of its TCP through the mesh in the last look that had any.",
+            |w, now| w.signs.trip(now).map_or(f64::NAN, |(_, t)| t.median.as_secs_f64()),
+        ),
+        (
+            "subscriber_base_round_trip_seconds",
+            "gauge",
+            "Least round trip through the mesh of the last one to two minutes.",
+            |w, now| w.signs.trip(now).map_or(f64::NAN, |(_, t)| t.base.as_secs_f64()),
         ),
     ];
     for (name, kind, help, get) in families {
         p.family(name, kind, help);
         for m in governor.members() {
             for d in 0..2 {
-                let value = get(&m.directions[d]);
+                let value = get(&m.directions[d], now);
                 if !value.is_nan() {
                     let subscriber = escape(&m.subscriber.name);
                     let labels =

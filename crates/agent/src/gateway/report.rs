@@ -245,7 +245,7 @@ pub fn subscriber(governor: &Governor, now: Time, member: &Member) -> Subscriber
             drops: state.meter.drops,
             backlog_bytes: state.meter.backlog,
             floods: governor.floods(member, d),
-            signs: state.signs.report(),
+            signs: state.signs.report(now),
             last_change: match (&state.change, limiter) {
                 (_, Limiter::Aggregate) => governor.aggregate().change.as_ref(),
                 (own, _) => own.as_ref(),
@@ -276,6 +276,14 @@ pub fn fairness(governor: &Governor, d: usize) -> Option<f64> {
         (n, sum, squares) = (n + 1.0, sum + rate, squares + rate * rate);
     }
     (n > 0.0).then(|| sum * sum / (n * squares))
+}
+
+impl SubscriberReport {
+    /// The longer of its median round trips through the mesh, down and up, s; `None`: none is known.
+    pub fn round_trip_seconds(&self) -> Option<f64> {
+        let known = self.directions.iter().filter_map(|w| w.signs.as_ref()?.round_trip_seconds);
+        known.reduce(f64::max)
+    }
 }
 
 /// All of it.
@@ -403,9 +411,17 @@ pub fn status_text(s: &Status) -> String {
     line(format!("Jain's index: down {}, up {}", jain(0), jain(1)));
     line(String::new());
     let name = s.subscribers.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(10);
+    // A column of its own where a round trip is known.
+    let measured = s.subscribers.iter().any(|sub| sub.round_trip_seconds().is_some());
+    let trip = |text: &str| if measured { format!("{text:>9}  ") } else { String::new() };
     line(format!(
-        "{:name$}  {:>13} {:>13}  {:>13} {:>13}  limited by; addresses",
-        "subscriber", "down", "limit", "up", "limit"
+        "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {}limited by; addresses",
+        "subscriber",
+        "down",
+        "limit",
+        "up",
+        "limit",
+        trip("mesh RTT")
     ));
     for sub in &s.subscribers {
         let [down, up] = sub.directions.as_slice() else { continue };
@@ -431,12 +447,13 @@ pub fn status_text(s: &Status) -> String {
             }
         };
         line(format!(
-            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {by}{addresses}",
+            "{:name$}  {:>13} {:>13}  {:>13} {:>13}  {}{by}{addresses}",
             sub.name,
             short(down.rate_bits_per_second),
             short(down.limit_bits_per_second),
             short(up.rate_bits_per_second),
             short(up.limit_bits_per_second),
+            trip(&sub.round_trip_seconds().map_or("-".into(), |s| format!("{:.0} ms", 1e3 * s))),
         ));
     }
     if !s.recent.is_empty() {
@@ -526,6 +543,9 @@ pub fn why_text(s: &SubscriberReport) -> String {
                 (None, _) => "nothing known".to_owned(),
             };
             let _ = writeln!(out, "     TCP: {awaited}; {} segments repeated", s.repeated);
+            if let Some(text) = s.round_trip_text() {
+                let _ = writeln!(out, "     {text}");
+            }
         }
         if let Some(left) = w.override_seconds_left {
             let _ = writeln!(out, "     the override ends in {}", age(left));

@@ -48,6 +48,52 @@ impl Download {
     }
 }
 
+/// An upload of a home that lasts until it is ended.
+struct Upload {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Upload {
+    fn of(path: &Path, home: usize) -> Self {
+        let server = path.wired.spawn(|| TcpListener::bind("10.99.0.2:0").unwrap()).join().unwrap();
+        let to = server.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let halt = stop.clone();
+        let takes = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            let mut buffer = [0; 65_536];
+            while !halt.load(Ordering::Relaxed) {
+                let _ = stream.read(&mut buffer);
+            }
+        });
+        let halt = stop.clone();
+        let sends = path.subs.spawn(move || {
+            let mut stream = connect_from(home, to);
+            stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+            while !halt.load(Ordering::Relaxed) {
+                let _ = stream.write(&[7; 16_384]);
+            }
+        });
+        Upload { stop, threads: vec![takes, sends] }
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|t| t.join().unwrap());
+    }
+}
+
+/// The page of the metrics.
+fn metrics() -> String {
+    let mut stream = TcpStream::connect("127.0.0.1:9742").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 /// From the address of a home.
 fn connect_from(home: usize, to: std::net::SocketAddr) -> TcpStream {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
@@ -103,16 +149,62 @@ fn maxmin_sees_what_is_awaited_repeated_and_ended() {
     assert!(text.contains("TCP: all that was sent is acknowledged"), "{text}");
     let (_, text, _) = b.command(&["status"]);
     assert!(text.contains("TCP's headers: reading: "), "{text}");
-    let page = path.gateway.spawn(|| {
-        let mut stream = TcpStream::connect("127.0.0.1:9742").unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    });
-    let page = page.join().unwrap();
+    let page = path.gateway.spawn(metrics).join().unwrap();
     assert!(page.contains("fairmesh_gateway_signs_reading{} 1"), "{page}");
     assert!(page.contains("fairmesh_gateway_signs_lost_packets_total{} "), "{page}");
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// A queue that builds in the mesh shows in the round trip of the home behind it, down and up, under a control that asks for
+/// no headers; the queue of the gateway's own class is not in it.
+#[test]
+fn a_queue_in_the_mesh_shows_in_the_round_trip() {
+    let Some(_one) = root("a_queue_in_the_mesh_shows_in_the_round_trip") else { return };
+    let path = Path::new();
+    for dev in ["r0", "r1"] {
+        path.router
+            .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 300k"));
+    }
+    let text =
+        config("apply", "fifo", "").replace("[plan.all]", "[signs]\nread = true\n[plan.all]");
+    let b = Box::new(&path, &text);
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    let trip = |s: &Value, home: usize, direction: usize| {
+        let all = s["subscribers"].as_array().unwrap().iter();
+        let name = format!("sub {home}");
+        let of = all.clone().find(|s| s["name"] == *name).unwrap();
+        of["ways"][direction]["signs"]["round_trip_seconds"].as_f64()
+    };
+    // 300 kB at 8 Mbit/s are .3 s.
+    let down = Download::of(&path, 1);
+    let up = Upload::of(&path, 2);
+    let status = b.wait("both queues show", |s| {
+        [trip(s, 1, 0), trip(s, 2, 1)].iter().all(|t| t.is_some_and(|t| t > 0.1))
+    });
+    assert_eq!(trip(&status, 3, 0), None, "it has no TCP: {status}");
+    let (_, text, _) = b.command(&["status"]);
+    assert!(text.contains("mesh RTT") && text.contains(" ms  "), "{text}");
+    let (_, text, _) = b.command(&["why", "sub 1"]);
+    assert!(text.contains("round trip through the mesh "), "{text}");
+    let page = path.gateway.spawn(metrics).join().unwrap();
+    for measure in ["round_trip", "base_round_trip"] {
+        let line =
+            format!("subscriber_{measure}_seconds{{subscriber=\"sub 2\",direction=\"up\"}} 0.");
+        assert!(page.contains(&line), "{page}");
+    }
+    down.end();
+    up.end();
+    // Without a queue before the mesh a limit holds the home in its own class, and the mesh is empty.
+    let own = b.command(&["override", "sub 1", "--rate", "1 Mbit/s", "--for", "1h"]);
+    assert_eq!(own.0, 0, "{own:?}");
+    let down = Download::of(&path, 1);
+    b.wait("the queue is ours", |s| {
+        let way = &s["subscribers"][0]["ways"][0];
+        way["backlog_bytes"].as_u64().is_some_and(|n| n > 5_000)
+            && trip(s, 1, 0).is_some_and(|t| t < 0.1)
+    });
+    down.end();
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 

@@ -110,12 +110,28 @@ pub struct TcpSigns {
     pub awaited: u64,
     /// Segments that had nothing beyond the highest seen, since some moment.
     pub repeated: u64,
+    /// Round trips through the mesh since the last sample; `None`: there were none.
+    pub round_trip: Option<RoundTripSample>,
+    /// Age of the oldest packet in the mesh that has not been answered; `None`: there is none.
+    pub oldest: Option<Span>,
+}
+
+/// Round trips through the mesh between two samples, measured where the flow enters or leaves it: without the time
+/// that its packets wait for a limit there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundTripSample {
+    /// Their median.
+    pub median: Span,
+    /// Least of the last one to two minutes: the mesh without queues.
+    pub base: Span,
+    /// Number of round trips.
+    pub count: u32,
 }
 
 impl TcpSigns {
     /// A flow with nothing under way.
     pub const fn new(flow: FlowId) -> Self {
-        TcpSigns { flow, awaited: 0, repeated: 0 }
+        TcpSigns { flow, awaited: 0, repeated: 0, round_trip: None, oldest: None }
     }
 
     /// So many bytes are not acknowledged now.
@@ -128,6 +144,16 @@ impl TcpSigns {
     #[must_use]
     pub const fn with_repeated(self, repeated: u64) -> Self {
         TcpSigns { repeated, ..self }
+    }
+
+    /// With its round trips, and the age of the oldest packet that has not been answered.
+    #[must_use]
+    pub const fn with_trips(
+        self,
+        round_trip: Option<RoundTripSample>,
+        oldest: Option<Span>,
+    ) -> Self {
+        TcpSigns { round_trip, oldest, ..self }
     }
 }
 

@@ -24,7 +24,7 @@ pub use capabilities::{
 pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
     Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    RoundTrip, Sent, Station, TcpSigns,
+    RoundTrip, RoundTripSample, Sent, Station, TcpSigns,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Mechanism, ParameterError};

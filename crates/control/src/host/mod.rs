@@ -16,7 +16,9 @@ mod signs;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod trips;
 
 pub use driver::{Driver, Node, Samples};
 pub use offers::{ClassKind, ClassOffer, Lack, LeafKind, LimitKind, PointOffer, Unbuildable};
 pub use signs::Signs;
+pub use trips::{RoundTrips, Trip, Trips};

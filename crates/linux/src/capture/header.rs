@@ -42,6 +42,10 @@ pub struct Header {
     pub len: u32,
     /// Flags.
     pub flags: Flags,
+    /// TSval and TSecr of the timestamp option (RFC 7323 §3.2).
+    pub stamps: Option<[u32; 2]>,
+    /// The highest number that a selective acknowledgement covers, exclusive (RFC 2018 §3).
+    pub selective: Option<u32>,
     /// Bytes of the IP packet.
     pub bytes: u32,
 }
@@ -108,7 +112,53 @@ impl Header {
             Direction::Up => (source, destination),
         };
         let (seq, ack) = (tcp.sequence_number(), tcp.acknowledgment_number());
-        Some(Header { direction, near, far, mac, seq, ack, len, flags: flags(tcp), bytes })
+        let Options { stamps, selective } = Options::read(tcp.options(), ack);
+        let flags = flags(tcp);
+        Some(Header { direction, near, far, mac, seq, ack, len, flags, stamps, selective, bytes })
+    }
+}
+
+/// The options that tell when a packet was sent and what has arrived.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Options {
+    stamps: Option<[u32; 2]>,
+    selective: Option<u32>,
+}
+
+impl Options {
+    /// Reads them, and passes over others (RFC 9293 §3.1: kind, length, data). `etherparse` ends at the first kind that it
+    /// does not know, such as MPTCP's.
+    fn read(mut rest: &[u8], ack: u32) -> Options {
+        let mut found = Options::default();
+        while let Some((&kind, after)) = rest.split_first() {
+            match kind {
+                0 => break,
+                1 => rest = after,
+                _ => {
+                    let Some(&length) = after.first() else { break };
+                    let Some((option, next)) = rest.split_at_checked(length.into()) else { break };
+                    let Some(data) = option.get(2..) else { break };
+                    found.take(kind, data, ack);
+                    rest = next;
+                }
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, kind: u8, data: &[u8], ack: u32) {
+        let words = || data.as_chunks::<4>().0.iter().map(|w| u32::from_be_bytes(*w));
+        match (kind, data.len()) {
+            (8, 8) => {
+                let mut words = words();
+                self.stamps = words.next().zip(words.next()).map(|(value, echo)| [value, echo]);
+            }
+            (5, 8 | 16 | 24 | 32) => {
+                // Numbers wrap: the one that lies farthest beyond what is acknowledged.
+                self.selective = words().skip(1).step_by(2).max_by_key(|end| end.wrapping_sub(ack));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -222,6 +272,35 @@ mod tests {
         more.splice(40..40, [60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
         assert_eq!(read(&behind(&[0x86, 0xdd], &more)), Some(Header { bytes: 76, ..six }));
         assert!(Header::read(&more, Begins::Ip, Direction::Up, 76).is_some());
+    }
+
+    #[test]
+    fn timestamps_and_selective_acknowledgements_are_read_among_other_options() {
+        use etherparse::TcpOptionElement::{Noop, SelectiveAcknowledgement, Timestamp};
+        let packet = built(|out| {
+            let tcp = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 1])
+                .ipv4(HOME, SERVER, 64)
+                .tcp(40000, 443, 1000, 65535)
+                .ack(u32::MAX - 10)
+                .options(&[
+                    Noop,
+                    Noop,
+                    Timestamp(0x0102_0304, 77),
+                    SelectiveAcknowledgement((u32::MAX, 500), [Some((900, 1900)), None, None]),
+                ]);
+            tcp.unwrap().write(out, &[]).unwrap();
+        });
+        let found = read(&packet).unwrap();
+        assert_eq!((found.stamps, found.selective), (Some([0x0102_0304, 77]), Some(1900)));
+        assert_eq!(read(&ethernet(0)).map(|h| (h.stamps, h.selective)), Some((None, None)));
+        // An unknown kind is passed over; a length of 0, 1 or beyond the end ends the list.
+        let stamps = [8, 10, 0, 0, 0, 5, 0, 0, 0, 6];
+        let with = |before: &[u8]| Options::read(&[before, &stamps].concat(), 0).stamps;
+        assert_eq!(with(&[30, 4, 1, 2]), Some([5, 6]));
+        assert_eq!(with(&[1, 1]), Some([5, 6]));
+        for bad in [&[30, 0][..], &[30, 1], &[30, 99], &[0]] {
+            assert_eq!(with(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub use header::{Flags, Header};
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
@@ -23,6 +23,9 @@ use crate::shaper::Direction;
 /// Bytes of each packet that are read: an Ethernet header with two tags, PPPoE, IPv6 and the longest TCP header fit
 /// (130), or some extension headers and TCP's usual options.
 pub const SNAP: u32 = 144;
+
+/// Longest time that a packet can have waited in the ring, on a busy machine.
+const OLDEST: Duration = Duration::from_secs(2);
 
 /// Linux's number for all protocols, in the network's order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
@@ -105,14 +108,17 @@ impl Capture {
         Ok(self.ring.is_ready())
     }
 
-    /// Hands over the headers of one block of packets, some hundreds at most; `None` if none is full. What is no
-    /// whole TCP header is left out.
-    pub fn read(&mut self, mut take: impl FnMut(&Header)) -> Option<usize> {
+    /// Hands over the headers of one block of packets, some hundreds at most, each with the time since it passed;
+    /// `None` if no block is full. A packet without a whole TCP header is left out.
+    pub fn read(&mut self, mut take: impl FnMut(&Header, Duration)) -> Option<usize> {
         let begins = self.begins;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.ring.block(|packet| {
             let direction = if packet.outgoing { Direction::Down } else { Direction::Up };
             if let Some(header) = Header::read(packet.bytes, begins, direction, packet.length) {
-                take(&header);
+                // A clock that was set in between says nothing: a block is handed over after 50 ms.
+                let age = now.checked_sub(packet.at).filter(|age| *age <= OLDEST);
+                take(&header, age.unwrap_or_default());
             }
         })
     }

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -28,6 +29,8 @@ pub(super) struct Packet<'a> {
     pub length: u32,
     /// Whether this machine sent it.
     pub outgoing: bool,
+    /// When it passed, by the system's clock, since 1970.
+    pub at: Duration,
 }
 
 #[derive(Debug)]
@@ -133,13 +136,16 @@ fn packet(block: &[u8], at: usize) -> Option<(Option<Packet<'_>>, usize)> {
     let next = word(offset_of!(Header, tp_next_offset))? as usize;
     let captured = word(offset_of!(Header, tp_snaplen))? as usize;
     let length = word(offset_of!(Header, tp_len))?;
+    let seconds = u64::from(word(offset_of!(Header, tp_sec))?);
+    let nanos = word(offset_of!(Header, tp_nsec))?;
+    let passed = Duration::from_secs(seconds) + Duration::from_nanos(nanos.into());
     let start = usize::from(half(offset_of!(Header, tp_mac))?);
     // packet(7): an address follows the header, aligned.
     let address = size_of::<Header>().next_multiple_of(libc::TPACKET_ALIGNMENT);
     let kind = block.get(at.checked_add(address + offset_of!(libc::sockaddr_ll, sll_pkttype))?)?;
     let bytes = at.checked_add(start).and_then(|a| block.get(a..a.checked_add(captured)?));
     let outgoing = *kind == libc::PACKET_OUTGOING;
-    Some((bytes.map(|bytes| Packet { bytes, length, outgoing }), at.checked_add(next)?))
+    Some((bytes.map(|bytes| Packet { bytes, length, outgoing, at: passed }), at.checked_add(next)?))
 }
 
 /// What the kernel has counted since it was asked last.

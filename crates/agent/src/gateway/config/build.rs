@@ -11,7 +11,7 @@ use fairmesh_units::{BitRate, Span};
 
 use super::draft::{self, Draft};
 use super::refuse::{Result, fail, refused};
-use super::{Config, Discover, Neighbour, Plan, Rates, Subscriber, capacity, peers};
+use super::{Config, Discover, Neighbour, Plan, Rates, ReadHeaders, Subscriber, capacity, peers};
 use crate::gateway::config::is_plain;
 use crate::gateway::offers::SITE;
 
@@ -65,7 +65,11 @@ pub(super) fn build(draft: &Draft, registry: &Registry) -> Result<Config> {
         subscribers,
         discover,
         peers,
-        signs: draft.signs.read.unwrap_or(true),
+        signs: match draft.signs.read {
+            None => ReadHeaders::ForControl,
+            Some(true) => ReadHeaders::Always,
+            Some(false) => ReadHeaders::Never,
+        },
         metrics: (listen.port() != 0).then_some(listen),
         textfile: textfile(draft.metrics.textfile.as_ref())?,
         per_subscriber: draft.metrics.per_subscriber.unwrap_or(true),

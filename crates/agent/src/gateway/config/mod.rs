@@ -34,6 +34,29 @@ pub const PORT: u16 = 5247;
 /// The largest file that is read: 10,000 subscribers take about 1 MB.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// When TCP's headers are read (`signs.read`).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum ReadHeaders {
+    /// Never.
+    Never,
+    /// While the control makes use of them.
+    #[default]
+    ForControl,
+    /// Always: `status` and metrics show the round trips through the mesh under every control.
+    Always,
+}
+
+impl ReadHeaders {
+    /// True if they are to be read now; `asked`: the control makes use of them.
+    pub const fn wanted(self, asked: bool) -> bool {
+        match self {
+            ReadHeaders::Never => false,
+            ReadHeaders::ForControl => asked,
+            ReadHeaders::Always => true,
+        }
+    }
+}
+
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -59,8 +82,8 @@ pub struct Config {
     pub discover: Option<Discover>,
     /// The other gateways of the mesh.
     pub peers: Option<Peers>,
-    /// Whether TCP's headers may be read, if the control makes use of them.
-    pub signs: bool,
+    /// When TCP's headers are read.
+    pub signs: ReadHeaders,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// A file that always has the page of the metrics, for a collector of text files.

@@ -298,6 +298,7 @@ impl Gateway<'_> {
             let signs = &member.directions[direction.index()].signs;
             let flow = flow(Slot { class: member.class, direction });
             let of = TcpSigns::new(flow).with_repeated(signs.repeated);
+            let of = of.with_trips(signs.round_trip, signs.oldest);
             signs.awaited.map(|awaited| of.with_awaited(awaited))
         })
     }

@@ -15,11 +15,13 @@ impl Governor {
     }
 
     /// Takes over what headers say, before a look at the counters; `None`: nobody reads them.
-    pub fn take_signs(&mut self, now: Time, reader: Option<&Reader>) {
+    pub fn take_signs(&mut self, now: Time, mut reader: Option<&mut Reader>) {
         for member in &mut self.members {
-            let read = reader.and_then(|r| r.read(now, member.class.0));
+            let class = member.class.0;
+            let read = reader.as_ref().and_then(|r| r.read(now, class));
+            let trips = reader.as_mut().map_or([None; 2], |r| r.round_trips(class));
             for (d, state) in member.directions.iter_mut().enumerate() {
-                state.signs.take(read.map(|r| r[d]));
+                state.signs.take(now, read.map(|r| r[d]), trips[d]);
             }
         }
     }

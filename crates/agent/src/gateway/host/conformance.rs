@@ -77,8 +77,19 @@ fn read_all(host: &mut Host<FakeShaper>, now: Time) {
         let far = (core::net::IpAddr::from([192, 0, 2, 1]), 443);
         let end = (packets * 1460) as u32;
         let flags = Flags { ack: true, ..Flags::default() };
-        let own =
-            Header { direction, near, far, mac: None, seq: end, ack: 1, len: 0, flags, bytes: 0 };
+        let own = Header {
+            direction,
+            near,
+            far,
+            mac: None,
+            seq: end,
+            ack: 1,
+            len: 0,
+            flags,
+            stamps: None,
+            selective: None,
+            bytes: 0,
+        };
         let known = reader.read(now, class.0).map_or(0, |r| r[direction as usize].bytes);
         let bytes = (packets * 1500).saturating_sub(known) as u32;
         let opposite = Direction::BOTH[1 - direction as usize];

@@ -458,8 +458,8 @@ impl<P: Shaper> Host<P> {
 
     fn sample(&mut self, now: Time) -> Sanity {
         let reader = self.signs.clone();
-        let reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-        self.governor.take_signs(now, Some(&*reader).filter(|r| r.is_open()));
+        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        self.governor.take_signs(now, Some(&mut *reader).filter(|r| r.is_open()));
         self.governor.sample(now, &self.samples, self.sent)
     }
 

@@ -11,12 +11,13 @@ use crate::gateway::journal::Level;
 use crate::gateway::signs::SignsReport;
 
 impl<P: Shaper> Gateway<P> {
-    /// Has headers read while the control makes use of them and the configuration lets it. Without them it goes by
-    /// counters, so nothing of it is worth an end.
+    /// Has headers read as the configuration has it. Without them the control goes by counters, so a failure ends
+    /// nothing.
     pub(super) fn read_headers(&mut self) {
         let now = self.now();
         let stands = !matches!(self.host.phase(), Phase::Absent { .. });
-        let wanted = self.config.signs && stands && self.host.governor.reads_signs();
+        let asked = self.host.governor.reads_signs();
+        let wanted = stands && self.config.signs.wanted(asked);
         let mesh = self.config.layout.mesh.name();
         match self.parts.capture.keep(now, wanted, mesh, self.host.signs()) {
             Some(Change::Opened) => self.note(Level::Info, "signs.reading", || {
@@ -29,13 +30,14 @@ impl<P: Shaper> Gateway<P> {
         }
     }
 
-    /// What is known of them; `None` where the control makes no use of them.
+    /// State of the reading; `None` where neither the control nor the configuration asks for it.
     pub(super) fn signs(&self) -> Option<SignsReport> {
-        if !self.host.governor.reads_signs() {
+        let (read, asked) = (self.config.signs, self.host.governor.reads_signs());
+        if !asked && !read.wanted(asked) {
             return None;
         }
         let reader = self.host.signs().lock().unwrap_or_else(PoisonError::into_inner);
-        let state = match (self.config.signs, reader.is_open()) {
+        let state = match (read.wanted(asked), reader.is_open()) {
             (false, _) => "off",
             (true, true) => "reading",
             (true, false) => "unavailable",

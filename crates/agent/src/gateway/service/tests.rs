@@ -359,6 +359,8 @@ fn headers(b: &Bench, random: &mut Stream, count: u32) {
             ack: random.below(1 << 20),
             len: random.below(1460),
             flags: Flags { syn: bits & 6 == 6, fin: bits == 8, rst: bits == 9, ack: bits & 6 != 6 },
+            stamps: (bits & 1 == 0).then(|| [random.below(1 << 20), random.below(1 << 20)]),
+            selective: (bits == 3).then(|| random.below(1 << 20)),
             bytes: 1500,
         };
         reader.see(now, &header);

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use fairmesh_control::RoundTripSample;
+use fairmesh_units::{Span, Time};
+
 use super::Read;
 
 /// What TCP's headers say of a subscriber in one direction.
@@ -13,11 +16,25 @@ pub struct DirectionSignsReport {
     pub repeated: u64,
     /// Part of its traffic of late that was TCP's; `None`: there was none.
     pub tcp_ratio: Option<f64>,
+    /// Median round trip through the mesh of the last look that had any, without the time in this gateway's queue, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_seconds: Option<f64>,
+    /// Least round trip of the last one to two minutes, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_round_trip_seconds: Option<f64>,
+    /// Seconds since that look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_age_seconds: Option<f64>,
+    /// Age of the oldest packet in the mesh without an answer, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_unanswered_seconds: Option<f64>,
 }
 
 /// Part of what a subscriber has that must be TCP's: who is served by QUIC as well says nothing by having no TCP
 /// under way.
 const MOSTLY: f64 = 0.9;
+/// How long the round trip of an earlier look is shown.
+const SHOWN: Span = Span::from_secs(60);
 /// Part of what was known of that which a look with traffic keeps.
 const KEEPS: f64 = 0.8;
 
@@ -30,6 +47,12 @@ pub struct DirectionSigns {
     pub repeated: u64,
     /// Part of its traffic of late that was TCP's, 0 to 1; `None`: there was none.
     pub tcp: Option<f64>,
+    /// Round trips through the mesh of this look.
+    pub round_trip: Option<RoundTripSample>,
+    /// Age of the oldest packet in the mesh that has not been answered.
+    pub oldest: Option<Span>,
+    /// The last look that had round trips.
+    measured: Option<(Time, RoundTripSample)>,
     read: Option<Read>,
     /// Bytes of TCP and of everything at the last look.
     last: Option<[u64; 2]>,
@@ -37,16 +60,51 @@ pub struct DirectionSigns {
     lately: [f64; 2],
 }
 
+impl DirectionSignsReport {
+    /// Round trip through the mesh in words, where one is known.
+    pub fn round_trip_text(&self) -> Option<String> {
+        let ms = |s: f64| format!("{:.0} ms", 1e3 * s);
+        let (median, base) = (self.round_trip_seconds?, self.base_round_trip_seconds?);
+        let age = self.round_trip_age_seconds.filter(|a| *a >= 2.0);
+        let age = age.map_or(String::new(), |a| format!(", {a:.0} s ago"));
+        let oldest = self.oldest_unanswered_seconds.filter(|o| *o > 2.0 * median.max(0.5));
+        let oldest =
+            oldest.map_or(String::new(), |o| format!("; the oldest packet waits since {o:.1} s"));
+        let (median, base) = (ms(median), ms(base));
+        Some(format!("round trip through the mesh {median}{age}, least {base}{oldest}"))
+    }
+}
+
 impl DirectionSigns {
     /// What `why` tells of it, where anything was read.
-    pub fn report(&self) -> Option<DirectionSignsReport> {
-        let (awaited_bytes, repeated, tcp_ratio) = (self.awaited, self.repeated, self.tcp);
-        self.last.map(|_| DirectionSignsReport { awaited_bytes, repeated, tcp_ratio })
+    pub fn report(&self, now: Time) -> Option<DirectionSignsReport> {
+        let trip = self.trip(now);
+        self.last.map(|_| DirectionSignsReport {
+            awaited_bytes: self.awaited,
+            repeated: self.repeated,
+            tcp_ratio: self.tcp,
+            round_trip_seconds: trip.map(|(_, t)| t.median.as_secs_f64()),
+            base_round_trip_seconds: trip.map(|(_, t)| t.base.as_secs_f64()),
+            round_trip_age_seconds: trip.map(|(at, _)| now.since(at).as_secs_f64()),
+            oldest_unanswered_seconds: self.oldest.map(Span::as_secs_f64),
+        })
     }
 
-    /// What was read at this look; `None`: nobody reads.
-    pub fn take(&mut self, read: Option<Read>) {
+    /// The last look that had round trips, unless it is too old to say something.
+    pub fn trip(&self, now: Time) -> Option<(Time, RoundTripSample)> {
+        self.measured.filter(|(at, _)| now.since(*at) <= SHOWN)
+    }
+
+    /// Takes over what was read at this look, `None` if headers are not read, and its round trips.
+    pub fn take(&mut self, now: Time, read: Option<Read>, trip: Option<RoundTripSample>) {
         self.read = read;
+        self.round_trip = trip;
+        self.oldest = read.and_then(|r| r.oldest);
+        match (self.round_trip, read) {
+            (Some(trip), _) => self.measured = Some((now, trip)),
+            (None, None) => self.measured = None,
+            (None, Some(_)) => {}
+        }
     }
 
     /// Weighs what was read by the bytes that the class has counted.

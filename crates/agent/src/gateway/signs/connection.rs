@@ -1,6 +1,6 @@
 //! One connection as its headers show it.
 
-use fairmesh_control::host::Signs;
+use fairmesh_control::host::{Signs, Trip, Trips};
 use fairmesh_linux::Direction;
 use fairmesh_linux::capture::Header;
 use fairmesh_units::{Span, Time};
@@ -11,20 +11,26 @@ const APART: u64 = 1 << 26;
 /// How long data counts as awaited while nothing of it is acknowledged. As long as `maxmin` keeps a place for who fell
 /// silent: a TCP has tried six times by then, and who has left without a word is not missed for ever.
 const AWAITED: Span = Span::from_secs(64);
+/// Silence after which an upload is over, as far as echoes are expected.
+const UPLOADS: Span = Span::from_secs(3);
 
 /// What one end has sent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sent {
     /// Of numbers that never begin again; `None` before anything was seen of it.
     signs: Option<Signs>,
     /// When data were awaited of which nothing has been acknowledged since.
     since: Time,
     fin: bool,
+    /// When the last data passed.
+    data: Time,
+    /// Packets in the mesh that have not been answered.
+    trips: Trips,
 }
 
 impl Sent {
     /// A number that begins again after 2³² as one that does not, nearest to what has passed.
-    fn unwrapped(self, number: u32) -> u64 {
+    fn unwrapped(&self, number: u32) -> u64 {
         let first = (1 << 32) + u64::from(number);
         self.signs.map_or(first, |s| {
             let away = number.wrapping_sub(s.top() as u32).cast_signed();
@@ -44,8 +50,11 @@ pub(super) enum After {
     Over,
 }
 
+/// A round trip that a packet has completed, by `Direction::index` of the data.
+pub(super) type Measured = Option<(usize, Trip)>;
+
 /// A connection of a subscriber.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Connection {
     /// By `Direction::index` of the data.
     sent: [Sent; 2],
@@ -60,17 +69,17 @@ pub(super) struct Connection {
 impl Connection {
     pub fn new(now: Time, first: Direction) -> Self {
         let near_first = first == Direction::Up;
-        Connection { sent: [Sent::default(); 2], near_first, proven: false, seen: now }
+        Connection { sent: Default::default(), near_first, proven: false, seen: now }
     }
 
     /// Takes in a packet.
-    pub fn see(&mut self, now: Time, header: &Header) -> After {
+    pub fn see(&mut self, now: Time, header: &Header) -> (After, Measured) {
         let flags = header.flags;
         if flags.rst {
-            return After::Over;
+            return (After::Over, None);
         }
         let d = header.direction.index();
-        let (own, other) = (self.sent[d], self.sent[1 - d]);
+        let own = &self.sent[d];
         let first = own.unwrapped(header.seq);
         let end = first + u64::from(header.len) + u64::from(flags.syn) + u64::from(flags.fin);
         let far = own.signs.is_some_and(|s| s.top().abs_diff(first) > APART);
@@ -81,7 +90,7 @@ impl Connection {
             return self.see(now, header);
         }
         self.seen = now;
-        self.prove(header, other);
+        self.prove(header);
         let signs = self.sent[d].signs.get_or_insert(Signs::from(first));
         let (before, was) = (signs.repeated(), signs.awaited());
         signs.passed(end, header.len > 0 || flags.syn || flags.fin);
@@ -93,21 +102,71 @@ impl Connection {
         if flags.ack {
             self.answer(now, 1 - d, header.ack);
         }
+        let measured = self.measure(now, header, end);
         let over = self.sent.iter().all(|s| s.fin && s.signs.is_none_or(|s| s.awaited() == 0));
-        match (over, repeated) {
+        let after = match (over, repeated) {
             (true, _) => After::Over,
             (false, true) => After::Repeated,
             (false, false) => After::Lives,
+        };
+        (after, measured)
+    }
+
+    /// Takes in a packet for the round trips through the mesh: what enters it (down) asks, what leaves it (up) answers.
+    fn measure(&mut self, now: Time, header: &Header, end: u64) -> Measured {
+        let (down, up) = (Direction::Down.index(), Direction::Up.index());
+        if !self.proven {
+            return None;
         }
+        let flags = header.flags;
+        if header.len > 0 {
+            self.sent[header.direction.index()].data = now;
+        }
+        if header.direction == Direction::Down {
+            self.sent[down].trips.sent(now, end, header.len);
+            // While more is under way, the acknowledgement is what the sender waits for; the next data of one that has
+            // nothing more to send would come at any time.
+            let uploads = self.sent[up].signs.is_some_and(|s| s.awaited() > 0);
+            if let Some([value, _]) = header.stamps.filter(|_| flags.ack && uploads) {
+                self.sent[up].trips.asked(now, value);
+            }
+            return None;
+        }
+        let down_trip = flags.ack.then(|| {
+            let sent = &mut self.sent[down];
+            let before = sent.unwrapped(header.ack);
+            let selective = header.selective.map(|end| sent.unwrapped(end));
+            sent.trips.answered(now, before, selective)
+        });
+        let echo = header.stamps.filter(|_| header.len > 0).map(|[_, echo]| echo);
+        let up_trip = echo.and_then(|echo| self.sent[up].trips.echoed(now, echo));
+        match down_trip.flatten() {
+            Some(trip) => Some((down, trip)),
+            None => up_trip.map(|trip| (up, trip)),
+        }
+    }
+
+    /// Gives memory back that it does not need now.
+    pub fn tidy(&mut self) {
+        self.sent.iter_mut().for_each(|s| s.trips.tidy());
+    }
+
+    /// Age of the oldest packet in the mesh without an answer; of an upload only while its data come, since an
+    /// acknowledgement that releases nothing is not answered.
+    pub fn oldest(&self, now: Time, d: usize) -> Option<Span> {
+        let sent = &self.sent[d];
+        let over = d == Direction::Up.index() && now.since(sent.data) > UPLOADS;
+        sent.trips.oldest(now).filter(|_| self.proven && !over)
     }
 
     /// Anybody can send to a subscriber or from one; that there is a connection is known when the subscriber began it
     /// and is answered, or when somebody outside acknowledges what the subscriber had to say: its numbers cannot be
     /// guessed.
-    fn prove(&mut self, header: &Header, near: Sent) {
+    fn prove(&mut self, header: &Header) {
         if self.proven || header.direction == Direction::Up || !header.flags.ack {
             return;
         }
+        let near = &self.sent[Direction::Up.index()];
         let Some(signs) = near.signs else { return };
         self.proven = self.near_first || near.unwrapped(header.ack) == signs.top();
     }

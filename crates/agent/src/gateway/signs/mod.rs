@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 
+use fairmesh_control::RoundTripSample;
+use fairmesh_control::host::RoundTrips;
 use fairmesh_linux::capture::Header;
 use fairmesh_linux::nft::Maps;
 use fairmesh_linux::{IpNet, Layout, MacAddr};
@@ -17,7 +19,7 @@ use fairmesh_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 pub use self::believed::{DirectionSigns, DirectionSignsReport};
-use self::connection::{After, Connection};
+use self::connection::{After, Connection, Measured};
 
 /// Connections that are kept: of all subscribers, of one, and of one without being proven.
 pub const MOST: usize = 32_768;
@@ -45,6 +47,8 @@ pub struct Read {
     pub repeated: u64,
     /// IP bytes of TCP, all that was seen.
     pub bytes: u64,
+    /// Age of the oldest packet in the mesh that has not been answered; `None`: there is none, or it is not known.
+    pub oldest: Option<Span>,
 }
 
 /// What `status` tells of it.
@@ -71,6 +75,7 @@ struct Home {
     /// By `Direction::index`.
     repeated: [u64; 2],
     bytes: [u64; 2],
+    round_trips: [RoundTrips; 2],
     seen: bool,
     crowded: Option<Time>,
 }
@@ -129,7 +134,12 @@ impl Reader {
         let home = self.homes.entry(class).or_default();
         home.seen = true;
         home.bytes[d] = home.bytes[d].saturating_add(header.bytes.into());
-        let (proven, repeated) = home.see(now, key, header, room);
+        let (proven, repeated, measured) = home.see(now, key, header, room);
+        // A retransmission may have been among lost headers.
+        let doubtful = |time: Span| self.lost.is_some_and(|lost| now.since(lost) <= time);
+        if let Some((d, trip)) = measured.filter(|(_, trip)| !doubtful(trip.time)) {
+            home.round_trips[d].add(now, trip);
+        }
         home.repeated[d] += u64::from(repeated);
         self.proven = self.proven.saturating_add_signed(proven);
     }
@@ -151,12 +161,19 @@ impl Reader {
         self.forgot = now;
         for home in self.homes.values_mut() {
             for at in (0..home.keys.len()).rev() {
+                home.connections[at].tidy();
                 if now.since(home.connections[at].seen) > SILENT {
                     home.forget(at);
                 }
             }
         }
         self.count();
+    }
+
+    /// Ends a look at the round trips through the mesh of a class, by `Direction::index`; `None`: there were none.
+    pub fn round_trips(&mut self, class: u16) -> [Option<RoundTripSample>; 2] {
+        let home = self.homes.get_mut(&class).filter(|_| self.open);
+        home.map_or([None; 2], |h| h.round_trips.each_mut().map(RoundTrips::look))
     }
 
     /// What is known of a class, by `Direction::index`. `None`: nothing was read of it at all.
@@ -169,8 +186,10 @@ impl Reader {
             let stale = |c: &&Connection| self.lost.is_some_and(|at| c.seen <= at);
             let all = home.connections.iter();
             let vague = all.clone().filter(stale).any(|c| c.awaited(now, d) > 0);
+            let oldest = all.clone().filter_map(|c| c.oldest(now, d)).max();
             let awaited = all.map(|c| c.awaited(now, d)).fold(0, u64::saturating_add);
             Read {
+                oldest: oldest.filter(|_| !doubtful && !vague),
                 awaited: (!doubtful && !vague).then_some(awaited),
                 repeated: home.repeated[d],
                 bytes: home.bytes[d],
@@ -192,14 +211,15 @@ impl Reader {
 }
 
 impl Home {
-    /// Takes in a header; how many proven connections there are more, and whether it brought nothing new.
-    fn see(&mut self, now: Time, key: u64, header: &Header, room: bool) -> (isize, bool) {
+    /// Takes in a header; returns how many proven connections there are more, whether it brought nothing new, and the
+    /// round trip that it completed.
+    fn see(&mut self, now: Time, key: u64, header: &Header, room: bool) -> (isize, bool, Measured) {
         let mut more = 0;
         let found = self.keys.iter().position(|k| *k == key);
         let at = match found {
             Some(at) => at,
             // The end of what is not known is nothing new.
-            None if header.flags.rst => return (0, false),
+            None if header.flags.rst => return (0, false, None),
             None => {
                 more -= self.make_room(now);
                 self.keys.push(key);
@@ -209,14 +229,14 @@ impl Home {
             }
         };
         let was = self.connections[at].proven;
-        let after = self.connections[at].see(now, header);
+        let (after, measured) = self.connections[at].see(now, header);
         let is = self.connections[at].proven;
         match (was, is) {
             (false, true) if !room => {
                 // No room among all: rather nothing of this subscriber than a part.
                 self.forget_as(at, false);
                 self.crowded = Some(now);
-                return (more, false);
+                return (more, false, None);
             }
             (false, true) => (self.unproven, more) = (self.unproven - 1, more + 1),
             // Another one between the same ports, of which nothing is proven yet.
@@ -225,7 +245,7 @@ impl Home {
                 if self.unproven > MOST_UNPROVEN {
                     self.forget_as(at, false);
                     self.crowded = Some(now);
-                    return (more, false);
+                    return (more, false, None);
                 }
             }
             _ => {}
@@ -233,7 +253,7 @@ impl Home {
         if after == After::Over {
             more -= isize::from(self.forget(at));
         }
-        (more, is && after == After::Repeated)
+        (more, is && after == After::Repeated, measured)
     }
 
     /// Room for one more; how many proven ones went.

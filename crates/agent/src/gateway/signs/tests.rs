@@ -47,7 +47,19 @@ fn ends(port: u16) -> Ends {
 impl Ends {
     fn header(self, direction: Direction, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
         let Ends { near, far } = self;
-        Header { direction, near, far, mac: None, seq, ack, len, flags, bytes: 40 + len }
+        Header {
+            direction,
+            near,
+            far,
+            mac: None,
+            seq,
+            ack,
+            len,
+            flags,
+            stamps: None,
+            selective: None,
+            bytes: 40 + len,
+        }
     }
     fn up(self, flags: Flags, seq: u32, len: u32, ack: u32) -> Header {
         self.header(Direction::Up, flags, seq, len, ack)
@@ -295,4 +307,83 @@ proptest! {
             }
         }
     }
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Span::from_millis(n)
+}
+
+fn stamped(header: Header, value: u32, echo: u32) -> Header {
+    Header { stamps: Some([value, echo]), ..header }
+}
+
+/// Medians in ms, and numbers of round trips.
+fn trips(reader: &mut Reader) -> [Option<(u64, u32)>; 2] {
+    let of = |s: RoundTripSample| (s.median.as_nanos() / 1_000_000, s.count);
+    reader.round_trips(1).map(|s| s.map(of))
+}
+
+#[test]
+fn a_download_gives_the_round_trip_of_its_data_also_without_timestamps() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, ms(0), 5000);
+    for k in 0..4 {
+        reader.see(ms(100 + u64::from(k)), &c.down(DATA, 5000 + 1000 * k, 1000, 100));
+    }
+    assert_eq!(reader.read(ms(120), 1).unwrap()[0].oldest, Some(Span::from_millis(20)));
+    reader.see(ms(140), &c.up(DATA, 100, 0, 7000));
+    let selective = Header { selective: Some(9000), ..c.up(DATA, 100, 0, 7000) };
+    reader.see(ms(163), &selective);
+    assert_eq!(trips(&mut reader), [Some((60, 2)), None], "39 and 60 ms");
+    assert_eq!(trips(&mut reader), [None; 2], "the next look has none");
+    assert_eq!(reader.read(ms(170), 1).unwrap().map(|r| r.oldest), [None; 2]);
+}
+
+#[test]
+fn an_upload_gives_the_round_trip_of_the_acknowledgement_that_releases_data() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, ms(0), 5000);
+    reader.see(ms(10), &stamped(c.up(DATA, 100, 1000, 5000), 1, 900));
+    reader.see(ms(11), &stamped(c.up(DATA, 1100, 1000, 5000), 1, 900));
+    // More is under way: the sender waits for this one.
+    reader.see(ms(20), &stamped(c.down(DATA, 5000, 0, 1100), 950, 1));
+    reader.see(ms(55), &stamped(c.up(DATA, 2100, 1000, 5000), 2, 950));
+    assert_eq!(trips(&mut reader), [None, Some((35, 1))]);
+    // All is acknowledged: the next data come when the sender has some.
+    reader.see(ms(60), &stamped(c.down(DATA, 5000, 0, 3100), 990, 2));
+    reader.see(ms(9000), &stamped(c.up(DATA, 3100, 1000, 5000), 2, 990));
+    assert_eq!(trips(&mut reader), [None; 2]);
+}
+
+#[test]
+fn nothing_is_measured_over_lost_headers_or_of_a_connection_that_is_not_proven() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, ms(0), 5000);
+    reader.see(ms(100), &c.down(DATA, 5000, 1000, 100));
+    reader.counted(ms(110), 10, 1);
+    reader.see(ms(140), &c.up(DATA, 100, 0, 6000));
+    assert_eq!(trips(&mut reader), [None; 2]);
+    let stranger = ends(50_000);
+    reader.see(ms(200), &stranger.down(DATA, 1, 1000, 7));
+    reader.see(ms(240), &stranger.up(DATA, 7, 0, 1001));
+    assert_eq!(trips(&mut reader), [None; 2]);
+}
+
+/// An end that withholds its acknowledgements or forges echoes cannot bring a round trip that did not pass, and the age of
+/// what it holds back ends with its data.
+#[test]
+fn forged_echoes_measure_nothing() {
+    let (mut reader, c) = (reader(), ends(40_000));
+    c.opens(&mut reader, ms(0), 5000);
+    reader.see(ms(10), &stamped(c.up(DATA, 100, 1000, 5000), 1, 900));
+    reader.see(ms(11), &stamped(c.up(DATA, 1100, 1000, 5000), 1, 900));
+    reader.see(ms(20), &stamped(c.down(DATA, 5000, 0, 1100), 950, 1));
+    for (k, echo) in [0, 949, 951, u32::MAX, 950 + (1 << 31)].into_iter().enumerate() {
+        let seq = 2100 + 1000 * k as u32;
+        reader.see(ms(30), &stamped(c.up(DATA, seq, 1000, 5000), 2, echo));
+    }
+    assert_eq!(trips(&mut reader), [None; 2]);
+    reader.see(ms(40), &stamped(c.down(DATA, 5000, 0, 1200), 960, 1));
+    assert!(reader.read(ms(2000), 1).unwrap()[1].oldest.is_some());
+    assert_eq!(reader.read(ms(4000), 1).unwrap()[1].oldest, None);
 }

@@ -1,0 +1,296 @@
+//! Round trips through the mesh as a box at its gateway measures them from TCP's headers, by one rule for all hosts.
+//!
+//! Of data that enter the mesh (downloads): from a segment to the acknowledgement that covers it. Of data that leave it
+//! (uploads): from an acknowledgement with the timestamp X to the first data that echo X (RFC 7323 §3; the method of
+//! pping). Both exclude the time before the packet enters the mesh, so a limit at the gateway adds nothing.
+
+use std::collections::VecDeque;
+
+use fairmesh_units::{Span, Time};
+
+use crate::RoundTripSample;
+
+/// Packets of one connection and direction that may wait for their answers at a time. More are not remembered: the oldest
+/// is what a stall shows in, and sixteen samples a round trip are enough.
+const REMEMBERED: usize = 16;
+/// Samples of one look from which the median is taken: the latest.
+const SAMPLES: usize = 32;
+/// Age at which the least round trip is forgotten, after once to twice this time.
+const BASE: Span = Span::from_secs(60);
+/// Longest time that a receiver keeps an acknowledgement of one segment back: Linux's and Windows' timer. RFC 1122
+/// §4.2.3.2 allows 500 ms.
+const DELAYED: Span = Span::from_millis(200);
+/// Most data of a packet that is one segment, bytes.
+const ONE_SEGMENT: u32 = 1500;
+
+/// One measured round trip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trip {
+    /// Time from the packet that entered the mesh to its answer.
+    pub time: Span,
+    /// True for an acknowledgement of one segment alone, which the receiver may have kept back.
+    pub maybe_delayed: bool,
+}
+
+/// A packet that entered the mesh and has not been answered.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// End of the data, or timestamp.
+    number: u64,
+    at: Time,
+    /// Number of the segment in the order of sending, which wraps; 0 for an acknowledgement.
+    segment: u16,
+    /// True if it cannot be several segments that the kernel has joined (GRO).
+    single: bool,
+    /// True after a retransmission: an answer is to one of several packets (Karn's rule, RFC 6298 §3).
+    ambiguous: bool,
+}
+
+/// Unanswered packets of one direction of one connection. Data of one direction either enter the mesh
+/// ([`Trips::sent`], [`Trips::answered`]) or leave it ([`Trips::asked`], [`Trips::echoed`]).
+#[derive(Clone, Default, Debug)]
+pub struct Trips {
+    waiting: VecDeque<Asked>,
+    newest: u64,
+    segments: u16,
+    answered: u16,
+}
+
+impl Trips {
+    /// Takes in data that enter the mesh: `len` bytes up to sequence number `end`, as a number that does not wrap.
+    pub fn sent(&mut self, now: Time, end: u64, len: u32) {
+        if len == 0 {
+            return;
+        }
+        if end <= self.newest {
+            self.waiting.iter_mut().for_each(|w| w.ambiguous = true);
+            return;
+        }
+        self.newest = end;
+        self.segments = self.segments.wrapping_add(1);
+        let segment = self.segments;
+        let single = len <= ONE_SEGMENT;
+        self.remember(Asked { number: end, at: now, segment, single, ambiguous: false });
+    }
+
+    /// Takes in an acknowledgement that leaves the mesh: of everything before `before`, and by SACK of something up to
+    /// `selective` (RFC 2018). Returns the round trip of the last segment that it covers.
+    pub fn answered(&mut self, now: Time, before: u64, selective: Option<u64>) -> Option<Trip> {
+        let upto = selective.unwrap_or(0).max(before);
+        let last = self.take_up_to(upto)?;
+        let covered = last.segment.wrapping_sub(self.answered);
+        self.answered = last.segment;
+        let maybe_delayed = covered == 1 && last.single;
+        (!last.ambiguous).then(|| Trip { time: now.since(last.at), maybe_delayed })
+    }
+
+    /// Takes in an acknowledgement that enters the mesh with this timestamp (TSval, RFC 7323 §3.2).
+    pub fn asked(&mut self, now: Time, value: u32) {
+        let number = self.unwrapped(value);
+        if number > self.newest {
+            self.newest = number;
+            self.remember(Asked { number, at: now, segment: 0, single: true, ambiguous: false });
+        }
+    }
+
+    /// Takes in data that leave the mesh and echo this timestamp (TSecr). Returns the round trip of the acknowledgement
+    /// that had it; `None` if the echo is not the first.
+    pub fn echoed(&mut self, now: Time, value: u32) -> Option<Trip> {
+        let number = self.unwrapped(value);
+        let last = self.take_up_to(number)?;
+        (last.number == number).then(|| Trip { time: now.since(last.at), maybe_delayed: false })
+    }
+
+    /// Age of the oldest packet that has not been answered.
+    pub fn oldest(&self, now: Time) -> Option<Span> {
+        self.waiting.front().map(|w| now.since(w.at))
+    }
+
+    /// Gives memory back while nothing waits.
+    pub fn tidy(&mut self) {
+        if self.waiting.is_empty() {
+            self.waiting.shrink_to_fit();
+        }
+    }
+
+    fn remember(&mut self, asked: Asked) {
+        if self.waiting.len() < REMEMBERED {
+            self.waiting.push_back(asked);
+        }
+    }
+
+    /// Forgets what has been answered; returns the last of it.
+    fn take_up_to(&mut self, number: u64) -> Option<Asked> {
+        let count = self.waiting.partition_point(|w| w.number <= number);
+        self.waiting.drain(..count).next_back()
+    }
+
+    /// A timestamp that wraps at 2³² as a number that does not, nearest to the newest.
+    fn unwrapped(&self, value: u32) -> u64 {
+        if self.newest == 0 {
+            return (1 << 32) + u64::from(value);
+        }
+        let away = value.wrapping_sub(self.newest as u32).cast_signed();
+        self.newest.saturating_add_signed(away.into())
+    }
+}
+
+/// Collects the round trips of a flow, or of all connections of a home in one direction.
+#[derive(Clone, Default, Debug)]
+pub struct RoundTrips {
+    latest: Vec<Trip>,
+    count: u32,
+    /// Least of this period and of the one before.
+    least: [Option<Span>; 2],
+    since: Time,
+}
+
+impl RoundTrips {
+    /// Adds a round trip.
+    pub fn add(&mut self, now: Time, trip: Trip) {
+        if now.since(self.since) >= BASE {
+            let long = now.since(self.since) >= BASE * 2;
+            self.least = [None, self.least[0].filter(|_| !long)];
+            self.since = now;
+        }
+        let least = self.least[0].map_or(trip.time, |l| l.min(trip.time));
+        self.least[0] = Some(least);
+        if self.latest.len() < SAMPLES {
+            self.latest.push(trip);
+        } else {
+            self.latest[self.count as usize % SAMPLES] = trip;
+        }
+        self.count += 1;
+    }
+
+    /// Ends a look: returns its round trips, or `None` if there were none.
+    pub fn look(&mut self) -> Option<RoundTripSample> {
+        let base = self.least.into_iter().flatten().min()?;
+        // An acknowledgement that waited for the receiver's timer says nothing about the mesh.
+        let of = |t: &Trip| {
+            let shortest = t.time.min(base);
+            if t.maybe_delayed { t.time.saturating_sub(DELAYED).max(shortest) } else { t.time }
+        };
+        let mut times: Vec<Span> = self.latest.iter().map(of).collect();
+        times.sort_unstable();
+        let count = core::mem::take(&mut self.count);
+        self.latest.clear();
+        let median = *times.get(times.len() / 2)?;
+        Some(RoundTripSample { median, base, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Span::from_millis(n)
+    }
+
+    fn trip(time: u64, maybe_delayed: bool) -> Option<Trip> {
+        Some(Trip { time: Span::from_millis(time), maybe_delayed })
+    }
+
+    #[test]
+    fn an_acknowledgement_gives_the_round_trip_of_the_last_segment_it_covers() {
+        let mut t = Trips::default();
+        t.sent(ms(0), 1000, 1000);
+        t.sent(ms(10), 2000, 1000);
+        t.sent(ms(20), 3000, 1000);
+        assert_eq!(t.answered(ms(50), 2000, None), trip(40, false));
+        assert_eq!(t.oldest(ms(60)), Some(Span::from_millis(40)));
+        // One segment alone may have waited for a timer; several that the kernel joined have not.
+        assert_eq!(t.answered(ms(70), 3000, None), trip(50, true));
+        t.sent(ms(80), 6000, 3000);
+        assert_eq!(t.answered(ms(90), 6000, None), trip(10, false));
+        // The same acknowledgement again covers nothing.
+        assert_eq!(t.answered(ms(99), 6000, None), None);
+        assert_eq!(t.oldest(ms(99)), None);
+    }
+
+    #[test]
+    fn nothing_is_measured_across_a_retransmission() {
+        let mut t = Trips::default();
+        t.sent(ms(0), 1000, 1000);
+        t.sent(ms(1), 2000, 1000);
+        t.sent(ms(300), 1000, 1000);
+        assert_eq!(t.oldest(ms(310)), Some(Span::from_millis(310)), "it still waits");
+        assert_eq!(t.answered(ms(320), 2000, None), None);
+        t.sent(ms(330), 3000, 1000);
+        assert_eq!(t.answered(ms(340), 3000, None), trip(10, true));
+    }
+
+    #[test]
+    fn a_selective_acknowledgement_answers_what_lies_before_it() {
+        let mut t = Trips::default();
+        for k in 1..=4 {
+            t.sent(ms(k), 1000 * k, 1000);
+        }
+        // The first is lost; the third has arrived.
+        assert_eq!(t.answered(ms(40), 0, Some(3000)), trip(37, false));
+        assert_eq!(t.oldest(ms(44)), Some(Span::from_millis(40)), "the fourth");
+    }
+
+    #[test]
+    fn an_echo_gives_the_round_trip_of_an_upload_once_also_where_timestamps_wrap() {
+        for first in [7, u32::MAX - 1] {
+            let mut t = Trips::default();
+            t.asked(ms(0), first);
+            t.asked(ms(1), first);
+            t.asked(ms(5), first.wrapping_add(5));
+            assert_eq!(t.echoed(ms(30), first), trip(30, false));
+            assert_eq!(
+                t.echoed(ms(31), first),
+                None,
+                "the second packet that one acknowledgement released"
+            );
+            assert_eq!(t.echoed(ms(45), first.wrapping_add(5)), trip(40, false));
+            assert_eq!(t.oldest(ms(45)), None);
+        }
+    }
+
+    #[test]
+    fn a_look_has_the_median_and_what_a_timer_adds_is_taken_off() {
+        let mut r = RoundTrips::default();
+        assert_eq!(r.look(), None);
+        for (time, delayed) in [(20, false), (230, true), (40, false)] {
+            r.add(ms(0), trip(time, delayed).unwrap());
+        }
+        let look = |median, base, count| {
+            let (median, base) = (Span::from_millis(median), Span::from_millis(base));
+            Some(RoundTripSample { median, base, count })
+        };
+        assert_eq!(r.look(), look(30, 20, 3));
+        assert_eq!(r.look(), None, "nothing new");
+        r.add(ms(61_000), trip(90, false).unwrap());
+        assert_eq!(r.look(), look(90, 20, 1));
+        r.add(ms(122_000), trip(80, false).unwrap());
+        assert_eq!(r.look(), look(80, 80, 1), "the least of two minutes ago is forgotten");
+    }
+
+    proptest! {
+        /// Under any packets: a bounded memory, and no round trip is longer than the connection or reaches back before the
+        /// packet that it answers.
+        #[test]
+        fn round_trips_are_bounded(events in proptest::collection::vec((0u8..4, 0u64..5_000, 0u64..40), 0..300)) {
+            let (mut t, mut now) = (Trips::default(), 0);
+            let upload = events.len() % 2 == 1;
+            for (kind, number, later) in events {
+                now += later;
+                let found = match kind {
+                    0 | 1 if upload => { t.asked(ms(now), number as u32); None }
+                    0 | 1 => { t.sent(ms(now), number, 1000); None }
+                    _ if upload => t.echoed(ms(now), number as u32),
+                    2 => t.answered(ms(now), number, None),
+                    _ => t.answered(ms(now), number, Some(number + 1000)),
+                };
+                prop_assert!(t.waiting.len() <= REMEMBERED);
+                prop_assert!(found.is_none_or(|f| f.time <= Span::from_millis(now)));
+                prop_assert!(t.oldest(ms(now)).is_none_or(|o| o <= Span::from_millis(now)));
+            }
+        }
+    }
+}
