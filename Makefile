@@ -101,6 +101,7 @@ test-minimum:
 
 # A mechanism in a crate outside of the workspace, built and compared with shipped ones.
 test-example: $(if $(filter tested,$(MAKECMDGOALS)),test-build)
+	+CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --quiet --manifest-path examples/own-mechanism/Cargo.toml
 	+CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) run --quiet --manifest-path examples/own-mechanism/Cargo.toml
 
 test-dependencies:

@@ -12,27 +12,34 @@ pub use fairmesh_front::{error, interrupt, terminal};
 
 use args::Command;
 use error::CliError;
+use fairmesh_control::Registry;
 
-/// Does what the command line asks for; `command` is the command line, for the record.
+/// Runs a command. `command` is the command line, for the record; `registry` has the mechanisms
+/// that it may name.
 ///
 /// # Errors
 /// See [`CliError`].
-pub fn dispatch(todo: Command, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn dispatch(
+    todo: Command,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     match todo {
-        Command::Run(a) => commands::run::run(&a, command, out),
+        Command::Run(a) => commands::run::run(&a, command, registry, out),
         #[cfg(feature = "linux")]
-        Command::Emulate(a) => commands::emulate::run(&a, command, out),
+        Command::Emulate(a) => commands::emulate::run(&a, command, registry, out),
         #[cfg(feature = "linux")]
-        Command::Demo(a) => commands::demo::run(&a, out),
-        Command::Compare(a) => commands::compare::run(&a, command, out),
-        Command::Sweep(a) => commands::sweep::run(&a, command, out),
-        Command::Capacity(a) => commands::capacity::run(&a, command, out),
-        Command::Optimum(a) => commands::optimum::run(&a, out),
-        Command::Validate(a) => commands::validate::run(&a, out),
-        Command::Fingerprints(a) => commands::fingerprints::run(&a, out),
+        Command::Demo(a) => commands::demo::run(&a, registry, out),
+        Command::Compare(a) => commands::compare::run(&a, command, registry, out),
+        Command::Sweep(a) => commands::sweep::run(&a, command, registry, out),
+        Command::Capacity(a) => commands::capacity::run(&a, command, registry, out),
+        Command::Optimum(a) => commands::optimum::run(&a, registry, out),
+        Command::Validate(a) => commands::validate::run(&a, registry, out),
+        Command::Fingerprints(a) => commands::fingerprints::run(&a, registry, out),
         #[cfg(feature = "linux")]
         Command::Gateway(a) => commands::gateway::run(a, out),
-        Command::List(a) => commands::list::run(&a, &fairmesh_control::Registry::standard(), out),
-        Command::Schema => commands::list::schema(out),
+        Command::List(a) => commands::list::run(&a, registry, out),
+        Command::Schema => commands::list::schema(registry, out),
     }
 }

@@ -50,6 +50,7 @@ fn plug_in(name: &str) -> Definition {
         parameters: vec![parameter("time")],
         ..Definition::new(name.to_owned(), format!("plug-in {name}"), Origin::ours(""))
             .with_runs(runs)
+            .with_revision("plug-in 1")
     }
 }
 
@@ -98,6 +99,10 @@ fn a_definition_that_could_not_be_used_is_refused_with_its_reason() {
         let (control, name) = (name.to_owned(), name.to_owned());
         assert_eq!(error, DefinitionError::Name { control, name });
     }
+    assert_eq!(
+        refused(&mut registry, plug_in("own").with_revision("")),
+        DefinitionError::NoRevision { control: own.clone() }
+    );
     let with = |variants: &[&str], parameters: Vec<Parameter>| Definition {
         variants: variants.iter().map(|v| variant(v)).collect(),
         parameters,

@@ -187,6 +187,7 @@ impl ExternalWorld {
         RunRecord {
             scenario: scenario.name().to_owned(),
             control: scenario.control().to_string(),
+            ours: scenario.controls_are_ours(),
             seed: self.world.options.seed,
             fingerprint: format!("{fingerprint:016x}"),
             duration_s: scenario.duration().as_secs_f64(),

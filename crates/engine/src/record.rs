@@ -12,6 +12,8 @@ pub struct RunRecord {
     pub scenario: String,
     /// Control name, with variant.
     pub control: String,
+    /// Whether anything in its controls is not published, or not as it is here.
+    pub ours: bool,
     /// The run's seed.
     pub seed: u64,
     /// Hash of everything that happened: equal for equal scenario and seed, everywhere.

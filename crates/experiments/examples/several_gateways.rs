@@ -3,6 +3,7 @@
 //! A line per network and control: what the worst home has, beside one box at all gateways.
 //! `several_gateways print NUMBER` prints a network as a scenario file.
 
+use fairmesh_control::Registry;
 use fairmesh_experiments::study::families::{Family, Times, beside_one_box, network};
 use fairmesh_lab::Pool;
 
@@ -32,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             &controls,
             &reference,
             seeds,
+            &Registry::standard(),
             &Pool { threads: std::num::NonZero::new(1), ..Pool::default() },
         )?;
         for (k, b) in all.iter().enumerate() {

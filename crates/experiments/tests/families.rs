@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fairmesh_control::Registry;
 use fairmesh_experiments::study::Settings;
 use fairmesh_experiments::study::families::{self, Family, Times, network, networks};
 use fairmesh_lab::Pool;
@@ -49,6 +50,7 @@ fn a_study_says_what_everybody_has_of_the_optimum() {
         vec![network(Family::Chains, 0, SHORT).unwrap(), network(Family::Grids, 0, SHORT).unwrap()];
     let settings = Settings {
         controls: ["fifo", "static-flow"].map(String::from).to_vec(),
+        registry: Registry::standard(),
         seeds: 1,
         search: Search {
             search: vec![1001, 1002],

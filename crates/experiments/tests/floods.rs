@@ -1,5 +1,6 @@
 //! The study of floods on two small networks, from end to end.
 
+use fairmesh_control::Registry;
 use fairmesh_experiments::study;
 use fairmesh_experiments::study::families::Family;
 use fairmesh_experiments::study::floods::{Flood, Settings, named_network, run};
@@ -29,7 +30,7 @@ fn an_agent_spares_the_others_what_a_gateway_alone_cannot() {
     };
     let controls = ["maxmin", "maxmin+agents"].map(String::from).to_vec();
     let settings = Settings {
-        runs: study::Settings { controls, seeds: 1, search },
+        runs: study::Settings { controls, registry: Registry::standard(), seeds: 1, search },
         networks: vec![(Family::Chains, 0), (Family::Grids, 0)],
         floods: vec![Flood::Tcp, Flood::Rate(400), Flood::Times(10)],
         // Before, the search may not have found its level, and then goes on more slowly: docs/controls/floods.md.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fairmesh_control::Registry;
 use fairmesh_experiments::study::Settings;
 use fairmesh_experiments::study::families::Times;
 use fairmesh_experiments::study::meshes::{self, Kind, REPORTED, TUNING, mesh};
@@ -37,6 +38,7 @@ fn a_study_says_what_every_flow_has_of_the_optimum_and_what_that_costs() {
     let nets = vec![mesh(Kind::Eleven, TUNING, SHORT).unwrap()];
     let settings = Settings {
         controls: ["fifo", "cna", "mesh-maxmin"].map(String::from).to_vec(),
+        registry: Registry::standard(),
         seeds: 1,
         search: Search {
             search: vec![1001, 1002],

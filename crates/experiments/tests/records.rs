@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fairmesh_control::Registry;
 use fairmesh_experiments::reproduce::catalogue::{Catalogue, Entry, RECORDS};
 use fairmesh_experiments::reproduce::page::kept;
 use fairmesh_experiments::reproduce::papers::papers;
@@ -14,7 +15,7 @@ fn workspace() -> PathBuf {
 }
 
 fn catalogue() -> Catalogue {
-    Catalogue::Folder(workspace().join("reproductions"))
+    Catalogue::at(workspace().join("reproductions"), Registry::standard())
 }
 
 fn all() -> Vec<(Entry, Record)> {
@@ -216,7 +217,7 @@ fn ten_changed_constants_are_noticed() {
                 fs::copy(source.join(&name), scratch.join(&name)).unwrap();
             }
         }
-        let catalogue = Catalogue::Folder(scratch.clone());
+        let catalogue = Catalogue::at(scratch.clone(), Registry::standard());
         let noticed = || match catalogue.read(id) {
             Err(_) => true,
             Ok(entry) => {

@@ -6,6 +6,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use fairmesh_control::Registry;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{RunOptions, run, run_observed};
 use fairmesh_scenario::Scenario;
@@ -163,12 +164,13 @@ impl Batch {
     pub fn new(
         scenario: &Scenario,
         controls: &[impl AsRef<str>],
+        registry: &Registry,
         seeds: RangeInclusive<u64>,
     ) -> Result<Self, LabError> {
         if seeds.is_empty() {
             return Err(LabError::setting("seeds", "found none; expected at least one"));
         }
-        let scenarios = with_controls(scenario, controls)?;
+        let scenarios = with_controls(scenario, controls, registry)?;
         Ok(Batch { scenarios, seeds, sample: None, captures: None })
     }
 

@@ -135,8 +135,12 @@ pub fn set_times(
 ///
 /// # Errors
 /// When there is no such control.
-pub fn with_control(scenario: &Scenario, name: &str) -> Result<Scenario, LabError> {
-    let chosen = Registry::standard().lookup(name).map_err(|e| LabError::setting("control", e))?;
+pub fn with_control(
+    scenario: &Scenario,
+    name: &str,
+    registry: &Registry,
+) -> Result<Scenario, LabError> {
+    let chosen = registry.lookup(name).map_err(|e| LabError::setting("control", e))?;
     let control = chosen.with_numbers_of(scenario.control());
     Ok(scenario.clone().with_control(control))
 }
@@ -148,12 +152,15 @@ pub fn with_control(scenario: &Scenario, name: &str) -> Result<Scenario, LabErro
 pub fn with_controls(
     scenario: &Scenario,
     names: &[impl AsRef<str>],
+    registry: &Registry,
 ) -> Result<Vec<Scenario>, LabError> {
     if names.is_empty() {
         return Ok(vec![scenario.clone()]);
     }
-    let all =
-        names.iter().map(|n| with_control(scenario, n.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let all = names
+        .iter()
+        .map(|n| with_control(scenario, n.as_ref(), registry))
+        .collect::<Result<Vec<_>, _>>()?;
     for (i, s) in all.iter().enumerate() {
         if all[..i].iter().any(|o| o.control() == s.control()) {
             let problem = format!("\"{}\" is given twice; expected each once", s.control());
@@ -207,8 +214,12 @@ impl fmt::Display for Assignment {
 ///
 /// # Errors
 /// When there is no such control.
-pub fn assignments_of(name: &str, set: &[Assignment]) -> Result<Vec<Assignment>, LabError> {
-    let control = Registry::standard().lookup(name).map_err(|e| LabError::setting("control", e))?;
+pub fn assignments_of(
+    name: &str,
+    set: &[Assignment],
+    registry: &Registry,
+) -> Result<Vec<Assignment>, LabError> {
+    let control = registry.lookup(name).map_err(|e| LabError::setting("control", e))?;
     let concerns = |a: &&Assignment| {
         a.control.as_ref().is_none_or(|c| control.definition().name == *c)
             && control.value(&a.parameter).is_some()
@@ -267,7 +278,7 @@ mod tests {
     fn scenarios(names: &[&str]) -> Vec<Scenario> {
         let scenario = pair();
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
-        with_controls(&scenario, &names).unwrap()
+        with_controls(&scenario, &names, &Registry::standard()).unwrap()
     }
 
     fn set(scenarios: &mut [Scenario], what: &[&str]) -> Result<(), String> {
@@ -283,8 +294,14 @@ mod tests {
         assert_eq!(values("epoch"), [None, Some(5.0), Some(5.0)]);
         assert_eq!(values("gamma"), [None, Some(0.7), Some(0.5)]);
         // Another variant keeps the numbers, another control has its own.
-        assert_eq!(with_control(&all[1], "pfrc").unwrap().control().value("epoch"), Some(5.0));
-        assert_eq!(with_control(&all[1], "gap").unwrap().control().value("gamma"), Some(0.1));
+        assert_eq!(
+            with_control(&all[1], "pfrc", &Registry::standard()).unwrap().control().value("epoch"),
+            Some(5.0)
+        );
+        assert_eq!(
+            with_control(&all[1], "gap", &Registry::standard()).unwrap().control().value("gamma"),
+            Some(0.1)
+        );
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub use job::{Job, JobKey, Revision};
 pub use store::{OtherRevisions, Store, StoreError};
 // What the laboratory takes and gives, so that a program needs no other crate of ours.
 pub use fairmesh_capacity as models;
+pub use fairmesh_control as control;
 pub use fairmesh_engine::measures;
 pub use fairmesh_scenario as scenario;
 pub use fairmesh_units as units;

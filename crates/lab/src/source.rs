@@ -4,13 +4,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
-use toml::Table;
-
 use crate::changes::Edit;
 use crate::notes::few_packets;
-use crate::sweep::vary::set;
 use crate::{Changes, LabError};
+use fairmesh_control::Registry;
+use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
 
 /// A scenario and where it came from.
 #[derive(Debug)]
@@ -27,57 +25,46 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Everything that can be wrong with the file, or with the changes.
-pub fn load(path: &Path, changes: &Changes) -> Result<Loaded, LabError> {
+pub fn load(path: &Path, changes: &Changes, registry: &Registry) -> Result<Loaded, LabError> {
     let bytes = read(path)?;
-    let scenario = build(path, &bytes, changes)?;
+    let scenario = build(path, &bytes, changes, registry)?;
     Ok(Loaded { path: path.to_owned(), bytes, scenario })
 }
 
-/// Builds a scenario from a file's content and applies what is changed about it.
+/// Builds a scenario from a file's content and applies what is changed about it. `registry` has the
+/// mechanisms that it may name.
 ///
 /// # Errors
 /// Everything that can be wrong with the content, or with the changes.
-pub fn build(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
-    if changes.edits.is_empty() {
-        return build_text(path, bytes, changes);
-    }
-    let text = edited(path, bytes, &changes.edits)?;
-    build_text(path, text.as_bytes(), changes).map_err(|e| match e {
-        // The line is not one of the file's.
-        LabError::Scenario(mut e) => {
-            e.line = None;
-            LabError::Scenario(e)
-        }
-        e => e,
-    })
-}
-
-/// The text of a TOML scenario with other values for some keys.
-fn edited(path: &Path, bytes: &[u8], edits: &[Edit]) -> Result<String, LabError> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut table: Table = toml::from_str(&text).map_err(|_| {
-        LabError::file(path, "is a map; expected a TOML scenario, whose keys can be varied")
-    })?;
-    for Edit { key, value } in edits {
-        set(&mut table, key, value).map_err(|e| LabError::setting("vary", e))?;
-    }
-    toml::to_string(&table).map_err(|e| LabError::file(path, e))
-}
-
-fn build_text(path: &Path, bytes: &[u8], changes: &Changes) -> Result<Scenario, LabError> {
+pub fn build(
+    path: &Path,
+    bytes: &[u8],
+    changes: &Changes,
+    registry: &Registry,
+) -> Result<Scenario, LabError> {
     let name = path.to_string_lossy();
-    if let Ok((format, _)) = format_of(bytes) {
+    let format = format_of(bytes).map(|(format, _)| format);
+    if let Ok(format) = format {
         check_map_options(path, changes, format)?;
     }
+    let is_map = format.is_ok_and(|format| format != Format::Toml);
     let mut draft = draft(&name, bytes, &import_options(changes))?;
+    if !changes.edits.is_empty() {
+        if is_map {
+            let problem = "is a map; expected a TOML scenario, whose keys can be varied";
+            return Err(LabError::file(path, problem));
+        }
+        let edit = |e: &Edit| fairmesh_scenario::Edit::text(&e.key, &e.value, "vary");
+        draft.edit(&changes.edits.iter().map(edit).collect::<Vec<_>>())?;
+    }
     if let Some(duration) = changes.duration {
         draft.set_duration(duration, "duration");
     }
     if let Some(warmup) = changes.warmup {
         draft.set_warmup(warmup, "warmup");
     }
-    let scenario = draft.build()?;
-    if format_of(bytes).is_ok_and(|(format, _)| format != Format::Toml) {
+    let scenario = draft.build_with(registry)?;
+    if is_map {
         let notes = few_packets(&scenario);
         return Ok(scenario.with_warnings(notes));
     }

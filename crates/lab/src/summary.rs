@@ -207,17 +207,9 @@ pub struct ControlSummary {
 /// What the mark at the names of controls means in tables of results.
 pub const OURS: &str = "* ours: not published, or not as it is here";
 
-/// Whether anything in a control is this project's own and not published; of an emulated one, which
-/// has the kernel's congestion control before its name, and of one with another at gateways, too.
-pub fn is_ours(control: &str) -> bool {
-    let registry = fairmesh_control::Registry::standard();
-    let ours = |name: &str| registry.lookup(name).is_ok_and(|m| m.is_ours());
-    control.split([' ', ',']).any(ours)
-}
-
-/// A control's name as tables have it: what is ours is marked ([`OURS`]).
-pub fn marked(control: &str) -> String {
-    if is_ours(control) { format!("{control} *") } else { control.to_owned() }
+/// A control's name as tables have it, marked ([`OURS`]) where anything in it is not published.
+pub fn marked(control: &str, ours: bool) -> String {
+    if ours { format!("{control} *") } else { control.to_owned() }
 }
 
 impl ControlSummary {
@@ -246,7 +238,7 @@ impl ControlSummary {
         };
         let mut summary = ControlSummary {
             control: first.control.clone(),
-            ours: is_ours(&first.control),
+            ours: first.ours,
             jain: shared(&measures::jain),
             jain_normalized: of_fair(&measures::jain_normalized),
             min_over_fair: of_fair(&measures::min_over_fair),

@@ -40,6 +40,7 @@ pub fn record(control: &str, seed: u64, flows: &[(f64, f64, u32)]) -> RunRecord 
     RunRecord {
         scenario: "example".into(),
         control: control.into(),
+        ours: fairmesh_control::Registry::standard().lookup(control).is_ok_and(|m| m.is_ours()),
         seed,
         fingerprint: format!("{seed:016x}"),
         duration_s: 4.0,

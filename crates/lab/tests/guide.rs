@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use fairmesh_lab::control::Registry;
 use fairmesh_lab::{Batch, Changes, Comparison, LabError, Pool, record, source};
 
 fn who_starves(map: &Path) -> Result<Comparison, LabError> {
     let changes = Changes { gateways: vec!["10.1.0.1".into()], ..Changes::default() };
-    let map = source::load(map, &changes)?;
-    let batch = Batch::new(&map.scenario, &["fifo", "source", "pfrc"], 1..=10)?;
+    let registry = Registry::standard();
+    let map = source::load(map, &changes, &registry)?;
+    let batch = Batch::new(&map.scenario, &["fifo", "source", "pfrc"], &registry, 1..=10)?;
     let comparison = Comparison::of(&batch.run(&Pool::default())?);
     for control in &comparison.results {
         for flow in control.starved() {

@@ -4,14 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use fairmesh_lab::batch::{Batch, Pool};
+use fairmesh_lab::control::Registry;
 use fairmesh_lab::{Changes, Comparison, source};
 
 /// Compares controls on a scenario in a file of its own.
 fn compare(name: &str, toml: &str, controls: &[&str], seeds: u64) -> Comparison {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("verdict-{name}.toml"));
     fs::write(&file, toml).unwrap();
-    let loaded = source::load(&file, &Changes::default()).unwrap();
-    let batch = Batch::new(&loaded.scenario, controls, 1..=seeds).unwrap();
+    let registry = Registry::standard();
+    let loaded = source::load(&file, &Changes::default(), &registry).unwrap();
+    let batch = Batch::new(&loaded.scenario, controls, &registry, 1..=seeds).unwrap();
     Comparison::of(&batch.run(&Pool::default()).unwrap())
 }
 

@@ -240,7 +240,11 @@ fn summary(results: &[ControlSummary]) -> String {
         .enumerate()
         .map(|(i, r)| {
             let mut cells = vec![
-                format!("<span class=\"dot c{}\"></span>{}", i % 6, escape(&marked(&r.control))),
+                format!(
+                    "<span class=\"dot c{}\"></span>{}",
+                    i % 6,
+                    escape(&marked(&r.control, r.ours))
+                ),
                 r.sum_goodput_bps.show(1e-3, 1),
                 r.jain.show(1.0, 3),
                 table::estimate(r.jain_normalized, 3),

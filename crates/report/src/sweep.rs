@@ -1,6 +1,6 @@
 //! The table of a sweep.
 
-use fairmesh_lab::summary::{OURS, is_ours, marked};
+use fairmesh_lab::summary::{OURS, marked};
 use fairmesh_lab::sweep::summary::Summary;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub fn text(s: &Summary) -> String {
         let value = |key: &String| r.point.get(key).and_then(Value::as_str);
         let point = s.keys.iter().map(|k| value(k).unwrap_or_default().to_owned());
         let measures = [
-            marked(&r.control),
+            marked(&r.control, r.ours),
             r.sum_goodput_bps.show(1e-3, 1),
             table::estimate(r.jain_normalized, 3),
             table::estimate(r.min_over_fair, 3),
@@ -32,7 +32,7 @@ pub fn text(s: &Summary) -> String {
         ];
         table::row(&mut t, point.chain(measures));
     }
-    let note = match s.results.iter().any(|r| is_ours(&r.control)) {
+    let note = match s.results.iter().any(|r| r.ours) {
         true => format!("{OURS}\n"),
         false => String::new(),
     };

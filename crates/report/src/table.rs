@@ -151,7 +151,7 @@ fn controls(results: &[ControlSummary]) -> Table {
     let mut t = table(&header);
     for r in results {
         let mut cells = vec![
-            marked(&r.control),
+            marked(&r.control, r.ours),
             r.sum_goodput_bps.show(1e-3, 1),
             r.jain.show(1.0, 3),
             estimate(r.jain_normalized, 3),

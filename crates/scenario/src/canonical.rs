@@ -8,7 +8,7 @@
 
 use core::fmt::{Result, Write};
 
-use fairmesh_control::Mechanism;
+use fairmesh_control::{Definition, Mechanism};
 
 use crate::scenario::Scenario;
 
@@ -74,6 +74,12 @@ impl Scenario {
 fn write_control(out: &mut impl Write, key: &str, control: Option<&Mechanism>) -> Result {
     let Some(control) = control else { return writeln!(out, "{key} = none") };
     writeln!(out, "{key} = {control}")?;
+    // Mechanisms of this project are part of the engine's revision. The text of another one is
+    // quoted, so that it cannot imitate a further line.
+    let revision = &control.definition().revision;
+    if revision != Definition::SHIPPED {
+        writeln!(out, "{key} revision = {revision:?}")?;
+    }
     control
         .parameters()
         .try_for_each(|(option, value)| writeln!(out, "{key}.{} = {value:?}", option.name))

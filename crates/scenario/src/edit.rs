@@ -75,10 +75,11 @@ impl Draft {
         let mut table = Table::try_from(self).map_err(|e| broken(&e))?;
         for Edit { key, value, by } in edits {
             origin.add(Override { key: KeyPath::from(key.as_str()), by: by.clone() });
-            put(&mut table, key, value).map_err(|problem| {
-                let (what, expected) =
-                    problem.split_once("; expected ").unwrap_or((&problem, "a key"));
-                ScenarioError::at(KeyPath::from(key.as_str()), Problem::refused(what, expected))
+            put(&mut table, key, value).map_err(|e| {
+                ScenarioError::at(
+                    KeyPath::from(key.as_str()),
+                    Problem::refused(e.what(), e.expected()),
+                )
             })?;
         }
         let text = toml::to_string(&table).map_err(|e| broken(&e))?;
@@ -92,16 +93,75 @@ impl Draft {
     }
 }
 
+/// A key path that leads nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EditError {
+    /// Every element of a list that has none.
+    EmptyList {
+        /// Name of the list.
+        name: String,
+    },
+    /// An element that a list does not have.
+    NoElement {
+        /// Name of the list.
+        name: String,
+        /// Number of its elements.
+        len: usize,
+        /// The step of the path.
+        step: String,
+    },
+    /// A key below a value that is neither table nor list.
+    NotATable {
+        /// Name of the value.
+        name: String,
+        /// Its type in TOML.
+        found: &'static str,
+        /// The step of the path.
+        step: String,
+    },
+}
+
+impl EditError {
+    /// The problem.
+    pub fn what(&self) -> String {
+        match self {
+            EditError::EmptyList { name } => format!("{name} is empty"),
+            EditError::NoElement { name, len, .. } => format!("{name} is a list of {len}"),
+            EditError::NotATable { name, found, .. } => format!("{name} is {found}"),
+        }
+    }
+
+    /// What was expected instead.
+    pub fn expected(&self) -> String {
+        match self {
+            EditError::EmptyList { .. } => "at least one element".to_owned(),
+            EditError::NoElement { len, step, .. } => {
+                format!("* or a number below {len}, not \"{step}\"")
+            }
+            EditError::NotATable { step, .. } => {
+                format!("a table or a list in which \"{step}\" can be set")
+            }
+        }
+    }
+}
+
+impl core::fmt::Display for EditError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}; expected {}", self.what(), self.expected())
+    }
+}
+impl core::error::Error for EditError {}
+
 /// Sets `key` in a table to a value.
 ///
 /// # Errors
 /// The step of the path that does not exist, and what could stand there.
-pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), String> {
+pub fn put(root: &mut Table, key: &str, value: &Value) -> Result<(), EditError> {
     let steps: Vec<&str> = key.split('.').collect();
     set_in_table(root, &steps, value)
 }
 
-fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), String> {
+fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), EditError> {
     match steps {
         [] => Ok(()),
         [last] => {
@@ -115,7 +175,12 @@ fn set_in_table(table: &mut Table, steps: &[&str], value: &Value) -> Result<(), 
     }
 }
 
-fn set_in_value(at: &mut Value, name: &str, steps: &[&str], value: &Value) -> Result<(), String> {
+fn set_in_value(
+    at: &mut Value,
+    name: &str,
+    steps: &[&str],
+    value: &Value,
+) -> Result<(), EditError> {
     let Some((first, rest)) = steps.split_first() else {
         *at = value.clone();
         return Ok(());
@@ -124,24 +189,25 @@ fn set_in_value(at: &mut Value, name: &str, steps: &[&str], value: &Value) -> Re
         Value::Table(table) => set_in_table(table, steps, value),
         Value::Array(items) if *first == "*" => {
             if items.is_empty() {
-                return Err(format!("{name} is empty; expected at least one element"));
+                return Err(EditError::EmptyList { name: name.to_owned() });
             }
             items.iter_mut().try_for_each(|i| set_in_value(i, name, rest, value))
         }
         Value::Array(items) => {
-            let n = items.len();
+            let len = items.len();
             let item = first.parse::<usize>().ok().and_then(|i| items.get_mut(i));
-            let item = item.ok_or_else(|| {
-                format!(
-                    "{name} is a list of {n}; expected * or a number below {n}, not \"{first}\""
-                )
+            let item = item.ok_or_else(|| EditError::NoElement {
+                name: name.to_owned(),
+                len,
+                step: (*first).to_owned(),
             })?;
             set_in_value(item, name, rest, value)
         }
-        other => Err(format!(
-            "{name} is {}; expected a table or a list in which \"{first}\" can be set",
-            other.type_str()
-        )),
+        other => Err(EditError::NotATable {
+            name: name.to_owned(),
+            found: other.type_str(),
+            step: (*first).to_owned(),
+        }),
     }
 }
 
@@ -151,5 +217,56 @@ pub fn value(text: &str) -> Value {
     match toml::from_str::<Table>(&format!("v = {text}")).ok().and_then(|mut t| t.remove("v")) {
         Some(v @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => v,
         _ => Value::String(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(root: &mut Table, key: &str, text: &str) -> Result<(), EditError> {
+        put(root, key, &value(text))
+    }
+
+    fn scenario() -> Table {
+        toml::from_str(
+            "duration = \"60 s\"\n[radio]\nrate = \"1 Mbit/s\"\n[[flow]]\nfrom = 1\n\
+             traffic = { kind = \"cbr\", rate = \"100 kbit/s\" }\n[[flow]]\nfrom = 2\n\
+             traffic = { kind = \"cbr\", rate = \"100 kbit/s\" }\n",
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn sets_every_element_one_element_and_new_keys() {
+        let mut t = scenario();
+        set(&mut t, "flow.*.traffic.rate", "150 kbit/s").unwrap();
+        set(&mut t, "flow.1.from", "7").unwrap();
+        set(&mut t, "radio.rts", "true").unwrap();
+        set(&mut t, "control.alpha", "0.5").unwrap();
+        let flow = |i: usize| &t["flow"][i];
+        assert_eq!(flow(0)["traffic"]["rate"].as_str(), Some("150 kbit/s"));
+        assert_eq!(flow(1)["traffic"]["rate"].as_str(), Some("150 kbit/s"));
+        assert_eq!(
+            (flow(0)["from"].as_integer(), flow(1)["from"].as_integer()),
+            (Some(1), Some(7))
+        );
+        assert_eq!(t["radio"]["rts"].as_bool(), Some(true));
+        assert_eq!(t["control"]["alpha"].as_float(), Some(0.5));
+    }
+
+    #[test]
+    fn refuses_what_is_not_there_and_says_so() {
+        let e = |key: &str| set(&mut scenario(), key, "1").unwrap_err().to_string();
+        assert!(e("flow.9.from").contains("list of 2"));
+        assert!(e("flow.from").contains("expected * or a number"));
+        assert!(e("duration.x").contains("duration is string"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(key in "[a-z0-9.*]{0,12}", text in "\\PC{0,12}") {
+            let _ = set(&mut scenario(), &key, &text);
+        }
     }
 }

@@ -53,7 +53,7 @@ pub use draft::{
     SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
     TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
-pub use edit::{Edit, put, value};
+pub use edit::{Edit, EditError, put, value};
 pub use error::{KeyPath, Override, Problem, ScenarioError, Step};
 pub use import::{
     Format, ImportOptions, MAX_FILE_BYTES, MAX_TOML_BYTES, Metric, draft, draft_from_map,
@@ -69,11 +69,12 @@ pub use scenario::{
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;
 
-/// The JSON Schema of the TOML form, for editors.
-pub fn json_schema() -> serde_json::Value {
+/// The JSON Schema of the TOML form, for editors, with the mechanisms that a scenario may name.
+pub fn json_schema(registry: &fairmesh_control::Registry) -> serde_json::Value {
     let mut value: serde_json::Value = schemars::schema_for!(Draft).into();
     if let Some(schema) = value.as_object_mut() {
         schema.insert("title".to_owned(), "fairmesh scenario".into());
+        draft::restrict_controls(&mut schema["$defs"]["Control"], registry);
     }
     value
 }

@@ -354,6 +354,11 @@ impl Scenario {
         }
     }
 
+    /// Whether anything in its controls is not published, or not as it is here.
+    pub fn controls_are_ours(&self) -> bool {
+        self.control.is_ours() || self.at_gateways.as_ref().is_some_and(Mechanism::is_ours)
+    }
+
     /// The frame errors of one link: its own delivery where below 1, else the scenario's.
     pub fn errors_of(&self, link: &Link) -> FrameErrors {
         match FrameErrors::per_frame(1.0 - link.delivery.0) {

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
+use fairmesh_control::Registry;
 use fairmesh_scenario::json_schema;
 use serde_json::Value;
 
@@ -36,11 +37,11 @@ fn is_control(schema: &serde_json::Map<String, Value>) -> bool {
 /// An editor knows the parameters of each control, and refuses others.
 #[test]
 fn the_schema_has_the_parameters_of_every_control() {
-    let schema = json_schema();
+    let schema = json_schema(&Registry::standard());
     let control = &schema["$defs"]["Control"];
     let branches = control["oneOf"].as_array().unwrap();
     let of = |name: &str| branches.iter().find(|b| b["title"] == name).unwrap();
-    assert_eq!(branches.len(), fairmesh_control::Registry::standard().all().count());
+    assert_eq!(branches.len(), Registry::standard().all().count());
     let pfrc = of("pfrc");
     assert_eq!(pfrc["additionalProperties"], false);
     let epoch = &pfrc["properties"]["epoch"];
@@ -56,7 +57,7 @@ fn the_schema_has_the_parameters_of_every_control() {
 fn every_key_of_the_schema_is_documented() {
     let page = page();
     let mut found = BTreeSet::new();
-    keys(&json_schema(), &mut found);
+    keys(&json_schema(&Registry::standard()), &mut found);
     assert!(found.len() > 80, "{}", found.len());
     for key in found {
         let named = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];

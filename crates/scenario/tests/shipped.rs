@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use common::{paths, read};
 use fairmesh_capacity::domain::{Contention, Domains, Link};
 use fairmesh_capacity::maxmin::{Demand, max_min};
+use fairmesh_control::Registry;
 use fairmesh_scenario::{ImportOptions, Scenario, json_schema, parse};
 use serde_json::Value;
 
@@ -115,7 +116,7 @@ fn bottlenecks_of_jamshaid_figs_7_3_and_7_6a() {
 
 #[test]
 fn every_file_satisfies_the_schema() {
-    let schema = json_schema();
+    let schema = json_schema(&Registry::standard());
     for (name, text) in files() {
         let value = to_json(&text);
         let wrong = check(&value, &schema, &schema, "");
@@ -125,7 +126,7 @@ fn every_file_satisfies_the_schema() {
 
 #[test]
 fn the_schema_refuses_what_the_parser_refuses() {
-    let schema = json_schema();
+    let schema = json_schema(&Registry::standard());
     let right = "duration = \"9 s\"\ntopology.links = [[1, 2]]\nflow = [{ from = 1, to = 2 }]\n";
     assert_eq!(check(&to_json(right), &schema, &schema, ""), None);
     for wrong in [

@@ -29,7 +29,9 @@ const IDLE: f64 = 0.02;
 /// The mechanism as a registry takes it.
 pub fn definition() -> Definition {
     let about = "all limits rise by a step per epoch and are halved when a flow starves";
-    Definition::new("additive", about, Origin::ours("")).with_options(|_: &Options| needs(), build)
+    Definition::new("additive", about, Origin::ours(""))
+        .with_revision(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")))
+        .with_options(|_: &Options| needs(), build)
 }
 
 /// It runs at the gateway, reads the counters of flows, and sets a limit for each flow.

@@ -1,5 +1,5 @@
-//! A mechanism that is not part of fairmesh, registered beside the shipped ones and compared with
-//! them: `cargo run` in this folder prints a table.
+//! A mechanism that is not part of fairmesh: registered beside the shipped ones, named in a scenario
+//! file and in a job, and compared with others. `cargo run` in this folder prints a table.
 
 mod additive;
 
@@ -8,15 +8,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fairmesh_control::Registry;
-use fairmesh_control::units::Span;
-use fairmesh_lab::{Batch, Changes, Comparison, Estimate, Pool, source};
+use fairmesh_lab::job::{Choice, Job, Measures, Source};
+use fairmesh_lab::{Batch, Changes, Comparison, Estimate, Pool, Revision, batch, source};
 
-const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/chain-3-up.toml");
+/// A scenario whose `[control]` names the mechanism of this crate.
+const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/village.toml");
 
 fn main() -> ExitCode {
-    match compare() {
-        Ok(table) => {
-            print!("{table}");
+    match registry().and_then(|registry| Ok((job(&registry)?, compare(&registry)?))) {
+        Ok((line, table)) => {
+            print!("{line}{table}");
             ExitCode::SUCCESS
         }
         Err(e) => {
@@ -26,25 +27,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// The table: a row for each control.
-fn compare() -> Result<String, Box<dyn Error>> {
+/// The shipped mechanisms and the one of this crate.
+fn registry() -> Result<Registry, Box<dyn Error>> {
     let mut registry = Registry::standard();
     registry.add(additive::definition())?;
+    Ok(registry)
+}
 
-    let mut additive = registry.lookup("additive")?;
-    additive.set("step", 20.0)?;
-    additive.set("epoch", 5.0)?;
-    let controls = [registry.lookup("fifo")?, registry.lookup("pfrc")?, additive];
-
-    let changes = Changes {
-        duration: Some(Span::from_secs(160)),
-        warmup: Some(Span::from_secs(60)),
-        ..Changes::default()
-    };
-    let scenario = source::load(Path::new(SCENARIO), &changes)?.scenario;
-    let under = |control| scenario.clone().with_control(control);
-    let scenarios = controls.into_iter().map(under).collect();
-    let batch = Batch { scenarios, seeds: 1..=2, sample: None, captures: None };
+/// The scenario under its own control and those asked for by name: a row for each control.
+fn compare(registry: &Registry) -> Result<String, Box<dyn Error>> {
+    let scenario = source::load(Path::new(SCENARIO), &Changes::default(), registry)?.scenario;
+    let batch = Batch::new(&scenario, &["fifo", "pfrc", "additive"], registry, 1..=2)?;
     let comparison = Comparison::of(&batch.run(&Pool::default())?);
 
     let shown = |e: &Option<Estimate>| {
@@ -57,4 +50,54 @@ fn compare() -> Result<String, Box<dyn Error>> {
         table += &format!("{:<10} {:>6.3} {worst:>12} {used:>12}\n", r.control, r.jain.mean);
     }
     Ok(table)
+}
+
+/// One run as data, as it would be sent to another machine, and the key of its result.
+fn job(registry: &Registry) -> Result<String, Box<dyn Error>> {
+    let job = Job {
+        source: Source::new(Path::new(SCENARIO), &std::fs::read(SCENARIO)?)?,
+        changes: Changes::default(),
+        control: Choice { name: Some("additive".into()), options: vec!["step=40".parse()?] },
+        seed: 7,
+        measures: Measures::default(),
+    };
+    let sent = serde_json::to_string(&job)?;
+    let received: Job = serde_json::from_str(&sent)?;
+    let resolved = received.resolve(registry)?;
+    let record = batch::measured(&resolved.scenario, &resolved.options)?;
+    let key = received.key(&Revision::current(), registry)?;
+    let epochs = record.decisions.iter().filter(|d| d.code.starts_with("additive.")).count();
+    Ok(format!("job {key}: {} with seed {}, {epochs} decisions\n", record.control, record.seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenario_file_names_the_mechanism_with_its_options() {
+        let load =
+            |registry: &Registry| source::load(Path::new(SCENARIO), &Changes::default(), registry);
+        let scenario = load(&registry().unwrap()).unwrap().scenario;
+        assert_eq!(scenario.control().to_string(), "additive");
+        assert_eq!(scenario.control().value("step"), Some(20.0));
+        let refused = load(&Registry::standard()).unwrap_err().to_string();
+        assert!(
+            refused.contains("village.toml:20: control.use: there is no control \"additive\""),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_job_runs_the_mechanism() {
+        let line = job(&registry().unwrap()).unwrap();
+        assert!(line.contains(": additive with seed 7, "), "{line}");
+        assert!(!line.contains(", 0 decisions"), "{line}");
+    }
+
+    #[test]
+    fn the_comparison_has_a_row_for_it() {
+        let table = compare(&registry().unwrap()).unwrap();
+        assert!(table.lines().any(|l| l.starts_with("additive ")), "{table}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_control::Registry;
 use fairmesh_lab::Changes;
 use fairmesh_lab::analysis::Capacity;
 use fairmesh_lab::analysis::gap::GapReport;
@@ -23,7 +24,12 @@ use crate::error::CliError;
 ///
 /// # Errors
 /// Bad input; a page that cannot be written.
-pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(
+    args: &CapacityArgs,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     let changes = Changes {
         gateways: args.gateway.clone(),
         flows: args.flows.map(Way::direction),
@@ -31,7 +37,7 @@ pub fn run(args: &CapacityArgs, command: &str, out: &mut dyn Write) -> Result<()
         radio: args.radio.radio(),
         ..Changes::default()
     };
-    let loaded = load(&args.scenario, &changes)?;
+    let loaded = load(&args.scenario, &changes, registry)?;
     match args.model {
         ModelKind::Sets => sets(args, &loaded.scenario, command, out),
         ModelKind::Region => region(args, &loaded.scenario, command, out),

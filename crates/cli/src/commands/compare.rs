@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use fairmesh_control::Registry;
 use fairmesh_lab::batch::sample_interval;
 use fairmesh_lab::changes::set_parameters;
 use fairmesh_lab::files::folder::{self, ResultFolder};
@@ -21,10 +22,16 @@ use crate::terminal::with_bars_and;
 ///
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
-pub fn run(args: &CompareArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let loaded = load(&args.scenario.scenario, &args.scenario.changes.changes())?;
+pub fn run(
+    args: &CompareArgs,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let loaded = load(&args.scenario.scenario, &args.scenario.changes.changes(), registry)?;
     warn(loaded.scenario.warnings());
-    let mut batch = Batch::new(&loaded.scenario, &args.control, 1..=u64::from(args.seeds))?;
+    let mut batch =
+        Batch::new(&loaded.scenario, &args.control, registry, 1..=u64::from(args.seeds))?;
     set_parameters(&mut batch.scenarios, &args.set.set)?;
     let more = notes(&batch.scenarios);
     warn(&more);

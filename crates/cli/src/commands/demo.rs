@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use fairmesh_control::Registry;
 use fairmesh_engine::measures::jain;
 use fairmesh_lab::Changes;
 use fairmesh_lab::changes::{set_times, with_control};
@@ -25,12 +26,12 @@ const DEFAULT_CONTROL: &str = "pfrc";
 /// # Errors
 /// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
 /// time is [`CliError::Verdict`], after its results were printed.
-pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(args: &DemoArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let mut scenario = match &args.scenario {
-        Some(path) => load(path, &Changes::default())?.scenario,
+        Some(path) => load(path, &Changes::default(), registry)?.scenario,
         None => {
             let name = PathBuf::from("demo-live.toml");
-            build(&name, SCENARIO.as_bytes(), &Changes::default())?
+            build(&name, SCENARIO.as_bytes(), &Changes::default(), registry)?
         }
     };
     scenario = set_times(scenario, args.duration, None)?;
@@ -45,7 +46,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> Result<(), CliError> {
         None => Controller::Daemon(Program::this()?),
     };
     if args.daemon.is_none() && scenario.control().is_none() {
-        scenario = with_control(&scenario, DEFAULT_CONTROL)?;
+        scenario = with_control(&scenario, DEFAULT_CONTROL, registry)?;
     }
     let hooks = Hooks { stop: interrupt::awaited(), ready: &mut |_| {}, progress: &mut |_| {} };
     let (record, verdict) = show(&scenario, &controller, on, hooks, &mut io::stderr())?;

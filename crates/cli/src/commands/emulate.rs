@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use fairmesh_control::Registry;
 use fairmesh_emulator::{EmulateOptions, KernelCongestion, Routing, TcpSettings, clean};
 use fairmesh_engine::record::{EmulationRecord, RunRecord};
 use fairmesh_lab::batch;
@@ -27,7 +28,12 @@ use fairmesh_lab::changes::set_parameters;
 /// # Errors
 /// Bad input, missing rights, an interrupt; namespaces are gone then. A run that did not keep its
 /// time is [`CliError::Verdict`]; its results are written all the same.
-pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(
+    args: &EmulateArgs,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     if args.clean {
         let removed = clean().map_err(|e| CliError::option("--clean", e))?;
         for name in &removed {
@@ -38,11 +44,11 @@ pub fn run(args: &EmulateArgs, command: &str, out: &mut dyn Write) -> Result<(),
     }
     // The grammar wants one unless there is only something to clean.
     let path = args.scenario.clone().unwrap_or_default();
-    let loaded = load(&path, &args.changes.changes())?;
+    let loaded = load(&path, &args.changes.changes(), registry)?;
     let scenario = &loaded.scenario;
     warn(scenario.warnings());
     let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
-    let mut scenarios = with_controls(scenario, &args.control)?;
+    let mut scenarios = with_controls(scenario, &args.control, registry)?;
     set_parameters(&mut scenarios, &args.set)?;
     let sample = args.sample.sample;
     let curves = folder.is_some() || !scenario.rate_changes().is_empty();

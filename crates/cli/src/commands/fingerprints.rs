@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fairmesh_control::Registry;
 use fairmesh_lab::batch;
 use fairmesh_lab::changes::with_control;
 use fairmesh_lab::files::folder::write_file;
@@ -26,11 +27,15 @@ const SECOND: &str = "source";
 ///
 /// # Errors
 /// [`CliError::Verdict`] when they differ; bad input as ever.
-pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(
+    args: &FingerprintArgs,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     let mut jobs: Vec<(String, Scenario)> = Vec::new();
     for path in scenario_files(&args.scenarios)? {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let loaded = load(&path, &Changes::default())?;
+        let loaded = load(&path, &Changes::default(), registry)?;
         let scenario = loaded.scenario;
         let end = scenario.duration().min(LONGEST);
         let tenth = Span::from_nanos(end.as_nanos() / 10);
@@ -39,7 +44,7 @@ pub fn run(args: &FingerprintArgs, out: &mut dyn Write) -> Result<(), CliError> 
         let scenario = scenario.prefix(end, warmup).map_err(LabError::from)?;
         let own = scenario.control().to_string();
         if own != SECOND {
-            jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND)?));
+            jobs.push((format!("{stem}/{SECOND}"), with_control(&scenario, SECOND, registry)?));
         }
         jobs.push((format!("{stem}/{own}"), scenario));
     }

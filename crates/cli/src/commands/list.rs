@@ -146,8 +146,8 @@ fn object(one: &Mechanism) -> Value {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn schema(out: &mut dyn Write) -> Result<(), CliError> {
-    serde_json::to_writer_pretty(&mut *out, &fairmesh_scenario::json_schema())
+pub fn schema(registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
+    serde_json::to_writer_pretty(&mut *out, &fairmesh_scenario::json_schema(registry))
         .map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fairmesh_control::Registry;
 use fairmesh_lab::Store;
 use fairmesh_lab::optimum::{Found, OptimumReport, Per, Stop, optimum_of};
 use fairmesh_lab::source::load;
@@ -18,8 +19,9 @@ use crate::terminal;
 ///
 /// # Errors
 /// Bad input.
-pub fn run(args: &OptimumArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let scenario = load(&args.scenario.scenario, &args.scenario.changes.changes())?.scenario;
+pub fn run(args: &OptimumArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
+    let scenario =
+        load(&args.scenario.scenario, &args.scenario.changes.changes(), registry)?.scenario;
     warn(scenario.warnings());
     let store = args.cache.open(args.revision)?;
     let found = search(&scenario, args.per, store.as_ref(), args.threads)?;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_lab::changes::{set_parameters, with_control};
 use fairmesh_lab::comparison::{Comparison, OneRun};
@@ -20,10 +21,15 @@ use crate::error::CliError;
 ///
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
-pub fn run(args: &RunArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
-    let mut loaded = load(&args.scenario.scenario, &args.scenario.changes.changes())?;
+pub fn run(
+    args: &RunArgs,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let mut loaded = load(&args.scenario.scenario, &args.scenario.changes.changes(), registry)?;
     if let Some(control) = &args.control {
-        loaded.scenario = with_control(&loaded.scenario, control)?;
+        loaded.scenario = with_control(&loaded.scenario, control, registry)?;
     }
     set_parameters(std::slice::from_mut(&mut loaded.scenario), &args.set.set)?;
     let scenario = &loaded.scenario;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use fairmesh_control::Registry;
 use fairmesh_lab::sweep::Sweep;
 use fairmesh_report::sweep::text;
 
@@ -14,10 +15,23 @@ use crate::terminal::with_bars_and;
 ///
 /// # Errors
 /// Bad input, or a place that cannot be written; nothing has run then.
-pub fn run(args: &SweepArgs, command: &str, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(
+    args: &SweepArgs,
+    command: &str,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     let path = &args.scenario.scenario;
     let changes = args.scenario.changes.changes();
-    let sweep = Sweep::plan(path, &changes, &args.vary, &args.control, &args.set.set, args.seeds)?;
+    let sweep = Sweep::plan(
+        path,
+        &changes,
+        &args.vary,
+        &args.control,
+        &args.set.set,
+        args.seeds,
+        registry,
+    )?;
     warn(sweep.scenario().warnings());
     let store = Sweep::open(&args.out, args.revision.others())?;
     report(&store);

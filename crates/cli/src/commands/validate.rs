@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_control::Registry;
 use fairmesh_engine::{fair_rates, needs_fair_rates};
 use fairmesh_lab::Changes;
 use fairmesh_lab::comparison::SCHEMA;
@@ -19,14 +20,14 @@ use crate::error::CliError;
 ///
 /// # Errors
 /// Bad input.
-pub fn run(args: &ValidateArgs, out: &mut dyn Write) -> Result<(), CliError> {
+pub fn run(args: &ValidateArgs, registry: &Registry, out: &mut dyn Write) -> Result<(), CliError> {
     let changes = Changes {
         gateways: args.gateway.clone(),
         flows: args.flows.map(Way::direction),
         radio: args.radio.radio(),
         ..Changes::default()
     };
-    check(&args.scenario, &changes, args.json, out)
+    check(&args.scenario, &changes, args.json, registry, out)
 }
 
 /// What a correct scenario amounts to.
@@ -58,8 +59,14 @@ struct FlowSummary<'a> {
     fair_bps: Option<f64>,
 }
 
-fn check(path: &Path, changes: &Changes, json: bool, out: &mut dyn Write) -> Result<(), CliError> {
-    let loaded = load(path, changes)?;
+fn check(
+    path: &Path,
+    changes: &Changes,
+    json: bool,
+    registry: &Registry,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let loaded = load(path, changes, registry)?;
     let s: &Scenario = &loaded.scenario;
     let refused =
         |e: fairmesh_engine::EngineError| CliError::run(loaded.path.display().to_string(), e);

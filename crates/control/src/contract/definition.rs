@@ -27,9 +27,17 @@ pub struct Definition {
     pub parameters: Vec<Parameter>,
     /// Where it runs and how it is built.
     pub runs: Runs,
+    /// Text that identifies its results, part of the key of every stored result. It must change
+    /// whenever the mechanism decides differently: the package and version of its crate, a hash of
+    /// a script. Mechanisms of this crate have [`Definition::SHIPPED`].
+    pub revision: Cow<'static, str>,
 }
 
 impl Definition {
+    /// Revision of the mechanisms of this crate, whose results the revision of the engine
+    /// identifies. No mechanism of another crate may have it.
+    pub const SHIPPED: &str = "fairmesh";
+
     /// A mechanism without options that runs nowhere.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -43,7 +51,15 @@ impl Definition {
             variants: Vec::new(),
             parameters: Vec::new(),
             runs: Runs::Nowhere,
+            revision: Cow::Borrowed(""),
         }
+    }
+
+    /// Sets the text that identifies its results, for example
+    /// `concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"))`.
+    #[must_use]
+    pub fn with_revision(self, revision: impl Into<Cow<'static, str>>) -> Self {
+        Definition { revision: revision.into(), ..self }
     }
 
     /// Declares options with [`crate::options!`], and how the mechanism is built from them: `needs`

@@ -8,7 +8,8 @@ use super::options::{Chosen, Parameter, Variant};
 use crate::{Missing, Needs, Offers, Setting, Site, StartError};
 
 /// The absence of control, shared by all registries.
-static FIFO: LazyLock<Arc<Definition>> = LazyLock::new(|| Arc::new(crate::fifo::definition()));
+static FIFO: LazyLock<Arc<Definition>> =
+    LazyLock::new(|| Arc::new(crate::fifo::definition().with_revision(Definition::SHIPPED)));
 
 /// A mechanism with its variants and numbers: looked up once ([`crate::Registry::lookup`]) and passed
 /// on as a value. It prints as its name in results.
@@ -148,10 +149,12 @@ impl Mechanism {
     }
 }
 
-/// The same name with the same variants and numbers, as results tell mechanisms apart.
+/// The same name and revision with the same variants and numbers, as in the keys of results.
 impl PartialEq for Mechanism {
     fn eq(&self, other: &Self) -> bool {
-        self.definition.name == other.definition.name && self.chosen == other.chosen
+        self.definition.name == other.definition.name
+            && self.definition.revision == other.definition.revision
+            && self.chosen == other.chosen
     }
 }
 

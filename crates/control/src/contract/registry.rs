@@ -12,6 +12,7 @@ static STANDARD: LazyLock<Registry> = LazyLock::new(|| {
     let mut registry = Registry::empty();
     for definition in crate::standard_definitions() {
         let name = definition.name.clone();
+        let definition = definition.with_revision(Definition::SHIPPED);
         registry.add(definition).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     registry
@@ -31,7 +32,8 @@ pub const MAX_VARIANTS: usize = 64;
 /// let mut registry = Registry::standard();
 /// assert_eq!(registry.lookup("pfrc+bursts").unwrap().to_string(), "pfrc+bursts");
 ///
-/// let own = Definition::new("own", "a mechanism of another crate", Origin::ours(""));
+/// let own = Definition::new("own", "a mechanism of another crate", Origin::ours(""))
+///     .with_revision("own 1.0");
 /// registry.add(own.clone()).unwrap();
 /// assert!(registry.lookup("own").is_ok());
 /// assert_eq!(registry.add(own).unwrap_err().to_string(), "a control named \"own\" is already registered");
@@ -55,7 +57,8 @@ impl Registry {
     /// Adds a mechanism at the end of the list.
     ///
     /// # Errors
-    /// A name that is taken, or a definition whose options cannot be told apart or set.
+    /// A name that is taken, a definition without revision, or one whose options cannot be
+    /// distinguished or set.
     pub fn add(&mut self, definition: impl Into<Arc<Definition>>) -> Result<(), DefinitionError> {
         let definition = definition.into();
         if self.get(&definition.name).is_some() {
@@ -106,6 +109,9 @@ fn check(definition: &Definition) -> Result<(), DefinitionError> {
     let of = || definition.name.clone().into_owned();
     if !is_name(&definition.name, "-") {
         return Err(DefinitionError::Name { control: of(), name: of() });
+    }
+    if definition.revision.is_empty() {
+        return Err(DefinitionError::NoRevision { control: of() });
     }
     if definition.variants.len() > MAX_VARIANTS {
         let number = definition.variants.len();
@@ -160,6 +166,12 @@ pub enum DefinitionError {
         /// The name that is refused.
         name: String,
     },
+    /// A mechanism of another crate without [`Definition::with_revision`]: results of two of its
+    /// versions would have the same key.
+    NoRevision {
+        /// The control.
+        control: String,
+    },
     /// More than [`MAX_VARIANTS`] variants.
     TooManyVariants {
         /// The control.
@@ -202,6 +214,11 @@ impl fmt::Display for DefinitionError {
                 f,
                 "control \"{control}\": \"{name}\" is not a name; expected a letter, then letters, \
                  digits and hyphens"
+            ),
+            DefinitionError::NoRevision { control } => write!(
+                f,
+                "control \"{control}\" has no revision; expected a text that changes with its \
+                 results, such as the version of its crate"
             ),
             DefinitionError::TooManyVariants { control, number } => write!(
                 f,

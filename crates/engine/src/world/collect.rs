@@ -68,6 +68,7 @@ pub(crate) fn record<const WATCH: bool, const HOST: bool>(
     RunRecord {
         scenario: scenario.name().to_owned(),
         control: scenario.controls(),
+        ours: scenario.controls_are_ours(),
         seed: world.options.seed,
         fingerprint: format!("{fingerprint:016x}"),
         duration_s: scenario.duration().as_secs_f64(),

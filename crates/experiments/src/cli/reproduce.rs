@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use fairmesh_control::Registry;
+
 use crate::reproduce::catalogue::{Catalogue, RECORDS};
 use crate::reproduce::cells::cells;
 use crate::reproduce::plan::{Extent, Plan, Runs};
@@ -27,7 +29,7 @@ use fairmesh_front::terminal::with_bars_and;
 /// # Errors
 /// Bad input; [`CliError::Verdict`] when `--check` finds a page that is not what the records give.
 pub fn run(args: &ReproduceArgs, out: &mut dyn Write) -> Result<(), CliError> {
-    let catalogue = Catalogue::find(args.from.as_deref())?;
+    let catalogue = Catalogue::find(args.from.as_deref(), Registry::standard())?;
     match args.ids[..] {
         [ref one] if one == "list" => list(&catalogue, args.json, out),
         [ref one] if one == "page" => make_page(args, &catalogue, out),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fairmesh_control::Registry;
 use fairmesh_lab::LabError;
 use include_dir::{Dir, include_dir};
 
@@ -20,9 +21,16 @@ const DECLARATION: &str = "experiment.toml";
 /// Folder of the kept records.
 pub const RECORDS: &str = "records";
 
+/// The experiments, and the mechanisms that they may name.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    place: Place,
+    registry: Registry,
+}
+
 /// Where experiments are read from.
 #[derive(Clone, Debug)]
-pub enum Catalogue {
+enum Place {
     /// Part of the program.
     BuiltIn,
     /// A folder, so that they can be edited.
@@ -54,17 +62,27 @@ pub struct Notes {
 }
 
 impl Catalogue {
+    /// The experiments of a folder.
+    pub fn at(folder: PathBuf, registry: Registry) -> Self {
+        Catalogue { place: Place::Folder(folder), registry }
+    }
+
+    /// The mechanisms that experiments may name.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// `given`; else `reproductions` in the current folder, where that is one; else what the
     /// program brings along.
     ///
     /// # Errors
     /// When `given` holds no experiment.
-    pub fn find(given: Option<&Path>) -> Result<Self, LabError> {
+    pub fn find(given: Option<&Path>, registry: Registry) -> Result<Self, LabError> {
         let folder = given.unwrap_or(Path::new("reproductions"));
-        let found = Catalogue::Folder(folder.to_owned());
+        let found = Catalogue::at(folder.to_owned(), registry.clone());
         match (found.ids(), given) {
             (Ok(ids), _) if !ids.is_empty() => Ok(found),
-            (_, None) => Ok(Catalogue::BuiltIn),
+            (_, None) => Ok(Catalogue { place: Place::BuiltIn, registry }),
             (Ok(_), Some(_)) => {
                 let problem = format!("holds no experiment; expected folders with {DECLARATION}");
                 Err(LabError::file(folder, problem))
@@ -75,9 +93,9 @@ impl Catalogue {
 
     /// The folder, where it is one.
     pub fn folder(&self) -> Option<&Path> {
-        match self {
-            Catalogue::BuiltIn => None,
-            Catalogue::Folder(f) => Some(f),
+        match &self.place {
+            Place::BuiltIn => None,
+            Place::Folder(f) => Some(f),
         }
     }
 
@@ -86,14 +104,14 @@ impl Catalogue {
     /// # Errors
     /// When the folder cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, LabError> {
-        let mut ids: Vec<String> = match self {
-            Catalogue::BuiltIn => BUILT_IN
+        let mut ids: Vec<String> = match &self.place {
+            Place::BuiltIn => BUILT_IN
                 .dirs()
                 .filter(|d| d.get_file(d.path().join(DECLARATION)).is_some())
                 .filter_map(|d| d.path().file_name())
                 .map(|n| n.to_string_lossy().into_owned())
                 .collect(),
-            Catalogue::Folder(folder) => {
+            Place::Folder(folder) => {
                 let unreadable = |e| {
                     LabError::file(
                         folder,
@@ -119,11 +137,11 @@ impl Catalogue {
     /// # Errors
     /// When it is there and cannot be read.
     pub fn file(&self, path: &str) -> Result<Option<String>, LabError> {
-        match self {
-            Catalogue::BuiltIn => {
+        match &self.place {
+            Place::BuiltIn => {
                 Ok(BUILT_IN.get_file(path).and_then(|f| f.contents_utf8()).map(str::to_owned))
             }
-            Catalogue::Folder(folder) => {
+            Place::Folder(folder) => {
                 let path = folder.join(path);
                 match fs::read_to_string(&path) {
                     Ok(text) => Ok(Some(text)),
@@ -136,12 +154,12 @@ impl Catalogue {
 
     /// A file of the folder `scenarios` beside that of the experiments.
     fn shared(&self, file: &str) -> Result<(PathBuf, String), LabError> {
-        let (path, text) = match self {
-            Catalogue::BuiltIn => {
+        let (path, text) = match &self.place {
+            Place::BuiltIn => {
                 let text = SCENARIOS.get_file(file).and_then(|f| f.contents_utf8());
                 (Path::new("scenarios").join(file), text.map(str::to_owned))
             }
-            Catalogue::Folder(folder) => {
+            Place::Folder(folder) => {
                 let path = folder.join("../scenarios").join(file);
                 let text = fs::read_to_string(&path).ok();
                 (path, text)
@@ -154,9 +172,9 @@ impl Catalogue {
 
     /// The path of a file as a message shows it.
     pub fn shown(&self, path: &str) -> PathBuf {
-        match self {
-            Catalogue::BuiltIn => Path::new("reproductions").join(path),
-            Catalogue::Folder(folder) => folder.join(path),
+        match &self.place {
+            Place::BuiltIn => Path::new("reproductions").join(path),
+            Place::Folder(folder) => folder.join(path),
         }
     }
 
@@ -189,8 +207,8 @@ impl Catalogue {
             LabError::file(self.shown(&name), "there is no such file; expected an experiment")
         })?;
         let mut experiment: Experiment = self.toml(&name, &text)?;
-        experiment.expand();
-        experiment.check().map_err(|e| LabError::file(self.shown(&name), e))?;
+        experiment.expand(&self.registry);
+        experiment.check(&self.registry).map_err(|e| LabError::file(self.shown(&name), e))?;
         let name = format!("{id}/paper.toml");
         let paper = match self.file(&name)? {
             Some(text) => self.toml(&name, &text)?,
@@ -217,6 +235,11 @@ impl Catalogue {
 }
 
 impl Entry {
+    /// The mechanisms that the experiment may name.
+    pub fn registry(&self) -> &Registry {
+        self.from.registry()
+    }
+
     /// A scenario file of the experiment.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fairmesh_control::Registry;
 use fairmesh_scenario::{Direction, PhyName};
 use fairmesh_units::Span;
 use serde::Deserialize;
@@ -486,7 +487,7 @@ impl Experiment {
     }
 
     /// Arms know their presets, and what is left out exists.
-    fn check_arms(&self) -> Result<(), String> {
+    fn check_arms(&self, registry: &Registry) -> Result<(), String> {
         let known = |name: &String| self.presets.contains_key(name);
         if let Some(name) = self.arms.iter().flat_map(|a| &a.with).find(|n| !known(n)) {
             return Err(format!(
@@ -501,9 +502,7 @@ impl Experiment {
         for left in self.registry.iter().flat_map(|r| &r.leave_out) {
             for control in &left.controls {
                 // A name that has gone would hide the next control of that name.
-                fairmesh_control::Registry::standard()
-                    .lookup(control)
-                    .map_err(|e| format!("leave-out: {e}"))?;
+                registry.lookup(control).map_err(|e| format!("leave-out: {e}"))?;
             }
             if let Some(on) =
                 left.on.iter().find(|l| !self.topologies.iter().any(|t| t.label == **l))
@@ -528,7 +527,7 @@ impl Experiment {
     ///
     /// # Errors
     /// What, for the user.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, registry: &Registry) -> Result<(), String> {
         self.sampling()?;
         self.check_words()?;
         if self.study.is_some() {
@@ -557,7 +556,7 @@ impl Experiment {
             (Dimension::Phase, "phase", self.phases.len()),
             (Dimension::Measure, "measure", self.measures.len()),
         ];
-        self.check_arms()?;
+        self.check_arms(registry)?;
         for (dimension, name, n) in several {
             if n > 1 && !self.lays_out(dimension) {
                 return Err(format!(
@@ -615,7 +614,9 @@ impl Experiment {
 /// # Errors
 /// Which key cannot be set, and why.
 pub fn apply(root: &mut Table, settings: &Table) -> Result<(), String> {
-    settings.iter().try_for_each(|(key, value)| fairmesh_lab::sweep::vary::put(root, key, value))
+    settings.iter().try_for_each(|(key, value)| {
+        fairmesh_scenario::put(root, key, value).map_err(|e| format!("{key}: {e}"))
+    })
 }
 
 /// A name of a flow that the declaration gives it.

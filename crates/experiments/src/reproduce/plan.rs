@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_lab::LabError;
@@ -166,7 +167,7 @@ impl Plan {
                 continue;
             }
             if let Some(control) = &arm.control
-                && let Err(e) = fairmesh_control::Registry::standard().lookup(control)
+                && let Err(e) = entry.registry().lookup(control)
             {
                 missing.push((arm.label.clone(), e.to_string()));
                 continue;
@@ -179,13 +180,15 @@ impl Plan {
                     let at = [&arm.label, &point.label, &topology.label];
                     let at = at.into_iter().filter(|l| !l.is_empty()).cloned().collect::<Vec<_>>();
                     let at = at.join(", ");
-                    if let Some(because) = experiment.left_out(arm, &topology.label) {
+                    if let Some(because) =
+                        experiment.left_out(arm, &topology.label, entry.registry())
+                    {
                         missing.push((at, because.to_owned()));
                         continue;
                     }
                     let bad = |e: String| bad(format!("at {at}: {e}"));
                     let (text, scenario) = if let Some(map) = &topology.map {
-                        mapped(&extent, [&effort.set, &topology.set], map, arm)?
+                        mapped(&extent, [&effort.set, &topology.set], map, arm, entry.registry())?
                     } else {
                         let file = [&topology.scenario, &arm.scenario, &experiment.scenario];
                         let file = file.into_iter().flatten().next();
@@ -198,12 +201,13 @@ impl Plan {
                         }
                         if let Some(control) = &arm.control {
                             let control = Value::String(control.clone());
-                            fairmesh_lab::sweep::vary::put(&mut table, "control.use", &control)
-                                .map_err(bad)?;
+                            fairmesh_scenario::put(&mut table, "control.use", &control)
+                                .map_err(|e| bad(format!("control.use: {e}")))?;
                         }
                         let text = toml::to_string(&table).map_err(|e| bad(e.to_string()))?;
-                        let scenario = build(&path, text.as_bytes(), &Changes::default())
-                            .map_err(|e| bad(without_line(e).to_string()))?;
+                        let scenario =
+                            build(&path, text.as_bytes(), &Changes::default(), entry.registry())
+                                .map_err(|e| bad(without_line(e).to_string()))?;
                         (text, scenario)
                     };
                     if experiment.lays_out(Dimension::Place)
@@ -303,7 +307,7 @@ impl Files {
         }
         let (path, text) = entry.scenario(file)?;
         // The file as it stands must be right: a mistake in it is reported with its line.
-        build(&path, text.as_bytes(), &Changes::default())?;
+        build(&path, text.as_bytes(), &Changes::default(), entry.registry())?;
         let root: Table = toml::from_str(&text)
             .map_err(|_| LabError::file(&path, "is a map; expected a TOML scenario"))?;
         Ok(self.0.entry(file.to_owned()).or_insert((path, root)).clone())
@@ -316,6 +320,7 @@ fn mapped(
     settings: [&Table; 2],
     map: &MapUse,
     arm: &Arm,
+    registry: &Registry,
 ) -> Result<(String, Scenario), LabError> {
     let path = extent.map(&map.file).cloned().unwrap_or_default();
     let time = |key: &str| -> Result<Option<Span>, LabError> {
@@ -331,9 +336,9 @@ fn mapped(
         radio: MapRadio { phy: Some(map.phy), ..MapRadio::default() },
         ..Changes::default()
     };
-    let mut scenario = source::load(&path, &changes)?.scenario;
+    let mut scenario = source::load(&path, &changes, registry)?.scenario;
     if let Some(control) = &arm.control {
-        scenario = with_control(&scenario, control)?;
+        scenario = with_control(&scenario, control, registry)?;
     }
     let text = format!("{} {changes:?} {:?}", path.display(), arm.control);
     Ok((text, scenario))

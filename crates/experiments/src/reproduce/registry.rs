@@ -72,8 +72,8 @@ pub struct Facts {
 
 impl Facts {
     /// Facts of the control of this name; `None` where there is none.
-    pub fn of(control: &str) -> Option<Self> {
-        let needs = Registry::standard().lookup(control).ok()?.all_needs();
+    pub fn of(control: &str, registry: &Registry) -> Option<Self> {
+        let needs = registry.lookup(control).ok()?.all_needs();
         let at = needs.iter().fold(PlacementSet::NONE, |all, n| all.or(n.at));
         let told = needs
             .iter()
@@ -90,21 +90,20 @@ impl Facts {
 }
 
 /// Whether a control, as a declaration writes it, has this name.
-fn is(written: &str, name: &str) -> bool {
-    Registry::standard().lookup(written).is_ok_and(|m| m.to_string() == name)
+fn is(written: &str, name: &str, registry: &Registry) -> bool {
+    registry.lookup(written).is_ok_and(|m| m.to_string() == name)
 }
 
 impl Experiment {
     /// Adds the arms of the registry's controls and gives all arms the settings of their presets.
-    pub(super) fn expand(&mut self) {
+    pub(super) fn expand(&mut self, registry: &Registry) {
         if let Some(controls) = &self.registry {
-            let registry = Registry::standard();
             let everywhere = controls.leave_out.iter().filter(|l| l.on.is_empty());
             let left: Vec<String> = everywhere
                 .flat_map(|l| &l.controls)
                 .filter_map(|c| registry.lookup(c).ok().map(|m| m.to_string()))
                 .collect();
-            let names = registry.all().flat_map(|d| names(d, &registry));
+            let names = registry.all().flat_map(|d| names(d, registry));
             self.arms.extend(names.filter(|n| !left.contains(n)).map(|n| Arm::of_control(&n)));
         }
         for arm in &mut self.arms {
@@ -117,10 +116,11 @@ impl Experiment {
     }
 
     /// The reason for which an arm is not run on a topology.
-    pub(super) fn left_out(&self, arm: &Arm, topology: &str) -> Option<&str> {
+    pub(super) fn left_out(&self, arm: &Arm, topology: &str, registry: &Registry) -> Option<&str> {
         let control = arm.control.as_deref()?;
         let left = |l: &&LeaveOut| {
-            l.on.iter().any(|t| t == topology) && l.controls.iter().any(|c| is(c, control))
+            l.on.iter().any(|t| t == topology)
+                && l.controls.iter().any(|c| is(c, control, registry))
         };
         let found = self.registry.iter().flat_map(|r| &r.leave_out).find(left);
         found.map(|l| l.because.as_str())
@@ -153,10 +153,10 @@ mod tests {
             ("cna", Deployment::Everywhere, false),
             ("lbm+multihop", Deployment::Everywhere, false),
         ] {
-            let facts = Facts::of(name).unwrap();
+            let facts = Facts::of(name, &Registry::standard()).unwrap();
             assert_eq!((facts.deployment, facts.told), (deployment, told), "{name}");
         }
-        assert_eq!(Facts::of("telepathy"), None);
+        assert_eq!(Facts::of("telepathy", &Registry::standard()), None);
     }
 
     fn experiment(more: &str) -> Experiment {
@@ -165,7 +165,7 @@ mod tests {
              full = {{ seeds = 1 }}\nlayout = {{ rows = [\"arm\"], columns = [\"measure\"] }}\n{more}"
         ))
         .unwrap();
-        experiment.expand();
+        experiment.expand(&Registry::standard());
         experiment
     }
 
@@ -178,7 +178,13 @@ mod tests {
         );
         assert!(less.arms.len() == all - 1 && less.arms.iter().all(|a| a.label != "fq"));
         let red = less.arms.iter().find(|a| a.label == "red").unwrap();
-        assert_eq!((less.left_out(red, "x"), less.left_out(red, "y")), (Some("b"), None));
+        assert_eq!(
+            (
+                less.left_out(red, "x", &Registry::standard()),
+                less.left_out(red, "y", &Registry::standard())
+            ),
+            (Some("b"), None)
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::Scenario;
@@ -20,6 +21,8 @@ use fairmesh_lab::{LabError, Pool, batch};
 pub struct Settings {
     /// Controls.
     pub controls: Vec<String>,
+    /// The mechanisms that they may name.
+    pub registry: Registry,
     /// Runs of each network under each control: seeds 1 to this.
     pub seeds: u32,
     /// How optima are searched.
@@ -93,7 +96,7 @@ impl Compared {
         let mut jobs = Vec::new();
         let mut controls = Vec::new();
         for scenario in scenarios {
-            let controlled = with_controls(scenario, &settings.controls)?;
+            let controlled = with_controls(scenario, &settings.controls, &settings.registry)?;
             controls = controlled.iter().map(|s| s.control().to_string()).collect();
             for one in controlled {
                 jobs.extend((1..=u64::from(settings.seeds)).map(|seed| (one.clone(), seed)));

@@ -3,6 +3,7 @@
 //! Its share is what it has under the same control where all flows are there from the start; what it frees is
 //! what the others have where it never comes.
 
+use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_scenario::{Flow, Scenario, draft_from_toml};
@@ -224,18 +225,19 @@ pub fn run(
     networks: &[Network],
     controls: &[String],
     seeds: u32,
+    registry: &Registry,
     pool: &Pool<'_>,
 ) -> Result<Study, LabError> {
     let (lasts, counts, few) = STEADY;
     let mut jobs = Vec::new();
     let mut names = Vec::new();
     for network in networks {
-        let late = with_controls(&network.with(COMES, GOES, ENDS)?, controls)?;
-        let all = with_controls(&network.with(0, lasts, lasts)?, controls)?;
+        let late = with_controls(&network.with(COMES, GOES, ENDS)?, controls, registry)?;
+        let all = with_controls(&network.with(0, lasts, lasts)?, controls, registry)?;
         let none = {
             let comes = network.with(lasts - 1, lasts, lasts)?;
             let before = comes.prefix(Span::from_secs(lasts - 1), Span::ZERO)?;
-            with_controls(&before, controls)?
+            with_controls(&before, controls, registry)?
         };
         names = late.iter().map(|s| s.control().to_string()).collect();
         for ((late, all), none) in late.iter().zip(&all).zip(&none) {

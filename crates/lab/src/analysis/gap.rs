@@ -203,9 +203,12 @@ mod tests {
     use super::*;
     use crate::Changes;
     use crate::source::build;
+    use fairmesh_control::Registry;
 
     fn report(text: &str) -> Result<GapReport, LabError> {
-        let scenario = build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap();
+        let scenario =
+            build("t.toml".as_ref(), text.as_bytes(), &Changes::default(), &Registry::standard())
+                .unwrap();
         GapReport::of(&scenario)
     }
 

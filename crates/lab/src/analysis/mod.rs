@@ -395,12 +395,15 @@ mod tests {
     use crate::Changes;
     use crate::source::build;
     use fairmesh_capacity::convex::ConvexError;
+    use fairmesh_control::Registry;
 
     /// What one solver does not reach costs no other criterion, and is named.
     #[test]
     fn a_criterion_that_is_missed_is_named_and_the_others_stay() {
         let text = include_str!("../../../../scenarios/jamshaid-fig-7.3.toml");
-        let scenario = build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap();
+        let scenario =
+            build("t.toml".as_ref(), text.as_bytes(), &Changes::default(), &Registry::standard())
+                .unwrap();
         let model = CapacityModel::new(&scenario);
         let flows: Vec<FlowSpec<'_>> =
             on_air(&model).unwrap().into_iter().map(|i| model.flow(i)).collect();
@@ -448,7 +451,15 @@ mod tests {
         };
         let asked = |access: &str| {
             let text = text(access);
-            best_effort(&build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap())
+            best_effort(
+                &build(
+                    "t.toml".as_ref(),
+                    text.as_bytes(),
+                    &Changes::default(),
+                    &Registry::standard(),
+                )
+                .unwrap(),
+            )
         };
         assert!(asked("best-effort").is_ok());
         let refused = asked("voice").unwrap_err().to_string();

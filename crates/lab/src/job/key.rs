@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 /// Version of the layout of stored records; raised when a record no longer reads back.
-const RECORDS: u32 = 1;
+const RECORDS: u32 = 2;
 
 /// Identity of the program's results: programs of the same revision give the same records.
 #[derive(Clone, Debug, PartialEq, Eq)]

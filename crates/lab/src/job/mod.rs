@@ -5,6 +5,7 @@ mod key;
 use std::path::Path;
 use std::sync::Arc;
 
+use fairmesh_control::Registry;
 use fairmesh_engine::RunOptions;
 use fairmesh_scenario::{Format, Scenario, format_of};
 use fairmesh_units::Span;
@@ -109,15 +110,16 @@ pub struct Resolved {
 }
 
 impl Job {
-    /// Reads the scenario, applies the changes and the control.
+    /// Reads the scenario, applies the changes and the control. `registry` has the mechanisms that
+    /// they may name.
     ///
     /// # Errors
     /// Everything that can be wrong with the text, the changes or the control.
-    pub fn resolve(&self) -> Result<Resolved, LabError> {
+    pub fn resolve(&self, registry: &Registry) -> Result<Resolved, LabError> {
         let Job { source: Source { file, text, .. }, changes, control, seed, measures } = self;
-        let mut scenario = source::build(Path::new(file), text.as_bytes(), changes)?;
+        let mut scenario = source::build(Path::new(file), text.as_bytes(), changes, registry)?;
         if let Some(name) = &control.name {
-            scenario = with_control(&scenario, name)?;
+            scenario = with_control(&scenario, name, registry)?;
         }
         set_parameters(std::slice::from_mut(&mut scenario), &control.options)?;
         Ok(Resolved { scenario, options: measures.options(*seed) })
@@ -127,8 +129,8 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::resolve`].
-    pub fn key(&self, revision: &Revision) -> Result<JobKey, LabError> {
-        Ok(self.resolve()?.key(revision))
+    pub fn key(&self, revision: &Revision, registry: &Registry) -> Result<JobKey, LabError> {
+        Ok(self.resolve(registry)?.key(revision))
     }
 }
 
@@ -158,13 +160,13 @@ mod tests {
     }
 
     fn key(job: &Job) -> JobKey {
-        job.key(&Revision::named("1")).unwrap()
+        job.key(&Revision::named("1"), &Registry::standard()).unwrap()
     }
 
     #[test]
     fn the_way_in_which_a_scenario_is_written_is_no_part_of_its_key() {
         let first = key(&job(TEXT));
-        let pfrc = fairmesh_control::Registry::standard().lookup("pfrc").unwrap();
+        let pfrc = Registry::standard().lookup("pfrc").unwrap();
         let epoch = pfrc.value("epoch").unwrap();
         for same in [
             TEXT.replace("# a comment\n", "description = \"words\"\n"),
@@ -205,7 +207,7 @@ mod tests {
             measures: Measures { links: true, ..Measures::default() },
             ..job(TEXT)
         }));
-        keys.push(job(TEXT).key(&Revision::named("2")).unwrap());
+        keys.push(job(TEXT).key(&Revision::named("2"), &Registry::standard()).unwrap());
         let all = keys.len();
         keys.sort();
         keys.dedup();
@@ -221,6 +223,22 @@ mod tests {
         assert_eq!(key(&changed), key(&job(&text)));
         changed.control.name = Some("arc".into());
         assert_ne!(key(&changed), key(&job(&text)));
+    }
+
+    #[test]
+    fn a_mechanism_of_another_crate_has_keys_of_its_own() {
+        use fairmesh_control::{Definition, Origin};
+
+        let registry = |revision: &str| {
+            let own = Definition::new("pfrc", "another meaning", Origin::ours(""));
+            let mut registry = Registry::empty();
+            registry.add(own.with_revision(revision.to_owned())).unwrap();
+            registry
+        };
+        let key = |registry: &Registry| job(TEXT).key(&Revision::named("1"), registry).unwrap();
+        let keys = [key(&Registry::standard()), key(&registry("own 1")), key(&registry("own 2"))];
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
+        assert_eq!(keys[1], key(&registry("own 1")));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct Cell {
     pub point: Point,
     /// Control.
     pub control: String,
+    /// Whether anything in the control is not published.
+    pub ours: bool,
     /// Seed.
     pub seed: u64,
     /// Goodput per flow, bit/s.
@@ -36,6 +38,7 @@ impl Cell {
         Cell {
             point,
             control,
+            ours: r.ours,
             seed: r.seed,
             goodput_bps: r.flows.iter().map(|f| f.goodput_bps).collect(),
             fair_bps: r.flows.iter().map(|f| f.fair_bps).collect(),

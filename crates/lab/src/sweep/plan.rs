@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use fairmesh_control::Registry;
 use fairmesh_scenario::Scenario;
 
 use super::cell::Cell;
@@ -28,6 +29,7 @@ pub const STORE: &str = "store";
 #[derive(Debug)]
 pub struct Sweep {
     scenario: Scenario,
+    registry: Registry,
     source: Source,
     changes: Changes,
     axes: Vec<Axis>,
@@ -61,13 +63,15 @@ impl Sweep {
         controls: &[impl AsRef<str>],
         parameters: &[Assignment],
         seeds: u32,
+        registry: &Registry,
     ) -> Result<Self, LabError> {
         let axes = axes(vary)?;
         let bytes = read(path)?;
         // The scenario as it stands must be right: a mistake in it is reported with its line.
-        let scenario = build(path, &bytes, changes)?;
+        let scenario = build(path, &bytes, changes, registry)?;
         let mut sweep = Sweep {
             scenario,
+            registry: registry.clone(),
             source: Source::new(path, &bytes)?,
             changes: changes.clone(),
             points: grid(&axes),
@@ -82,8 +86,8 @@ impl Sweep {
         for point in &sweep.points {
             let (changes, numbers) = sweep.at(point);
             let of_point = |e| describe(e, &sweep.axes, point);
-            let scenario = build(path, &bytes, &changes).map_err(of_point)?;
-            let mut scenarios = with_controls(&scenario, &sweep.controls)?;
+            let scenario = build(path, &bytes, &changes, registry).map_err(of_point)?;
+            let mut scenarios = with_controls(&scenario, &sweep.controls, registry)?;
             set_parameters(&mut scenarios, &numbers).map_err(of_point)?;
             for scenario in &scenarios {
                 let control = scenario.controls();
@@ -147,7 +151,8 @@ impl Sweep {
         let control = match self.controls.get(case % self.controls.len().max(1)) {
             None => Choice { name: None, options: numbers },
             Some(name) => {
-                Choice { name: Some(name.clone()), options: assignments_of(name, &numbers)? }
+                let options = assignments_of(name, &numbers, &self.registry)?;
+                Choice { name: Some(name.clone()), options }
             }
         };
         let source = self.source.clone();
@@ -231,7 +236,7 @@ impl Sweep {
     }
 
     fn make(&self, index: usize) -> Result<RunRecord, LabError> {
-        let job = self.job(index)?.resolve()?;
+        let job = self.job(index)?.resolve(&self.registry)?;
         batch::measured(&job.scenario, &job.options)
     }
 }
@@ -306,7 +311,16 @@ mod tests {
     fn plan(file: &Path, seeds: u32) -> Sweep {
         fs::write(file, TEXT).unwrap();
         let (vary, set) = (["radio.rts=false,true"], ["room=0.1".parse().unwrap()]);
-        Sweep::plan(file, &Changes::default(), &vary, &["fifo", "source"], &set, seeds).unwrap()
+        Sweep::plan(
+            file,
+            &Changes::default(),
+            &vary,
+            &["fifo", "source"],
+            &set,
+            seeds,
+            &Registry::standard(),
+        )
+        .unwrap()
     }
 
     fn open(folder: &Path, revision: &str, others: OtherRevisions) -> Result<Store, StoreError> {
@@ -332,7 +346,7 @@ mod tests {
             // As another machine would get it.
             let text = serde_json::to_string(&sweep.job(i).unwrap()).unwrap();
             let job: Job = serde_json::from_str(&text).unwrap();
-            assert_eq!(job.key(store.revision()).unwrap(), *key, "{text}");
+            assert_eq!(job.key(store.revision(), &Registry::standard()).unwrap(), *key, "{text}");
             assert!(!keys[..i].contains(key));
         }
         assert_eq!(keys.len(), 8);

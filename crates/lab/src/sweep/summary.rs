@@ -36,6 +36,8 @@ pub struct Row {
     pub point: Map<String, Value>,
     /// Control.
     pub control: String,
+    /// Whether anything in it is not published.
+    pub ours: bool,
     /// Jain's index of the goodputs.
     pub jain: Estimate,
     /// Jain's index of goodput over fair rate.
@@ -110,6 +112,7 @@ impl Row {
         Row {
             point: point.map(|(a, v)| (a.key.clone(), Value::from(v.as_str()))).collect(),
             control: first.control.clone(),
+            ours: first.ours,
             jain: over(&|c| measures::jain(&c.shared(&c.goodput_bps))),
             jain_normalized: shared(&measures::jain_normalized),
             min_over_fair: shared(&measures::min_over_fair),

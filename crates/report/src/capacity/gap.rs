@@ -79,6 +79,7 @@ pub fn page(r: &GapReport, command: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use fairmesh_lab::Changes;
+    use fairmesh_lab::control::Registry;
     use fairmesh_lab::source::build;
 
     use super::*;
@@ -86,7 +87,9 @@ mod tests {
     #[test]
     fn every_case_is_drawn_with_its_point() {
         let tree = include_str!("../../../../scenarios/mancuso-branches-1.toml");
-        let scenario = build("t.toml".as_ref(), tree.as_bytes(), &Changes::default()).unwrap();
+        let scenario =
+            build("t.toml".as_ref(), tree.as_bytes(), &Changes::default(), &Registry::standard())
+                .unwrap();
         let svg = svg(&GapReport::of(&scenario).unwrap()).unwrap();
         for title in ["light", "unsaturated", "threshold", "saturated"] {
             assert!(svg.contains(title), "{title}");

@@ -232,6 +232,7 @@ pub(super) fn bounds(c: &Capacity) -> String {
 #[cfg(test)]
 mod tests {
     use fairmesh_lab::Changes;
+    use fairmesh_lab::control::Registry;
     use fairmesh_lab::source::build;
 
     use super::*;
@@ -239,7 +240,9 @@ mod tests {
     #[test]
     fn what_a_solver_missed_is_named_below_the_table() {
         let text = include_str!("../../../../scenarios/jamshaid-fig-7.3.toml");
-        let scenario = build("t.toml".as_ref(), text.as_bytes(), &Changes::default()).unwrap();
+        let scenario =
+            build("t.toml".as_ref(), text.as_bytes(), &Changes::default(), &Registry::standard())
+                .unwrap();
         let mut c = Capacity::of(&scenario, None).unwrap();
         assert!(!tables(&c).contains("No "));
         for model in &mut c.models {

@@ -142,7 +142,6 @@ impl JsonSchema for ControlDraft {
         "Control".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        // One branch for each mechanism: its parameters and nothing else.
         let gateway = json!({
             "type": "string",
             "description": "The control that gateways have in place of it, with its variants.",
@@ -151,33 +150,38 @@ impl JsonSchema for ControlDraft {
         agents["description"] = json!("Nodes that run this project's agent; without it all do.");
         let mut nodes = generator.subschema_for::<Vec<Name>>().to_value();
         nodes["description"] = json!("Nodes that take part; without it all do.");
-        let branches: Vec<Value> = Registry::standard()
-            .all()
-            .map(|definition| branch(definition, [&gateway, &agents, &nodes]))
-            .collect();
         json_schema!({
             "type": "object",
             "description": "`use` names the mechanism, every other key is a parameter of it.",
-            "properties": { "use": { "type": "string", "default": "fifo" } },
-            "oneOf": branches,
+            "properties": {
+                "use": { "type": "string", "default": "fifo" },
+                "gateway": gateway,
+                "agents": agents,
+                "nodes": nodes,
+            },
         })
     }
 }
 
-/// What a table may hold that uses this mechanism, with any of its variants.
-fn branch(definition: &Definition, [gateway, agents, nodes]: [&Value; 3]) -> Value {
+/// Restricts the schema of `[control]` to the mechanisms of a registry: one branch for each, with
+/// its parameters and no other key.
+pub(crate) fn restrict(schema: &mut Value, registry: &Registry) {
+    let keys = schema["properties"].as_object().cloned().unwrap_or_default();
+    let branches: Vec<Value> = registry.all().map(|d| branch(d, &keys)).collect();
+    schema["properties"] = json!({ "use": keys["use"] });
+    schema["oneOf"] = branches.into();
+}
+
+/// The keys of a table that uses this mechanism, with any of its variants: `keys` and its parameters.
+fn branch(definition: &Definition, keys: &serde_json::Map<String, Value>) -> Value {
     let variants: Vec<&str> = definition.variants.iter().map(|v| &*v.name).collect();
     let pattern = match variants.is_empty() {
         true => format!("^{}$", definition.name),
         false => format!("^{}(\\+({}))*$", definition.name, variants.join("|")),
     };
     let name = json!({ "type": "string", "pattern": pattern, "description": definition.about });
-    let mut properties = serde_json::Map::from_iter([
-        ("use".to_owned(), name),
-        ("gateway".to_owned(), gateway.clone()),
-        ("agents".to_owned(), agents.clone()),
-        ("nodes".to_owned(), nodes.clone()),
-    ]);
+    let mut properties = keys.clone();
+    properties.insert("use".to_owned(), name);
     for p in &definition.parameters {
         let unit = if p.unit.is_empty() { String::new() } else { format!(", {}", p.unit) };
         let described = json!({

@@ -56,6 +56,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{AccessDraft, CategoryDraft, DscpDraft, EdcaDefaults, EdcaDraft};
 pub use control::ControlDraft;
+pub(crate) use control::restrict as restrict_controls;
 pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;
 pub use queue::{QueueDraft, QueueKind, QueueTable};

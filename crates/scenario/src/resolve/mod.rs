@@ -73,15 +73,24 @@ pub(crate) fn before_end(at: Span, end: Span, key: KeyPath) -> Result<()> {
 }
 
 impl Draft {
-    /// Checks everything and computes the world: nodes, who hears whom at what power, routes.
+    /// As [`Draft::build_with`], with the mechanisms of `fairmesh-control`.
+    ///
+    /// # Errors
+    /// As [`Draft::build_with`].
+    pub fn build(&self) -> Result<Scenario> {
+        self.build_with(&Registry::standard())
+    }
+
+    /// Checks everything and computes the world: nodes, the received power of each pair, routes.
+    /// `registry` has the mechanisms that the draft may name.
     ///
     /// # Errors
     /// The first thing found wrong, with its key; file, line and override if the draft knows them.
-    pub fn build(&self) -> Result<Scenario> {
-        self.world().map_err(|e| self.origin.locate(e))
+    pub fn build_with(&self, registry: &Registry) -> Result<Scenario> {
+        self.world(registry).map_err(|e| self.origin.locate(e))
     }
 
-    fn world(&self) -> Result<Scenario> {
+    fn world(&self, registry: &Registry) -> Result<Scenario> {
         let (duration, warmup) = self.times()?;
         let mut kinds = kinds::list(self)?;
         let nodes = Nodes::build(self, &kinds)?;
@@ -93,8 +102,8 @@ impl Draft {
         let (mut flows, written) = flows::build(self, &nodes, &routes, &wires, duration)?;
         let subscribers = subscribers::build(self, &nodes, &wires, &mut flows, &written)?;
         let interferers = self.interferers(&nodes, &medium)?;
-        let control = self.control()?;
-        let at_gateways = self.at_gateways(&routes.gateways)?;
+        let control = self.control(registry)?;
+        let at_gateways = self.at_gateways(registry, &routes.gateways)?;
         let agents = listed(&nodes, "agents", self.control.agents.as_deref())?;
         let taking_part = listed(&nodes, "nodes", self.control.nodes.as_deref())?;
         let rate_changes = self.rate_changes(&nodes, &medium.links, &kinds)?;
@@ -136,13 +145,17 @@ impl Draft {
         Ok((self.duration, warmup))
     }
 
-    fn control(&self) -> Result<Mechanism> {
-        let found = self.control.mechanism(&Registry::standard());
+    fn control(&self, registry: &Registry) -> Result<Mechanism> {
+        let found = self.control.mechanism(registry);
         found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))
     }
 
-    fn at_gateways(&self, gateways: &crate::Gateways) -> Result<Option<Mechanism>> {
-        let found = self.control.at_gateways(&Registry::standard());
+    fn at_gateways(
+        &self,
+        registry: &Registry,
+        gateways: &crate::Gateways,
+    ) -> Result<Option<Mechanism>> {
+        let found = self.control.at_gateways(registry);
         let found =
             found.map_err(|(key, p)| ScenarioError::at(KeyPath::from("control").key(key), p))?;
         if found.is_some() && gateways.is_empty() {

@@ -34,7 +34,7 @@ pub(super) fn rows(view: &View<'_>, family: &str) -> Vec<Row> {
         let value = |kind| view.of_kind(name, family, kind);
         Some(Row {
             name: name.to_owned(),
-            facts: Facts::of(name)?,
+            facts: Facts::of(name, view.registry())?,
             jain: value(Kind::JainNormalized)?,
             least: value(Kind::MinOverFair)?,
             utilization: value(Kind::Utilization)?,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use fairmesh_control::Registry;
 use fairmesh_lab::Estimate;
-use fairmesh_lab::summary::is_ours;
 use serde::Deserialize;
 
 use crate::reproduce::catalogue::Entry;
@@ -52,6 +52,11 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// The mechanisms that the experiment may name.
+    pub fn registry(&self) -> &'a Registry {
+        self.entry.registry()
+    }
+
     pub fn of(entry: &'a Entry, record: &'a Record) -> Self {
         let mut numbers = BTreeMap::new();
         for row in &record.rows {
@@ -159,7 +164,8 @@ impl<'a> View<'a> {
         if self.entry.experiment.registry.is_none() {
             return safe(&arm.label);
         }
-        let mark = if is_ours(&arm.label) { " \\*" } else { "" };
+        let ours = self.registry().lookup(&arm.label).is_ok_and(|m| m.is_ours());
+        let mark = if ours { " \\*" } else { "" };
         format!("`{}`{mark}", safe(&arm.label))
     }
 
@@ -187,7 +193,7 @@ impl<'a> View<'a> {
                 false => String::new(),
             };
             let _ = write!(out, "| {}{part} |", self.named(arm));
-            if facts && let Some(f) = Facts::of(&arm.label) {
+            if facts && let Some(f) = Facts::of(&arm.label, self.registry()) {
                 let told = if f.told { "fair rates" } else { "nothing" };
                 let _ = write!(out, " {} | {told} |", f.at);
             }

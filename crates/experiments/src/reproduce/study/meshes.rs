@@ -51,7 +51,13 @@ const FIRST: u32 = 0;
 pub(super) fn mesh_newcomers(plan: &Plan, pool: &Pool<'_>) -> Result<Found, LabError> {
     let random = plan.extent.networks(&plan.entry.experiment).unwrap_or(0);
     let networks = newcomers::networks(FIRST, random)?;
-    let study = newcomers::run(&networks, &words(plan, "controls")?, plan.seeds(), pool)?;
+    let study = newcomers::run(
+        &networks,
+        &words(plan, "controls")?,
+        plan.seeds(),
+        plan.entry.registry(),
+        pool,
+    )?;
     let mut cells = Vec::new();
     let all = (0..networks.len()).map(Some).chain([None]);
     for (network, control) in all.flat_map(|n| (0..study.controls.len()).map(move |c| (n, c))) {

@@ -116,7 +116,8 @@ fn times_of(plan: &Plan) -> Result<Times, LabError> {
 /// Controls and seeds of a study against optima.
 fn settings_of(plan: &Plan) -> Result<Settings, LabError> {
     let controls = words(plan, "controls")?;
-    Ok(Settings { controls, seeds: plan.seeds(), search: Default::default() })
+    let registry = plan.entry.registry().clone();
+    Ok(Settings { controls, registry, seeds: plan.seeds(), search: Default::default() })
 }
 
 /// One row: a value for each measure that the declaration names, in its order.

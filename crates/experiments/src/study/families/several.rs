@@ -1,5 +1,6 @@
 //! Several gateways: a control at each, alone or told of the others, against one box that sees all.
 
+use fairmesh_control::Registry;
 use fairmesh_engine::measures;
 use fairmesh_scenario::Scenario;
 
@@ -38,13 +39,14 @@ pub fn beside_one_box(
     controls: &[String],
     reference: &str,
     seeds: u32,
+    registry: &Registry,
     pool: &Pool<'_>,
 ) -> Result<Vec<Beside>, LabError> {
     let mut jobs: Vec<(Scenario, u64)> = Vec::new();
     for network in networks {
         let scenario = network.scenario()?;
-        let boxed = with_control(&scenario, reference)?.with_one_box();
-        let apart = controls.iter().map(|c| with_control(&scenario, c));
+        let boxed = with_control(&scenario, reference, registry)?.with_one_box();
+        let apart = controls.iter().map(|c| with_control(&scenario, c, registry));
         let arms = core::iter::once(Ok(boxed)).chain(apart).collect::<Result<Vec<_>, _>>()?;
         for arm in arms {
             jobs.extend((1..=u64::from(seeds)).map(|seed| (arm.clone(), seed)));
