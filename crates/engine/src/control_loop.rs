@@ -1,6 +1,6 @@
 //! A node of the world as its control's driver sees it, and when the driver is called.
 
-use fairmesh_control::host::{Driver, Node, Samples};
+use fairmesh_control::host::{Driver, Node, RoundTripLook, Samples};
 use fairmesh_control::{
     Action, Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
     QueueLength, Reach, Reason, TcpSigns, Value,
@@ -171,23 +171,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
                 }
             }
-            EventKind::TcpSigns => {
-                let all = &self.net.signs;
-                let seen = |f: FlowId| {
-                    let at = self.crosses.get(f.index()).copied().unwrap_or(node);
-                    all[at.index()].get(f.index())
-                };
-                let many = all[node.index()].len().max(self.crosses.len());
-                let known = (0..many as u32).map(FlowId).filter(|f| self.shares.names(*f));
-                for flow in known {
-                    let own = self.shares.members(flow).filter_map(seen).filter(|s| s.is_tcp());
-                    let sum = own.map(|s| (s.awaited(), s.repeated()));
-                    if let Some((awaited, repeated)) = sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1)) {
-                        let signs = TcpSigns::new(flow).with_awaited(awaited);
-                        samples.give(Event::TcpSigns(signs.with_repeated(repeated)));
-                    }
-                }
-            }
+            EventKind::TcpSigns => self.sample_signs(now, samples),
             EventKind::Channel if interface.is_some() => {
                 let t = self.air.channel_time(now, node);
                 samples.give(Event::Channel(Channel {
@@ -289,6 +273,31 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
+    /// Gives what TCP's headers say of each flow, those of a share together.
+    fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
+        let at = |f: FlowId| self.crosses.get(f.index()).copied().unwrap_or(self.node).index();
+        let many = self.net.signs[self.node.index()].len().max(self.crosses.len());
+        for flow in (0..many as u32).map(FlowId).filter(|f| self.shares.names(*f)) {
+            let members = || self.shares.members(flow);
+            let all = &mut self.net.signs;
+            let own = members().filter_map(|f| all[at(f)].get(f.index())).filter(|s| s.is_tcp());
+            let sum = own.map(|s| (s.awaited(), s.repeated(), s.oldest(now)));
+            let Some((awaited, repeated, oldest)) =
+                sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
+            else {
+                continue;
+            };
+            let mut look = RoundTripLook::default();
+            for f in members() {
+                if let Some(signs) = all[at(f)].get_mut(f.index()) {
+                    look.take(&mut signs.round_trips);
+                }
+            }
+            let signs = TcpSigns::new(flow).with_awaited(awaited).with_repeated(repeated);
+            samples.give(Event::TcpSigns(signs.with_trips(look.sample(), oldest)));
+        }
+    }
+
     /// What the scenario calls a flow or node that a decision speaks of.
     fn name(&self, value: &Value) -> Option<String> {
         let node = |id: NodeId| self.scenario.nodes().get(id.index()).map(|n| &n.name);

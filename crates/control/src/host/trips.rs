@@ -32,6 +32,15 @@ pub struct Trip {
     pub maybe_delayed: bool,
 }
 
+impl Trip {
+    /// The time without what a receiver's timer may have added: it says nothing about the mesh. Not below the least round
+    /// trip.
+    fn without_timer(self, base: Span) -> Span {
+        let shortest = self.time.min(base);
+        if self.maybe_delayed { self.time.saturating_sub(DELAYED).max(shortest) } else { self.time }
+    }
+}
+
 /// A packet that entered the mesh and has not been answered.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -165,18 +174,34 @@ impl RoundTrips {
 
     /// Ends a look: returns its round trips, or `None` if there were none.
     pub fn look(&mut self) -> Option<RoundTripSample> {
-        let base = self.least.into_iter().flatten().min()?;
-        // An acknowledgement that waited for the receiver's timer says nothing about the mesh.
-        let of = |t: &Trip| {
-            let shortest = t.time.min(base);
-            if t.maybe_delayed { t.time.saturating_sub(DELAYED).max(shortest) } else { t.time }
-        };
-        let mut times: Vec<Span> = self.latest.iter().map(of).collect();
-        times.sort_unstable();
-        let count = core::mem::take(&mut self.count);
-        self.latest.clear();
-        let median = *times.get(times.len() / 2)?;
-        Some(RoundTripSample { median, base, count })
+        let mut look = RoundTripLook::default();
+        look.take(self);
+        look.sample()
+    }
+}
+
+/// A look at the round trips of several flows that count as one.
+#[derive(Clone, Default, Debug)]
+pub struct RoundTripLook {
+    times: Vec<Span>,
+    least: Option<Span>,
+    count: u32,
+}
+
+impl RoundTripLook {
+    /// Takes the round trips of a flow since its last look.
+    pub fn take(&mut self, flow: &mut RoundTrips) {
+        let Some(base) = flow.least.into_iter().flatten().min() else { return };
+        self.least = Some(self.least.map_or(base, |l| l.min(base)));
+        self.count += core::mem::take(&mut flow.count);
+        self.times.extend(flow.latest.drain(..).map(|t| t.without_timer(base)));
+    }
+
+    /// Returns the look's round trips, or `None` if there were none.
+    pub fn sample(mut self) -> Option<RoundTripSample> {
+        self.times.sort_unstable();
+        let median = *self.times.get(self.times.len() / 2)?;
+        Some(RoundTripSample { median, base: self.least?, count: self.count })
     }
 }
 

@@ -125,6 +125,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             packet.bytes += self.listeners.header_bytes();
         }
         let handle = self.packets.insert(packet);
+        if HOST && let Some(stamps) = &mut self.stamps {
+            stamps.send(now, handle, f, packet.generation, usize::from(!packet.forward));
+        }
         if HOST {
             let echoing = !packet.is_data() && !packet.forward;
             self.listeners.packet(handle, echoing.then_some(f));
@@ -177,6 +180,9 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
                 return;
             }
             (Ends::Tcp(pair), Payload::Tcp(segment)) => {
+                if HOST && let Some(stamps) = &mut self.stamps {
+                    stamps.receive(handle, f, end);
+                }
                 let received = pair.ends[end].on_segment(now, segment, p.ce);
                 if HOST && end == 0 {
                     self.feedback(f, handle, segment, &received);

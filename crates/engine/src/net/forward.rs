@@ -7,6 +7,7 @@ use fairmesh_units::{FlowId, NodeId, Time};
 use super::Net;
 use super::flow::Hop;
 use super::packet::{NO_FLOW, Packet, Payload};
+use super::signs::Side;
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
@@ -87,7 +88,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
         match hop {
             Hop::Radio { .. } | Hop::Broadcast => {
                 if HOST {
-                    self.read(n, handle);
+                    self.read(now, n, handle, Side::Enters);
                 }
                 self.enqueue(now, n, handle);
             }
@@ -106,7 +107,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     fn cross(&mut self, now: Time, n: usize, to: u32, handle: u32) {
         if HOST {
             // To a control at the node, that is the way into the mesh.
-            self.read(n, handle);
+            self.read(now, n, handle, Side::Enters);
         }
         self.arrive(now, to, handle);
         self.kicks.push(NodeId(to));
@@ -161,12 +162,13 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
     }
 
     /// The headers of a packet are read at the interface to the mesh, where somebody asks for that.
-    fn read(&mut self, n: usize, handle: u32) {
+    fn read(&mut self, now: Time, n: usize, handle: u32, side: Side) {
         let p = self.packets.get(handle);
         if let Some(signs) = self.signs[n].get_mut(p.flow as usize)
             && let Payload::Tcp(segment) = &p.payload
         {
-            signs.see(p.generation, p.forward, segment);
+            let stamps = self.stamps.as_ref().map_or([0; 2], |s| s.of(handle));
+            signs.see(now, p.generation, p.forward, side, segment, stamps);
         }
     }
 
@@ -208,7 +210,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             }
         }
         if HOST && !self.signs[node as usize].is_empty() && self.leaves_the_mesh(handle) {
-            self.read(node as usize, handle);
+            self.read(now, node as usize, handle, Side::Leaves);
         }
         self.transit(now, node, handle, false);
     }

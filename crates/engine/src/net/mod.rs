@@ -15,6 +15,7 @@ mod messages;
 mod packet;
 mod signs;
 mod sources;
+mod stamps;
 mod wire;
 
 use fairmesh_scenario::Scenario;
@@ -27,6 +28,7 @@ use crate::observe::{AirPacket, Observer};
 use packet::Packets;
 use signs::Signs;
 use sources::Owners;
+use stamps::Stamps;
 
 pub(crate) use acknowledged::Answers;
 pub use arrival::{Arrival, Frame};
@@ -65,6 +67,8 @@ pub(crate) struct Net<const WATCH: bool, const HOST: bool> {
     pub left: Vec<Vec<Left>>,
     /// Per node where a control asks for them: what TCP's headers say there, per flow.
     pub signs: Vec<Vec<Signs>>,
+    /// Timestamps of TCP, where a control reads headers.
+    stamps: Option<Stamps>,
     /// What controls hear and put into packets; idle unless `HOST`.
     pub listeners: Listeners,
     /// Frames from outside that reached a node, oldest first.
@@ -163,6 +167,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             left[node.index()] = vec![Left::default(); flows.len()];
         }
         let mut signs = vec![Vec::new(); nodes];
+        let stamps = (!reading.is_empty()).then(|| Stamps::new(flows.len()));
         for node in reading {
             signs[node.index()] = vec![Signs::default(); flows.len()];
         }
@@ -190,6 +195,7 @@ impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {
             controls,
             left,
             signs,
+            stamps,
             listeners,
             arrivals: Vec::new(),
             observer,

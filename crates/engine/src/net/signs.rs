@@ -1,33 +1,91 @@
 //! What a box at the gateway reads from TCP's headers.
 
-use fairmesh_control::host::Signs as Rule;
+use fairmesh_control::host::{RoundTrips, Signs as Rule, Trips};
 use fairmesh_transport::{Flags, Segment};
+use fairmesh_units::{Span, Time};
 
-/// Of one flow, at one interface: the signs of its present connection.
-#[derive(Clone, Copy, Debug, Default)]
+/// Direction of a packet at the interface where headers are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Into the mesh.
+    Enters,
+    /// Out of the mesh.
+    Leaves,
+}
+
+/// Silence after which an upload is over, as far as echoes are expected: as in the daemon.
+const UPLOADS: Span = Span::from_secs(3);
+
+/// Of one flow, at one interface: the signs of its present connection, and its round trips through the mesh.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Signs {
     generation: u32,
     tcp: bool,
     signs: Rule,
+    trips: Trips,
+    /// Since the last sample.
+    pub round_trips: RoundTrips,
+    /// True while data leave the mesh.
+    upload: bool,
+    /// When the last data passed.
+    data: Time,
 }
 
 impl Signs {
-    /// A segment passes, of the flow's data or of what answers it.
-    pub fn see(&mut self, generation: u32, forward: bool, segment: &Segment) {
+    /// Takes in a segment with its timestamps, of the flow's data (`forward`) or of what answers it.
+    pub fn see(
+        &mut self,
+        now: Time,
+        generation: u32,
+        forward: bool,
+        side: Side,
+        segment: &Segment,
+        [value, echo]: [u32; 2],
+    ) {
         if !self.tcp || generation > self.generation {
             (self.generation, self.tcp) = (generation, true);
             self.signs.begin();
+            self.trips = Trips::default();
         } else if generation < self.generation {
             // Of a connection that is over.
             return;
         }
+        let ends = segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN);
+        let end = segment.seq + u64::from(segment.len) + u64::from(ends);
         if forward {
-            let ends = segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN);
-            let end = segment.seq + u64::from(segment.len) + u64::from(ends);
             self.signs.passed(end, segment.len > 0 || ends);
         } else if segment.flags.has(Flags::ACK) {
             self.signs.answered(segment.ack);
         }
+        let trip = match (forward, side) {
+            (true, Side::Enters) => {
+                self.trips.sent(now, end, segment.len);
+                None
+            }
+            (false, Side::Leaves) if segment.flags.has(Flags::ACK) => {
+                let selective =
+                    segment.sack.as_slice().iter().map(|r| segment.ack + u64::from(r.1));
+                self.trips.answered(now, segment.ack, selective.max())
+            }
+            (false, Side::Enters) if segment.flags.has(Flags::ACK) && self.awaited() > 0 => {
+                self.trips.asked(now, value);
+                None
+            }
+            (true, Side::Leaves) if segment.len > 0 && echo > 0 => self.trips.echoed(now, echo),
+            _ => None,
+        };
+        if forward && segment.len > 0 {
+            (self.data, self.upload) = (now, side == Side::Leaves);
+        }
+        if let Some(trip) = trip {
+            self.round_trips.add(now, trip);
+        }
+    }
+
+    /// Age of the oldest packet in the mesh without an answer; of an upload only while its data come.
+    pub fn oldest(&self, now: Time) -> Option<Span> {
+        let over = self.upload && now.since(self.data) > UPLOADS;
+        self.trips.oldest(now).filter(|_| !over)
     }
 
     /// Whether any segment of it was ever seen.
@@ -58,31 +116,37 @@ mod tests {
         Segment { ack, flags: Flags::ACK, ..Segment::default() }
     }
 
+    /// Of a download, at one moment.
+    fn see(signs: &mut Signs, generation: u32, forward: bool, segment: &Segment) {
+        let side = if forward { Side::Enters } else { Side::Leaves };
+        signs.see(Time::ZERO, generation, forward, side, segment, [1, 0]);
+    }
+
     #[test]
     fn what_is_not_acknowledged_is_awaited_and_what_is_not_new_was_repeated() {
         let mut signs = Signs::default();
         assert!(!signs.is_tcp());
-        signs.see(0, true, &data(1));
-        signs.see(0, true, &data(1001));
+        see(&mut signs, 0, true, &data(1));
+        see(&mut signs, 0, true, &data(1001));
         assert_eq!((signs.awaited(), signs.repeated()), (2001, 0));
-        signs.see(0, false, &answer(1001));
-        signs.see(0, true, &data(1001));
+        see(&mut signs, 0, false, &answer(1001));
+        see(&mut signs, 0, true, &data(1001));
         assert_eq!((signs.awaited(), signs.repeated()), (1000, 1));
-        signs.see(0, false, &answer(2001));
+        see(&mut signs, 0, false, &answer(2001));
         // An old acknowledgement changes nothing, and one by itself repeats nothing.
-        signs.see(0, false, &answer(1001));
-        signs.see(0, true, &Segment { seq: 2001, ..answer(7) });
+        see(&mut signs, 0, false, &answer(1001));
+        see(&mut signs, 0, true, &Segment { seq: 2001, ..answer(7) });
         assert_eq!((signs.awaited(), signs.repeated()), (0, 1));
     }
 
     #[test]
     fn a_new_connection_begins_anew_and_the_old_one_is_over() {
         let mut signs = Signs::default();
-        signs.see(0, true, &data(5001));
-        signs.see(1, true, &Segment { flags: Flags::SYN, ..Segment::default() });
+        see(&mut signs, 0, true, &data(5001));
+        see(&mut signs, 1, true, &Segment { flags: Flags::SYN, ..Segment::default() });
         assert_eq!(signs.awaited(), 1);
-        signs.see(0, true, &data(9001));
-        signs.see(1, false, &answer(1));
+        see(&mut signs, 0, true, &data(9001));
+        see(&mut signs, 1, false, &answer(1));
         assert_eq!((signs.awaited(), signs.repeated()), (0, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_control::*;
 use fairmesh_engine::{RunOptions, run};
-use fairmesh_units::{BitRate, FlowId, NodeId, Span, Time};
+use fairmesh_units::{BitRate, Bytes, FlowId, NodeId, Span, Time};
 
 use crate::probe::{Probe, everywhere, listen, probe, scenario};
 
@@ -266,6 +266,65 @@ fn signs_of_tcp_are_seen_of_tcp_and_not_of_quic() {
     assert!(signs > 20 && counters > 20, "{signs} {counters}");
     let (signs, counters) = seen("{ quic = \"cubic\" }");
     assert!(signs == 0 && counters > 20, "{signs} {counters}");
+}
+
+fn at_300_kbps(setting: &Setting) -> Plan {
+    let class = |flow: &FlowHere| ClassPlan {
+        class: Class::Flow(flow.flow),
+        limit: Limit::Rate(BitRate(300_000)),
+        burst: Bytes(1500),
+        leaf: Leaf::DropTail { packets: 20 },
+    };
+    let classes = setting.flows.iter().map(class).collect();
+    Plan { point: Point::Transit, classes, template: None }
+}
+
+/// Round trips through the mesh of one home, down or up, while it is alone: medians of looks and the least, ms, at a gateway
+/// that limits the home to 300 kbit/s or not at all.
+fn mesh_round_trips(up: bool, limited: bool) -> (Vec<f64>, f64) {
+    let (from, to) = if up { ("3", "\"host\"") } else { ("\"host\"", "3") };
+    let s = scenario(&format!(
+        "duration = \"20 s\"\n[radio]\nphy = \"802.11b\"\nrate = \"11 Mbit/s\"\n\
+         [topology]\nchain = {{ hops = 3 }}\ngateway = 0\n[wired]\nhosts = [\"host\"]\ndelay = \"30 ms\"\n\
+         [[flow]]\nfrom = {from}\nto = {to}\ntransport = {{ tcp = \"cubic\", preset = \"linux\" }}\n"
+    ));
+    let needs = Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::TcpSigns]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+        ..Needs::default()
+    };
+    let log = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), f64::INFINITY)));
+    let kept = log.clone();
+    let act = move |_: NodeId, _: Time, event: &Event<'_>, _: &mut Actions| {
+        if let Event::TcpSigns(TcpSigns { round_trip: Some(trip), .. }) = event {
+            let (medians, base) = &mut *kept.borrow_mut();
+            medians.push(1e3 * trip.median.as_secs_f64());
+            *base = base.min(1e3 * trip.base.as_secs_f64());
+        }
+    };
+    let plan: fn(&Setting) -> Plan = if limited { at_300_kbps } else { |_| Plan::none() };
+    probe(&s, Probe { needs, plan, every: Some(Span::from_secs(1)), act: Box::new(act) });
+    log.take()
+}
+
+/// A queue in the mesh shows in the round trip, a queue in the gateway's class and the wire beyond it do not.
+#[test]
+fn the_round_trip_through_the_mesh_has_the_queues_of_the_mesh_alone() {
+    let middle = |mut medians: Vec<f64>| {
+        medians.sort_by(f64::total_cmp);
+        medians[medians.len() / 2]
+    };
+    for up in [false, true] {
+        let (free, base) = mesh_round_trips(up, false);
+        let (held, held_base) = mesh_round_trips(up, true);
+        assert!(free.len() > 15 && held.len() > 15, "{free:?} {held:?}");
+        let (free, held) = (middle(free), middle(held));
+        // Three hops of 1500 bytes at 11 Mbit/s and back take some 8 ms; the wire would add 60.
+        assert!(base > 3.0 && base < 30.0 && held_base < 30.0, "{up}: {base} {held_base}");
+        assert!(held < 2.5 * base, "{up}: {held} for {base}");
+        assert!(free > 3.0 * held, "{up}: {free} and {held}");
+    }
 }
 
 /// What a QUIC source hears back: round trips, and losses that it has found.
