@@ -19,7 +19,7 @@ pub struct LinkLosses {
     pub clean: u64,
     /// Stations whose frames were on the air at the receiver during unanswered frames that did not
     /// arrive, with the number of such frames. The receiver itself is listed where it was sending.
-    /// One frame counts for each station that overlapped it.
+    /// One frame counts for each station that overlapped it. In the order of stations.
     pub overlapped_by: Vec<(NodeId, u64)>,
 }
 
@@ -70,22 +70,32 @@ impl Losses {
             of.answer_lost += 1;
             return;
         }
-        let span = |t: &Transmission| (t.end - t.air, t.end);
-        let (start, end) = span(&air[from as usize]);
-        let overlaps = |k: u32| {
-            let (begun, ended) = span(&air[k as usize]);
-            begun < end && ended > start
-        };
+        let frame = &air[from as usize];
+        let (start, end) = (frame.end - frame.air, frame.end);
+        // Most stations of a cell were last on the air before this frame.
+        let overlaps = |t: &Transmission| t.end > start && t.end - t.air < end;
         let mut clean = true;
-        let others = self.disturbers[to as usize].iter().copied().filter(|k| *k != from);
-        for k in others.chain([to]).filter(|&k| overlaps(k)) {
-            clean = false;
-            match of.overlapped_by.iter_mut().find(|(n, _)| n.0 == k) {
-                Some((_, frames)) => *frames += 1,
-                None => of.overlapped_by.push((NodeId(k), 1)),
+        for &k in &self.disturbers[to as usize] {
+            if overlaps(&air[k as usize]) && k != from {
+                clean = false;
+                of.overlap(k);
             }
         }
+        if overlaps(&air[to as usize]) {
+            clean = false;
+            of.overlap(to);
+        }
         of.clean += u64::from(clean);
+    }
+}
+
+impl LinkLosses {
+    /// Counts a frame that a station overlapped.
+    fn overlap(&mut self, station: u32) {
+        match self.overlapped_by.binary_search_by_key(&station, |(n, _)| n.0) {
+            Ok(at) => self.overlapped_by[at].1 += 1,
+            Err(at) => self.overlapped_by.insert(at, (NodeId(station), 1)),
+        }
     }
 }
 
