@@ -1,13 +1,16 @@
 //! The measuring bench: what each flow receives when every source is limited.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use fairmesh_control::Mechanism;
-use fairmesh_engine::record::RunRecord;
-use fairmesh_engine::{RunOptions, run};
+use fairmesh_engine::{EngineError, Inputs, RunOptions, Simulation, Snapshot};
 use fairmesh_scenario::{Flow, Scenario, Transport};
 use fairmesh_transport::traffic::TrafficSpec;
-use fairmesh_units::{BitRate, Span, Stream};
+use fairmesh_units::{BitRate, Span, Stream, Time};
 use rayon::prelude::*;
 
+use super::fit::HOPELESS;
 use super::meter::{Halt, Meter};
 use super::settings::{OptimumError, Settings};
 use super::steady::Steady;
@@ -15,20 +18,28 @@ use super::steady::Steady;
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …
 const PACKETS: f64 = 800.0;
 /// … so many times the shortest measurement.
-const LONGER: f64 = 6.0;
+const LONGER: f64 = 10.0;
 /// Packets of the slowest flow that it lasts for in any case, up to the longest measurement.
 const LEAST_PACKETS: f64 = 120.0;
+/// Least measured time of runs that last longer, s: those of the check.
+const CHECK_S: f64 = 45.0;
 /// Packets of the slowest flow that the start-up lasts for.
 const START_PACKETS: f64 = 20.0;
 /// Start-up, s: at least and at most.
-const START_S: (f64, f64) = (5.0, 40.0);
+const START_S: (f64, f64) = (3.0, 40.0);
 
 /// By how much a flow's limit differs from run to run, at most: sources of one exact rate would stay
 /// in step for a whole run, and then never collide or always.
 const DITHER: f64 = 0.01;
 
+/// Part of the measured time after which a glance ends if a flow is hopelessly short.
+const GLANCE: f64 = 1.0 / 3.0;
+
 /// Rates of all flows of a stretch, bit/s of application data.
 pub(super) type Rates = Vec<f64>;
+
+/// Identity of a run on one bench: the bits of its limits, its seed, its end in ns.
+type RunKey = (Vec<u64>, u64, u64);
 
 /// What every flow received, over seeds.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +64,16 @@ impl Received {
         Received::of(self.runs)
     }
 
+    /// With the runs that `other` has beyond these, each changed by `change`.
+    pub fn completed(&self, other: &Received, change: impl Fn(&mut Rates)) -> Received {
+        let mut runs = self.runs.clone();
+        runs.extend(other.runs.iter().skip(self.runs.len()).cloned().map(|mut run| {
+            change(&mut run);
+            run
+        }));
+        Received::of(runs)
+    }
+
     /// Standard error of a flow's mean.
     pub fn error(&self, flow: usize) -> f64 {
         self.variance(flow).sqrt()
@@ -74,15 +95,17 @@ pub(super) struct Bench<'a> {
     pub steady: &'a Steady,
     times_s: (f64, f64),
     pub meter: &'a Meter<'a>,
+    /// Whole runs that were made, so that none is made twice.
+    made: Mutex<BTreeMap<RunKey, Rates>>,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(steady: &'a Steady, settings: &Settings, meter: &'a Meter<'a>) -> Self {
-        Bench { steady, times_s: settings.times_s, meter }
+        Bench { steady, times_s: settings.times_s, meter, made: Mutex::default() }
     }
 
-    /// Measured time of a run in which flows are to receive `targets`, s.
-    pub fn duration(&self, targets: &[f64]) -> f64 {
+    /// Measured time of a run of the search in which flows are to receive `targets`, s.
+    fn duration(&self, targets: &[f64]) -> f64 {
         let (least, most) = self.times_s;
         let usual = self.lasting(targets, PACKETS).clamp(least, (LONGER * least).min(most));
         usual.max(self.lasting(targets, LEAST_PACKETS).min(most))
@@ -98,7 +121,13 @@ impl<'a> Bench<'a> {
     /// measured time.
     pub fn lasts(&self, targets: &[f64], longer: f64) -> (f64, f64) {
         let start = self.lasting(targets, START_PACKETS).clamp(START_S.0, START_S.1);
-        (start, start + longer * self.duration(targets))
+        (start, start + self.measured(targets, longer))
+    }
+
+    /// Measured time of a run, s.
+    pub fn measured(&self, targets: &[f64], longer: f64) -> f64 {
+        let measured = longer * self.duration(targets);
+        if longer > 1.0 { measured.max(CHECK_S.min(self.times_s.1)) } else { measured }
     }
 
     /// One run per seed under each of several limits, of application data. `targets` says how long
@@ -115,41 +144,120 @@ impl<'a> Bench<'a> {
         if self.meter.affords(end) < limits.len() * seeds.len() {
             return Err(Halt::Spent);
         }
-        let (duration, warmup) = (Span::from_secs_f64(end), Span::from_secs_f64(start));
-        let scenario = self.steady.scenario.clone().with_times(duration, warmup)?;
+        let scenario = self.lasting_until(start, end)?;
+        let key = |limits: &[f64], seed: u64| -> RunKey {
+            (limits.iter().map(|l| l.to_bits()).collect(), seed, scenario.duration().as_nanos())
+        };
         let jobs: Vec<(&[f64], u64)> =
             limits.iter().flat_map(|l| seeds.iter().map(|&s| (*l, s))).collect();
         let done: Result<Vec<Rates>, OptimumError> = jobs
             .par_iter()
             .with_max_len(1)
             .map(|&(limits, seed)| {
-                let (record, parts) = limited(&scenario, limits, seed)?;
-                self.meter.count(record.totals.events, end);
-                Ok(record.flows.iter().zip(parts).map(|(f, part)| f.goodput_bps / part).collect())
+                let key = key(limits, seed);
+                if let Some(rates) = self.made().get(&key) {
+                    return Ok(rates.clone());
+                }
+                let rates = Limited::new(&scenario, limits, seed)?.rates(self.meter)?;
+                self.made().insert(key, rates.clone());
+                Ok(rates)
             })
             .collect();
         Ok(done?.chunks(seeds.len().max(1)).map(|runs| Received::of(runs.to_vec())).collect())
     }
 
+    fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<RunKey, Rates>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One run under each of several limits, all as long as the last of `targets` asks for. A run in
+    /// which a flow has less than [`HOPELESS`] of its target after a part of the time ends there.
+    pub fn glance(
+        &self,
+        limits: &[Rates],
+        targets: &[Rates],
+        seed: u64,
+    ) -> Result<Vec<Received>, Halt> {
+        let (start, end) = self.lasts(targets.last().map_or(&[], Vec::as_slice), 1.0);
+        if self.meter.affords(end) < limits.len() {
+            return Err(Halt::Spent);
+        }
+        let scenario = self.lasting_until(start, end)?;
+        let early = Time::ZERO + Span::from_secs_f64(start + GLANCE * (end - start));
+        let jobs: Vec<(&Rates, &Rates)> = limits.iter().zip(targets).collect();
+        let done: Result<Vec<Received>, OptimumError> = jobs
+            .par_iter()
+            .with_max_len(1)
+            .map(|(limits, targets)| {
+                let mut run = Limited::new(&scenario, limits, seed)?;
+                let so_far = run.rates_at(early);
+                let short = |(got, target): (&f64, &f64)| *got < HOPELESS * target;
+                let rates = if so_far.iter().zip(*targets).any(short) {
+                    run.count(self.meter);
+                    so_far
+                } else {
+                    run.rates(self.meter)?
+                };
+                Ok(Received::of(vec![rates]))
+            })
+            .collect();
+        Ok(done?)
+    }
+
+    fn lasting_until(&self, start: f64, end: f64) -> Result<Scenario, OptimumError> {
+        let (duration, warmup) = (Span::from_secs_f64(end), Span::from_secs_f64(start));
+        Ok(self.steady.scenario.clone().with_times(duration, warmup)?)
+    }
+
     /// The fingerprint of a short run under limits: another program has another one.
     pub fn witness(&self, limits: &[f64]) -> Result<String, OptimumError> {
-        let scenario = self.steady.scenario.clone();
-        let scenario = scenario.with_times(Span::from_secs(4), Span::from_secs(1))?;
-        Ok(limited(&scenario, limits, 1)?.0.fingerprint)
+        let scenario = self.lasting_until(1.0, 4.0)?;
+        let run = Limited::new(&scenario, limits, 1)?;
+        Ok(run.simulation.finish()?.fingerprint)
     }
 }
 
-/// One run in which no application writes more than its limit; and, by flow, its limit in this run
-/// over the one that was asked for.
-fn limited(
-    scenario: &Scenario,
-    limits: &[f64],
-    seed: u64,
-) -> Result<(RunRecord, Vec<f64>), OptimumError> {
-    let scenario = scenario.clone().with_control_everywhere(Mechanism::none());
-    let mut parts = Vec::with_capacity(limits.len());
-    let scenario = scenario.map_flows(|i, flow| parts.push(limit(flow, limits[i], seed)))?;
-    Ok((run(&scenario, &RunOptions { seed, ..RunOptions::default() })?, parts))
+/// One run in which no application writes more than its limit.
+struct Limited {
+    simulation: Simulation,
+    /// By flow, its limit in this run over the one that was asked for.
+    parts: Vec<f64>,
+}
+
+impl Limited {
+    fn new(scenario: &Scenario, limits: &[f64], seed: u64) -> Result<Self, OptimumError> {
+        let scenario = scenario.clone().with_control_everywhere(Mechanism::none());
+        let mut parts = Vec::with_capacity(limits.len());
+        let scenario = scenario.map_flows(|i, flow| parts.push(limit(flow, limits[i], seed)))?;
+        let options = RunOptions { seed, ..RunOptions::default() };
+        let simulation = Simulation::new(Arc::new(scenario), &options, Inputs::default())?;
+        Ok(Limited { simulation, parts })
+    }
+
+    /// What each flow received until an instant after the start-up, bit/s, as if its limit had been
+    /// the one that was asked for.
+    fn rates_at(&mut self, until: Time) -> Rates {
+        self.simulation.advance(until);
+        let Snapshot { flows, .. } = self.simulation.snapshot();
+        let rate = |(f, part): (&fairmesh_engine::FlowSnapshot, &f64)| {
+            f.goodput_bps.unwrap_or_default() / part
+        };
+        flows.iter().zip(&self.parts).map(rate).collect()
+    }
+
+    /// The same of the whole run, which is counted.
+    fn rates(self, meter: &Meter<'_>) -> Result<Rates, EngineError> {
+        let record = self.simulation.finish()?;
+        meter.count(record.totals.events, record.duration_s);
+        let rates = record.flows.iter().zip(&self.parts);
+        Ok(rates.map(|(f, part)| f.goodput_bps / part).collect())
+    }
+
+    /// Counts a run that ends here.
+    fn count(&self, meter: &Meter<'_>) {
+        let Snapshot { events, time_s, .. } = self.simulation.snapshot();
+        meter.count(events, time_s);
+    }
 }
 
 /// Limits a flow to about `at`, bit/s. Returns the part of `at` that it was limited to.

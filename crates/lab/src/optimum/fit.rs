@@ -17,10 +17,10 @@ const LEARNS: f64 = 0.15;
 const OVER: f64 = 0.03;
 const TRIMS: usize = 2;
 /// Who receives less of its target is not helped by more room.
-const HOPELESS: f64 = 0.5;
+pub(super) const HOPELESS: f64 = 0.5;
 /// Seeds that are tried first, and how many tolerances the worst may miss for the others to be
 /// tried.
-const FIRST: usize = 2;
+pub(super) const FIRST: usize = 2;
 const NEAR: f64 = 3.0;
 
 /// Targets that fitted.
@@ -58,11 +58,18 @@ impl<'a> Trials<'a> {
         self.bench.measure(&limits, at, seeds, 1.0)
     }
 
+    /// What is received with the first seed under each of several targets, the lowest last, in runs
+    /// that end early where a flow is hopelessly short.
+    pub fn glance(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
+        let all: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();
+        self.bench.glance(&all, targets, self.settings.search[0])
+    }
+
     /// By flow that is to receive anything, the part of its target that it receives. Packets are
     /// whole: two may be missing. What may be noise, one standard error, is not missing, as long as
     /// that is within half the tolerance.
     fn parts(&self, targets: &[f64], received: &Received, longer: f64) -> Vec<(f64, usize)> {
-        let time = longer * self.bench.duration(targets);
+        let time = self.bench.measured(targets, longer);
         let part = |(m, target): (usize, &f64)| {
             let two = 16.0 * self.bench.steady.flows[m].payload / time;
             let noise = received.error(m).min(0.5 * self.settings.tolerance * target);

@@ -8,7 +8,7 @@ use super::meter::Halt;
 /// Levels of the first look differ by this factor.
 const STEP: f64 = 1.25;
 /// So many of them are tried at once.
-const ABREAST: i32 = 4;
+const ABREAST: i32 = 2;
 /// Tolerances that the worst may miss in one run and the step still be tried: what is not tried is
 /// lost, what is tried in vain costs a few runs.
 const LENIENT: f64 = 5.0;
@@ -101,9 +101,7 @@ fn look(
     let bar = 1.0 - LENIENT * trials.settings.tolerance;
     let passes = |levels: &[f64]| -> Result<Vec<bool>, Halt> {
         let targets: Vec<Vec<f64>> = levels.iter().map(|&l| groups.targets(l)).collect();
-        // All as long as the slowest.
-        let at = targets.last().cloned().unwrap_or_default();
-        let received = trials.receive(&targets, &at, &trials.settings.search[..1])?;
+        let received = trials.glance(&targets)?;
         let parts = targets.iter().zip(&received).map(|(t, r)| trials.worst(t, r, 1.0));
         Ok(parts.map(|part| part >= bar).collect())
     };

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
-use super::fit::{Fit, Trials, limits};
+use super::fit::{FIRST, Fit, Trials, limits};
 use super::groups::{Groups, Stop};
 use super::meter::Halt;
 use super::rise::{EASY, Risen, floor, rise};
@@ -20,7 +20,7 @@ const MARGINAL_PRICE: f64 = 0.5;
 const GAIN: f64 = 0.5;
 /// Below this part of its target at the lowest level, a flow receives nothing.
 const RECEIVED: f64 = 0.5;
-/// Runs of the check last so many times longer.
+/// Factor by which runs of the check last longer than those of the search.
 pub(super) const LONGER: f64 = 2.0;
 /// What is taken from a flow that the check finds short, and from all that have as much; how often.
 const LOWER: f64 = 0.02;
@@ -312,12 +312,12 @@ impl<'a> Search<'a> {
         part: f64,
     ) -> Result<(Vec<f64>, Vec<Received>), Halt> {
         let part = part.clamp(RAISE.0, RAISE.1);
-        let (first, received) = self.raised(flows, at, owed, part)?;
+        let (first, received) = self.raised(flows, at, owed, part, Some(GAIN))?;
         let tolerance = self.trials.settings.tolerance;
         let mut scores: Vec<f64> = first.iter().map(|r| r.score(GAIN, tolerance)).collect();
         let able: Vec<usize> = (0..flows.len()).filter(|&i| scores[i] < 1.0).collect();
         let again: Vec<usize> = able.iter().map(|&i| flows[i]).collect();
-        let (second, _) = self.raised(&again, at, owed, 2.0 * part)?;
+        let (second, _) = self.raised(&again, at, owed, 2.0 * part, None)?;
         for (&i, far) in able.iter().zip(&second) {
             scores[i] = scores[i].max(far.beyond(&first[i]));
         }
@@ -325,28 +325,57 @@ impl<'a> Search<'a> {
     }
 
     /// What each of `flows` gains when it asks for a part more, and what that takes from others.
+    ///
+    /// With `enough`, seeds are spent one by one, and no more on a flow that could not be raised
+    /// even if nobody lost anything in the runs that are left.
     fn raised(
         &self,
         flows: &[usize],
         at: &Fit,
         owed: &[f64],
         part: f64,
+        enough: Option<f64>,
     ) -> Result<(Vec<Raise>, Vec<Received>), Halt> {
+        let (seeds, tolerance) = (&self.trials.settings.search, self.trials.settings.tolerance);
         let asks = |&m: &usize| {
             let mut targets = at.targets.clone();
             targets[m] = (targets[m] * (1.0 + part)).min(self.trials.bench.steady.flows[m].demand);
             targets
         };
         let asked: Vec<Rates> = flows.iter().map(asks).collect();
-        let received = self.trials.receive(&asked, &at.targets, &self.trials.settings.search)?;
         let levels = self.groups.levels(&at.targets);
-        let each = flows.iter().zip(asked.iter().zip(&received));
-        let raises = each.map(|(&m, (asked, got))| {
+        let raise = |i: usize, got: &Received| {
+            let m = flows[i];
             // Max-min asks only what those lose that have no more.
-            let no_more = |i: usize| levels[i] <= (1.0 + LEVEL) * levels[m];
-            Raise::of(m, at, owed, asked[m], got, no_more)
-        });
-        Ok((raises.collect(), received))
+            let no_more = |other: usize| levels[other] <= (1.0 + LEVEL) * levels[m];
+            let best = got.completed(&at.received, |run| {
+                for (rate, target) in run.iter_mut().zip(&asked[i]) {
+                    *rate = rate.max(*target);
+                }
+            });
+            Raise::of(m, at, owed, asked[i][m], &best, no_more)
+        };
+        let mut received = vec![Received::default(); flows.len()];
+        let mut open: Vec<usize> = (0..flows.len()).collect();
+        let mut made = 0;
+        while made < seeds.len() && !open.is_empty() {
+            let upto = match (enough, made) {
+                (None, _) => seeds.len(),
+                (Some(_), 0) => FIRST,
+                (Some(_), made) => made + 1,
+            };
+            let targets: Vec<Rates> = open.iter().map(|&i| asked[i].clone()).collect();
+            let more = self.trials.receive(&targets, &at.targets, &seeds[made..upto])?;
+            for (&i, more) in open.iter().zip(more) {
+                received[i] = std::mem::take(&mut received[i]).and(more);
+            }
+            made = upto;
+            if let Some(enough) = enough {
+                open.retain(|&i| raise(i, &received[i]).score(enough, tolerance) < 1.0);
+            }
+        }
+        let raises = (0..flows.len()).map(|i| raise(i, &received[i])).collect();
+        Ok((raises, received))
     }
 
     /// Measures what was found with other seeds, and lowers it where it does not hold. Keeps it.
@@ -377,14 +406,14 @@ impl<'a> Search<'a> {
         let Some(found) = &self.checked else { return Ok(()) };
         let targets = found.targets.clone();
         let mut now = targets.clone();
+        let mut asked = self.stopped_by_air();
         for _ in 0..LASTS {
             let levels = self.groups.levels(&now);
-            let mut air: Vec<usize> = self.stopped_by_air();
-            air.sort_by(|&a, &b| levels[a].total_cmp(&levels[b]).then(a.cmp(&b)));
+            asked.sort_by(|&a, &b| levels[a].total_cmp(&levels[b]).then(a.cmp(&b)));
             let mut at = self.at(&now)?;
-            let mut risen = false;
-            for m in self.gainers(&air, &at)?.0 {
-                if risen {
+            let mut risen = Vec::new();
+            for m in self.gainers(&asked, &at)?.0 {
+                if !risen.is_empty() {
                     at = self.at(&now)?;
                 }
                 let (still, got) = self.gainers(&[m], &at)?;
@@ -393,12 +422,14 @@ impl<'a> Search<'a> {
                     let rate = got[0].mean[m].min(now[m] * (1.0 + LAST));
                     self.groups.fix(m, rate, Stop::Air);
                     now = self.groups.targets(0.0);
-                    risen = true;
+                    risen.push(m);
                 }
             }
-            if !risen {
+            if risen.is_empty() {
                 break;
             }
+            // A flow that could not rise cannot when others have more.
+            asked = risen;
         }
         if now != targets {
             self.check()?;
@@ -408,7 +439,7 @@ impl<'a> Search<'a> {
 
     /// Those of `flows` whose last raise is one, and what all received with each.
     fn gainers(&self, flows: &[usize], at: &Fit) -> Result<(Vec<usize>, Vec<Received>), Halt> {
-        let (raises, received) = self.raised(flows, at, &at.targets, LAST)?;
+        let (raises, received) = self.raised(flows, at, &at.targets, LAST, Some(LAST_GAIN))?;
         let tolerance = self.trials.settings.tolerance;
         let gains = flows.iter().zip(raises).filter(|(_, r)| r.score(LAST_GAIN, tolerance) < 1.0);
         Ok((gains.map(|(&m, _)| m).collect(), received))

@@ -107,7 +107,7 @@ impl Default for Settings {
             search: (1_000_001..=1_000_006).collect(),
             check: (2_000_001..=2_000_010).collect(),
             tolerance: 0.02,
-            times_s: (25.0, 240.0),
+            times_s: (15.0, 240.0),
             most_events: 2_000_000_000,
         }
     }
