@@ -21,7 +21,9 @@ fn exchange(g: &mut Bench, count: usize) -> (u64, u64) {
     let host = g.path.wired.udp(HOST);
     blast(&host, v4(3, 5000), 200, count);
     blast(&home, HOST.parse().unwrap(), 200, count);
-    settle();
+    // A class counts a packet before it is sent on.
+    await_datagrams(&home, count);
+    await_datagrams(&host, count);
     let counters = g.sample();
     (of(&counters, 3, Direction::Down).packets, of(&counters, 3, Direction::Up).packets)
 }
@@ -93,6 +95,8 @@ fn a_bridge_keeps_the_class() {
     g.sh("ip link set mesh0 master br0");
     g.sh("ip addr add 10.1.0.1/24 dev br0");
     g.sh("ip link set br0 up");
+    // Until then it drops everything, the frames that try out a classifier among it.
+    await_condition("carrier of br0", || g.sh("ip -o link show dev br0").contains("state UP"));
     g.sh("ip route add 10.2.0.0/16 via 10.1.0.2");
     let subscribers = (1..=4).map(subscriber).collect();
     let mut g = Bench::on(path, subscribers, |l| l.mesh = Interface::new("br0").unwrap());

@@ -155,6 +155,24 @@ pub fn blast(socket: &UdpSocket, to: SocketAddr, bytes: usize, count: usize) {
     }
 }
 
+/// Waits until `holds`; a minute at most.
+pub fn await_condition(what: &str, holds: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed().as_secs() < 60, "{what}: not within a minute");
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Waits until `count` datagrams have arrived at a socket; a minute for each at most.
+pub fn await_datagrams(socket: &UdpSocket, count: usize) {
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    for received in 0..count {
+        let mut buffer = [0; 2048];
+        socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{received} of {count} arrived: {e}"));
+    }
+}
+
 /// One class's counters.
 pub fn of(counters: &[ClassCounters], class: u16, direction: Direction) -> ClassCounters {
     let slot = Slot { class: ClassId(class), direction };
