@@ -63,7 +63,7 @@ gateway() {
         if [ "$signs" = 1 ]; then printf '[signs]\nread = true\n'; else printf '[signs]\nread = false\n'; fi
     fi
     any=$(text "$1" batman batman; text "$1" babel babel; text "$1" olsr olsr; text "$1" netjson netjson
-        truth "$1" routes routes; truth "$1" neighbours neighbours)
+        truth "$1" routes routes; text "$1" routes_by routes_by; truth "$1" neighbours neighbours)
     [ -z "$any" ] || { printf '[discover]\n%s\n' "$any"; text "$1" discover_plan plan; }
 }
 
