@@ -148,22 +148,18 @@ fn set_override(a: &OverrideArgs, out: &mut dyn Write) -> Result<(), AgentError>
 fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
     let config = Config::load(&a.config)?;
     let layout = Governor::trial(&config).map_err(|e| start::refused(&a.config, &config, e))?;
-    let mut lines = vec![Checked {
-        what: "configuration",
-        ok: true,
-        text: format!(
-            "{}, control {}, mode {}",
-            count(config.subscribers.iter().filter(|s| s.name != UNMAPPED).count()),
-            config.mechanism,
-            config.mode.name()
-        ),
-    }];
+    let text = format!(
+        "{}, control {}, mode {}",
+        count(config.subscribers.iter().filter(|s| s.name != UNMAPPED).count()),
+        config.mechanism,
+        config.mode.name()
+    );
+    let mut lines = vec![Checked::of("configuration", Ok(text))];
     if let Some(others) = &config.peers {
-        let (ok, text) = match exchange::read_key(&others.key) {
-            Ok(_) => (true, format!("gateway {} of {}", others.number, others.peers.len() + 1)),
-            Err(problem) => (false, format!("peers.key: {problem}")),
-        };
-        lines.push(Checked { what: "other gateways", ok, text });
+        let key =
+            exchange::read_key(&others.key).map_err(|problem| format!("peers.key: {problem}"));
+        let text = key.map(|_| format!("gateway {} of {}", others.number, others.peers.len() + 1));
+        lines.push(Checked::of("other gateways", text));
     }
     kernel(&config, &layout, &mut lines);
     lines.extend(preflight::kernel(&config, &layout));
@@ -177,7 +173,7 @@ fn check(a: &CheckArgs, out: &mut dyn Write) -> Result<(), AgentError> {
         )?;
     } else {
         for l in &lines {
-            writeln!(out, "{:4} {}: {}", if l.ok { "ok" } else { "BAD" }, l.what, l.text)?;
+            writeln!(out, "{:4} {}: {}", l.word(), l.what, l.text)?;
         }
     }
     match bad {
@@ -195,7 +191,9 @@ fn count(subscribers: usize) -> String {
 
 /// What the kernel must have, found out without touching an interface.
 fn kernel(config: &Config, layout: &Layout, lines: &mut Vec<Checked>) {
-    let mut add = |what, ok, text| lines.push(Checked { what, ok, text });
+    let mut add = |what, ok, text: String| {
+        lines.push(Checked::of(what, if ok { Ok(text) } else { Err(text) }));
+    };
     for (what, interface) in
         [("mesh interface", &config.layout.mesh), ("wired interface", &config.layout.wired)]
     {

@@ -39,6 +39,19 @@ pub enum Error {
         /// Its name.
         table: String,
     },
+    /// The interfaces of a layout lead the other way.
+    #[error(
+        "mesh and wired are swapped: the default route leads over {mesh}, and the subscriber at {subscriber} is \
+         reached over {wired}; nothing is limited"
+    )]
+    Swapped {
+        /// Interface of the mesh in the layout.
+        mesh: String,
+        /// Wired interface in the layout.
+        wired: String,
+        /// Address of a subscriber.
+        subscriber: std::net::IpAddr,
+    },
     /// The kernel or the system lacks something.
     #[error("missing: {what}; {hint}")]
     Missing {

@@ -1,15 +1,19 @@
 //! What makes limits ineffective, looked for.
 
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use fairmesh_linux::link::{self, Offloads, offloads};
+use fairmesh_linux::link::{self, Offloads, offloads, route};
+use fairmesh_linux::netlink::Netlink;
+use fairmesh_linux::nl80211::{Nl80211, Radio};
 use fairmesh_linux::{HtbShaper, InterfaceCounters, Shaper, Verification, command};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::AgentError;
 use crate::gateway::config::{Config, UNMAPPED};
+use crate::gateway::report::BoundReport;
 use crate::gateway::{report, sources};
 use crate::json;
 
@@ -41,10 +45,16 @@ pub struct Finding {
 struct Inside {
     interfaces: Vec<InterfaceCounters>,
     verified: Vec<Verification>,
+    #[serde(default)]
+    bound: Option<BoundReport>,
 }
 
 /// The longest that a program of the system may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Factor from which a rate of `[[neighbour]]` is far above the one in use.
+const OVERSTATES: f64 = 2.0;
+/// A documentation address (RFC 5737): whatever leads there is the way out.
+const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Addresses of a subscriber's network that are tried.
 const TRIED: usize = 3;
 /// Below this many bytes nothing is concluded.
@@ -59,6 +69,12 @@ pub fn examine(config: &Config, inside: Option<&Value>) -> Vec<Finding> {
     found.extend(sides(config));
     discovery(config, &mut found);
     nat(config, &mut found);
+    found.extend(stations(config));
+    if let Some(bound) = &inside.bound {
+        let contradicted = bound.carried_bits_per_second.is_some();
+        let verdict = if contradicted { Verdict::Suspicious } else { Verdict::Fine };
+        found.push(Finding { code: "neighbour", verdict, text: bound.text() });
+    }
     for name in [config.layout.mesh.name(), config.layout.wired.name()] {
         if let Ok(on) = offloads(name) {
             found.push(merging(name, on));
@@ -148,12 +164,12 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
             found.push(Finding { code: "interface", verdict: Verdict::Wrong, text });
         }
     }
-    let route = |to: &str| -> Option<String> {
-        let out = command::run("ip", &["-json", "route", "get", to], &[], PATIENCE).ok()?;
-        leads_over(&out.stdout)
+    let Ok(mut netlink) = Netlink::open() else { return found };
+    let mut route = |to: IpAddr| -> Option<String> {
+        let index = route::towards(&mut netlink, to).ok()??;
+        Some(link::by_index(&mut netlink, index, "").ok()?.name)
     };
-    // A documentation address: whatever leads there is the way out.
-    match route("192.0.2.1") {
+    match route(OUTSIDE) {
         Some(dev) if dev == mesh => found.push(Finding {
             code: "direction",
             verdict: Verdict::Wrong,
@@ -176,7 +192,7 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
     let first = config.subscribers.iter().find_map(|s| {
         let net = s.prefixes.first()?;
         let mut hosts = net.hosts().take(TRIED);
-        let there = hosts.find_map(|host| Some((host, route(&host.to_string())?)));
+        let there = hosts.find_map(|host| Some((host, route(host)?)));
         there.map(|(host, dev)| (s.name.clone(), host, dev))
     });
     if let Some((name, host, dev)) = first {
@@ -191,6 +207,39 @@ pub(crate) fn sides(config: &Config) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// Rates of `[[neighbour]]` against those at which the driver sends to as many stations, the fastest
+/// ones; nothing where the mesh interface is not Wi-Fi.
+fn stations(config: &Config) -> Option<Finding> {
+    let stations = Nl80211::open(config.layout.mesh.name()).ok()?.stations().ok()?;
+    let mut sends: Vec<u64> = stations.iter().filter_map(|s| Some(s.tx_rate?.0)).collect();
+    let named: Vec<u64> = config.neighbours.iter().map(|n| n.rate.0).collect();
+    sends.sort_unstable_by(|a, b| b.cmp(a));
+    sends.truncate(named.len());
+    overstated(&named, &sends).map(|text| Finding {
+        code: "neighbour",
+        verdict: Verdict::Suspicious,
+        text,
+    })
+}
+
+/// Compares named rates with rates in use, bit/s; `None` if they agree within a factor of
+/// [`OVERSTATES`], or there is nothing to compare.
+fn overstated(named: &[u64], sends: &[u64]) -> Option<String> {
+    let mean = |rates: &[u64]| {
+        let inverse: f64 = rates.iter().map(|r| 1.0 / *r as f64).sum();
+        (!rates.is_empty()).then(|| rates.len() as f64 / inverse)
+    };
+    let (named, sends) = (mean(named)?, mean(sends)?);
+    (named > OVERSTATES * sends).then(|| {
+        format!(
+            "the rates of [[neighbour]] ({} in the mean) are far above those at which the driver sends ({}): what the \
+             control shares is more than the links carry; lower `rate`",
+            report::short(Some(named as u64)),
+            report::short(Some(sends as u64))
+        )
+    })
 }
 
 /// Sources of subscribers: without one that answers, the whole mesh is one class.
@@ -210,17 +259,6 @@ fn discovery(config: &Config, found: &mut Vec<Finding>) {
         };
         found.push(Finding { code: "source", verdict, text });
     }
-}
-
-/// The interface in the answer of `ip -json route get`; `None` where it leads nowhere but to this
-/// machine itself.
-fn leads_over(answer: &[u8]) -> Option<String> {
-    let all: Value = serde_json::from_slice(answer).ok()?;
-    let route = all.get(0)?;
-    if route.get("type").is_some_and(|kind| kind != "unicast") {
-        return None;
-    }
-    Some(route.get("dev")?.as_str()?.to_owned())
 }
 
 /// Address translation on the mesh side hides subscribers behind one address.
@@ -331,16 +369,6 @@ pub fn print(
 mod tests {
     use super::*;
 
-    /// What iproute2 6.1 prints for an address of a neighbour, of this machine, and for none.
-    #[test]
-    fn the_loopback_leads_to_nobody() {
-        let there = br#"[{"dst":"10.0.0.9","dev":"bat0","prefsrc":"10.0.0.1","flags":[],"uid":0,"cache":[]}]"#;
-        assert_eq!(leads_over(there).as_deref(), Some("bat0"));
-        let own = br#"[{"type":"local","dst":"10.0.0.1","dev":"lo","prefsrc":"10.0.0.1","flags":[],"uid":0,"cache":["local"]}]"#;
-        assert_eq!(leads_over(own), None);
-        assert_eq!(leads_over(b"RTNETLINK answers: Network is unreachable"), None);
-    }
-
     #[test]
     fn merging_of_received_packets_is_worth_a_look() {
         let off = Offloads { gro: false, lro: false, tso: true, gso: true };
@@ -385,6 +413,17 @@ mod tests {
         assert_eq!(of(false, 0, true)[0].0, Verdict::Wrong);
     }
 
+    #[test]
+    fn rates_of_neighbours_far_above_those_in_use() {
+        let text = overstated(&[54_000_000, 54_000_000], &[12_000_000, 6_000_000]).unwrap();
+        assert!(
+            text.contains("(54.0 Mbit/s in the mean)") && text.contains("(8.00 Mbit/s)"),
+            "{text}"
+        );
+        assert_eq!(overstated(&[54_000_000], &[36_000_000]), None);
+        assert_eq!(overstated(&[54_000_000], &[]), None, "no station");
+    }
+
     /// A source that does not answer is wrong, not a note.
     #[test]
     fn a_dead_source_fails_the_examination() {
@@ -396,6 +435,6 @@ mod tests {
         assert_eq!((found.len(), found[0].code, found[0].verdict), (1, "source", Verdict::Wrong));
         assert!(found[0].text.starts_with("babel /nonexistent/babel.sock: "), "{}", found[0].text);
         let checked = crate::gateway::preflight::discovery(&config);
-        assert!(checked.len() == 1 && !checked[0].ok);
+        assert!(checked.len() == 1 && !checked[0].ok && !checked[0].stops);
     }
 }

@@ -1,7 +1,9 @@
 //! What `run` needs, examined by `check` without touching anything.
 //!
-//! `run` refuses by the same functions: [`socket`] here, and in the kernel's part what
-//! [`HtbShaper::conflicts`] examines.
+//! `run` uses the same functions. A line with [`Checked::stops`] keeps it from limiting anything:
+//! [`socket`] here and locks end it, and what [`HtbShaper::conflicts`] examines keeps it from
+//! installing until the conflict is gone. It logs the other lines that are not ok as warnings.
+//! Traffic flows in either case.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +21,7 @@ use serde::Serialize;
 
 use crate::daemon::lock::Registry;
 use crate::error::SocketPathError;
-use crate::gateway::config::Config;
+use crate::gateway::config::{self, Config};
 use crate::gateway::doctor::{self, Verdict};
 use crate::gateway::rescue;
 use crate::gateway::sources;
@@ -31,17 +33,33 @@ pub struct Checked {
     pub what: &'static str,
     /// Whether `run` would start and do its work.
     pub ok: bool,
+    /// Whether `run` limits nothing while this is so: it ends, or installs nothing and tries again.
+    /// Otherwise it runs and warns.
+    pub stops: bool,
     /// What was found.
     pub text: String,
 }
 
 impl Checked {
-    fn of(what: &'static str, result: Result<String, String>) -> Self {
-        let (ok, text) = match result {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
-        Checked { what, ok, text }
+    /// A line of which an error keeps `run` from limiting anything.
+    pub fn of(what: &'static str, result: Result<String, String>) -> Self {
+        let stops = result.is_err();
+        let (Ok(text) | Err(text)) = result;
+        Checked { what, ok: !stops, stops, text }
+    }
+
+    /// A line of which an error is a warning of `run`.
+    fn warning(what: &'static str, result: Result<String, String>) -> Self {
+        Checked { stops: false, ..Checked::of(what, result) }
+    }
+
+    /// The line's first word.
+    pub fn word(&self) -> &'static str {
+        match (self.ok, self.stops) {
+            (true, _) => "ok",
+            (false, false) => "WARN",
+            (false, true) => "BAD",
+        }
     }
 }
 
@@ -163,7 +181,11 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
     if let Ok(mut plane) = HtbShaper::open()
         && there
     {
-        let found = plane.conflicts(layout);
+        let placed = |(i, s): (usize, &config::Subscriber)| {
+            fairmesh_linux::Subscriber::new(i as u16 + 1, s.prefixes.iter().copied())
+        };
+        let subscribers = config.subscribers.iter().enumerate().map(placed).collect();
+        let found = plane.conflicts(&Layout { subscribers, ..layout.clone() });
         let none = "no foreign queue or table is in the way".to_owned();
         match found.as_slice() {
             [] => lines.push(Checked::of("conflicts", Ok(none))),
@@ -176,14 +198,19 @@ pub fn kernel(config: &Config, layout: &Layout) -> Vec<Checked> {
             })),
         }
     }
-    for finding in doctor::sides(config).into_iter().filter(|f| f.code == "direction") {
-        let result = match finding.verdict {
-            Verdict::Wrong => Err(finding.text),
-            _ => Ok(finding.text),
-        };
-        lines.push(Checked::of("direction", result));
-    }
+    lines.extend(sides(config));
     lines
+}
+
+/// Which way the interfaces lead. Routes come and go, so that only interfaces that are certainly
+/// swapped are a conflict.
+pub fn sides(config: &Config) -> Vec<Checked> {
+    let directions = doctor::sides(config).into_iter().filter(|f| f.code == "direction");
+    let line = |f: doctor::Finding| match f.verdict {
+        Verdict::Wrong => Err(f.text),
+        Verdict::Fine | Verdict::Suspicious => Ok(f.text),
+    };
+    directions.map(|f| Checked::warning("direction", line(f))).collect()
 }
 
 /// The sources of subscribers: each is asked once.
@@ -197,7 +224,7 @@ pub fn discovery(config: &Config) -> Vec<Checked> {
             (None, 1) => Ok(format!("{}: 1 subscriber", s.name)),
             (None, n) => Ok(format!("{}: {n} subscribers", s.name)),
         };
-        Checked::of("source", result)
+        Checked::warning("source", result)
     };
     seen.sources.into_iter().map(line).collect()
 }

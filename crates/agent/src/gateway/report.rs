@@ -166,6 +166,9 @@ pub struct BoundReport {
     pub bound_bits_per_second: u64,
     /// The part of it that was used at the last look.
     pub used_ratio: f64,
+    /// The most that passed while the control held subscribers back, if that contradicts the bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_bits_per_second: Option<u64>,
 }
 
 impl BoundReport {
@@ -176,18 +179,23 @@ impl BoundReport {
             links: governor.neighbours().iter().map(link).collect(),
             bound_bits_per_second: governor.bound()?.0,
             used_ratio: governor.bound_used()?,
+            carried_bits_per_second: governor.bound_contradicted_by().map(|r| r.0),
         })
     }
 
     /// In a line.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let link = |(name, capacity): &(String, u64)| format!("{name} {}", short(Some(*capacity)));
         let mut links: Vec<String> = self.links.iter().take(LISTED).map(link).collect();
         if self.links.len() > LISTED {
             links.push("…".to_owned());
         }
+        let carried = self.carried_bits_per_second.map_or(String::new(), |most| {
+            let most = short(Some(most));
+            format!("; never more than {most} passed while subscribers were held back: `rate` is too high")
+        });
         format!(
-            "bound by [[neighbour]]: {} for everybody together ({}), {:.0} % used",
+            "bound by [[neighbour]]: {} for everybody together ({}), {:.0} % used{carried}",
             short(Some(self.bound_bits_per_second)),
             links.join(", "),
             100.0 * self.used_ratio
@@ -626,6 +634,7 @@ mod tests {
                 links: vec![("roof".into(), 20_000_000)],
                 bound_bits_per_second: 20_000_000,
                 used_ratio: 0.93,
+                carried_bits_per_second: Some(6_100_000),
             }),
             fairness_ratio: [None, None],
             subscribers: vec![
@@ -652,7 +661,8 @@ mod tests {
         assert!(line("pfrc").ends_with("running; DOWN, nothing passes: mesh0"), "{text}");
         let failed = "source babel 127.0.0.1:33123 FAILED: no answer within 5 s";
         assert_eq!(line("source"), failed);
-        let bound = "bound by [[neighbour]]: 20.0 Mbit/s for everybody together (roof 20.0 Mbit/s), 93 % used";
+        let bound = "bound by [[neighbour]]: 20.0 Mbit/s for everybody together (roof 20.0 Mbit/s), 93 % used; never more than 6.10 Mbit/s passed \
+                     while subscribers were held back: `rate` is too high";
         assert_eq!(line("bound"), bound);
     }
 }

@@ -71,6 +71,11 @@ pub fn run(options: &RunOptions) -> Result<(), AgentError> {
             format!("{e}; running with the last configuration that worked")
         });
     }
+    for line in preflight::sides(&config).into_iter().filter(|line| !line.ok) {
+        host.governor.journal.note(Time::ZERO, Level::Warning, "check.warning", || {
+            format!("{}: {}", line.what, line.text)
+        });
+    }
     if let Some(earlier) = kept.layout.as_ref().filter(|l| !l.same_place(&config.layout)) {
         remove_earlier(&mut host, earlier);
     }

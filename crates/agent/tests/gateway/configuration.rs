@@ -172,11 +172,12 @@ fn check_finds_what_run_would_refuse() {
     let b = Box::new(&path, &good);
     let (code, out, _) = b.command(&["check"]);
     assert_eq!(code, 0, "{out}");
-    let finds = |what: &str| {
+    let shows = |word: &str, what: &str| {
         let (code, out, _) = b.command(&["check"]);
         assert_eq!(code, 1, "{what}: {out}");
-        assert!(out.lines().any(|l| l.starts_with("BAD") && l.contains(what)), "{what}: {out}");
+        assert!(out.lines().any(|l| l.starts_with(word) && l.contains(what)), "{what}: {out}");
     };
+    let finds = |what: &str| shows("BAD", what);
 
     path.gateway.sh("tc qdisc add dev wan root handle 1: htb default 12");
     finds("conflicts: `wan` already has a root qdisc that is not ours: htb 1:");
@@ -189,7 +190,16 @@ fn check_finds_what_run_would_refuse() {
 
     let swapped = good.replace("\"mesh\"", "\"other\"").replace("\"wan\"", "\"mesh\"");
     b.write(&swapped.replace("\"other\"", "\"wan\""));
-    finds("direction: ");
+    finds("conflicts: mesh and wired are swapped: the default route leads over wan");
+    shows("WARN", "direction: ");
+    // `run` installs nothing meanwhile, and begins once they lead the right way.
+    let daemon = b.start();
+    b.wait_event("install.failed");
+    let status = b.wait("nothing installed", |s| s["phase"] == "absent");
+    assert_eq!(status["released_because"], "not installed", "{status}");
+    assert_eq!(path.ours(), "", "traffic flows");
+    daemon.end(Signal::SIGTERM);
+    b.write(&good);
 
     // Paths: what is there stays as it is.
     let folder = b.file("");
@@ -209,11 +219,11 @@ fn check_finds_what_run_would_refuse() {
 
     // A source that is dead, and one that shows nobody.
     b.write(&format!("{good}\n[discover]\nbabel = \"127.0.0.1:9\"\n"));
-    finds("source: babel 127.0.0.1:9: ");
+    shows("WARN", "source: babel 127.0.0.1:9: ");
     let empty = b.file("map.json");
     std::fs::write(&empty, "{\"type\": \"NetworkGraph\", \"nodes\": [], \"links\": []}").unwrap();
     b.write(&format!("{good}\n[discover]\nnetjson = \"{}\"\n", empty.display()));
-    finds("shows no subscriber");
+    shows("WARN", "shows no subscriber");
     assert_eq!(path.ours(), "", "check touches nothing");
 
     // A daemon on the same interfaces; the one that has this socket can be reloaded.

@@ -212,6 +212,15 @@ fn limits_that_do_not_act_are_not_called_running() {
     assert!(status["faults"][0].as_str().unwrap().contains("down: of "), "{status}");
     path.gateway.sh("nft delete table inet other");
     b.wait_running();
+    // Every packet into the class of one home: counters agree, so that the rule itself is found.
+    path.gateway.sh("nft add table ip other ; add chain ip other post \
+         { type filter hook postrouting priority 100 ; } ; \
+         add rule ip other post oif mesh meta priority set fa1:1");
+    let status = b.wait("degraded", |s| s["phase"] == "degraded");
+    let fault = status["faults"][0].as_str().unwrap();
+    assert!(fault.contains("chain `ip other post` gives packets class fa1:1"), "{status}");
+    path.gateway.sh("nft delete table ip other");
+    b.wait_running();
     drop(stream);
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }

@@ -1,6 +1,7 @@
 //! Interfaces: what they are, what they count, what happens to them.
 
 mod offload;
+pub mod route;
 
 pub use offload::{Offloads, offloads};
 

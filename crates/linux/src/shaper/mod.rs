@@ -246,6 +246,13 @@ pub enum Deviation {
         /// Bytes that passed the queueing discipline.
         shaped: u64,
     },
+    /// A rule of another program gives packets the class of one subscriber.
+    Foreign {
+        /// Family, table and chain of the rule.
+        chain: String,
+        /// The class.
+        class: String,
+    },
     /// Packets that were given a subscriber's class did not arrive there.
     Misrouted {
         /// Direction of the packets.
@@ -266,6 +273,7 @@ impl Deviation {
             Deviation::Limits { .. } => "limits.changed",
             Deviation::Port { .. } => "interface.port",
             Deviation::Bypassed { .. } => "traffic.bypasses",
+            Deviation::Foreign { .. } => "classifier.foreign",
             Deviation::Misrouted { .. } => "classifier.failed",
         }
     }
@@ -275,7 +283,9 @@ impl Deviation {
         match self {
             Deviation::Limits { .. } => true,
             Deviation::Misrouted { replaced_by, .. } => replaced_by.is_some(),
-            Deviation::Port { .. } | Deviation::Bypassed { .. } => false,
+            Deviation::Port { .. } | Deviation::Bypassed { .. } | Deviation::Foreign { .. } => {
+                false
+            }
         }
     }
 }
@@ -296,6 +306,11 @@ impl fmt::Display for Deviation {
                 f,
                 "{direction}: the interface sent {sent} bytes, of which {shaped} passed the limits; \
                  look for offloads and redirections past the queueing discipline"
+            ),
+            Deviation::Foreign { chain, class } => write!(
+                f,
+                "a rule of another program in chain `{chain}` gives packets class {class}, whatever subscriber \
+                 they belong to; remove it (nft -a list ruleset)"
             ),
             Deviation::Misrouted { direction, classified, arrived, replaced_by } => {
                 write!(

@@ -45,9 +45,41 @@ const PAYLOAD: u32 = 1448;
 /// that is said.
 const BINDS: f64 = 0.9;
 const BINDS_AFTER: u32 = 5;
+/// Part of its limit from which a direction counts as limited by the control, looks with such a
+/// direction after which the bound is compared with the traffic, and the part of the bound below
+/// which it is contradicted.
+const LIMITED: f64 = 0.8;
+const COMPARED_AFTER: u32 = 60;
+const OVERSTATES: f64 = 0.5;
 
 /// Part of the aggregate that a direction keeps while it is silent, so that it can start.
 const LEAST_PART: f64 = 0.1;
+
+/// Traffic at looks at which the control held a subscriber back.
+#[derive(Clone, Copy, Default, Debug)]
+struct Carried {
+    /// Such looks since the last comparison, and the most that passed at one of them, bit/s.
+    looks: u32,
+    most: u64,
+    /// The most that passed, if the last comparison contradicts the bound.
+    contradicts: Option<BitRate>,
+}
+
+impl Carried {
+    /// Takes in a look at which the control held a subscriber back and `total` passed, bit/s. Returns
+    /// whether the bound is contradicted as of this look and was not before.
+    fn look(&mut self, total: u64, bound: BitRate) -> bool {
+        self.looks += 1;
+        self.most = self.most.max(total);
+        if self.looks < COMPARED_AFTER {
+            return false;
+        }
+        let (most, before) = (BitRate(self.most), self.contradicts);
+        let contradicts = (most.0 as f64) < OVERSTATES * bound.0 as f64;
+        *self = Carried { contradicts: contradicts.then_some(most), ..Carried::default() };
+        contradicts && before.is_none()
+    }
+}
 
 /// A subscriber and all that is known of it.
 #[derive(Clone, Debug)]
@@ -104,6 +136,7 @@ pub struct Governor {
     pub sources: Vec<SourceReport>,
     /// Looks in a row at which traffic was at the bound of the neighbours' links.
     at_bound: u32,
+    carried: Carried,
     driver: Option<Driver>,
     /// The other gateways, and how often the control was started.
     peers: Option<Peers>,
@@ -143,6 +176,7 @@ impl Governor {
             taken: BTreeSet::new(),
             sources: Vec::new(),
             at_bound: 0,
+            carried: Carried::default(),
             driver: None,
             peers: config.peers.clone(),
             starts: 0,
@@ -194,6 +228,7 @@ impl Governor {
         self.sample_every = config.sample;
         self.settle(config.subscribers.clone(), now);
         if !same {
+            self.carried = Carried::default();
             self.start_control(now, &Why::Reload)?;
         }
         self.refresh(now);
@@ -251,6 +286,7 @@ impl Governor {
         self.decide(now, sanity == Sanity::Sane);
         self.refresh(now);
         self.note_bound(now);
+        self.compare_bound(now);
         sanity
     }
 
@@ -426,6 +462,41 @@ impl Governor {
                 format!(
                     "traffic has reached {bound}, which is all that the rates of [[neighbour]] allow; if the \
                      links carry more, raise `rate` or set `capacity`"
+                )
+            });
+        }
+    }
+
+    /// The most that passed while the control held subscribers back, if that is far below
+    /// [`Governor::bound`]: the links carry less than their rates in `[[neighbour]]`.
+    pub fn bound_contradicted_by(&self) -> Option<BitRate> {
+        self.carried.contradicts
+    }
+
+    /// Compares the bound of `[[neighbour]]` with the traffic. Fixed controls hold subscribers back
+    /// by design, so that theirs shows nothing.
+    fn compare_bound(&mut self, now: Time) {
+        let Some(bound) = self.bound() else { return };
+        let fixed = self.mechanism.to_string().starts_with("static");
+        let held = |m: &Member, d: usize| match self.meant(m, d) {
+            (Some(limit), Limiter::Control | Limiter::Aggregate) => {
+                let rate = m.directions[d].meter.rate.map_or(0, |r| r.0);
+                rate as f64 >= LIMITED * limit.0 as f64
+            }
+            _ => false,
+        };
+        if fixed || !self.members.iter().any(|m| held(m, 0) || held(m, 1)) {
+            return;
+        }
+        let rates = self.members.iter().flat_map(|m| &m.directions).filter_map(|d| d.meter.rate);
+        let total: u64 = rates.map(|r| r.0).sum();
+        if self.carried.look(total, bound)
+            && let Some(most) = self.carried.contradicts
+        {
+            self.journal.note(now, Level::Warning, "neighbour.overstates", || {
+                format!(
+                    "by the rates of [[neighbour]] the links carry {bound}, but never more than {most} passed at \
+                     {COMPARED_AFTER} looks at which the control held subscribers back; lower `rate`, or set `capacity`"
                 )
             });
         }

@@ -57,7 +57,10 @@ impl<P: Shaper> Gateway<P> {
                 let sides = [Side::Mesh, Side::Wired];
                 let interfaces: Vec<_> =
                     sides.into_iter().filter_map(|side| plane.interface(side).ok()).collect();
-                Response::Ok(json!({ "interfaces": interfaces, "verified": verified }))
+                let bound = report::BoundReport::of(&self.host.governor);
+                Response::Ok(json!({
+                    "interfaces": interfaces, "verified": verified, "bound": bound,
+                }))
             }
         }
     }

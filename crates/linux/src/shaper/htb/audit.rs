@@ -17,7 +17,7 @@ use crate::tc::stats::Dumped;
 use crate::tc::{Handle, Head};
 
 /// Trees of groups, each of up to [`ClassId::GROUP`] classes, that one call looks at.
-const TREES: usize = 4;
+const TREES: usize = 5;
 /// Packets between two calls that are enough to judge a classifier.
 const PACKETS: u64 = 100;
 /// Bytes between two calls that are enough to judge whether traffic passes our root qdisc.
@@ -59,6 +59,11 @@ pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
         limits(plane, direction, &mut found)?;
     }
     effects(plane, &mut found)?;
+    let foreign = plane.state.iter().flat_map(|state| &state.foreign);
+    found.extend(foreign.map(|rule| Deviation::Foreign {
+        chain: rule.to_string(),
+        class: Handle(rule.class).to_string(),
+    }));
     if let Some(state) = &mut plane.state {
         let groups = state.groups.iter().map(|g| g.len()).max().unwrap_or(0);
         state.watch.next = (state.watch.next + TREES) % groups.max(1);

@@ -9,7 +9,7 @@ use super::leaves::{Leaves, Making};
 use super::place::Place;
 use super::tree::Port;
 use super::trial::{Available, try_out};
-use super::{HtbShaper, Member, State, groups, ids, leaves};
+use super::{HtbShaper, Member, State, groups, ids, leaves, sides};
 use crate::error::Error;
 use crate::link::{self, Link};
 use crate::netlink::{Batch, Netlink};
@@ -25,6 +25,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(super) fn install(plane: &mut HtbShaper, layout: &Layout) -> Result<Installed, Error> {
     layout.check()?;
     plane.state = None;
+    sides::check(&mut plane.netlink, layout)?;
     let egress_hook = crate::probe::egress_hook();
     let links = [
         link::find(&mut plane.netlink, layout.mesh.name())?,
@@ -174,6 +175,7 @@ fn build(
         seen: [(0, 0); 2],
         rules: Default::default(),
         generation: None,
+        foreign: Vec::new(),
         watch: Default::default(),
     };
     // Classes that were taken over have counted before; nftables' counters are new.

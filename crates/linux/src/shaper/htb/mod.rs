@@ -18,6 +18,7 @@ mod find;
 mod groups;
 mod leaves;
 pub(crate) mod place;
+mod sides;
 mod tree;
 mod trial;
 
@@ -122,6 +123,8 @@ struct State {
     rules: nft::alive::RuleSet,
     /// The rule set's number after our last change; `None`: others may have changed something, too.
     generation: Option<u32>,
+    /// Rules of other programs that write our classes into packets, as of that number.
+    foreign: Vec<nft::foreign::ForeignRule>,
     watch: audit::Watch,
 }
 
@@ -378,6 +381,7 @@ impl HtbShaper {
             found.extend(surveyed.err());
         }
         found.extend(find::tables(layout, true).err());
+        found.extend(sides::check(&mut self.netlink, layout).err());
         found
     }
 }
@@ -692,6 +696,9 @@ impl Shaper for HtbShaper {
             if !state.rules(&state.layout, &state.maps).hold(&mut self.netfilter)? {
                 return Err(gone());
             }
+            let place = state.ports[0].place;
+            state.foreign =
+                nft::foreign::find(&mut self.netfilter, &table, |class| place.owns(class))?;
         }
         let after = nft::alive::generation(&mut self.netfilter)?;
         // What came between is looked at the next time.

@@ -247,6 +247,21 @@ fn jains_index_goes_by_weight() {
     assert!(jain > 0.999, "{jain}");
 }
 
+/// A bound far above what ever passes while the control limits is named once, and forgotten when more passes.
+#[test]
+fn a_bound_that_the_links_do_not_carry_is_contradicted_by_the_traffic() {
+    let bound = BitRate(10_000_000);
+    let mut carried = Carried::default();
+    let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
+    assert_eq!(looks(3_000_000, COMPARED_AFTER - 1), 0, "too few looks");
+    assert_eq!(looks(4_000_000, 1), 1);
+    assert_eq!(looks(4_000_000, 2 * COMPARED_AFTER), 0, "named once");
+    assert_eq!(carried.contradicts, rate(4_000_000));
+    let mut looks = |rate: u64, n: u32| (0..n).filter(|_| carried.look(rate, bound)).count();
+    assert_eq!(looks(9_000_000, COMPARED_AFTER), 0);
+    assert_eq!(carried.contradicts, None);
+}
+
 /// Traffic at the bound of `[[neighbour]]` is named once, after several looks.
 #[test]
 fn the_bound_of_the_neighbours_is_named_when_it_binds() {

@@ -1,0 +1,36 @@
+//! Which way the interfaces lead.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::error::Error;
+use crate::link::{self, route};
+use crate::netlink::Netlink;
+use crate::shaper::Layout;
+
+/// Address that is nobody's (RFC 5737): the way there is the way out.
+const OUTSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// Subscribers that are tried, and addresses of each.
+const SUBSCRIBERS: usize = 16;
+const ADDRESSES: usize = 3;
+
+/// Refuses a layout whose mesh interface leads out and whose wired interface leads to a subscriber.
+pub(super) fn check(netlink: &mut Netlink, layout: &Layout) -> Result<(), Error> {
+    let mesh = link::find(netlink, layout.mesh.name())?.index;
+    let wired = link::find(netlink, layout.wired.name())?.index;
+    if route::towards(netlink, OUTSIDE)? != Some(mesh) {
+        return Ok(());
+    }
+    for subscriber in layout.subscribers.iter().take(SUBSCRIBERS) {
+        let Some(net) = subscriber.prefixes.first() else { continue };
+        for address in net.hosts().take(ADDRESSES) {
+            if route::towards(netlink, address)? == Some(wired) {
+                return Err(Error::Swapped {
+                    mesh: layout.mesh.name().to_owned(),
+                    wired: layout.wired.name().to_owned(),
+                    subscriber: address,
+                });
+            }
+        }
+    }
+    Ok(())
+}
