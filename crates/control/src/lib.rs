@@ -47,7 +47,7 @@ use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
 /// Definitions of all mechanisms of this crate, in the order in which they are listed. Adding one:
 /// its file and its line here.
-fn standard_definitions() -> [Definition; 21] {
+fn standard_definitions() -> [Definition; 22] {
     [
         gateway::gateway_queue::fq(),
         gateway::gateway_queue::red(),
@@ -61,6 +61,7 @@ fn standard_definitions() -> [Definition; 21] {
         gateway::arc::fair(),
         gateway::pfrc::definition(),
         gateway::maxmin::definition(),
+        gateway::rtt::definition(),
         mesh::gap::definition(),
         mesh::ifa::definition(),
         marking::lbm::definition(),

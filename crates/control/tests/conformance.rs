@@ -603,7 +603,8 @@ fn those_that_search_hand_on_what_they_have_found() {
         let mechanism = lookup(&name).unwrap();
         let at = setting(site.with_hops(Some(1)), 3);
         let Ok(Some(mut i)) = mechanism.start(at, &everything()) else { continue };
-        let searches = ["arc", "arc-fq", "pfrc", "maxmin"].contains(&&*mechanism.definition().name);
+        let searches =
+            ["arc", "arc-fq", "pfrc", "maxmin", "rtt"].contains(&&*mechanism.definition().name);
         assert_eq!(i.control.learned().is_some(), searches, "{name}");
         let Some(before) = i.control.learned() else { continue };
         let more = BitRate(before.0 + before.0 / 4);

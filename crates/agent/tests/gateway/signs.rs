@@ -208,6 +208,38 @@ fn a_queue_in_the_mesh_shows_in_the_round_trip() {
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 
+/// `rtt` holds two homes with downloads at one limit, with the round trip below the queue that the mesh could build.
+#[test]
+fn rtt_holds_homes_at_one_limit_below_a_full_mesh() {
+    let Some(_one) = root("rtt_holds_homes_at_one_limit_below_a_full_mesh") else { return };
+    let path = Path::new();
+    for dev in ["r0", "r1"] {
+        path.router
+            .sh(&format!("tc qdisc change dev {dev} root tbf rate 8mbit burst 5k limit 600k"));
+    }
+    let b = Box::new(&path, &config("apply", "rtt", "").replace("epoch = 1\n", ""));
+    let daemon = b.start();
+    b.wait("headers are read", |s| s["signs"]["state"] == "reading");
+    let (first, second) = (Download::of(&path, 1), Download::of(&path, 2));
+    let limit = |s: &Value, home: usize| {
+        s["subscribers"][home - 1]["ways"][0]["limit_bits_per_second"].as_u64().unwrap_or(0)
+    };
+    // 600 kB at 8 Mbit/s would be .6 s.
+    b.wait("both are held, and the mesh is not full", |s| {
+        let (one, other) = (limit(s, 1), limit(s, 2));
+        let trip = signs(s, 1)["round_trip_seconds"].as_f64();
+        one > 600_000
+            && one.abs_diff(other) * 50 < one
+            && trip.is_some_and(|t| t < 0.3)
+            && s["subscribers"][0]["ways"][0]["backlog_bytes"].as_u64().is_some_and(|n| n > 0)
+    });
+    let (_, text, _) = b.command(&["why", "sub 1"]);
+    assert!(text.contains("[rtt."), "{text}");
+    first.end();
+    second.end();
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
 /// UDP beside, and nothing is said of how much of a home's TCP is under way: it would say nothing of the home.
 #[test]
 fn who_is_served_by_something_else_has_no_signs() {

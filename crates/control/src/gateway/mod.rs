@@ -11,5 +11,6 @@ pub(crate) mod maxmin;
 mod peers;
 pub(crate) mod pfrc;
 mod promise;
+pub(crate) mod rtt;
 pub(crate) mod static_aggregate;
 pub(crate) mod static_flow;

@@ -102,12 +102,14 @@ impl Trips {
         }
     }
 
-    /// Takes in data that leave the mesh and echo this timestamp (TSecr). Returns the round trip of the acknowledgement
-    /// that had it; `None` if the echo is not the first.
-    pub fn echoed(&mut self, now: Time, value: u32) -> Option<Trip> {
+    /// Takes in data that leave the mesh and echo this timestamp (TSecr); `again`: they bring nothing beyond the highest
+    /// seen, so that a timer may have released them and not the acknowledgement. Returns the round trip of the
+    /// acknowledgement that had it; `None` if the echo is not the first.
+    pub fn echoed(&mut self, now: Time, value: u32, again: bool) -> Option<Trip> {
         let number = self.unwrapped(value);
         let last = self.take_up_to(number)?;
-        (last.number == number).then(|| Trip { time: now.since(last.at), maybe_delayed: false })
+        let first = last.number == number && !again;
+        first.then(|| Trip { time: now.since(last.at), maybe_delayed: false })
     }
 
     /// Age of the oldest packet that has not been answered.
@@ -266,14 +268,17 @@ mod tests {
             t.asked(ms(0), first);
             t.asked(ms(1), first);
             t.asked(ms(5), first.wrapping_add(5));
-            assert_eq!(t.echoed(ms(30), first), trip(30, false));
+            assert_eq!(t.echoed(ms(30), first, false), trip(30, false));
             assert_eq!(
-                t.echoed(ms(31), first),
+                t.echoed(ms(31), first, false),
                 None,
                 "the second packet that one acknowledgement released"
             );
-            assert_eq!(t.echoed(ms(45), first.wrapping_add(5)), trip(40, false));
+            assert_eq!(t.echoed(ms(45), first.wrapping_add(5), false), trip(40, false));
             assert_eq!(t.oldest(ms(45)), None);
+            // A retransmission comes when a timer has expired.
+            t.asked(ms(50), first.wrapping_add(9));
+            assert_eq!(t.echoed(ms(900), first.wrapping_add(9), true), None);
         }
     }
 
@@ -308,7 +313,7 @@ mod tests {
                 let found = match kind {
                     0 | 1 if upload => { t.asked(ms(now), number as u32); None }
                     0 | 1 => { t.sent(ms(now), number, 1000); None }
-                    _ if upload => t.echoed(ms(now), number as u32),
+                    _ if upload => t.echoed(ms(now), number as u32, false),
                     2 => t.answered(ms(now), number, None),
                     _ => t.answered(ms(now), number, Some(number + 1000)),
                 };

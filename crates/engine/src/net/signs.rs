@@ -52,6 +52,7 @@ impl Signs {
         }
         let ends = segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN);
         let end = segment.seq + u64::from(segment.len) + u64::from(ends);
+        let repeated = self.signs.repeated();
         if forward {
             self.signs.passed(end, segment.len > 0 || ends);
         } else if segment.flags.has(Flags::ACK) {
@@ -71,7 +72,10 @@ impl Signs {
                 self.trips.asked(now, value);
                 None
             }
-            (true, Side::Leaves) if segment.len > 0 && echo > 0 => self.trips.echoed(now, echo),
+            (true, Side::Leaves) if segment.len > 0 && echo > 0 => {
+                let again = self.signs.repeated() > repeated;
+                self.trips.echoed(now, echo, again)
+            }
             _ => None,
         };
         if forward && segment.len > 0 {

@@ -199,7 +199,10 @@ fn the_gateway_keeps_the_contract_with_every_mechanism() {
     let plain = |names: &[String]| -> Vec<String> {
         names.iter().filter(|n| !n.contains('+')).cloned().collect()
     };
-    assert_eq!(plain(&summary.ran), ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin"]);
+    assert_eq!(
+        plain(&summary.ran),
+        ["static-fq", "static-flow", "arc-fq", "pfrc", "maxmin", "rtt"]
+    );
     assert_eq!(summary.nothing, ["fifo"]);
     // One queue for all, another queue for the radio, and whatever runs or speaks at other nodes.
     for refused in [

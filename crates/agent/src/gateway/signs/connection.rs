@@ -102,7 +102,7 @@ impl Connection {
         if flags.ack {
             self.answer(now, 1 - d, header.ack);
         }
-        let measured = self.measure(now, header, end);
+        let measured = self.measure(now, header, end, repeated);
         let over = self.sent.iter().all(|s| s.fin && s.signs.is_none_or(|s| s.awaited() == 0));
         let after = match (over, repeated) {
             (true, _) => After::Over,
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Takes in a packet for the round trips through the mesh: what enters it (down) asks, what leaves it (up) answers.
-    fn measure(&mut self, now: Time, header: &Header, end: u64) -> Measured {
+    fn measure(&mut self, now: Time, header: &Header, end: u64, again: bool) -> Measured {
         let (down, up) = (Direction::Down.index(), Direction::Up.index());
         if !self.proven {
             return None;
@@ -139,7 +139,7 @@ impl Connection {
             sent.trips.answered(now, before, selective)
         });
         let echo = header.stamps.filter(|_| header.len > 0).map(|[_, echo]| echo);
-        let up_trip = echo.and_then(|echo| self.sent[up].trips.echoed(now, echo));
+        let up_trip = echo.and_then(|echo| self.sent[up].trips.echoed(now, echo, again));
         match down_trip.flatten() {
             Some(trip) => Some((down, trip)),
             None => up_trip.map(|trip| (up, trip)),

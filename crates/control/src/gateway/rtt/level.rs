@@ -1,0 +1,224 @@
+//! The level: rate per weight that all homes have, after the fullest of them.
+
+use fairmesh_units::FlowId;
+
+use super::home::Home;
+use super::{BEGIN, PACKET};
+use crate::gateway::arc::bucket;
+use crate::gateway::bounds::Bounds;
+use crate::{Reason, Value};
+
+/// Growth of the level where nothing is full, per s, and after [`CALM`] s of that.
+const GAIN: f64 = 0.04;
+const FAST: f64 = 0.12;
+const CALM: f64 = 5.0;
+/// Answer to a change of fullness: delay integrates overload, so this damps the loop.
+const DAMPING: f64 = 0.2;
+/// Largest step of a look, and fullness beyond which it grows no more.
+const STEP: f64 = 0.12;
+const FULLEST: f64 = 4.0;
+/// Idle part of the gateway's air from which nothing is lowered, and below which everything is.
+const IDLE: f64 = 0.75;
+const BUSY: f64 = 0.45;
+/// Fastest fall in an episode of overload, per s; part to which it may fall, and packets of a home, after which it was for
+/// nothing.
+const FALL: f64 = 0.1;
+const FOR_NOTHING: f64 = 1.0 / 3.0;
+const SURE: f64 = 40.0;
+/// Time without a lowering after one that was for nothing, s; it doubles up to eight times.
+const REST: f64 = 60.0;
+/// Time without overload after which earlier episodes count no more, s.
+const GOOD: f64 = 20.0;
+/// Time without any round trip after which the level does not rise, s.
+const BLIND: f64 = 10.0;
+
+/// All homes at a look.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Look {
+    /// Since the last one, s.
+    pub elapsed: f64,
+    /// Idle part of the gateway's air; 0 where it is not known.
+    pub idle: f64,
+    /// Largest fullness, and whose.
+    pub fullest: f64,
+    pub flow: Option<FlowId>,
+    pub held: bool,
+    pub late: bool,
+    pub round_trips: u32,
+}
+
+impl Look {
+    pub fn add(&mut self, home: &Home) {
+        if self.flow.is_none() || home.fullness > self.fullest {
+            (self.fullest, self.flow) = (home.fullness, Some(home.flow));
+        }
+        self.held |= home.held;
+        self.late |= home.late;
+        self.round_trips += home.round_trips;
+    }
+}
+
+/// What decided a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// The fullest home.
+    Fullest,
+    /// No home asks for more.
+    NoneHeld,
+    /// A packet is late.
+    Late,
+    /// No round trip is known.
+    Blind,
+    /// Lowering has not helped.
+    Restored,
+}
+
+impl Step {
+    pub fn reason(self, level: f64, look: &Look) -> Reason {
+        let level = Value::Rate(bucket(level));
+        let flow = look.flow.map_or(Value::None, Value::Flow);
+        match self {
+            Step::Fullest => Reason::new(
+                "rtt.level",
+                "{} each, by weight and plan: flow {} has {} of the delay at the edge of the mesh",
+                &[level, flow, Value::Percent(look.fullest)],
+            ),
+            Step::NoneHeld => Reason::new(
+                "rtt.enough",
+                "{} each, by weight and plan: no home asks for more",
+                &[level],
+            ),
+            Step::Late => Reason::new(
+                "rtt.late",
+                "{} each, by weight and plan: a packet in the mesh has no answer",
+                &[level],
+            ),
+            Step::Blind => Reason::new(
+                "rtt.blind",
+                "{} each, by weight and plan: no round trip is known, so nothing is raised",
+                &[level],
+            ),
+            Step::Restored => Reason::new(
+                "rtt.restored",
+                "{} each, by weight and plan: less has not made the delay shorter",
+                &[level],
+            ),
+        }
+    }
+}
+
+/// An episode of overload.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    /// Time since its begin, s.
+    age: f64,
+    /// Capacity at its begin, bit/s.
+    from: f64,
+}
+
+/// The search.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    /// Rate of all homes together, bit/s.
+    capacity: f64,
+    lowest: f64,
+    highest: f64,
+    /// Fullness at the last look.
+    before: f64,
+    calm: f64,
+    episode: Option<Episode>,
+    good: f64,
+    /// Time for which nothing is lowered, s, and how often that has begun.
+    rest: f64,
+    rests: u32,
+    blind: f64,
+}
+
+impl Level {
+    /// `bounds.lower`: the capacity of the slowest link.
+    pub fn new(bounds: Bounds) -> Self {
+        Level {
+            capacity: bounds.lower / BEGIN,
+            lowest: bounds.lowest,
+            highest: bounds.upper,
+            before: 0.0,
+            calm: 0.0,
+            episode: None,
+            good: 0.0,
+            rest: 0.0,
+            rests: 0,
+            blind: 0.0,
+        }
+    }
+
+    /// Rate of all homes together, bit/s.
+    pub fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    /// Begins at what an earlier run had learned, within the bounds.
+    pub fn recall(&mut self, capacity: f64) {
+        self.capacity = capacity.clamp(self.lowest, self.highest);
+    }
+
+    /// Rate per weight: the capacity is for those who use it.
+    pub fn rate(&self, homes: &[Home]) -> f64 {
+        let active: f64 = homes.iter().map(|h| h.weight * h.active).sum();
+        // A home alone has all of it.
+        let least = homes.iter().map(|h| h.weight).reduce(f64::min).unwrap_or(1.0);
+        (self.capacity / active.max(least)).min(self.highest)
+    }
+
+    /// Follows a look; `rate`: the rate per weight at it, bit/s.
+    pub fn step(&mut self, look: &Look, rate: f64) -> Step {
+        let dt = look.elapsed;
+        let full = look.fullest.min(FULLEST);
+        let trouble = full > 1.0 || look.late;
+        self.blind = if look.round_trips > 0 { 0.0 } else { self.blind + dt };
+        self.calm = if full < 0.5 && !look.late { self.calm + dt } else { 0.0 };
+        let gain = if full < 1.0 { (GAIN * (1.0 + self.calm / CALM)).min(FAST) } else { GAIN };
+        let change = (full - self.before).clamp(-1.0, 2.0);
+        self.before = full;
+        let mut x = dt * (gain * (1.0 - full) - DAMPING * change).clamp(-STEP, STEP);
+        let mut step = Step::Fullest;
+        let hold = if look.late {
+            Some(Step::Late)
+        } else if self.blind >= BLIND {
+            Some(Step::Blind)
+        } else {
+            (!look.held).then_some(Step::NoneHeld)
+        };
+        if let Some(why) = hold.filter(|_| x > 0.0) {
+            (x, step) = (0.0, why);
+        }
+        if x < 0.0 {
+            // While the gateway's air is idle the mesh does not carry too much.
+            x *= ((IDLE - look.idle) / (IDLE - BUSY)).clamp(0.0, 1.0);
+        }
+        let mut capacity = self.capacity * x.exp();
+        if self.rest > 0.0 {
+            self.rest -= dt;
+            capacity = capacity.max(self.capacity);
+        } else if trouble {
+            let from = self.capacity;
+            let episode = self.episode.get_or_insert(Episode { age: 0.0, from });
+            episode.age += dt;
+            capacity = capacity.max(episode.from * (-FALL * episode.age).exp());
+            let sure = episode.age > SURE * PACKET / rate.max(1.0);
+            if capacity < FOR_NOTHING * episode.from && full > 1.0 && sure {
+                capacity = episode.from;
+                self.rest = REST * f64::from(1 << self.rests.min(3));
+                (self.rests, self.episode, step) = (self.rests + 1, None, Step::Restored);
+            }
+        }
+        self.good = if trouble { 0.0 } else { self.good + dt };
+        if self.good > 1.0 {
+            self.episode = None;
+        }
+        if self.good > GOOD {
+            self.rests = 0;
+        }
+        self.capacity = capacity.clamp(self.lowest, self.highest);
+        step
+    }
+}

@@ -1,0 +1,296 @@
+//! `rtt`: the gateway holds every home at one rate per weight, as high as the round trip through the mesh allows.
+//!
+//! A queue that builds in the mesh shows in the round trip after a few seconds, while every home still gets its limit; bytes
+//! that are missing show much later. The method is that of delay-based congestion control (TCP Vegas, CAKE's autorate),
+//! applied to the one rate that all homes share: each home's delay beyond its least round trip, over the delay that a mesh
+//! without overload has ([`home`]), is 1 at the edge of what the mesh carries. The level follows the fullest home
+//! ([`level`]). Ours; docs/controls/rtt.md derives it and says where it fails.
+
+mod home;
+mod level;
+
+use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
+
+use self::home::{Edge, Home};
+use self::level::{Level, Look, Step};
+use crate::gateway::arc::bucket;
+use crate::gateway::bounds::Bounds;
+use crate::gateway::promise::Promise;
+use crate::options;
+use crate::{
+    Ability, AbilitySet, Actions, Channel, Class, ClassPlan, Control, Definition, Event, EventKind,
+    EventSet, FlowHere, Instance, Knowledge, KnowledgeSet, Leaf, Limit, Needs, Origin, Placement,
+    PlacementSet, Plan, Point, Reason, Refusal, Setting, Value,
+};
+
+/// Bits of a full packet.
+const PACKET: f64 = 12_000.0;
+/// The search begins at the slowest link's capacity divided by this: half of what a long chain carries.
+const BEGIN: f64 = 6.0;
+/// Part by which a limit has to move to be set anew.
+const CHANGED: f64 = 0.004;
+/// Looks that may be missed before counters say nothing: a suspended machine, a clock that was set.
+const MISSED: f64 = 8.0;
+/// Queue of a class in time at its first limit, s, and its least length in packets.
+const PATIENT: f64 = 2.4;
+const SHORTEST: u32 = 8;
+
+options! {
+    /// Options of `rtt`.
+    pub(crate) struct Options {
+        variants {}
+        parameters {
+            look: Span = 1.0, 0.25..=10.0, "s", "time between looks";
+            delay: Span = 0.3, 0.05..=5.0, "s", "longest delay that a home's packets may have in the mesh beyond its least round trip";
+            queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow, or 2.4 s at its first limit if that is less, but never below 8";
+        }
+    }
+}
+
+pub(crate) fn definition() -> Definition {
+    let about = "the gateway holds all homes at one rate, as high as the round trip through the mesh allows";
+    Definition::new("rtt", about, Origin::ours("TCP Vegas, CAKE autorate"))
+        .with_options(needs, build)
+}
+
+fn needs(_: &Options) -> Vec<Needs> {
+    vec![Needs {
+        at: PlacementSet::of(&[Placement::Gateway]),
+        events: EventSet::of(&[EventKind::FlowCounters, EventKind::Counters]),
+        abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
+        knowledge: KnowledgeSet::of(&[Knowledge::LinkRates]),
+        header_bytes: 0,
+    }]
+}
+
+fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
+    let bounds = Bounds::of(&setting.neighbours, 1.0, 2.0 * BEGIN)?;
+    let edge = Edge { packet: PACKET / bounds.lower, longest: options.delay.as_secs_f64() };
+    let mut control = Rtt {
+        look: options.look,
+        bounds,
+        edge,
+        homes: Vec::new(),
+        promised: 0,
+        level: Level::new(bounds),
+        blind: false,
+        air: Air::default(),
+        looked: None,
+        due: Time::ZERO,
+    };
+    for here in &setting.flows {
+        control.admit(here)?;
+        let home = control.home(here.flow);
+        // Until it is known what it uses.
+        (home.class, home.active) = (true, 1.0);
+    }
+    let level = control.level.rate(&control.homes);
+    let packets = ((PATIENT * level / PACKET) as u32).max(SHORTEST).min(options.queue);
+    let template = ClassPlan {
+        class: Class::Flow(FlowId(0)),
+        limit: Limit::None,
+        burst: Bytes(1500),
+        leaf: Leaf::DropTail { packets },
+    };
+    let class = |here: &FlowHere| {
+        let home = control.home(here.flow);
+        home.allow(level);
+        ClassPlan {
+            class: Class::Flow(here.flow),
+            limit: Limit::Rate(bucket(home.limit)),
+            burst: Bytes(u64::from(here.packet.max(1))),
+            ..template
+        }
+    };
+    let classes = setting.flows.iter().map(class).collect();
+    Ok(Instance {
+        control: Box::new(control),
+        plan: Plan { point: Point::Transit, classes, template: Some(template) },
+    })
+}
+
+/// The gateway's air between two looks, by a survey of its radio.
+#[derive(Clone, Copy, Default, Debug)]
+struct Air {
+    last: Option<Channel>,
+    /// Part of the time in which the channel was idle; `None` where the host has no survey.
+    idle: Option<f64>,
+}
+
+impl Air {
+    fn sample(&mut self, channel: &Channel) {
+        if let Some(last) = self.last.replace(*channel) {
+            let active = channel.active.saturating_sub(last.active).as_secs_f64();
+            let busy = channel.busy.saturating_sub(last.busy).as_secs_f64();
+            self.idle = (active > 0.0).then(|| (1.0 - busy / active).clamp(0.0, 1.0));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Rtt {
+    look: Span,
+    bounds: Bounds,
+    edge: Edge,
+    /// By flow.
+    homes: Vec<Home>,
+    /// Sum of all guarantees, bit/s.
+    promised: u64,
+    level: Level,
+    /// No round trip is known, and the journal has it.
+    blind: bool,
+    air: Air,
+    looked: Option<Time>,
+    due: Time,
+}
+
+impl Rtt {
+    fn find(&mut self, flow: FlowId) -> Option<&mut Home> {
+        let at = self.homes.binary_search_by_key(&flow, |h| h.flow).ok()?;
+        Some(&mut self.homes[at])
+    }
+
+    /// The home of a flow; made if it is unknown.
+    fn home(&mut self, flow: FlowId) -> &mut Home {
+        let at = match self.homes.binary_search_by_key(&flow, |h| h.flow) {
+            Ok(at) => at,
+            Err(at) => {
+                self.homes.insert(at, Home::new(flow));
+                at
+            }
+        };
+        &mut self.homes[at]
+    }
+
+    /// Takes a flow's weight and plan over, or leaves them as they are.
+    fn admit(&mut self, here: &FlowHere) -> Result<(), Refusal> {
+        let others = self.promised - self.home(here.flow).guarantee as u64;
+        let lower = Bounds { lower: self.bounds.lower / 3.0, ..self.bounds };
+        let promise = Promise::of(here, others, &lower, "rtt.ceiling")?;
+        self.promised = promise.sum;
+        let home = self.home(here.flow);
+        (home.weight, home.guarantee) = (promise.weight, promise.guarantee);
+        home.ceiling = promise.ceiling;
+        Ok(())
+    }
+
+    /// A flow is announced: it gets a class, if it has none, at the level.
+    fn seen(&mut self, here: &FlowHere, actions: &mut Actions) {
+        if let Err(refusal) = self.admit(here) {
+            actions.because(refusal.reason("rtt.refused"));
+        }
+        let level = self.level.rate(&self.homes);
+        let home = self.home(here.flow);
+        if !core::mem::replace(&mut home.class, true) {
+            home.allow(level);
+            let limit = bucket(home.limit);
+            let values = [Value::Flow(here.flow), Value::Rate(limit)];
+            actions.because(Reason::new("rtt.newcomer", "flow {} may start at {}", &values));
+            actions.set_rate(Class::Flow(here.flow), limit);
+        }
+    }
+
+    fn gone(&mut self, flow: FlowId, actions: &mut Actions) {
+        let Some(home) = self.find(flow) else { return };
+        home.leave();
+        if core::mem::replace(&mut home.class, false) {
+            actions.because(Reason::new("rtt.gone", "flow {} is gone", &[Value::Flow(flow)]));
+            actions.remove(Class::Flow(flow));
+        }
+    }
+
+    fn look(&mut self, now: Time, actions: &mut Actions) {
+        let elapsed = self.looked.map_or(0.0, |last| now.since(last).as_secs_f64());
+        self.looked = Some(now);
+        let credible = elapsed > 0.0 && elapsed <= MISSED * self.look.as_secs_f64();
+        let mut look = Look { elapsed, idle: self.air.idle.unwrap_or(0.0), ..Look::default() };
+        for home in &mut self.homes {
+            if credible {
+                home.look(elapsed, &self.edge);
+                look.add(home);
+            }
+            home.settle();
+        }
+        if !credible {
+            return;
+        }
+        let step = self.level.step(&look, self.level.rate(&self.homes));
+        let level = self.level.rate(&self.homes);
+        let mut given = false;
+        let was_blind = core::mem::replace(&mut self.blind, step == Step::Blind);
+        if self.blind && !was_blind {
+            actions.because(step.reason(level, &look));
+            given = true;
+        }
+        for home in self.homes.iter_mut().filter(|h| h.class) {
+            if !home.allow(level) {
+                continue;
+            }
+            if !core::mem::replace(&mut given, true) {
+                actions.because(step.reason(level, &look));
+            }
+            actions.set_rate(Class::Flow(home.flow), bucket(home.limit));
+        }
+    }
+}
+
+impl Control for Rtt {
+    fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::FlowCounters(c) => {
+                if let Some(home) = self.find(c.flow) {
+                    home.bytes.now = Some(c.bytes);
+                }
+            }
+            Event::TcpSigns(s) => {
+                if let Some(home) = self.find(s.flow) {
+                    home.signs = Some(*s);
+                }
+            }
+            Event::Counters(c) => {
+                if let Class::Flow(flow) = c.class
+                    && let Some(home) = self.find(flow)
+                {
+                    home.queued = c.queued_packets;
+                }
+            }
+            Event::Channel(c) => self.air.sample(c),
+            Event::FlowSeen(here) => self.seen(here, actions),
+            Event::FlowGone(flow) => self.gone(*flow, actions),
+            Event::Deadline if now >= self.due => {
+                self.look(now, actions);
+                self.due = now + self.look;
+            }
+            _ => {}
+        }
+        self.due = self.due.max(now);
+    }
+
+    fn wants(&self) -> EventSet {
+        EventSet::of(&[EventKind::TcpSigns, EventKind::Channel])
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.due)
+    }
+
+    fn learned(&self) -> Option<BitRate> {
+        Some(bucket(self.level.capacity()))
+    }
+
+    fn recall(&mut self, learned: BitRate, actions: &mut Actions) {
+        self.level.recall(learned.0 as f64);
+        let level = self.level.rate(&self.homes);
+        let values = [Value::Rate(bucket(level))];
+        let text = "begins with {} each, which an earlier run had found";
+        actions.because(Reason::new("rtt.recalled", text, &values));
+        for home in self.homes.iter_mut().filter(|h| h.class) {
+            if home.allow(level) {
+                actions.set_rate(Class::Flow(home.flow), bucket(home.limit));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+use fairmesh_units::{NodeId, Stream, Time};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{flow, gateway, limits_of, reasons_of, start};
+use crate::{Action, Channel, Counters, FlowCounters, RoundTripSample, Site, TcpSigns};
+
+/// One look at one home.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Part of the limit that passed.
+    used: f64,
+    queued: u32,
+    /// Median and least round trip, ms.
+    trip: Option<(u64, u64)>,
+    oldest: Option<u64>,
+}
+
+/// A home that sends all it may over a mesh with this delay.
+fn busy(delay: u64) -> Seen {
+    Seen { used: 1.0, queued: 5, trip: Some((20 + delay, 20)), oldest: Some(20 + delay) }
+}
+
+/// Gateway with two links of 900 kbit/s: the level begins at 150 kbit/s for all.
+struct Bench {
+    instance: Instance,
+    now: Time,
+    bytes: Vec<u64>,
+    channel: Channel,
+    reasons: Vec<String>,
+    /// bit/s, by flow.
+    limits: Vec<u64>,
+}
+
+impl Bench {
+    fn new(flows: &[u32]) -> Bench {
+        let instance = start("rtt", gateway(flows));
+        let limit = |c: &ClassPlan| match c.limit {
+            Limit::Rate(rate) => rate.0,
+            _ => panic!("{c:?}"),
+        };
+        let limits = instance.plan.classes.iter().map(limit).collect();
+        let none = Span::ZERO;
+        let channel = Channel { active: none, busy: none, receive: none, transmit: none };
+        let bytes = vec![0; flows.len()];
+        Bench { instance, now: Time::ZERO, bytes, channel, reasons: Vec::new(), limits }
+    }
+
+    /// A second in which this is seen of the homes; `idle`: part of the air that was idle, if that is known.
+    fn second(&mut self, seen: &[Seen], idle: Option<f64>) {
+        self.now += Span::from_secs(1);
+        let mut actions = Actions::new();
+        let control = &mut self.instance.control;
+        for (k, seen) in seen.iter().enumerate() {
+            let flow = FlowId(k as u32);
+            self.bytes[k] += (seen.used * self.limits[k] as f64 / 8.0) as u64;
+            let (bytes, packets) = (self.bytes[k], self.bytes[k] / 1500);
+            let counters = Counters {
+                class: Class::Flow(flow),
+                bytes,
+                packets,
+                drops: 0,
+                overlimits: 0,
+                queued_packets: seen.queued,
+                queued_bytes: u64::from(seen.queued) * 1500,
+            };
+            control.on(self.now, &Event::Counters(counters), &mut actions);
+            let counters = FlowCounters { flow, bytes, packets };
+            control.on(self.now, &Event::FlowCounters(counters), &mut actions);
+            let ms = Span::from_millis;
+            let trip = seen.trip.map(|(median, base)| RoundTripSample {
+                median: ms(median),
+                base: ms(base),
+                count: 10,
+            });
+            let signs = TcpSigns::new(flow).with_trips(trip, seen.oldest.map(ms));
+            control.on(self.now, &Event::TcpSigns(signs), &mut actions);
+        }
+        if let Some(idle) = idle {
+            self.channel.active += Span::from_secs(1);
+            self.channel.busy += Span::from_secs_f64(1.0 - idle);
+            control.on(self.now, &Event::Channel(self.channel), &mut actions);
+        }
+        control.on(self.now, &Event::Deadline, &mut actions);
+        self.reasons.extend(reasons_of(&actions));
+        for (class, rate) in limits_of(&actions) {
+            let Class::Flow(flow) = class else { panic!("{class}") };
+            self.limits[flow.index()] = rate;
+        }
+    }
+
+    fn seconds(&mut self, count: usize, seen: &[Seen]) {
+        (0..count).for_each(|_| self.second(seen, None));
+    }
+}
+
+#[test]
+fn all_homes_have_one_rate_by_weight_and_plan() {
+    let mut setting = gateway(&[0, 1, 2]);
+    setting.flows[1].weight = 2.0;
+    setting.flows[2].ceiling = Some(BitRate(20_000));
+    let instance = start("rtt", setting);
+    let limits: Vec<Limit> = instance.plan.classes.iter().map(|c| c.limit).collect();
+    // 900 kbit/s over 6, for a weight of 4.
+    let rates = [37_500, 75_000, 20_000].map(|r| Limit::Rate(BitRate(r)));
+    assert_eq!(limits, rates);
+}
+
+#[test]
+fn the_level_rises_to_the_edge_and_rests_there() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(30, &[busy(0); 2]);
+    let empty = b.limits[0];
+    assert!(empty > 2 * 75_000, "{:?}", b.limits);
+    // 12 packets of 900 kbit/s and 8 times 20 ms are more than the longest delay: 300 ms.
+    b.seconds(20, &[busy(300), busy(0)]);
+    let edge = b.limits[0];
+    b.seconds(20, &[busy(300), busy(0)]);
+    assert!((0.97..1.03).contains(&(b.limits[0] as f64 / edge as f64)), "{edge} {:?}", b.limits);
+    assert_eq!(b.limits[0], b.limits[1], "one level");
+    b.seconds(10, &[busy(900), busy(0)]);
+    assert!(b.limits[0] < edge * 8 / 10, "{edge} {:?}", b.limits);
+    assert!(b.reasons.iter().any(|r| r.contains("flow 0 has")), "{:?}", b.reasons);
+}
+
+#[test]
+fn a_home_that_uses_less_leaves_the_rest_to_others_at_once() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(20, &[busy(290); 2]);
+    let both = b.limits[0];
+    let quiet = Seen { used: 0.0, queued: 0, trip: None, oldest: None };
+    b.seconds(30, &[busy(290), quiet]);
+    assert!(b.limits[0] as f64 > 1.7 * both as f64, "{both} {:?}", b.limits);
+}
+
+#[test]
+fn without_round_trips_nothing_is_raised() {
+    let mut b = Bench::new(&[0, 1]);
+    let blind = Seen { trip: None, oldest: None, ..busy(0) };
+    b.seconds(10, &[blind; 2]);
+    let before = b.limits.clone();
+    b.seconds(60, &[blind; 2]);
+    assert_eq!(b.limits, before);
+    let told = b.reasons.iter().filter(|r| r.contains("no round trip is known"));
+    assert_eq!(told.count(), 1, "{:?}", b.reasons);
+}
+
+#[test]
+fn nothing_is_raised_while_a_packet_is_late_unless_its_class_is_full() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(20, &[busy(290); 2]);
+    let before = b.limits[0];
+    // Waits in its own class: not starving, whatever its oldest packet does.
+    b.seconds(5, &[Seen { oldest: Some(5_000), ..busy(290) }, busy(290)]);
+    assert!(b.limits[0] as f64 > 0.95 * before as f64, "{before} {:?}", b.limits);
+    // Half of its limit passes and a packet waits: the others get no more. Then it is answered, and they do.
+    let stalled = Seen { used: 0.6, queued: 0, trip: Some((20, 20)), oldest: Some(1_500) };
+    b.seconds(20, &[stalled, busy(0)]);
+    let before = b.limits[1];
+    b.seconds(20, &[stalled, busy(0)]);
+    assert_eq!(b.limits[1], before);
+    b.seconds(20, &[busy(0); 2]);
+    assert!(b.limits[1] > before, "{before} {:?}", b.limits);
+}
+
+#[test]
+fn a_reduction_that_does_not_help_is_undone() {
+    let mut b = Bench::new(&[0, 1]);
+    b.seconds(30, &[busy(0); 2]);
+    let before = b.limits[0];
+    // A delay that does not answer to the level: another network's queue.
+    b.seconds(60, &[busy(2_000); 2]);
+    assert!(b.reasons.iter().any(|r| r.contains("has not made the delay shorter")));
+    assert!(b.limits[0] as f64 > 0.85 * before as f64, "{before} {:?}", b.limits);
+}
+
+#[test]
+fn no_neighbour_and_impossible_plans_are_refused() {
+    let site = Site::new().with_gateway(true).with_hops(Some(0));
+    let alone = Setting::new(NodeId(0), site, Stream::new(1, "x")).with_flows([flow(0)]);
+    let offers = crate::Offers::everything("test");
+    assert!(crate::testing::lookup("rtt").unwrap().start(alone, &offers).is_err());
+    let mut setting = gateway(&[0]);
+    setting.flows[0].guarantee = Some(BitRate(800_000));
+    assert!(crate::testing::lookup("rtt").unwrap().start(setting, &offers).is_err());
+}
+
+fn seen() -> impl Strategy<Value = Seen> {
+    (
+        prop_oneof![Just(0.0), 0.0..1.2f64, Just(50.0)],
+        0u32..30,
+        proptest::option::of((1u64..20_000, 1u64..2_000)),
+        proptest::option::of(0u64..100_000),
+    )
+        .prop_map(|(used, queued, trip, oldest)| {
+            let trip = trip.map(|(median, base)| (median.max(base), base));
+            Seen { used, queued, trip, oldest }
+        })
+}
+
+proptest! {
+    /// Whatever is seen, limits stay between a twelfth of the slowest link for all and what the neighbours' links carry.
+    #[test]
+    fn limits_stay_within_bounds(looks in proptest::collection::vec((seen(), seen(), proptest::option::of(0.0..1.0f64)), 1..120)) {
+        let mut b = Bench::new(&[0, 1]);
+        for (one, two, idle) in looks {
+            b.second(&[one, two], idle);
+            for limit in &b.limits {
+                prop_assert!((900_000 / 24 - 1..=900_000).contains(limit), "{:?}", b.limits);
+            }
+        }
+    }
+
+    /// While three quarters of the gateway's air are idle, nobody is held down: what all may send together does not fall.
+    #[test]
+    fn nobody_is_lowered_while_the_air_is_idle(
+        before in proptest::collection::vec(seen(), 1..40),
+        delays in proptest::collection::vec(0u64..5_000, 1..40),
+    ) {
+        let mut b = Bench::new(&[0]);
+        for one in before {
+            b.second(&[one], None);
+        }
+        b.second(&[busy(0)], Some(0.8));
+        b.second(&[busy(0)], Some(0.8));
+        let mut learned = b.instance.control.learned().unwrap();
+        for delay in delays {
+            b.second(&[busy(delay)], Some(0.8));
+            let now = b.instance.control.learned().unwrap();
+            prop_assert!(now >= learned, "{learned:?} {now:?}");
+            learned = now;
+        }
+    }
+}
+
+#[test]
+fn newcomers_get_a_class_and_the_gone_lose_theirs() {
+    let mut b = Bench::new(&[0]);
+    let mut actions = Actions::new();
+    b.instance.control.on(Time::ZERO, &Event::FlowSeen(flow(1)), &mut actions);
+    assert_eq!(limits_of(&actions).len(), 1);
+    actions.clear();
+    b.instance.control.on(Time::ZERO, &Event::FlowGone(FlowId(1)), &mut actions);
+    assert!(actions.iter().any(|a| *a == Action::Remove { class: Class::Flow(FlowId(1)) }));
+}
