@@ -13,6 +13,17 @@ use toml::de::{DeTable, DeValue};
 use crate::path::{KeyPath, Step};
 use crate::problem::{Located, Problem};
 
+/// Name to pass to `deserialize_enum` for a table whose key `kind` names the variant. The other keys
+/// are those of the variant. Values other than tables are given to the visitor as they are.
+pub const BY_KIND: &str = "table by kind";
+/// As [`BY_KIND`]; a word alone stands for a table that has it as `kind` and no other key.
+pub const WORD_OR_KIND: &str = "word or table by kind";
+/// Name to pass to `deserialize_enum` for a table in which the name of a variant is a key; without
+/// any it is the first variant. A word alone stands for a table without keys.
+pub const WORD_OR_KEY: &str = "word or table by key";
+/// Key that names the variant.
+const KIND: &str = "kind";
+
 /// An error on its way up from a value to the file.
 #[derive(Debug)]
 struct Fault {
@@ -61,6 +72,7 @@ fn in_words(expected: &str) -> String {
         "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
         "f32" | "f64" => "a number without a unit",
+        other if other.starts_with("struct ") => "a table",
         other => other,
     }
     .to_owned()
@@ -220,11 +232,22 @@ impl<'de> de::Deserializer<'de> for Value<'_, '_> {
 
     fn deserialize_enum<V: de::Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let offset = self.0.span().start;
+        if [BY_KIND, WORD_OR_KIND, WORD_OR_KEY].contains(&name) {
+            return match (Choice::of(self.0, name, variants), self.0.get_ref()) {
+                (Ok(Some(choice)), _) => visitor.visit_enum(choice).map_err(|e| e.at(offset)),
+                (Ok(None), DeValue::String(s)) => {
+                    Err(de::Error::invalid_type(de::Unexpected::Str(s), &visitor))
+                }
+                (Ok(None), _) => self.deserialize_any(visitor),
+                (Err(e), _) => Err(e),
+            }
+            .map_err(|e: Fault| e.at(offset));
+        }
         let result = match self.0.get_ref() {
             DeValue::String(s) => visitor.visit_enum(IntoDeserializer::<Fault>::into_deserializer(
                 Cow::<str>::clone(s).into_owned(),
@@ -237,11 +260,116 @@ impl<'de> de::Deserializer<'de> for Value<'_, '_> {
         result.map_err(|e| e.at(offset))
     }
 
+    /// Derived code would take an array for the values of the fields in their order.
+    fn deserialize_struct<V: de::Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0.get_ref() {
+            DeValue::Array(_) => {
+                let found: Fault =
+                    de::Error::invalid_type(de::Unexpected::Other("array"), &visitor);
+                Err(found.at(self.0.span().start))
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
+
+/// A variant that a word or a table names, and the keys of the table.
+struct Choice<'a, 'i> {
+    variant: &'static str,
+    content: Table<'a, 'i>,
+}
+
+impl<'a, 'i> Choice<'a, 'i> {
+    /// The variant that a value names; `None` for a value that is neither word nor table.
+    fn of(
+        value: &'a Spanned<DeValue<'i>>,
+        name: &str,
+        variants: &'static [&'static str],
+    ) -> Result<Option<Self>, Fault> {
+        let known = |word: &str| variants.iter().copied().find(|v| *v == word);
+        let table = match value.get_ref() {
+            DeValue::String(word) if name != BY_KIND => {
+                let content = Table { entries: Vec::new().into_iter(), value: None };
+                return Ok(known(word).map(|variant| Choice { variant, content }));
+            }
+            DeValue::Table(table) => table,
+            _ => return Ok(None),
+        };
+        if name == WORD_OR_KEY {
+            let mut named = variants.iter().copied().filter(|v| get(table, v).is_some());
+            let variant = named.next();
+            if let (Some(one), Some(other)) = (variant, named.next()) {
+                let both = format!("both `{one}` and `{other}`");
+                return Err(Fault::new(Problem::refused(both, "one of them")));
+            }
+            let content = Table::new(table);
+            return Ok(variant
+                .or(variants.first().copied())
+                .map(|variant| Choice { variant, content }));
+        }
+        let Some(kind) = get(table, KIND) else {
+            return Err(Fault::new(Problem::MissingKey(KIND.to_owned())));
+        };
+        let found = match kind.get_ref() {
+            DeValue::String(word) => match known(word) {
+                Some(variant) => {
+                    return Ok(Some(Choice { variant, content: Table::without(table, KIND) }));
+                }
+                None => format!("\"{word}\""),
+            },
+            other => other.type_str().to_owned(),
+        };
+        let problem = Problem::value(found, format!("one of {}", variants.join(", ")));
+        Err(Fault::new(problem).at(kind.span().start).under(Step::Key(KIND.to_owned())))
+    }
+}
+
+impl<'de, 'a, 'i> de::EnumAccess<'de> for Choice<'a, 'i> {
+    type Error = Fault;
+    type Variant = Table<'a, 'i>;
+    fn variant_seed<V: de::DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Table<'a, 'i>), Fault> {
+        let name = IntoDeserializer::<Fault>::into_deserializer(self.variant);
+        Ok((seed.deserialize(name)?, self.content))
+    }
+}
+
+impl<'de> de::VariantAccess<'de> for Table<'_, '_> {
+    type Error = Fault;
+    fn unit_variant(self) -> Result<(), Fault> {
+        self.newtype_variant::<Nothing>().map(|_| ())
+    }
+    fn newtype_variant_seed<T: de::DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(de::value::MapAccessDeserializer::new(self))
+    }
+    fn tuple_variant<V: de::Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_map(self)
+    }
+    fn struct_variant<V: de::Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_map(self)
+    }
+}
+
+/// A table without keys.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
 
 struct Elements<'a, 'i> {
     values: std::slice::Iter<'a, Spanned<DeValue<'i>>>,
@@ -278,6 +406,13 @@ impl<'a, 'i> Table<'a, 'i> {
         // In file order, so that the first error of the file is the one reported.
         let mut entries: Vec<Entry<'a, 'i>> = table.iter().collect();
         entries.sort_by_key(|(k, _)| k.span().start);
+        Table { entries: entries.into_iter(), value: None }
+    }
+
+    /// All entries but one.
+    fn without(table: &'a DeTable<'i>, key: &str) -> Self {
+        let mut entries: Vec<Entry<'a, 'i>> = Table::new(table).entries.collect();
+        entries.retain(|(k, _)| k.get_ref() != key);
         Table { entries: entries.into_iter(), value: None }
     }
 }

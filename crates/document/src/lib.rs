@@ -21,6 +21,6 @@ mod decode;
 mod path;
 mod problem;
 
-pub use decode::Document;
+pub use decode::{BY_KIND, Document, WORD_OR_KEY, WORD_OR_KIND};
 pub use path::{KeyPath, Step};
 pub use problem::{Located, Problem, excerpt, one_line};

@@ -5,10 +5,12 @@ use fairmesh_control::Mechanism;
 use fairmesh_engine::record::RunRecord;
 use fairmesh_engine::{Observer, RunOptions, run, run_observed};
 use fairmesh_scenario::{
-    AccessDraft, AdaptationDraft, CongestionDraft, ControlDraft, Draft, EdcaDefaults, EdcaDraft,
-    ErrorsDraft, FadingDraft, Flow, FlowDraft, InterfererDraft, LinkDraft, LinkEntry, NodeDraft,
-    NodeKind, PhyName, QueueDraft, QueueKind, QueueTable, QuicDraft, ReceptionDraft, RtsDraft,
-    Scenario, SnrDraft, TcpDraft, TrafficDraft, TrafficKind, Transport, TransportDraft, WiredDraft,
+    AccessDraft, AdaptationDraft, CakeDraft, CodelDraft, CongestionDraft, ControlDraft, Draft,
+    DropTailDraft, EdcaDefaults, EdcaDraft, ErrorsDraft, FadingDraft, FileDraft, Flow, FlowDraft,
+    FqCodelDraft, FqDraft, FredDraft, HttpDraft, InterfererDraft, LinkDraft, LinkEntry,
+    Mac80211Draft, NodeDraft, NodeKind, PhyName, QueueDraft, QueueTable, QuicDraft, ReceptionDraft,
+    RedDraft, RtsDraft, Scenario, SnrDraft, TcpDraft, TrafficDraft, Transport, TransportDraft,
+    WiredDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Frequency, NodeId, Span};
 use fairmesh_wifi::Adaptation;
@@ -74,13 +76,19 @@ fn recipe() -> impl Strategy<Value = Recipe> {
 }
 
 fn queue((kind, packets): (u8, u32)) -> QueueDraft {
-    use QueueKind::{Cake, Codel, DropTail, Fq, FqCodel, Fred, Mac80211, Red};
-    let kinds = [DropTail, Fq, Red, Fred, Codel, FqCodel, Mac80211, Cake];
     // Every kind with and without a queue in the card.
-    let (device, kind) = (kind / 8 * 9, kinds[usize::from(kind % 8)]);
-    let device = (device > 0).then_some(u32::from(device));
-    let packets = (kind != Cake).then_some(packets);
-    QueueDraft::Table(Box::new(QueueTable { packets, device, ..QueueTable::new(kind) }))
+    let device = (kind >= 8).then_some(u32::from(kind / 8 * 9));
+    let packets = Some(packets);
+    match kind % 8 {
+        0 => DropTailDraft { packets, device, ..Default::default() }.into(),
+        1 => FqDraft { packets, device, ..Default::default() }.into(),
+        2 => RedDraft { packets, device, ..Default::default() }.into(),
+        3 => FredDraft { packets, device, ..Default::default() }.into(),
+        4 => CodelDraft { packets, device, ..Default::default() }.into(),
+        5 => FqCodelDraft { packets, device, ..Default::default() }.into(),
+        6 => Mac80211Draft { packets, device, ..Default::default() }.into(),
+        _ => CakeDraft { device, ..Default::default() }.into(),
+    }
 }
 
 /// One of the controllers, with marks or without.
@@ -156,10 +164,10 @@ impl Today {
         }
         // Enough to fill aggregates now and then.
         for flow in &mut d.flow {
-            if let Some(TrafficDraft::Table(t)) = &mut flow.traffic
-                && let Some(rate) = &mut t.rate
-            {
-                rate.0 *= 10;
+            match &mut flow.traffic {
+                Some(TrafficDraft::Cbr(t)) => t.rate.0 *= 10,
+                Some(TrafficDraft::Limited(t)) => t.rate.0 *= 10,
+                _ => {}
             }
         }
     }
@@ -168,7 +176,7 @@ impl Today {
 impl Recipe {
     fn queue_hashes(&self) -> bool {
         let QueueDraft::Table(table) = queue(self.queue) else { return false };
-        matches!(table.kind, QueueKind::FqCodel | QueueKind::Mac80211 | QueueKind::Cake)
+        matches!(*table, QueueTable::FqCodel(_) | QueueTable::Mac80211(_) | QueueTable::Cake(_))
     }
 
     fn draft(&self) -> Draft {
@@ -257,14 +265,17 @@ impl Recipe {
             match kind {
                 0 | 1 => f.traffic = Some(TrafficDraft::cbr(BitRate(rate), Bytes(900), 0.5)),
                 2 => f.transport = tcp(true, true),
-                3 => f.traffic = Some(TrafficDraft::Word(TrafficKind::File)),
-                4 => f.traffic = Some(TrafficDraft::Word(TrafficKind::Http)),
+                3 => f.traffic = Some(FileDraft::default().into()),
+                4 => f.traffic = Some(HttpDraft::default().into()),
                 6 | 7 => {
                     // Every controller, as a stream, as files and as pages.
                     let quic = quic(rate);
                     f.transport = Some(TransportDraft::Quic(quic));
-                    let kinds = [TrafficKind::Bulk, TrafficKind::File, TrafficKind::Http];
-                    f.traffic = Some(TrafficDraft::Word(kinds[rate as usize % 3]));
+                    f.traffic = Some(match rate % 3 {
+                        0 => TrafficDraft::bulk(),
+                        1 => FileDraft::default().into(),
+                        _ => HttpDraft::default().into(),
+                    });
                 }
                 _ => f.transport = tcp(false, false),
             }

@@ -232,10 +232,7 @@ impl Problem {
             Problem::UnknownKey { .. } => "unknown key".into(),
             Problem::MissingKey(key) => format!("`{key}` is missing"),
             Problem::Value { found, .. } => format!("found {found}"),
-            Problem::Quantity(e) => {
-                let text = e.to_string();
-                text.split("; expected").next().unwrap_or_default().to_owned()
-            }
+            Problem::Quantity(e) => e.what(),
             Problem::OutOfRange { found, .. } => format!("{found} is out of range"),
             Problem::Refused { what, .. } => what.clone(),
             Problem::UnknownNode(name) => format!("there is no node \"{name}\""),

@@ -38,19 +38,22 @@ mod origin;
 mod resolve;
 mod routing;
 mod scenario;
+mod schema;
 mod subscriber;
 mod text;
 mod toml_file;
 mod transform;
 
 pub use draft::{
-    AccessDraft, AdaptationDraft, CategoryDraft, CellLayout, ChainDraft, ChainLayout,
-    CongestionDraft, ControlDraft, DelayedAck, Direction, Draft, DscpDraft, EcnDraft, EdcaDefaults,
-    EdcaDraft, ErrorsDraft, FadingDraft, FlowDraft, FlowsDraft, FurtherRadioDraft, GridLayout,
-    InterfererDraft, LinkDraft, LinkEntry, LlcDraft, NodeDraft, PerDraft, PhyName, Profile,
-    QueueDraft, QueueKind, QueueTable, QuicDraft, RadioDraft, RandomLayout, RateChangeDraft,
-    ReceptionDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft, SubscriberDraft,
-    SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft, TrafficKind, TrafficTable,
+    AccessDraft, AdaptationDraft, BulkDraft, CakeDraft, CategoryDraft, CbrDraft, CellLayout,
+    ChainDraft, ChainLayout, CodelDraft, CongestionDraft, ControlDraft, DelayedAck, Direction,
+    Draft, DropTailDraft, DscpDraft, DualPi2Draft, EcnDraft, EdcaDefaults, EdcaDraft, ErrorsDraft,
+    FadingDraft, FileDraft, FlowDraft, FlowsDraft, FqCodelDraft, FqDraft, FredDraft,
+    FurtherRadioDraft, GridLayout, HttpDraft, InterfererDraft, IsolationDraft, LimitedDraft,
+    LinkDraft, LinkEntry, LlcDraft, Mac80211Draft, MarkDraft, NodeDraft, PerDraft, PhyName,
+    Profile, QueueDraft, QueueTable, QuicDraft, RadioDraft, RandomLayout, RateChangeDraft,
+    ReceptionDraft, RedDraft, RouteChangeDraft, Routing, RtsDraft, Rules, SnrDraft,
+    SubscriberDraft, SubscribersDraft, TcpDraft, TcpPreset, TopologyDraft, TrafficDraft,
     TransportDraft, TreeLayout, WireDraft, WiredDraft,
 };
 pub use edit::{Edit, EditError, put, value};
@@ -66,15 +69,6 @@ pub use scenario::{
     Flow, FurtherRadio, Gateways, InterfaceQueue, Interferer, Link, Node, NodeKind, RateChange,
     RouteChange, Scenario, Share, SharedLeaf, Subscriber, Subscribers, Transport, Wire,
 };
+pub use schema::json_schema;
 pub use text::Quantity;
 pub use toml_file::draft_from_toml;
-
-/// The JSON Schema of the TOML form, for editors, with the mechanisms that a scenario may name.
-pub fn json_schema(registry: &fairmesh_control::Registry) -> serde_json::Value {
-    let mut value: serde_json::Value = schemars::schema_for!(Draft).into();
-    if let Some(schema) = value.as_object_mut() {
-        schema.insert("title".to_owned(), "fairmesh scenario".into());
-        draft::restrict_controls(&mut schema["$defs"]["Control"], registry);
-    }
-    value
-}

@@ -113,7 +113,7 @@ impl JsonSchema for Name {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "anyOf": [
-            { "type": "string", "minLength": 1 },
+            { "type": "string", "pattern": r"\S" },
             { "type": "integer", "minimum": 0 },
         ] })
     }

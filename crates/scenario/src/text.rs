@@ -117,10 +117,13 @@ pub fn schema<T: Quantity>(_: &mut SchemaGenerator) -> Schema {
         Unit::Decibel => "dB",
         Unit::Frequency => "kHz|MHz|GHz",
     };
+    // Only levels may be negative.
+    let sign = if T::UNIT == Unit::Decibel { "[+-]?" } else { "[+]?" };
+    let number = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?";
     json_schema!({
         "type": "string",
         "description": T::UNIT.expected(),
-        "pattern": format!(r"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*({units})\s*$"),
+        "pattern": format!(r"^\s*{sign}{number}\s*({units})\s*$"),
     })
 }
 

@@ -5,7 +5,8 @@ mod common;
 use common::{paths, read};
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::{
-    ChainLayout, Draft, InterfaceQueue, NodeKind, Scenario, TopologyDraft, Transport,
+    ChainLayout, Draft, FileDraft, InterfaceQueue, NodeKind, QuicDraft, RedDraft, Scenario,
+    TopologyDraft, TrafficDraft, Transport, TransportDraft, draft_from_toml,
 };
 use fairmesh_transport::traffic::{Pause, SizeLaw, TrafficSpec};
 use fairmesh_units::{BitRate, Bytes, Decibel, NodeId, Span};
@@ -507,9 +508,15 @@ fn drafts_need_no_text_and_survive_it() {
     };
     let s = draft.build().unwrap();
     assert_eq!((s.name(), paths(&s)), ("scenario", vec![vec![2, 1, 0]]));
-    // Any serde format carries a draft.
-    let json = serde_json::to_string(&draft).unwrap();
-    assert_eq!(serde_json::from_str::<Draft>(&json).unwrap(), draft);
+    // As TOML it is read back as it was, kinds of queues, traffic and transport included.
+    let mut all = Draft { name: Some("all".into()), ..draft.clone() };
+    all.radio.queue = Some(RedDraft { min: Some(3.0), ..RedDraft::default() }.into());
+    all.flow[0].traffic = Some(FileDraft { count: Some(2), ..FileDraft::default() }.into());
+    all.flow[0].transport = Some(TransportDraft::Quic(QuicDraft::default()));
+    all.traffic.traffic = Some(TrafficDraft::bulk());
+    all.traffic.transport = Some(TransportDraft::Udp);
+    let text = toml::to_string(&all).unwrap();
+    assert_eq!(draft_from_toml("all.toml", &text).unwrap(), all, "{text}");
     let error = Draft { duration: Span::ZERO, ..draft }.build().unwrap_err();
     assert_eq!(
         error.to_string(),

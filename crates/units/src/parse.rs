@@ -93,8 +93,9 @@ pub enum Problem {
     OutOfRange,
 }
 
-impl fmt::Display for QuantityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl QuantityError {
+    /// The problem, without what was expected.
+    pub fn what(&self) -> String {
         let what = match self.problem {
             Problem::NotANumber => "has no number",
             Problem::MissingUnit => "has no unit",
@@ -102,7 +103,13 @@ impl fmt::Display for QuantityError {
             Problem::Negative => "is negative",
             Problem::OutOfRange => "is out of range",
         };
-        write!(f, "\"{}\" {what}; expected {}", self.text, self.expected.expected())
+        format!("\"{}\" {what}", self.text)
+    }
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; expected {}", self.what(), self.expected.expected())
     }
 }
 impl core::error::Error for QuantityError {}

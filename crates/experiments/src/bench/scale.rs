@@ -1,8 +1,6 @@
 //! Meshes of any size at one density, to see what a node more costs.
 
-use fairmesh_scenario::{
-    Draft, FlowDraft, Name, Profile, RadioDraft, TopologyDraft, TrafficDraft, TrafficKind,
-};
+use fairmesh_scenario::{Draft, FlowDraft, Name, Profile, RadioDraft, TopologyDraft, TrafficDraft};
 use fairmesh_units::{BitRate, Distance, Span, Stream};
 
 /// Sizes of the curve.
@@ -26,7 +24,7 @@ pub fn draft(nodes: usize, seconds: f64) -> Draft {
         .map(|i| (i, destination(i, nodes, columns)))
         .filter(|(from, to)| from != to)
         .map(|(from, to)| FlowDraft {
-            traffic: Some(TrafficDraft::Word(TrafficKind::Bulk)),
+            traffic: Some(TrafficDraft::bulk()),
             ..FlowDraft::new(Name::from(from), Name::from(to))
         })
         .collect();

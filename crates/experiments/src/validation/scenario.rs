@@ -6,7 +6,7 @@ use fairmesh_lab::LabError;
 use fairmesh_scenario::{
     DelayedAck, Draft, FlowDraft, FlowsDraft, LinkDraft, LinkEntry, Name, NodeDraft, Profile,
     QueueDraft, RadioDraft, ReceptionDraft, RtsDraft, Rules, Scenario, TcpDraft, TopologyDraft,
-    TrafficDraft, TrafficKind, TransportDraft,
+    TrafficDraft, TransportDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 
@@ -163,7 +163,7 @@ fn flow(
             (cbr, TransportDraft::Udp, gap.max(Span::from_secs(1)))
         }
         None => (
-            TrafficDraft::Word(TrafficKind::Bulk),
+            TrafficDraft::bulk(),
             TransportDraft::Tcp(TcpDraft {
                 mss: Some(Bytes(o.tcp_mss_bytes)),
                 sack: Some(o.tcp_sack),

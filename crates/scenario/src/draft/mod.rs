@@ -3,39 +3,9 @@
 //! Every field is a key of the file (docs/scenarios.md has them all with defaults and examples);
 //! [`Draft::build`] checks it and computes the [`Scenario`](crate::Scenario).
 
-/// `Deserialize` for a type written as a word (`$type::word`) or as a table (`From<$table>`).
-macro_rules! word_or_table {
-    ($type:ident, $table:ty, $expecting:expr) => {
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                struct Visitor;
-                impl<'de> serde::de::Visitor<'de> for Visitor {
-                    type Value = $type;
-                    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                        f.write_str($expecting)
-                    }
-                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$type, E> {
-                        $type::word(word).ok_or_else(|| {
-                            E::invalid_value(serde::de::Unexpected::Str(word), &self)
-                        })
-                    }
-                    fn visit_map<A: serde::de::MapAccess<'de>>(
-                        self,
-                        map: A,
-                    ) -> Result<$type, A::Error> {
-                        <$table as serde::Deserialize>::deserialize(
-                            serde::de::value::MapAccessDeserializer::new(map),
-                        )
-                        .map($type::from)
-                    }
-                }
-                d.deserialize_any(Visitor)
-            }
-        }
-    };
-}
-
 mod access;
+mod application;
+mod by_kind;
 mod control;
 mod errors;
 mod queue;
@@ -55,11 +25,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use access::{AccessDraft, CategoryDraft, DscpDraft, EdcaDefaults, EdcaDraft};
+pub use application::{BulkDraft, CbrDraft, FileDraft, HttpDraft, LimitedDraft, TrafficDraft};
 pub use control::ControlDraft;
 pub(crate) use control::restrict as restrict_controls;
 pub use errors::{ChainDraft, ErrorsDraft, FadingDraft, SnrDraft};
 pub(crate) use queue::USUAL_PACKETS;
-pub use queue::{QueueDraft, QueueKind, QueueTable};
+pub use queue::{
+    CakeDraft, CodelDraft, DropTailDraft, DualPi2Draft, FqCodelDraft, FqDraft, FredDraft,
+    IsolationDraft, Mac80211Draft, MarkDraft, QueueDraft, QueueTable, RedDraft,
+};
 pub use quic::QuicDraft;
 pub use radio::{
     AdaptationDraft, LlcDraft, PhyName, Profile, RadioDraft, ReceptionDraft, RtsDraft, Rules,
@@ -71,7 +45,7 @@ pub use topology::{
     CellLayout, ChainLayout, GridLayout, LinkDraft, LinkEntry, NodeDraft, RandomLayout, Routing,
     TopologyDraft, TreeLayout,
 };
-pub use traffic::{Direction, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TrafficTable};
+pub use traffic::{Direction, FlowDraft, FlowsDraft};
 pub use transport::TransportDraft;
 
 use crate::name::Name;

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{NodeId, Span};
 
 use super::gateways::Routes;
 use super::nodes::Nodes;
 use super::radio_path;
 use super::{MAX_FLOWS, Result, access, fail};
-use crate::draft::{
-    Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TrafficKind, TransportDraft,
-};
+use crate::draft::{Direction, Draft, FlowDraft, FlowsDraft, TrafficDraft, TransportDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
 use crate::routing::Graph;
@@ -269,9 +268,10 @@ fn finish(
         if own { key.clone().key(name) } else { KeyPath::from("traffic").key(name) }
     };
     let traffic_draft = draft.traffic.as_ref().or(defaults.traffic.as_ref());
-    let table = traffic_draft.unwrap_or(&TrafficDraft::Word(TrafficKind::Bulk)).table();
     let traffic_key = at(draft.traffic.is_some(), "traffic");
-    let traffic = table.build().map_err(|p| ScenarioError::at(traffic_key, p))?;
+    let traffic = traffic_draft
+        .map_or(Ok(TrafficSpec::Bulk), TrafficDraft::build)
+        .map_err(|p| ScenarioError::at(traffic_key, p))?;
 
     // An inherited transport gives way where the application can use only the other one.
     let own = draft.transport.as_ref();

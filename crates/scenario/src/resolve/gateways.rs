@@ -11,29 +11,6 @@ use crate::error::{KeyPath, Problem};
 use crate::routing::{FAR, Graph, Router};
 use crate::scenario::{Gateways, NodeKind, Wire};
 
-/// The gateways as they are named, each once.
-pub(super) fn list(draft: &Draft, nodes: &Nodes) -> Result<Vec<NodeId>> {
-    let t = &draft.topology;
-    if t.gateway.is_some() && !t.gateways.is_empty() {
-        let problem = Problem::refused("`gateway` and `gateways` together", "one of them");
-        return fail("topology.gateways".into(), problem);
-    }
-    let mut list = Vec::new();
-    for (name, key) in t.all_gateways() {
-        let gateway = nodes.wireless(name, key.clone())?;
-        if list.contains(&gateway) {
-            let problem = Problem::refused(format!("\"{name}\" is named twice"), "each node once");
-            return fail(key, problem);
-        }
-        list.push(gateway);
-    }
-    if list.len() > 1 && list.len() > u8::MAX as usize {
-        let problem = Problem::range(format!("{} gateways", list.len()), "at most 255");
-        return fail("topology.gateways".into(), problem);
-    }
-    Ok(list)
-}
-
 /// What packets take: one graph of everything, and with several gateways the mesh and the wires behind it
 /// apart, because hosts of the wired world do not carry the mesh's traffic from one gateway to another.
 pub(super) struct Routes {

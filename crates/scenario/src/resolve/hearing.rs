@@ -10,7 +10,8 @@ use fairmesh_wifi::propagation::{self, Law, LogDistance, Propagation};
 
 use super::kinds::Members;
 use super::modern;
-use super::nodes::{self, Nodes, USUAL_DECODE};
+use super::nodes::{self, Nodes};
+use super::places::USUAL_DECODE;
 use super::radio::{Radio, find_rate};
 use super::{MAX_PAIRS, Result, fail};
 use crate::draft::{Draft, LinkDraft, Profile, RadioDraft, ReceptionDraft};

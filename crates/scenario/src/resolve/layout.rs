@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairmesh_units::Distance;
 
-use super::nodes::{FARTHEST, USUAL_DECODE, place};
+use super::places::{FARTHEST, USUAL_DECODE, place};
 use super::{MAX_NODES, Result, fail};
 use crate::draft::{Draft, LinkDraft, LinkEntry, NodeDraft, TopologyDraft};
 use crate::error::{KeyPath, Problem, ScenarioError};

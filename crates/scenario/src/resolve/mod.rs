@@ -10,6 +10,7 @@ mod layout;
 mod leaks;
 mod modern;
 mod nodes;
+mod places;
 mod radio;
 mod radio_path;
 mod subscribers;
@@ -309,7 +310,7 @@ fn heard_by(
                 let problem = Problem::refused("`power` follows from `position`", "one of them");
                 return fail(key.clone().key("power"), problem);
             }
-            let at = nodes::place(position, key.clone().key("position"))?;
+            let at = places::place(position, key.clone().key("position"))?;
             let hears = |n: NodeId| {
                 let place = nodes.list[n.index()].position?;
                 let (power, _) = propagation.received(crate::neighbours::distance(at, place))?;

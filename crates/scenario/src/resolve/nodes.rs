@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fairmesh_units::{Distance, NodeId};
+use fairmesh_units::NodeId;
 
 use super::kinds::{self, Kind};
 use super::layout::{Layout, count};
-use super::{Result, fail, gateways};
+use super::places::place;
+use super::{Result, fail};
 use crate::draft::{Draft, LinkDraft, NodeDraft, Profile};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::name::Name;
@@ -27,21 +28,6 @@ pub(super) struct Nodes {
     /// Links given or generated, where the topology is a graph; otherwise positions make them.
     pub links: Option<Vec<LinkDraft>>,
     index: BTreeMap<Name, NodeId>,
-}
-
-/// Range of ns-2's radio.
-pub(super) const USUAL_DECODE: Distance = Distance(250.0);
-/// Coordinates stay below this, m: differences and squares remain exact enough.
-pub(super) const FARTHEST: f64 = 1e7;
-
-/// Checks a position.
-pub(super) fn place([x, y]: [f64; 2], key: KeyPath) -> Result<Place> {
-    for v in [x, y] {
-        if !v.is_finite() || v.abs() > FARTHEST {
-            return fail(key, Problem::range(v, "coordinates in metres, at most 10000 km"));
-        }
-    }
-    Ok((x, y))
 }
 
 impl Nodes {
@@ -98,7 +84,7 @@ impl Nodes {
         if nodes.wireless == 0 {
             return fail("topology".into(), Problem::Nothing { what: "wireless node" });
         }
-        nodes.gateways = gateways::list(draft, &nodes)?;
+        nodes.gateways = gateways(draft, &nodes)?;
         Ok(nodes)
     }
 
@@ -286,4 +272,27 @@ pub(super) fn profile(draft: &Draft, nodes: &Nodes) -> Result<Profile> {
         ),
         Some(profile) => Ok(profile),
     }
+}
+
+/// The gateways as they are named, each once.
+fn gateways(draft: &Draft, nodes: &Nodes) -> Result<Vec<NodeId>> {
+    let t = &draft.topology;
+    if t.gateway.is_some() && !t.gateways.is_empty() {
+        let problem = Problem::refused("`gateway` and `gateways` together", "one of them");
+        return fail("topology.gateways".into(), problem);
+    }
+    let mut list = Vec::new();
+    for (name, key) in t.all_gateways() {
+        let gateway = nodes.wireless(name, key.clone())?;
+        if list.contains(&gateway) {
+            let problem = Problem::refused(format!("\"{name}\" is named twice"), "each node once");
+            return fail(key, problem);
+        }
+        list.push(gateway);
+    }
+    if list.len() > 1 && list.len() > u8::MAX as usize {
+        let problem = Problem::range(format!("{} gateways", list.len()), "at most 255");
+        return fail("topology.gateways".into(), problem);
+    }
+    Ok(list)
 }

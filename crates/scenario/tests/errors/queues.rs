@@ -18,12 +18,12 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nqueue = { kind = \"fq\", ecn = true }",
-        "test.toml:4: radio.queue: `ecn` is no setting of this kind of queue",
+        "test.toml:4: radio.queue.ecn: unknown key; expected one of packets, bytes, total, quantum, device",
     ),
     (
         "[radio]",
         "[radio]\nqueue = { kind = \"mark\", min = 2 }",
-        "test.toml:4: radio.queue: `min` is no setting of this kind of queue",
+        "test.toml:4: radio.queue.min: unknown key; expected one of packets, bytes, threshold, weight, device",
     ),
     (
         "[radio]",
@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nqueue = { kind = \"red\", target = \"5 ms\" }",
-        "test.toml:4: radio.queue: `target` is no setting of this kind of queue",
+        "test.toml:4: radio.queue.target: unknown key; expected one of packets, bytes, min, max, max_p, ",
     ),
     (
         "[radio]",
@@ -53,7 +53,7 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nqueue = { kind = \"fq_codel\", bytes = \"9 kB\" }",
-        "test.toml:4: radio.queue: `bytes` is no setting of this kind of queue",
+        "test.toml:4: radio.queue.bytes: unknown key; expected one of packets, memory, flows, ",
     ),
     (
         "[radio]",
@@ -78,7 +78,19 @@ pub const CASES: &[Case] = &[
     (
         "[radio]",
         "[radio]\nqueue = { kind = \"cake\", packets = 9 }",
-        "test.toml:4: radio.queue: `packets` is no setting of this kind of queue",
+        "test.toml:4: radio.queue.packets: unknown key; expected one of rate, memory, flows, ",
+    ),
+    ("[radio]", "[radio]\nqueue = { packets = 9 }", "test.toml:4: radio.queue: `kind` is missing"),
+    // The key that does not fit has its own line, wherever `kind` stands.
+    (
+        "[radio]",
+        "[radio.queue]\nmin = 3\nkind = \"fq\"\n[radio]",
+        "test.toml:4: radio.queue.min: unknown key; expected one of packets, bytes, total, ",
+    ),
+    (
+        "[radio]",
+        "[radio]\nqueue = { kind = 3 }",
+        "test.toml:4: radio.queue.kind: found integer; expected one of drop-tail, fq, ",
     ),
     (
         "[radio]",

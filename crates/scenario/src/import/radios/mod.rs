@@ -11,8 +11,8 @@ use super::channels::{Channels, Place, Places};
 use super::models::Model;
 use super::{ImportOptions, Result};
 use crate::draft::{
-    ErrorsDraft, FurtherRadioDraft, LinkDraft, PhyName, Profile, QueueDraft, QueueKind, QueueTable,
-    RadioDraft, SnrDraft,
+    ErrorsDraft, FurtherRadioDraft, LinkDraft, Mac80211Draft, PhyName, Profile, RadioDraft,
+    SnrDraft,
 };
 use crate::error::{Problem, ScenarioError};
 use rates::{Choice, Today};
@@ -106,7 +106,7 @@ impl Radios {
             channel: Some(first.channel),
             streams: options.streams,
             profile: Some(Profile::Graph),
-            queue: Some(QueueDraft::Table(Box::new(QueueTable::new(QueueKind::Mac80211)))),
+            queue: Some(Mac80211Draft::default().into()),
             errors: signals
                 .then(|| ErrorsDraft { snr: Some(SnrDraft::default()), ..ErrorsDraft::default() }),
             ..RadioDraft::default()
