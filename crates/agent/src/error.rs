@@ -8,7 +8,7 @@ use fairmesh_control::StartError;
 use fairmesh_units::BitRate;
 
 use crate::daemon::runtime::StartError as RuntimeError;
-use crate::daemon::socket::AskError;
+use crate::daemon::socket::{AskError, Refusal};
 use crate::gateway::config::{ConfigError, is_shown};
 use crate::gateway::governor::UnknownSubscriber;
 use crate::gateway::host::ReloadError;
@@ -172,7 +172,29 @@ pub enum RequestError {
     },
 }
 
-/// Why a command ended early.
+impl RequestError {
+    /// Stable name of the reason, for programs that use the control socket.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            RequestError::Syntax(_) => "syntax",
+            RequestError::Direction(_) => "direction",
+            RequestError::Duration(_) => "duration",
+            RequestError::Rate(_) => "rate",
+            RequestError::Subscriber(_) => "subscriber",
+            RequestError::Config(_) => "config",
+            RequestError::Fixed { .. } => "fixed",
+            RequestError::Control { .. } => "control",
+        }
+    }
+}
+
+impl From<RequestError> for Refusal {
+    fn from(e: RequestError) -> Self {
+        Refusal::new(e.code(), &e)
+    }
+}
+
+/// Reason why a command ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The configuration is refused.

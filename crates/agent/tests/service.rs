@@ -17,7 +17,7 @@ use fairmesh_agent::daemon::lock::{Registry, Resource};
 use fairmesh_agent::daemon::process::Resources;
 use fairmesh_agent::daemon::runtime::{self, Claims, Pulse, Setup, inbox};
 use fairmesh_agent::daemon::service::{Effect, Moment, Service};
-use fairmesh_agent::daemon::socket::{Response, ask};
+use fairmesh_agent::daemon::socket::{Refusal, Response, ask};
 use fairmesh_agent::daemon::store::Store;
 use fairmesh_units::{Span, Time};
 use nix::sys::signal::{Signal, kill};
@@ -46,7 +46,7 @@ impl Service for Counter {
 
     fn request(&mut self, at: Moment, line: &str) -> Response {
         match serde_json::from_str::<u64>(line) {
-            Err(e) => Response::Refused(format!("{e}; expected a number")),
+            Err(e) => Response::Refused(Refusal::new("syntax", &e)),
             Ok(n) => {
                 self.count += n;
                 self.journal.note(at.now, Level::Info, "counter.counted", || format!("{n} more"));

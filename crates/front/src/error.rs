@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use fairmesh_lab::{LabError, StoreError};
+use fairmesh_lab::scenario::ScenarioError;
+use fairmesh_lab::{LabError, SettingProblem, StoreError};
 
 /// Why a command ended early. [`CliError::line`] is what the user sees.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +106,13 @@ impl From<LabError> for CliError {
         match e {
             LabError::Setting { setting, problem } => {
                 let flag = FLAGS.iter().find(|(name, _)| *name == setting);
-                CliError::option(flag.map_or(setting.as_str(), |(_, flag)| flag), problem)
+                let problem = match *problem {
+                    SettingProblem::Point { point, error } => {
+                        SettingProblem::Point { point, error: with_option(error) }
+                    }
+                    other => other,
+                };
+                CliError::option(flag.map_or(setting, |(_, flag)| flag), problem)
             }
             LabError::Store(error) if matches!(*error, StoreError::OtherRevision { .. }) => {
                 let advice = "--fresh removes all records, --keep leaves these unused";
@@ -114,16 +121,18 @@ impl From<LabError> for CliError {
             LabError::Store(error) if matches!(*error, StoreError::Stale { .. }) => {
                 CliError::Store { error, advice: "--fresh removes all records" }
             }
-            LabError::Scenario(e) => {
-                let by = e.overridden().map(|o| o.by.clone());
-                let flag = FLAGS.iter().find(|(name, _)| Some(*name) == by.as_deref());
-                CliError::Lab(LabError::Scenario(match flag {
-                    Some((_, flag)) => e.with_override_by(*flag),
-                    None => e,
-                }))
-            }
+            LabError::Scenario(e) => CliError::Lab(LabError::Scenario(with_option(e))),
             e => CliError::Lab(e),
         }
+    }
+}
+
+/// Names the option in place of the setting that overrides a key.
+fn with_option(e: ScenarioError) -> ScenarioError {
+    let by = e.overridden().map(|o| o.by.clone());
+    match FLAGS.iter().find(|(name, _)| Some(*name) == by.as_deref()) {
+        Some((_, flag)) => e.with_override_by(*flag),
+        None => e,
     }
 }
 
@@ -134,11 +143,11 @@ impl CliError {
     }
     /// A wrong file or folder.
     pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
-        CliError::Lab(LabError::file(path, problem))
+        CliError::Lab(LabError::file(path, problem.to_string()))
     }
     /// A refused run.
     pub fn run(scenario: impl Into<String>, problem: impl Display) -> Self {
-        CliError::Lab(LabError::run(scenario, problem))
+        CliError::Lab(LabError::run(scenario, problem.to_string()))
     }
 
     /// 0 when a reader of ours went away (`fairmesh … | head`), 1 for a failed check, 2 for

@@ -94,7 +94,7 @@ pub fn with_bars_and<T>(
         }
     };
     let threads = self::threads(threads);
-    let outcome = work(&Pool { threads, progress: Some(&show), store });
+    let outcome = work(&Pool { threads, progress: Some(&show), store, cancel: None });
     // A batch that was broken off left its bar.
     lock().clear();
     outcome

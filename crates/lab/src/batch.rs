@@ -4,21 +4,22 @@ use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fairmesh_control::Registry;
 use fairmesh_engine::record::RunRecord;
-use fairmesh_engine::{RunOptions, run, run_observed};
+use fairmesh_engine::{CancelToken, Inputs, RunOptions, Simulation, run, run_observed};
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{NodeId, Span};
 use rayon::prelude::*;
 
-use crate::LabError;
 use crate::capture::{Capture, Ports};
 use crate::changes::with_controls;
 use crate::files::folder::PendingFile;
 use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Place, Store, StoreError};
+use crate::{FileProblem, LabError, SettingProblem};
 
 /// How far a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Threads, progress and store of a batch. By default all cores, no reports and no store; results
-/// depend on none of them.
+/// Threads, progress, store and cancellation of a batch. By default all cores and none of the
+/// others; results depend on none of them.
 #[derive(Clone, Copy, Default)]
 pub struct Pool<'a> {
     /// Runs at a time; `None`: as many as there are cores.
@@ -42,6 +43,9 @@ pub struct Pool<'a> {
     pub progress: Option<&'a (dyn Fn(Progress) -> ControlFlow<()> + Sync)>,
     /// Store that runs are taken from and added to.
     pub store: Option<&'a Store>,
+    /// Switch that ends the batch within its current runs, with [`LabError::Stopped`]. A run that it
+    /// ends leaves no record.
+    pub cancel: Option<&'a CancelToken>,
 }
 
 impl Pool<'_> {
@@ -63,7 +67,22 @@ impl Pool<'_> {
         scenario: &Scenario,
         options: &RunOptions,
     ) -> Result<RunRecord, LabError> {
-        self.kept_or(scenario, options, || measured(scenario, options))
+        self.kept_or(scenario, options, || self.run(scenario, options))
+    }
+
+    /// Runs a scenario once, whether or not the store has the run, until the token is used.
+    pub(crate) fn run(
+        &self,
+        scenario: &Scenario,
+        options: &RunOptions,
+    ) -> Result<RunRecord, LabError> {
+        let Some(cancel) = self.cancel else { return measured(scenario, options) };
+        let run = || {
+            let inputs = Inputs::analytic(scenario, None)?;
+            let inputs = Inputs { cancel: cancel.clone(), ..inputs };
+            Simulation::new(Arc::new(scenario.clone()), options, inputs)?.finish()
+        };
+        run().map_err(|e| refused(scenario, e))
     }
 
     /// File and line of a run in the store, if it is there.
@@ -114,7 +133,7 @@ impl Pool<'_> {
                 chosen.push((key, *scenario, *options));
             }
         }
-        check(self, store, &chosen, |(_, scenario, options)| measured(scenario, options), |c| c.0)
+        check(self, store, &chosen, |(_, scenario, options)| self.run(scenario, options), |c| c.0)
     }
 }
 
@@ -168,7 +187,7 @@ impl Batch {
         seeds: RangeInclusive<u64>,
     ) -> Result<Self, LabError> {
         if seeds.is_empty() {
-            return Err(LabError::setting("seeds", "found none; expected at least one"));
+            return Err(LabError::wrong("seeds", SettingProblem::NoSeeds));
         }
         let scenarios = with_controls(scenario, controls, registry)?;
         Ok(Batch { scenarios, seeds, sample: None, captures: None })
@@ -204,7 +223,7 @@ impl Batch {
 ///
 /// # Errors
 /// The error of a job; jobs that have not started then never do. [`LabError::Stopped`] where
-/// [`Pool::progress`] stops the batch before its last job is complete.
+/// [`Pool::progress`] or [`Pool::cancel`] stops the batch before its last job is complete.
 pub fn all<J: Sync, T: Send>(
     pool: &Pool<'_>,
     what: &'static str,
@@ -214,8 +233,10 @@ pub fn all<J: Sync, T: Send>(
     let threads = rayon::ThreadPoolBuilder::new()
         .num_threads(pool.threads.map_or(0, NonZero::get))
         .build()
-        .map_err(|e| LabError::setting("threads", e))?;
+        .map_err(|e| LabError::wrong("threads", e))?;
     let (total, done, stop) = (jobs.len(), AtomicUsize::new(0), AtomicBool::new(false));
+    let cancelled = || pool.cancel.is_some_and(CancelToken::is_cancelled);
+    let stopped = || LabError::Stopped { what, done: done.load(Ordering::Relaxed), total };
     let report = |done| {
         if let Some(progress) = pool.progress
             && progress(Progress { what, done, total }).is_break()
@@ -229,18 +250,17 @@ pub fn all<J: Sync, T: Send>(
             // One at a time: runs differ in length, and no thread should sit on a batch.
             .with_max_len(1)
             .map(|job| {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(LabError::Stopped {
-                        what,
-                        done: done.load(Ordering::Relaxed),
-                        total,
-                    });
+                if stop.load(Ordering::Relaxed) || cancelled() {
+                    return Err(stopped());
                 }
-                let outcome = work(job);
-                if outcome.is_ok() {
-                    report(done.fetch_add(1, Ordering::Relaxed) + 1);
+                match work(job) {
+                    Ok(outcome) => {
+                        report(done.fetch_add(1, Ordering::Relaxed) + 1);
+                        Ok(outcome)
+                    }
+                    Err(_) if cancelled() => Err(stopped()),
+                    Err(e) => Err(e),
                 }
-                outcome
             })
             .collect()
     })
@@ -259,7 +279,7 @@ pub fn once(scenario: &Scenario, seed: u64, sample: Option<Span>) -> Result<RunR
 /// # Errors
 /// What the engine refuses.
 pub fn measured(scenario: &Scenario, options: &RunOptions) -> Result<RunRecord, LabError> {
-    run(scenario, options).map_err(|e| refused(scenario, &e))
+    run(scenario, options).map_err(|e| refused(scenario, e))
 }
 
 /// Runs a scenario once and captures its frames to `file`, all of them or those of one node.
@@ -274,19 +294,19 @@ pub fn captured(
     only: Option<NodeId>,
 ) -> Result<RunRecord, LabError> {
     let (pending, out) = PendingFile::beside(file)?;
-    let unwritable = |e: std::io::Error| LabError::file(file, format!("cannot be written: {e}"));
+    let unwritable = |e: std::io::Error| LabError::at(file, FileProblem::Unwritable(e));
     let out = std::io::BufWriter::with_capacity(1 << 16, out);
     let capture = Capture::new(out, ports(scenario), only).map_err(unwritable)?;
     let options = RunOptions { seed, sample, ..RunOptions::default() };
     let (record, capture) =
-        run_observed(scenario, &options, capture).map_err(|e| refused(scenario, &e))?;
+        run_observed(scenario, &options, capture).map_err(|e| refused(scenario, e))?;
     capture.finish().map_err(unwritable)?;
     pending.finish()?;
     Ok(record)
 }
 
-fn refused(scenario: &Scenario, e: &fairmesh_engine::EngineError) -> LabError {
-    LabError::Run { scenario: scenario.name().to_owned(), problem: e.to_string() }
+fn refused(scenario: &Scenario, e: fairmesh_engine::EngineError) -> LabError {
+    LabError::refused(scenario.name(), e)
 }
 
 /// Ports of each flow: the server's is 5001, the client's tells flows apart.

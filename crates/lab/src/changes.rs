@@ -8,7 +8,7 @@ use fairmesh_scenario::{Direction, Metric, PhyName, Scenario};
 use fairmesh_units::{BitRate, Frequency, Span};
 use serde::{Deserialize, Serialize};
 
-use crate::LabError;
+use crate::{LabError, SettingProblem};
 
 /// What may be changed about a scenario from outside. Nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -117,11 +117,11 @@ pub fn set_times(
     }
     let end = duration.unwrap_or(scenario.duration());
     if end == Span::ZERO {
-        return Err(LabError::setting("duration", "found 0 s; expected a longer time"));
+        return Err(LabError::wrong("duration", SettingProblem::NoTime));
     }
     if let Some(warmup) = warmup.filter(|w| *w >= end) {
-        let problem = format!("found {warmup}; expected less than the duration of {end}");
-        return Err(LabError::setting("warmup", problem));
+        let problem = SettingProblem::NothingMeasured { warmup, duration: end };
+        return Err(LabError::wrong("warmup", problem));
     }
     let usual = || match scenario.warmup() {
         long if long.saturating_mul(2) >= end => Span::from_nanos(end.as_nanos() / 10),
@@ -140,7 +140,7 @@ pub fn with_control(
     name: &str,
     registry: &Registry,
 ) -> Result<Scenario, LabError> {
-    let chosen = registry.lookup(name).map_err(|e| LabError::setting("control", e))?;
+    let chosen = registry.lookup(name).map_err(|e| LabError::wrong("control", e))?;
     let control = chosen.with_numbers_of(scenario.control());
     Ok(scenario.clone().with_control(control))
 }
@@ -163,8 +163,8 @@ pub fn with_controls(
         .collect::<Result<Vec<_>, _>>()?;
     for (i, s) in all.iter().enumerate() {
         if all[..i].iter().any(|o| o.control() == s.control()) {
-            let problem = format!("\"{}\" is given twice; expected each once", s.control());
-            return Err(LabError::setting("control", problem));
+            let twice = SettingProblem::ControlTwice(s.control().to_string());
+            return Err(LabError::wrong("control", twice));
         }
     }
     Ok(all)
@@ -181,13 +181,20 @@ pub struct Assignment {
     pub value: f64,
 }
 
+/// A text that is not an [`Assignment`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found \"{found}\"; expected a parameter and a number, such as epoch=5")]
+pub struct AssignmentError {
+    /// The text.
+    pub found: String,
+}
+
 impl FromStr for Assignment {
-    type Err = String;
+    type Err = AssignmentError;
 
     /// `epoch=5` for all controls that have it, `pfrc.epoch=5` for one.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("found \"{text}\"; expected a parameter and a number, such as epoch=5");
+    fn from_str(text: &str) -> Result<Self, AssignmentError> {
+        let bad = || AssignmentError { found: text.to_owned() };
         let (name, value) = text.split_once('=').ok_or_else(bad)?;
         let value = value.trim().parse().map_err(|_| bad())?;
         let name = name.trim();
@@ -219,7 +226,7 @@ pub fn assignments_of(
     set: &[Assignment],
     registry: &Registry,
 ) -> Result<Vec<Assignment>, LabError> {
-    let control = registry.lookup(name).map_err(|e| LabError::setting("control", e))?;
+    let control = registry.lookup(name).map_err(|e| LabError::wrong("control", e))?;
     let concerns = |a: &&Assignment| {
         a.control.as_ref().is_none_or(|c| control.definition().name == *c)
             && control.value(&a.parameter).is_some()
@@ -240,29 +247,25 @@ pub fn set_parameters(scenarios: &mut [Scenario], set: &[Assignment]) -> Result<
             if scenario.control().value(parameter).is_some() {
                 let mut changed = scenario.control().clone();
                 let set = changed.set(parameter, *value);
-                set.map_err(|e| LabError::setting("set", e))?;
+                set.map_err(|e| LabError::wrong("set", e))?;
                 *scenario = scenario.clone().with_control(changed);
                 taken = true;
             }
         }
         if !taken {
-            let known = scenarios.iter().filter(|s| meant(s)).map(|s| {
-                let names = s.control().definition().parameters.iter().map(|p| &*p.name);
-                format!("{} has {}", s.control(), or_none(names.collect::<Vec<_>>().join(", ")))
-            });
-            let known = known.collect::<Vec<_>>().join("; ");
-            let problem = match (control, known.is_empty()) {
-                (Some(control), true) => format!("{control} is none of the controls that run"),
-                _ => format!("no control that runs has a parameter \"{parameter}\"; {known}"),
+            let options = |s: &Scenario| {
+                let options = s.control().definition().parameters.iter();
+                (s.control().to_string(), options.map(|p| p.name.to_string()).collect())
             };
-            return Err(LabError::setting("set", problem));
+            let known: Vec<_> = scenarios.iter().filter(|s| meant(s)).map(options).collect();
+            let problem = match (control, known.is_empty()) {
+                (Some(control), true) => SettingProblem::ControlNotRun(control.clone()),
+                _ => SettingProblem::UnknownOption { option: parameter.clone(), known },
+            };
+            return Err(LabError::wrong("set", problem));
         }
     }
     Ok(())
-}
-
-fn or_none(names: String) -> String {
-    if names.is_empty() { "none".to_owned() } else { names }
 }
 
 #[cfg(test)]
@@ -317,7 +320,7 @@ mod tests {
         let refused = set(&mut all, &["queue=0"]).unwrap_err();
         assert_eq!(refused, "set: fq: queue must be a whole number from 1 to 1000, not 0");
         for bad in ["epoch", "epoch=", "epoch=5 s", "=x"] {
-            let refused = bad.parse::<Assignment>().unwrap_err();
+            let refused = bad.parse::<Assignment>().unwrap_err().to_string();
             assert!(refused.ends_with("such as epoch=5"), "{refused}");
         }
     }

@@ -3,15 +3,10 @@
 use fairmesh_engine::record::RunRecord;
 use serde::Serialize;
 
+pub use crate::layout::{GENERATOR, SCHEMA};
 use crate::optimum::Optimum;
 use crate::summary::ControlSummary;
 use crate::tradeoff::tradeoffs;
-
-/// Version of the layout. Keys may be added within a version, never removed or redefined.
-pub const SCHEMA: u32 = 1;
-
-/// What wrote a result, in its `generator` key; also marks a result folder as ours.
-pub const GENERATOR: &str = concat!("fairmesh ", env!("CARGO_PKG_VERSION"));
 
 /// One run, as `run --json` prints it.
 #[derive(Clone, Debug, Serialize)]

@@ -1,21 +1,33 @@
-//! What can go wrong: a sentence each, that names what it is about and what was expected.
+//! Errors of the laboratory. Each prints as one sentence that names file, key or setting, and what
+//! was expected.
 
-use std::fmt::Display;
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::optimum::OptimumError;
-use crate::store::StoreError;
+use fairmesh_control::{ParameterError, UnknownControl};
+use fairmesh_engine::EngineError;
+use fairmesh_scenario::{Scenario, ScenarioError};
+use fairmesh_units::Span;
 
-/// Why something was refused or could not be finished.
+use crate::analysis::error::AnalysisError;
+use crate::optimum::error::OptimumError;
+use crate::store::error::StoreError;
+use crate::sweep::vary::AxisError;
+
+/// Reason that a crate on top of the laboratory gives.
+pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Reason why something was refused or could not be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// Something asked for from outside the scenario file is wrong.
+    /// A setting from outside the scenario file is wrong.
     #[error("{setting}: {problem}")]
     Setting {
         /// Its name, such as `gateway` or `duration`.
-        setting: String,
+        setting: &'static str,
         /// What was found and what was expected.
-        problem: String,
+        problem: Box<SettingProblem>,
     },
     /// A file or folder is wrong, or cannot be read or written.
     #[error("{}: {problem}", path.display())]
@@ -23,18 +35,18 @@ pub enum LabError {
         /// Its path as given.
         path: PathBuf,
         /// What was found and what was expected.
-        problem: String,
+        problem: Box<FileProblem>,
     },
     /// A scenario is wrong; its message names file and key.
     #[error(transparent)]
-    Scenario(#[from] fairmesh_scenario::ScenarioError),
-    /// A run was refused.
+    Scenario(#[from] ScenarioError),
+    /// A run or an analysis was refused.
     #[error("{scenario}: {problem}")]
     Run {
         /// Scenario file or name.
         scenario: String,
-        /// The engine's reason.
-        problem: String,
+        /// The reason.
+        problem: Box<RunProblem>,
     },
     /// A store of results cannot be used.
     #[error(transparent)]
@@ -51,6 +63,193 @@ pub enum LabError {
     },
 }
 
+/// Reason why a setting is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingProblem {
+    /// A batch without seeds.
+    #[error("found none; expected at least one")]
+    NoSeeds,
+    /// The threads cannot be started.
+    #[error("{0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+    /// A run that takes no time.
+    #[error("found 0 s; expected a longer time")]
+    NoTime,
+    /// A warm-up that leaves nothing to measure.
+    #[error("found {warmup}; expected less than the duration of {duration}")]
+    NothingMeasured {
+        /// The warm-up.
+        warmup: Span,
+        /// Simulated time.
+        duration: Span,
+    },
+    /// A control that does not exist.
+    #[error("{0}")]
+    UnknownControl(#[from] UnknownControl),
+    /// A control is named twice.
+    #[error("\"{0}\" is given twice; expected each once")]
+    ControlTwice(String),
+    /// A value that an option of a control may not have.
+    #[error("{0}")]
+    Option(#[from] ParameterError),
+    /// An option is set for a control that does not run.
+    #[error("{0} is none of the controls that run")]
+    ControlNotRun(String),
+    /// None of the controls that run has the option.
+    #[error("no control that runs has a parameter \"{option}\"; {}", options(known))]
+    UnknownOption {
+        /// The option.
+        option: String,
+        /// The controls with their options.
+        known: Vec<(String, Vec<String>)>,
+    },
+    /// A setting for maps is given for a scenario file.
+    #[error("{} is no map; expected this setting in the file itself", file.display())]
+    NotAMap {
+        /// The scenario file.
+        file: PathBuf,
+    },
+    /// A flow that the scenario does not have.
+    #[error("there is no flow \"{flow}\"; expected one of {known}")]
+    UnknownFlow {
+        /// The flow.
+        flow: String,
+        /// Some flows of the scenario.
+        known: String,
+    },
+    /// A list of values that cannot be read.
+    #[error(transparent)]
+    Axis(#[from] AxisError),
+    /// A key is varied twice.
+    #[error("{0} is given twice; expected each key once")]
+    KeyTwice(String),
+    /// A combination of values that the scenario does not allow.
+    #[error("with {}: {error}", values(point))]
+    Point {
+        /// Varied keys and their values.
+        point: Vec<(String, String)>,
+        /// What is wrong with the scenario.
+        error: ScenarioError,
+    },
+    /// Reason that a crate on top of the laboratory gives.
+    #[error(transparent)]
+    Other(BoxedError),
+}
+
+fn options(known: &[(String, Vec<String>)]) -> String {
+    let one = |(control, options): &(String, Vec<String>)| match options.is_empty() {
+        true => format!("{control} has none"),
+        false => format!("{control} has {}", options.join(", ")),
+    };
+    known.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn values(point: &[(String, String)]) -> String {
+    point.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Reason why a file or folder is refused, or an operation on it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FileProblem {
+    /// There is no such file.
+    #[error("there is no such file; expected {expected}")]
+    Missing {
+        /// Content that was expected.
+        expected: &'static str,
+    },
+    /// There is no such folder.
+    #[error("is not there; expected an existing folder")]
+    NoFolder,
+    /// It cannot be read.
+    #[error("cannot be read ({error}); expected {expected}")]
+    Unreadable {
+        /// The system's reason.
+        error: io::Error,
+        /// Content that was expected.
+        expected: &'static str,
+    },
+    /// It cannot be written or created.
+    #[error("cannot be written ({0}); expected a place to write results to")]
+    Unwritable(io::Error),
+    /// It is a folder.
+    #[error("is a folder; expected {expected}")]
+    Folder {
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// It is a file.
+    #[error("is a file; expected {expected}")]
+    File {
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// The path ends in no name.
+    #[error("expected the name of something to create")]
+    NoName,
+    /// A folder that has other content.
+    #[error("is not empty and {lacks}; expected a new folder name")]
+    OtherContent {
+        /// What the folder is not.
+        lacks: &'static str,
+    },
+    /// A map where a scenario in TOML is needed.
+    #[error("is a map; expected a TOML scenario, whose keys can be varied")]
+    Map,
+    /// It is not JSON.
+    #[error("is no JSON ({error}); expected {expected}")]
+    NotJson {
+        /// The parser's reason.
+        error: serde_json::Error,
+        /// Content that was expected.
+        expected: &'static str,
+    },
+    /// A key has another value than this program writes.
+    #[error("{key}: found {found}; expected {expected}")]
+    Key {
+        /// The key.
+        key: String,
+        /// Its value.
+        found: String,
+        /// The value that was expected.
+        expected: String,
+    },
+    /// A value cannot be read.
+    #[error("{}{error}; expected a record of this version of fairmesh", prefix(key))]
+    Value {
+        /// The key; empty for the whole content.
+        key: String,
+        /// The parser's reason.
+        error: serde_json::Error,
+    },
+    /// Results cannot be written in the format of the file.
+    #[error("cannot be written: {0}")]
+    Encode(BoxedError),
+    /// Reason that a crate on top of the laboratory gives.
+    #[error(transparent)]
+    Other(BoxedError),
+}
+
+fn prefix(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("{key}: ") }
+}
+
+/// Reason why a run or an analysis of a scenario is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum RunProblem {
+    /// The engine refuses it.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// An analytic model refuses it.
+    #[error(transparent)]
+    Analysis(#[from] AnalysisError),
+    /// It has no optimum.
+    #[error(transparent)]
+    Optimum(#[from] OptimumError),
+    /// Reason that a crate on top of the laboratory gives.
+    #[error(transparent)]
+    Other(BoxedError),
+}
+
 impl From<StoreError> for LabError {
     fn from(e: StoreError) -> Self {
         LabError::Store(Box::new(e))
@@ -59,25 +258,40 @@ impl From<StoreError> for LabError {
 
 impl LabError {
     /// A wrong setting.
-    pub fn setting(setting: impl Into<String>, problem: impl Display) -> Self {
-        LabError::Setting { setting: setting.into(), problem: problem.to_string() }
+    pub(crate) fn wrong(setting: &'static str, problem: impl Into<SettingProblem>) -> Self {
+        LabError::Setting { setting, problem: Box::new(problem.into()) }
     }
 
     /// A wrong file or folder.
-    pub fn file(path: impl AsRef<Path>, problem: impl Display) -> Self {
-        LabError::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
+    pub(crate) fn at(path: impl AsRef<Path>, problem: FileProblem) -> Self {
+        LabError::File { path: path.as_ref().to_owned(), problem: Box::new(problem) }
+    }
+
+    /// A refused run or analysis.
+    pub fn refused(scenario: impl fmt::Display, problem: impl Into<RunProblem>) -> Self {
+        LabError::Run { scenario: scenario.to_string(), problem: Box::new(problem.into()) }
     }
 
     /// A search for an optimum that failed: of a store, or of the scenario.
-    pub fn optimum(scenario: &fairmesh_scenario::Scenario, e: OptimumError) -> Self {
+    pub fn optimum(scenario: &Scenario, e: OptimumError) -> Self {
         match e {
             OptimumError::Store(e) => e.into(),
-            e => LabError::run(scenario.name(), e),
+            e => LabError::refused(scenario.name(), e),
         }
     }
 
-    /// A refused run.
-    pub fn run(scenario: impl Into<String>, problem: impl Display) -> Self {
-        LabError::Run { scenario: scenario.into(), problem: problem.to_string() }
+    /// A wrong setting, for a reason of the caller's.
+    pub fn setting(setting: &'static str, problem: impl Into<BoxedError>) -> Self {
+        LabError::wrong(setting, SettingProblem::Other(problem.into()))
+    }
+
+    /// A wrong file or folder, for a reason of the caller's.
+    pub fn file(path: impl AsRef<Path>, problem: impl Into<BoxedError>) -> Self {
+        LabError::at(path, FileProblem::Other(problem.into()))
+    }
+
+    /// A refused run, for a reason of the caller's.
+    pub fn run(scenario: impl Into<String>, problem: impl Into<BoxedError>) -> Self {
+        LabError::refused(scenario.into(), RunProblem::Other(problem.into()))
     }
 }

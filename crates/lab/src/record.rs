@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::LabError;
-use crate::comparison::{GENERATOR, SCHEMA};
 use crate::files::folder::MARK;
+use crate::layout::{GENERATOR, SCHEMA};
+use crate::{FileProblem, LabError};
 
 /// Reads the record of one run.
 ///
@@ -39,19 +39,25 @@ pub fn read_results(path: &Path) -> Result<Vec<Vec<RunRecord>>, LabError> {
     let Runs { seeds, runs } = parse(path, open(path)?)?;
     let n = runs.len();
     if seeds == 0 || n == 0 || n % seeds != 0 {
-        let problem = format!("runs: found {n}; expected {seeds} for each control");
-        return Err(LabError::file(path, problem));
+        return Err(LabError::at(
+            path,
+            FileProblem::Key {
+                key: "runs".into(),
+                found: n.to_string(),
+                expected: format!("{seeds} for each control"),
+            },
+        ));
     }
     let mut runs = runs.into_iter();
     Ok((0..n / seeds).map(|_| runs.by_ref().take(seeds).collect()).collect())
 }
 
 fn open(path: &Path) -> Result<Value, LabError> {
-    let expected = "expected a record of fairmesh";
+    let expected = "a record of fairmesh";
     let bytes = fs::read(path)
-        .map_err(|e| LabError::file(path, format!("cannot be read ({e}); {expected}")))?;
+        .map_err(|error| LabError::at(path, FileProblem::Unreadable { error, expected }))?;
     serde_json::from_slice(&bytes)
-        .map_err(|e| LabError::file(path, format!("is no JSON ({e}); {expected}")))
+        .map_err(|error| LabError::at(path, FileProblem::NotJson { error, expected }))
 }
 
 /// Refuses what this version did not write, and names the key of whatever is wrong.
@@ -60,14 +66,14 @@ fn parse<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, LabError> 
         let found = &value[key];
         if *found != expected {
             let found = if found.is_null() { "nothing".to_owned() } else { found.to_string() };
-            return Err(LabError::file(path, format!("{key}: found {found}; expected {expected}")));
+            let (key, expected) = (key.to_owned(), expected.to_string());
+            return Err(LabError::at(path, FileProblem::Key { key, found, expected }));
         }
     }
     serde_path_to_error::deserialize(value).map_err(|e| {
         let key = e.path().to_string();
-        let key = if key == "." { String::new() } else { format!("{key}: ") };
-        let expected = "expected a record of this version of fairmesh";
-        LabError::file(path, format!("{key}{}; {expected}", e.inner()))
+        let key = if key == "." { String::new() } else { key };
+        LabError::at(path, FileProblem::Value { key, error: e.into_inner() })
     })
 }
 

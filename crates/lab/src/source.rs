@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::changes::Edit;
 use crate::notes::few_packets;
-use crate::{Changes, LabError};
+use crate::{Changes, FileProblem, LabError, SettingProblem};
 use fairmesh_control::Registry;
 use fairmesh_scenario::{Format, ImportOptions, MAX_FILE_BYTES, Scenario, draft, format_of};
 
@@ -51,8 +51,7 @@ pub fn build(
     let mut draft = draft(&name, bytes, &import_options(changes))?;
     if !changes.edits.is_empty() {
         if is_map {
-            let problem = "is a map; expected a TOML scenario, whose keys can be varied";
-            return Err(LabError::file(path, problem));
+            return Err(LabError::at(path, FileProblem::Map));
         }
         let edit = |e: &Edit| fairmesh_scenario::Edit::text(&e.key, &e.value, "vary");
         draft.edit(&changes.edits.iter().map(edit).collect::<Vec<_>>())?;
@@ -105,9 +104,7 @@ fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(
         return match given.into_iter().chain(radio).find(|(_, is)| *is) {
             None => Ok(()),
             Some((setting, _)) => {
-                let file = path.display();
-                let problem = format!("{file} is no map; expected this setting in the file itself");
-                Err(LabError::setting(setting, problem))
+                Err(LabError::wrong(setting, SettingProblem::NotAMap { file: path.to_owned() }))
             }
         };
     }
@@ -119,20 +116,14 @@ fn check_map_options(path: &Path, changes: &Changes, format: Format) -> Result<(
 /// # Errors
 /// When it is not there, not a file, too large or not readable.
 pub fn read(path: &Path) -> Result<Vec<u8>, LabError> {
-    let expected = "expected a scenario file";
-    let metadata = fs::metadata(path).map_err(|e| {
-        let what = if e.kind() == std::io::ErrorKind::NotFound {
-            "there is no such file".to_owned()
-        } else {
-            format!("cannot be read ({e})")
-        };
-        LabError::file(path, format!("{what}; {expected}"))
-    })?;
-    if metadata.is_dir() {
-        return Err(LabError::file(path, format!("is a folder; {expected}")));
+    let expected = "a scenario file";
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => LabError::at(path, FileProblem::Missing { expected }),
+        _ => LabError::at(path, FileProblem::Unreadable { error, expected }),
+    };
+    if fs::metadata(path).map_err(unreadable)?.is_dir() {
+        return Err(LabError::at(path, FileProblem::Folder { expected }));
     }
-    let unreadable =
-        |e: std::io::Error| LabError::file(path, format!("cannot be read ({e}); {expected}"));
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     // One byte more than accepted, so that the parser sees and refuses what is too long; a pipe or

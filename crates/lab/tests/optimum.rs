@@ -503,7 +503,7 @@ fn questions_that_make_no_sense() {
         (Settings { check: vec![], ..s.clone() }, "check: no seeds; expected 1 or more"),
         (
             Settings { search: vec![1, 2], check: vec![2], ..s.clone() },
-            "check: seed 2 is the search's; expected other seeds",
+            "check: seed 2 is one of the search; expected other seeds",
         ),
         (
             Settings { tolerance: f64::NAN, ..s.clone() },

@@ -1,5 +1,6 @@
 //! The control socket: one JSON object a line, both ways.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -25,18 +26,40 @@ pub enum AskError {
         problem: io::Error,
     },
     /// The daemon refuses the request.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(Refusal),
+}
+
+/// Reason why a daemon refuses a request.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// Stable name of the reason; each service has its own.
+    pub code: Cow<'static, str>,
+    /// One line for people.
+    pub message: String,
+}
+
+impl Refusal {
+    /// The name of the reason, and the reason.
+    pub fn new(code: impl Into<Cow<'static, str>>, reason: &dyn std::error::Error) -> Self {
+        Refusal { code: code.into(), message: reason.to_string() }
+    }
+
+    /// The daemon does not come to it in time.
+    fn busy() -> Self {
+        Refusal { code: "busy".into(), message: "the daemon is busy; try again".to_owned() }
+    }
 }
 
 /// The daemon's answer.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Response {
-    /// What was asked for.
+    /// The requested value.
     Ok(Value),
-    /// Why not.
-    Refused(String),
+    /// The reason why the request is refused.
+    Refused(Refusal),
 }
 
 /// The longest request that is read.
@@ -172,7 +195,7 @@ fn answer(stream: &Arc<UnixStream>, silent: &Silent, give: &impl Fn(Call) -> boo
     if !give((line, send)) {
         return;
     }
-    let late = |_| Response::Refused("the daemon is busy; try again".into());
+    let late = |_| Response::Refused(Refusal::busy());
     let response = receive.recv_timeout(PATIENCE).unwrap_or_else(late);
     if let Ok(mut text) = serde_json::to_vec(&response) {
         text.push(b'\n');

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::config::Discover;
-use super::sources::{self, Discovery};
+use super::sources::{self, Discovery, FailedSource, SourceError};
 
 /// The nodes of a mesh with their addresses, as a host finds them.
 pub trait NodeDirectory {
@@ -32,7 +32,7 @@ pub fn ask(directory: &mut impl NodeDirectory) -> Discovery {
     let asked = catch_unwind(AssertUnwindSafe(|| directory.nodes()));
     asked.unwrap_or_else(|_| Discovery {
         found: Vec::new(),
-        failed: vec!["a source could not be read: this program failed over it".into()],
+        failed: vec![FailedSource { name: String::new(), problem: SourceError::Panic }],
         sources: Vec::new(),
     })
 }

@@ -14,7 +14,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::error::{KeyError, PeersError};
 use crate::gateway::config::{KEY, Peers};
-use crate::gateway::peers::{Change, Datagram, Exchange, Heard, Key, MOST, PeersReport};
+use crate::gateway::peers::{
+    Change, Datagram, Exchange, Heard, Key, MOST, PeersReport, SendProblem,
+};
 
 /// Datagrams that are read within a second, of everybody together; the kernel drops the rest.
 const MOST_READ: u32 = 1000;
@@ -186,7 +188,7 @@ impl PeerSocket {
             match socket.send_to(&datagram, reachable(to, both)) {
                 // As if it were lost on its way.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                sent => exchange.sending(peer, sent.err().map(|e| unsent(&e))),
+                sent => exchange.sending(peer, sent.err().map(|e| SendProblem::from(&e))),
             }
         }
     }
@@ -224,15 +226,6 @@ fn reachable(to: SocketAddr, both: bool) -> SocketAddr {
         SocketAddr::V4(v4) if both => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
         other => other,
     }
-}
-
-fn unsent(e: &io::Error) -> String {
-    let why = match e.kind() {
-        // What systemd's filter says.
-        ErrorKind::PermissionDenied => "; a firewall, or expected IPAddressAllow= in the unit",
-        _ => "",
-    };
-    format!("nothing can be sent to it: {e}{why}")
 }
 
 /// Wakes the loop when there is something to read, and then waits until it was read or a second has passed. It reads

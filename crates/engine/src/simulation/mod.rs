@@ -7,6 +7,7 @@ mod snapshot;
 
 use std::sync::Arc;
 
+use fairmesh_control::Mechanism;
 use fairmesh_queueing::DisciplineSpec;
 use fairmesh_scenario::Scenario;
 use fairmesh_units::{Span, Time};
@@ -62,8 +63,8 @@ pub enum Status {
 pub struct Simulation {
     world: Worlds,
     cancel: CancelToken,
-    /// Name of the control if it is not the scenario's.
-    control: Option<String>,
+    /// The control if it is not the scenario's.
+    control: Option<Mechanism>,
 }
 
 /// The world, compiled once per set of capabilities so that a run pays for no other: with or without
@@ -119,7 +120,7 @@ impl Simulation {
             (true, false) => Worlds::Watched(world!()),
             (true, true) => Worlds::WatchedHosting(world!()),
         };
-        Ok(Simulation { world, cancel, control: control.map(|c| c.to_string()) })
+        Ok(Simulation { world, cancel, control })
     }
 
     /// Advances to `until`, or to the end of the scenario if that is earlier.
@@ -186,7 +187,8 @@ impl Simulation {
             (record(world, end), world.net.observer.take())
         });
         if let Some(control) = self.control {
-            record.control = control;
+            record.control = control.to_string();
+            record.ours = control.is_ours();
         }
         Ok((record, observer))
     }

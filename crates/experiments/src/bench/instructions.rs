@@ -52,8 +52,7 @@ pub fn count(folder: &Path, row: &str, seconds: f64) -> Result<Count, LabError> 
         let last = words.lines().last().unwrap_or_default();
         LabError::file("valgrind", format!("no count of instructions ({last}); {needs}"))
     })?;
-    let cost: Cost = serde_json::from_slice(&output.stdout)
-        .map_err(|e| LabError::Run { scenario: row.to_owned(), problem: e.to_string() })?;
+    let cost: Cost = serde_json::from_slice(&output.stdout).map_err(|e| LabError::run(row, e))?;
     Ok(Count {
         simulated_s: seconds,
         transmissions: cost.transmissions,

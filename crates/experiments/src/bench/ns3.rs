@@ -55,8 +55,7 @@ pub fn harness(folder: &Path) -> Result<PathBuf, LabError> {
 /// # Errors
 /// When the harness fails.
 pub fn run(harness: &Path, folder: &Path, case: &Case) -> Result<Run, LabError> {
-    let failed =
-        |problem: String| LabError::Run { scenario: format!("ns-3, {}", case.tag), problem };
+    let failed = |problem: String| LabError::run(format!("ns-3, {}", case.tag), problem);
     let output = Command::new(harness)
         .args(&case.harness_arguments)
         .arg("--seed=1")

@@ -131,13 +131,9 @@ pub fn in_child(folder: &Path, row: &str, seconds: Option<f64>) -> Result<Cost, 
     let output =
         child(folder, row, seconds)?.output().map_err(|e| LabError::file("fairmesh", e))?;
     if !output.status.success() {
-        return Err(LabError::Run {
-            scenario: row.to_owned(),
-            problem: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
+        return Err(LabError::run(row, String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|e| LabError::Run { scenario: row.to_owned(), problem: e.to_string() })
+    serde_json::from_slice(&output.stdout).map_err(|e| LabError::run(row, e))
 }
 
 /// Simulated seconds after which a row has cost about `cpu` seconds, but no less than its own: short

@@ -55,10 +55,8 @@ impl Reading {
         let phases = if phases.is_empty() {
             Vec::new()
         } else {
-            let rates = fairmesh_engine::fair_rates(scenario).map_err(|e| LabError::Run {
-                scenario: scenario.name().to_owned(),
-                problem: e.to_string(),
-            })?;
+            let rates = fairmesh_engine::fair_rates(scenario)
+                .map_err(|e| LabError::run(scenario.name(), e))?;
             phases.iter().map(|p| (p.from, p.to, fair_between(&rates.changes, p))).collect()
         };
         Ok(Reading { ends, segment: segment.collect(), phases, model: None, emulated: false })

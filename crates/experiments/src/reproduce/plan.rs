@@ -134,7 +134,7 @@ impl Plan {
         emulator: Refuses<'_>,
     ) -> Result<Self, LabError> {
         let experiment = &entry.experiment;
-        let bad = |e: String| LabError::Run { scenario: entry.id.clone(), problem: e };
+        let bad = |e: String| LabError::run(&entry.id, e);
         let asks = Asks {
             sample: experiment.sampling().map_err(bad)?,
             acknowledged: experiment.measures.iter().any(|m| m.of.is_acknowledged()),

@@ -242,10 +242,7 @@ fn first_bottlenecks(scenario: &Scenario) -> Result<(Bottleneck, Option<Bottlene
             minimum: &[],
             budget: Budget { cliques, ..Budget::default() },
         };
-        let refused = |e: fairmesh_capacity::fair::FairError| LabError::Run {
-            scenario: scenario.name().to_owned(),
-            problem: e.to_string(),
-        };
+        let refused = |e: fairmesh_capacity::fair::FairError| LabError::run(scenario.name(), e);
         network.analyse().map_err(refused)
     };
     let lowest = |rates: &[f64]| {

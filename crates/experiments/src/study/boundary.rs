@@ -154,7 +154,7 @@ fn case(settings: &Settings, number: u32) -> Result<Case, LabError> {
             f
         })
         .collect();
-    let refused = |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
+    let refused = |problem: String| LabError::run(scenario.name(), problem);
     let mut region = Region::new(&Mesh {
         phy: &scenario.mac().phy,
         access: model.access,

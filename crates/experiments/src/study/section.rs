@@ -76,7 +76,7 @@ fn region(scenario: &Scenario) -> Result<Region, LabError> {
         flows: &flows,
         settings: RegionSettings::default(),
     })
-    .map_err(|e| LabError::Run { scenario: scenario.name().to_owned(), problem: e.to_string() })
+    .map_err(|e| LabError::run(scenario.name(), e))
 }
 
 /// Whether the simulator delivers these rates.

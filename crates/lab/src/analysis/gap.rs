@@ -7,8 +7,9 @@ use fairmesh_engine::fair_rates;
 use fairmesh_scenario::{Flow, NodeKind, Scenario};
 use serde::Serialize;
 
+use super::AnalysisError;
 use crate::LabError;
-use crate::comparison::{GENERATOR, SCHEMA};
+use crate::layout::{GENERATOR, SCHEMA};
 
 /// The model's answer. Rates in bit/s of application data, shares of the gateway's air:
 /// a two-hop flow of 1 Mbit/s is a load of 2.
@@ -71,23 +72,18 @@ impl GapReport {
     /// # Errors
     /// No gateway, no flow of a neighbour or of others, or parameters that the model refuses.
     pub fn of(scenario: &Scenario) -> Result<Self, LabError> {
-        let bad = |problem: &str| LabError::Run {
-            scenario: scenario.name().to_owned(),
-            problem: problem.to_owned(),
-        };
+        let bad = |e: AnalysisError| LabError::refused(scenario.name(), e);
         if scenario.gateways().is_empty() {
-            return Err(bad("names no gateway; expected topology.gateway for GAP's model"));
+            return Err(bad(AnalysisError::NoGateway));
         }
         if let Some(radio) = scenario.further().first() {
-            let problem =
-                format!("has radios.{}; GAP's model knows one radio per node", radio.name);
-            return Err(bad(&problem));
+            return Err(bad(AnalysisError::SeveralRadios { radio: radio.name.clone() }));
         }
         super::best_effort(scenario)?;
         if scenario.gateways().are_several() {
-            return Err(bad("has several gateways; GAP's model knows one"));
+            return Err(bad(AnalysisError::SeveralGateways));
         }
-        let fair = fair_rates(scenario).map_err(|e| bad(&e.to_string()))?.rates_bps;
+        let fair = fair_rates(scenario).map_err(|e| bad(e.into()))?.rates_bps;
         let wireless = |f: &Flow| scenario.nodes()[f.from.index()].kind == NodeKind::Wireless;
         let sum = |near: bool, times: &dyn Fn(&Flow) -> f64| -> f64 {
             let of = scenario.flows().iter().zip(&fair);
@@ -101,9 +97,7 @@ impl GapReport {
         let guarantee = efficiency * sum(true, &cost);
         let multi = efficiency * sum(false, &cost);
         if guarantee <= 0.0 || multi <= 0.0 {
-            return Err(bad(
-                "has no uploads of the gateway's neighbours and of nodes beyond them; expected both for GAP's model",
-            ));
+            return Err(bad(AnalysisError::NoUploads));
         }
         let mut nodes: Vec<_> = scenario
             .flows()
@@ -122,7 +116,7 @@ impl GapReport {
             (alpha, numbers.beta),
             (nodes.len() as u32, period),
         )
-        .map_err(|e: GapError| bad(&e.to_string()))?;
+        .map_err(|e: GapError| bad(e.into()))?;
         let slope = model.decay_time();
         Ok(GapReport {
             schema: SCHEMA,

@@ -2,6 +2,7 @@
 //! object is, and what tables and pages are made from.
 
 mod bounds;
+pub(crate) mod error;
 pub mod gap;
 pub mod region;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 use fairmesh_capacity::analysis::{Analysis, Criterion, ModelRates, Network, Sharing};
 use fairmesh_capacity::clique::Budget;
-use fairmesh_capacity::fair::FlowSpec;
+use fairmesh_capacity::fair::{FairError, FlowSpec};
 use fairmesh_capacity::link::Access;
 use fairmesh_capacity::maxmin::Limit;
 use fairmesh_engine::{CapacityModel, measures};
@@ -18,8 +19,9 @@ use fairmesh_units::NodeId;
 use serde::Serialize;
 
 use crate::LabError;
-use crate::comparison::{GENERATOR, SCHEMA};
+use crate::layout::{GENERATOR, SCHEMA};
 pub use bounds::GatewayBounds;
+pub use error::AnalysisError;
 
 /// Which nodes contend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,12 +158,9 @@ impl Model {
 /// By the name of the first flow that is not best effort.
 fn best_effort(scenario: &Scenario) -> Result<(), LabError> {
     if let Some(flow) = scenario.flows().iter().find(|f| f.access != Default::default()) {
-        let problem = format!(
-            "flow \"{}\": the capacity models know no access category but best-effort, found {}; expected flows \
-             without `access` and `dscp`, or `fairmesh optimum`, which simulates",
-            flow.name, flow.access
-        );
-        return Err(LabError::Run { scenario: scenario.name().to_owned(), problem });
+        let (flow, access) = (flow.name.clone(), flow.access.to_string());
+        let problem = AnalysisError::AccessCategory { flow, access };
+        return Err(LabError::refused(scenario.name(), problem));
     }
     Ok(())
 }
@@ -174,12 +173,8 @@ fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
     match scenario.further().iter().find(|r| r.medium != 0) {
         None => Ok(()),
         Some(radio) => {
-            let problem = format!(
-                "radios.{}: the capacity models know radios that differ by channel alone; expected the PHY, width, \
-                 rate and RTS of `[radio]`, or `fairmesh optimum`, which simulates",
-                radio.name
-            );
-            Err(LabError::Run { scenario: scenario.name().to_owned(), problem })
+            let problem = AnalysisError::RadioKind { radio: radio.name.clone() };
+            Err(LabError::refused(scenario.name(), problem))
         }
     }
 }
@@ -188,8 +183,7 @@ fn one_phy(scenario: &Scenario) -> Result<(), LabError> {
 fn on_air(model: &CapacityModel<'_>) -> Result<Vec<usize>, LabError> {
     let flows = model.on_air(|_| true);
     if flows.is_empty() {
-        let problem = "no flow crosses a wireless link; expected at least one".into();
-        return Err(LabError::Run { scenario: model.scenario.name().to_owned(), problem });
+        return Err(LabError::refused(model.scenario.name(), AnalysisError::NoFlow));
     }
     Ok(flows)
 }
@@ -214,8 +208,7 @@ impl Capacity {
         best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = on_air(&model)?;
-        let refused =
-            |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
+        let refused = |e: FairError| LabError::refused(scenario.name(), AnalysisError::from(e));
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
         let analyse = |hears: Hears, access, budget| {
             let network = Network {
@@ -231,7 +224,7 @@ impl Capacity {
                 minimum: &[],
                 budget,
             };
-            network.analyse().map_err(|e| refused(e.to_string()))
+            network.analyse().map_err(refused)
         };
         let mut models = Vec::new();
         let mut capacities = Vec::new();

@@ -7,17 +7,16 @@ use fairmesh_engine::CapacityModel;
 use fairmesh_scenario::Scenario;
 use serde::Serialize;
 
-use crate::LabError;
-use crate::comparison::{GENERATOR, SCHEMA};
+use super::AnalysisError;
+use crate::layout::{GENERATOR, SCHEMA};
 use crate::summary::flow_label;
+use crate::{LabError, SettingProblem};
 
 /// Steps of the section.
 const STEPS: usize = 24;
 /// A link whose sender is busy for at least this share of the time is congested (§4.1 marks those
 /// whose queues are nearly fully used).
 const CONGESTED: f64 = 0.9;
-/// What can be asked instead.
-const REMAIN: &str = "collision domains and cliques remain";
 
 /// The model's answer. Rates in bit/s of application data.
 #[derive(Clone, Debug, Serialize)]
@@ -102,8 +101,7 @@ impl RegionReport {
         super::best_effort(scenario)?;
         let model = CapacityModel::new(scenario);
         let on_air = super::on_air(&model)?;
-        let refused =
-            |problem: String| LabError::Run { scenario: scenario.name().to_owned(), problem };
+        let refused = |e: AnalysisError| LabError::refused(scenario.name(), e);
         let specs: Vec<FlowSpec<'_>> = on_air.iter().map(|&i| model.flow(i)).collect();
         let name = |n: fairmesh_units::NodeId| scenario.nodes()[n.index()].name.clone();
         let label = |&i: &usize| {
@@ -117,9 +115,8 @@ impl RegionReport {
                 scenario.flows()[i].name == *wanted || flows[k] == *wanted
             };
             let at = on_air.iter().enumerate().find(is).map(|(k, _)| k).ok_or_else(|| {
-                let problem =
-                    format!("there is no flow \"{wanted}\"; expected one of {}", names(&flows));
-                LabError::setting("group", problem)
+                let (flow, known) = (wanted.clone(), names(&flows));
+                LabError::wrong("group", SettingProblem::UnknownFlow { flow, known })
             })?;
             group.push(at);
         }
@@ -131,9 +128,9 @@ impl RegionReport {
             flows: &specs,
             settings,
         })
-        .map_err(|e| refused(e.to_string()))?;
+        .map_err(|e| refused(e.into()))?;
         // What is not known is no boundary.
-        let unknown = |e: NoState| refused(format!("no achievable rate region: {e}; {REMAIN}"));
+        let unknown = |e: NoState| refused(e.into());
         let max_min = region.max_min().map_err(unknown)?.rates;
         let proportional = region.proportional().map_err(unknown)?.rates;
         // A touch inside, where the fixed point surely is.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::LabError;
+use crate::{FileProblem, LabError};
 
 /// The file that marks a folder as a result of ours.
 pub const MARK: &str = "results.json";
@@ -45,9 +45,7 @@ struct Pending {
 impl Pending {
     /// Creates the parent folders; the caller creates `temporary`.
     fn new(target: &Path) -> Result<Self, LabError> {
-        let name = target
-            .file_name()
-            .ok_or_else(|| LabError::file(target, "expected the name of something to create"))?;
+        let name = target.file_name().ok_or_else(|| LabError::at(target, FileProblem::NoName))?;
         let parent = match target.parent() {
             Some(p) if !p.as_os_str().is_empty() => p.to_owned(),
             _ => PathBuf::from("."),
@@ -65,7 +63,7 @@ impl Pending {
                 Err(_) if dir.is_dir() => {}
                 Err(e) => {
                     remove_empty(&created);
-                    return Err(cannot_write(target, &e));
+                    return Err(cannot_write(target, e));
                 }
             }
         }
@@ -99,8 +97,13 @@ fn remove_empty(created: &[PathBuf]) {
     }
 }
 
-fn cannot_write(path: &Path, e: &io::Error) -> LabError {
-    LabError::file(path, format!("cannot be written ({e}); expected a place to write results to"))
+fn cannot_write(path: &Path, e: io::Error) -> LabError {
+    LabError::at(path, FileProblem::Unwritable(e))
+}
+
+/// A folder that cannot be listed.
+pub(crate) fn unreadable(folder: &Path, error: io::Error) -> LabError {
+    LabError::at(folder, FileProblem::Unreadable { error, expected: "a folder for results" })
 }
 
 /// A result folder being filled.
@@ -115,17 +118,20 @@ impl ResultFolder {
     pub fn claim(target: &Path) -> Result<Self, LabError> {
         if target.exists() {
             if !target.is_dir() {
-                return Err(LabError::file(target, "is a file; expected a folder for results"));
+                return Err(LabError::at(
+                    target,
+                    FileProblem::File { expected: "a folder for results" },
+                ));
             }
             if !is_ours(target)? {
-                return Err(LabError::file(
+                return Err(LabError::at(
                     target,
-                    "is not empty and not a result of fairmesh; expected a new folder name",
+                    FileProblem::OtherContent { lacks: "not a result of fairmesh" },
                 ));
             }
         }
         let pending = Pending::new(target)?;
-        fs::create_dir(&pending.temporary).map_err(|e| cannot_write(target, &e))?;
+        fs::create_dir(&pending.temporary).map_err(|e| cannot_write(target, e))?;
         pending.register();
         Ok(ResultFolder(pending))
     }
@@ -136,8 +142,7 @@ impl ResultFolder {
     /// When the file cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), LabError> {
         let path = self.0.temporary.join(name);
-        fs::write(&path, content)
-            .map_err(|e| LabError::file(self.0.target.join(name), format!("cannot write: {e}")))
+        fs::write(&path, content).map_err(|e| cannot_write(&self.0.target.join(name), e))
     }
 
     /// Puts the folder in its place, replacing an earlier result.
@@ -149,13 +154,13 @@ impl ResultFolder {
         let old = p.temporary.with_extension("old");
         let replaces = p.target.exists();
         if replaces {
-            fs::rename(&p.target, &old).map_err(|e| cannot_write(&p.target, &e))?;
+            fs::rename(&p.target, &old).map_err(|e| cannot_write(&p.target, e))?;
         }
         if let Err(e) = fs::rename(&p.temporary, &p.target) {
             if replaces {
                 let _ = fs::rename(&old, &p.target);
             }
-            return Err(cannot_write(&p.target, &e));
+            return Err(cannot_write(&p.target, e));
         }
         p.done = true;
         if replaces {
@@ -167,7 +172,7 @@ impl ResultFolder {
 
 /// Whether `folder` may be replaced: empty, or marked by an earlier result.
 fn is_ours(folder: &Path) -> Result<bool, LabError> {
-    let mut entries = fs::read_dir(folder).map_err(|e| LabError::file(folder, e))?;
+    let mut entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
     if entries.next().is_none() {
         return Ok(true);
     }
@@ -199,10 +204,13 @@ impl PendingFile {
     /// When it cannot be created, or `target` is a folder.
     pub fn create(target: &Path) -> Result<(Self, fs::File), LabError> {
         if target.is_dir() {
-            return Err(LabError::file(target, "is a folder; expected the name of a file"));
+            return Err(LabError::at(
+                target,
+                FileProblem::Folder { expected: "the name of a file" },
+            ));
         }
         let pending = Pending::new(target)?;
-        let file = fs::File::create(&pending.temporary).map_err(|e| cannot_write(target, &e))?;
+        let file = fs::File::create(&pending.temporary).map_err(|e| cannot_write(target, e))?;
         pending.register();
         Ok((PendingFile(pending), file))
     }
@@ -213,7 +221,7 @@ impl PendingFile {
     /// When it cannot be renamed.
     pub fn finish(mut self) -> Result<(), LabError> {
         fs::rename(&self.0.temporary, &self.0.target)
-            .map_err(|e| cannot_write(&self.0.target, &e))?;
+            .map_err(|e| cannot_write(&self.0.target, e))?;
         self.0.done = true;
         Ok(())
     }
@@ -226,8 +234,10 @@ impl PendingFile {
 pub fn existing(folder: &Path) -> Result<(), LabError> {
     match (folder.is_dir(), folder.exists()) {
         (true, _) => Ok(()),
-        (_, true) => Err(LabError::file(folder, "is a file; expected an existing folder")),
-        _ => Err(LabError::file(folder, "is not there; expected an existing folder")),
+        (_, true) => {
+            Err(LabError::at(folder, FileProblem::File { expected: "an existing folder" }))
+        }
+        _ => Err(LabError::at(folder, FileProblem::NoFolder)),
     }
 }
 
@@ -237,7 +247,7 @@ pub fn existing(folder: &Path) -> Result<(), LabError> {
 /// When it cannot be written; what was there before is then untouched.
 pub fn write_file(target: &Path, content: &[u8]) -> Result<(), LabError> {
     let (pending, mut file) = PendingFile::create(target)?;
-    file.write_all(content).and_then(|()| file.sync_all()).map_err(|e| cannot_write(target, &e))?;
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(|e| cannot_write(target, e))?;
     pending.finish()
 }
 

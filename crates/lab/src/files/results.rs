@@ -4,9 +4,9 @@ use fairmesh_engine::record::RunRecord;
 
 use super::folder::{MARK, ResultFolder};
 use super::parquet;
-use crate::LabError;
 use crate::comparison::{Comparison, ResultFile};
 use crate::source::Loaded;
+use crate::{FileProblem, LabError};
 
 /// Fills a folder: `results.json`, the tables and the scenario as it was read. `command` is what the
 /// record says made it.
@@ -21,12 +21,13 @@ pub fn fill(
     command: &str,
 ) -> Result<(), LabError> {
     let json = serde_json::to_vec_pretty(&ResultFile::new(comparison, command, records))
-        .map_err(|e| LabError::file(MARK, e))?;
+        .map_err(|e| LabError::at(MARK, FileProblem::Encode(e.into())))?;
     folder.write(MARK, &json)?;
     for (name, columns) in
         [("flows.parquet", parquet::flows(records)), ("series.parquet", parquet::series(records))]
     {
-        let bytes = parquet::encode(&columns).map_err(|e| LabError::file(name, e))?;
+        let bytes = parquet::encode(&columns)
+            .map_err(|e| LabError::at(name, FileProblem::Encode(e.into())))?;
         folder.write(name, &bytes)?;
     }
     let extension = loaded.path.extension().map_or("txt".into(), |e| e.to_string_lossy());

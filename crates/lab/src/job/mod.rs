@@ -1,6 +1,6 @@
 //! One run as data: what it is made of, and the key that names its result.
 
-mod key;
+pub(crate) mod key;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,9 +10,10 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::{BitRate, Span, Stream, Time};
 use rayon::prelude::*;
 
+use super::error::OptimumError;
 use super::fit::HOPELESS;
 use super::meter::{Halt, Meter};
-use super::settings::{OptimumError, Settings};
+use super::settings::Settings;
 use super::steady::Steady;
 
 /// Packets of the slowest flow that a measurement lasts for, where that takes no longer than …

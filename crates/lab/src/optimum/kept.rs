@@ -8,9 +8,10 @@ use fairmesh_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
+use super::error::OptimumError;
 use super::meter::Meter;
 use super::record::Optimum;
-use super::settings::{Group, OptimumError, Settings};
+use super::settings::{Group, Settings};
 use super::{OnProgress, find, steady};
 use crate::job::{JobKey, ScenarioHash};
 use crate::store::{Store, StoreError, Stored};

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::OnProgress;
-use super::settings::{OptimumError, Progress, Settings};
+use super::error::OptimumError;
+use super::settings::{Progress, Settings};
 
 /// What is kept back of the effort for measuring what was found when the rest is spent.
 const RESERVE: f64 = 0.2;

@@ -9,6 +9,7 @@
 
 mod bench;
 mod bound;
+pub(crate) mod error;
 mod fit;
 mod groups;
 mod kept;
@@ -22,11 +23,12 @@ mod steady;
 
 use fairmesh_scenario::Scenario;
 
+pub use error::{GroupProblem, OptimumError};
 pub use groups::Stop;
 pub use kept::{Found, find_in};
 pub use record::{FlowOptimum, Optimum, Stretch, StretchFlow};
 pub use report::{FlowLine, ModelRates, OptimumReport, optimum_of};
-pub use settings::{Group, OptimumError, Per, Progress, Settings};
+pub use settings::{Group, Per, Progress, Settings};
 
 /// Tells that something was done; called from any thread.
 pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Sync);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Found, OnProgress, Optimum, Per, Settings, Stop, find, find_in};
 use crate::analysis::Capacity;
-use crate::comparison::{GENERATOR, SCHEMA};
+use crate::layout::{GENERATOR, SCHEMA};
 use crate::{LabError, Store};
 
 /// Takes the optimum of a scenario from a store, or searches it, on so many threads or all cores.
@@ -24,7 +24,7 @@ pub fn optimum_of(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.map_or(0, NonZero::get))
         .build()
-        .map_err(|e| LabError::setting("threads", e))?;
+        .map_err(|e| LabError::wrong("threads", e))?;
     let (groups, settings) = (per.groups(scenario), Settings::default());
     let found = pool.install(|| match store {
         Some(store) => find_in(store, scenario, &groups, &settings, progress),

@@ -2,11 +2,12 @@
 
 use super::bench::{Bench, Rates, Received};
 use super::bound::Bound;
+use super::error::OptimumError;
 use super::fit::{FIRST, Fit, Trials, limits};
 use super::groups::{Groups, Stop};
 use super::meter::Halt;
 use super::rise::{EASY, Risen, floor, rise};
-use super::settings::{Group, OptimumError, Settings};
+use super::settings::{Group, Settings};
 
 /// How far a flow is raised to see whether it can be: at least and at most, and per flow that still
 /// grows. One of n that share a bottleneck fills it by a part of n only.

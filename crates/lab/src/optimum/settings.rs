@@ -1,11 +1,10 @@
-//! What a search is told, and what it says while it works.
+//! Settings of a search, and its progress.
 
-use fairmesh_engine::EngineError;
 use fairmesh_scenario::{NodeKind, Scenario, Subscriber};
 use fairmesh_units::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::store::StoreError;
+use super::error::{GroupProblem, OptimumError};
 
 /// Flows that have one share together: those of a subscriber, for instance. Its rate is the sum of
 /// theirs.
@@ -124,45 +123,6 @@ pub struct Progress {
     pub most_events: u64,
 }
 
-/// Why there is no optimum.
-#[derive(Debug, thiserror::Error)]
-pub enum OptimumError {
-    /// The engine refuses the scenario.
-    #[error("{0}")]
-    Run(#[from] EngineError),
-    /// A limit or a time that the world of a search cannot have.
-    #[error("{0}")]
-    World(Box<fairmesh_scenario::ScenarioError>),
-    /// A group that makes no sense.
-    #[error("group {group}: {problem}")]
-    Group {
-        /// Index of the group.
-        group: usize,
-        /// What is wrong, and what was expected.
-        problem: String,
-    },
-    /// A flow that no group has.
-    #[error("flow \"{0}\" is in no group; expected each flow in one")]
-    Alone(String),
-    /// A setting that makes no sense.
-    #[error("{key}: {problem}")]
-    Setting {
-        /// The setting.
-        key: &'static str,
-        /// What was found, and what was expected.
-        problem: String,
-    },
-    /// The store of optima cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl From<fairmesh_scenario::ScenarioError> for OptimumError {
-    fn from(e: fairmesh_scenario::ScenarioError) -> Self {
-        OptimumError::World(Box::new(e))
-    }
-}
-
 /// Refuses groups and settings that make no sense.
 pub(super) fn check(
     scenario: &Scenario,
@@ -171,44 +131,40 @@ pub(super) fn check(
 ) -> Result<(), OptimumError> {
     let mut owner = vec![None; scenario.flows().len()];
     for (group, g) in groups.iter().enumerate() {
-        let refuse = |problem: String| Err(OptimumError::Group { group, problem });
+        let refuse = |problem| Err(OptimumError::Group { group, problem });
         if !(g.weight > 0.0 && g.weight.is_finite()) {
-            return refuse(format!("weight {}; expected a number above 0", g.weight));
+            return refuse(GroupProblem::Weight(g.weight));
         }
         for &flow in &g.flows {
             let count = owner.len();
             let Some(owner) = owner.get_mut(flow) else {
-                return refuse(format!("flow {flow}; expected an index below {count}"));
+                return refuse(GroupProblem::NoFlow { flow, count });
             };
             if let Some(first) = owner.replace(group) {
-                let name = &scenario.flows()[flow].name;
-                return refuse(format!(
-                    "flow \"{name}\" is in group {first} already; expected each flow in one"
-                ));
+                let flow = scenario.flows()[flow].name.clone();
+                return refuse(GroupProblem::Shared { flow, first });
             }
         }
     }
     if let Some(alone) = owner.iter().position(Option::is_none) {
         return Err(OptimumError::Alone(scenario.flows()[alone].name.clone()));
     }
-    let refuse = |key, problem| Err(OptimumError::Setting { key, problem });
     if settings.search.len() < 2 {
-        return refuse("search", format!("{} seeds; expected 2 or more", settings.search.len()));
+        return Err(OptimumError::SearchSeeds { found: settings.search.len() });
     }
     if settings.check.is_empty() {
-        return refuse("check", "no seeds; expected 1 or more".to_owned());
+        return Err(OptimumError::NoCheckSeeds);
     }
-    if let Some(both) = settings.check.iter().find(|s| settings.search.contains(s)) {
-        return refuse("check", format!("seed {both} is the search's; expected other seeds"));
+    if let Some(&seed) = settings.check.iter().find(|s| settings.search.contains(s)) {
+        return Err(OptimumError::SharedSeed { seed });
     }
     let tolerance = settings.tolerance;
     if !(tolerance > 0.0 && tolerance < 0.5) {
-        return refuse("tolerance", format!("{tolerance}; expected between 0 and 0.5"));
+        return Err(OptimumError::Tolerance(tolerance));
     }
     let (least, most) = settings.times_s;
     if !(least >= 1.0 && most >= least && most <= 1e5) {
-        let problem = format!("{least} to {most} s; expected from 1 s, rising, to 100000 s");
-        return refuse("times_s", problem);
+        return Err(OptimumError::Times { least, most });
     }
     Ok(())
 }

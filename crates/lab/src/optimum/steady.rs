@@ -7,8 +7,8 @@ use fairmesh_transport::traffic::TrafficSpec;
 use fairmesh_units::Span;
 use rayon::prelude::*;
 
+use super::error::OptimumError;
 use super::meter::Meter;
-use super::settings::OptimumError;
 
 /// A scenario in which nothing starts, stops or changes: every flow sends from the first second on.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::job::{JobKey, KeyError};
+use crate::job::key::{JobKey, KeyError};
 
 /// A line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]

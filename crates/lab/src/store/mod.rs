@@ -6,7 +6,7 @@
 //! A writer that is stopped loses at most the record that it was writing; [`Store::notices`] names
 //! its file and line. In memory a store has an index of keys and offsets, not the records.
 
-mod error;
+pub(crate) mod error;
 mod shard;
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 pub use error::{Damage, Notice, Operation, Place, StoreError};
 use shard::{Reader, Span, Writer};
 
-use crate::job::{JobKey, Revision};
+use crate::job::key::{JobKey, Revision};
 use crate::record::RunRecord;
 
 /// A type of record that stores keep.

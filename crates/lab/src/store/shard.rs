@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::error::{Damage, Operation, StoreError};
-use crate::comparison::GENERATOR;
-use crate::job::{JobKey, Revision};
+use crate::job::key::{JobKey, Revision};
+use crate::layout::GENERATOR;
 
 /// Version of the layout of shards.
 const LAYOUT: u32 = 1;

@@ -12,13 +12,13 @@ use super::summary::{Summary, columns};
 use super::vary::{Axis, Point, grid};
 use crate::batch::{self, check};
 use crate::changes::{Assignment, Edit, assignments_of, set_parameters, with_controls};
-use crate::files::folder::write_file;
+use crate::files::folder::{unreadable, write_file};
 use crate::files::parquet;
 use crate::job::{Choice, Job, JobKey, Measures, ScenarioHash, Source};
 use crate::record::RunRecord;
 use crate::source::{build, read};
 use crate::store::{OtherRevisions, Store};
-use crate::{Changes, LabError, Pool};
+use crate::{BoxedError, Changes, FileProblem, LabError, Pool, SettingProblem};
 
 /// Folder of the runs, in the folder of a sweep.
 pub const STORE: &str = "store";
@@ -199,10 +199,10 @@ impl Sweep {
         }
         let summary =
             Summary::of(command, self.scenario.name(), self.seeds as usize, &self.axes, &cells);
-        let json = serde_json::to_vec_pretty(&summary).map_err(|e| LabError::file(folder, e))?;
+        let encode = |e: BoxedError| LabError::at(folder, FileProblem::Encode(e));
+        let json = serde_json::to_vec_pretty(&summary).map_err(|e| encode(e.into()))?;
         write_file(&folder.join("sweep.json"), &json)?;
-        let table =
-            parquet::encode(&columns(&self.axes, &cells)).map_err(|e| LabError::file(folder, e))?;
+        let table = parquet::encode(&columns(&self.axes, &cells)).map_err(|e| encode(e.into()))?;
         write_file(&folder.join("sweep.parquet"), &table)?;
         Ok(summary)
     }
@@ -221,33 +221,32 @@ impl Sweep {
                 checked.push((control, index));
             }
         }
-        check(pool, store, &checked, |c| self.make(c.1), |c| self.key(store, c.1))?;
+        check(pool, store, &checked, |c| self.make(c.1, pool), |c| self.key(store, c.1))?;
         let missing: Vec<usize> = (0..self.len()).filter(|i| !there(i)).collect();
         batch::all(pool, "sweeping", &missing, |&index| {
             let key = self.key(store, index);
             // Another process may have made it.
             store.refresh()?;
             if !store.contains(&key) {
-                store.put(key, &self.make(index)?)?;
+                store.put(key, &self.make(index, pool)?)?;
             }
             Ok(())
         })?;
         Ok(())
     }
 
-    fn make(&self, index: usize) -> Result<RunRecord, LabError> {
+    fn make(&self, index: usize, pool: &Pool<'_>) -> Result<RunRecord, LabError> {
         let job = self.job(index)?.resolve(&self.registry)?;
-        batch::measured(&job.scenario, &job.options)
+        pool.run(&job.scenario, &job.options)
     }
 }
 
 fn axes(vary: &[impl AsRef<str>]) -> Result<Vec<Axis>, LabError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in vary {
-        let axis = Axis::parse(text.as_ref()).map_err(|e| LabError::setting("vary", e))?;
+        let axis = Axis::parse(text.as_ref()).map_err(|e| LabError::wrong("vary", e))?;
         if axes.iter().any(|a| a.key == axis.key) {
-            let problem = format!("{} is given twice; expected each key once", axis.key);
-            return Err(LabError::setting("vary", problem));
+            return Err(LabError::wrong("vary", SettingProblem::KeyTwice(axis.key)));
         }
         axes.push(axis);
     }
@@ -266,9 +265,8 @@ fn number_of(axis: &Axis, value: &str) -> Option<Assignment> {
 fn describe(e: LabError, axes: &[Axis], point: &[String]) -> LabError {
     match e {
         LabError::Scenario(e) => {
-            let set: Vec<String> =
-                axes.iter().zip(point).map(|(a, v)| format!("{}={v}", a.key)).collect();
-            LabError::setting("vary", format!("with {}: {e}", set.join(" ")))
+            let point = axes.iter().zip(point).map(|(a, v)| (a.key.clone(), v.clone())).collect();
+            LabError::wrong("vary", SettingProblem::Point { point, error: e })
         }
         e => e,
     }
@@ -277,18 +275,12 @@ fn describe(e: LabError, axes: &[Axis], point: &[String]) -> LabError {
 /// Claims a folder that is new, empty or a sweep's.
 fn claim(folder: &Path) -> Result<(), LabError> {
     if folder.exists() && !folder.is_dir() {
-        return Err(LabError::file(folder, "is a file; expected a folder for results"));
+        return Err(LabError::at(folder, FileProblem::File { expected: "a folder for results" }));
     }
-    fs::create_dir_all(folder).map_err(|e| {
-        LabError::file(
-            folder,
-            format!("cannot be created ({e}); expected a place to write results to"),
-        )
-    })?;
-    let mut entries = fs::read_dir(folder).map_err(|e| LabError::file(folder, e))?;
+    fs::create_dir_all(folder).map_err(|e| LabError::at(folder, FileProblem::Unwritable(e)))?;
+    let mut entries = fs::read_dir(folder).map_err(|e| unreadable(folder, e))?;
     if !folder.join(STORE).exists() && entries.next().is_some() {
-        let problem = "is not empty and holds no sweep; expected a new folder name";
-        return Err(LabError::file(folder, problem));
+        return Err(LabError::at(folder, FileProblem::OtherContent { lacks: "holds no sweep" }));
     }
     Ok(())
 }
@@ -299,6 +291,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use proptest::prelude::*;
+
+    use fairmesh_engine::CancelToken;
 
     use super::*;
     use crate::Progress;
@@ -377,7 +371,7 @@ mod tests {
                 let pool = Pool {
                     threads: std::num::NonZero::new(threads),
                     progress: Some(&progress),
-                    store: None,
+                    ..Pool::default()
                 };
                 let store = at("parts");
                 match sweep.fill(&store, &pool) {
@@ -395,6 +389,32 @@ mod tests {
         }
     }
 
+    /// A run that is cancelled is not stored; the sweep continues from the complete ones.
+    #[test]
+    fn cancelled_within_its_runs_a_sweep_continues_to_the_same_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let sweep = plan(&dir.path().join("pair.toml"), 2);
+        let at = |name: &str| open(&dir.path().join(name), "1", OtherRevisions::Refuse).unwrap();
+        let cancel = CancelToken::default();
+        let progress = |p: Progress| {
+            if p.done == 3 {
+                cancel.cancel();
+            }
+            ControlFlow::Continue(())
+        };
+        let pool = Pool { progress: Some(&progress), cancel: Some(&cancel), ..Pool::default() };
+        let parts = at("parts");
+        let e = sweep.fill(&parts, &pool).unwrap_err();
+        assert!(matches!(e, LabError::Stopped { what: "sweeping", total: 8, .. }), "{e}");
+        assert!((3..8).contains(&parts.len()), "{}", parts.len());
+        sweep.fill(&parts, &Pool::default()).unwrap();
+        let whole = at("whole");
+        sweep
+            .fill(&whole, &Pool { cancel: Some(&CancelToken::default()), ..Pool::default() })
+            .unwrap();
+        assert_eq!(content(&parts), content(&whole));
+    }
+
     #[test]
     fn runs_of_another_revision_are_reported_and_not_mixed() {
         let dir = tempfile::tempdir().unwrap();
@@ -406,8 +426,11 @@ mod tests {
             made.store(p.done, Ordering::Relaxed);
             if p.done == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let pool =
-            Pool { threads: std::num::NonZero::new(1), progress: Some(&progress), store: None };
+        let pool = Pool {
+            threads: std::num::NonZero::new(1),
+            progress: Some(&progress),
+            ..Pool::default()
+        };
         assert!(matches!(sweep.fill(&first, &pool), Err(LabError::Stopped { .. })));
         let old = content(&first);
         assert_eq!(old.len(), 2);
@@ -435,9 +458,9 @@ mod tests {
         // The second control's: one of each is checked.
         let index = (0..sweep.len()).find(|i| &*sweep.cases[sweep.place(*i).0].control == "source");
         let index = index.unwrap();
-        let mut record = sweep.make(index).unwrap();
+        let mut record = sweep.make(index, &Pool::default()).unwrap();
         let now = std::mem::replace(&mut record.fingerprint, "0123".into());
-        store.put(sweep.key(&store, 0), &sweep.make(0).unwrap()).unwrap();
+        store.put(sweep.key(&store, 0), &sweep.make(0, &Pool::default()).unwrap()).unwrap();
         store.put(sweep.key(&store, index), &record).unwrap();
         let e = sweep.fill(&store, &Pool::default()).unwrap_err();
         let LabError::Store(stale) = e else { panic!("{e}") };

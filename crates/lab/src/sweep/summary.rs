@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::cell::Cell;
 use super::vary::Axis;
 use crate::Estimate;
-use crate::comparison::{GENERATOR, SCHEMA};
 use crate::files::parquet::{Column, text};
+use crate::layout::{GENERATOR, SCHEMA};
 
 /// Everything a sweep found. Rates in bit/s.
 #[derive(Debug, Serialize)]

@@ -1,5 +1,24 @@
 //! `KEY=V1,V2,…`: settings of a scenario file, and the grid they span.
 
+/// Reason why the values of a key cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AxisError {
+    /// The text has another form.
+    #[error("\"{found}\": expected KEY=VALUE,VALUE,… such as radio.rts=false,true")]
+    Form {
+        /// The text.
+        found: String,
+    },
+    /// A value is given twice.
+    #[error("{key}: {value} is given twice; expected each value once")]
+    Twice {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+}
+
 /// One setting and the values it takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
@@ -13,22 +32,21 @@ impl Axis {
     /// Reads `KEY=V1,V2,…`.
     ///
     /// # Errors
-    /// What is wrong, for the user.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = "expected KEY=VALUE,VALUE,… such as radio.rts=false,true";
-        let (key, values) =
-            text.split_once('=').ok_or_else(|| format!("\"{text}\": {expected}"))?;
+    /// A text that is not of this form, or has a value twice.
+    pub fn parse(text: &str) -> Result<Self, AxisError> {
+        let form = || AxisError::Form { found: text.to_owned() };
+        let (key, values) = text.split_once('=').ok_or_else(form)?;
         let key = key.trim();
         let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
         if key.is_empty()
             || key.split('.').any(str::is_empty)
             || values.iter().any(String::is_empty)
         {
-            return Err(format!("\"{text}\": {expected}"));
+            return Err(form());
         }
         for (i, v) in values.iter().enumerate() {
             if values[..i].contains(v) {
-                return Err(format!("{key}: {v} is given twice; expected each value once"));
+                return Err(AxisError::Twice { key: key.to_owned(), value: v.clone() });
             }
         }
         Ok(Axis { key: key.to_owned(), values })

@@ -14,6 +14,8 @@
 
 mod frame;
 
+use core::fmt;
+use std::io;
 use std::net::SocketAddr;
 
 use fairmesh_units::{Span, Time};
@@ -138,9 +140,10 @@ struct Peer {
     rejected: u64,
     /// The second that is counted, and how many datagrams it had.
     second: (Time, u32),
-    /// What it does wrong, and what is in the way of sending to it.
-    problem: Option<&'static str>,
-    unsent: Option<String>,
+    /// Cause of refused datagrams that an operator can repair.
+    problem: Option<Cause>,
+    /// Obstacle to sending.
+    unsent: Option<SendProblem>,
 }
 
 /// Something that is worth an event.
@@ -152,10 +155,40 @@ pub enum Change {
     Restarted(u32, SocketAddr),
     /// It is not heard any more.
     Silent(u32, SocketAddr),
-    /// What it sends cannot be believed, and why.
-    Refused(SocketAddr, String),
-    /// Nothing can be sent to it, and why.
-    Unsent(SocketAddr, String),
+    /// Its datagrams are refused for a cause that an operator can repair.
+    Refused(SocketAddr, Cause),
+    /// Nothing can be sent to it.
+    Unsent(SocketAddr, SendProblem),
+}
+
+/// Obstacle to sending datagrams to a peer: an error of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendProblem {
+    /// The system's error number, where it has one.
+    pub code: Option<i32>,
+    /// Kind of the error.
+    pub kind: io::ErrorKind,
+}
+
+impl fmt::Display for SendProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = self.code.map_or_else(|| self.kind.into(), io::Error::from_raw_os_error);
+        write!(f, "nothing can be sent to it: {error}")?;
+        match self.kind {
+            // The filter of systemd refuses with this error.
+            io::ErrorKind::PermissionDenied => {
+                f.write_str("; a firewall, or expected IPAddressAllow= in the unit")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+impl core::error::Error for SendProblem {}
+
+impl From<&io::Error> for SendProblem {
+    fn from(e: &io::Error) -> Self {
+        SendProblem { code: e.raw_os_error(), kind: e.kind() }
+    }
 }
 
 /// A datagram that was believed.
@@ -304,10 +337,11 @@ impl Exchange {
             self.rejected[cause as usize] += 1;
             if let Some(peer) = at.map(|at| &mut self.peers[at]) {
                 peer.rejected += 1;
-                if let Some(advice) = cause.advice().filter(|_| !peer.here)
-                    && peer.problem.replace(advice) != Some(advice)
+                if cause.advice().is_some()
+                    && !peer.here
+                    && peer.problem.replace(cause) != Some(cause)
                 {
-                    self.changes.push(Change::Refused(peer.address, advice.to_owned()));
+                    self.changes.push(Change::Refused(peer.address, cause));
                 }
             }
         }
@@ -459,11 +493,11 @@ impl Exchange {
         core::mem::take(&mut self.changes)
     }
 
-    /// Whether the last datagram to a peer has left; else what was in the way.
-    pub fn sending(&mut self, peer: usize, problem: Option<String>) {
+    /// Notes that the last datagram to a peer has left, or the obstacle.
+    pub fn sending(&mut self, peer: usize, problem: Option<SendProblem>) {
         let Some(peer) = self.peers.get_mut(peer) else { return };
-        if let (None, Some(problem)) = (&peer.unsent, &problem) {
-            self.changes.push(Change::Unsent(peer.address, problem.clone()));
+        if let (None, Some(problem)) = (peer.unsent, problem) {
+            self.changes.push(Change::Unsent(peer.address, problem));
         }
         peer.unsent = problem;
     }
@@ -489,7 +523,10 @@ impl Exchange {
             sent: p.sent,
             received: p.received,
             rejected: p.rejected,
-            problem: p.unsent.clone().or(p.problem.map(str::to_owned)),
+            problem: p
+                .unsent
+                .map(|problem| problem.to_string())
+                .or_else(|| p.problem?.advice().map(str::to_owned)),
         };
         self.peers.iter().map(one).collect()
     }

@@ -173,7 +173,7 @@ impl<P: Shaper> Service for Gateway<P> {
             }
             Input::Found(discovery) => {
                 for failed in &discovery.failed {
-                    self.note(Level::Warning, "source.failed", || failed.clone());
+                    self.note(Level::Warning, "source.failed", || failed.to_string());
                 }
                 self.host.governor.sources = discovery.sources;
                 self.host.discovered(at.now, discovery.found);
@@ -186,7 +186,7 @@ impl<P: Shaper> Service for Gateway<P> {
         self.at = at;
         match super::request::Request::read(line) {
             Ok(request) => self.call(request),
-            Err(e) => Response::Refused(e.to_string()),
+            Err(e) => Response::Refused(e.into()),
         }
     }
 

@@ -35,8 +35,9 @@ impl<P: Shaper> Gateway<P> {
                     "peer.silent",
                     format!("gateway {n} ({at}) is not heard any more"),
                 ),
-                Change::Refused(at, why) => {
-                    (Level::Warning, "peer.refused", format!("{at}: {why}"))
+                Change::Refused(at, cause) => {
+                    let advice = cause.advice().unwrap_or(cause.name());
+                    (Level::Warning, "peer.refused", format!("{at}: {advice}"))
                 }
                 Change::Unsent(at, why) => (Level::Warning, "peer.unsent", format!("{at}: {why}")),
             };

@@ -20,7 +20,7 @@ impl<P: Shaper> Gateway<P> {
         let now = self.now();
         let value = |v: Result<serde_json::Value, serde_json::Error>| match v {
             Ok(v) => Response::Ok(v),
-            Err(e) => Response::Refused(e.to_string()),
+            Err(e) => Response::Refused(RequestError::Syntax(e).into()),
         };
         match request {
             Request::Status => value(serde_json::to_value(report::status(
@@ -36,12 +36,12 @@ impl<P: Shaper> Gateway<P> {
                     subscriber.bound = report::BoundReport::of(&self.host.governor);
                     value(serde_json::to_value(subscriber))
                 }
-                Err(e) => Response::Refused(e.to_string()),
+                Err(e) => Response::Refused(RequestError::from(e).into()),
             },
             Request::Override { subscriber, directions, rate, seconds } => {
                 match self.set_override(&subscriber, &directions, rate, seconds) {
                     Ok(()) => self.call(Request::Why { subscriber }),
-                    Err(e) => Response::Refused(e.to_string()),
+                    Err(e) => Response::Refused(e.into()),
                 }
             }
             Request::Reload => match self.take_configuration() {
@@ -49,7 +49,7 @@ impl<P: Shaper> Gateway<P> {
                     "reloaded": self.parts.file,
                     "subscribers": self.host.governor.subscribers().count(),
                 })),
-                Err(e) => Response::Refused(e.to_string()),
+                Err(e) => Response::Refused(e.into()),
             },
             Request::Doctor => {
                 let verified = self.host.verify();

@@ -19,7 +19,7 @@ use crate::gateway::config::Subscriber;
 use crate::gateway::fake::{Broken, FakeShaper};
 use crate::gateway::governor::{ClassIds, Governor};
 use crate::gateway::request::{OverrideRate, Request};
-use crate::gateway::sources::Discovery;
+use crate::gateway::sources::{Discovery, FailedSource, SourceError};
 
 /// The kernel takes 14 s of CPU for the classes of 10,000 subscribers (docs/gateway-dataplane.md).
 #[test]
@@ -233,7 +233,7 @@ fn trouble(b: &mut Bench, random: &mut Stream, quarter: u32) {
         _ => {
             b.say(Message::Input(Input::Found(Discovery {
                 found: Vec::new(),
-                failed: vec!["babel: does not answer".into()],
+                failed: vec![FailedSource { name: "babel".into(), problem: SourceError::Timeout }],
                 ..Discovery::default()
             })));
         }

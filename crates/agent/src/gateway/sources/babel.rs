@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, SourceError};
 use crate::gateway::config::prefix;
 
 /// Metric from which on a route is retracted (RFC 8966 §2.1).
@@ -42,17 +42,17 @@ impl Progress {
 }
 
 /// A node per router id, with all prefixes that it announces and that are installed.
-pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
+pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     if !text.starts_with("BABEL ") {
-        return Err("not Babel's local interface".into());
+        return Err(SourceError::NotBabel);
     }
     let mut progress = Progress::default();
     let complete = progress.complete(text.as_bytes());
     if let Some(refusal) = progress.refusal {
-        return Err(format!("refused: {refusal}"));
+        return Err(SourceError::Refused(refusal));
     }
     if !complete {
-        return Err("the answer is cut short; expected `ok` at the end of the dump".into());
+        return Err(SourceError::NoEnd);
     }
     let own: BTreeSet<&str> =
         text.lines().filter_map(|l| l.strip_prefix("my-id ")).map(str::trim).collect();

@@ -4,7 +4,7 @@
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, SourceError};
 
 fn mac(entry: &Value, key: &str) -> Option<MacAddr> {
     entry.get(key)?.as_str()?.parse().ok()
@@ -18,11 +18,11 @@ fn flag(entry: &Value, key: &str) -> bool {
 /// A node per originator, with the clients that it announces. Its own address is that of its radio,
 /// which no frame on the gateway's bat0 carries: those carry clients' addresses, to which the node's
 /// own bat0 belongs.
-pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, String> {
-    let list = |text: &str| -> Result<Vec<Value>, String> {
+pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, SourceError> {
+    let list = |text: &str| -> Result<Vec<Value>, SourceError> {
         match super::json(text)? {
             Value::Array(list) => Ok(list),
-            _ => Err("not a list".into()),
+            _ => Err(SourceError::NotAList),
         }
     };
     let (originators, clients) = (list(originators)?, list(clients)?);
@@ -53,10 +53,7 @@ pub(super) fn read(originators: &str, clients: &str) -> Result<Vec<Found>, Strin
     }
     let found = out.list();
     if found.is_empty() && !originators.is_empty() {
-        return Err(format!(
-            "{} originators, none with clients; expected entries of the global translation table",
-            originators.len()
-        ));
+        return Err(SourceError::NoClients { originators: originators.len() });
     }
     Ok(found)
 }

@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use fairmesh_linux::{IpNet, MacAddr};
 use serde_json::Value;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, SourceError};
 use crate::gateway::config::{RoutesBy, prefix};
 
-fn entries(text: &str) -> Result<Vec<Value>, String> {
+fn entries(text: &str) -> Result<Vec<Value>, SourceError> {
     // `ip -json` prints nothing at all where there is nothing.
     let text = if text.trim().is_empty() { "[]" } else { text };
     match super::json(text)? {
         Value::Array(list) => Ok(list),
-        _ => Err("not a list".into()),
+        _ => Err(SourceError::NotAList),
     }
 }
 
@@ -30,7 +30,7 @@ fn neighbour(entry: &Value) -> Option<(IpAddr, MacAddr)> {
 }
 
 /// A node per station in the neighbour table of the mesh interface, with all its addresses.
-pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, String> {
+pub(super) fn neighbours(text: &str) -> Result<Vec<Found>, SourceError> {
     let mut out = Nodes::default();
     for (address, mac) in entries(text)?.iter().filter_map(neighbour) {
         if let Some(found) = out.node(&mac.to_string()) {
@@ -68,7 +68,11 @@ fn eui64(address: IpAddr) -> Option<MacAddr> {
 
 /// A subscriber per home that unicast routes over the mesh interface lead to; the default and the link's own
 /// routes lead to none. `neighbours` is the neighbour table, which tells which next hops are one router.
-pub(super) fn routes(texts: &[&str], neighbours: &str, by: RoutesBy) -> Result<Vec<Found>, String> {
+pub(super) fn routes(
+    texts: &[&str],
+    neighbours: &str,
+    by: RoutesBy,
+) -> Result<Vec<Found>, SourceError> {
     let macs: BTreeMap<IpAddr, MacAddr> =
         entries(neighbours)?.iter().filter_map(neighbour).collect();
     let mut homes: BTreeMap<Home, (BTreeSet<IpAddr>, Vec<IpNet>)> = BTreeMap::new();

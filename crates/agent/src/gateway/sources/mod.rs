@@ -5,6 +5,7 @@
 
 mod babel;
 mod batman;
+mod error;
 mod kernel;
 mod netjson;
 mod olsr;
@@ -17,6 +18,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use fairmesh_linux::{IpNet, MacAddr, command};
+
+pub use error::{FailedSource, SourceError};
 
 use crate::gateway::config::{
     Discover, Endpoint, RoutesBy, Subscriber, UNMAPPED, is_plain, is_shown,
@@ -57,7 +60,7 @@ pub enum Form {
 ///
 /// # Errors
 /// A text that is not of that form, or that is cut short. Single wrong entries are left out.
-pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, String> {
+pub fn read(form: Form, text: &str, more: &[&str]) -> Result<Vec<Found>, SourceError> {
     let further = |i: usize| more.get(i).copied().unwrap_or_default();
     match form {
         Form::NetJson => netjson::read(text),
@@ -167,8 +170,8 @@ pub struct SourceReport {
 pub struct Discovery {
     /// Nodes, each once.
     pub found: Vec<Subscriber>,
-    /// Sources that failed, and how.
-    pub failed: Vec<String>,
+    /// Sources that failed.
+    pub failed: Vec<FailedSource>,
     /// All sources.
     pub sources: Vec<SourceReport>,
 }
@@ -184,12 +187,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
     let mut discovery = Discovery::default();
     let mut nodes: BTreeMap<String, Subscriber> = BTreeMap::new();
-    let mut take = |source: &str, result: Result<Vec<Found>, String>| {
+    let mut take = |source: &str, result: Result<Vec<Found>, SourceError>| {
         let mut report = SourceReport { name: source.to_owned(), subscribers: 0, failed: None };
         match result {
-            Err(e) => {
-                discovery.failed.push(format!("{source}: {e}"));
-                report.failed = Some(e);
+            Err(problem) => {
+                report.failed = Some(problem.to_string());
+                discovery.failed.push(FailedSource { name: source.to_owned(), problem });
             }
             Ok(found) => {
                 report.subscribers = found.len();
@@ -252,45 +255,45 @@ pub fn fetch(discover: &Discover, mesh: &str) -> Discovery {
 }
 
 /// A text as JSON, unless it is one that would fill the memory.
-pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
+pub(crate) fn json(text: &str) -> Result<serde_json::Value, SourceError> {
     // Whatever stands between two of these is one value at most; those within strings are few.
     let values = text.bytes().filter(|b| matches!(b, b',' | b'[' | b'{')).count();
     if values > VALUES {
-        return Err(format!("{values} values; expected at most {VALUES}"));
+        return Err(SourceError::TooManyValues(values));
     }
     // Editors of some systems put a byte-order mark in front.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Err("empty; expected JSON".into());
+        return Err(SourceError::Empty);
     }
-    serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))
+    Ok(serde_json::from_str(text)?)
 }
 
-fn file(path: &std::path::Path) -> Result<String, String> {
-    let words = |e: std::io::Error| e.to_string();
+fn file(path: &std::path::Path) -> Result<String, SourceError> {
     // A pipe that nobody writes to must not keep this thread.
     let mut options = std::fs::File::options();
-    let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).map_err(words)?;
-    let meta = file.metadata().map_err(words)?;
+    let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err("not a file; expected one with a NetworkGraph".into());
+        return Err(SourceError::NotAFile);
     }
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(words)?;
+    file.take(MOST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST {
-        return Err(format!("more than {} MiB", MOST >> 20));
+        return Err(SourceError::TooLarge);
     }
-    String::from_utf8(bytes).map_err(|_| "not UTF-8 text".into())
+    String::from_utf8(bytes).map_err(|_| SourceError::NotText)
 }
 
 /// Runs a command and gives back what it prints.
-fn run(program: &str, args: &[&str]) -> Result<String, String> {
-    let out = command::run(program, args, &[], PATIENCE).map_err(|e| e.to_string())?;
+fn run(program: &str, args: &[&str]) -> Result<String, SourceError> {
+    let out = command::run(program, args, &[], PATIENCE)?;
+    let program = program.to_owned();
     if !out.status.success() {
-        let words = excerpt(&String::from_utf8_lossy(&out.stderr));
-        return Err(format!("{program} failed ({}): {words}", out.status));
+        let output = excerpt(&String::from_utf8_lossy(&out.stderr));
+        return Err(SourceError::Failed { program, status: out.status, output });
     }
-    String::from_utf8(out.stdout).map_err(|_| format!("{program} prints no text"))
+    String::from_utf8(out.stdout).map_err(|_| SourceError::NoText { program })
 }
 
 /// A connection to a local daemon.
@@ -334,33 +337,31 @@ fn talk(
     request: &str,
     mut end: impl FnMut(&[u8]) -> bool,
     closes: bool,
-) -> Result<String, String> {
-    let words = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            format!("no answer within {} s", PATIENCE.as_secs())
-        }
-        _ => e.to_string(),
+) -> Result<String, SourceError> {
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => SourceError::Timeout,
+        _ => e.into(),
     };
-    let mut stream = Stream::open(endpoint).map_err(words)?;
+    let mut stream = Stream::open(endpoint).map_err(failed)?;
     match &mut stream {
         Stream::Tcp(s) => s.write_all(request.as_bytes()),
         Stream::Unix(s) => s.write_all(request.as_bytes()),
     }
-    .map_err(words)?;
+    .map_err(failed)?;
     let limit = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
-        let n = stream.read(&mut buffer).map_err(words)?;
+        let n = stream.read(&mut buffer).map_err(failed)?;
         bytes.extend_from_slice(&buffer[..n]);
         if n == 0 && !closes {
-            return Err("the answer is cut short: the connection was closed".into());
+            return Err(SourceError::Closed);
         }
         if n == 0 || end(&bytes) {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
         if bytes.len() as u64 > MOST || Instant::now() > limit {
-            return Err("the answer does not end".into());
+            return Err(SourceError::Endless);
         }
     }
 }

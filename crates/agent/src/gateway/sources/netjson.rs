@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fairmesh_linux::MacAddr;
 use serde_json::Value;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, SourceError};
 use crate::gateway::config::prefix;
 
 /// Deepest collection within collections that is read.
@@ -53,12 +53,12 @@ fn owner<'a>(node: &'a Value, links: &BTreeMap<&str, &'a str>) -> Option<&'a str
 /// it is where several have one label, or a node could pass for another by its choice of words. Addresses
 /// are the id (OLSRv2's without its `id_`), `local_addresses`, and of the properties `addresses` and
 /// `router_addr`; a label is one where the id is none. Prefixes that are nodes belong to their router.
-pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
+pub(super) fn read(text: &str) -> Result<Vec<Found>, SourceError> {
     let root = super::json(text)?;
     let mut all = Vec::new();
     graphs(&root, 0, &mut all);
     if all.is_empty() {
-        return Err("not a NetJSON NetworkGraph".into());
+        return Err(SourceError::NotAGraph);
     }
     let mut out = Nodes::default();
     let mut routers = 0;
@@ -67,17 +67,14 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>, String> {
     }
     let found = out.list();
     if found.is_empty() && routers > 0 {
-        return Err(format!(
-            "{routers} nodes, none with an address; expected addresses as `id`, `label`, \
-             `local_addresses` or `properties.addresses`"
-        ));
+        return Err(SourceError::NoAddresses { nodes: routers });
     }
     Ok(found)
 }
 
 /// Adds the nodes of a graph; the number of routers in it.
-fn add(graph: &Value, out: &mut Nodes) -> Result<usize, String> {
-    let nodes = graph.get("nodes").and_then(Value::as_array).ok_or("a graph without nodes")?;
+fn add(graph: &Value, out: &mut Nodes) -> Result<usize, SourceError> {
+    let nodes = graph.get("nodes").and_then(Value::as_array).ok_or(SourceError::NoNodes)?;
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     for name in nodes.iter().flat_map(|n| [word(n, "label"), word(n, "id")]).flatten() {
         *names.entry(name).or_default() += 1;

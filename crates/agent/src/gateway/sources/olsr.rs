@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use fairmesh_linux::IpNet;
 use serde_json::Value;
 
-use super::{Found, Nodes};
+use super::{Found, Nodes, SourceError};
 
 /// Cost of a route that is broken (ROUTE_COST_BROKEN of olsrd).
 const BROKEN: u64 = 0xffff_ffff;
@@ -29,12 +29,13 @@ fn net(entry: &Value) -> Option<IpNet> {
 }
 
 /// A table of an answer; empty where a daemon does not have it.
-fn table(text: &str, key: &str) -> Result<Vec<Value>, String> {
+fn table(text: &str, key: &'static str) -> Result<Vec<Value>, SourceError> {
     let body = body(text);
     if body.is_empty() {
         return Ok(Vec::new());
     }
-    let all = super::json(body).map_err(|e| format!("/{key}: {e}"))?;
+    let all = super::json(body)
+        .map_err(|problem| SourceError::Table { table: key, problem: Box::new(problem) })?;
     Ok(all.get(key).and_then(Value::as_array).cloned().unwrap_or_default())
 }
 
@@ -68,10 +69,9 @@ impl Mains {
 
 /// A node per router with the host routes to its addresses; networks belong to the router that announces
 /// them.
-pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Vec<Found>, String> {
+pub(super) fn read(routes: &str, hna: &str, mid: &str) -> Result<Vec<Found>, SourceError> {
     let routes = super::json(body(routes))?;
-    let routes =
-        routes.get("routes").and_then(Value::as_array).ok_or("an answer without \"routes\"")?;
+    let routes = routes.get("routes").and_then(Value::as_array).ok_or(SourceError::NoRoutes)?;
     let mains = Mains::read(&table(mid, "mid")?);
     let mut out = Nodes::default();
     for entry in routes {

@@ -65,7 +65,7 @@ pub fn record(
         "mesh-newcomers" => meshes::mesh_newcomers(plan, pool).map(Some),
         _ => {
             let problem = format!("there is no study \"{name}\"; expected {}", KNOWN.join(", "));
-            Err(LabError::Run { scenario: plan.entry.id.clone(), problem })
+            Err(LabError::run(&plan.entry.id, problem))
         }
     }
 }

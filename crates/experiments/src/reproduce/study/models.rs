@@ -13,7 +13,7 @@ use crate::reproduce::record::Record;
 /// by the model and by the simulator. `first` has the indices of these flows.
 pub(super) fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     let experiment = &plan.entry.experiment;
-    let bad = |problem: String| LabError::Run { scenario: plan.entry.id.clone(), problem };
+    let bad = |problem: String| LabError::run(&plan.entry.id, problem);
     let file = experiment.scenario.as_ref().ok_or_else(|| bad("it has no scenario".to_owned()))?;
     let (path, text) = plan.entry.scenario(file)?;
     let draft = fairmesh_scenario::draft_from_toml(&path.display().to_string(), &text)?;
@@ -54,7 +54,7 @@ pub(super) fn region_section(plan: &Plan, pool: &Pool<'_>) -> Result<Record, Lab
 /// Table 4.1 of Jamshaid 2010: rows by model and statistic, columns without and with RTS/CTS.
 pub(super) fn model_accuracy(plan: &Plan, pool: &Pool<'_>) -> Result<Record, LabError> {
     let experiment = &plan.entry.experiment;
-    let bad = |problem: String| LabError::Run { scenario: plan.entry.id.clone(), problem };
+    let bad = |problem: String| LabError::run(&plan.entry.id, problem);
     let word = |key: &str| experiment.set.get(key).and_then(Setting::as_str);
     let direction = match word("flows") {
         None | Some("up") => Direction::Up,

@@ -1,0 +1,121 @@
+//! Reasons why a source of subscribers could not be read.
+
+use std::io;
+use std::process::ExitStatus;
+
+use super::{MOST, PATIENCE, VALUES};
+
+/// Reason why a source of subscribers could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The system refuses.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A directory, pipe or device where a file was expected.
+    #[error("not a file; expected one with a NetworkGraph")]
+    NotAFile,
+    /// A file that is too large.
+    #[error("more than {} MiB", MOST >> 20)]
+    TooLarge,
+    /// A file that is not text.
+    #[error("not UTF-8 text")]
+    NotText,
+    /// JSON with too many values.
+    #[error("{0} values; expected at most {VALUES}")]
+    TooManyValues(usize),
+    /// Nothing where JSON was expected.
+    #[error("empty; expected JSON")]
+    Empty,
+    /// Not JSON.
+    #[error("not JSON: {0}")]
+    NotJson(#[from] serde_json::Error),
+    /// JSON of another kind.
+    #[error("not a list")]
+    NotAList,
+    /// JSON of another kind.
+    #[error("not a NetJSON NetworkGraph")]
+    NotAGraph,
+    /// A graph without a list of nodes.
+    #[error("a graph without nodes")]
+    NoNodes,
+    /// A graph in which no node has an address.
+    #[error(
+        "{nodes} nodes, none with an address; expected addresses as `id`, `label`, \
+         `local_addresses` or `properties.addresses`"
+    )]
+    NoAddresses {
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// A table of batman-adv in which no originator has clients.
+    #[error(
+        "{originators} originators, none with clients; expected entries of the global translation \
+         table"
+    )]
+    NoClients {
+        /// Number of originators.
+        originators: usize,
+    },
+    /// A part of OLSR's answer that cannot be read.
+    #[error("/{table}: {problem}")]
+    Table {
+        /// The part, such as `hna`.
+        table: &'static str,
+        /// The reason.
+        problem: Box<SourceError>,
+    },
+    /// OLSR's answer has no routes.
+    #[error("an answer without \"routes\"")]
+    NoRoutes,
+    /// Another protocol than that of babeld's local interface.
+    #[error("not Babel's local interface")]
+    NotBabel,
+    /// babeld refuses the request.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The dump of babeld has no end.
+    #[error("the answer is cut short; expected `ok` at the end of the dump")]
+    NoEnd,
+    /// The connection was closed within an answer.
+    #[error("the answer is cut short: the connection was closed")]
+    Closed,
+    /// An answer of unlimited length or duration.
+    #[error("the answer does not end")]
+    Endless,
+    /// No answer in time.
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Timeout,
+    /// A command failed.
+    #[error("{program} failed ({status}): {output}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// Its exit status.
+        status: ExitStatus,
+        /// Beginning of its error output.
+        output: String,
+    },
+    /// A command whose output is not text.
+    #[error("{program} prints no text")]
+    NoText {
+        /// The program.
+        program: String,
+    },
+    /// The reader itself failed.
+    #[error("a source could not be read: this program failed over it")]
+    Panic,
+}
+
+/// A source that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{problem}", prefix(name))]
+pub struct FailedSource {
+    /// The source: a file, a command or an address; empty where it is not known.
+    pub name: String,
+    /// The reason.
+    pub problem: SourceError,
+}
+
+fn prefix(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("{name}: ") }
+}

@@ -1,0 +1,69 @@
+//! Reasons why an analytic model refuses a scenario.
+
+use fairmesh_capacity::fair::FairError;
+use fairmesh_capacity::gap::GapError;
+use fairmesh_capacity::region::{NoState, RegionError};
+use fairmesh_engine::EngineError;
+
+/// Models that answer where this one does not.
+const REMAIN: &str = "collision domains and cliques remain";
+
+/// Reason why an analytic model refuses a scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalysisError {
+    /// A flow has an access category, which no model has.
+    #[error(
+        "flow \"{flow}\": the capacity models know no access category but best-effort, found {access}; expected flows \
+         without `access` and `dscp`, or `fairmesh optimum`, which simulates"
+    )]
+    AccessCategory {
+        /// The first such flow.
+        flow: String,
+        /// Its access category.
+        access: String,
+    },
+    /// A kind of radio differs from `[radio]` by more than its channel.
+    #[error(
+        "radios.{radio}: the capacity models know radios that differ by channel alone; expected the PHY, width, \
+         rate and RTS of `[radio]`, or `fairmesh optimum`, which simulates"
+    )]
+    RadioKind {
+        /// The kind.
+        radio: String,
+    },
+    /// No flow uses the air.
+    #[error("no flow crosses a wireless link; expected at least one")]
+    NoFlow,
+    /// The capacity model refuses it.
+    #[error(transparent)]
+    Capacity(#[from] FairError),
+    /// The achievable rate region refuses it.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// The achievable rate region has no state at some rates.
+    #[error("no achievable rate region: {0}; {REMAIN}")]
+    NoState(#[from] NoState),
+    /// GAP's model needs a gateway.
+    #[error("names no gateway; expected topology.gateway for GAP's model")]
+    NoGateway,
+    /// GAP's model has one gateway.
+    #[error("has several gateways; GAP's model knows one")]
+    SeveralGateways,
+    /// GAP's model has one radio per node.
+    #[error("has radios.{radio}; GAP's model knows one radio per node")]
+    SeveralRadios {
+        /// A further kind of radio.
+        radio: String,
+    },
+    /// GAP's model needs flows of neighbours of the gateway and of others.
+    #[error(
+        "has no uploads of the gateway's neighbours and of nodes beyond them; expected both for GAP's model"
+    )]
+    NoUploads,
+    /// GAP's model refuses the parameters.
+    #[error(transparent)]
+    Gap(#[from] GapError),
+    /// There are no analytic fair rates.
+    #[error(transparent)]
+    FairRates(#[from] EngineError),
+}
