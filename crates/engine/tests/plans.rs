@@ -67,15 +67,18 @@ fn pfrc_keeps_them() {
     assert!(refused.is_err());
 }
 
-/// Weights below 1 keep their ratio where all flows share one limit: datagrams exactly, TCP as far as its
-/// buffer of five packets lets it.
+/// Weights below 1 keep their ratio where all flows share one limit: datagrams exactly, TCP too with a buffer
+/// that never empties. With five packets, as published, the window of a fast TCP drains it at each loss.
 #[test]
 fn an_aggregate_is_shared_by_weight() {
     const DATAGRAMS: &str = r#"{ kind = "cbr", rate = "10 Mbit/s" }"#;
     const TCP: &str = r#""bulk""#;
-    for (control, traffic, off) in
-        [("static-fq", DATAGRAMS, 0.02), ("arc-fq", DATAGRAMS, 0.02), ("static-fq", TCP, 0.15)]
-    {
+    for (control, queue, traffic, off) in [
+        ("static-fq", 5, DATAGRAMS, 0.02),
+        ("arc-fq", 5, DATAGRAMS, 0.02),
+        ("static-fq", 5, TCP, 0.15),
+        ("static-fq", 25, TCP, 0.01),
+    ] {
         let text = format!(
             r#"
             duration = "40 s"
@@ -90,6 +93,7 @@ fn an_aggregate_is_shared_by_weight() {
             hosts = ["net"]
             [control]
             use = "{control}"
+            queue = {queue}
             [traffic]
             traffic = {traffic}
             [[flow]]
