@@ -326,6 +326,5 @@ fn marks_that_no_flow_takes_are_noted() {
     let none = notes("ecn = false", "lbm+multihop");
     assert!(none.contains("note: lbm+multihop only marks packets"), "{none}");
     assert!(notes("ecn = \"ect1\"", "lbm+multihop").contains("only marks"));
-    assert!(!notes("ecn = \"ect1\"", "lbm+multihop+ect1").contains("note"));
     assert!(!notes("ecn = false", "nred+ecn").contains("note"));
 }

@@ -167,6 +167,7 @@ fn controllers_find_the_capacity_and_share_it() {
         "pfrc+bursts",
         "pfrc+constrained+bursts",
         "arc-fq",
+        "arc-fq+relearn",
         "maxmin",
     ] {
         for capacity in [330_000.0, 500_000.0, 800_000.0] {
@@ -281,7 +282,7 @@ fn maxmin_hears_newcomers_and_uses_what_is_left() {
 /// Whatever becomes of the mesh, rates follow.
 #[test]
 fn a_capacity_that_changes_is_followed() {
-    for name in ["pfrc", "arc-fq", "pfrc+bursts", "maxmin"] {
+    for name in ["pfrc", "arc-fq+relearn", "pfrc+bursts", "maxmin"] {
         let mut mesh = Mesh::new(name, 700_000.0, &[BULK; 5]);
         mesh.run(300);
         for capacity in [350_000.0, 700_000.0] {

@@ -537,15 +537,26 @@ fn the_same_choice_is_the_same_value() {
 #[test]
 fn ours_and_published_are_told_apart() {
     let ours = |name: &str| lookup(name).unwrap().is_ours();
-    for published in ["fifo", "pfrc", "pfrc+exponential", "wcp+alone+own-rtt", "cna+published"] {
+    for published in
+        ["fifo", "pfrc", "pfrc+exponential", "wcp+alone+own-rtt", "cna", "arc", "wcpcap", "lbm"]
+    {
         assert!(!ours(published), "{published}");
     }
-    for own in
-        ["pfrc+bursts", "pfrc+exponential+bursts", "wcp+patient", "cna", "cna+overlap", "lbm+pi"]
-    {
+    for own in [
+        "pfrc+bursts",
+        "pfrc+exponential+bursts",
+        "wcp+doubling",
+        "wcp+two-trips",
+        "arc+relearn",
+        "wcpcap+opening",
+        "cna+tolerant",
+        "cna+overlap",
+        "lbm+even",
+        "lbm+pi",
+        "maxmin",
+    ] {
         assert!(ours(own), "{own}");
     }
-    assert!(ours("cna+published+overlap"));
     for entry in Registry::standard().all() {
         let origins = entry.variants.iter().map(|v| &v.origin).chain([&entry.origin]);
         for origin in origins.filter(|o| !o.is_ours()) {

@@ -10,7 +10,6 @@ use fairmesh_scenario::Scenario;
 use fairmesh_units::{BitRate, FlowId, NodeId, Time};
 
 use crate::airs::Airs;
-use crate::classes::ByteClasses;
 use crate::error::EngineError;
 use crate::host::{self, ControlAt};
 use crate::listeners::{BUS, Note};
@@ -29,11 +28,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let at = &mut controls[c];
         let node = at.node;
         let set = net.classes.iter().position(|s| s.node == node);
-        let ControlAt { driver, shares, crosses, .. } = at;
-        (
-            driver,
-            NodeOf { node, set, shares, crosses, scenario, air, net, decisions, refused: None },
-        )
+        let ControlAt { driver, shares, .. } = at;
+        (driver, NodeOf { node, set, shares, scenario, air, net, decisions, refused: None })
     }
 
     /// Builds a control's plan, and waits for its first deadline.
@@ -127,8 +123,6 @@ struct NodeOf<'w, const WATCH: bool, const HOST: bool> {
     /// Its classes where packets are forwarded, if it has any.
     set: Option<usize>,
     shares: &'w Shares,
-    /// By flow, at which node of one box of several: empty elsewhere.
-    crosses: &'w [NodeId],
     scenario: &'w Scenario,
     air: &'w mut Airs,
     net: &'w mut Net<WATCH, HOST>,
@@ -144,9 +138,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
         match kind {
             EventKind::Counters => {
                 let sets = &self.net.classes;
-                let several = |s: &&ByteClasses| self.crosses.contains(&s.node) && s.node != node;
-                let others = sets.iter().filter(several).flat_map(|s| s.counters());
-                let set = self.set.into_iter().flat_map(|set| sets[set].counters()).chain(others);
+                let set = self.set.into_iter().flat_map(|set| sets[set].counters());
                 let radio = interface.and_then(|i| i.classes.as_ref());
                 let radio = radio.into_iter().flat_map(|c| c.counters());
                 set.chain(radio).for_each(|c| samples.give(Event::Counters(c)));
@@ -157,15 +149,10 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                 }
             }
             EventKind::FlowCounters => {
-                let all = &self.net.left;
-                let left = |f: FlowId| {
-                    let at = self.crosses.get(f.index()).copied().unwrap_or(node);
-                    all[at.index()][f.index()]
-                };
-                let many = all[node.index()].len().max(self.crosses.len());
-                let all = (0..many as u32).map(FlowId);
+                let left = &self.net.left[node.index()];
+                let all = (0..left.len() as u32).map(FlowId);
                 for flow in all.filter(|f| self.shares.names(*f)) {
-                    let own = self.shares.members(flow).map(left);
+                    let own = self.shares.members(flow).map(|f| left[f.index()]);
                     let (bytes, packets) =
                         own.fold((0, 0), |(b, p), left| (b + left.bytes, p + left.packets));
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
@@ -203,7 +190,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
     fn carry_out(&mut self, now: Time, action: &Action, body: &[u8], _: Option<&Reason>) {
         let node = self.node;
         match *action {
-            Action::SetRate { class, rate } => match self.set_of(class) {
+            Action::SetRate { class, rate } => match self.set {
                 Some(set) => self.net.classes[set].set_rate(now, class, rate),
                 None => self.limit(now, class, rate.map_or(Limit::None, Limit::Rate)),
             },
@@ -266,21 +253,16 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
         if let Some(set) = self.set {
             self.net.drain(now, set);
         }
-        for other in 0..if self.crosses.is_empty() { 0 } else { self.net.classes.len() } {
-            self.net.drain(now, other);
-        }
     }
 }
 
 impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
     /// Gives what TCP's headers say of each flow, those of a share together.
     fn sample_signs(&mut self, now: Time, samples: &mut Samples<'_>) {
-        let at = |f: FlowId| self.crosses.get(f.index()).copied().unwrap_or(self.node).index();
-        let many = self.net.signs[self.node.index()].len().max(self.crosses.len());
-        for flow in (0..many as u32).map(FlowId).filter(|f| self.shares.names(*f)) {
+        let all = &mut self.net.signs[self.node.index()];
+        for flow in (0..all.len() as u32).map(FlowId).filter(|f| self.shares.names(*f)) {
             let members = || self.shares.members(flow);
-            let all = &mut self.net.signs;
-            let own = members().filter_map(|f| all[at(f)].get(f.index())).filter(|s| s.is_tcp());
+            let own = members().filter_map(|f| all.get(f.index())).filter(|s| s.is_tcp());
             let sum = own.map(|s| (s.awaited(), s.repeated(), s.oldest(now)));
             let Some((awaited, repeated, oldest)) =
                 sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2.max(b.2)))
@@ -289,7 +271,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
             };
             let mut look = RoundTripLook::default();
             for f in members() {
-                if let Some(signs) = all[at(f)].get_mut(f.index()) {
+                if let Some(signs) = all.get_mut(f.index()) {
                     look.take(&mut signs.round_trips);
                 }
             }
@@ -314,19 +296,10 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
         }
     }
 
-    /// Where the classes of a kind stand.
-    fn set_of(&self, class: Class) -> Option<usize> {
-        let Class::Flow(flow) = class else { return self.set };
-        match self.crosses.get(flow.index()) {
-            Some(at) => self.net.classes.iter().position(|s| s.node == *at),
-            None => self.set,
-        }
-    }
-
     /// Builds a class, or the queue that takes the place of a radio's own. Where there is no radio
     /// nothing is sent by one.
     fn build_class(&mut self, plan: &ClassPlan) -> Result<(), SpecError> {
-        if let Some(set) = self.set_of(plan.class) {
+        if let Some(set) = self.set {
             return self.net.classes[set].build(plan);
         }
         let Some(interface) = self.net.interfaces.get_mut(self.node.index()) else { return Ok(()) };
@@ -348,7 +321,7 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
 
     /// Takes a class away; what waits there goes on.
     fn remove(&mut self, now: Time, class: Class) {
-        if let Some(set) = self.set_of(class) {
+        if let Some(set) = self.set {
             let at = self.net.classes[set].node;
             for item in self.net.classes[set].remove(class) {
                 self.net.pass(now, at.0, item.handle);

@@ -59,8 +59,6 @@ pub enum Conflict {
     SeveralRadios,
     /// Radios have a queue per access category, and the control reads one queue.
     AccessCategories,
-    /// Several gateways act as one box, and the control has a class for all traffic.
-    OneBox,
 }
 
 impl fmt::Display for Conflict {
@@ -73,9 +71,6 @@ impl fmt::Display for Conflict {
             Conflict::AccessCategories => {
                 let four = "with access categories there are four";
                 write!(f, "it knows one queue per radio, and {four}; {expected}")
-            }
-            Conflict::OneBox => {
-                f.write_str("one box at several gateways has a class for each flow only")
             }
         }
     }

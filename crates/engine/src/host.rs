@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fairmesh_control::host::Driver;
 use fairmesh_control::{
-    Ability, AbilitySet, Class, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Link,
-    LinkModel, Mechanism, Needs, Neighbour, Offers, Place, Placement, Point, Setting, Site,
+    Ability, AbilitySet, EventKind, EventSet, FlowHere, Knowledge, KnowledgeSet, Link, LinkModel,
+    Mechanism, Needs, Neighbour, Offers, Place, Placement, Point, Setting, Site,
 };
 use fairmesh_scenario::{NodeKind, Scenario};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream};
@@ -67,18 +67,6 @@ pub(crate) struct ControlAt {
     pub driver: Driver,
     /// Which flows are one to it.
     pub shares: Shares,
-    /// Where it is one box at several gateways: by flow, which of them it crosses.
-    pub crosses: Vec<NodeId>,
-}
-
-impl ControlAt {
-    /// The nodes at which it counts and limits: its own, or several gateways.
-    pub fn stands_at(&self) -> Vec<NodeId> {
-        let mut all = self.crosses.clone();
-        all.sort_unstable();
-        all.dedup();
-        if all.is_empty() { vec![self.node] } else { all }
-    }
 }
 
 /// Hops of every wireless node to the nearest gateway over links and wires.
@@ -154,15 +142,8 @@ fn by_subscriber(site: &Site, needs: &Needs) -> bool {
 }
 
 /// The flows that cross a node, as its control knows them.
-fn flows_at(
-    scenario: &Scenario,
-    fair: &[f64],
-    node: NodeId,
-    shares: &Shares,
-    crosses: &[NodeId],
-) -> Vec<FlowHere> {
+fn flows_at(scenario: &Scenario, fair: &[f64], node: NodeId, shares: &Shares) -> Vec<FlowHere> {
     let here = |id: FlowId| {
-        let node = crosses.get(id.index()).copied().unwrap_or(node);
         let fair = shares.sum(id, |f| fair.get(f).copied());
         let first = flow_at(scenario, fair, id, node)?;
         Some(match shares.share(id) {
@@ -331,7 +312,6 @@ pub(crate) fn start(
     }
     let mut controls = Vec::new();
     let mut model: Option<Arc<dyn LinkModel>> = None;
-    let gateways = scenario.gateways();
     for (i, site) in sites(scenario).into_iter().enumerate() {
         let (id, node) = (NodeId(i as u32), &scenario.nodes()[i]);
         let mechanism = match at_gateways.filter(|_| site.gateway) {
@@ -340,20 +320,7 @@ pub(crate) fn start(
             None => continue,
         };
         let Some(needs) = mechanism.needs(&site) else { continue };
-        let one_box = gateways.one_box
-            && site.gateway
-            && by_subscriber(&site, &needs)
-            && needs.abilities.has(Ability::FlowClasses);
-        if one_box && gateways.first() != Some(id) {
-            continue;
-        }
-        let stands = |n: NodeId| {
-            let n = scenario.device(n);
-            if one_box { gateways.has(n) } else { n == id }
-        };
-        let mut known = std::collections::BTreeSet::new();
-        let own =
-            scenario.links().iter().filter(|l| stands(l.from) && (!one_box || known.insert(l.to)));
+        let own = scenario.links().iter().filter(|l| scenario.device(l.from) == id);
         let neighbours = own.map(|l| {
             let mac = scenario.mac_of(l.from);
             let rate = l.rate.unwrap_or(mac.rate);
@@ -369,16 +336,12 @@ pub(crate) fn start(
             true => Shares::of(scenario),
             false => Shares::default(),
         };
-        let crosses: Vec<NodeId> = match one_box {
-            true => scenario.flows().iter().map(|f| scenario.gateway_of(f).unwrap_or(id)).collect(),
-            false => Vec::new(),
-        };
-        if !one_box && site.gateway && needs.abilities.has(Ability::LimitTransit) {
+        if site.gateway && needs.abilities.has(Ability::LimitTransit) {
             shares = shares.at_gateway(scenario, id);
         }
         let setting = Setting::new(id, site, stream)
             .with_gateways(scenario.gateways().list().len() as u32)
-            .with_flows(flows_at(scenario, rates, id, &shares, &crosses))
+            .with_flows(flows_at(scenario, rates, id, &shares))
             .with_neighbours(neighbours)
             .with_links(links.iter().copied())
             .with_model(model);
@@ -390,10 +353,7 @@ pub(crate) fn start(
             {
                 return Err(refused(mechanism, why));
             }
-            if one_box && driver.plan().classes.iter().any(|c| c.class == Class::All) {
-                return Err(refused(mechanism, Conflict::OneBox));
-            }
-            controls.push(ControlAt { node: id, driver, shares, crosses });
+            controls.push(ControlAt { node: id, driver, shares });
         }
     }
     Ok(controls)

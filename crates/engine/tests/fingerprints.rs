@@ -17,6 +17,23 @@ use fairmesh_scenario::{Scenario, draft_from_toml};
 /// Controls that leave their run as `fifo` leaves it.
 const IDLE: &[&str] = &["control/fifo"];
 
+/// Combinations of variants that records are of.
+const COMBINED: &[&str] = &[
+    "arc-fq+exponential+relearn",
+    "cna+tolerant+pass-on",
+    "cna+tolerant+pass-on+overlap",
+    "lbm+adaptive+even",
+    "lbm+multihop+even",
+    "lbm+pi+even",
+    "wcp+alone+own-rtt+doubling+two-trips",
+    "wcp+doubling+three-trips",
+    "wcp+doubling+two-trips",
+    "wcp+ideal+doubling+two-trips",
+    "wcp+in-network+doubling+two-trips",
+    "wcpcap+ideal+opening+yielding",
+    "wcpcap+opening+yielding",
+];
+
 const KEPT: &str = include_str!("../fingerprints/kinds.txt");
 
 /// A mesh in which every control has something to do: two branches of two hops, more traffic than
@@ -266,13 +283,14 @@ fn now() -> BTreeMap<String, String> {
     lines
 }
 
-/// Every control of the registry, alone and with each of its variants.
+/// Every control of the registry, alone and with each of its variants, and combinations of variants.
 fn controls() -> Vec<String> {
     let mut names = Vec::new();
     for definition in Registry::standard().all() {
         names.push(definition.name.to_string());
         names.extend(definition.variants.iter().map(|v| format!("{}+{}", definition.name, v.name)));
     }
+    names.extend(COMBINED.iter().map(|name| (*name).to_owned()));
     names
 }
 

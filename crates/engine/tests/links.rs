@@ -64,7 +64,7 @@ fn foreign_energy_is_the_ovens() {
 
 #[test]
 fn limits_are_those_in_force() {
-    let r = measured(&scenario("[control]\nuse = \"cna+published\"\n"), true);
+    let r = measured(&scenario("[control]\nuse = \"cna\"\n"), true);
     let limit = |name: &str| {
         let l = r.series.links.iter().find(|l| format!("{}→{}", l.from, l.to) == name).unwrap();
         l.airtime[5..].iter().sum::<f64>() / 7.0

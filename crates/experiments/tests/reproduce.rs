@@ -360,14 +360,16 @@ fn comparisons_in_brief() {
     let missing = record["missing"].to_string();
     assert!(missing.contains("pfrc, Stack"), "{missing}");
 
-    let args = ["reproduce", "today", "--from", &from, "--control", "arc-fq", "--out", "out"];
+    let args =
+        ["reproduce", "today", "--from", &from, "--control", "arc-fq+relearn", "--out", "out"];
     let text = ok(dir.path(), &args);
     assert!(
-        text.contains("ac, arc-fq, all") && !text.contains("ac, arc-fq, slow station"),
+        text.contains("ac, arc-fq+relearn, all")
+            && !text.contains("ac, arc-fq+relearn, slow station"),
         "{text}"
     );
     let page = fs::read_to_string(dir.path().join("out/today/today.md")).unwrap();
-    assert!(page.contains("| ac, arc-fq |") && !page.contains("{{"), "{page}");
+    assert!(page.contains("| ac, arc-fq+relearn |") && !page.contains("{{"), "{page}");
 }
 
 #[test]

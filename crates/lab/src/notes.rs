@@ -81,10 +81,9 @@ fn only_marks(control: &Mechanism) -> bool {
 
 /// Whether any flow answers to the marks of the scenario's control.
 fn hears_marks(scenario: &Scenario) -> bool {
-    let ect1_too = scenario.control().has("ect1");
     scenario.flows().iter().any(|f| match &f.transport {
-        Transport::Tcp(tcp) => tcp.ecn && (!tcp.ect1 || ect1_too),
-        Transport::Quic(quic) => quic.ecn && (!quic.ect1 || ect1_too),
+        Transport::Tcp(tcp) => tcp.ecn && !tcp.ect1,
+        Transport::Quic(quic) => quic.ecn && !quic.ect1,
         Transport::Udp => false,
     })
 }

@@ -9,20 +9,18 @@ pub struct Gateways {
     list: Vec<NodeId>,
     /// By node, whose gateway it goes through; empty where there is one for all, or none.
     of: Vec<Option<NodeId>>,
-    /// Whether one box governs them all, of several.
-    pub one_box: bool,
 }
 
 impl Gateways {
     /// One for all.
     pub fn one(gateway: NodeId) -> Self {
-        Gateways { list: vec![gateway], of: Vec::new(), one_box: false }
+        Gateways { list: vec![gateway], of: Vec::new() }
     }
 
     /// Several: `of` has, by node, the one through which it reaches the wired world; `None` where it reaches
     /// none. Every one of them is in `list`.
     pub(crate) fn several(list: Vec<NodeId>, of: Vec<Option<NodeId>>) -> Self {
-        Gateways { list, of, one_box: false }
+        Gateways { list, of }
     }
 
     /// Whether there is none.

@@ -27,13 +27,6 @@ impl Scenario {
         self
     }
 
-    /// The same world with one box that governs all of its gateways.
-    #[must_use]
-    pub fn with_one_box(mut self) -> Self {
-        self.gateways.one_box = true;
-        self
-    }
-
     /// The same world with further warnings.
     #[must_use]
     pub fn with_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Self {

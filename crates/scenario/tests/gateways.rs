@@ -103,8 +103,6 @@ fn what_makes_no_sense_is_refused_with_its_key() {
         (line("gateways = [0, 0]", up), "topology.gateways[1]: \"0\" is named twice"),
         (line("gateways = [0, 9]", up), "topology.gateways[1]: there is no node \"9\""),
         (line("gateways = 0", up), "topology.gateways: found integer `0`; expected a sequence"),
-        (line("gateways = [0, 6]\none_box = 1", up), "topology.one_box: "),
-        (line("gateway = 0\none_box = true", up), "topology.one_box: there is one gateway at most"),
         (
             line("gateways = [0, 6]", &named("3", "5")),
             "node[0].gateway: \"5\" is no gateway; expected one of `topology.gateways`: 0, 6",

@@ -66,12 +66,10 @@ pub enum Reach {
     Gateways,
 }
 
-/// How marks fall on packets.
+/// How marks fall on packets. ECT(1) packets are never marked: their senders expect marks of another
+/// meaning (RFC 9331 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {
-    /// ECT(1) packets too. They are left alone otherwise: their senders may expect marks of another
-    /// meaning (RFC 9331 §5).
-    pub ect1: bool,
     /// Spread evenly over the packets that may be marked: from one mark to the next it is between
     /// 2/3 and 4/3 of 1 / probability packets, on average 1 / probability. Where each packet has a
     /// chance of its own, marks come in clusters (Floyd, Jacobson 1993 §7).

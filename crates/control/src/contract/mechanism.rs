@@ -69,11 +69,9 @@ impl Mechanism {
         self.variants().any(|v| v.name == variant)
     }
 
-    /// Whether anything in it is this project's and not published: one of its variants, or the
-    /// mechanism itself, unless a variant takes it back to what is published.
+    /// Whether the mechanism itself, or one of its variants, is not published.
     pub fn is_ours(&self) -> bool {
-        let back = || self.variants().any(|v| !v.origin.is_ours());
-        self.variants().any(|v| v.origin.is_ours()) || (self.definition.origin.is_ours() && !back())
+        self.definition.origin.is_ours() || self.variants().any(|v| v.origin.is_ours())
     }
 
     /// Its numbers as they are.

@@ -352,7 +352,7 @@ impl Listeners {
             if c.lose > 0.0 && listener.rng.chance(c.lose) {
                 return Fate::Lose;
             }
-            let may = ect.0 && (c.how.ect1 || !ect.1);
+            let may = ect.0 && !ect.1;
             if may && c.mark > 0.0 && c.falls(&mut listener.rng) {
                 fate = Fate::Mark;
             }

@@ -169,15 +169,10 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         for c in &controls {
             let plan = c.driver.plan();
             if !plan.is_none() && plan.point != Point::Interface {
-                for node in c.stands_at() {
-                    let name = &scenario.nodes()[node.index()].name;
-                    let rng = Stream::new(seed, &format!("classes/{name}"));
-                    let shares = match c.crosses.is_empty() {
-                        true => c.shares.clone(),
-                        false => c.shares.clone().at_gateway(scenario, node),
-                    };
-                    classes.push(ByteClasses::new(node, plan.point, &weights, shares, rng));
-                }
+                let name = &scenario.nodes()[c.node.index()].name;
+                let rng = Stream::new(seed, &format!("classes/{name}"));
+                let shares = c.shares.clone();
+                classes.push(ByteClasses::new(c.node, plan.point, &weights, shares, rng));
             }
         }
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
@@ -185,8 +180,8 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
         let shaping = Shaping {
             nodes: scenario.nodes().len(),
             classes,
-            counting: controls.iter().filter(counts).flat_map(ControlAt::stands_at).collect(),
-            reading: controls.iter().filter(reads).flat_map(ControlAt::stands_at).collect(),
+            counting: controls.iter().filter(counts).map(|c| c.node).collect(),
+            reading: controls.iter().filter(reads).map(|c| c.node).collect(),
             controls: controls.len(),
             listeners: build_listeners(scenario, &controls, interfaces.len(), seed),
         };

@@ -17,7 +17,10 @@ fn shipped(name: &str, seconds: u64, change: impl Fn(&mut Draft)) -> Scenario {
     draft.duration = Span::from_secs(seconds);
     draft.warmup = Some(Span::from_secs(10));
     change(&mut draft);
-    draft.build().unwrap().with_control(Registry::standard().lookup("cna").unwrap())
+    draft
+        .build()
+        .unwrap()
+        .with_control(Registry::standard().lookup("cna+tolerant+pass-on").unwrap())
 }
 
 fn goodputs(r: &RunRecord) -> Vec<f64> {
@@ -74,7 +77,7 @@ thread_local! {
 
 /// `cna`, and a record of its limits.
 fn definition() -> Definition {
-    let cna = || Registry::standard().lookup("cna").unwrap();
+    let cna = || Registry::standard().lookup("cna+tolerant+pass-on").unwrap();
     let runs = Runs::at(
         move |_| cna().needs(&Site::default()).into_iter().collect(),
         move |_, setting| {

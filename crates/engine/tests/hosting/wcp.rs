@@ -29,7 +29,7 @@ fn goodputs(r: &RunRecord) -> Vec<f64> {
 #[test]
 fn the_stack_is_shared_alike_because_congestion_is() {
     for seed in 1..=2 {
-        let r = stack("wcp", seed);
+        let r = stack("wcp+doubling+two-trips", seed);
         let rates = goodputs(&r);
         // §4.4: within 20 % of the optimum.
         assert!(jain(&rates) >= 0.99, "{rates:?}");
@@ -41,10 +41,10 @@ fn the_stack_is_shared_alike_because_congestion_is() {
         assert!((0.002..0.02).contains(&s.airtime_share), "{s:?}");
     }
     // Outside the air: seven bytes are left.
-    let s = stack("wcp+ideal", 1).totals.signalling;
+    let s = stack("wcp+ideal+doubling+two-trips", 1).totals.signalling;
     assert!(s.outside_messages > 1000 && (0.001..0.005).contains(&s.airtime_share), "{s:?}");
     // Without sharing the middle flow starves as under TCP, though less.
-    let rates = goodputs(&stack("wcp+alone+own-rtt", 1));
+    let rates = goodputs(&stack("wcp+alone+own-rtt+doubling+two-trips", 1));
     assert!(rates[1] < 0.5 * rates[0].min(rates[2]), "{rates:?}");
     assert!(rates[1] > 30.0, "{rates:?}");
 }
@@ -52,7 +52,7 @@ fn the_stack_is_shared_alike_because_congestion_is() {
 /// Fig. 10: a flow through two regions that congest apart from one another is told by both.
 #[test]
 fn rates_fall_with_the_congested_regions_on_the_way() {
-    let r = shipped("diamond-joined", "wcp", 1);
+    let r = shipped("diamond-joined", "wcp+doubling+two-trips", 1);
     let rates = goodputs(&r);
     assert!((0.3..0.65).contains(&(rates[1] / rates[0].min(rates[2]))), "{rates:?}");
     // The curve of what sources set is there to be read.

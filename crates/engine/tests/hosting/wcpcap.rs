@@ -23,7 +23,8 @@ fn stack(control: &str, warmup: u64, seconds: u64) -> RunRecord {
 /// (docs/controls/wcpcap.md).
 #[test]
 fn the_stack_has_its_max_min_rates_and_short_queues() {
-    for (control, warmup) in [("wcpcap", 5), ("wcpcap+ideal", 3)] {
+    for (control, warmup) in [("wcpcap+opening+yielding", 5), ("wcpcap+ideal+opening+yielding", 3)]
+    {
         let r = stack(control, warmup, 25);
         let rates: Vec<f64> = r.flows.iter().map(|f| f.goodput_bps / 1e3).collect();
         assert!(rates.iter().all(|x| *x > 0.85 * 262.0), "{control}: {rates:?}");
@@ -42,7 +43,7 @@ fn the_stack_has_its_max_min_rates_and_short_queues() {
 
 #[test]
 fn the_same_run_twice_is_the_same() {
-    let of = || stack("wcpcap", 1, 6).fingerprint;
+    let of = || stack("wcpcap+opening+yielding", 1, 6).fingerprint;
     assert_eq!(of(), of());
 }
 
@@ -53,8 +54,9 @@ fn newcomers_are_heard_and_what_leavers_free_is_used() {
     let path = format!("{}/../../scenarios/stack.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let scenario = draft_from_toml(&path, &text).unwrap().build().unwrap();
-    let scenario =
-        scenario.with_control(fairmesh_control::Registry::standard().lookup("wcpcap").unwrap());
+    let scenario = scenario.with_control(
+        fairmesh_control::Registry::standard().lookup("wcpcap+opening+yielding").unwrap(),
+    );
     let scenario = scenario.with_times(Span::from_secs(45), Span::ZERO).unwrap();
     let late = |i: usize, flow: &mut Flow| {
         if i == 1 {

@@ -51,10 +51,6 @@ pub struct TopologyDraft {
     /// nearest as `routing` counts, of equals the first of this list, unless its `[[node]]` names one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gateways: Vec<Name>,
-    /// Controls of the gateway see and limit all gateways' traffic as one box that stood at all of them would:
-    /// what gateways that tell each other are measured by. False by default.
-    #[serde(skip_serializing_if = "core::ops::Not::not")]
-    pub one_box: bool,
     /// What a route minimises.
     pub routing: Routing,
     /// The radios of nodes that name none, by name; all by default. `main` is `[radio]`.

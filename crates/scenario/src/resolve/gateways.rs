@@ -40,10 +40,6 @@ impl Routes {
         let list = nodes.gateways.clone();
         if list.len() < 2 {
             named_for_nothing(draft, nodes, &list)?;
-            if draft.topology.one_box {
-                let problem = Problem::refused("there is one gateway at most", "`gateways`");
-                return fail("topology.one_box".into(), problem);
-            }
             let gateways = list.first().map_or_else(Gateways::default, |&g| Gateways::one(g));
             return Ok(Routes { all, apart: None, gateways });
         }
@@ -60,8 +56,7 @@ impl Routes {
         let wired: Vec<_> = edges.iter().copied().filter(joins).collect();
         let behind = Graph::new(nodes.list.len(), &wired);
         let of = assign(draft, nodes, &mesh, &outside, &list)?;
-        let mut gateways = Gateways::several(list, of);
-        gateways.one_box = draft.topology.one_box;
+        let gateways = Gateways::several(list, of);
         Ok(Routes { all, apart: Some(Apart { mesh, behind, outside }), gateways })
     }
 

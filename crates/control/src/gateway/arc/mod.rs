@@ -9,21 +9,23 @@
 //!   of the pair is the fastest flow.
 //! - Line 5 sets r_max to the present rate; the text says "previously recorded maximum". It is kept
 //!   as a maximum: otherwise a flow could be starved in small steps, each within θ of the last.
-//! - A maximum can be out of reach for good, because a link became slower. At the lower bound
-//!   nothing more can be taken from the others, so that maxima start anew there.
-//! - After a reset of r_max (§7.5.1) a flow counts as starved below its part of the lower bound,
-//!   which everybody can have by the bound's definition. With no maximum at all nobody would be
-//!   starved, and where starved TCPs fall silent and come back in every other epoch, which are
-//!   changes of the set, the aggregate would only ever rise.
-//! - The lower bound is W₁/5 (`reuse`), not W₁/3: it is also where r_max is learned, and beyond the
-//!   capacity, as W/3 is in a chain of six hops and more, the far flows' maxima are those of
-//!   starved flows.
+//! - After a reset of r_max (§7.5.1) a flow has no recorded maximum, so that line 2 does not find it
+//!   starved until an epoch of line 5 has recorded one.
 //! - Rates are compared to a packet per epoch; they are not known better.
 //! - Line 6 with nothing measured: in an epoch in which no data passed at all there was an outage,
 //!   not unfairness, and the limit stays.
 //! - A flow is compared once it has been active for a whole epoch; with no such flow there is
 //!   nothing to decide by. A change of the set of active
 //!   flows resets r_max (§7.5.1); the epoch is evaluated as always.
+//!
+//! `+relearn` adds three rules:
+//! - A maximum becomes permanently unreachable where a link became slower. At the lower bound nothing
+//!   more can be taken from the other flows, so that maxima are recorded again there.
+//! - After a reset of r_max a flow counts as starved below its part of the lower bound. Without a
+//!   maximum no flow is starved, and where starved TCPs go idle and return in every other epoch,
+//!   which are changes of the set, the aggregate would only rise.
+//! - The lower bound is W₁/5 (`deepest`). It is also where r_max is recorded, and W₁/3 is beyond what a
+//!   chain of six hops and more carries (§4.1.2): far flows' maxima are those of starved flows there.
 
 use fairmesh_units::{BitRate, Bytes, FlowId, Span, Time};
 
@@ -42,6 +44,7 @@ options! {
     pub(crate) struct Options {
         variants {
             exponential: Origin::published("Jamshaid 2010 §7.4, Algorithm 2"), "Algorithm 2: exponential increase and decrease instead of binary search";
+            relearn: Origin::ours("Jamshaid 2010 §7.4"), "highest rates are learned again at the lower bound, and a flow without one must have its part of that bound";
         }
         parameters {
             /// An epoch shorter than a second is shorter than a round trip through a mesh of slow links.
@@ -52,8 +55,10 @@ options! {
             beta: f64 = 0.9, 0.1..=0.99, "", "factor of an exponential decrease";
             idle: u32 = 2.0, 1.0..=100.0, "epochs", "whole epochs of silence that end a flow";
             step: f64 = 0.05, 0.001..=0.5, "", "smallest step of the binary search, part";
+            /// §7.5.2: W₁/3.
+            reuse: f64 = 3.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
             /// A collision domain of a chain has five links (§4.1.2).
-            reuse: f64 = 5.0, 1.0..=30.0, "", "the lower bound is the slowest link's capacity divided by this";
+            deepest: f64 = 5.0, 1.0..=30.0, "", "+relearn: the same instead of `reuse`";
             queue: u32 = 25.0, 1.0..=1000.0, "packets", "buffer shared by all flows";
         }
     }
@@ -127,7 +132,7 @@ fn build(
     codes: &'static Codes,
     leaf: Leaf,
 ) -> Result<Instance, Refusal> {
-    let reuse = options.reuse;
+    let reuse = if options.relearn { options.deepest } else { options.reuse };
     let bounds = Bounds::of(&setting.neighbours, reuse, reuse)?;
     let idle = options.idle;
     let rule = match options.exponential {
@@ -139,6 +144,7 @@ fn build(
         epoch: options.epoch,
         gamma: options.gamma,
         theta: options.theta,
+        relearn: options.relearn,
         search: AggregateSearch::new(bounds, rule),
         flows: Flows::new(idle, PATIENCE * idle, 2.0 * bounds.upper),
         bounds,
@@ -172,6 +178,7 @@ struct Arc {
     epoch: Span,
     gamma: f64,
     theta: f64,
+    relearn: bool,
     bounds: Bounds,
     search: AggregateSearch,
     flows: Flows<Seen>,
@@ -212,11 +219,11 @@ impl Arc {
             Verdict::Unfair { .. } => self.search.decrease(measured),
             Verdict::Fair { .. } => self.search.increase(measured),
         };
-        if matches!(verdict, Verdict::Fair { .. }) || self.search.at_lower_bound() {
-            let anew = self.search.at_lower_bound();
+        let again = self.relearn && self.search.at_lower_bound();
+        if matches!(verdict, Verdict::Fair { .. }) || again {
             for (meter, seen) in self.flows.active_mut() {
                 let Some(rate) = meter.rate.filter(|_| seen.whole) else { continue };
-                let before = seen.highest.filter(|_| !anew).unwrap_or(0.0);
+                let before = seen.highest.filter(|_| !again).unwrap_or(0.0);
                 seen.highest = Some(before.max(rate)); // line 5
             }
         }
@@ -246,7 +253,8 @@ impl Arc {
 
     /// Algorithm 1, line 2; a rate is known to `exact` bit/s.
     fn evaluate(&self, exact: f64) -> Verdict {
-        let sure = self.bounds.lower / self.flows.active().count().max(1) as f64;
+        let sure =
+            self.relearn.then(|| self.bounds.lower / self.flows.active().count().max(1) as f64);
         let compared = || {
             self.flows
                 .active()
@@ -257,7 +265,8 @@ impl Arc {
         let (mut worst, mut slowest) = (None, None::<(FlowId, f64)>);
         for (flow, rate, seen) in compared() {
             let of = |other: f64| if other > 0.0 { (rate + exact).min(other) / other } else { 1.0 };
-            let (of_fastest, of_best) = (of(fastest), of(seen.highest.unwrap_or(sure)));
+            let best = seen.highest.or(sure);
+            let (of_fastest, of_best) = (of(fastest), best.map_or(1.0, of));
             if slowest.is_none_or(|s| of_fastest < s.1) {
                 slowest = Some((flow, of_fastest));
             }

@@ -12,7 +12,7 @@ struct Bench {
 impl Bench {
     fn new(name: &str, parameters: &[(&str, f64)]) -> Self {
         // The published bound, by which the examples are worked.
-        let parameters = [&[("reuse", 3.0)], parameters].concat();
+        let parameters = [&[("deepest", 3.0)], parameters].concat();
         let mut instance = start_with(name, gateway(&[0, 1]), &parameters).unwrap();
         assert_eq!(instance.plan.classes[0].limit, Limit::Rate(BitRate(300_000)), "W/3");
         let mut bytes = vec![0; 2];
@@ -93,7 +93,7 @@ fn a_best_rate_is_kept_through_small_losses() {
 
 #[test]
 fn a_new_set_of_flows_forgets_best_rates() {
-    let mut b = Bench::new("arc", &[]);
+    let mut b = Bench::new("arc+relearn", &[]);
     for _ in 0..4 {
         b.epoch([300, 0]);
     }
@@ -109,7 +109,7 @@ fn a_new_set_of_flows_forgets_best_rates() {
 /// Otherwise a flow that is silent now and then would make everybody's starvation unseen.
 #[test]
 fn after_a_change_nobody_may_have_less_than_at_the_lower_bound() {
-    let mut b = Bench::new("arc", &[]);
+    let mut b = Bench::new("arc+relearn", &[]);
     for _ in 0..4 {
         b.epoch([400, 0]);
     }
@@ -121,12 +121,39 @@ fn after_a_change_nobody_may_have_less_than_at_the_lower_bound() {
 
 #[test]
 fn at_the_lower_bound_best_rates_start_anew() {
-    let mut b = Bench::running("arc+exponential");
+    let mut b = Bench::running("arc+exponential+relearn");
     b.epoch([150, 150]);
     b.epoch([150, 150]);
     assert!(b.epoch([200, 100]).1.contains("own best"), "down to the lower bound");
     // Flow 1's link has become slower for good: 100 is all it can have.
     assert!(b.epoch([200, 100]).1.contains("what it can get"));
+}
+
+/// Algorithm 1 by itself: r_max only rises (line 5), and a flow that has none is not starved (§7.5.1).
+#[test]
+fn as_published_highest_rates_are_reset_by_a_change_of_flows_alone() {
+    let mut b = Bench::running("arc+exponential");
+    b.epoch([150, 150]);
+    b.epoch([150, 150]);
+    for _ in 0..5 {
+        assert!(b.epoch([200, 100]).1.contains("own best"), "at the lower bound, too");
+    }
+    let mut b = Bench::new("arc", &[]);
+    for _ in 0..4 {
+        b.epoch([400, 0]);
+    }
+    b.epoch([400, 20]);
+    let (_, why) = b.epoch([500, 20]);
+    assert!(why.contains("flow 1 at 4 % of the fastest has what it can get"), "{why}");
+}
+
+#[test]
+fn the_lower_bound_is_a_third_of_the_slowest_link() {
+    // §7.5.2: W₁/3 of links of 900 kbit/s; of ours W₁/5.
+    for (name, bound) in [("arc", 300_000), ("arc-fq", 300_000), ("arc+relearn", 180_000)] {
+        let limit = start(name, gateway(&[0, 1])).plan.classes[0].limit;
+        assert_eq!(limit, Limit::Rate(BitRate(bound)), "{name}");
+    }
 }
 
 #[test]

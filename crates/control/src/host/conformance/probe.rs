@@ -256,7 +256,7 @@ impl Control for Probe {
             Turn::Airtime(class, share) => actions.set_airtime(class, Share::new(share)),
             Turn::Remove(class) => actions.remove(class),
             Turn::Mark(p) => {
-                let even = Marking { even: true, ..Marking::default() };
+                let even = Marking { even: true };
                 actions.mark_as(Class::All, p, even);
             }
             Turn::Drop(p) => actions.drop(Class::All, p),

@@ -6,12 +6,12 @@ use fairmesh_units::{Span, Time};
 use crate::{Actions, Class, Control, Event, Instance, Marking, Plan, Reason, Setting, Value};
 
 use super::curve::Curve;
-use super::measure::{Kind, Meter, SAMPLES};
+use super::measure::{Meter, SAMPLES};
 use super::target::Target;
 
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
-    let meter = Meter::new(Kind::of(options), options.overhead, &setting);
+    let meter = Meter::new(options.overhead, &setting);
     Instance {
         control: Box::new(AccessPoint {
             curve: Curve::of(options),
@@ -47,8 +47,7 @@ impl AccessPoint {
     /// An averaging time is over.
     fn decide(&mut self, now: Time, actions: &mut Actions) {
         let measured = self.meter.take(now);
-        let both = (measured.sent + measured.received) / self.meter.channel;
-        let rho = self.meter.own(&measured).unwrap_or(both);
+        let rho = (measured.sent + measured.received) / self.meter.channel;
         match &mut self.target {
             Target::None => {}
             Target::Steps(steps) => steps.adapt(&measured, &mut self.curve),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::curve::Curve;
-use super::measure::{Kind, Meter, SAMPLES};
+use super::measure::{Meter, SAMPLES};
 
 /// A rate of 16 bits; a node of 16 bits and its rate.
 pub(super) const HEADER_BYTES: u32 = 6;
@@ -34,14 +34,12 @@ const MOST: usize = 8;
 pub(super) fn build(options: &super::Options, setting: Setting) -> Instance {
     let t_avg = Span::from_secs_f64(options.t_avg);
     let sample = Span::from_secs_f64(options.t_avg / f64::from(SAMPLES));
-    let kind = Kind::of(options);
     Instance {
         control: Box::new(Domain {
             me: setting.node,
             curve: Curve::of(options),
             how: super::marking(options),
-            reports: kind.is_reported(),
-            meter: Meter::new(kind, 0.0, &setting),
+            meter: Meter::new(0.0, &setting),
             heard: Vec::new(),
             told: Vec::new(),
             turn: 0,
@@ -61,7 +59,7 @@ struct Report {
     /// Whose rate it is, and who told it; the same where a node speaks of itself.
     node: NodeId,
     from: NodeId,
-    /// In units of the measure per second.
+    /// In bit/s.
     rate: f64,
     at: Time,
 }
@@ -71,7 +69,6 @@ struct Domain {
     me: NodeId,
     curve: Curve,
     how: Marking,
-    reports: bool,
     meter: Meter,
     /// What has been heard, at most one report per node and teller.
     heard: Vec<Report>,
@@ -86,7 +83,7 @@ struct Domain {
     left: u32,
 }
 
-/// A rate in 16 bits, 0 left for "unset": kbit/s, or packets per second.
+/// A rate in 16 bits, 0 left for "unset": kbit/s.
 fn encode(kind_unit: f64, rate: f64) -> u16 {
     1 + (rate / kind_unit).clamp(0.0, 65_534.0) as u16
 }
@@ -210,10 +207,8 @@ impl Domain {
         let measured = self.meter.take(now);
         let memory = self.memory;
         self.heard.retain(|r| now.since(r.at) <= memory);
-        if self.reports {
-            self.tell(measured.received, measured.packets, actions);
-        }
-        let rho = self.meter.own(&measured).unwrap_or_else(|| self.utilization());
+        self.tell(measured.received, measured.packets, actions);
+        let rho = self.utilization();
         let probability = self.curve.probability(rho);
         if probability == self.marking {
             return;
@@ -242,7 +237,7 @@ impl Control for Domain {
                 if self.left == 0 {
                     self.left = SAMPLES;
                     self.decide(now, actions);
-                } else if self.reports && self.told.len() > 1 {
+                } else if self.told.len() > 1 {
                     actions.because(Reason::new("lbm.turn", "speaks of the next neighbour", &[]));
                     self.next_turn(actions);
                 }

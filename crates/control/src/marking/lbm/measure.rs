@@ -2,43 +2,12 @@
 
 use fairmesh_units::{NodeId, Span, Time};
 
-use crate::survey::{Reading, Survey};
-use crate::{Channel, Event, Setting, Station};
+use crate::{Event, Setting, Station};
 
 /// Samples of queue and counters per averaging time.
 pub(super) const SAMPLES: u32 = 10;
-/// What a full packet has, in bits.
+/// Bits of a full packet.
 const FULL: f64 = 1500.0 * 8.0;
-
-/// A measure of congestion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    /// Throughput over the channel's rate (§2.2, §4.4).
-    Rate,
-    /// Packets per second, half of them acknowledgements, over what the link carries of full ones
-    /// (outlook of chapter 6).
-    Packets,
-    /// Part of the time that the channel is busy.
-    Airtime,
-    /// Part of a packet's service that is spent on waiting for the channel (outlook of chapter 6).
-    Delay,
-}
-
-impl Kind {
-    pub fn of(options: &super::Options) -> Self {
-        match () {
-            () if options.airtime => Kind::Airtime,
-            () if options.delay => Kind::Delay,
-            () if options.packets => Kind::Packets,
-            () => Kind::Rate,
-        }
-    }
-
-    /// Whether a node must be told what others measure.
-    pub fn is_reported(self) -> bool {
-        matches!(self, Kind::Rate | Kind::Packets)
-    }
-}
 
 /// Traffic with one neighbour.
 #[derive(Clone, Debug)]
@@ -47,7 +16,7 @@ pub(super) struct With {
     /// The latest sample and the one at the start of the averaging time.
     now: Option<Station>,
     then: Option<Station>,
-    /// Sent and received since then, in units of the measure per second.
+    /// Sent and received since then, bit/s.
     pub sent: f64,
     pub received: f64,
 }
@@ -55,14 +24,12 @@ pub(super) struct With {
 /// What has been measured over one averaging time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Measured {
-    /// Sent and received, in units of the measure per second.
+    /// Sent and received, bit/s.
     pub sent: f64,
     /// See `sent`.
     pub received: f64,
     /// Packets sent.
     pub packets: u64,
-    /// Busy part of the channel, if asked for and known.
-    pub busy: Option<f64>,
     /// Mean time from a packet's arrival in the queue to its acknowledgement; `None` without a
     /// packet.
     pub delay: Option<Span>,
@@ -75,18 +42,15 @@ pub(super) struct Measured {
 /// Collects samples.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    kind: Kind,
     /// Bytes on the air per packet beyond those counted.
     overhead: f64,
     pub with: Vec<With>,
-    survey: Survey,
-    channel_now: Option<Channel>,
     /// Σ packets in the queue over samples, samples, samples with a packet.
     queued: u64,
     samples: u64,
     filled: u64,
     began: Time,
-    /// What the channel carries: bit/s, or full packets per second.
+    /// Rate of the channel, bit/s.
     pub channel: f64,
     /// Time of a full packet on a free channel, seconds.
     pub alone: f64,
@@ -94,21 +58,18 @@ pub(super) struct Meter {
 
 impl Meter {
     /// `overhead`: bytes on the air per packet beyond its own.
-    pub fn new(kind: Kind, overhead: f64, setting: &Setting) -> Self {
+    pub fn new(overhead: f64, setting: &Setting) -> Self {
         let rate = setting.neighbours.iter().map(|n| n.rate.0).max().unwrap_or(1) as f64;
         let capacity = setting.neighbours.iter().map(|n| n.capacity.0).max().unwrap_or(1) as f64;
         let with = |node| With { node, now: None, then: None, sent: 0.0, received: 0.0 };
         Meter {
-            kind,
             overhead,
             with: setting.neighbours.iter().map(|n| with(n.node)).collect(),
-            survey: Survey::new(1.0),
-            channel_now: None,
             queued: 0,
             samples: 0,
             filled: 0,
             began: Time::ZERO,
-            channel: if kind == Kind::Packets { 2.0 * capacity / FULL } else { rate },
+            channel: rate,
             alone: FULL / capacity,
         }
     }
@@ -126,17 +87,7 @@ impl Meter {
                 self.samples += 1;
                 self.filled += u64::from(q.packets > 0);
             }
-            // The last one of an averaging time counts.
-            Event::Channel(c) => self.channel_now = Some(*c),
             _ => {}
-        }
-    }
-
-    /// Busy part since the last call.
-    fn busy(&mut self) -> Option<f64> {
-        match self.survey.sample(&self.channel_now.take()?, false) {
-            Reading::Busy(part) => Some(part),
-            Reading::Nothing => None,
         }
     }
 
@@ -145,7 +96,7 @@ impl Meter {
         let seconds = now.since(self.began).as_secs_f64();
         self.began = now;
         let mut known = false;
-        let mut all = Measured { busy: self.busy(), ..Measured::default() };
+        let mut all = Measured::default();
         for with in &mut self.with {
             (with.sent, with.received) = (0.0, 0.0);
             let (Some(end), Some(begin)) = (with.now, std::mem::replace(&mut with.then, with.now))
@@ -155,9 +106,8 @@ impl Meter {
             known = true;
             // A counter that runs backwards has started anew and says nothing this time.
             let grown = |to: u64, from: u64| to.saturating_sub(from);
-            let count = |bytes: u64, packets: u64| match self.kind {
-                Kind::Packets => packets as f64 / seconds,
-                _ => 8.0 * (bytes as f64 + packets as f64 * self.overhead) / seconds,
+            let count = |bytes: u64, packets: u64| {
+                8.0 * (bytes as f64 + packets as f64 * self.overhead) / seconds
             };
             let packets = grown(end.tx_packets, begin.tx_packets);
             all.packets += packets;
@@ -183,17 +133,5 @@ impl Meter {
             all.delay = Some(Span::MAX);
         }
         all
-    }
-
-    /// The utilisation by measures that one node takes alone; `None` for those that are reported.
-    pub fn own(&self, measured: &Measured) -> Option<f64> {
-        match self.kind {
-            Kind::Airtime => Some(measured.busy.unwrap_or(0.0)),
-            Kind::Delay => {
-                let wait = |s: Span| (1.0 - self.alone / s.as_secs_f64()).max(0.0);
-                Some(measured.service.map_or(0.0, wait))
-            }
-            Kind::Rate | Kind::Packets => None,
-        }
     }
 }

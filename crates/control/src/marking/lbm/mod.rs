@@ -32,13 +32,7 @@ options! {
             adaptive: Origin::published("Triantafyllidou 2005 §3.2"), "rho0 follows a target delay";
             pi: Origin::ours("Triantafyllidou 2005 §3.2"), "the same within a round trip, at less cost";
             multihop: Origin::published("Triantafyllidou 2005 §4.3"), "every node, by its collision domain's receive rates";
-            random: Origin::published("Triantafyllidou 2005 §2.2"), "each packet is marked by a chance of its own";
-            airtime: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is the busy time of the channel";
-            packets: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is packets per second";
-            delay: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "load is the delay to access the channel";
-            convex: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "the marking curve is a square";
-            ect1: Origin::ours("Triantafyllidou 2005"), "marks packets with ECT(1) too";
-            concave: Origin::ours("Triantafyllidou 2005, outlook of chapter 6"), "the marking curve is a square root";
+            even: Origin::ours("Triantafyllidou 2005 §2.2"), "marks are spread evenly over packets instead of by chance";
         }
         parameters {
             rho0: f64 = 0.2, 0.0..=1.0, "", "utilisation without marks";
@@ -66,27 +60,17 @@ pub(crate) fn definition() -> Definition {
 
 fn needs(options: &Options) -> Vec<Needs> {
     let mut events = EventSet::of(&[EventKind::Stations]);
-    if options.airtime {
-        events = events.or(EventSet::of(&[EventKind::Channel]));
-    }
-    if options.delay || options.adaptive || options.pi {
+    if options.adaptive || options.pi {
         events = events.or(EventSet::of(&[EventKind::QueueSamples]));
     }
     let knowledge = KnowledgeSet::of(&[Knowledge::LinkRates]);
     let (at, abilities, header_bytes);
     if options.multihop {
         at = Placement::EveryNode;
-        // Measures that a node takes by itself need no reports.
-        let reports = measure::Kind::of(options).is_reported();
-        let own = AbilitySet::of(&[Ability::Mark]);
-        if reports {
-            let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
-            events = events.or(EventSet::of(&heard));
-            abilities = own.or(AbilitySet::of(&[Ability::Annotate, Ability::Send]));
-            header_bytes = domain::HEADER_BYTES;
-        } else {
-            (abilities, header_bytes) = (own, 0);
-        }
+        let heard = [EventKind::Received, EventKind::Overheard, EventKind::Messages];
+        events = events.or(EventSet::of(&heard));
+        abilities = AbilitySet::of(&[Ability::Mark, Ability::Annotate, Ability::Send]);
+        header_bytes = domain::HEADER_BYTES;
     } else {
         at = Placement::AccessPoints;
         abilities = AbilitySet::of(&[Ability::Mark]);
@@ -97,15 +81,15 @@ fn needs(options: &Options) -> Vec<Needs> {
 
 /// How marks fall.
 fn marking(options: &Options) -> Marking {
-    Marking { ect1: options.ect1, even: !options.random }
+    Marking { even: options.even }
 }
 
 fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     if let Some(dead) = setting.neighbours.iter().find(|n| n.capacity.0 == 0 || n.rate.0 == 0) {
         return Err(Refusal::dead_link(dead.node));
     }
-    // A collision domain has no queue of its own whose delay could be held (§4.5.3), both shapes at
-    // once are none, and so are two rules for one ρ₀.
+    // A collision domain has no queue of its own whose delay could be held (§4.5.3), and ρ₀ follows one
+    // rule.
     let o = options;
     let apart = [
         (
@@ -114,22 +98,6 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         ),
         (o.multihop && o.pi, "the variants multihop and pi do not go together; take one of them"),
         (o.adaptive && o.pi, "the variants adaptive and pi do not go together; take one of them"),
-        (
-            o.convex && o.concave,
-            "the variants convex and concave do not go together; take one of them",
-        ),
-        (
-            o.airtime && o.delay,
-            "the variants airtime and delay do not go together; take one of them",
-        ),
-        (
-            o.airtime && o.packets,
-            "the variants airtime and packets do not go together; take one of them",
-        ),
-        (
-            o.delay && o.packets,
-            "the variants delay and packets do not go together; take one of them",
-        ),
     ];
     if let Some((_, sentence)) = apart.into_iter().find(|a| a.0) {
         return Err(Refusal::new("lbm.together", sentence, &[]));

@@ -143,9 +143,14 @@ impl Meter {
         }
     }
 
-    /// What the averages say of a link that may use `entitled` of the air: the part of it that it
-    /// uses, 1 if its limit holds it back, whatever that is.
+    /// U, "the proportion of the assigned airtime-limit used by the link" (Jang 2010 §3): of the
+    /// `entitled` share of the air, or of the limit in force where that has been scaled down below it.
     pub fn part(&self, entitled: f64) -> f64 {
+        (self.used / entitled.min(self.allowed)).min(1.0)
+    }
+
+    /// U with `+tolerant`: 1 where the link uses nearly all of the limit in force, whatever that is.
+    pub fn part_or_held(&self, entitled: f64) -> f64 {
         if self.used >= HELD * self.allowed { 1.0 } else { (self.used / entitled).min(1.0) }
     }
 

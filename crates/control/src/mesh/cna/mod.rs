@@ -35,8 +35,9 @@ options! {
     /// Options of `cna`.
     pub(crate) struct Options {
         variants {
+            tolerant: Origin::ours("Jang 2010"), "margins for rounded codes and lost frames; flows whose packets do not get through are announced by messages";
+            pass_on as "pass-on": Origin::ours("Jang 2010"), "links pass on what they were given and do not use, initial backoffs are not counted, and links that lose packets get room";
             overlap: Origin::ours("Jang 2010"), "shares out 1.1 of the air: links around another one that do not meet overlap";
-            published: Origin::published("Jang 2010"), "the published redistribution, and every initial backoff counted in full";
         }
         parameters {
             window: Span = 2.0, 0.1..=60.0, "s", "a flow counts this long after its last packet";
@@ -44,11 +45,11 @@ options! {
             topology: Span = 20.0, 0.5..=3600.0, "s", "time between topology messages";
             one_way as "one-way": Span = 0.5, 0.05..=60.0, "s", "time between control packets of a one-way link";
             budget: f64 = 1.0, 0.1..=2.0, "", "airtime to share out in a neighbourhood; above 1 counts on what overlaps";
-            backoff: f64 = 0.0, 0.0..=1.0, "", "part of a packet's mean initial backoff that counts";
-            pass: f64 = 0.97, 0.0..=0.99, "", "part of the airtime that a link was given and does not use that it passes on";
-            room: f64 = 12.0, 0.0..=100.0, "", "air that neighbours leave a link that loses packets, per part of them lost";
+            backoff: f64 = 0.0, 0.0..=1.0, "", "+pass-on: part of a packet's mean initial backoff that counts";
+            pass: f64 = 0.97, 0.0..=0.99, "", "+pass-on: part of the airtime that a link was given and does not use that it passes on";
+            room: f64 = 12.0, 0.0..=100.0, "", "+pass-on: air that neighbours leave a link that loses packets, per part of them lost";
             reserve: f64 = 0.01, 0.0..=0.5, "", "airtime kept free for broadcasts";
-            floor: f64 = 0.1, 0.0..=1.0, "", "foreign energy up to this share is put down to lost frames";
+            floor: f64 = 0.1, 0.0..=1.0, "", "+tolerant: foreign energy up to this share is put down to lost frames";
             queue: u32 = 20.0, 1.0..=1000.0, "packets", "buffer of each flow before each link";
             burst: u64 = 0.0, 0.0..=1e6, "bytes", "depth of each bucket at the link's rate; 0: the largest packet";
         }
@@ -57,7 +58,7 @@ options! {
 
 pub(crate) fn definition() -> Definition {
     let about = "every link's airtime is limited to its flows' share of the busiest neighbourhood";
-    Definition::new("cna", about, Origin::ours("Jang 2010"))
+    Definition::new("cna", about, Origin::published("Jang 2010 §3, §4"))
         .with_options(|_: &Options| needs(), build)
 }
 
@@ -129,19 +130,21 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let mut stream = setting.stream;
     // Apart from each other, so that first messages do not all collide.
     let first = Span::from_secs_f64(stream.unit());
-    let (published, overlap) = (options.published, options.overlap);
+    let Options { tolerant, pass_on, overlap, .. } = *options;
     let mut neighbourhood = Neighbourhood::new(setting.node, neighbours());
-    neighbourhood.pass = if published { 0.0 } else { options.pass };
+    neighbourhood.tolerant = tolerant;
+    neighbourhood.pass = if pass_on { options.pass } else { 0.0 };
     let control = Cna {
+        tolerant,
         neighbourhood,
         meters: neighbours().map(|n| Meter::new(n, IDLE)).collect(),
         window: options.window,
         gain: options.gain,
         budget: options.budget * if overlap { OVERLAP } else { 1.0 },
-        room: if published { 0.0 } else { options.room },
-        backoff: if published { 1.0 } else { options.backoff },
+        room: if pass_on { options.room } else { 0.0 },
+        backoff: if pass_on { options.backoff } else { 1.0 },
         reserve: options.reserve,
-        floor: options.floor,
+        floor: if tolerant { options.floor } else { 0.0 },
         foreign: ForeignEnergy::default(),
         broadcast: Span::ZERO,
         broadcasts: 0.0,
@@ -182,6 +185,7 @@ impl AnomalyCount {
 /// CNA at one node.
 #[derive(Debug)]
 struct Cna {
+    tolerant: bool,
     neighbourhood: Neighbourhood,
     meters: Vec<Meter>,
     window: Span,
@@ -313,7 +317,8 @@ impl Cna {
     /// Brings the weights of own links up to date.
     fn count(&mut self, now: Time) {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
-            let counts = m.count(now, self.window, PATIENCE.max(self.window));
+            let patience = if self.tolerant { PATIENCE } else { self.window };
+            let counts = m.count(now, self.window, patience.max(self.window));
             if counts.0 > 0.0 && own.out == 0.0 {
                 // Nothing is known of its use: nothing of it is given away.
                 own.used = 1.0;
@@ -343,9 +348,14 @@ impl Cna {
         for (m, own) in self.meters.iter_mut().zip(&mut self.neighbourhood.own) {
             m.average(passed, self.gain);
             if own.out > 0.0 {
-                // Who does not get through needs all of it.
-                let unheard = m.failed.is_some() || m.loses();
-                own.used = if unheard { 1.0 } else { m.part(own.most() * self.budget) };
+                // A link whose packets do not get through needs all of its airtime.
+                let unheard = self.tolerant && (m.failed.is_some() || m.loses());
+                let entitled = own.most() * self.budget;
+                own.used = match self.tolerant {
+                    _ if unheard => 1.0,
+                    true => m.part_or_held(entitled),
+                    false => m.part(entitled),
+                };
             }
         }
         let share = core::mem::take(&mut self.broadcast).as_secs_f64() / passed;
@@ -389,7 +399,8 @@ impl Control for Cna {
                     let uncounted = s.backoff.as_secs_f64() * (1.0 - self.backoff);
                     self.meters[i].spent(s.airtime, Span::from_secs_f64(uncounted));
                     if let Some(flow) = s.flow {
-                        self.meters[i].failed = (!s.delivered).then_some(now);
+                        let failed = self.tolerant && !s.delivered;
+                        self.meters[i].failed = failed.then_some(now);
                         self.meters[i].got_through(s.delivered);
                         self.sent(now, i, (flow, s.ack), actions);
                     }

@@ -111,6 +111,8 @@ pub(super) struct Neighbourhood {
     pub known: Vec<OverheardLink>,
     /// ACA of this node.
     pub available: f64,
+    /// Margins for rounded codes ([`ROOM`], [`SLACK`]).
+    pub tolerant: bool,
     /// Part that a link passes on of what it was given and does not use.
     pub pass: f64,
     /// Worked out: M, S.
@@ -130,12 +132,12 @@ fn mix(old: f64, new: f64) -> f64 {
 const MIX: f64 = 0.1;
 const APART: f64 = 0.25;
 
-/// A link that leaves airtime unused may use this much more than it did, if it is entitled to that:
+/// With `+tolerant` a link that leaves airtime unused may use this much more than it did, if it is entitled to that:
 /// a limit right at its use would look as if it held the link back.
 const ROOM: f64 = 1.2;
 
-/// Where codes and the age of what was told may add up to a little more than all airtime, nothing
-/// is scaled down.
+/// With `+tolerant` limits are scaled down only beyond this sum: rounded codes and old reports add up
+/// to a little more than all airtime.
 const SLACK: f64 = 1.1;
 
 impl Neighbourhood {
@@ -148,6 +150,7 @@ impl Neighbourhood {
             own,
             known: Vec::new(),
             available: 1.0,
+            tolerant: false,
             pass: 0.0,
             largest: 0.0,
             scaling: 1.0,
@@ -304,12 +307,12 @@ impl Neighbourhood {
         for i in 0..self.own.len() {
             let o = self.own[i];
             let gained = self.around(own, o.to, [0.0, o.reusable, 0.0], 1);
-            let pass = self.pass;
+            let (pass, tolerant) = (self.pass, self.tolerant);
             let o = &mut self.own[i];
             let used = o.used * o.most();
             o.gained = gained;
             let limit = o.most() - (o.share() - used).max(0.0);
-            o.limit = limit.max(o.most().min(ROOM * used));
+            o.limit = if tolerant { limit.max(o.most().min(ROOM * used)) } else { limit };
             // What is passed on is counted where it goes.
             let kept = |weight, part| o.entitled(weight) - o.unused(weight, part, pass);
             (o.airtime, o.airtime_back) = (kept(o.out, o.used), kept(o.back, o.used_back));
@@ -322,7 +325,8 @@ impl Neighbourhood {
             let all = self.around(own, o.to, [0.0, 0.0, o.airtime + o.airtime_back], 2);
             let theirs = self.far(o.to).and_then(|f| f.one).map_or(1.0, |(_, o)| o.available);
             let available = self.available.min(theirs);
-            let allowed = if available < 1.0 { available } else { SLACK };
+            let slack = if self.tolerant { SLACK } else { 1.0 };
+            let allowed = if available < 1.0 { available } else { slack };
             if all > allowed {
                 self.scaling = self.scaling.min((available / all).max(0.0));
             }

@@ -70,15 +70,19 @@ impl Cna {
             return;
         }
         let idle = self.neighbourhood.own.iter().all(|o| o.weight() == 0.0);
-        if idle && self.neighbourhood.two.airtime > FULL {
+        if self.tolerant && idle && self.neighbourhood.two.airtime > FULL {
             // Who is new here, and out of range of those who fill the air, must be able to say so.
             self.signalling.beacon = self.signalling.beacon.min(now + ASK);
         }
         if now >= self.signalling.beacon {
             self.tell_topology(now, began, actions);
-            self.hold_still(now, None, actions);
+            if self.tolerant {
+                self.hold_still(now, None, actions);
+            }
         }
-        self.tell_newcomers(actions);
+        if self.tolerant {
+            self.tell_newcomers(actions);
+        }
         self.tell_links(now, actions);
     }
 
@@ -134,7 +138,7 @@ impl Cna {
             let unheard = m.failed.is_some() && own.out > 0.0;
             // So does who speaks for such a neighbour, and, where the air is full, for a newcomer:
             // of its first packets nobody may hear.
-            let newcomer = full && m.newcomer.is_some_and(|at| now - at < NEW);
+            let newcomer = self.tolerant && full && m.newcomer.is_some_and(|at| now - at < NEW);
             let pause = if newcomer || m.claimed.is_some() { TICK } else { v.one_way };
             let ago = |at: Option<Time>| at.is_none_or(|at| now - at >= pause);
             let (code, sentence) = if unheard && cries {
@@ -197,10 +201,13 @@ impl Cna {
                     far.neighbours = Some(list);
                     self.soon(now);
                 }
-                self.hold_still(now, Some(from), actions);
+                if self.tolerant {
+                    self.hold_still(now, Some(from), actions);
+                }
             }
             Ok(Content::Link { to, unheard, one, two }) => {
-                if unheard
+                if self.tolerant
+                    && unheard
                     && to == self.neighbourhood.node
                     && let Some(m) = self.meters.iter_mut().find(|m| m.to == from)
                 {

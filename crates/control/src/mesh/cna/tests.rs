@@ -206,13 +206,18 @@ pub(super) struct Mesh {
 const STEP: Span = Span::from_millis(20);
 
 impl Mesh {
+    /// A mesh under `cna+tolerant+pass-on`.
     pub fn new(map: Map, parameters: &[(&str, f64)]) -> Self {
+        Mesh::under("cna+tolerant+pass-on", map, parameters)
+    }
+
+    pub fn under(control: &str, map: Map, parameters: &[(&str, f64)]) -> Self {
         let start = |n: u32| {
             let link = |m| Neighbour::new(NodeId(m), BitRate(11_000_000), BitRate(6_000_000));
             let stream = Stream::new(1, &format!("control/n{n}"));
             let setting = Setting::new(NodeId(n), Site::new(), stream)
                 .with_neighbours(map.neighbours(n).into_iter().map(link));
-            (n, crate::testing::start_with("cna", setting, parameters).unwrap())
+            (n, crate::testing::start_with(control, setting, parameters).unwrap())
         };
         let nodes = map.nodes().into_iter().map(start).collect();
         Mesh {
@@ -374,16 +379,56 @@ fn initial_backoff_costs_nobody_anything_unless_it_is_to_count() {
     assert!(share(0.4, 0.0) > 1.3 * all);
 }
 
-/// As published: what a link does not use is given away once. A link that uses none of what it is
-/// given keeps its limit.
+/// As published (§3): what a link does not use is given away once. A link that uses none of what it
+/// is given keeps its limit.
 #[test]
 fn unused_airtime_is_given_once_as_published() {
-    let mut mesh = Mesh::new(Map::stack(), &[("pass", 0.0)]);
-    mesh.used = [1.0, 0.5];
-    mesh.run(20.0);
-    assert!(mesh.share(4, 5) > 1.1 * FREE / 12.0, "{:?}", mesh.shares);
-    let all: f64 = mesh.shares.values().sum();
-    assert!(all < 1.25, "{all} of {:?}", mesh.shares);
+    for control in ["cna", "cna+tolerant"] {
+        let mut mesh = Mesh::under(control, Map::stack(), &[]);
+        mesh.used = [1.0, 0.5];
+        mesh.run(20.0);
+        assert!(mesh.share(4, 5) > 1.1 * FREE / 12.0, "{control}: {:?}", mesh.shares);
+        let all: f64 = mesh.shares.values().sum();
+        assert!(all < 1.25, "{control}: {all} of {:?}", mesh.shares);
+    }
+}
+
+/// §4: backoffs are part of what a packet takes, and nothing is put down to lost frames.
+#[test]
+fn published_limits_count_backoffs_and_all_foreign_energy() {
+    let share = |control: &str, backoff: f64, foreign: f64| {
+        let mut mesh = Mesh::under(control, Map::stack(), &[]);
+        mesh.backoff = backoff;
+        mesh.foreign = match foreign > 0.0 {
+            true => |_| 0.08,
+            false => |_| 0.0,
+        };
+        mesh.run(12.0);
+        mesh.share(4, 5)
+    };
+    let calm = share("cna", 0.0, 0.0);
+    about(share("cna", 0.4, 0.0), calm, 0.01);
+    assert!(share("cna+pass-on", 0.4, 0.0) > 1.3 * calm);
+    // Codes are rounded down in steps of 1/31.
+    let disturbed = share("cna", 0.0, 0.08);
+    assert!(disturbed < 0.95 * calm && disturbed > 0.8 * calm, "{disturbed} of {calm}");
+    about(share("cna+tolerant", 0.0, 0.08), share("cna+tolerant", 0.0, 0.0), 0.001);
+}
+
+/// A flow whose packets do not get through is not known to those who do not hear it: the published
+/// protocol has no message for it.
+#[test]
+fn as_published_a_flow_that_does_not_get_through_makes_no_room() {
+    let mut mesh = Mesh::under("cna", Map::stack(), &[]);
+    mesh.map.packets.retain(|p| p.2 != 1);
+    mesh.run(4.0);
+    mesh.tell(4, given_up());
+    mesh.run(1.5);
+    assert!(
+        !mesh.reasons.iter().any(|r| ["cna.unheard", "cna.newcomer", "cna.still"].contains(&r.1))
+    );
+    // Rounded down twice: U and S in steps of 1/31, without the margins of `+tolerant`.
+    about(mesh.share(1, 2), FREE / 4.0, 0.05);
 }
 
 #[test]
@@ -473,6 +518,22 @@ fn one_way_links_are_told_by_a_message() {
     assert!((17..=22).contains(&told), "{told}");
 }
 
+/// The first packet of flow 1 from node 4, given up by the MAC.
+fn given_up() -> Event<'static> {
+    Event::Sent(Sent {
+        to: Some(NodeId(5)),
+        flow: Some(FlowId(1)),
+        ack: false,
+        bytes: 40,
+        airtime: Span::from_millis(2),
+        backoff: Span::ZERO,
+        attempts: 7,
+        rate: BitRate(11_000_000),
+        delivered: false,
+        ack_bits: None,
+    })
+}
+
 /// A flow that the others drown is told by messages until its packets get through.
 #[test]
 fn a_flow_that_does_not_get_through_makes_room_for_itself() {
@@ -481,21 +542,7 @@ fn a_flow_that_does_not_get_through_makes_room_for_itself() {
     mesh.run(4.0);
     about(mesh.share(1, 2), FREE / 4.0, 0.031);
     // Node 4 has given up the first packet of its flow, and TCP waits.
-    mesh.tell(
-        4,
-        Event::Sent(Sent {
-            to: Some(NodeId(5)),
-            flow: Some(FlowId(1)),
-            ack: false,
-            bytes: 40,
-            airtime: Span::from_millis(2),
-            backoff: Span::ZERO,
-            attempts: 7,
-            rate: BitRate(11_000_000),
-            delivered: false,
-            ack_bits: None,
-        }),
-    );
+    mesh.tell(4, given_up());
     mesh.run(1.5);
     assert!(mesh.reasons.contains(&(4, "cna.unheard")));
     // Eight links of the outer flows and 4→5.

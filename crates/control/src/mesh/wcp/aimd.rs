@@ -14,8 +14,8 @@ pub(super) struct Aimd {
     pub rate: f64,
     least: f64,
     most: f64,
-    /// Until the first notification the rate doubles.
-    starting: bool,
+    /// The rate doubles every t_ai; until the first notification, and only with `+doubling`.
+    doubling: bool,
     /// t_ai, and when it ends.
     pub interval: Span,
     next: Option<Time>,
@@ -24,13 +24,13 @@ pub(super) struct Aimd {
 }
 
 impl Aimd {
-    pub fn new(start: f64, least: f64, most: f64) -> Self {
+    pub fn new(start: f64, least: f64, most: f64, doubling: bool) -> Self {
         let most = most.max(least);
         Aimd {
             rate: start.clamp(least, most),
             least,
             most,
-            starting: true,
+            doubling,
             interval: Span::from_millis(100),
             next: None,
             quiet: Time::ZERO,
@@ -53,7 +53,7 @@ impl Aimd {
                 break;
             }
             next += self.interval;
-            let step = if self.starting { self.rate } else { alpha };
+            let step = if self.doubling { self.rate } else { alpha };
             self.rate = self.rate.max((self.rate + step).min(cap.min(self.most)));
         }
         self.next = Some(if next > now { next } else { now + self.interval });
@@ -65,7 +65,7 @@ impl Aimd {
         if now < self.quiet {
             return false;
         }
-        self.starting = false;
+        self.doubling = false;
         self.rate = (self.rate / 2.0).max(self.least);
         self.quiet = now + wait;
         true

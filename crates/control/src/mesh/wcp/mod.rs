@@ -41,13 +41,15 @@ options! {
             uncorrected: Origin::published("Rangwala 2008 §4.2, Fig. 14"), "no goodput correction: retransmissions count against the rate";
             in_network as "in-network": Origin::published("Rangwala 2008 §4.3"), "routers keep a rate per flow, and spare those slower than on the congested link";
             ideal: Origin::published("Rangwala 2008 §4.1"), "what is shared travels outside the air, as in the paper's simulation";
-            patient: Origin::ours("Rangwala 2008 §3.1"), "waits for three shared round trips after a halving instead of two";
+            doubling: Origin::ours("Rangwala 2008 §3.1"), "the rate of a new flow doubles until its first congestion notification";
+            two_trips as "two-trips": Origin::ours("Rangwala 2008 §3.1"), "waits for two shared round trips after a halving instead of one";
+            three_trips as "three-trips": Origin::ours("Rangwala 2008 §3.1"), "waits for three shared round trips after a halving instead of one";
         }
         parameters {
             alpha: f64 = 0.1, 0.001..=100.0, "packets/s", "additive increase per interval";
             threshold: f64 = 4.0, 0.1..=1e3, "packets", "average queue above which a link is congested";
             weight: f64 = 0.02, 0.0001..=1.0, "", "weight of a change in the average queue";
-            deaf: f64 = 2.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next";
+            deaf: f64 = 1.0, 0.1..=100.0, "", "shared instantaneous round trips from a halving to the next; +two-trips and +three-trips multiply it";
             start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
             least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
             hold: Span = 1.0, 0.05..=60.0, "s", "what is not heard again is forgotten after";
@@ -64,8 +66,6 @@ pub(crate) fn definition() -> Definition {
 
 /// How often averages, shared states and rates are brought up to date.
 const TICK: Span = Span::from_millis(20);
-/// What `patient` adds to the wait of two round trips.
-const PATIENT: f64 = 1.5;
 /// A spacing, or a router's rate, is set anew when it differs by this part.
 const STEP: f64 = 0.01;
 
@@ -131,7 +131,11 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
     let classes = neighbours.iter().map(class).collect();
     let plan = Plan { point: Point::Interface, classes, template: None };
     let ideal = || IdealExchange::new(setting.node, &neighbours, &setting.links);
-    let longer = if options.patient { PATIENT } else { 1.0 };
+    let trips = match (options.two_trips, options.three_trips) {
+        (_, true) => 3.0,
+        (true, false) => 2.0,
+        (false, false) => 1.0,
+    };
     let mut control = Wcp {
         ideal: options.ideal.then(ideal),
         neighbourhood: Neighbourhood::new(setting.node, neighbours.iter().copied()),
@@ -146,7 +150,8 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         alpha: options.alpha,
         threshold: options.threshold,
         weight: options.weight,
-        deaf: options.deaf * longer,
+        deaf: options.deaf * trips,
+        doubling: options.doubling,
         start: options.start,
         least: options.least,
         hold: options.hold,
@@ -178,6 +183,7 @@ struct Wcp {
     threshold: f64,
     weight: f64,
     deaf: f64,
+    doubling: bool,
     start: f64,
     least: f64,
     hold: Span,
@@ -194,7 +200,7 @@ impl Wcp {
         let Some(link) = self.links.iter().find(|l| l.node == next) else { return };
         self.routes.push((here.flow, next));
         let most = link.capacity.0 as f64 / (8.0 * f64::from(here.packet.max(1)));
-        let aimd = Aimd::new(self.start, self.least, most);
+        let aimd = Aimd::new(self.start, self.least, most, self.doubling);
         if here.place != Place::Source {
             self.relays.push(Relay { flow: here.flow, aimd, said: 0.0 });
         } else if !self.rates.iter().any(|r| r.flow == here.flow) {
@@ -274,8 +280,9 @@ impl Wcp {
 
     /// A packet came to a flow's source: an acknowledgement, with the fields of the data that it
     /// answers, or its own from the way back. If it is marked the rate is halved, unless the last
-    /// halving has not had its effect: what was sent before it passes the queue within one shared
-    /// round trip, what is sent then tells of it within another.
+    /// halving was less than t_md ago, one shared instantaneous round trip. What was sent before a
+    /// halving passes the queue within one round trip, and what is sent then tells of it within
+    /// another: hence `+two-trips`.
     fn notified(&mut self, now: Time, flow: FlowId, header: &Header, actions: &mut Actions) {
         let Some(rate) = self.rates.iter_mut().find(|r| r.flow == flow) else { return };
         if header.0[usize::from(BIT)] & 1 == 0 {

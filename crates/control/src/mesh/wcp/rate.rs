@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_that_is_not_known_changes_no_average() {
-        let mut rate = Rate::new(FlowId(0), 1460, Aimd::new(10.0, 1.0, 100.0));
+        let mut rate = Rate::new(FlowId(0), 1460, Aimd::new(10.0, 1.0, 100.0, false));
         let said = |r: &Rate| (r.word().average, r.word().instant);
         rate.measure(Span::ZERO, 1460, 0);
         assert_eq!(said(&rate), (0, 0), "not known");

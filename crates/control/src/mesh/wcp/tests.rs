@@ -134,7 +134,7 @@ fn a_link_has_the_mean_round_trips_of_its_flows() {
 }
 
 fn rate(start: f64) -> Rate {
-    Rate::new(FlowId(0), 512, Aimd::new(start, 1.0, 1000.0))
+    Rate::new(FlowId(0), 512, Aimd::new(start, 1.0, 1000.0, true))
 }
 
 #[test]
@@ -361,11 +361,11 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     };
     assert_eq!(spacings(&mut i, at(10), told(0, 400)), []);
     assert_eq!(spacings(&mut i, at(11), told(1, 400)), [Span::from_millis(200)]);
-    assert_eq!(spacings(&mut i, at(810), told(1, 50)), [], "deaf for twice 400 ms");
-    assert_eq!(spacings(&mut i, at(811), told(1, 50)), [Span::from_millis(400)]);
-    // The letter of §3.1: once. Ours: three times.
-    for (name, deaf, ends) in [("wcp", 1.0, 411), ("wcp+patient", 2.0, 1211)] {
-        let mut i = start_with(name, setting(), &[("deaf", deaf)]).unwrap();
+    assert_eq!(spacings(&mut i, at(410), told(1, 50)), [], "t_md is 400 ms");
+    assert_eq!(spacings(&mut i, at(411), told(1, 50)), [Span::from_millis(400)]);
+    // §3.1: once the shared instantaneous round trip. Ours: twice, and three times.
+    for (name, ends) in [("wcp", 411), ("wcp+two-trips", 811), ("wcp+three-trips", 1211)] {
+        let mut i = start(name, setting());
         actions(&mut i, at(0), Event::Deadline);
         assert_eq!(spacings(&mut i, at(11), told(1, 400)).len(), 1);
         assert_eq!(spacings(&mut i, at(ends - 1), told(1, 400)).len(), 0);
@@ -375,8 +375,8 @@ fn a_notification_halves_the_rate_and_its_packet_says_for_how_long() {
     let mut own = start("wcp+own-rtt", setting());
     actions(&mut own, at(0), Event::Deadline);
     assert_eq!(spacings(&mut own, at(11), told(1, 400)).len(), 1);
-    assert_eq!(spacings(&mut own, at(70), told(1, 400)).len(), 0);
-    assert_eq!(spacings(&mut own, at(71), told(1, 400)).len(), 1);
+    assert_eq!(spacings(&mut own, at(40), told(1, 400)).len(), 0);
+    assert_eq!(spacings(&mut own, at(41), told(1, 400)).len(), 1);
 }
 
 #[test]
@@ -394,8 +394,8 @@ fn an_acknowledgement_marked_on_its_way_back_is_a_notification() {
         assert_eq!(spacings(&mut i, at(5), event), [], "no mark, no acknowledgement, passing by");
     }
     assert_eq!(spacings(&mut i, at(10), back(0, true, 1)), [Span::from_millis(200)]);
-    assert_eq!(spacings(&mut i, at(209), back(0, true, 1)), [], "deaf for twice 100 ms");
-    assert_eq!(spacings(&mut i, at(210), back(0, true, 1)), [Span::from_millis(400)]);
+    assert_eq!(spacings(&mut i, at(109), back(0, true, 1)), [], "t_md is 100 ms");
+    assert_eq!(spacings(&mut i, at(110), back(0, true, 1)), [Span::from_millis(400)]);
     // In the network sources go by what routers tell.
     let mut i = start("wcp+in-network", setting());
     actions(&mut i, at(0), Event::Deadline);

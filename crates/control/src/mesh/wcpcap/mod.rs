@@ -39,13 +39,15 @@ options! {
     pub(crate) struct Options {
         variants {
             ideal: Origin::published("Rangwala 2008 §4.1"), "links know of each other outside the air, at once and for nothing";
+            opening: Origin::ours("Rangwala 2008 §3.2"), "a larger part of the headroom is taken from a link's first epoch until there is hardly any";
+            yielding: Origin::ours("Rangwala 2008 §3.2"), "R of a link whose queue is too busy falls to what its flows get through";
         }
         parameters {
             u: f64 = 0.7, 0.05..=1.0, "", "U: the largest share of time that a queue may be busy";
-            short: f64 = 0.9, 0.0..=1.0, "", "R of a link whose queue is busier falls if less of what its flows may send gets through; 0: never";
+            short: f64 = 0.9, 0.0..=1.0, "", "+yielding: part of what its flows may send below which R of a busy link falls";
             k: f64 = 10.0, 1.0..=1000.0, "", "epoch in shared round trips";
             rho: f64 = 0.1, 0.001..=1.0, "", "part of the headroom by which rates rise per epoch";
-            opening: f64 = 0.5, 0.001..=1.0, "", "the same from a link's first epoch until it is hardly any";
+            opening_part as "opening": f64 = 0.5, 0.001..=1.0, "", "+opening: the same from a link's first epoch until there is hardly any headroom";
             start: f64 = 10.0, 0.1..=1e5, "packets/s", "rate of a new flow";
             least: f64 = 1.0, 0.05..=1e4, "packets/s", "rate below which no flow is brought";
             hold: Span = 3.0, 0.1..=60.0, "s", "what is not told or used again is forgotten after";
@@ -121,10 +123,10 @@ fn build(options: &Options, setting: Setting) -> Result<Instance, Refusal> {
         node: setting.node,
         ideal: options.ideal,
         u: options.u,
-        short: options.short,
+        short: if options.yielding { options.short } else { 0.0 },
         k: options.k,
         rho: options.rho,
-        opening: options.opening,
+        opening: if options.opening { options.opening_part } else { options.rho },
         start: options.start,
         least: options.least,
         hold: options.hold,

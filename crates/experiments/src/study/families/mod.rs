@@ -3,7 +3,6 @@
 //! Subscribers are what counts: a home's flows of both directions together.
 
 mod networks;
-mod several;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,6 @@ use fairmesh_scenario::Scenario;
 use fairmesh_transport::traffic::TrafficSpec;
 
 pub use networks::{Family, Network, Times, network};
-pub use several::{Beside, beside_one_box};
 
 use super::Settings;
 use super::against::{Compared, Optima, Over, goodput_bps, over_runs};
