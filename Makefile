@@ -4,6 +4,7 @@
 # make test-kernel  the daemon and the emulator on Debian's stock kernels, in virtual machines (make test: the daemon)
 # make packages  what operators get, built, installed, run and purged (part of make test)
 # make manual  man pages and shell completions of both programs, in target/manual
+# make validate-ns2  runs the rows of validation/ns2 with ns-2.35 (apt-get install ns2) and compares them with ours
 # make bench  speed on this machine; against ns-3: make bench-ns3
 
 CARGO ?= cargo
@@ -20,7 +21,7 @@ ROUTERS = x86_64-unknown-linux-musl aarch64-unknown-linux-musl mipsel-unknown-li
 GATEWAY = $(TARGET_DIR)/$(GATEWAY_TARGET)/gateway/fairmesh-gateway
 
 .PHONY: demo build build-experiments manual gateway deb ipk packages packages-build test test-build test-release test-packages test-kernels test-programs \
-	test-lint test-minimum test-dependencies test-example test-kernel tested check bench bench-ns3 clean
+	test-lint test-minimum test-dependencies test-example test-kernel tested check bench bench-ns3 validate-ns2 clean
 
 demo:
 	@scripts/setup.sh build
@@ -120,6 +121,11 @@ test:
 
 bench: build-experiments
 	$(EXPERIMENTS) bench
+
+# Rows that cannot be run are reported as such; the comparison follows in any case.
+validate-ns2: build-experiments
+	-python3 validation/ns2/run.py
+	$(EXPERIMENTS) validate --reference validation/ns2
 
 bench-ns3: build-experiments
 	$(EXPERIMENTS) bench --against ns3

@@ -45,6 +45,7 @@ impl Cell {
             rts_threshold: (self.access == Access::RtsCts).then_some(0),
             llc_bytes: 8,
             reception: Reception::Ns2,
+            rules: fairmesh_wifi::MacRules::Standard,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,

@@ -109,8 +109,9 @@ const QUEUES: [(&str, &str); 11] = [
     ("mac80211", "{ kind = \"mac80211\" }"),
 ];
 
-const TRANSPORTS: [(&str, &str); 14] = [
+const TRANSPORTS: [(&str, &str); 15] = [
     ("tcp-newreno", "{ tcp = \"newreno\" }"),
+    ("tcp-newreno-ns2", "{ tcp = \"newreno\", preset = \"ns2\", one_rtt_sample = true }"),
     ("tcp-newreno-sack", "{ tcp = \"newreno\", sack = true, delayed_ack = true }"),
     ("tcp-cubic", "{ tcp = \"cubic\" }"),
     ("tcp-cubic-linux", "{ tcp = \"cubic\", preset = \"linux\" }"),
@@ -133,8 +134,10 @@ const APPLICATIONS: [(&str, &str); 4] = [
     ("limited", "{ kind = \"limited\", rate = \"300 kbit/s\", packet = \"1000 B\" }"),
 ];
 
-const RADIOS: [(&str, &str); 17] = [
+const RADIOS: [(&str, &str); 19] = [
     ("b", "phy = \"802.11b\"\nrate = \"11 Mbit/s\"\nrts = true"),
+    ("b-ns2", "phy = \"802.11b\"\nrules = \"ns2\"\nllc = \"6 B\""),
+    ("b-ns2-rts", "phy = \"802.11b\"\nrules = \"ns2\"\nrts = true\nreception = \"nocap\""),
     ("b-short", "phy = \"802.11b-short\"\nrate = \"5.5 Mbit/s\""),
     ("a", "phy = \"802.11a\"\nrate = \"24 Mbit/s\"\nreception = \"nocap\""),
     ("g", "phy = \"802.11g\"\nrate = \"12 Mbit/s\"\nadaptation = \"samplerate\""),

@@ -93,6 +93,7 @@ impl Link {
             rts_threshold: self.rts.then_some(0),
             llc_bytes: 8,
             reception: Reception::NoCapture,
+            rules: fairmesh_wifi::MacRules::Standard,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,

@@ -87,6 +87,8 @@ pub struct TcpConfig {
     pub syn_timeout: Span,
     /// Send new data on the first two duplicate ACKs (RFC 3042). With SACK this always happens.
     pub limited_transmit: bool,
+    /// Times one segment per round trip (RFC 6298 §3), as ns-2 does, instead of each.
+    pub one_rtt_sample: bool,
     /// Let the window grow only while it is the window that limits the sender (RFC 7661 §4.3).
     pub validate_window: bool,
     /// Fall back to the initial window after a silence of one timeout (RFC 5681 §4.1).
@@ -126,6 +128,7 @@ impl TcpConfig {
             max_window: None,
             syn_timeout: Span::from_secs(3),
             limited_transmit: false,
+            one_rtt_sample: false,
             validate_window: false,
             idle_restart: false,
             pacing: false,
@@ -149,6 +152,7 @@ impl TcpConfig {
             max_window: Some(20),
             ecn_backoff: true,
             limited_transmit: true,
+            one_rtt_sample: false,
             idle_restart: true,
             dialect: Dialect::Rfc,
             ..TcpConfig::ns3()
@@ -174,6 +178,7 @@ impl TcpConfig {
             max_window: None,
             syn_timeout: Span::from_secs(1),
             limited_transmit: true,
+            one_rtt_sample: false,
             validate_window: true,
             idle_restart: true,
             pacing: false,

@@ -35,6 +35,7 @@ fn any_config() -> impl Strategy<Value = TcpConfig> {
                 max_window,
                 syn_timeout: ms(syn),
                 limited_transmit: on[3],
+                one_rtt_sample: false,
                 validate_window: on[4],
                 idle_restart: on[5],
                 pacing: on[7],

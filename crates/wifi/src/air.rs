@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::adapt::Adapter;
 use crate::aggregate::Aggregates;
 use crate::categories::Categories;
-use crate::config::{Adaptation, Hearing, MacConfig, NoiseSource, Reception};
+use crate::config::{Adaptation, Hearing, MacConfig, MacRules, NoiseSource, Reception};
 use crate::counters::{ChannelTime, MacCounters};
 use crate::frame::{FrameKind, OnAir, OnAirMpdu};
 use crate::loss::FrameErrors;
@@ -70,6 +70,12 @@ pub struct Air {
     pub(crate) phy: Phy,
     pub(crate) rts_threshold: u32,
     pub(crate) llc_bytes: u32,
+    /// Whether the rules of ns-2 hold.
+    pub(crate) ns2: bool,
+    /// Capture margin as a power ratio; with the rules of ns-2 only.
+    pub(crate) capture: f64,
+    /// Largest backoff drawn, less the contention window plus 1.
+    pub(crate) draw_above: u32,
     pub(crate) stations: Vec<Station>,
     pub(crate) wakes: Deadlines,
     pub(crate) on_air: Vec<Transmission>,
@@ -112,6 +118,7 @@ impl Air {
         let phy = mac.phy.clone();
         let stations = names.len();
         let capture = mac.capture.ratio();
+        let ns2 = mac.rules == MacRules::Ns2 && phy.as_modern().is_none();
         // A preamble too weak to decode is not found by a receiver of today.
         let reception = match mac.reception {
             Reception::NoCapture if phy.as_modern().is_some() => Reception::Sinr,
@@ -161,7 +168,7 @@ impl Air {
             sifs: timing.sifs.as_nanos(),
             difs: timing.difs.as_nanos(),
             eifs_extra: timing.eifs.saturating_sub(timing.difs).as_nanos(),
-            cca: CCA_TIME.as_nanos(),
+            cca: if ns2 { 0 } else { CCA_TIME.as_nanos() },
             rx_start: phy.info(mac.rate).waveform.rx_start_delay().as_nanos(),
         };
         let mut backoff_rng: Vec<Stream> =
@@ -201,6 +208,9 @@ impl Air {
             t,
             rts_threshold: mac.rts_threshold.unwrap_or(u32::MAX),
             llc_bytes: mac.llc_bytes,
+            ns2,
+            capture,
+            draw_above: u32::from(!ns2),
             on_air: vec![idle; all.len()],
             service: vec![Service::idle(mac.rate); stations],
             done: Vec::new(),
@@ -244,6 +254,9 @@ impl Air {
         self.transmissions += 1;
         self.mix(now ^ u64::from(from) << 48 ^ u64::from(f.to) << 32 ^ u64::from(f.bytes) << 8);
         let s = &mut self.stations[i];
+        if self.ns2 {
+            s.count_down_ns2(now, &self.t);
+        }
         s.count_down(now, &self.t, u64::from(U::EDCA));
         if U::EDCA
             && let Some(c) = &mut self.categories
@@ -252,9 +265,13 @@ impl Air {
         }
         if s.lock_from != NOBODY {
             // A SIFS response goes out whatever arrives: that reception is abandoned.
-            s.lock_from = NOBODY;
-            s.idle_at = s.idle_at.max(s.after_lock);
             self.rx_total[i] += s.received(now);
+            if self.ns2 {
+                (s.doomed, s.too_weak, s.noticed) = (true, true, false);
+            } else {
+                s.lock_from = NOBODY;
+                s.idle_at = s.idle_at.max(s.after_lock);
+            }
         }
         s.eifs_at = 0;
         s.idle_at = s.idle_at.max(f.end);
@@ -269,6 +286,10 @@ impl Air {
             self.observe(from, now, &f, upper);
         }
 
+        if self.ns2 {
+            self.arrive_ns2(from, now, &f);
+            return;
+        }
         let t = self.t;
         let rx_start = self.rx_start::<U>(&f);
         for k in self.neighbours.of(from) {

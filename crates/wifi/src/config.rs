@@ -18,6 +18,16 @@ pub enum Reception {
     NoCapture,
 }
 
+/// Source of the rules of the DCF.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MacRules {
+    /// IEEE 802.11.
+    #[default]
+    Standard,
+    /// ns-2.35, with 802.11a, b and g.
+    Ns2,
+}
+
 /// The MAC's settings, the same for every station.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MacConfig {
@@ -32,6 +42,8 @@ pub struct MacConfig {
     pub llc_bytes: u32,
     /// Which frame a receiver locks on.
     pub reception: Reception,
+    /// Deferral, capture, backoff and timeouts: the standard's, or those of ns-2.
+    pub rules: MacRules,
     /// A locked frame survives while its power is at least this much above the sum of all others.
     pub capture: Decibel,
     /// How the data rate of each link is chosen.

@@ -46,6 +46,14 @@ impl Air {
     pub(crate) fn ask<U: Upper>(&mut self, station: u32, now: u64, busy: bool) {
         let i = station as usize;
         let s = &mut self.stations[i];
+        if self.ns2 {
+            s.count_down_ns2(now, &self.t);
+            if s.expired {
+                s.slots = self.backoff_rng[i].below(s.cw);
+                (s.backoff_from, s.expired) = (now + self.t.difs, false);
+            }
+            return;
+        }
         s.count_down(now, &self.t, u64::from(U::EDCA));
         if s.slots == 0 {
             if busy || s.busy(now) {
@@ -154,6 +162,17 @@ impl Air {
     /// The packet itself, after the backoff or SIFS after a CTS.
     pub(crate) fn send_data<U: Upper>(&mut self, station: u32, now: u64, upper: &mut U) {
         let i = station as usize;
+        if self.ns2
+            && self.stations[i].phase == Phase::ClearToSend
+            && self.is_held_ns2(station, now)
+        {
+            let cw = self.next_cw::<U>(station, self.stations[i].cw);
+            self.stations[i].cw = cw;
+            self.stations[i].phase = Phase::Contending;
+            self.draw(station, now);
+            self.rearm::<U>(station);
+            return;
+        }
         let v = &mut self.service[i];
         if v.mpdus.is_empty() {
             self.stations[i].phase = Phase::Idle;
@@ -194,6 +213,11 @@ impl Air {
         let i = station as usize;
         let s = &mut self.stations[i];
         s.answer_at = NEVER;
+        if self.ns2 && s.answer == Answer::Cts && self.is_held_ns2(station, now) {
+            self.rearm::<U>(station);
+            return;
+        }
+        let s = &self.stations[i];
         let rate = Rate(s.answer_rate);
         let (kind, bytes) = match s.answer {
             Answer::Ack => (FrameKind::Ack, ACK),
@@ -217,6 +241,9 @@ impl Air {
             on_air: true,
         };
         self.begin(station, now, f, upper);
+        if self.ns2 && kind == FrameKind::Cts {
+            self.await_data_ns2(station, &f);
+        }
     }
 
     /// A receiver's locked frame has ended.
@@ -253,6 +280,10 @@ impl Air {
                 self.received(from, to, link, now, f, upper);
             } else {
                 self.overheard(from, to, now, f, upper);
+            }
+        } else if self.ns2 {
+            if s.tx_end <= now {
+                s.extend_nav(now + self.t.difs + self.t.eifs_extra);
             }
         } else {
             // IEEE 802.11-2020 §10.3.2.3.7: EIFS from the end of the bad frame.
@@ -314,7 +345,11 @@ impl Air {
                     let deaf = self.aggregates.as_ref().is_some_and(|a| a.deaf_to_nav);
                     U::TODAY && (s.nav_of == from || deaf)
                 };
-                if s.nav_end() <= now || holds() {
+                let takes_rts = match self.ns2 {
+                    true => !matches!(s.phase, Phase::AwaitAck | Phase::AwaitCts),
+                    false => s.nav_end() <= now || holds(),
+                };
+                if takes_rts {
                     s.answer = Answer::Cts;
                     s.answer_at = now + self.t.sifs;
                     s.answer_to = from;
@@ -367,7 +402,7 @@ impl Air {
                 s.nav_of =
                     if matches!(f.kind, FrameKind::Rts | FrameKind::Data) { from } else { f.to };
             }
-            s.nav_reset_at = if f.kind == FrameKind::Rts {
+            s.nav_reset_at = if f.kind == FrameKind::Rts && !self.ns2 {
                 now + self.phy.nav_reset(f.rate).as_nanos()
             } else {
                 0
@@ -394,7 +429,7 @@ impl Air {
             from => self.rx_start::<U>(&self.on_air[from as usize]),
         };
         let s = &mut self.stations[i];
-        if s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
+        if !self.ns2 && s.lock_from != NOBODY && s.lock_at + rx_start <= now && s.lock_end > now {
             // A reception began in time; it may be the answer.
             s.wait_at = s.lock_end + AFTER_RECEPTION;
             self.rearm::<U>(station);
@@ -525,7 +560,8 @@ impl Air {
     #[inline(always)]
     pub(crate) fn draw(&mut self, station: u32, now: u64) {
         let s = &mut self.stations[station as usize];
-        s.slots = self.backoff_rng[station as usize].below(s.cw + 1);
+        s.slots = self.backoff_rng[station as usize].below(s.cw + self.draw_above);
         s.backoff_from = now;
+        s.expired = false;
     }
 }

@@ -86,6 +86,8 @@ pub(crate) struct Station {
     /// The locked frame's beginning stood out from what was in the air: a card notices a frame.
     pub noticed: bool,
     pub answer: Answer,
+    /// With the rules of ns-2: no backoff is running.
+    pub expired: bool,
 
     // Second line: the backoff.
     /// The countdown starts no earlier.
@@ -140,6 +142,7 @@ impl Station {
             too_weak: false,
             noticed: false,
             answer: Answer::Ack,
+            expired: false,
             backoff_from: 0,
             eifs_at: 0,
             nav_at: 0,

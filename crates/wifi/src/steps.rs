@@ -102,10 +102,12 @@ impl Air {
         self.on_air[i].on_air = false;
         match self.stations[i].phase {
             Phase::AwaitAck if f.kind == FrameKind::Data => {
-                self.stations[i].wait_at = now + self.phy.response(f.rate).ack_timeout.as_nanos();
+                self.stations[i].wait_at =
+                    now + self.patience(&f, self.phy.response(f.rate).ack_timeout);
             }
             Phase::AwaitCts if f.kind == FrameKind::Rts => {
-                self.stations[i].wait_at = now + self.phy.response(f.rate).cts_timeout.as_nanos();
+                self.stations[i].wait_at =
+                    now + self.patience(&f, self.phy.response(f.rate).cts_timeout);
             }
             _ => {}
         }

@@ -82,6 +82,7 @@ fn cell(edca: Edca, left: Vec<[u64; 4]>, seed: u64) -> (Air, Queues) {
         rts_threshold: None,
         llc_bytes: 8,
         reception: Reception::NoCapture,
+        rules: fairmesh_wifi::MacRules::Standard,
         capture: Decibel(10.0),
         adaptation: Adaptation::Fixed,
         txop: Span::ZERO,

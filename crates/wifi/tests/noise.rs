@@ -66,6 +66,7 @@ fn run(
         rts_threshold: None,
         llc_bytes: 8,
         reception: Reception::Sinr,
+        rules: fairmesh_wifi::MacRules::Standard,
         capture: Decibel(10.0),
         adaptation: Adaptation::Fixed,
         txop: Span::ZERO,

@@ -21,7 +21,7 @@ pub struct Cli {
 pub enum Command {
     /// Run experiments: those behind the papers' tables and figures, and comparisons of all controls
     Reproduce(ReproduceArgs),
-    /// Compare the simulator with ns-3
+    /// Compare the simulator with ns-3 and ns-2
     Validate(ValidateArgs),
     /// Measure the simulator's speed
     Bench(BenchArgs),
@@ -55,7 +55,8 @@ impl Command {
 /// `fairmesh-experiments validate`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  fairmesh-experiments validate --quick\n  \
-                        fairmesh-experiments validate --group c,d --seeds 10")]
+                        fairmesh-experiments validate --group c,d --seeds 10\n  \
+                        fairmesh-experiments validate --reference validation/ns2")]
 pub struct ValidateArgs {
     /// A quick subset of the rows
     #[arg(long)]
@@ -68,7 +69,7 @@ pub struct ValidateArgs {
     pub seeds: Option<u32>,
     /// Folders with reference.json and scen/, separated by commas
     #[arg(long, value_name = "FOLDERS", value_delimiter = ',',
-          default_values = ["validation/ns3", "validation/ns3-modern"])]
+          default_values = ["validation/ns3", "validation/ns3-modern", "validation/ns2"])]
     pub reference: Vec<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::args::ValidateArgs;
 use crate::validation::suite::{self, Choice, Outcome};
 
-/// Compares the simulator with ns-3.
+/// Compares the simulator with ns-3 and ns-2.
 ///
 /// # Errors
 /// [`CliError::Verdict`] when a promised row does not agree; references that cannot be read.
@@ -49,8 +49,15 @@ fn report(args: &ValidateArgs, outcomes: &[Outcome], out: &mut dyn Write) -> Res
 }
 
 fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
-    let mut t =
-        table::table(&["case", "flow", "ns-3 kbit/s", "ours kbit/s", "difference", "verdict"]);
+    let mut t = table::table(&[
+        "case",
+        "flow",
+        "from",
+        "reference kbit/s",
+        "ours kbit/s",
+        "difference",
+        "verdict",
+    ]);
     let pair = |mean: f64, ci: f64| format!("{:.1} ± {:.1}", mean / 1e3, ci / 1e3);
     let percent = |v: Option<f64>| v.map_or("–".into(), |v| format!("{:+.1} %", v * 100.0));
     for o in outcomes {
@@ -60,6 +67,11 @@ fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
             (false, true) => "DIFFERS".to_owned(),
             (false, false) => "differs (not promised)".to_owned(),
         };
+        if let Some(reason) = &v.not_run {
+            let reason = format!("not run: {reason}");
+            let cells = [v.tag.as_str(), "", v.simulator, "", "", "", &reason].map(String::from);
+            table::row(&mut t, cells);
+        }
         let mut tag = v.tag.clone();
         for l in &v.lines {
             let reference = pair(l.reference_bps, l.reference_half_width);
@@ -67,6 +79,7 @@ fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
             let cells = [
                 std::mem::take(&mut tag),
                 l.what.clone(),
+                v.simulator.to_owned(),
                 reference,
                 ours,
                 percent(l.difference),
@@ -75,7 +88,7 @@ fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
             table::row(&mut t, cells);
         }
         if v.same_starved == Some(false) {
-            let cells = ["", "who starves", "", "", "", &word(false)].map(String::from);
+            let cells = ["", "starving flows", "", "", "", "", &word(false)].map(String::from);
             table::row(&mut t, cells);
         }
         if let (Some(b), Some(agrees), Some(l)) = (o.bianchi_bps, o.bianchi_agrees, v.lines.first())
@@ -83,6 +96,7 @@ fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
             let (form, ours) = (format!("{:.1}", b / 1e3), pair(l.ours_bps, l.ours_half_width));
             let cells = [
                 String::new(),
+                "sum".into(),
                 "Bianchi".into(),
                 form,
                 ours,
@@ -98,13 +112,15 @@ fn print(outcomes: &[Outcome], out: &mut dyn Write) -> Result<(), CliError> {
     groups.dedup();
     for g in groups {
         let rows = || outcomes.iter().filter(|o| o.verdict.group == g);
-        let promised = rows().next().is_some_and(|o| o.verdict.promised);
+        let absent = rows().filter(|o| o.verdict.not_run.is_some()).count();
+        let promised = rows().any(|o| o.verdict.promised);
+        let absent_words = if absent > 0 { format!(", {absent} not run") } else { String::new() };
         writeln!(
             out,
-            "group {g}: {} of {} rows agree{}",
+            "group {g}: {} of {} rows agree{absent_words}{}",
             rows().filter(|o| o.agrees()).count(),
-            rows().count(),
-            if promised { "" } else { " (for information)" }
+            rows().count() - absent,
+            if promised || absent > 0 { "" } else { " (for information)" }
         )?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `reference.json` and `cost.json` (the README.md of validation/ns3 and validation/ns3-modern).
+//! `reference.json` and `cost.json` (the README.md of validation/ns2, validation/ns3 and validation/ns3-modern).
 
 use std::path::Path;
 
@@ -26,9 +26,33 @@ pub struct Case {
     pub harness_arguments: Vec<String>,
 }
 
+/// A simulator that reference rows come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Simulator {
+    /// ns-3.37.
+    #[default]
+    Ns3,
+    /// ns-2.35.
+    Ns2,
+}
+
+impl Simulator {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Simulator::Ns3 => "ns-3",
+            Simulator::Ns2 => "ns-2",
+        }
+    }
+}
+
 /// Options of a row.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Options {
+    /// Simulator whose MAC and TCP the row has: ns-3 with the `reception` below, or ns-2.35.
+    #[serde(default)]
+    pub rules: Simulator,
     /// `ns2`, `sinr`, `nocap` or `stock`.
     pub reception: String,
     /// Data rate, Mbit/s.
@@ -106,6 +130,9 @@ pub struct Row {
     /// What was run.
     #[serde(flatten)]
     pub case: Case,
+    /// Reason why the reference has no results for it.
+    #[serde(default)]
+    pub not_run: Option<String>,
     /// Seeds that were run.
     pub seeds: Vec<u64>,
     /// Goodput per flow, bit/s.
@@ -134,7 +161,8 @@ pub struct FlowRow {
 /// When the file is missing or not what it should be.
 pub fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Vec<T>, LabError> {
     let path = folder.join(name);
-    let expected = "expected the rows that validation/ns3/README.md describes";
+    let expected =
+        "expected the rows that the README.md of validation/ns3 or validation/ns2 describes";
     let bytes = std::fs::read(&path)
         .map_err(|e| LabError::file(&path, format!("cannot be read ({e}); {expected}")))?;
     serde_json::from_slice(&bytes).map_err(|e| LabError::file(&path, format!("{e}; {expected}")))

@@ -4,13 +4,29 @@ use std::path::Path;
 
 use fairmesh_lab::LabError;
 use fairmesh_scenario::{
-    DelayedAck, Draft, FlowDraft, FlowsDraft, LinkDraft, LinkEntry, Name, NodeDraft, Profile,
-    QueueDraft, RadioDraft, ReceptionDraft, RtsDraft, Rules, Scenario, TcpDraft, TopologyDraft,
-    TrafficDraft, TransportDraft,
+    DelayedAck, Draft, FlowDraft, FlowsDraft, LinkDraft, LinkEntry, LlcDraft, Name, NodeDraft,
+    Profile, QueueDraft, RadioDraft, ReceptionDraft, RtsDraft, Rules, Scenario, TcpDraft,
+    TcpPreset, TopologyDraft, TrafficDraft, TransportDraft,
 };
 use fairmesh_units::{BitRate, Bytes, Decibel, Distance, Frequency, Span};
 
-use super::reference::{Case, Options};
+use super::reference::{Case, Options, Simulator};
+
+/// Bytes of ns-2's MAC header beyond the 28 of a frame with three addresses.
+const NS2_HEADER: Bytes = Bytes(6);
+
+/// A flow of a scenario file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowLine {
+    /// Source.
+    pub from: u32,
+    /// Destination.
+    pub to: u32,
+    /// Rate of UDP payload, bit/s; `None`: TCP.
+    pub rate: Option<u64>,
+    /// Nodes on the way; empty: the shortest path.
+    pub path: Vec<u32>,
+}
 
 /// A scenario file of the reference.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,13 +37,13 @@ pub struct Text {
     pub links: Vec<(u32, u32)>,
     /// MCS of links that have their own.
     pub mcs: Vec<(u32, u32, u8)>,
-    /// Flows: source, destination, and the rate of UDP payload in bit/s (`None`: TCP).
-    pub flows: Vec<(u32, u32, Option<u64>)>,
+    /// Flows.
+    pub flows: Vec<FlowLine>,
 }
 
 impl Text {
     /// Reads the format: `node ID X Y`, `link A B`, `rate A B MCS`, `flow tcp A B`, `flow udp A B
-    /// RATE`, comments after `#`.
+    /// RATE`, `path A … B` of the flow before it, comments after `#`.
     ///
     /// # Errors
     /// The first wrong line, from 1.
@@ -51,9 +67,22 @@ impl Text {
             ["rate", a, b, mcs] => {
                 self.mcs.push((a.parse().ok()?, b.parse().ok()?, mcs.parse().ok()?));
             }
-            ["flow", "tcp", a, b] => self.flows.push((a.parse().ok()?, b.parse().ok()?, None)),
-            ["flow", "udp", a, b, rate] => {
-                self.flows.push((a.parse().ok()?, b.parse().ok()?, Some(rate.parse().ok()?)));
+            ["flow", "tcp", a, b] => self.flows.push(FlowLine {
+                from: a.parse().ok()?,
+                to: b.parse().ok()?,
+                ..FlowLine::default()
+            }),
+            ["flow", "udp", a, b, rate] => self.flows.push(FlowLine {
+                from: a.parse().ok()?,
+                to: b.parse().ok()?,
+                rate: Some(rate.parse().ok()?),
+                ..FlowLine::default()
+            }),
+            ["path", nodes @ ..] => {
+                let flow = self.flows.last_mut()?;
+                flow.path = nodes.iter().map(|n| n.parse().ok()).collect::<Option<_>>()?;
+                let ends = [flow.path.first(), flow.path.last()];
+                (ends == [Some(&flow.from), Some(&flow.to)]).then_some(())?;
             }
             _ => return None,
         }
@@ -132,6 +161,10 @@ fn radio(o: &Options, links: bool) -> RadioDraft {
             ..RadioDraft::default()
         },
     };
+    let phy = match o.rules {
+        Simulator::Ns3 => phy,
+        Simulator::Ns2 => RadioDraft { rules: Rules::Ns2, llc: LlcDraft(NS2_HEADER), ..phy },
+    };
     RadioDraft {
         rts: if o.rts { RtsDraft::On } else { RtsDraft::Off },
         reception: match o.reception.as_str() {
@@ -149,12 +182,8 @@ fn radio(o: &Options, links: bool) -> RadioDraft {
     }
 }
 
-fn flow(
-    &(from, to, rate): &(u32, u32, Option<u64>),
-    o: &Options,
-    name: impl Fn(u32) -> Name,
-) -> FlowDraft {
-    let (traffic, transport, start_jitter) = match rate {
+fn flow(line: &FlowLine, o: &Options, name: impl Fn(u32) -> Name) -> FlowDraft {
+    let (traffic, transport, start_jitter) = match line.rate {
         Some(rate) => {
             let gap = Span::from_secs_f64(o.udp_payload_bytes as f64 * 8.0 / rate as f64);
             let cbr =
@@ -165,6 +194,11 @@ fn flow(
         None => (
             TrafficDraft::bulk(),
             TransportDraft::Tcp(TcpDraft {
+                preset: match o.rules {
+                    Simulator::Ns3 => TcpPreset::Ns3,
+                    Simulator::Ns2 => TcpPreset::Ns2,
+                },
+                one_rtt_sample: (o.rules == Simulator::Ns2).then_some(true),
                 mss: Some(Bytes(o.tcp_mss_bytes)),
                 sack: Some(o.tcp_sack),
                 delayed_ack: (o.tcp_segments_per_ack > 1)
@@ -183,7 +217,8 @@ fn flow(
         transport: Some(transport),
         start: o.today.map(|t| Span::from_secs_f64(t.start_s)),
         start_jitter: jitter.or(Some(start_jitter)),
-        ..FlowDraft::new(name(from), name(to))
+        path: (!line.path.is_empty()).then(|| line.path.iter().map(|n| name(*n)).collect()),
+        ..FlowDraft::new(name(line.from), name(line.to))
     }
 }
 
@@ -202,16 +237,25 @@ mod tests {
             "node 0 0 0\nnode 1 200.5 0 # far\n\nlink 0 1\nflow tcp 1 0\nflow udp 0 1 50000\n";
         let t = Text::parse(text).unwrap();
         assert_eq!(t.nodes, [[0.0, 0.0], [200.5, 0.0]]);
-        assert_eq!((t.links.len(), t.flows.clone()), (1, vec![(1, 0, None), (0, 1, Some(50_000))]));
+        let tcp = FlowLine { from: 1, ..FlowLine::default() };
+        let udp = FlowLine { to: 1, rate: Some(50_000), ..FlowLine::default() };
+        assert_eq!((t.links.len(), t.flows.clone()), (1, vec![tcp, udp]));
+        let t = Text::parse("flow tcp 2 0\npath 2 3 0\n").unwrap();
+        assert_eq!(t.flows[0].path, [2, 3, 0]);
+        assert_eq!(Text::parse("flow tcp 2 0\npath 2 3\n"), Err(2));
+        assert_eq!(Text::parse("path 2 3\n"), Err(1));
         assert_eq!(Text::parse("node 0 0 0\nnode 2 1 1\n"), Err(2));
         assert_eq!(Text::parse("flow udp 0 1\n"), Err(1));
     }
 
     #[test]
     fn every_row_builds_with_the_hops_and_numbers_of_the_reference() {
-        let rows: Vec<Row> = read(folder(), "reference.json").unwrap();
-        for row in rows {
-            let s = build(folder(), &row.case).unwrap();
+        let all = ["ns3", "ns2"].map(|name| folder().with_file_name(name));
+        let rows = all.iter().flat_map(|f| {
+            read::<Row>(f, "reference.json").unwrap().into_iter().map(move |row| (f, row))
+        });
+        for (folder, row) in rows {
+            let s = build(folder, &row.case).unwrap();
             for (flow, expected) in s.flows().iter().zip(&row.flows) {
                 assert_eq!(flow.from.0, expected.source, "{}", row.case.tag);
                 assert_eq!(flow.to.0, expected.destination, "{}", row.case.tag);

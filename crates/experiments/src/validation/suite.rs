@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::reference::{Row, read};
 use super::scenario;
-use super::verdict::{Verdict, judge};
+use super::verdict::{Verdict, judge, not_run};
 
 /// Rows of a quick look: every reception rule, RTS, UDP and TCP, short chains, the Stack; of radios of
-/// today every PHY, hidden senders, UDP and TCP over chains.
-const QUICK: [&str; 20] = [
+/// today every PHY, hidden senders, UDP and TCP over chains; of ns-2 TCP with and without capture, UDP and RTS.
+const QUICK: [&str; 24] = [
     "a_11M_n5",
     "a_1M_n10",
     "b_ns2_h1",
@@ -36,6 +36,10 @@ const QUICK: [&str; 20] = [
     "s3_chain2_udp_rts0",
     "s3_chain2_tcp_rts0",
     "s3_chain3_tcp_rts1",
+    "chain3_up",
+    "chain3_down_nocap",
+    "udp_up_300k",
+    "hidden_equal_rts",
 ];
 
 /// Which rows are run, and how often.
@@ -97,7 +101,8 @@ pub fn run(
             && (choice.groups.is_empty() || choice.groups.contains(&r.case.group))
             && (!choice.quick || QUICK.contains(&r.case.tag.as_str()))
     };
-    let chosen: Vec<&(&Path, Row)> = rows.iter().filter(wanted).collect();
+    let (absent, chosen): (Vec<_>, Vec<_>) =
+        rows.iter().filter(wanted).partition(|(_, r)| r.not_run.is_some());
     let build = |(folder, row): &&(&Path, Row)| scenario::build(folder, &row.case);
     let scenarios = chosen.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     let rows: Vec<&Row> = chosen.iter().map(|(_, row)| row).collect();
@@ -116,7 +121,12 @@ pub fn run(
         let runs: Vec<Vec<f64>> = goodputs.by_ref().take(seeds(row) as usize).collect();
         outcome(row, s, &runs)
     });
-    Ok(judged.collect())
+    let missing = absent.iter().map(|(_, r)| Outcome {
+        verdict: not_run(r, r.not_run.as_deref().unwrap_or_default()),
+        bianchi_bps: None,
+        bianchi_agrees: None,
+    });
+    Ok(judged.chain(missing).collect())
 }
 
 fn outcome(row: &Row, s: &Scenario, runs: &[Vec<f64>]) -> Outcome {

@@ -23,8 +23,8 @@ impl Rule {
             "a" => (Rule::Sum(0.01), true),
             "link" => (Rule::Flows(0.03), true),
             "cell" => (Rule::Sum(0.03), true),
-            "today-udp" => (Rule::FlowsAndStarved(0.03), true),
-            "today-tcp" => (Rule::FlowsAndStarved(0.1), true),
+            "ns2-udp" | "today-udp" => (Rule::FlowsAndStarved(0.03), true),
+            "ns2-tcp" | "today-tcp" => (Rule::FlowsAndStarved(0.1), true),
             "m" | "b" | "bv" | "cj" => (Rule::Flows(0.03), true),
             // Strictly periodic sources lock their phases at a full queue; the outcome is an
             // accident of the seed in both simulators.
@@ -43,7 +43,7 @@ const STARVED: f64 = 0.1;
 pub struct Line {
     /// Flow as `source→destination`, or `sum`.
     pub what: String,
-    /// ns-3's mean, bit/s.
+    /// The reference's mean, bit/s.
     pub reference_bps: f64,
     /// Half of its 95 % interval.
     pub reference_half_width: f64,
@@ -81,6 +81,11 @@ pub struct Verdict {
     pub tag: String,
     /// Its group.
     pub group: String,
+    /// Simulator that the reference comes from.
+    pub simulator: &'static str,
+    /// Reason why the reference has no results; then nothing is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
     /// Whether agreement is promised.
     pub promised: bool,
     /// The compared numbers.
@@ -117,10 +122,26 @@ pub fn judge(row: &Row, flows: &[Estimate], sum: Estimate) -> Verdict {
     Verdict {
         tag: row.case.tag.clone(),
         group: row.case.group.clone(),
+        simulator: row.case.options.rules.name(),
+        not_run: None,
         promised,
         lines,
         same_starved,
         agrees,
+    }
+}
+
+/// The verdict on a row that the reference has no results for: nothing is compared or promised.
+pub fn not_run(row: &Row, reason: &str) -> Verdict {
+    Verdict {
+        tag: row.case.tag.clone(),
+        group: row.case.group.clone(),
+        simulator: row.case.options.rules.name(),
+        not_run: Some(reason.to_owned()),
+        promised: false,
+        lines: vec![],
+        same_starved: None,
+        agrees: false,
     }
 }
 

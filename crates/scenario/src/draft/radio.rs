@@ -55,7 +55,7 @@ pub struct RadioDraft {
     /// Channel number, of its primary 20 MHz: 1 to 13 are at 2.4 GHz, 36 to 177 at 5 GHz; 36 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<u32>,
-    /// Whose preambles and control rates.
+    /// Simulator whose rules the radio follows; the standard's by default.
     #[serde(skip_serializing_if = "Rules::is_default")]
     pub rules: Rules,
     /// Frames to several stations at once over parts of the channel: not modelled.
@@ -183,15 +183,17 @@ impl core::str::FromStr for PhyName {
     }
 }
 
-/// Whose preambles and control rates a radio of today follows.
+/// Simulator whose rules the radio follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rules {
     /// The standard's.
     #[default]
     Standard,
-    /// Those of ns-3.37, for comparisons with it.
+    /// Those of ns-3.37, for comparisons with it; with 802.11n, ac and ax.
     Ns3,
+    /// Those of ns-2.35: deferral, capture, backoff, timeouts and MAC header; with 802.11a, b and g.
+    Ns2,
 }
 
 impl Rules {

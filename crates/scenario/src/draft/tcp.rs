@@ -104,6 +104,9 @@ pub struct TcpDraft {
     #[serde(with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text::schema::<Span>")]
     pub clock_granularity: Option<Span>,
+    /// Time one segment per round trip instead of each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_rtt_sample: Option<bool>,
     /// Send new data on the first two duplicate acknowledgements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
@@ -272,6 +275,7 @@ impl TcpDraft {
             max_window: self.max_window.or(base.max_window),
             syn_timeout: self.syn_timeout.unwrap_or(base.syn_timeout),
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
+            one_rtt_sample: self.one_rtt_sample.unwrap_or(base.one_rtt_sample),
             validate_window: self.validate_window.unwrap_or(base.validate_window),
             idle_restart: self.idle_restart.unwrap_or(base.idle_restart),
             pacing: self.pacing.unwrap_or(base.pacing),

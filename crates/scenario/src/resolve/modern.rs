@@ -107,7 +107,7 @@ pub(super) fn refuse_keys(r: &RadioDraft) -> Result<()> {
             (r.amsdu.is_some(), "amsdu"),
             (r.mpdus.is_some(), "mpdus"),
             (r.txop.is_some(), "txop"),
-            (r.rules != Rules::Standard, "rules"),
+            (r.rules == Rules::Ns3, "rules"),
             (r.adaptation == AdaptationDraft::MinstrelHt, "adaptation"),
         ];
         given.into_iter().find(|g| g.0).map(|g| g.1)

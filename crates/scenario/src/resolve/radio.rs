@@ -3,10 +3,10 @@
 use fairmesh_phy::{Compatibility, Phy, PhyError, Preamble, Rate};
 use fairmesh_units::{BitRate, Decibel, Span};
 use fairmesh_wifi::loss::FrameErrors;
-use fairmesh_wifi::{Adaptation, MacConfig, Reception};
+use fairmesh_wifi::{Adaptation, MacConfig, MacRules, Reception};
 
 use super::{Result, access, fail, modern};
-use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft};
+use crate::draft::{AdaptationDraft, Draft, PhyName, RadioDraft, ReceptionDraft, RtsDraft, Rules};
 use crate::draft::{QueueDraft, USUAL_PACKETS};
 use crate::error::{KeyPath, Problem, ScenarioError};
 use crate::scenario::InterfaceQueue;
@@ -68,6 +68,7 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
             ReceptionDraft::Sinr => Reception::Sinr,
             ReceptionDraft::NoCap => Reception::NoCapture,
         },
+        rules: mac_rules(draft)?,
         capture,
         adaptation: match draft.adaptation {
             AdaptationDraft::Fixed => Adaptation::Fixed,
@@ -86,6 +87,26 @@ pub(super) fn build(all: &Draft) -> Result<Radio> {
     let errors = draft.errors.as_ref().map_or(Ok(FrameErrors::None), |e| e.build(&mac.phy));
     let errors = errors.map_err(|p| ScenarioError::at("radio.errors".into(), p))?;
     Ok(Radio { mac, queue, errors, packet_time })
+}
+
+/// Rules of the MAC; those of ns-2 go with what ns-2 has.
+fn mac_rules(draft: &RadioDraft) -> Result<MacRules> {
+    if draft.rules != Rules::Ns2 {
+        return Ok(MacRules::Standard);
+    }
+    if modern::generation(draft.phy).is_some() {
+        let problem = Problem::refused(
+            "ns-2 has no such radio",
+            "`radio.phy` of \"802.11b\", \"802.11a\" or \"802.11g\"",
+        );
+        return fail("radio.rules".into(), problem);
+    }
+    if draft.reception == ReceptionDraft::Sinr {
+        let problem =
+            Problem::refused("the rules of ns-2 have no such reception", "\"ns2\" or \"nocap\"");
+        return fail("radio.reception".into(), problem);
+    }
+    Ok(MacRules::Ns2)
 }
 
 fn phy(name: PhyName) -> Phy {

@@ -3,6 +3,17 @@
 use super::Case;
 
 pub const CASES: &[Case] = &[
+    // The rules of ns-2.
+    (
+        "rate = \"11 Mbit/s\"",
+        "phy = \"802.11n\"\nrules = \"ns2\"",
+        "test.toml:5: radio.rules: ns-2 has no such radio; expected `radio.phy` of \"802.11b\", \"802.11a\" or \"802.11g\"",
+    ),
+    (
+        "rate = \"11 Mbit/s\"",
+        "rules = \"ns2\"\nreception = \"sinr\"",
+        "test.toml:5: radio.reception: the rules of ns-2 have no such reception; expected \"ns2\" or \"nocap\"",
+    ),
     // Radios of today.
     (
         "rate = \"11 Mbit/s\"",

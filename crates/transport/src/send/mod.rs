@@ -118,6 +118,9 @@ pub(crate) struct Sender {
     initial_cwnd: u64,
     sack: bool,
     limited_transmit: bool,
+    /// One segment per round trip is timed, and nothing that ends before this number.
+    one_rtt_sample: bool,
+    timed_from: u64,
     validate_window: bool,
     idle_restart: bool,
     dialect: Dialect,
@@ -179,6 +182,8 @@ impl Sender {
             max_window: cfg.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(cfg.mss)),
             sack: cfg.sack,
             limited_transmit: cfg.limited_transmit,
+            one_rtt_sample: cfg.one_rtt_sample,
+            timed_from: 0,
             validate_window: cfg.validate_window,
             idle_restart: cfg.idle_restart,
             dialect: cfg.dialect,

@@ -46,9 +46,12 @@ impl Sender {
             return 0;
         }
         let acked = seg.ack - self.una;
-        if let Some(sent) = self.board.discard(seg.ack) {
+        if let Some(sent) = self.board.discard(seg.ack)
+            && (!self.one_rtt_sample || seg.ack > self.timed_from)
+        {
             self.rto.sample(now - sent);
             self.sampled = Some(now - sent);
+            self.timed_from = self.next;
         }
         self.una = seg.ack;
         if echo {

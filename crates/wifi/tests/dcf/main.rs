@@ -11,6 +11,7 @@ mod answers;
 mod interferers;
 mod losses;
 mod navs;
+mod ns2;
 mod reception;
 mod retries;
 mod rts;

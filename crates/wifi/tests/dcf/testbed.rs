@@ -56,6 +56,7 @@ impl Testbed {
             rts_threshold: None,
             llc_bytes: 8,
             reception: Reception::Ns2,
+            rules: fairmesh_wifi::MacRules::Standard,
             capture: Decibel(10.0),
             adaptation: Adaptation::Fixed,
             txop: Span::ZERO,

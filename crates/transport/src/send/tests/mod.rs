@@ -235,6 +235,25 @@ fn karn_takes_no_sample_from_what_was_sent_twice() {
     assert_eq!(r.s.rto(), Span::from_secs(1));
 }
 
+/// RFC 6298 §3 asks for a sample per round trip; ns-2 takes no more.
+#[test]
+fn one_segment_per_round_trip_is_timed_where_asked() {
+    for (once, expected) in [(true, 1), (false, 4)] {
+        let mut r = Rig::full(TcpConfig { one_rtt_sample: once, ..rfc_reno() }, 4);
+        let mut ack = |n| {
+            let before = r.s.srtt();
+            r.now += Span::from_millis(40);
+            r.ack(n);
+            usize::from(r.s.srtt() != before)
+        };
+        let samples: usize = (1..=4).map(&mut ack).sum();
+        assert_eq!(samples, expected);
+        // The first segment that was sent after the sample is the next.
+        assert_eq!(ack(5), 1);
+        assert_eq!(ack(6), usize::from(!once));
+    }
+}
+
 #[test]
 fn an_ack_of_old_and_new_after_a_timeout() {
     for (cfg, sampled) in [(rfc_reno(), false), (TcpConfig::ns3(), true)] {

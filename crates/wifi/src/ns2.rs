@@ -1,0 +1,139 @@
+//! The MAC of ns-2.35 where it departs from the standard (`radio.rules = "ns2"`).
+//!
+//! Each rule below names the function of ns-2.35 that has it (`mac/mac-802_11.cc`, `mac/mac-timers.cc`);
+//! the code is our own. validation/ns2 compares the outcome with the packaged ns-2.35.
+//!
+//! 1. *Deferral.* A frame that cannot be decoded sets the NAV to EIFS from its end (`recv_timer`), and the
+//!    countdown resumes a DIFS after the NAV (`navHandler`): 414 µs at 1 Mbit/s where the standard has 364.
+//!    The NAV is never shortened, neither by a good frame nor by an RTS without a CTS.
+//! 2. *Capture.* A receiver takes the first frame that it senses and compares each later one with the frame
+//!    in reception, and with no other (`recv`). If the latter is stronger by the capture margin, it
+//!    survives, and the later frame sets the NAV to its end plus EIFS (`capture`). Otherwise both are lost,
+//!    and the reception lasts as long as the longer of them (`collision`).
+//! 3. *Reception beside an own transmission.* A frame that arrives during an own transmission, or during
+//!    which one begins, is received and lost: it sets the NAV as rule 1 has it, unless the own transmission
+//!    outlasts it (`recv`, `transmit`, `recv_timer`).
+//! 4. *Carrier sense.* The countdown stops with the first energy, without aCCATime (`setRxState`).
+//! 5. *Backoff.* It is drawn from 0 to CW − 1 (`BackoffTimer::start`), and a packet that finds the medium
+//!    idle and no backoff running draws one, too, after a DIFS (`send`).
+//! 6. *Timeouts.* An answer is awaited for SIFS, its airtime and 4 µs (`check_pktTx`, `check_pktRTS`); a
+//!    reception that has begun does not extend it.
+//! 7. *RTS/CTS.* A CTS is sent if the medium and the NAV are idle when it is due, not when the RTS ends; a
+//!    station that has sent one counts as transmitting until the data frame is over (`check_pktCTRL`). Data
+//!    after a CTS are put off by a backoff if the medium is busy when they are due (`check_pktTx`).
+
+use fairmesh_phy::frame::CTS;
+use fairmesh_units::{Span, Time};
+
+use crate::air::{Air, Transmission};
+use crate::frame::FrameKind;
+use crate::neighbours::Neighbour;
+use crate::station::{Intervals, NOBODY, Phase, Station};
+
+/// Two propagation delays of ns-2's `DSSS_MaxPropagationDelay`, which every timeout has, ns.
+const PROPAGATION: u64 = 4_000;
+
+impl Station {
+    /// Whether a frame is being received at `at`.
+    pub(crate) fn receives(&self, at: u64) -> bool {
+        self.lock_from != NOBODY && self.lock_at <= at && self.lock_end > at
+    }
+
+    /// Counts down, and notes the end of a backoff (rule 5).
+    pub(crate) fn count_down_ns2(&mut self, now: u64, t: &Intervals) {
+        if self.access_at(t) <= now {
+            (self.slots, self.expired) = (0, true);
+        } else {
+            self.count_down(now, t, 0);
+        }
+    }
+
+    /// Extends the NAV to `until`.
+    pub(crate) fn extend_nav(&mut self, until: u64) {
+        self.nav_at = self.nav_at.max(until);
+        self.nav_reset_at = 0;
+    }
+
+    /// Starts to receive (rule 2); `deaf`: the station transmits (rule 3).
+    fn receive(&mut self, from: u32, n: &Neighbour, arrival: u64, end: u64, deaf: bool) {
+        self.lock_from = from;
+        self.lock_at = arrival;
+        self.lock_end = end;
+        self.lock_power = n.power;
+        self.after_lock = 0;
+        self.too_weak = deaf || !n.decodes();
+        self.noticed = !deaf;
+        self.doomed = self.too_weak;
+    }
+}
+
+impl Air {
+    /// Lets a frame that has just begun arrive at the neighbours of its transmitter.
+    #[inline(never)]
+    pub(crate) fn arrive_ns2(&mut self, from: u32, now: u64, f: &Transmission) {
+        let eifs = self.t.difs + self.t.eifs_extra;
+        for k in self.neighbours.of(from) {
+            let n = *self.neighbours.entry(k);
+            let (arrival, end) = (now + n.delay(), f.end + n.delay());
+            let r = n.to as usize;
+            let wake = self.wakes.get(r).as_nanos();
+            let s = &mut self.stations[r];
+            s.energy += n.power;
+            s.occupy(arrival, end);
+            let about_to = wake <= arrival && s.transmits_at(wake);
+            let deaf = s.tx_end > arrival || about_to;
+            if !deaf && s.lock_from == NOBODY {
+                s.count_down_ns2(arrival, &self.t);
+            }
+            let captures = s.lock_power as f64 >= self.capture * n.power as f64;
+            if !n.lockable() {
+                // Energy of an interferer, which ns-2 does not have: as a frame that is not received.
+                s.idle_at = s.idle_at.max(end);
+                s.doomed |= s.lock_from != NOBODY && !captures;
+            } else if s.lock_from == NOBODY {
+                s.idle_at = s.idle_at.max(end);
+                s.receive(from, &n, arrival, end, deaf);
+            } else if captures {
+                s.extend_nav(end + eifs);
+            } else {
+                s.doomed = true;
+                if end > s.lock_end {
+                    (s.lock_from, s.lock_end, s.lock_power) = (from, end, n.power);
+                }
+                s.idle_at = s.idle_at.max(end);
+            }
+            if !about_to && s.phase == Phase::Contending && !self.on_air[r].on_air {
+                let wake = s.wake_at(&self.t);
+                self.wakes.set(r, Time::from_nanos(wake));
+            }
+        }
+    }
+
+    /// Whether a CTS or the data after one that are due now must not be sent (rule 7).
+    pub(crate) fn is_held_ns2(&self, station: u32, now: u64) -> bool {
+        let s = &self.stations[station as usize];
+        s.receives(now) || s.nav_at > now
+    }
+
+    /// Holds the countdown of the sender of a CTS until the data frame is over (rule 7).
+    pub(crate) fn await_data_ns2(&mut self, station: u32, cts: &Transmission) {
+        let ack = self.phy.response(cts.rate).ack.as_nanos();
+        let s = &mut self.stations[station as usize];
+        s.idle_at =
+            s.idle_at.max((cts.end + cts.nav + PROPAGATION).saturating_sub(self.t.sifs + ack));
+    }
+
+    /// Time from the end of a frame until its answer is missed (rule 6), ns.
+    /// `standard`: what the standard has.
+    pub(crate) fn patience(&self, f: &Transmission, standard: Span) -> u64 {
+        if !self.ns2 {
+            return standard.as_nanos();
+        }
+        let response = self.phy.response(f.rate);
+        let answer = match f.kind {
+            FrameKind::Rts => self.phy.airtime(f.rate, CTS),
+            _ => response.ack,
+        };
+        self.t.sifs + answer.as_nanos() + PROPAGATION
+    }
+}
