@@ -18,8 +18,8 @@ use fairmesh_control::{
     Registry, Setting, Site,
 };
 use fairmesh_linux::capture::{Begins, Header};
-use fairmesh_linux::link::Link;
-use fairmesh_linux::nft::{counters, run};
+use fairmesh_linux::link::{Link, route};
+use fairmesh_linux::nft::{counters, foreign, run};
 use fairmesh_linux::tc::htb;
 use fairmesh_linux::tc::stats::{Dumped, Stats};
 use fairmesh_linux::{Direction, Interface, Layout, netlink, nl80211};
@@ -67,6 +67,7 @@ pub fn gateway(bytes: &[u8]) {
             let _ = (nl80211::read_station(bytes), Stats::read(bytes), Dumped::read(bytes));
             let _ = (Link::read(bytes), htb::Class::read(bytes), htb::Qdisc::read(bytes));
             let _ = (counters::read(bytes, "fairmesh"), netlink::count(bytes));
+            let _ = (foreign::read(bytes), route::answer(bytes));
             return;
         }
         b'p' => return peer(bytes),

@@ -39,7 +39,8 @@ fn question(out: &mut Vec<u8>, address: IpAddr) {
     put(out, RTA_DST, &octets);
 }
 
-fn answer(payload: &[u8]) -> Option<Option<u32>> {
+/// Reads an answer: the interface, `None` for a route that is no way; nothing if it cannot be read.
+pub fn answer(payload: &[u8]) -> Option<Option<u32>> {
     if *payload.get(TYPE)? != UNICAST {
         return Some(None);
     }

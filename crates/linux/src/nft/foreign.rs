@@ -32,7 +32,7 @@ const META_MARK: u32 = 3;
 
 /// A rule of another program, and the class that it gives to packets.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct ForeignRule {
+pub struct ForeignRule {
     family: u8,
     table: String,
     chain: String,

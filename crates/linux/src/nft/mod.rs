@@ -6,7 +6,7 @@
 
 pub(crate) mod alive;
 pub mod counters;
-pub(crate) mod foreign;
+pub mod foreign;
 mod maps;
 pub mod run;
 
