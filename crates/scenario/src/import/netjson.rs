@@ -1,6 +1,6 @@
 //! NetJSON NetworkGraph (netjson.org, draft 00), alone or in a NetworkCollection.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde::Deserialize;
 use serde_json::Value;

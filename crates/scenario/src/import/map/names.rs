@@ -1,7 +1,7 @@
 //! By which words a map's nodes are known.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use super::MapNode;
 use crate::name::Name;
