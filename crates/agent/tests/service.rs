@@ -204,7 +204,7 @@ fn the_runtime_drives_a_service_that_is_no_gateway() {
     assert_eq!(counted(5), Some(5));
     assert_eq!(std::fs::read_to_string(at.join("state.json")).unwrap(), "5");
     let refused = ask(&socket(at), &"five").unwrap_err().to_string();
-    assert!(refused.contains("expected a number"), "{refused}");
+    assert!(refused.contains("expected u64"), "{refused}");
     let mut page = String::new();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();

@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(scenario.control().value("step"), Some(20.0));
         let refused = load(&Registry::standard()).unwrap_err().to_string();
         assert!(
-            refused.contains("village.toml:20: control.use: there is no control \"additive\""),
+            refused.contains("village.toml:22: control.use: there is no control \"additive\""),
             "{refused}"
         );
     }

@@ -29,7 +29,7 @@ fn a_receiver_that_was_sending_is_named() {
     let mut w = Testbed::new(3).hears(0, 1, LOUD).link(1, 2).build();
     w.at(us(10_000), 1, 2).at(us(12_000), 0, 1).run(us(20_600));
     // The acknowledgement of 2 overlaps the frame as well.
-    assert_eq!(losses(&w, 0, 1).overlapped_by, [(NodeId(2), 1), (NodeId(1), 1)]);
+    assert_eq!(losses(&w, 0, 1).overlapped_by, [(NodeId(1), 1), (NodeId(2), 1)]);
 }
 
 #[test]

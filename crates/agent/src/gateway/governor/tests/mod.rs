@@ -505,7 +505,8 @@ fn one_limit_for_all_is_split_as_the_traffic_is() {
         out.iter().filter(|c| c.slot.class == ClassId::ALL).map(|c| c.rate.unwrap().0).collect()
     };
     let halves = all(&told(&mut g));
-    assert!(halves.len() == 2 && halves[0] == halves[1], "{halves:?}");
+    // An odd number of bits per second has no halves.
+    assert!(halves.len() == 2 && halves[0].abs_diff(halves[1]) <= 1, "{halves:?}");
     let wanted = g.aggregate().wanted.unwrap().0;
     assert_eq!(halves[0], super::limits::frames(BitRate(wanted / 2), HEADER).0);
     let m = g.member("s0").unwrap();
