@@ -167,11 +167,21 @@ fn watch(folder: &Path, lock: &Path, run: &str) {
     guard::watch(&guarding, &mut Undo(folder.to_owned())).unwrap();
 }
 
-fn start(folder: &Path, port: u16) -> Child {
+/// A daemon that does not outlive a test that fails: it would hold the output of all tests.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(folder: &Path, port: u16) -> Daemon {
     let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg("daemon").arg(folder).arg(port.to_string());
-    command.stdin(Stdio::null()).stderr(log).spawn().unwrap()
+    Daemon(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
 fn eventually<T>(what: &str, folder: &Path, mut look: impl FnMut() -> Option<T>) -> T {
@@ -211,21 +221,21 @@ fn the_runtime_drives_a_service_that_is_no_gateway() {
     stream.read_to_string(&mut page).unwrap();
     assert!(page.contains("count 5\n") && page.contains("known true"), "{page}");
     assert!(!page.contains("ticks 0\n"), "events of threads arrive: {page}");
-    assert_eq!(start(at, port).wait().unwrap().code(), Some(2), "one per socket");
+    assert_eq!(start(at, port).0.wait().unwrap().code(), Some(2), "one per socket");
 
     // Its guard is replaced, and undoes its effect when it is killed.
-    kill(Pid::from_raw(first.id() as i32), Signal::SIGHUP).unwrap();
+    kill(Pid::from_raw(first.0.id() as i32), Signal::SIGHUP).unwrap();
     eventually("the reload", at, || contains("counter.reloaded"));
-    first.kill().unwrap();
-    first.wait().unwrap();
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
     eventually("the guard", at, || (world() == "lifted").then_some(()));
     eventually("the end of its effect", at, || (!effect(at).exists()).then_some(()));
 
     // The next one goes on with its state and ends in order: the guard does nothing.
     let mut next = start(at, port);
     assert_eq!(eventually("an answer", at, || counted(1)), 6);
-    kill(Pid::from_raw(next.id() as i32), Signal::SIGTERM).unwrap();
-    assert_eq!(next.wait().unwrap().code(), Some(0));
+    kill(Pid::from_raw(next.0.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(next.0.wait().unwrap().code(), Some(0));
     assert!(!effect(at).exists() && !socket(at).exists());
     let log = std::fs::read_to_string(at.join("log")).unwrap();
     assert_eq!(log.matches("guard.died").count(), 1, "{log}");

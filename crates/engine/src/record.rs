@@ -12,7 +12,7 @@ pub struct RunRecord {
     pub scenario: String,
     /// Control name, with variant.
     pub control: String,
-    /// Whether anything in its controls is not published, or not as it is here.
+    /// True if anything in its controls is not published, or not as it is here.
     pub ours: bool,
     /// The run's seed.
     pub seed: u64,

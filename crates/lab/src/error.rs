@@ -128,7 +128,7 @@ pub enum SettingProblem {
     Point {
         /// Varied keys and their values.
         point: Vec<(String, String)>,
-        /// What is wrong with the scenario.
+        /// Problem of the scenario.
         error: ScenarioError,
     },
     /// Reason that a crate on top of the laboratory gives.
@@ -174,13 +174,13 @@ pub enum FileProblem {
     /// It is a folder.
     #[error("is a folder; expected {expected}")]
     Folder {
-        /// What was expected.
+        /// Form that was expected.
         expected: &'static str,
     },
     /// It is a file.
     #[error("is a file; expected {expected}")]
     File {
-        /// What was expected.
+        /// Form that was expected.
         expected: &'static str,
     },
     /// The path ends in no name.
@@ -189,7 +189,7 @@ pub enum FileProblem {
     /// A folder that has other content.
     #[error("is not empty and {lacks}; expected a new folder name")]
     OtherContent {
-        /// What the folder is not.
+        /// Kind of folder that was expected.
         lacks: &'static str,
     },
     /// A map where a scenario in TOML is needed.

@@ -131,7 +131,7 @@ impl EditError {
         }
     }
 
-    /// What was expected instead.
+    /// Form that was expected instead.
     pub fn expected(&self) -> String {
         match self {
             EditError::EmptyList { .. } => "at least one element".to_owned(),

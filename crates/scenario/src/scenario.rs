@@ -354,7 +354,7 @@ impl Scenario {
         }
     }
 
-    /// Whether anything in its controls is not published, or not as it is here.
+    /// True if anything in its controls is not published, or not as it is here.
     pub fn controls_are_ours(&self) -> bool {
         self.control.is_ours() || self.at_gateways.as_ref().is_some_and(Mechanism::is_ours)
     }

@@ -70,7 +70,7 @@ pub struct Air {
     pub(crate) phy: Phy,
     pub(crate) rts_threshold: u32,
     pub(crate) llc_bytes: u32,
-    /// Whether the rules of ns-2 hold.
+    /// True if the rules of ns-2 hold.
     pub(crate) ns2: bool,
     /// Capture margin as a power ratio; with the rules of ns-2 only.
     pub(crate) capture: f64,

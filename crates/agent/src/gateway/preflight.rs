@@ -33,7 +33,7 @@ pub struct Checked {
     pub what: &'static str,
     /// Whether `run` would start and do its work.
     pub ok: bool,
-    /// Whether `run` limits nothing while this is so: it ends, or installs nothing and tries again.
+    /// True if `run` limits nothing while this is so: it ends, or installs nothing and tries again.
     /// Otherwise it runs and warns.
     pub stops: bool,
     /// What was found.

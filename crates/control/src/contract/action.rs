@@ -66,7 +66,7 @@ pub enum Reach {
     Gateways,
 }
 
-/// How marks fall on packets. ECT(1) packets are never marked: their senders expect marks of another
+/// Distribution of marks over packets. ECT(1) packets are never marked: their senders expect marks of another
 /// meaning (RFC 9331 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marking {

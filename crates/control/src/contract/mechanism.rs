@@ -69,7 +69,7 @@ impl Mechanism {
         self.variants().any(|v| v.name == variant)
     }
 
-    /// Whether the mechanism itself, or one of its variants, is not published.
+    /// True if the mechanism itself, or one of its variants, is not published.
     pub fn is_ours(&self) -> bool {
         self.definition.origin.is_ours() || self.variants().any(|v| v.origin.is_ours())
     }

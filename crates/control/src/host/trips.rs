@@ -66,6 +66,9 @@ pub struct Trips {
 }
 
 impl Trips {
+    /// Bytes of memory at most.
+    pub const LARGEST: usize = size_of::<Self>() + REMEMBERED * size_of::<Asked>();
+
     /// Takes in data that enter the mesh: `len` bytes up to sequence number `end`, as a number that does not wrap.
     pub fn sent(&mut self, now: Time, end: u64, len: u32) {
         if len == 0 {

@@ -235,7 +235,7 @@ impl Limited {
         Ok(Limited { simulation, parts })
     }
 
-    /// What each flow received until an instant after the start-up, bit/s, as if its limit had been
+    /// Rate that each flow received until an instant after the start-up, bit/s, as if its limit had been
     /// the one that was asked for.
     fn rates_at(&mut self, until: Time) -> Rates {
         self.simulation.advance(until);

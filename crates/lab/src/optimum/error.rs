@@ -18,7 +18,7 @@ pub enum OptimumError {
     Group {
         /// Index of the group.
         group: usize,
-        /// What is wrong with it.
+        /// Its problem.
         problem: GroupProblem,
     },
     /// A flow that no group has.

@@ -58,7 +58,7 @@ impl<'a> Trials<'a> {
         self.bench.measure(&limits, at, seeds, 1.0)
     }
 
-    /// What is received with the first seed under each of several targets, the lowest last, in runs
+    /// Rates that are received with the first seed under each of several targets, the lowest last, in runs
     /// that end early where a flow is hopelessly short.
     pub fn glance(&self, targets: &[Rates]) -> Result<Vec<Received>, Halt> {
         let all: Vec<Rates> = targets.iter().map(|t| limits(t, &self.room)).collect();

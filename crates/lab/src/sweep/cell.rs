@@ -11,7 +11,7 @@ pub struct Cell {
     pub point: Point,
     /// Control.
     pub control: String,
-    /// Whether anything in the control is not published.
+    /// True if anything in the control is not published.
     pub ours: bool,
     /// Seed.
     pub seed: u64,

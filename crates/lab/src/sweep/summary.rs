@@ -36,7 +36,7 @@ pub struct Row {
     pub point: Map<String, Value>,
     /// Control.
     pub control: String,
-    /// Whether anything in it is not published.
+    /// True if anything in it is not published.
     pub ours: bool,
     /// Jain's index of the goodputs.
     pub jain: Estimate,

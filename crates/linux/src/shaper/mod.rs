@@ -152,7 +152,7 @@ pub struct Features {
     pub flowtables: Vec<String>,
 }
 
-/// What [`Shaper::install`] did.
+/// Result of [`Shaper::install`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
     /// The discipline in every class.
@@ -172,7 +172,7 @@ pub struct Installed {
     pub notes: Vec<String>,
 }
 
-/// What [`Shaper::relayout`] did.
+/// Result of [`Shaper::relayout`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Relaid {
     /// Subscribers that came.
@@ -183,7 +183,7 @@ pub struct Relaid {
     pub changed: usize,
 }
 
-/// What [`Shaper::remove`] did.
+/// Result of [`Shaper::remove`].
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Removed {
     /// Interfaces from which our qdisc was taken.
@@ -388,7 +388,7 @@ pub trait Shaper {
     /// Classes or rules that are missing, an interface that is gone, the kernel's refusal.
     fn audit(&mut self) -> Result<Vec<Deviation>, Error>;
 
-    /// How packets are classified now, downstream and upstream; newcomers or [`Shaper::verify`] may have changed it.
+    /// Classification of packets now, downstream and upstream; newcomers or [`Shaper::verify`] may have changed it.
     fn classifiers(&self) -> Option<[Classifier; 2]>;
 
     /// Keeps limits in force: without a call in 10 s packets are no longer classified, and nobody is

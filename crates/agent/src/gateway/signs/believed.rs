@@ -33,7 +33,7 @@ pub struct DirectionSignsReport {
 /// Part of what a subscriber has that must be TCP's: who is served by QUIC as well says nothing by having no TCP
 /// under way.
 const MOSTLY: f64 = 0.9;
-/// How long the round trip of an earlier look is shown.
+/// Time for which the round trip of an earlier look is shown.
 const SHOWN: Span = Span::from_secs(60);
 /// Part of what was known of that which a look with traffic keeps.
 const KEEPS: f64 = 0.8;

@@ -387,3 +387,18 @@ fn forged_echoes_measure_nothing() {
     assert!(reader.read(ms(2000), 1).unwrap()[1].oldest.is_some());
     assert_eq!(reader.read(ms(4000), 1).unwrap()[1].oldest, None);
 }
+
+/// The bound of docs/security.md: 10,000 homes that are all flooded, and every connection that counts full both ways.
+#[test]
+fn memory_is_bounded_as_documented() {
+    use fairmesh_control::host::{Trip, Trips};
+    const HOMES: usize = 10_000;
+    let connection = size_of::<u64>() + size_of::<Connection>();
+    let full = connection + 2 * (Trips::LARGEST - size_of::<Trips>());
+    // The samples of a look, both ways.
+    let home = size_of::<Home>() + 2 * 32 * size_of::<Trip>();
+    let most = MOST * full + HOMES * MOST_UNPROVEN * connection + HOMES * home;
+    assert!(most < 100_000_000, "{most}");
+    assert!(connection <= 256, "{connection}");
+    println!("{most} bytes at most, {connection} a connection");
+}

@@ -58,7 +58,7 @@ impl Look {
     }
 }
 
-/// What decided a step.
+/// Cause of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// The fullest home.

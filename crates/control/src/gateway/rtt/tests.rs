@@ -141,8 +141,8 @@ fn without_round_trips_nothing_is_raised() {
     let before = b.limits.clone();
     b.seconds(60, &[blind; 2]);
     assert_eq!(b.limits, before);
-    let told = b.reasons.iter().filter(|r| r.contains("no round trip is known"));
-    assert_eq!(told.count(), 1, "{:?}", b.reasons);
+    let blind = b.reasons.iter().filter(|r| r.contains("no round trip is known"));
+    assert_eq!(blind.count(), 1, "{:?}", b.reasons);
 }
 
 #[test]
@@ -211,9 +211,9 @@ proptest! {
         }
     }
 
-    /// While three quarters of the gateway's air are idle, nobody is held down: what all may send together does not fall.
+    /// While three quarters of the gateway's air are idle, no home is held down: the rate of all together does not fall.
     #[test]
-    fn nobody_is_lowered_while_the_air_is_idle(
+    fn nothing_is_lowered_while_the_air_is_idle(
         before in proptest::collection::vec(seen(), 1..40),
         delays in proptest::collection::vec(0u64..5_000, 1..40),
     ) {

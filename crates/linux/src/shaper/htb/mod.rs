@@ -371,7 +371,7 @@ impl State {
 }
 
 impl HtbShaper {
-    /// What [`Shaper::install`] would refuse because of what is there already, a line for each; nothing is
+    /// Obstacles that [`Shaper::install`] would refuse because of what is there already, a line for each; nothing is
     /// touched.
     pub fn conflicts(&mut self, layout: &Layout) -> Vec<Error> {
         let mut found: Vec<Error> = layout.check().err().map(Error::from).into_iter().collect();

@@ -43,7 +43,7 @@ impl Place {
         class.group().filter(|_| self.grouped && class <= ClassId::MAX)
     }
 
-    /// Whether a priority or mark names one of our classes, in the root's tree or in a group's.
+    /// True if a priority or mark names one of our classes, in the root's tree or in a group's.
     pub fn owns(self, class: u32) -> bool {
         let major = (class >> 16) as u16;
         major == self.root.major() || TREES.contains(&major)
