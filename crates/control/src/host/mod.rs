@@ -21,4 +21,4 @@ mod trips;
 pub use driver::{Driver, Node, Samples};
 pub use offers::{ClassKind, ClassOffer, Lack, LeafKind, LimitKind, PointOffer, Unbuildable};
 pub use signs::Signs;
-pub use trips::{RoundTripLook, RoundTrips, Trip, Trips};
+pub use trips::{Answer, Data, RoundTripLook, RoundTrips, Side, Trip, Trips};

@@ -20,6 +20,8 @@ const BASE: Span = Span::from_secs(60);
 /// Longest time that a receiver keeps an acknowledgement of one segment back: Linux's and Windows' timer. RFC 1122
 /// §4.2.3.2 allows 500 ms.
 const DELAYED: Span = Span::from_millis(200);
+/// Silence after which an upload is over, as far as echoes are expected.
+const UPLOADS: Span = Span::from_secs(3);
 /// Most data of a packet that is one segment, bytes.
 const ONE_SEGMENT: u32 = 1500;
 
@@ -55,25 +57,86 @@ struct Asked {
     ambiguous: bool,
 }
 
-/// Unanswered packets of one direction of one connection. Data of one direction either enter the mesh
-/// ([`Trips::sent`], [`Trips::answered`]) or leave it ([`Trips::asked`], [`Trips::echoed`]).
+/// Direction of a packet at the interface to the mesh.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Into the mesh.
+    Enters,
+    /// Out of the mesh.
+    Leaves,
+}
+
+/// Data of one direction of a connection, as they pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Sequence number after them, which does not wrap.
+    pub end: u64,
+    /// Bytes.
+    pub len: u32,
+    /// True if they bring nothing beyond the highest seen.
+    pub again: bool,
+    /// TSecr (RFC 7323 §3.2).
+    pub echo: Option<u32>,
+}
+
+/// Acknowledgement of the data of one direction, as it passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Sequence number before which all has arrived.
+    pub before: u64,
+    /// Highest number that a selective acknowledgement covers (RFC 2018), exclusive.
+    pub selective: Option<u64>,
+    /// TSval (RFC 7323 §3.2).
+    pub value: Option<u32>,
+    /// True if more data are under way.
+    pub more: bool,
+}
+
+/// Unanswered packets of one direction of one connection: data that enter the mesh, or the acknowledgements of data that
+/// leave it.
 #[derive(Clone, Default, Debug)]
 pub struct Trips {
     waiting: VecDeque<Asked>,
     newest: u64,
     segments: u16,
     answered: u16,
+    /// True if data leave the mesh, and when the last did.
+    upload: bool,
+    left: Time,
 }
 
 impl Trips {
     /// Bytes of memory at most.
     pub const LARGEST: usize = size_of::<Self>() + REMEMBERED * size_of::<Asked>();
 
-    /// Takes in data that enter the mesh: `len` bytes up to sequence number `end`, as a number that does not wrap.
-    pub fn sent(&mut self, now: Time, end: u64, len: u32) {
-        if len == 0 {
-            return;
+    /// Takes in data; returns the round trip that they complete.
+    pub fn data(&mut self, now: Time, side: Side, data: &Data) -> Option<Trip> {
+        if data.len == 0 {
+            return None;
         }
+        if side == Side::Enters {
+            self.sent(now, data.end, data.len);
+            return None;
+        }
+        (self.upload, self.left) = (true, now);
+        self.echoed(now, data.echo?, data.again)
+    }
+
+    /// Takes in an acknowledgement; returns the round trip that it completes.
+    pub fn answer(&mut self, now: Time, side: Side, answer: &Answer) -> Option<Trip> {
+        if side == Side::Leaves {
+            return self.answered(now, answer.before, answer.selective);
+        }
+        // While more is under way, the acknowledgement is what the sender waits for; the next data of one that has
+        // nothing more to send would come at any time.
+        if let Some(value) = answer.value.filter(|_| answer.more) {
+            self.asked(now, value);
+        }
+        None
+    }
+
+    /// Takes in data that enter the mesh: `len` bytes up to sequence number `end`, as a number that does not wrap.
+    fn sent(&mut self, now: Time, end: u64, len: u32) {
         if end <= self.newest {
             self.waiting.iter_mut().for_each(|w| w.ambiguous = true);
             return;
@@ -87,7 +150,7 @@ impl Trips {
 
     /// Takes in an acknowledgement that leaves the mesh: of everything before `before`, and by SACK of something up to
     /// `selective` (RFC 2018). Returns the round trip of the last segment that it covers.
-    pub fn answered(&mut self, now: Time, before: u64, selective: Option<u64>) -> Option<Trip> {
+    fn answered(&mut self, now: Time, before: u64, selective: Option<u64>) -> Option<Trip> {
         let upto = selective.unwrap_or(0).max(before);
         let last = self.take_up_to(upto)?;
         let covered = last.segment.wrapping_sub(self.answered);
@@ -97,7 +160,7 @@ impl Trips {
     }
 
     /// Takes in an acknowledgement that enters the mesh with this timestamp (TSval, RFC 7323 §3.2).
-    pub fn asked(&mut self, now: Time, value: u32) {
+    fn asked(&mut self, now: Time, value: u32) {
         let number = self.unwrapped(value);
         if number > self.newest {
             self.newest = number;
@@ -108,16 +171,18 @@ impl Trips {
     /// Takes in data that leave the mesh and echo this timestamp (TSecr); `again`: they bring nothing beyond the highest
     /// seen, so that a timer may have released them and not the acknowledgement. Returns the round trip of the
     /// acknowledgement that had it; `None` if the echo is not the first.
-    pub fn echoed(&mut self, now: Time, value: u32, again: bool) -> Option<Trip> {
+    fn echoed(&mut self, now: Time, value: u32, again: bool) -> Option<Trip> {
         let number = self.unwrapped(value);
         let last = self.take_up_to(number)?;
         let first = last.number == number && !again;
         first.then(|| Trip { time: now.since(last.at), maybe_delayed: false })
     }
 
-    /// Age of the oldest packet that has not been answered.
+    /// Age of the oldest packet that has not been answered; of an upload only while its data come, since an
+    /// acknowledgement that releases nothing is not answered.
     pub fn oldest(&self, now: Time) -> Option<Span> {
-        self.waiting.front().map(|w| now.since(w.at))
+        let over = self.upload && now.since(self.left) > UPLOADS;
+        self.waiting.front().filter(|_| !over).map(|w| now.since(w.at))
     }
 
     /// Gives memory back while nothing waits.

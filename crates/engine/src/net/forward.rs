@@ -1,13 +1,13 @@
 //! Packets on their way through a node: classes, queues, wires.
 
 use fairmesh_control::Point;
+use fairmesh_control::host::Side;
 use fairmesh_queueing::Verdict;
 use fairmesh_units::{FlowId, NodeId, Time};
 
 use super::Net;
 use super::flow::Hop;
 use super::packet::{NO_FLOW, Packet, Payload};
-use super::signs::Side;
 use crate::record::Cause;
 
 impl<const WATCH: bool, const HOST: bool> Net<WATCH, HOST> {

@@ -1,20 +1,8 @@
 //! What a box at the gateway reads from TCP's headers.
 
-use fairmesh_control::host::{RoundTrips, Signs as Rule, Trips};
+use fairmesh_control::host::{Answer, Data, RoundTrips, Side, Signs as Rule, Trips};
 use fairmesh_transport::{Flags, Segment};
 use fairmesh_units::{Span, Time};
-
-/// Direction of a packet at the interface where headers are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
-    /// Into the mesh.
-    Enters,
-    /// Out of the mesh.
-    Leaves,
-}
-
-/// Silence after which an upload is over, as far as echoes are expected: as in the daemon.
-const UPLOADS: Span = Span::from_secs(3);
 
 /// Of one flow, at one interface: the signs of its present connection, and its round trips through the mesh.
 #[derive(Clone, Debug, Default)]
@@ -25,10 +13,6 @@ pub(crate) struct Signs {
     trips: Trips,
     /// Since the last sample.
     pub round_trips: RoundTrips,
-    /// True while data leave the mesh.
-    upload: bool,
-    /// When the last data passed.
-    data: Time,
 }
 
 impl Signs {
@@ -58,38 +42,26 @@ impl Signs {
         } else if segment.flags.has(Flags::ACK) {
             self.signs.answered(segment.ack);
         }
-        let trip = match (forward, side) {
-            (true, Side::Enters) => {
-                self.trips.sent(now, end, segment.len);
-                None
-            }
-            (false, Side::Leaves) if segment.flags.has(Flags::ACK) => {
-                let selective =
-                    segment.sack.as_slice().iter().map(|r| segment.ack + u64::from(r.1));
-                self.trips.answered(now, segment.ack, selective.max())
-            }
-            (false, Side::Enters) if segment.flags.has(Flags::ACK) && self.awaited() > 0 => {
-                self.trips.asked(now, value);
-                None
-            }
-            (true, Side::Leaves) if segment.len > 0 && echo > 0 => {
-                let again = self.signs.repeated() > repeated;
-                self.trips.echoed(now, echo, again)
-            }
-            _ => None,
+        let trip = if forward {
+            let again = self.signs.repeated() > repeated;
+            let echo = (echo > 0).then_some(echo);
+            self.trips.data(now, side, &Data { end, len: segment.len, again, echo })
+        } else if segment.flags.has(Flags::ACK) {
+            let covered = segment.sack.as_slice().iter().map(|r| segment.ack + u64::from(r.1));
+            let (before, selective) = (segment.ack, covered.max());
+            let (value, more) = (Some(value), self.awaited() > 0);
+            self.trips.answer(now, side, &Answer { before, selective, value, more })
+        } else {
+            None
         };
-        if forward && segment.len > 0 {
-            (self.data, self.upload) = (now, side == Side::Leaves);
-        }
         if let Some(trip) = trip {
             self.round_trips.add(now, trip);
         }
     }
 
-    /// Age of the oldest packet in the mesh without an answer; of an upload only while its data come.
+    /// Age of the oldest packet in the mesh without an answer.
     pub fn oldest(&self, now: Time) -> Option<Span> {
-        let over = self.upload && now.since(self.data) > UPLOADS;
-        self.trips.oldest(now).filter(|_| !over)
+        self.trips.oldest(now)
     }
 
     /// Whether any segment of it was ever seen.

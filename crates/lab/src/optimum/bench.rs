@@ -11,7 +11,6 @@ use fairmesh_units::{BitRate, Span, Stream, Time};
 use rayon::prelude::*;
 
 use super::error::OptimumError;
-use super::fit::HOPELESS;
 use super::meter::{Halt, Meter};
 use super::settings::Settings;
 use super::steady::Steady;
@@ -33,6 +32,8 @@ const START_S: (f64, f64) = (3.0, 40.0);
 /// in step for a whole run, and then never collide or always.
 const DITHER: f64 = 0.01;
 
+/// Part of its target below which more room does not help a flow.
+pub(super) const HOPELESS: f64 = 0.5;
 /// Part of the measured time after which a glance ends if a flow is hopelessly short.
 const GLANCE: f64 = 1.0 / 3.0;
 

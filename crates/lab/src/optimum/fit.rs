@@ -1,6 +1,6 @@
 //! Whether targets fit: whether every flow receives its own when the sources are limited.
 
-use super::bench::{Bench, Rates, Received};
+use super::bench::{Bench, HOPELESS, Rates, Received};
 use super::meter::Halt;
 use super::settings::Settings;
 
@@ -16,8 +16,6 @@ const LEARNS: f64 = 0.15;
 /// Room is taken back from who receives more than its target by this part; how often.
 const OVER: f64 = 0.03;
 const TRIMS: usize = 2;
-/// Who receives less of its target is not helped by more room.
-pub(super) const HOPELESS: f64 = 0.5;
 /// Seeds that are tried first, and how many tolerances the worst may miss for the others to be
 /// tried.
 pub(super) const FIRST: usize = 2;

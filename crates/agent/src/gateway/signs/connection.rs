@@ -1,6 +1,6 @@
 //! One connection as its headers show it.
 
-use fairmesh_control::host::{Signs, Trip, Trips};
+use fairmesh_control::host::{Answer, Data, Side, Signs, Trip, Trips};
 use fairmesh_linux::Direction;
 use fairmesh_linux::capture::Header;
 use fairmesh_units::{Span, Time};
@@ -11,8 +11,6 @@ const APART: u64 = 1 << 26;
 /// How long data counts as awaited while nothing of it is acknowledged. As long as `maxmin` keeps a place for who fell
 /// silent: a TCP has tried six times by then, and who has left without a word is not missed for ever.
 const AWAITED: Span = Span::from_secs(64);
-/// Silence after which an upload is over, as far as echoes are expected.
-const UPLOADS: Span = Span::from_secs(3);
 
 /// What one end has sent.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +20,6 @@ struct Sent {
     /// When data were awaited of which nothing has been acknowledged since.
     since: Time,
     fin: bool,
-    /// When the last data passed.
-    data: Time,
     /// Packets in the mesh that have not been answered.
     trips: Trips,
 }
@@ -112,38 +108,31 @@ impl Connection {
         (after, measured)
     }
 
-    /// Takes in a packet for the round trips through the mesh: what enters it (down) asks, what leaves it (up) answers.
+    /// Takes in a packet for the round trips through the mesh: as data of its own direction, and as an answer to the
+    /// other one's.
     fn measure(&mut self, now: Time, header: &Header, end: u64, again: bool) -> Measured {
-        let (down, up) = (Direction::Down.index(), Direction::Up.index());
         if !self.proven {
             return None;
         }
-        let flags = header.flags;
-        if header.len > 0 {
-            self.sent[header.direction.index()].data = now;
-        }
-        if header.direction == Direction::Down {
-            self.sent[down].trips.sent(now, end, header.len);
-            // While more is under way, the acknowledgement is what the sender waits for; the next data of one that has
-            // nothing more to send would come at any time.
-            let uploads = self.sent[up].signs.is_some_and(|s| s.awaited() > 0);
-            if let Some([value, _]) = header.stamps.filter(|_| flags.ack && uploads) {
-                self.sent[up].trips.asked(now, value);
-            }
-            return None;
-        }
-        let down_trip = flags.ack.then(|| {
-            let sent = &mut self.sent[down];
-            let before = sent.unwrapped(header.ack);
-            let selective = header.selective.map(|end| sent.unwrapped(end));
-            sent.trips.answered(now, before, selective)
+        let (own, other) = (header.direction.index(), 1 - header.direction.index());
+        let side = match header.direction {
+            Direction::Down => Side::Enters,
+            Direction::Up => Side::Leaves,
+        };
+        let echo = header.stamps.map(|[_, echo]| echo);
+        let data = Data { end, len: header.len, again, echo };
+        let by_data = self.sent[own].trips.data(now, side, &data).map(|trip| (own, trip));
+        let by_answer = header.flags.ack.then(|| {
+            let sent = &mut self.sent[other];
+            let answer = Answer {
+                before: sent.unwrapped(header.ack),
+                selective: header.selective.map(|end| sent.unwrapped(end)),
+                value: header.stamps.map(|[value, _]| value),
+                more: sent.signs.is_some_and(|s| s.awaited() > 0),
+            };
+            sent.trips.answer(now, side, &answer).map(|trip| (other, trip))
         });
-        let echo = header.stamps.filter(|_| header.len > 0).map(|[_, echo]| echo);
-        let up_trip = echo.and_then(|echo| self.sent[up].trips.echoed(now, echo, again));
-        match down_trip.flatten() {
-            Some(trip) => Some((down, trip)),
-            None => up_trip.map(|trip| (up, trip)),
-        }
+        by_answer.flatten().or(by_data)
     }
 
     /// Gives memory back that it does not need now.
@@ -151,12 +140,9 @@ impl Connection {
         self.sent.iter_mut().for_each(|s| s.trips.tidy());
     }
 
-    /// Age of the oldest packet in the mesh without an answer; of an upload only while its data come, since an
-    /// acknowledgement that releases nothing is not answered.
+    /// Age of the oldest packet in the mesh without an answer.
     pub fn oldest(&self, now: Time, d: usize) -> Option<Span> {
-        let sent = &self.sent[d];
-        let over = d == Direction::Up.index() && now.since(sent.data) > UPLOADS;
-        sent.trips.oldest(now).filter(|_| self.proven && !over)
+        self.sent[d].trips.oldest(now)
     }
 
     /// Anybody can send to a subscriber or from one; that there is a connection is known when the subscriber began it
