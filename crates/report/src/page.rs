@@ -359,7 +359,7 @@ mod tests {
             "0000000000000003",
             "1 Mbit/s",
             "2 → 0 starves",
-            "no flow starves; the worst-off flow gets 99 % of its fair rate; against fifo: the slowest flow gets",
+            "no flow starves; in an average run the worst-off flow gets 99 % of its fair rate; against fifo: the slowest flow gets",
             "Jain normalised",
         ] {
             assert!(page.contains(part), "{part}");

@@ -193,7 +193,9 @@ pub fn remarks(r: &ControlSummary) -> Vec<String> {
         lines.push(match r.min_over_fair {
             Some(least) => {
                 let part = least.mean * 100.0;
-                let worst = format!("the worst-off {kind} gets {part:.0} % of {rate}");
+                // Which one is the worst may change from run to run: rows are means of one flow each.
+                let run = if least.ci95.is_some() { "in an average run " } else { "" };
+                let worst = format!("{run}the worst-off {kind} gets {part:.0} % of {rate}");
                 format!("no {kind} starves; {worst}{cost}")
             }
             None => format!("no verdict: the runs had no fair rates{cost}"),
