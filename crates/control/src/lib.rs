@@ -34,10 +34,10 @@ pub use contract::{
     FlowCounters, FlowHere, FrameLoad, FrameStream, Header, Heard, Instance, Knowledge,
     KnowledgeSet, Leaf, Limit, Link, LinkModel, LinkRates, LoadedLink, MAX_VARIANTS, Marking,
     Mechanism, Merge, Message, Missing, Needs, NeedsOf, Neighbour, NoAnswer, Offers, OptionSet,
-    Origin, Parameter, ParameterError, Place, Placement, PlacementSet, Plan, Point, Quantity,
-    QueueLength, RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip, RoundTripSample, Runs,
-    SLOTS, Sent, Setting, Share, Site, StartError, Station, TcpSigns, UnknownControl, Value,
-    Variant, reference,
+    Origin, Parameter, ParameterError, PathSigns, Place, Placement, PlacementSet, Plan, Point,
+    Quantity, QueueLength, RESERVED_KEYS, Reach, Reason, Refusal, Registry, RoundTrip,
+    RoundTripSample, Runs, SLOTS, Sent, Setting, Share, Site, StartError, Station, UnknownControl,
+    Value, Variant, reference,
 };
 // Quantities and identifiers of the contract, so that a mechanism needs no other crate of ours.
 pub use fairmesh_units as units;

@@ -219,8 +219,8 @@ impl Host {
                 flow: self.flow(),
                 rtt: Span::from_micros(u64::from(self.rng.below(3_000_000))),
             }),
-            14 => Event::TcpSigns(
-                fairmesh_control::TcpSigns::new(self.flow())
+            14 => Event::PathSigns(
+                fairmesh_control::PathSigns::new(self.flow())
                     .with_awaited(u64::from(self.rng.below(100_000)))
                     .with_repeated(u64::from(self.rng.below(1000))),
             ),

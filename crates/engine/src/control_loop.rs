@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Node, RoundTripLook, Samples};
 use fairmesh_control::{
     Action, Allocation, Channel, Class, ClassPlan, Event, EventKind, FlowCounters, Limit, Message,
-    QueueLength, Reach, Reason, TcpSigns, Value,
+    PathSigns, QueueLength, Reach, Reason, Value,
 };
 use fairmesh_queueing::SpecError;
 use fairmesh_scenario::Scenario;
@@ -158,7 +158,7 @@ impl<const WATCH: bool, const HOST: bool> Node for NodeOf<'_, WATCH, HOST> {
                     samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
                 }
             }
-            EventKind::TcpSigns => self.sample_signs(now, samples),
+            EventKind::PathSigns => self.sample_signs(now, samples),
             EventKind::Channel if interface.is_some() => {
                 let t = self.air.channel_time(now, node);
                 samples.give(Event::Channel(Channel {
@@ -275,8 +275,8 @@ impl<const WATCH: bool, const HOST: bool> NodeOf<'_, WATCH, HOST> {
                     look.take(&mut signs.round_trips);
                 }
             }
-            let signs = TcpSigns::new(flow).with_awaited(awaited).with_repeated(repeated);
-            samples.give(Event::TcpSigns(signs.with_trips(look.sample(), oldest)));
+            let signs = PathSigns::new(flow).with_awaited(awaited).with_repeated(repeated);
+            samples.give(Event::PathSigns(signs.with_trips(look.sample(), oldest)));
         }
     }
 

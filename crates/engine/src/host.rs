@@ -237,7 +237,7 @@ fn counts_at_nodes(
         EventKind::Counters,
         EventKind::Allocations,
         EventKind::Messages,
-        EventKind::TcpSigns,
+        EventKind::PathSigns,
     ]);
     const ABILITIES: AbilitySet = AbilitySet::of(&[
         Ability::LimitLocal,

@@ -16,7 +16,7 @@ pub const OFFERS: Offers = Offers {
     events: EventSet::of(&[
         EventKind::Counters,
         EventKind::FlowCounters,
-        EventKind::TcpSigns,
+        EventKind::PathSigns,
         EventKind::Flows,
         EventKind::Allocations,
     ]),

@@ -87,8 +87,8 @@ kinds! {
         Counters = "counters of its classes",
         /// [`crate::Event::FlowCounters`], before each deadline.
         FlowCounters = "counters of each flow",
-        /// [`crate::Event::TcpSigns`], before each deadline.
-        TcpSigns = "what TCP's headers say of each flow",
+        /// [`crate::Event::PathSigns`], before each deadline.
+        PathSigns = "signs of each flow's path: TCP headers and round trips",
         /// [`crate::Event::Station`], before each deadline.
         Stations = "counters of each neighbour (station dump)",
         /// [`crate::Event::Channel`], before each deadline.

@@ -14,7 +14,7 @@ pub enum Event<'a> {
     /// What a flow has sent through this node, as an `nftables` counter gives it.
     FlowCounters(FlowCounters),
     /// What TCP's headers say of a flow, as somebody who reads them at the mesh's interface counts it.
-    TcpSigns(TcpSigns),
+    PathSigns(PathSigns),
     /// A neighbour's counters, as an nl80211 station dump gives them.
     Station(Station),
     /// The channel's counters, as an nl80211 survey gives them.
@@ -53,7 +53,7 @@ impl Event<'_> {
             Event::Deadline => return None,
             Event::Counters(_) => EventKind::Counters,
             Event::FlowCounters(_) => EventKind::FlowCounters,
-            Event::TcpSigns(_) => EventKind::TcpSigns,
+            Event::PathSigns(_) => EventKind::PathSigns,
             Event::Station(_) => EventKind::Stations,
             Event::Channel(_) => EventKind::Channel,
             Event::Queue(_) => EventKind::QueueSamples,
@@ -103,7 +103,7 @@ pub struct FlowCounters {
 /// there, of the other direction what that acknowledges. Nothing of it is known of what is not TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct TcpSigns {
+pub struct PathSigns {
     /// Which flow.
     pub flow: FlowId,
     /// Bytes that have passed and are not acknowledged now, the SYN and the FIN as one each; of all its connections.
@@ -128,22 +128,22 @@ pub struct RoundTripSample {
     pub count: u32,
 }
 
-impl TcpSigns {
+impl PathSigns {
     /// A flow with nothing under way.
     pub const fn new(flow: FlowId) -> Self {
-        TcpSigns { flow, awaited: 0, repeated: 0, round_trip: None, oldest: None }
+        PathSigns { flow, awaited: 0, repeated: 0, round_trip: None, oldest: None }
     }
 
     /// So many bytes are not acknowledged now.
     #[must_use]
     pub const fn with_awaited(self, awaited: u64) -> Self {
-        TcpSigns { awaited, ..self }
+        PathSigns { awaited, ..self }
     }
 
     /// So many segments brought nothing new.
     #[must_use]
     pub const fn with_repeated(self, repeated: u64) -> Self {
-        TcpSigns { repeated, ..self }
+        PathSigns { repeated, ..self }
     }
 
     /// With its round trips, and the age of the oldest packet that has not been answered.
@@ -153,7 +153,7 @@ impl TcpSigns {
         round_trip: Option<RoundTripSample>,
         oldest: Option<Span>,
     ) -> Self {
-        TcpSigns { round_trip, oldest, ..self }
+        PathSigns { round_trip, oldest, ..self }
     }
 }
 

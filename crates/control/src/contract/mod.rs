@@ -23,8 +23,8 @@ pub use capabilities::{
 };
 pub use definition::{Build, Definition, Instance, NeedsOf, Runs};
 pub use event::{
-    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, QueueLength,
-    RoundTrip, RoundTripSample, Sent, Station, TcpSigns,
+    Allocation, Channel, Counters, Event, Feedback, FlowCounters, Heard, Message, PathSigns,
+    QueueLength, RoundTrip, RoundTripSample, Sent, Station,
 };
 pub use link_model::{FrameLoad, FrameStream, LinkModel, LinkRates, LoadedLink, NoAnswer};
 pub use mechanism::{Mechanism, ParameterError};

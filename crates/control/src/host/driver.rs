@@ -35,7 +35,7 @@ const SAMPLES: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
-    EventKind::TcpSigns,
+    EventKind::PathSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
 ];

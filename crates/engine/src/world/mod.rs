@@ -176,7 +176,7 @@ impl<const WATCH: bool, const HOST: bool> World<WATCH, HOST> {
             }
         }
         let counts = |c: &&ControlAt| c.driver.needs().events.has(EventKind::FlowCounters);
-        let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::TcpSigns);
+        let reads = |c: &&ControlAt| c.driver.needs().events.has(EventKind::PathSigns);
         let shaping = Shaping {
             nodes: scenario.nodes().len(),
             classes,

@@ -243,7 +243,7 @@ fn signs_of_tcp_are_seen_of_tcp_and_not_of_quic() {
         ));
         let needs = Needs {
             at: PlacementSet::of(&[Placement::Gateway]),
-            events: EventSet::of(&[EventKind::TcpSigns, EventKind::FlowCounters]),
+            events: EventSet::of(&[EventKind::PathSigns, EventKind::FlowCounters]),
             ..Needs::default()
         };
         let log = std::rc::Rc::new(Cell::new((0, 0)));
@@ -251,7 +251,7 @@ fn signs_of_tcp_are_seen_of_tcp_and_not_of_quic() {
         let act = move |_: NodeId, _: Time, event: &Event<'_>, _: &mut Actions| {
             let (signs, counters) = kept.get();
             match event {
-                Event::TcpSigns(_) => kept.set((signs + 1, counters)),
+                Event::PathSigns(_) => kept.set((signs + 1, counters)),
                 Event::FlowCounters(c) if c.bytes > 0 => kept.set((signs, counters + 1)),
                 _ => {}
             }
@@ -290,14 +290,14 @@ fn mesh_round_trips(up: bool, limited: bool) -> (Vec<f64>, f64) {
     ));
     let needs = Needs {
         at: PlacementSet::of(&[Placement::Gateway]),
-        events: EventSet::of(&[EventKind::TcpSigns]),
+        events: EventSet::of(&[EventKind::PathSigns]),
         abilities: AbilitySet::of(&[Ability::LimitTransit, Ability::FlowClasses]),
         ..Needs::default()
     };
     let log = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), f64::INFINITY)));
     let kept = log.clone();
     let act = move |_: NodeId, _: Time, event: &Event<'_>, _: &mut Actions| {
-        if let Event::TcpSigns(TcpSigns { round_trip: Some(trip), .. }) = event {
+        if let Event::PathSigns(PathSigns { round_trip: Some(trip), .. }) = event {
             let (medians, base) = &mut *kept.borrow_mut();
             medians.push(1e3 * trip.median.as_secs_f64());
             *base = base.min(1e3 * trip.base.as_secs_f64());

@@ -3,7 +3,7 @@
 use fairmesh_control::host::{Driver, Node, Samples};
 use fairmesh_control::{
     Action, Allocation, Class, ClassPlan, Counters, Event, EventKind, FlowCounters, Limit, Message,
-    Neighbour as Link, Reach, Reason, Setting, StartError, TcpSigns, Value,
+    Neighbour as Link, PathSigns, Reach, Reason, Setting, StartError, Value,
 };
 use fairmesh_linux::{Direction, Layout, Slot};
 use fairmesh_units::{BitRate, FlowId, NodeId, Stream, Time};
@@ -290,14 +290,14 @@ impl Gateway<'_> {
     }
 
     /// What TCP's headers say, of whom they say something.
-    fn signs(&self) -> impl Iterator<Item = TcpSigns> + '_ {
+    fn signs(&self) -> impl Iterator<Item = PathSigns> + '_ {
         let believed = self.sane && self.governor.held == Held::No;
         let members = self.governor.members.iter().filter(move |_| believed);
         let both = members.flat_map(|m| Direction::BOTH.map(|d| (m, d)));
         both.filter_map(|(member, direction)| {
             let signs = &member.directions[direction.index()].signs;
             let flow = flow(Slot { class: member.class, direction });
-            let of = TcpSigns::new(flow).with_repeated(signs.repeated);
+            let of = PathSigns::new(flow).with_repeated(signs.repeated);
             let of = of.with_trips(signs.round_trip, signs.oldest);
             signs.awaited.map(|awaited| of.with_awaited(awaited))
         })
@@ -341,7 +341,7 @@ impl Node for Gateway<'_> {
                 let (bytes, packets) = (c.bytes, c.packets);
                 samples.give(Event::FlowCounters(FlowCounters { flow, bytes, packets }));
             }),
-            EventKind::TcpSigns => self.signs().for_each(|s| samples.give(Event::TcpSigns(s))),
+            EventKind::PathSigns => self.signs().for_each(|s| samples.give(Event::PathSigns(s))),
             // Not offered.
             _ => {}
         }

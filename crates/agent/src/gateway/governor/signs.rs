@@ -10,7 +10,7 @@ use crate::gateway::signs::Reader;
 impl Governor {
     /// Whether the control makes use of TCP's signs.
     pub fn reads_signs(&self) -> bool {
-        let reads = |d: &Driver| d.needs().events.has(EventKind::TcpSigns);
+        let reads = |d: &Driver| d.needs().events.has(EventKind::PathSigns);
         self.driver.as_ref().is_some_and(reads)
     }
 

@@ -324,7 +324,7 @@ impl Control for MaxMin {
     fn on(&mut self, now: Time, event: &Event<'_>, actions: &mut Actions) {
         match event {
             Event::FlowCounters(c) => self.subscriber(c.flow).sample(c.bytes, c.packets),
-            Event::TcpSigns(s) if !self.blind => {
+            Event::PathSigns(s) if !self.blind => {
                 if let Ok(at) = self.place(s.flow) {
                     self.subscribers[self.order[at].1].read(s);
                 }
@@ -348,7 +348,7 @@ impl Control for MaxMin {
     }
 
     fn wants(&self) -> EventSet {
-        if self.blind { EventSet::NONE } else { EventSet::of(&[EventKind::TcpSigns]) }
+        if self.blind { EventSet::NONE } else { EventSet::of(&[EventKind::PathSigns]) }
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -3,7 +3,7 @@
 use fairmesh_units::{FlowId, NodeId};
 
 use crate::gateway::floods::{News, Seen, Watch};
-use crate::{Counters, TcpSigns};
+use crate::{Counters, PathSigns};
 
 use super::service::{Passed, Rules, Service, Standing};
 
@@ -132,7 +132,7 @@ impl Subscriber {
     }
 
     /// What TCP's headers said of it.
-    pub fn read(&mut self, signs: &TcpSigns) {
+    pub fn read(&mut self, signs: &PathSigns) {
         self.awaited = Some(signs.awaited);
     }
 
@@ -263,7 +263,7 @@ mod tests {
         let sent = s.bytes.unwrap_or(0) / 1500 + packets;
         s.sample(1500 * sent, sent);
         if let Some(awaited) = awaited {
-            s.read(&TcpSigns::new(s.flow).with_awaited(awaited));
+            s.read(&PathSigns::new(s.flow).with_awaited(awaited));
         }
         let rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
         s.look(1.0, (1e9, LIMIT), false, &rules);

@@ -7,7 +7,7 @@ use super::sets::{Set, Sets};
 use super::*;
 use crate::host::Driver;
 use crate::testing::lookup;
-use crate::{Action, Counters, FlowCounters, Neighbour, Offers, OptionSet, Place, Site, TcpSigns};
+use crate::{Action, Counters, FlowCounters, Neighbour, Offers, OptionSet, PathSigns, Place, Site};
 
 const RULES: Rules = Rules { full: 0.93, debt: 2.5, packets: 5.0 };
 /// 100 packets a second.
@@ -208,10 +208,10 @@ fn signs_are_used_where_they_are_offered() {
         driver.needs().events
     };
     let all = Offers::everything("a test");
-    let few = Offers { events: all.events.without(EventSet::of(&[EventKind::TcpSigns])), ..all };
-    assert!(events("maxmin", &all).has(EventKind::TcpSigns));
-    assert!(!events("maxmin", &few).has(EventKind::TcpSigns), "it runs without");
-    assert!(!events("maxmin+counters", &all).has(EventKind::TcpSigns));
+    let few = Offers { events: all.events.without(EventSet::of(&[EventKind::PathSigns])), ..all };
+    assert!(events("maxmin", &all).has(EventKind::PathSigns));
+    assert!(!events("maxmin", &few).has(EventKind::PathSigns), "it runs without");
+    assert!(!events("maxmin+counters", &all).has(EventKind::PathSigns));
 }
 
 #[test]
@@ -390,8 +390,8 @@ proptest! {
             };
             control.on(now, &Event::Counters(class), &mut actions);
             if packets % 3 == 0 {
-                let signs = TcpSigns::new(flow).with_awaited(absurd).with_repeated(packets);
-                control.on(now, &Event::TcpSigns(signs), &mut actions);
+                let signs = PathSigns::new(flow).with_awaited(absurd).with_repeated(packets);
+                control.on(now, &Event::PathSigns(signs), &mut actions);
             }
             match kind {
                 2 if packets == 0 => control.on(now, &Event::FlowGone(flow), &mut actions),

@@ -3,7 +3,7 @@
 use fairmesh_units::{FlowId, Span};
 
 use super::{CHANGED, PACKET};
-use crate::TcpSigns;
+use crate::PathSigns;
 
 /// Delay at the edge of what a mesh carries: this number of packets on the slowest link (a queue of a packet at each hop and
 /// its neighbours), and this number of least round trips.
@@ -60,7 +60,7 @@ pub(super) struct Home {
     /// Samples of this look.
     pub bytes: Counter,
     pub queued: u32,
-    pub signs: Option<TcpSigns>,
+    pub signs: Option<PathSigns>,
     /// Packets wait in its class: it has what it may have.
     pub held: bool,
     /// Smoothed delay in the mesh, s.

@@ -242,7 +242,7 @@ impl Control for Rtt {
                     home.bytes.now = Some(c.bytes);
                 }
             }
-            Event::TcpSigns(s) => {
+            Event::PathSigns(s) => {
                 if let Some(home) = self.find(s.flow) {
                     home.signs = Some(*s);
                 }
@@ -267,7 +267,7 @@ impl Control for Rtt {
     }
 
     fn wants(&self) -> EventSet {
-        EventSet::of(&[EventKind::TcpSigns, EventKind::Channel])
+        EventSet::of(&[EventKind::PathSigns, EventKind::Channel])
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{flow, gateway, limits_of, reasons_of, start};
-use crate::{Action, Channel, Counters, FlowCounters, RoundTripSample, Site, TcpSigns};
+use crate::{Action, Channel, Counters, FlowCounters, PathSigns, RoundTripSample, Site};
 
 /// One look at one home.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,8 @@ impl Bench {
                 base: ms(base),
                 count: 10,
             });
-            let signs = TcpSigns::new(flow).with_trips(trip, seen.oldest.map(ms));
-            control.on(self.now, &Event::TcpSigns(signs), &mut actions);
+            let signs = PathSigns::new(flow).with_trips(trip, seen.oldest.map(ms));
+            control.on(self.now, &Event::PathSigns(signs), &mut actions);
         }
         if let Some(idle) = idle {
             self.channel.active += Span::from_secs(1);

@@ -13,7 +13,7 @@ const ORDER: [EventKind; 6] = [
     EventKind::Counters,
     EventKind::Stations,
     EventKind::FlowCounters,
-    EventKind::TcpSigns,
+    EventKind::PathSigns,
     EventKind::Channel,
     EventKind::QueueSamples,
 ];

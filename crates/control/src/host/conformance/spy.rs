@@ -47,7 +47,7 @@ impl What {
             Event::Deadline => What::Deadline,
             Event::Counters(c) => What::Sample(EventKind::Counters, Some(c.class)),
             Event::FlowCounters(_) => What::Sample(EventKind::FlowCounters, None),
-            Event::TcpSigns(_) => What::Sample(EventKind::TcpSigns, None),
+            Event::PathSigns(_) => What::Sample(EventKind::PathSigns, None),
             Event::Station(_) => What::Sample(EventKind::Stations, None),
             Event::Channel(_) => What::Sample(EventKind::Channel, None),
             Event::Queue(q) => What::Sample(EventKind::QueueSamples, Some(q.class)),
