@@ -113,6 +113,9 @@ pub struct Status {
     /// What keeps limits from acting while the phase is `degraded`, or an installation from ending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
+    /// Filters and rules of other programs that may change the class of packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// Why nothing is limited, if that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_because: Option<String>,
@@ -317,6 +320,7 @@ pub fn status<P: Shaper>(
         control: governor.mechanism().to_string(),
         phase: host.phase_name().to_owned(),
         faults: host.faults(),
+        doubts: host.doubts(),
         released_because: released,
         leaf: host.installed.as_ref().map(|i| i.leaf.to_string()),
         classifiers: host.installed.as_ref().map(|i| i.classifier),
@@ -388,6 +392,9 @@ pub fn status_text(s: &Status) -> String {
     line(format!("{} for {}: {state}{down}", s.control, age(s.uptime_seconds)));
     for fault in &s.faults {
         line(format!("FAULT: {fault}"));
+    }
+    for doubt in &s.doubts {
+        line(format!("NOT VERIFIED: {doubt}"));
     }
     for source in &s.sources {
         match (&source.failed, source.subscribers) {
@@ -615,6 +622,7 @@ mod tests {
             control: "pfrc".into(),
             phase: "running".into(),
             faults: Vec::new(),
+            doubts: Vec::new(),
             released_because: None,
             leaf: None,
             classifiers: None,

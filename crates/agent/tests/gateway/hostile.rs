@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn};
 use nix::sys::socket::{connect, setsockopt, socket, sockopt};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use crate::common::{Box, Path, Pause, SUBSCRIBERS, config, root};
 use crate::deaths::{holders, within_a_minute};
@@ -218,10 +219,73 @@ fn limits_that_do_not_act_are_not_called_running() {
          add rule ip other post oif mesh meta priority set fa1:1");
     let status = b.wait("degraded", |s| s["phase"] == "degraded");
     let fault = status["faults"][0].as_str().unwrap();
-    assert!(fault.contains("chain `ip other post` gives packets class fa1:1"), "{status}");
+    let rule = "chain `ip other post` of another program gives packets class fa1:1";
+    assert!(fault.contains(rule), "{status}");
     path.gateway.sh("nft delete table ip other");
     b.wait_running();
     drop(stream);
+    assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
+}
+
+/// Rules with maps and filters that give a class are named. A program, and a rule that computes a
+/// priority, are a warning and no fault. Filters with actions: `kernel/filters.rs`.
+#[test]
+fn classes_that_maps_and_filters_change_are_named() {
+    let Some(_one) = root("classes_that_maps_and_filters_change") else { return };
+    let path = Path::new();
+    let b = Box::new(&path, &config("apply", "fifo", "down = \"1 Mbit/s\""));
+    let daemon = b.start();
+    b.wait_running();
+    let nft = |rule: &str| {
+        format!(
+            "nft add table ip other ; add chain ip other post {{ type filter hook postrouting priority 100 ; }} ; \
+             add rule ip other post meta priority set {rule}"
+        )
+    };
+    let (no_table, no_filter) =
+        ("nft delete table ip other", "tc filter del dev mesh parent fa1: prio 7");
+    let u32 = "protocol ip u32 match ip dst 10.1.9.1/32 flowid fa1:1";
+    for (make, by, undo) in [
+        (nft("ip daddr map { 10.1.9.1 : fa1:1 }"), "a rule in chain `ip other post`", no_table),
+        (
+            format!("tc filter add dev mesh parent fa1: prio 7 {u32}"),
+            "filter 7 (u32) on root of mesh",
+            no_filter,
+        ),
+    ] {
+        path.gateway.sh(&make);
+        let status = b.wait("degraded", |s| s["phase"] == "degraded");
+        let fault = status["faults"][0].as_str().unwrap();
+        let gives = format!("{by} of another program gives packets class fa1:1");
+        assert!(fault.contains(&gives), "{make}: {fault}");
+        b.wait_event("classifier.foreign");
+        path.gateway.sh(undo);
+        b.wait_running();
+    }
+    let program = b.file("program");
+    std::fs::write(&program, "1,6 0 0 4294967295").unwrap();
+    let bpf = format!("bpf direct-action bytecode-file {}", program.display());
+    path.gateway.sh("tc qdisc add dev mesh clsact");
+    let doubt = |s: &Value| s["doubts"].get(0).and_then(Value::as_str).map(str::to_owned);
+    for (make, by, undo) in [
+        (nft("meta priority and 0x1"), "a rule in chain `ip other post`", no_table),
+        (
+            format!("tc filter add dev mesh egress prio 7 {bpf}"),
+            "the program of filter 7 (bpf) on egress of mesh",
+            "tc filter del dev mesh egress",
+        ),
+    ] {
+        path.gateway.sh(&make);
+        let status = b.wait("doubtful", |s| doubt(s).is_some());
+        let expected = format!("{by} of another program may change the class");
+        assert!(doubt(&status).unwrap().contains(&expected), "{status}");
+        assert_eq!(status["phase"], "running", "{status}");
+        let (_, text, _) = b.command(&["status"]);
+        assert!(text.contains("NOT VERIFIED: "), "{text}");
+        path.gateway.sh(undo);
+        b.wait("verified", |s| doubt(s).is_none());
+    }
+    b.wait_event("classifier.unverified");
     assert_eq!(daemon.end(Signal::SIGTERM), Some(0));
 }
 

@@ -17,6 +17,7 @@ mod addresses;
 #[path = "../common/mod.rs"]
 mod common;
 mod deaths;
+mod filters;
 mod leaves;
 mod radio;
 mod sources;

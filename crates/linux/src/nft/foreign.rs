@@ -2,12 +2,13 @@
 //!
 //! Such a rule moves packets into the class of one subscriber, whoever they belong to; counters of
 //! classes alone do not show it. Rules are read from the kernel as expressions
-//! (`linux/netfilter/nf_tables.h`), those of `iptables-nft` included.
+//! (`linux/netfilter/nf_tables.h`), those of `iptables-nft` included. The value is a constant, comes
+//! from a map, whose elements are read, or is computed: then the rule may write any class.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::alive::GET_RULE;
+use super::alive::{self, GET_RULE};
 use crate::error::Error;
 use crate::netlink::Netlink;
 use crate::tc::attributes;
@@ -23,21 +24,37 @@ const NFTA_EXPR_DATA: u16 = 2;
 const NFTA_IMMEDIATE_DREG: u16 = 1;
 const NFTA_IMMEDIATE_DATA: u16 = 2;
 const NFTA_DATA_VALUE: u16 = 1;
+const NFTA_LOOKUP_SET: u16 = 1;
+const NFTA_LOOKUP_DREG: u16 = 3;
 const NFTA_META_KEY: u16 = 2;
 const NFTA_META_SREG: u16 = 3;
 const NFTA_TARGET_NAME: u16 = 1;
 const NFTA_TARGET_INFO: u16 = 3;
+/// Place of the register that an expression writes: first in most (`payload`, `ct`, `numgen`, …).
+const FIRST_DREG: u16 = 1;
+const SECOND_DREG: u16 = 2;
 const META_PRIORITY: u32 = 2;
 const META_MARK: u32 = 3;
 
-/// A rule of another program, and the class that it gives to packets.
+/// A rule of another program that writes a packet's priority or mark.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ForeignRule {
     family: u8,
     table: String,
     chain: String,
-    /// Priority or mark.
-    pub class: u32,
+    /// Value that it writes.
+    pub value: Value,
+}
+
+/// Value that a rule writes into a packet's priority or mark.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Value {
+    /// Always the same.
+    Constant(u32),
+    /// An element of the map of this name.
+    Map(String),
+    /// A priority that is computed from other properties of the packet.
+    Computed,
 }
 
 impl fmt::Display for ForeignRule {
@@ -54,7 +71,8 @@ impl fmt::Display for ForeignRule {
     }
 }
 
-/// Finds rules outside of a table that write a constant priority or mark of which `ours` is true.
+/// Finds rules outside of a table that write a priority or mark of which `ours` is true, or a
+/// priority that is computed. Of a map the value is the first element of which `ours` is true.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -66,23 +84,37 @@ pub(crate) fn find(
     let mut found = Vec::new();
     let ask = |out: &mut Vec<u8>| out.extend([0; HEAD]);
     netfilter.dump("nftables rules", GET_RULE, ask, |_, payload| {
-        found.extend(read(payload).filter(|rule| rule.table != own && ours(rule.class)));
+        found.extend(read(payload).filter(|rule| rule.table != own));
     })?;
     found.sort();
     found.dedup();
-    Ok(found)
+    let mut kept = Vec::new();
+    for mut rule in found {
+        if let Value::Map(map) = &rule.value {
+            let mut class = None;
+            alive::elements(netfilter, rule.family, &rule.table, map, |element| {
+                class = class.or(element.map(|e| e.value).filter(|value| ours(*value)));
+            })?;
+            let Some(class) = class else { continue };
+            rule.value = Value::Constant(class);
+        }
+        if !matches!(rule.value, Value::Constant(class) if !ours(class)) {
+            kept.push(rule);
+        }
+    }
+    Ok(kept)
 }
 
-/// Reads a rule; `None` if it writes neither priority nor mark, or none that is constant.
+/// Reads a rule; `None` if it writes neither a priority nor a mark that is a constant or from a map.
 pub fn read(payload: &[u8]) -> Option<ForeignRule> {
-    let of = |kind: u16| value(payload.get(HEAD..)?, kind);
+    let of = |kind: u16| attribute(payload.get(HEAD..)?, kind);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
-    let class = class(of(NFTA_RULE_EXPRESSIONS)?)?;
+    let value = written(of(NFTA_RULE_EXPRESSIONS)?)?;
     let (table, chain) = (text(of(NFTA_RULE_TABLE)?), text(of(NFTA_RULE_CHAIN)?));
-    Some(ForeignRule { family: *payload.first()?, table, chain, class })
+    Some(ForeignRule { family: *payload.first()?, table, chain, value })
 }
 
-fn value(of: &[u8], wanted: u16) -> Option<&[u8]> {
+fn attribute(of: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(of).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
@@ -90,38 +122,58 @@ fn number(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.first_chunk()?))
 }
 
-/// The constant that expressions write into a packet's priority or mark.
-fn class(expressions: &[u8]) -> Option<u32> {
-    let mut constants: BTreeMap<u32, u32> = BTreeMap::new();
+fn name(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.split(|b| *b == 0).next()
+}
+
+/// The value that expressions write into a packet's priority or mark.
+fn written(expressions: &[u8]) -> Option<Value> {
+    let mut registers: BTreeMap<u32, Value> = BTreeMap::new();
     for (_, expression) in attributes(expressions).filter(|(kind, _)| *kind == NFTA_LIST_ELEM) {
-        let Some(data) = value(expression, NFTA_EXPR_DATA) else { continue };
-        match value(expression, NFTA_EXPR_NAME)?.split(|b| *b == 0).next()? {
+        let Some(data) = attribute(expression, NFTA_EXPR_DATA) else { continue };
+        let expression = name(attribute(expression, NFTA_EXPR_NAME)?)?;
+        let (register, value) = match expression {
             b"immediate" => {
-                let constant = value(data, NFTA_IMMEDIATE_DATA)
-                    .and_then(|data| value(data, NFTA_DATA_VALUE)?.first_chunk().copied());
-                let register = value(data, NFTA_IMMEDIATE_DREG).and_then(number);
-                if let (Some(register), Some(constant)) = (register, constant) {
-                    constants.insert(register, u32::from_ne_bytes(constant));
-                }
+                let constant = attribute(data, NFTA_IMMEDIATE_DATA)
+                    .and_then(|data| attribute(data, NFTA_DATA_VALUE)?.first_chunk().copied());
+                let constant = constant.map(|c| Value::Constant(u32::from_ne_bytes(c)));
+                (NFTA_IMMEDIATE_DREG, constant)
+            }
+            b"lookup" => {
+                let map = attribute(data, NFTA_LOOKUP_SET).and_then(name);
+                let map = map.map(|map| Value::Map(String::from_utf8_lossy(map).into_owned()));
+                (NFTA_LOOKUP_DREG, map)
             }
             b"meta" => {
-                let key = value(data, NFTA_META_KEY).and_then(number);
-                let source = value(data, NFTA_META_SREG).and_then(number);
-                if let (Some(META_PRIORITY | META_MARK), Some(source)) = (key, source)
-                    && let Some(class) = constants.get(&source)
-                {
-                    return Some(*class);
+                let key = attribute(data, NFTA_META_KEY).and_then(number);
+                let source = attribute(data, NFTA_META_SREG).and_then(number);
+                if let (Some(META_PRIORITY | META_MARK), Some(source)) = (key, source) {
+                    match (key, registers.get(&source)) {
+                        (_, Some(value)) => return Some(value.clone()),
+                        (Some(META_PRIORITY), None) => return Some(Value::Computed),
+                        // Marks are computed by many programs that know nothing of classes.
+                        _ => {}
+                    }
                 }
+                (FIRST_DREG, None)
             }
             // `struct xt_classify_target_info`, `struct xt_mark_tginfo2`: the value is first.
             b"target" => {
-                let name = value(data, NFTA_TARGET_NAME)?;
+                let name = attribute(data, NFTA_TARGET_NAME)?;
                 if name.starts_with(b"CLASSIFY\0") || name.starts_with(b"MARK\0") {
-                    let info = value(data, NFTA_TARGET_INFO)?;
-                    return Some(u32::from_ne_bytes(*info.first_chunk()?));
+                    let info = attribute(data, NFTA_TARGET_INFO)?;
+                    return Some(Value::Constant(u32::from_ne_bytes(*info.first_chunk()?)));
                 }
+                continue;
             }
-            _ => {}
+            b"bitwise" | b"byteorder" | b"hash" => (SECOND_DREG, None),
+            _ => (FIRST_DREG, None),
+        };
+        if let Some(register) = attribute(data, register).and_then(number) {
+            match value {
+                Some(value) => registers.insert(register, value),
+                None => registers.remove(&register),
+            };
         }
     }
     None
@@ -147,26 +199,60 @@ mod tests {
         });
     }
 
-    fn set(key: u32, constant: u32) -> Vec<u8> {
+    fn constant(out: &mut Vec<u8>, constant: u32) {
+        expression(out, "immediate", |out| {
+            put(out, NFTA_IMMEDIATE_DREG, &8u32.to_be_bytes());
+            nest(out, NFTA_IMMEDIATE_DATA | 0x8000, |out| {
+                put(out, NFTA_DATA_VALUE, &constant.to_ne_bytes());
+            });
+        });
+    }
+
+    fn write(out: &mut Vec<u8>, key: u32) {
+        expression(out, "meta", |out| {
+            put(out, NFTA_META_KEY, &key.to_be_bytes());
+            put(out, NFTA_META_SREG, &8u32.to_be_bytes());
+        });
+    }
+
+    fn set(key: u32, value: u32) -> Vec<u8> {
         rule(|out| {
-            expression(out, "immediate", |out| {
-                put(out, NFTA_IMMEDIATE_DREG, &8u32.to_be_bytes());
-                nest(out, NFTA_IMMEDIATE_DATA | 0x8000, |out| {
-                    put(out, NFTA_DATA_VALUE, &constant.to_ne_bytes());
-                });
-            });
-            expression(out, "meta", |out| {
-                put(out, NFTA_META_KEY, &key.to_be_bytes());
-                put(out, NFTA_META_SREG, &8u32.to_be_bytes());
-            });
+            constant(out, value);
+            write(out, key);
         })
+    }
+
+    #[test]
+    fn values_from_maps_and_computed_ones_are_told_apart() {
+        let mapped = rule(|out| {
+            constant(out, 5);
+            expression(out, "lookup", |out| {
+                put_str(out, NFTA_LOOKUP_SET, "__map0");
+                put(out, NFTA_LOOKUP_DREG, &8u32.to_be_bytes());
+            });
+            write(out, META_PRIORITY);
+        });
+        assert_eq!(read(&mapped).unwrap().value, Value::Map("__map0".into()));
+        let computed = |key| {
+            rule(|out| {
+                constant(out, 5);
+                expression(out, "bitwise", |out| {
+                    put(out, FIRST_DREG, &8u32.to_be_bytes());
+                    put(out, SECOND_DREG, &8u32.to_be_bytes());
+                });
+                write(out, key);
+            })
+        };
+        assert_eq!(read(&computed(META_PRIORITY)).unwrap().value, Value::Computed);
+        assert_eq!(read(&computed(META_MARK)), None, "marks are computed by many");
     }
 
     #[test]
     fn constants_that_become_priority_or_mark() {
         let found = read(&set(META_PRIORITY, 0x0fa1_0002)).unwrap();
-        assert_eq!((found.class, found.to_string().as_str()), (0x0fa1_0002, "inet other post"));
-        assert_eq!(read(&set(META_MARK, 5)).unwrap().class, 5);
+        assert_eq!(found.value, Value::Constant(0x0fa1_0002));
+        assert_eq!(found.to_string(), "inet other post");
+        assert_eq!(read(&set(META_MARK, 5)).unwrap().value, Value::Constant(5));
         assert_eq!(read(&set(1, 5)), None, "another key");
         let classify = rule(|out| {
             expression(out, "target", |out| {
@@ -174,10 +260,11 @@ mod tests {
                 put(out, NFTA_TARGET_INFO, &0x0fa1_0003u32.to_ne_bytes());
             });
         });
-        assert_eq!(read(&classify).unwrap().class, 0x0fa1_0003);
+        assert_eq!(read(&classify).unwrap().value, Value::Constant(0x0fa1_0003));
         let whole = set(META_PRIORITY, 1);
         for length in 0..whole.len() {
-            assert!(read(&whole[..length]).is_none_or(|r| r.class == 1), "{length}");
+            let read = read(&whole[..length]);
+            assert!(read.is_none_or(|r| matches!(r.value, Value::Constant(1) | Value::Computed)));
         }
     }
 }

@@ -246,12 +246,22 @@ pub enum Deviation {
         /// Bytes that passed the queueing discipline.
         shaped: u64,
     },
-    /// A rule of another program gives packets the class of one subscriber.
+    /// A rule or filter of another program gives packets the class of one subscriber, or takes them
+    /// out of theirs.
     Foreign {
-        /// Family, table and chain of the rule.
-        chain: String,
-        /// The class.
-        class: String,
+        /// The rule or filter and its place.
+        by: String,
+        /// The class that it gives; `None` for a priority or mark that is no class.
+        class: Option<String>,
+        /// The command that lists it.
+        list: String,
+    },
+    /// A rule or filter of another program may change the class of packets: the value is computed.
+    Unverified {
+        /// The rule or filter and its place.
+        by: String,
+        /// The command that lists it.
+        list: String,
     },
     /// Packets that were given a subscriber's class did not arrive there.
     Misrouted {
@@ -274,6 +284,7 @@ impl Deviation {
             Deviation::Port { .. } => "interface.port",
             Deviation::Bypassed { .. } => "traffic.bypasses",
             Deviation::Foreign { .. } => "classifier.foreign",
+            Deviation::Unverified { .. } => "classifier.unverified",
             Deviation::Misrouted { .. } => "classifier.failed",
         }
     }
@@ -283,10 +294,16 @@ impl Deviation {
         match self {
             Deviation::Limits { .. } => true,
             Deviation::Misrouted { replaced_by, .. } => replaced_by.is_some(),
-            Deviation::Port { .. } | Deviation::Bypassed { .. } | Deviation::Foreign { .. } => {
-                false
-            }
+            Deviation::Port { .. }
+            | Deviation::Bypassed { .. }
+            | Deviation::Foreign { .. }
+            | Deviation::Unverified { .. } => false,
         }
+    }
+
+    /// Returns whether limits are known not to act as they should.
+    pub const fn is_certain(&self) -> bool {
+        !matches!(self, Deviation::Unverified { .. })
     }
 }
 
@@ -307,10 +324,18 @@ impl fmt::Display for Deviation {
                 "{direction}: the interface sent {sent} bytes, of which {shaped} passed the limits; \
                  look for offloads and redirections past the queueing discipline"
             ),
-            Deviation::Foreign { chain, class } => write!(
+            Deviation::Foreign { by, class: Some(class), list } => write!(
                 f,
-                "a rule of another program in chain `{chain}` gives packets class {class}, whatever subscriber \
-                 they belong to; remove it (nft -a list ruleset)"
+                "{by} of another program gives packets class {class}, whatever subscriber they belong \
+                 to; remove it ({list})"
+            ),
+            Deviation::Foreign { by, class: None, list } => write!(
+                f,
+                "{by} of another program takes packets out of the class of their subscriber; remove it ({list})"
+            ),
+            Deviation::Unverified { by, list } => write!(
+                f,
+                "{by} of another program may change the class of packets, which cannot be verified ({list})"
             ),
             Deviation::Misrouted { direction, classified, arrived, replaced_by } => {
                 write!(

@@ -1,9 +1,10 @@
 //! Traffic-control messages (`linux/pkt_sched.h`, `linux/rtnetlink.h`) as bytes, without a socket.
 //!
 //! Files: `mod` handles, message head and attributes; `htb` the qdisc and its classes; `leaf` what
-//! sits in a class; `filter` classification; `stats` counters and what dumps bring.
+//! sits in a class; `filter` classification, `foreign` that of other programs; `stats` counters and what dumps bring.
 
 pub mod filter;
+pub mod foreign;
 pub mod htb;
 pub mod leaf;
 pub mod stats;

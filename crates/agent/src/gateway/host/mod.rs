@@ -137,13 +137,19 @@ impl<P: Shaper> Host<P> {
 
     /// Returns what keeps limits from acting although classes and rules are installed, in words.
     pub fn faults(&self) -> Vec<String> {
-        let deviations = self.deviations.iter().map(Deviation::to_string);
-        deviations.chain(self.pending.clone()).collect()
+        let certain = self.deviations.iter().filter(|d| d.is_certain());
+        certain.map(Deviation::to_string).chain(self.pending.clone()).collect()
+    }
+
+    /// Returns what may keep limits from acting and cannot be verified, in words.
+    pub fn doubts(&self) -> Vec<String> {
+        let doubts = self.deviations.iter().filter(|d| !d.is_certain());
+        doubts.map(Deviation::to_string).collect()
     }
 
     /// Returns the phase in one word for reports: `degraded` if limits are set and do not act.
     pub fn phase_name(&self) -> &'static str {
-        let faulty = !self.deviations.is_empty() || self.pending.is_some();
+        let faulty = self.deviations.iter().any(Deviation::is_certain) || self.pending.is_some();
         match self.phase {
             Phase::Running if faulty => "degraded",
             phase => phase.name(),
@@ -304,9 +310,11 @@ impl<P: Shaper> Host<P> {
                 // One event per kind as long as it lasts, however its numbers change.
                 let known: Vec<_> = self.deviations.iter().map(code).collect();
                 for d in remaining.iter().filter(|d| !known.contains(&code(d))) {
-                    self.note(Level::Error, d.code(), || d.to_string());
+                    let level = if d.is_certain() { Level::Error } else { Level::Warning };
+                    self.note(level, d.code(), || d.to_string());
                 }
-                if remaining.is_empty() && !self.deviations.is_empty() {
+                let faulty = |all: &[Deviation]| all.iter().any(Deviation::is_certain);
+                if !faulty(&remaining) && faulty(&self.deviations) {
                     self.note(Level::Info, "limits.act", || "limits act again".into());
                 }
                 self.deviations = remaining;

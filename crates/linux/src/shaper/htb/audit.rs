@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::place::Place;
-use super::{HtbShaper, State, ids};
+use super::{HtbShaper, State, foreign, ids};
 use crate::error::Error;
 use crate::link;
 use crate::nft;
@@ -59,11 +59,8 @@ pub(super) fn audit(plane: &mut HtbShaper) -> Result<Vec<Deviation>, Error> {
         limits(plane, direction, &mut found)?;
     }
     effects(plane, &mut found)?;
-    let foreign = plane.state.iter().flat_map(|state| &state.foreign);
-    found.extend(foreign.map(|rule| Deviation::Foreign {
-        chain: rule.to_string(),
-        class: Handle(rule.class).to_string(),
-    }));
+    foreign::rules(plane, &mut found);
+    foreign::filters(plane, &mut found)?;
     if let Some(state) = &mut plane.state {
         let groups = state.groups.iter().map(|g| g.len()).max().unwrap_or(0);
         state.watch.next = (state.watch.next + TREES) % groups.max(1);

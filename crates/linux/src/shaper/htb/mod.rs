@@ -15,6 +15,7 @@
 mod audit;
 mod build;
 mod find;
+mod foreign;
 mod groups;
 mod leaves;
 pub(crate) mod place;

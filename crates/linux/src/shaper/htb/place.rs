@@ -89,9 +89,14 @@ impl Place {
         ranges
     }
 
+    /// The class from whose minor number the filters that find groups count.
+    pub fn base(self) -> Handle {
+        Handle::new(self.root.major(), BEGINS)
+    }
+
     /// What finds a packet's group at the root.
     pub fn finder(self, classifier: Classifier) -> Option<Filter> {
-        let base = Handle::new(self.root.major(), BEGINS);
+        let base = self.base();
         match classifier {
             Classifier::Priority => Some(Filter::PriorityGroup(base)),
             Classifier::MarkBpf => Some(Filter::MarkBpfGroup(base)),

@@ -26,6 +26,12 @@ const TRIAL_PRIO: u16 = 0xffff;
 /// Ethertype of batman-adv.
 const ETH_P_BATMAN: u16 = 0x4305;
 
+/// Places of frames that pass by all classes: ARP, then batman-adv.
+const BYPASS_PRIO: u16 = 1;
+/// Places of all filters of ours on a root.
+pub(super) const OWN_PRIOS: [u16; 5] =
+    [BYPASS_PRIO, BYPASS_PRIO + 1, GROUP_PRIO, MARK_PRIO, TRIAL_PRIO];
+
 /// An interface with our tree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Port {
@@ -267,7 +273,7 @@ impl Port {
     pub fn bypass_frames(&self, netlink: &mut Netlink) -> Result<bool, Error> {
         let class = self.class(ids::BYPASS);
         for (at, protocol) in [libc::ETH_P_ARP as u16, ETH_P_BATMAN].into_iter().enumerate() {
-            let prio = 1 + at as u16;
+            let prio = BYPASS_PRIO + at as u16;
             let kinds = [filter::Filter::All(class), filter::Filter::AllBpf(class)];
             let mut done = false;
             for kind in kinds {

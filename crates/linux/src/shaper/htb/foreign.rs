@@ -1,0 +1,76 @@
+//! Rules of nftables and filters of `tc` with which other programs change the class of packets.
+
+use super::tree;
+use super::{HtbShaper, ids};
+use crate::error::Error;
+use crate::nft::foreign::Value;
+use crate::shaper::{Classifier, Deviation, Direction};
+use crate::tc::foreign::{EGRESS, Filter};
+use crate::tc::{Handle, Head};
+
+/// Reports the rules that the last comparison with the kernel found.
+pub(super) fn rules(plane: &HtbShaper, found: &mut Vec<Deviation>) {
+    let rules = plane.state.iter().flat_map(|state| &state.foreign);
+    found.extend(rules.map(|rule| {
+        let (by, list) = (format!("a rule in chain `{rule}`"), "nft -a list ruleset".to_owned());
+        match rule.value {
+            Value::Constant(class) => {
+                Deviation::Foreign { by, class: Some(Handle(class).to_string()), list }
+            }
+            Value::Map(_) | Value::Computed => Deviation::Unverified { by, list },
+        }
+    }));
+}
+
+/// Reports filters on packets that leave our interfaces, and those beside ours on our root. Filters
+/// on packets that arrive are left out: forwarding sets the priority again.
+pub(super) fn filters(plane: &mut HtbShaper, found: &mut Vec<Deviation>) -> Result<(), Error> {
+    for direction in Direction::BOTH {
+        let state = plane.state.as_ref().ok_or(Error::NotInstalled)?;
+        let port = &state.ports[direction.index()];
+        let classifier = state.classifier[direction.index()];
+        let place = port.place;
+        let ours = |class: u32| place.owns(class).then_some(class);
+        let own = [Handle::NONE, place.class(ids::BYPASS), place.base()];
+        let parents = [
+            (EGRESS, "egress"),
+            (place.root, "root"),
+            (place.class(ids::EVERYBODY), "everybody's class"),
+        ];
+        for (parent, at) in parents {
+            let mut filters = Vec::new();
+            let head = Head::new(port.index, Handle::NONE, parent);
+            let read = |_, payload: &[u8]| filters.extend(Filter::read(payload));
+            plane.netlink.dump("filters", libc::RTM_GETTFILTER, |out| head.write(out), read)?;
+            for filter in &filters {
+                let mut by =
+                    format!("filter {} ({}) on {at} of {}", filter.prio, filter.kind, port.name);
+                let list = match parent {
+                    EGRESS => format!("tc filter show dev {} egress", port.name),
+                    parent => format!("tc filter show dev {} parent {parent}", port.name),
+                };
+                let classified = parent != EGRESS;
+                let named = filter.class.filter(|_| classified).unwrap_or(Handle::NONE);
+                if classified && tree::OWN_PRIOS.contains(&filter.prio) && own.contains(&named) {
+                    continue;
+                }
+                let constants = filter.priorities.iter().flatten().chain(&filter.marks);
+                let class = ours(named.0).or_else(|| constants.copied().find_map(ours));
+                // What the rules wrote is overwritten on egress, behind them.
+                let overwritten = !classified
+                    && match classifier {
+                        Classifier::Priority => !filter.priorities.is_empty(),
+                        Classifier::MarkFw | Classifier::MarkBpf => !filter.marks.is_empty(),
+                    };
+                if class.is_some() || overwritten {
+                    let class = class.map(|class| Handle(class).to_string());
+                    found.push(Deviation::Foreign { by, class, list });
+                } else if filter.program {
+                    by = by.replacen("filter", "the program of filter", 1);
+                    found.push(Deviation::Unverified { by, list });
+                }
+            }
+        }
+    }
+    Ok(())
+}
